@@ -15,7 +15,7 @@ from prefect.events import AutomationCore
 from prefect.exceptions import ObjectNotFound
 from pydantic import SecretStr
 
-from precis.environment import Environment
+from precis.environment import Variables
 from precis.errors import ConfigError
 
 FOLDER = Path(__file__).parents[1] / "deployments" / "automations"
@@ -26,7 +26,7 @@ async def apply() -> list[str]:
     """Bring every automation here to the server, over an older one of its name; their names. A
     ConfigError says that one names a deployment that the server does not have."""
     async with get_client() as client:
-        address = Environment().notify_url
+        address = Variables().notify_url
         channel = None
         if address is not None:
             # The block of Slack's webhooks takes any address that Apprise knows, mailtos:// too.

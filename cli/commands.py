@@ -63,10 +63,10 @@ def rehearse(
 
         server = prefect_server.find_or_start()
         from cli.rehearsal import corpus_of, forget, rehearsal_config
-        from precis.environment import Environment
+        from precis.environment import Variables
 
         corpus = corpus_of(documents)
-        folder = store or Environment().store
+        folder = store or Variables().store
         config = rehearsal_config(steps, corpus, seed, folder, take_over, model)
         if fresh:
             forget(config)

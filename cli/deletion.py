@@ -8,7 +8,7 @@ from uuid import UUID
 from cli import prefect_process as process
 from cli import prefect_server as server
 from precis.config import RunConfig
-from precis.environment import Environment
+from precis.environment import Variables
 from precis.errors import PrecisError
 from precis.store import open_store
 
@@ -52,7 +52,7 @@ def is_of(parameters: Mapping[str, Any], model: str, store: str) -> bool:
     """Return whether a flow run with these parameters worked on a model in a store."""
     given = {**parameters, **dict(parameters.get("config") or {})}
     named = given.get("model") or RunConfig.model_fields["model"].default
-    url = open_store(given.get("store") or Environment().store).url
+    url = open_store(given.get("store") or Variables().store).url
     return bool(named == model and url == store)
 
 

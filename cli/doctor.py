@@ -32,9 +32,9 @@ from precis.cluster.gpus import gpus_suffice
 from precis.cluster.managed import check_reach
 from precis.cluster.offers import budget_lasts, clouds_of, gpu_offered, infra_enabled
 from precis.config import BenchmarkConfig, JudgeConfig, ManagedConfig, RunConfig, TrainConfig
-from precis.environment import Environment, key_variables
+from precis.environment import Variables, key_variables
 from precis.environments.demonstrations import prepare_warm_start
-from precis.environments.protocol import Environment as RunEnvironment
+from precis.environments.protocol import Environment
 from precis.environments.ruler import TrajectoryRuler
 from precis.environments.summaries.environment import Summaries
 from precis.environments.summaries.judge import Endpoint, JudgeClient, endpoint_for
@@ -109,7 +109,7 @@ async def _examine(examined: Examined) -> list[CheckResult]:
         "Python": checks.check_python,
         "packages": checks.check_packages,
         "Prefect": prefect_server.check,
-        "disk": lambda: checks.check_disk(Environment().home),
+        "disk": lambda: checks.check_disk(Variables().home),
     }
     rows = await run_checks(of_machine, _DEADLINE_S)
     if all(row.ok for row in rows) and prefect_server.find() is not None:
@@ -228,7 +228,7 @@ async def _check_run(config: TrainConfig) -> str:
 
 
 @asynccontextmanager
-async def _environment_of(config: TrainConfig) -> AsyncIterator[RunEnvironment]:
+async def _environment_of(config: TrainConfig) -> AsyncIterator[Environment]:
     """Provide a run's environment, as far as it decides what the run is: no request is made."""
     if config.environment.kind != "summaries":
         agent = await asyncio.to_thread(load_agent, config.environment)

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from cli.prefect_settings import server_password
-from precis.environment import Environment, private_home
+from precis.environment import Variables, private_home
 from precis.errors import ConfigError, PrecisError
 from precis.processes.child import free_port
 from precis.processes.file_lock import acquire, file_lock
@@ -47,7 +47,7 @@ SETTINGS = {
 
 def home() -> Path:
     """Prefect's own folder within ours; it need not be there."""
-    return (Environment().home / "prefect").absolute()
+    return (Variables().home / "prefect").absolute()
 
 
 def address() -> str | None:

@@ -17,7 +17,7 @@ import httpx
 
 from cli import prefect_process as process
 from cli.prefect_settings import find_api_url, server_password
-from precis.environment import Environment
+from precis.environment import Variables
 from precis.errors import ConfigError, PrecisError, without_passwords
 from precis.llm.tls import tls_for
 
@@ -173,7 +173,7 @@ async def _watch(server: PrefectServer, say: Callable[[str], None]) -> None:
 def _use(api: str) -> None:
     """Point this process, and what it starts, at a server, with the password that it asks for."""
     os.environ["PREFECT_API_URL"] = api
-    configured = Environment().prefect_api_auth_string
+    configured = Variables().prefect_api_auth_string
     password = configured.get_secret_value() if configured is not None else server_password()
     if api == process.address() and process.password():
         password = process.password()

@@ -4,7 +4,7 @@ import os
 import tomllib
 from pathlib import Path
 
-from precis.environment import Environment
+from precis.environment import Variables
 
 
 def find_api_url() -> str | None:
@@ -23,11 +23,11 @@ def find_api_url() -> str | None:
 
 def server_password() -> str | None:
     """Return the `user:password` that a server started by us asks for."""
-    given = Environment().prefect_server_api_auth_string
+    given = Variables().prefect_server_api_auth_string
     return given.get_secret_value() if given else None
 
 
 def on_postgres() -> bool:
     """Return whether a server that we start keeps its data in PostgreSQL."""
-    address = Environment().prefect_server_database_connection_url
+    address = Variables().prefect_server_database_connection_url
     return address is not None and address.get_secret_value().startswith("postgresql")

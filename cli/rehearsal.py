@@ -31,7 +31,7 @@ from cli.prefect_server import PrefectServer, keep_running
 from precis.benchmark.report import BenchmarkReport
 from precis.commands.terminal import CONTINUES, say
 from precis.config import DocumentsConfig, JudgeConfig, Retention, RolloutsConfig, TrainConfig
-from precis.environment import Environment, private_home
+from precis.environment import Variables, private_home
 from precis.environments.summaries.judge.endpoint import PASSAGE_MODEL
 from precis.errors import StoreError
 from precis.observe.wandb import unreachable
@@ -66,7 +66,7 @@ def rehearsal_config(
     if documents != "bundled":
         # The run itself says what is left out of the documents.
         count = len(read_documents(corpus, warn=lambda sentence: None))
-    environment = Environment()
+    environment = Variables()
     given = environment.model_fields_set
     held_out = max(1, min(_VALIDATION_MAX, count // 6))
     if "val_size" in given:

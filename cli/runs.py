@@ -352,10 +352,10 @@ def _print_json(record: object) -> None:
 
 
 def _open(url: str) -> "Store":
-    from precis.environment import Environment
+    from precis.environment import Variables
     from precis.store import open_store
 
-    return open_store(url or Environment().store)
+    return open_store(url or Variables().store)
 
 
 def _console() -> Console:

@@ -13,7 +13,7 @@ from rich.console import Console
 from cli import prefect_server
 from cli.prefect_server import PrefectServer, keep_running
 from cli.prefect_settings import on_postgres
-from precis.environment import Environment, private_home
+from precis.environment import Variables, private_home
 from precis.errors import ConfigError, PrecisError
 
 ROOT = Path(__file__).parents[1]
@@ -56,7 +56,7 @@ def up(
 def demand_password() -> str:
     """Return the password that a server which others can reach asks for; a ConfigError says that
     there is none, or too short a one."""
-    given = Environment().prefect_server_api_auth_string
+    given = Variables().prefect_server_api_auth_string
     user, _, password = (given.get_secret_value() if given else "").partition(":")
     if not user or len(password) < _PASSWORD_MIN:
         raise ConfigError(

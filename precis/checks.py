@@ -19,7 +19,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 from precis.config import DocumentsConfig, JudgeConfig
-from precis.environment import Environment
+from precis.environment import Variables
 from precis.environments.summaries.judge import JudgeClient, endpoint_for
 from precis.environments.summaries.judge.endpoint import OWN_KEY
 from precis.errors import ConfigError, PrecisError, without_passwords
@@ -143,7 +143,7 @@ async def check_server(api: str | None) -> str:
     """Check that a Prefect server answers, and takes our password if it wants one."""
     if api is None:
         return "no server is up; `precis up` starts one"
-    known = Environment()
+    known = Variables()
     password = known.prefect_api_auth_string or known.prefect_server_api_auth_string
     user, _, secret = (password.get_secret_value() if password else "").partition(":")
     auth = httpx.BasicAuth(user, secret) if password else None
@@ -196,7 +196,7 @@ async def check_judge(config: JudgeConfig, own_key: str = OWN_KEY) -> str:
     """
     if config.provider == "lexical":
         return "lexical: runs on this machine, needs no key"
-    endpoint = endpoint_for(config, Environment().keys(), own_key=own_key)
+    endpoint = endpoint_for(config, Variables().keys(), own_key=own_key)
     async with JudgeClient(endpoint, config) as judge:
         await judge.check()
     return f"{endpoint.model} at {endpoint.base_url} answers"
@@ -215,7 +215,7 @@ async def check_wandb(trainer: Trainer) -> str:
 
     A run continues where W&B can't be reached.
     """
-    key = Environment().wandb_api_key
+    key = Variables().wandb_api_key
     if key is None and trainer.kind == "serverless":
         raise ConfigError("Serverless training needs WANDB_API_KEY.", "Set it, here or in .env.")
     if key is None:

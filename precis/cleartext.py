@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 from precis.config import BenchmarkConfig, ManagedConfig, RunConfig, TrainConfig
-from precis.environment import Environment
+from precis.environment import Variables
 from precis.errors import without_passwords
 from precis.settings.environment import opponent_of
 from precis.settings.tinker import TinkerTrainer
@@ -15,7 +15,7 @@ _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 
 def keys_in_clear(config: RunConfig) -> list[str]:
     """Return a sentence for each key that a run sends to an http:// address beyond the loopback."""
-    keys = Environment().keys()
+    keys = Variables().keys()
     sentences = []
     for variable, address in _addresses(config):
         is_clear = urlsplit(address).scheme == "http" and not is_loopback(address)
@@ -29,7 +29,7 @@ def keys_in_clear(config: RunConfig) -> list[str]:
 
 def _addresses(config: RunConfig) -> Iterator[tuple[str, str]]:
     """Each key's variable, and where it is sent."""
-    environment = Environment()
+    environment = Variables()
     if config.judge.provider == "url":
         yield "JUDGE_API_KEY", config.judge.base_url
     second = config.second_judge if isinstance(config, TrainConfig) else None

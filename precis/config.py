@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
-from precis.environment import Environment
+from precis.environment import Variables
 from precis.record import Amount, BoundedFloat, BoundedInt, Name, Record
 from precis.settings.bounds import SEED_MAX, SEED_MIN
 from precis.settings.cluster import ClusterConfig
@@ -66,12 +66,10 @@ class DocumentsConfig(DocumentSource):
     """The documents to train on, and those to hold out."""
 
     train_size: BoundedInt = Field(
-        default_factory=lambda: Environment().train_size, ge=1, examples=[3500]
+        default_factory=lambda: Variables().train_size, ge=1, examples=[3500]
     )
     """Documents to train on; the variable TRAIN_SIZE, or 3500, where not given."""
-    val_size: BoundedInt = Field(
-        default_factory=lambda: Environment().val_size, ge=1, examples=[91]
-    )
+    val_size: BoundedInt = Field(default_factory=lambda: Variables().val_size, ge=1, examples=[91])
     """Documents held out for validation and the benchmark; the variable VAL_SIZE, or 91, where
     not given."""
     seed: Seed = 1

@@ -16,7 +16,7 @@ from precis.errors import ConfigError
 _PRIVATE = 0o700
 
 
-class Environment(BaseSettings):
+class Variables(BaseSettings):
     """The variables that Précis reads; empty ones count as unset."""
 
     model_config = SettingsConfigDict(
@@ -110,7 +110,7 @@ class S3Environment(BaseSettings):
 def private_home() -> Path:
     """Return the folder of this machine's own files, made where it is missing, for its owner alone:
     Prefect's database lies in it, with the key of its Secret blocks."""
-    home = Environment().home
+    home = Variables().home
     try:
         home.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
     except OSError as error:
@@ -136,7 +136,7 @@ def unset_keys() -> list[str]:
 
 def _keys() -> list[tuple[str, SecretStr | None]]:
     keys = []
-    for settings in (Environment(), S3Environment()):
+    for settings in (Variables(), S3Environment()):
         for name, value in settings:
             field = type(settings).model_fields[name]
             # Secrets with a name of their own, such as PRECIS_NOTIFY_URL, are addresses, not keys.

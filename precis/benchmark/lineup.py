@@ -13,7 +13,7 @@ from precis.benchmark.contender import PRESETS, ContenderSpec, hosted_contender,
 from precis.benchmark.measure import checkpoints_to_take
 from precis.benchmark.random_player import RANDOM, play_randomly
 from precis.config import BenchmarkConfig
-from precis.environment import Environment as Variables
+from precis.environment import Variables
 from precis.environments.protocol import Environment
 from precis.errors import ConfigError, StoreError
 from precis.llm.loop_server import served_completions

@@ -8,7 +8,7 @@ from precis.benchmark.client import ContenderClient
 from precis.benchmark.contender import ContenderSpec, hosted_contender
 from precis.benchmark.measure import measure
 from precis.config import ContenderConfig, RolloutsConfig, TrainConfig
-from precis.environment import Environment as Variables
+from precis.environment import Variables
 from precis.environments.protocol import Environment
 from precis.environments.recorder import Recorder
 from precis.errors import BudgetReached, ConfigError, RolloutError

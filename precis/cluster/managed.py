@@ -15,7 +15,7 @@ from precis.cluster.keys import cluster_name
 from precis.cluster.price import VARIABLE, HourlyPrice, as_variable
 from precis.cluster.task import CHECKOUT, fill_in, s3_variables, seconds_max
 from precis.config import ManagedConfig
-from precis.environment import Environment
+from precis.environment import Variables
 from precis.environments.python import files_of
 from precis.errors import ConfigError
 from precis.llm.providers import PROVIDERS
@@ -81,7 +81,7 @@ def variables(config: ManagedConfig, server: ServerAccess) -> tuple[dict[str, st
     secrets."""
     store_keys, settings = s3_variables()
     # Where metrics and completions go.
-    environment = Environment()
+    environment = Variables()
     addresses = {
         "OPENPIPE_BASE_URL": environment.openpipe_base_url,
         "LANGFUSE_HOST": environment.langfuse_host,
@@ -121,7 +121,7 @@ def keys_of(config: ManagedConfig) -> dict[str, str]:
         if endpoint is not None:
             known = PROVIDERS.get(endpoint.provider)
             wanted.add(known.key_variable if known else own_key)
-    return {name: key for name, key in Environment().keys().items() if name in wanted}
+    return {name: key for name, key in Variables().keys().items() if name in wanted}
 
 
 def check_reach(config: ManagedConfig, server_url: str) -> None:

@@ -8,7 +8,7 @@ import polars as pl
 import typer
 
 from precis.commands.terminal import fail, sentences
-from precis.environment import Environment
+from precis.environment import Variables
 from precis.environments.summaries.judge.audit import as_markdown, draw_samples
 from precis.environments.summaries.judge.audit_sheet import as_sheet, check_sheet, report_on_sheet
 from precis.environments.summaries.judge.cache import CACHE_FILE, ReplyCache
@@ -34,7 +34,7 @@ def cache(
     ] = None,
 ) -> None:
     """Show the size of the judge's cache and how often it was hit, or prune it."""
-    file = path or Environment().home / CACHE_FILE
+    file = path or Variables().home / CACHE_FILE
     if not file.exists():
         typer.echo(f"There is no cache at {file}: no judge was asked yet.")
         return

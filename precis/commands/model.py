@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from precis.commands.terminal import echo, note, sentences, warn
-from precis.environment import Environment
+from precis.environment import Variables
 from precis.errors import ConfigError
 from precis.models.adapter import name_base
 from precis.models.card import base_of, card_of, newest_benchmark, write_card
@@ -209,4 +209,4 @@ def _find(name: str, step: str, store: str) -> NamedCheckpoint:
     if step and "@" in name:
         raise ConfigError(f"{name!r} names a step already: leave out --step.")
     reference = Reference.parse(f"{name}@{step}" if step else name)
-    return find_model(open_store(store or Environment().store), reference)
+    return find_model(open_store(store or Variables().store), reference)

@@ -12,7 +12,7 @@ import typer
 
 from precis.commands.terminal import echo, note, sentences
 from precis.config import RolloutsConfig
-from precis.environment import Environment as Variables
+from precis.environment import Variables
 from precis.environments.conversations import Conversation
 from precis.environments.protocol import Environment
 from precis.environments.python import load_python

@@ -13,7 +13,7 @@ import typer
 
 from precis.commands.terminal import echo, note, say, sentences
 from precis.config import JudgeConfig
-from precis.environment import Environment
+from precis.environment import Variables
 from precis.errors import ConfigError, DocumentsError, PrecisError, StoreError
 from precis.inference.facts import (
     FactCheck,
@@ -168,7 +168,7 @@ async def _open_summarizer(options: Options) -> AsyncIterator[tuple[Summarizer, 
         async with _open_served(server, model, record, options) as (summarizer, words):
             yield summarizer, words, model
         return
-    store = open_store(options.store or Environment().store)
+    store = open_store(options.store or Variables().store)
     if options.model:
         found = find_model(store, Reference.parse(options.model))
         if found.is_agent:
@@ -217,7 +217,7 @@ def _record_of(options: Options, served: str) -> TrainingRecord | None:
     if not step.isdecimal():
         return None
     try:
-        return read_record(open_store(options.store or Environment().store), name)
+        return read_record(open_store(options.store or Variables().store), name)
     except (ConfigError, StoreError) as error:
         note(f"How {served} was trained is not known here: {error}")
         return None

@@ -19,8 +19,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from precis.config import BenchmarkConfig, JudgeConfig, RunConfig, TrainConfig
-from precis.environment import Environment as Variables
-from precis.environment import private_home
+from precis.environment import Variables, private_home
 from precis.environments.conversations import conversations_of
 from precis.environments.protocol import Environment
 from precis.environments.summaries.judge.cache import CACHE_FILE, ReplyCache

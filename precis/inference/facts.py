@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from precis.config import JudgeConfig
-from precis.environment import Environment
+from precis.environment import Variables
 from precis.environments.summaries.judge import JudgeClient, Scored, Unscored, endpoint_for
 from precis.environments.summaries.judge.endpoint import LEXICAL_MODEL
 from precis.errors import DocumentsError, JudgeUnavailable
@@ -108,7 +108,7 @@ async def check_facts(
 async def open_judge(config: JudgeConfig) -> AsyncIterator[JudgeClient]:
     """The judge of a configuration; the lexical one answers from this process."""
     if config.provider != "lexical":
-        async with JudgeClient(endpoint_for(config, Environment().keys()), config) as judge:
+        async with JudgeClient(endpoint_for(config, Variables().keys()), config) as judge:
             yield judge
         return
     async with served_completions(lexical_judge(), lambda: [LEXICAL_MODEL]) as (url, key):

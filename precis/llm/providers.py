@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from precis.environment import Environment
+from precis.environment import Variables
 from precis.errors import ConfigError
 
 SERVER_KEY_VARIABLE = "PRECIS_API_KEY"
@@ -100,7 +100,7 @@ NO_KEY = "none"
 
 def key_of_server() -> str | None:
     """Return the key of a server of one's own; None where none is set."""
-    secret = Environment().precis_api_key
+    secret = Variables().precis_api_key
     return sendable(secret.get_secret_value(), SERVER_KEY_VARIABLE) if secret else None
 
 

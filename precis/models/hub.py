@@ -4,7 +4,7 @@ import os
 import re
 from pathlib import Path
 
-from precis.environment import Environment
+from precis.environment import Variables
 from precis.errors import ConfigError, ModelError
 from precis.llm.providers import sendable
 from precis.llm.redaction import Redactor
@@ -15,7 +15,7 @@ _REPO = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]{0,95}")
 def token_for_hub() -> str:
     """Return the token that writes to the Hub; a ConfigError says that it is not set, or no header
     can carry it."""
-    token = Environment().hf_token
+    token = Variables().hf_token
     if token is None:
         raise ConfigError(
             "HF_TOKEN is not set.",

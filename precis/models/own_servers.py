@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 
 from pydantic import Field, ValidationError
 
-from precis.environment import Environment, private_home
+from precis.environment import Variables, private_home
 from precis.record import Record
 
 _FOLDER = "servers"
@@ -47,7 +47,7 @@ def announced(server: Server) -> Iterator[int]:
 def own_servers() -> list[Server]:
     """Return the servers that are alive; what those left that were killed is deleted."""
     found = []
-    for path in sorted((Environment().home / _FOLDER).glob("*.json")):
+    for path in sorted((Variables().home / _FOLDER).glob("*.json")):
         with suppress(FileNotFoundError, ValidationError), path.open() as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

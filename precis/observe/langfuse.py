@@ -13,7 +13,7 @@ from typing import Any, Self
 import httpx
 
 from precis import __version__
-from precis.environment import Environment
+from precis.environment import Variables
 from precis.observe.rollouts import RolloutRecord
 from precis.observe.sender import post
 
@@ -34,7 +34,7 @@ class Langfuse:
         return "Langfuse"
 
     @classmethod
-    def from_environment(cls, environment: Environment) -> Self | None:
+    def from_environment(cls, environment: Variables) -> Self | None:
         public = environment.langfuse_public_key
         secret = environment.langfuse_secret_key
         if public is None or secret is None:

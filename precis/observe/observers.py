@@ -5,7 +5,7 @@ import time
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 
-from precis.environment import Environment
+from precis.environment import Variables
 from precis.observe.langfuse import Langfuse
 from precis.observe.openpipe import OpenPipe
 from precis.observe.rollouts import RolloutRecord
@@ -43,16 +43,16 @@ class Observers:
 
 
 @asynccontextmanager
-async def observing(environment: Environment | None = None) -> AsyncIterator[Observers]:
+async def observing(environment: Variables | None = None) -> AsyncIterator[Observers]:
     """Observers for the keys that are set, while the block lasts."""
-    observers = Observers(list(map(Sender, services(environment or Environment()))))
+    observers = Observers(list(map(Sender, services(environment or Variables()))))
     try:
         yield observers
     finally:
         await asyncio.to_thread(observers.close)
 
 
-def services(environment: Environment) -> list[Service]:
+def services(environment: Variables) -> list[Service]:
     """Return the services that there are keys for."""
     found = (
         OpenPipe.from_environment(environment),

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import httpx
 
-from precis.environment import Environment
+from precis.environment import Variables
 from precis.observe.rollouts import RolloutRecord
 from precis.observe.sender import post
 
@@ -27,7 +27,7 @@ class OpenPipe:
         return "OpenPipe"
 
     @classmethod
-    def from_environment(cls, environment: Environment) -> Self | None:
+    def from_environment(cls, environment: Variables) -> Self | None:
         key = environment.openpipe_api_key
         return cls(environment.openpipe_base_url, key.get_secret_value()) if key else None
 

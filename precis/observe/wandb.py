@@ -24,7 +24,7 @@ from typing import Any
 
 import httpx
 
-from precis.environment import Environment
+from precis.environment import Variables
 from precis.errors import without_passwords
 
 _FINISH_TIMEOUT_S = 20
@@ -107,7 +107,7 @@ async def wandb_log(
 
     A run that is resumed keeps its id. The folder is for W&B's own files and its log.
     """
-    key = Environment().wandb_api_key
+    key = Variables().wandb_api_key
     if key is None:
         yield None
         return
@@ -139,7 +139,7 @@ async def wandb_log(
 async def unreachable() -> str | None:
     """Say what is wrong if W&B's server can't be reached; None if it can, or need not be."""
     mode = os.environ.get("WANDB_MODE") or "online"
-    if Environment().wandb_api_key is None or mode != "online":
+    if Variables().wandb_api_key is None or mode != "online":
         return None
     url = os.environ.get("WANDB_BASE_URL") or "https://api.wandb.ai"
     try:

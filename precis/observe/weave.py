@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import httpx
 
-from precis.environment import Environment
+from precis.environment import Variables
 from precis.observe.rollouts import RolloutRecord
 from precis.observe.sender import post
 
@@ -30,7 +30,7 @@ class Weave:
         return "Weave"
 
     @classmethod
-    def from_environment(cls, environment: Environment) -> Self | None:
+    def from_environment(cls, environment: Variables) -> Self | None:
         key = environment.wandb_api_key
         project = environment.weave_project
         if key is None or project is None:

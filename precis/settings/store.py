@@ -4,11 +4,11 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
-from precis.environment import Environment
+from precis.environment import Variables
 
 
 def _or_of_the_environment(value: str) -> str:
-    return value or Environment().store
+    return value or Variables().store
 
 
 StoreUrl = Annotated[str, AfterValidator(_or_of_the_environment)]

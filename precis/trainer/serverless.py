@@ -17,7 +17,7 @@ from art.serverless.backend import ServerlessBackend
 from art.types import ServerlessTrainResult
 from art.utils.output_dirs import get_model_dir
 
-from precis.environment import Environment
+from precis.environment import Variables
 from precis.errors import ConfigError, TrainerError
 from precis.trainer.backend import Progress
 from precis.trainer.journal import Journal
@@ -137,7 +137,7 @@ class WandbBackend(ServerlessBackend):
 def open_wandb(path: Path) -> WandbBackend:
     """Return the backend of the W&B account whose key is in the environment; a ConfigError says
     that there is no key."""
-    key = Environment().wandb_api_key
+    key = Variables().wandb_api_key
     if key is None:
         raise ConfigError("Serverless training needs WANDB_API_KEY: set it, here or in .env.")
     return WandbBackend(path, key.get_secret_value())

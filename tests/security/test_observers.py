@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from pydantic import SecretStr
 
-from precis.environment import Environment
+from precis.environment import Variables
 from precis.observe import sender
 from precis.observe.observers import observing
 from tests.security.hostile import MIB, bomb, dripping, endless, hostile, quoting
@@ -24,7 +24,7 @@ async def report(url: str) -> None:
     """Report one rollout to OpenPipe alone."""
     others = ("langfuse_public_key", "langfuse_secret_key", "wandb_api_key", "weave_project")
     known = {**dict.fromkeys(others), "openpipe_api_key": SecretStr(KEY), "openpipe_base_url": url}
-    async with observing(Environment().model_copy(update=known)) as observers:
+    async with observing(Variables().model_copy(update=known)) as observers:
         observers.rollouts([SEEN])
 
 

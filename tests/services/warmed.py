@@ -7,7 +7,7 @@ import ssl
 import botocore.session
 import pyarrow.parquet  # noqa: F401  (otherwise imported where the documents are read)
 
-from precis.environment import Environment, S3Environment
+from precis.environment import S3Environment, Variables
 from precis.report.curve import StepPoint, learning_curve
 from precis.store.s3_client import client_for
 
@@ -20,7 +20,7 @@ for module, name in _READ_AGAIN.items():
 ssl.create_default_context()
 client_for(S3Environment(aws_region="us-east-1", aws_access_key_id="", aws_secret_access_key=""))
 
-Environment()  # the first one inspects its fields, for 0.3 s
+Variables()  # the first one inspects its fields, for 0.3 s
 learning_curve([StepPoint(0, 0.1), StepPoint(1, 0.2)], {}, None).png()  # finds the fonts
 
 gc.collect()

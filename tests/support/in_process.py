@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 
 from precis.config import DocumentsConfig, RunConfig, TrainConfig
-from precis.environment import Environment
+from precis.environment import Variables
 from precis.llm.loop_server import LoopServer
 from precis.processes import kill_points
 from precis.processes.child import ChildService
@@ -216,7 +216,7 @@ def one_process(home: Path) -> Iterator[None]:
         patch.setattr(os, "fsync", lambda _: None)
         patch.setattr(ssl, "create_default_context", cache(ssl.create_default_context))
         # A life asks for its home many times, and each time all variables and .env are read.
-        read = cache(lambda _variables: Environment())
-        patch.setattr("precis.environment.Environment", lambda: read(frozenset(os.environ.items())))
+        read = cache(lambda _variables: Variables())
+        patch.setattr("precis.environment.Variables", lambda: read(frozenset(os.environ.items())))
         yield
     signal.signal(signal.SIGTERM, ends)

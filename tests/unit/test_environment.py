@@ -7,7 +7,7 @@ import pytest
 from pydantic import AliasChoices
 from pydantic_settings import BaseSettings
 
-from precis.environment import Environment, S3Environment, key_variables, unset_keys
+from precis.environment import S3Environment, Variables, key_variables, unset_keys
 from tests.support.repository import ROOT
 
 EXAMPLE = (ROOT / ".env.example").read_text()
@@ -27,7 +27,7 @@ def variables(settings: type[BaseSettings]) -> list[set[str]]:
 
 def test_every_variable_is_in_the_example_once_and_no_other_is() -> None:
     listed = re.findall(r"^([A-Z0-9_]+)=$", EXAMPLE, re.MULTILINE)
-    read = [*variables(Environment), *variables(S3Environment)]
+    read = [*variables(Variables), *variables(S3Environment)]
     assert len(listed) == len(set(listed)) == len(read)
     for names in read:
         assert len(names & set(listed)) == 1, names

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from precis.config import JudgeConfig, RunConfig, TrainConfig
-from precis.environment import Environment, private_home
+from precis.environment import Variables, private_home
 from precis.environments.ruler import TrajectoryRuler
 from precis.environments.summaries.judge import JudgeClient, endpoint_for
 from precis.environments.summaries.judge.cache import CACHE_FILE, ReplyCache
@@ -59,6 +59,6 @@ async def start_services(
 
 
 def _endpoint_of(config: JudgeConfig, standins: ChildService, own_key: str) -> Endpoint:
-    endpoint = endpoint_for(config, Environment().keys(), f"{standins.url}/v1", own_key)
+    endpoint = endpoint_for(config, Variables().keys(), f"{standins.url}/v1", own_key)
     local = config.provider == "lexical"
     return replace(endpoint, api_key=standins.token) if local else endpoint

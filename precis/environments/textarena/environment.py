@@ -11,7 +11,7 @@ from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
-from precis.environment import Environment as Variables
+from precis.environment import Variables as Variables
 from precis.environments.isolated import IsolatedError, IsolatedModule, ProcessDied
 from precis.environments.ruler import RulerScored
 from precis.environments.textarena.opponent import Opponent

@@ -6,7 +6,7 @@ Importing this takes no client of the service, which is an extra.
 import asyncio
 import importlib.util
 
-from precis.environment import Environment
+from precis.environment import Variables
 from precis.errors import ConfigError
 from precis.llm.providers import sendable
 from precis.settings.tinker import TinkerTrainer
@@ -41,7 +41,7 @@ async def check_service(settings: TinkerTrainer) -> str:
 def check_key(settings: TinkerTrainer) -> str | None:
     """Return the key of the environment; None where there is none, and a service of one's own asks
     none. A ConfigError says that it is missing, or is none."""
-    secret = Environment().tinker_api_key
+    secret = Variables().tinker_api_key
     if secret is None and settings.service == "skyrl":
         return None
     if secret is None:

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from precis.environment import Environment
+from precis.environment import Variables
 from precis.environments.summaries.judge import Unscored
 from precis.llm.loop_server import LoopServer
 from precis.observe.observers import Observers, observing, services
@@ -66,18 +66,18 @@ async def url(endpoint: Endpoint) -> AsyncIterator[str]:
     await asyncio.wait_for(server.stop(), 10)
 
 
-def environment(**settings: Any) -> Environment:
+def environment(**settings: Any) -> Variables:
     """One with these settings and no keys but them, whatever the shell has."""
     keys = ("openpipe_api_key", "langfuse_public_key", "langfuse_secret_key", "wandb_api_key")
     empty: dict[str, Any] = dict.fromkeys((*keys, "weave_project"))
-    return Environment().model_copy(update={**empty, **settings})
+    return Variables().model_copy(update={**empty, **settings})
 
 
 def basic(user: str, password: str) -> str:
     return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
 
 
-async def told(settings: Environment, *seen: RolloutRecord) -> None:
+async def told(settings: Variables, *seen: RolloutRecord) -> None:
     async with observing(settings) as observers:
         observers.rollouts(seen)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from precis.environment import Environment
+from precis.environment import Variables
 from precis.errors import ConfigError, StoreConflict, StoreError, StoreRefused
 from precis.run.lease import leased
 from precis.store import FolderStore, open_store
@@ -155,9 +155,9 @@ def test_the_bucket_of_the_seed_scripts_is_the_default_store(
 ) -> None:
     monkeypatch.delenv("PRECIS_STORE", raising=False)
     monkeypatch.setenv("BACKUP_BUCKET", "backups")
-    assert Environment().store == "s3://backups"
+    assert Variables().store == "s3://backups"
     monkeypatch.setenv("PRECIS_STORE", "elsewhere")
-    assert Environment().store == "elsewhere"
+    assert Variables().store == "elsewhere"
 
 
 @pytest.mark.parametrize("url", ["s3://bucket", "s3://bucket/some/prefix"])
