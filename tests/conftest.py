@@ -1,7 +1,10 @@
 """What all tests share."""
 
+import os
+import ssl
 from collections.abc import Generator
 from contextlib import ExitStack
+from functools import cache
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -12,6 +15,12 @@ from tests.support.watchdog import watched
 # How long an example takes on a machine that others use too says nothing about the code.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
+
+# Each HTTP client makes a context of its own, and reads all authorities for it: 26 ms of a core.
+_FOR_ALL = pytest.MonkeyPatch()
+_FOR_ALL.setattr(ssl, "create_default_context", cache(ssl.create_default_context))
+# Nobody takes the power away; tests/security/services has a process whose disk is looked at.
+_FOR_ALL.setattr(os, "fsync", lambda _: None)
 
 
 def pytest_configure(config: pytest.Config) -> None:

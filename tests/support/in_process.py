@@ -11,7 +11,6 @@ import os
 import secrets
 import shutil
 import signal
-import ssl
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -212,9 +211,6 @@ def one_process(home: Path) -> Iterator[None]:
     ends = signal.getsignal(signal.SIGTERM)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PRECIS_HOME", str(home))
-        # Nobody takes the power away.
-        patch.setattr(os, "fsync", lambda _: None)
-        patch.setattr(ssl, "create_default_context", cache(ssl.create_default_context))
         # A life asks for its home many times, and each time all variables and .env are read.
         read = cache(lambda _variables: Variables())
         patch.setattr("precis.environment.Variables", lambda: read(frozenset(os.environ.items())))

@@ -33,6 +33,7 @@ from precis.store.kept import KeptRecords
 from precis.training.serving import measure_all, measure_contender
 from tests.support.examples import EXAMPLES
 
+BOARDS = 4
 SAMPLED = 4
 KEY = "sk-secret-key"
 TEXT_ALONE = """
@@ -87,7 +88,7 @@ def spec(url: str) -> ContenderSpec:
 async def play(
     spec: ContenderSpec, game: Environment, kept: KeptRecords | None = None
 ) -> list[Attempt]:
-    held_out = game.scenarios("validation")[:6]
+    held_out = game.scenarios("validation")[:BOARDS]
     async with (
         Recorder() as recorder,
         ContenderClient(spec, RolloutsConfig(), Budget(None), kept) as client,
@@ -102,7 +103,7 @@ async def test_a_hosted_model_plays_once_greedily_and_is_sampled_for_pass_at_k(
     kept = KeptRecords(store)
     await kept.open()
     attempts = await play(spec, game, kept)
-    assert len(attempts) == 6 * (1 + SAMPLED)
+    assert len(attempts) == BOARDS * (1 + SAMPLED)
     assert set(hosted.temperatures) == {0.0, 1.0}
     assert hosted.seeds == [None] * len(hosted.seeds), "not every provider takes one"
     asked = hosted.temperatures.total()
@@ -112,7 +113,7 @@ async def test_a_hosted_model_plays_once_greedily_and_is_sampled_for_pass_at_k(
     assert [one.rollout.score for one in again] == [one.rollout.score for one in attempts]
 
     measured = results_of([(spec, attempts)], game, BenchmarkId.now(), None)
-    assert len(measured.frame) == 6
+    assert len(measured.frame) == BOARDS
     assert sorted(measured.attempts["attempt"].unique()) == [1, 2, 3, 4]
     for rows, temperature in ((measured.frame, 0.0), (measured.attempts, 1.0)):
         (sent,) = rows["parameters"].unique()
@@ -134,7 +135,9 @@ async def test_a_hosted_model_plays_once_greedily_and_is_sampled_for_pass_at_k(
     for key in ("m/attempts/a-night.parquet", "m/benchmarks/0000/attempts.parquet"):
         kept_rows = pl.read_parquet(tmp_path / key)
         assert kept_rows.equals(measured.attempts)
-    assert len(scan_results(store, "m").collect()) == 6, "a sampled attempt is among the results"
+    assert len(scan_results(store, "m").collect()) == BOARDS, (
+        "a sampled attempt is among the results"
+    )
     (standing,) = benchmark.standings
     calls = [call for one in attempts if not one.rollout.index for call in one.rollout.calls]
     dollars = sum(call.usd or 0.0 for call in calls)

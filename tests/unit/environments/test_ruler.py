@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -84,14 +85,23 @@ def answering(
     return FaultyServer(completions_app(complete, list))
 
 
-async def test_a_group_is_scored_by_the_judge_alone() -> None:
+@asynccontextmanager
+async def judged_by(
+    server: FaultyServer, config: JudgeConfig = CONFIG
+) -> AsyncIterator[PythonEnvironment]:
+    """The agent, scored by the judge of a server."""
     environment = agent()
-    async with FaultyServer(judge_app()) as url:
-        environment.ruler = ruler_at(url)
+    async with server as url:
+        environment.ruler = ruler_at(url, config)
+        yield environment
+        await environment.ruler.close()
+
+
+async def test_a_group_is_scored_by_the_judge_alone() -> None:
+    async with judged_by(FaultyServer(judge_app())) as environment:
         group = [attempt("ant", index=0), attempt("bee", index=1), attempt("ant", index=2)]
         missing = Rollout(Scenario("word-1"), 3, (), Unscored("rollout_timeout", "Too late."))
         ranked = await environment.rank([*group, missing])
-        await environment.ruler.close()
     rewards = [one.reward for one in ranked]
     assert rewards[1] is not None and rewards[0] is not None
     assert rewards[1] > rewards[0] == rewards[2]
@@ -100,26 +110,20 @@ async def test_a_group_is_scored_by_the_judge_alone() -> None:
 
 
 async def test_what_a_rollout_has_earned_itself_is_measured_and_not_trained_on() -> None:
-    environment = agent()
     won = replace(attempt("bee"), score=Score(0.0, True, {"turns": 1.0}))
-    async with answering(lambda _: [0.75], []) as url:
-        environment.ruler = ruler_at(url)
+    async with judged_by(answering(lambda _: [0.75], [])) as environment:
         [ranked] = await environment.rank([won])
         [held_out] = await environment.compare([won], None)
-        await environment.ruler.close()
     assert ranked.score == Score(0.75, True, {"turns": 1.0})
     assert held_out == won
 
 
 async def test_an_attempt_without_a_call_is_not_scored() -> None:
     """Nothing would be trained on."""
-    environment = agent()
     seen: list[Any] = []
-    async with answering(lambda _: [1.0], seen) as url:
-        environment.ruler = ruler_at(url)
+    async with judged_by(answering(lambda _: [1.0], seen)) as environment:
         idle = Rollout(Scenario("word-1"), 0, (), Unscored(UNJUDGED, "Not yet."))
         ranked = await environment.rank([idle])
-        await environment.ruler.close()
     assert (ranked, seen) == ([idle], [])
 
 
@@ -210,12 +214,9 @@ async def test_a_malformed_reply_is_asked_for_again_and_never_a_score(reply: str
     async def complete(_: ChatRequest) -> Completion:
         return Completion("judge", [Choice(reply)])
 
-    environment = agent()
     server = FaultyServer(completions_app(complete, list))
-    async with server as url:
-        environment.ruler = ruler_at(url)
+    async with judged_by(server) as environment:
         ranked = await environment.rank([attempt("ant"), attempt("bee", index=1)])
-        await environment.ruler.close()
     assert server.requests == CONFIG.tries_max
     assert [one.score.cause for one in ranked] == ["bad_verdict"] * 2
 
@@ -225,12 +226,9 @@ async def test_a_fault_leaves_the_group_unscored_after_its_tries(fault: Fault) -
     faults = Faults({fault: 1.0}, retry_after_s=0.01, slow_s=30, drip_s=1)
     deadline_s = 0.2 if fault in (Fault.SLOW, Fault.DRIPPING) else 10
     config = CONFIG.model_copy(update={"tries_max": 2, "call_timeout_s": deadline_s})
-    environment = agent()
     server = FaultyServer(judge_app(), faults)
-    async with server as url:
-        environment.ruler = ruler_at(url, config)
+    async with judged_by(server, config) as environment:
         ranked = await environment.rank([attempt("ant"), attempt("bee", index=1)])
-        await environment.ruler.close()
     assert all(isinstance(one.score, Unscored) for one in ranked)
     assert server.requests == 2
 
@@ -251,7 +249,7 @@ async def test_a_passing_fault_costs_a_retry_and_no_reward() -> None:
 async def test_a_rejected_key_stops_with_a_sentence() -> None:
     async with FaultyServer(completions_app(lexical_judge(), list, "another")) as url:
         ruler = ruler_at(url)
-        with pytest.raises(JudgeRejected):
+        with pytest.raises(JudgeRejected, match="JUDGE_API_KEY"):
             await ruler.score([transcript_of(attempt("ant"))])
         with pytest.raises(JudgeRejected):
             await ruler.check()
@@ -277,15 +275,12 @@ def prefers_bees(data: dict[str, Any]) -> list[float]:
 
 
 async def test_a_held_out_attempt_is_compared_with_the_first_in_both_orders() -> None:
-    environment = agent()
     seen: list[dict[str, Any]] = []
-    async with answering(prefers_bees, seen) as url:
-        environment.ruler = ruler_at(url)
+    async with judged_by(answering(prefers_bees, seen)) as environment:
         start = await environment.compare([attempt("ant")], None)
         [same] = await environment.compare([attempt("ant", index=7)], start)
         assert (start[0].reward, same.reward, seen) == (0.5, 0.5, [])
         [better] = await environment.compare([attempt("bee")], start)
-        await environment.ruler.close()
     assert better.reward == 1.0
     bees = [["bee." in str(one["messages"]) for one in data["attempts"]] for data in seen]
     assert bees == [[True, False], [False, True]]
@@ -295,21 +290,15 @@ async def test_a_held_out_attempt_is_compared_with_the_first_in_both_orders() ->
 
 
 async def test_a_judge_that_takes_the_first_of_two_prefers_neither() -> None:
-    environment = agent()
-    async with answering(lambda _: [1.0, 0.0], []) as url:
-        environment.ruler = ruler_at(url)
+    async with judged_by(answering(lambda _: [1.0, 0.0], [])) as environment:
         start = await environment.compare([attempt("ant")], None)
         [compared] = await environment.compare([attempt("bee")], start)
-        await environment.ruler.close()
     assert compared.reward == 0.5
 
 
 async def test_what_there_is_nothing_to_compare_with_has_no_score() -> None:
-    environment = agent()
-    async with FaultyServer(judge_app()) as url:
-        environment.ruler = ruler_at(url)
+    async with judged_by(FaultyServer(judge_app())) as environment:
         [compared] = await environment.compare([attempt("bee")], [])
-        await environment.ruler.close()
     assert compared.score.cause == "no_reference"
 
 

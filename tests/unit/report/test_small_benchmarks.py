@@ -136,7 +136,8 @@ def test_what_begins_a_list_or_an_address_is_referenced_all_the_same(line: str) 
 
 
 def test_a_second_benchmark_of_a_step_leaves_the_first_s_report(tmp_path: Path) -> None:
-    store, found = FolderStore(tmp_path), benchmark([3, 4] * 4, [2] * 8)
+    store = FolderStore(tmp_path)
+    found = benchmark_of(frame_of(rows("lead-350", None, [2, 2], "News")), [])
     first = BenchmarkId.now()
     second = BenchmarkId.now()
     for benchmark_id, page in ((first, "first"), (second, "second")):

@@ -5,7 +5,6 @@ That the stand-in's methods are the real one's is checked in `tests/services/tes
 
 import sys
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -126,8 +125,8 @@ def write(folder: Path, weights: bytes) -> None:
     (folder / ADAPTER).write_bytes(weights)
 
 
-@asynccontextmanager
-async def backend_at(path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Any]:
+@pytest.fixture
+async def unready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Any]:
     """A backend of ours over the stand-in, whose model has the untrained checkpoint."""
     stand_in = ModuleType("art.local")
     stand_in.LocalBackend = LocalBackend  # type: ignore[attr-defined]
@@ -135,7 +134,7 @@ async def backend_at(path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
     monkeypatch.delitem(sys.modules, GPU, raising=False)
     from precis.trainer.gpu.backend import GpuBackend
 
-    backend: Any = GpuBackend(path)
+    backend: Any = GpuBackend(tmp_path)
     write(backend.checkpoints(MODEL) / "0000", b"untrained")
     backend._services[MODEL.name] = Service(backend, MODEL)
     backend._tokenizers[MODEL.base_model] = Tokenizer()
@@ -151,110 +150,90 @@ async def backend_at(path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
         sys.modules.pop(GPU, None)
 
 
+@pytest.fixture
+async def backend(unready: Any) -> Any:
+    await unready._prepare_backend_for_training(MODEL, None)
+    return unready
+
+
 MODEL: art.TrainableModel[Any, Any] = art.TrainableModel(
     name="m", project="p", base_model="b", report_metrics=[]
 )
 
 
-async def test_vllm_listens_on_the_loopback_behind_a_key_of_its_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with backend_at(tmp_path, monkeypatch) as backend:
-        _, key = await backend._prepare_backend_for_training(MODEL, None)
-        assert backend.vllm.args["host"] == "127.0.0.1"
-        assert backend.vllm.args["api_key"] == key
-        assert len(key) > 30
-        assert await backend._prepare_backend_for_training(MODEL, None) == (backend.vllm.url, key)
+async def test_vllm_listens_on_the_loopback_behind_a_key_of_its_own(unready: Any) -> None:
+    url, key = await unready._prepare_backend_for_training(MODEL, None)
+    assert unready.vllm.args["host"] == "127.0.0.1"
+    assert unready.vllm.args["api_key"] == key
+    assert len(key) > 30
+    assert await unready._prepare_backend_for_training(MODEL, None) == (url, key)
 
 
-async def test_every_checkpoint_that_is_there_is_served(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with backend_at(tmp_path, monkeypatch) as backend:
-        write(backend.checkpoints(MODEL) / "0004", b"later")
-        await backend._prepare_backend_for_training(MODEL, None)
-        assert set(backend.vllm.served) == {"m@0", "m@4"}
+async def test_every_checkpoint_that_is_there_is_served(unready: Any) -> None:
+    write(unready.checkpoints(MODEL) / "0004", b"later")
+    await unready._prepare_backend_for_training(MODEL, None)
+    assert set(unready.vllm.served) == {"m@0", "m@4"}
 
 
-async def test_training_tells_of_its_progress_and_ends_a_step_further(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_training_tells_of_its_progress_and_ends_a_step_further(backend: Any) -> None:
     seen: list[dict[str, float]] = []
-    async with backend_at(tmp_path, monkeypatch) as backend:
-        await backend._prepare_backend_for_training(MODEL, None)
-        result = await backend.train(MODEL, no_groups(), seen.append, learning_rate=1e-5)
+    result = await backend.train(MODEL, no_groups(), seen.append, learning_rate=1e-5)
     assert result.step == 1
     assert [one["loss/train"] for one in seen] == [1.0, 0.5]
     assert seen[0]["data/step_num_gradient_steps"] == 2
 
 
-async def test_the_learning_rate_rises_over_the_first_steps(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with backend_at(tmp_path, monkeypatch) as backend:
-        await backend._prepare_backend_for_training(MODEL, None)
-        for _ in range(2):
-            await backend.train(MODEL, no_groups(), learning_rate=4e-5, warmup_steps=3)
-        asked = backend._services[MODEL.name].asked
+async def test_the_learning_rate_rises_over_the_first_steps(backend: Any) -> None:
+    for _ in range(2):
+        await backend.train(MODEL, no_groups(), learning_rate=4e-5, warmup_steps=3)
+    asked = backend._services[MODEL.name].asked
     assert [round(config.learning_rate, 9) for _, _, config, _ in asked] == [1e-5, 2e-5]
 
 
-async def test_a_step_without_anything_to_learn_from_is_a_copy(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with backend_at(tmp_path, monkeypatch) as backend:
-        await backend._prepare_backend_for_training(MODEL, None)
-        backend.updates = []
-        result = await backend.train(MODEL, no_groups())
-        copied = (backend.checkpoints(MODEL) / "0001" / ADAPTER).read_bytes()
-    assert (result.step, copied) == (1, b"untrained")
+async def test_a_step_without_anything_to_learn_from_is_a_copy(backend: Any) -> None:
+    backend.updates = []
+    assert (await backend.train(MODEL, no_groups())).step == 1
+    assert (backend.checkpoints(MODEL) / "0001" / ADAPTER).read_bytes() == b"untrained"
 
 
-async def test_an_adapter_that_vllm_did_not_take_is_noticed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with backend_at(tmp_path, monkeypatch) as backend:
-        await backend._prepare_backend_for_training(MODEL, None)
-        backend._services[MODEL.name].reloads = False
-        with pytest.raises(StaleAdapter, match="serves nothing as m@1"):
-            await backend.train(MODEL, no_groups())
+async def test_an_adapter_that_vllm_did_not_take_is_noticed(backend: Any) -> None:
+    backend._services[MODEL.name].reloads = False
+    with pytest.raises(StaleAdapter, match="serves nothing as m@1"):
+        await backend.train(MODEL, no_groups())
 
 
-async def test_an_adapter_that_training_left_as_it_was_is_noticed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with backend_at(tmp_path, monkeypatch) as backend:
-        await backend._prepare_backend_for_training(MODEL, None)
-        backend._services[MODEL.name].weights = iter([b"untrained"])
-        with pytest.raises(StaleAdapter, match="left the adapter as it was"):
-            await backend.train(MODEL, no_groups())
+async def test_an_adapter_that_training_left_as_it_was_is_noticed(backend: Any) -> None:
+    backend._services[MODEL.name].weights = iter([b"untrained"])
+    with pytest.raises(StaleAdapter, match="left the adapter as it was"):
+        await backend.train(MODEL, no_groups())
+
+
+async def test_imitation_that_left_the_adapter_as_it_was_is_noticed(backend: Any) -> None:
+    backend._services[MODEL.name].weights = iter([b"untrained"])
+    with pytest.raises(StaleAdapter, match="left the adapter as it was"):
+        await backend.train_sft(MODEL, demonstrations(1), batch_size=1, learning_rates=[0.1])
 
 
 async def test_a_training_that_fails_is_told_of_and_then_the_trainer_ends(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    backend: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The adapter in memory has moved by a part of the step: nothing may go on from it."""
     ended: list[str] = []
-    async with backend_at(tmp_path, monkeypatch) as backend:
-        module = sys.modules[GPU]
-        monkeypatch.setattr(module, "end_after_answer", ended.append)
-        await backend._prepare_backend_for_training(MODEL, None)
-        backend._services[MODEL.name].fails = RuntimeError("CUDA out of memory")
-        with pytest.raises(RuntimeError, match="out of memory"):
-            await backend.train(MODEL, no_groups())
+    monkeypatch.setattr(sys.modules[GPU], "end_after_answer", ended.append)
+    backend._services[MODEL.name].fails = RuntimeError("CUDA out of memory")
+    with pytest.raises(RuntimeError, match="out of memory"):
+        await backend.train(MODEL, no_groups())
     assert ended == ["Training step 0 of m failed (CUDA out of memory)"]
 
 
 async def test_imitation_goes_through_the_answers_until_every_rate_has_its_update(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    backend: Any,
 ) -> None:
     seen: list[dict[str, float]] = []
-    async with backend_at(tmp_path, monkeypatch) as backend:
-        await backend._prepare_backend_for_training(MODEL, None)
-        result = await backend.train_sft(
-            MODEL, demonstrations(3), seen.append, batch_size=2, learning_rates=[0.3, 0.2, 0.1]
-        )
-        ((step, updates, rates),) = backend._services[MODEL.name].asked
+    result = await backend.train_sft(
+        MODEL, demonstrations(3), seen.append, batch_size=2, learning_rates=[0.3, 0.2, 0.1]
+    )
+    ((step, updates, rates),) = backend._services[MODEL.name].asked
     assert (step, rates) == (0, [0.3, 0.2, 0.1])
     assert len(updates) == 3
     assert result.step == 1
@@ -264,24 +243,10 @@ async def test_imitation_goes_through_the_answers_until_every_rate_has_its_updat
     assert sum(learned) == sum(len("answer 0") + 1 for _ in range(3)), "one pass has each once"
 
 
-async def test_answers_that_are_all_too_long_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with backend_at(tmp_path, monkeypatch) as backend:
-        await backend._prepare_backend_for_training(MODEL, None)
-        long = demonstrations(1, "y" * 5000)
-        with pytest.raises(TrainerError, match="more than 4096 tokens"):
-            await backend.train_sft(MODEL, long, batch_size=2, learning_rates=[0.1])
-
-
-async def test_imitation_that_left_the_adapter_as_it_was_is_noticed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with backend_at(tmp_path, monkeypatch) as backend:
-        await backend._prepare_backend_for_training(MODEL, None)
-        backend._services[MODEL.name].weights = iter([b"untrained"])
-        with pytest.raises(StaleAdapter, match="left the adapter as it was"):
-            await backend.train_sft(MODEL, demonstrations(1), batch_size=1, learning_rates=[0.1])
+async def test_answers_that_are_all_too_long_are_refused(backend: Any) -> None:
+    long = demonstrations(1, "y" * 5000)
+    with pytest.raises(TrainerError, match="more than 4096 tokens"):
+        await backend.train_sft(MODEL, long, batch_size=2, learning_rates=[0.1])
 
 
 def demonstrations(count: int, answer: str = "answer") -> list[art.Trajectory]:

@@ -74,16 +74,6 @@ async def test_a_failure_is_raised_to_who_takes_it_and_the_step_can_be_sampled_a
     assert await ahead.take(4) is None
 
 
-async def test_two_steps_are_never_sampled_ahead() -> None:
-    ahead = SamplingAhead()
-    ahead.start(4, Sampling().run())
-    second = Sampling().run()
-    with pytest.raises(AssertionError, match="being sampled"):
-        ahead.start(5, second)
-    second.close()
-    await ahead.cancel()
-
-
 async def test_another_step_than_the_one_that_was_sampled_is_refused() -> None:
     ahead = SamplingAhead()
     ahead.start(4, Sampling().run())

@@ -35,19 +35,6 @@ async def test_who_waits_goes_on_when_the_commit_has_ended() -> None:
     assert commits.step is None
 
 
-async def test_a_second_commit_is_not_begun_beside_the_first() -> None:
-    commits = CommitPipeline()
-    first = Commit()
-    second = Commit()
-    waiting = second.run()
-    commits.start(0, first.run())
-    with pytest.raises(AssertionError, match="under way"):
-        commits.start(1, waiting)
-    waiting.close()
-    first.done.set()
-    await commits.wait()
-
-
 async def test_a_failure_is_raised_to_who_waits_and_told_at_the_end() -> None:
     commits = CommitPipeline()
     commit = Commit(StoreError("The store is out."))

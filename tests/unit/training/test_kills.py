@@ -73,7 +73,8 @@ class Kind:
 
 
 KINDS = {
-    "plain": Kind(killed=None),
+    "plain": Kind(),
+    "plain, in every step": Kind(killed=None),
     "one step stale": Kind(
         {
             "steps": 3,
@@ -138,13 +139,19 @@ KINDS = {
     ),
 }
 
+MORE = {"plain, in every step", "an agent that imitates"}
+"""Kinds of the long tests; what makes each of them is in two others as well."""
+
 
 @pytest.mark.filterwarnings(
     # The service's client leaves some of its connections to the garbage collector.
     "ignore:unclosed:ResourceWarning",
     "ignore::pytest.PytestUnraisableExceptionWarning",
 )
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(one, marks=pytest.mark.long if one in MORE else ()) for one in KINDS],
+)
 async def test_any_prefix_of_the_writes_then_resume_gives_the_same_bits(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

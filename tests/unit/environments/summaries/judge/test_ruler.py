@@ -4,14 +4,11 @@ import json
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from precis.config import JudgeConfig
 from precis.environments.ruler import TrajectoryRuler
 from precis.environments.summaries.judge import JudgeClient
 from precis.environments.summaries.prompt import summary_messages
 from precis.environments.summaries.services import RUBRIC
-from precis.errors import JudgeError
 from precis.llm.providers import Endpoint
 from precis.llm.server import ChatRequest, Completion, completions_app
 from precis.records.documents import Corpus, Document, Question
@@ -98,19 +95,6 @@ async def test_what_has_a_score_already_is_not_ranked() -> None:
         assert only_zero == [zero]
         await ruler.close()
     assert server.requests == 1
-
-
-@pytest.mark.parametrize("fault", [Fault.RATE_LIMITED, Fault.SERVER_ERROR])
-async def test_a_fault_leaves_the_group_unscored_after_its_tries(fault: Fault) -> None:
-    server = judge_server(Faults({fault: 1.0}, retry_after_s=0.01, slow_s=30, drip_s=1))
-    ranked = await rank(server, "Nothing.", "Anna Ruiz.")
-    assert all(isinstance(one.score, Unscored) for one in ranked)
-    assert server.requests == _CONFIG.tries_max
-
-
-async def test_a_rejected_key_stops_with_a_sentence_that_names_it() -> None:
-    with pytest.raises(JudgeError, match="JUDGE_API_KEY"):
-        await rank(judge_server(key="another"), "a", "b")
 
 
 async def test_a_judge_of_the_same_account_shares_its_limits() -> None:
