@@ -72,12 +72,7 @@ async def serve_rehearsed(
     store: Store, config: BenchmarkConfig, corpus_digest: str | None
 ) -> AsyncIterator[list[ContenderSpec]]:
     """The newest checkpoint of `config.extractive` while the block lasts; nobody where it is empty.
-
-    Raises:
-        ConfigError: it was trained on other documents, if these are given, or is no embedded
-            policy.
-        StoreError: the store holds no such model.
-    """
+    A ConfigError if it was trained on other documents than these, or is no embedded policy."""
     model = config.extractive
     if not model:
         yield []

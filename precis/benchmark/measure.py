@@ -73,9 +73,6 @@ async def measure(
         first: those of the model's first validation, for an environment that compares with
             them.
         sampled: further attempts at each scenario, for pass@k, which nobody compares.
-
-    Raises:
-        PrecisError: it can't be asked any more, or what was paid for can't be kept.
     """
     slots = asyncio.Semaphore(contender.at_once)
 

@@ -83,12 +83,7 @@ class BenchmarkRun:
 
     async def read_first(self) -> list[Rollout]:
         """Return the rollouts of the model's first validation, where attempts are compared with
-        them.
-
-        Raises:
-            ConfigError: there is no validation to compare with.
-            StoreError: the store can't be read.
-        """
+        them; a ConfigError where there is none."""
         if not self.environment.compares:
             return []
         held_out = self.environment.scenarios("validation")

@@ -1,9 +1,8 @@
 """An environment that is any program, in any language: one process a rollout.
 
 It asks the policy at `OPENAI_BASE_URL` with `OPENAI_API_KEY`, finds its scenario as JSON in the
-file that `PRECIS_SCENARIO` names, and prints a score as its last line: a number, a boolean, or
-`{"reward": 0.5, "success": false, "metrics": {"turns": 3}}`. A supervisor ends all that it has
-started when it ends, at its deadline, and when this process is killed.
+file `PRECIS_SCENARIO`, and prints a score as its last line: a number, a boolean, or `{"reward":
+0.5, "success": false, "metrics": {"turns": 3}}`. A supervisor ends all that it has started.
 """
 
 import asyncio

@@ -173,12 +173,8 @@ def _take(
 
 
 def read_demonstrations(config: WarmStartConfig) -> list[Demonstration]:
-    """Return the demonstrations of a file: a JSON object a line, with the `messages` of a rollout
-    and its `tools` as OpenAI's API has them, and perhaps its scenario's `id` and its `reward`.
-
-    Raises:
-        ConfigError: it can't be read, or a line is no such object.
-    """
+    """Return the demonstrations of a file: a JSON object a line, with the `messages` and `tools` of
+    a rollout, and perhaps `id` and `reward`; a ConfigError names the line that is none."""
     path = Path(config.file).expanduser()
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()

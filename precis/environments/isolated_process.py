@@ -1,9 +1,8 @@
 """The process of an `IsolatedModule`: reads a call a line, and writes what it returned.
 
-It is sealed before the module is imported, so that neither the package nor an answer that the
-package evaluates calls out, starts a program, writes a file, or reads one that is no part of
-Python. That holds for what goes through Python (`sys.addaudithook`): it keeps code in its place
-that is careless, not code that is made to break out.
+Before the module is imported it is sealed by `sys.addaudithook`: what goes through Python can't
+call out, start a program, write a file, or read one that is no part of Python. That holds careless
+code, not code that is made to break out.
 """
 
 import importlib

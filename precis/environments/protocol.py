@@ -47,11 +47,8 @@ __all__ = [
 
 
 class Environment(Protocol):
-    """A task that a policy is trained to do.
-
-    `scenarios` and `rollout` are all that it must have; a class that derives from this one inherits
-    the rest. `async with environment:` starts what it needs, and stops it.
-    """
+    """A task that a policy is trained to do. `scenarios` and `rollout` are all that it must have;
+    `async with environment:` starts what it needs, and stops it."""
 
     warm_start: WarmStart | None = None
     """The scenarios and demonstrations to imitate before the first step."""
@@ -126,14 +123,11 @@ class Environment(Protocol):
     async def rollout(
         self, model: "art.Model[Any, Any]", scenario: Scenario
     ) -> "Score | Unscored | float | art.Trajectory":
-        """Attempt a scenario.
+        """Attempt a scenario, and return the score, only its reward, or a trajectory that has it.
 
         Args:
-            model: asks the policy of this one rollout, as in ART's notebooks. Every call is
+            model: asks the policy of this one rollout, as in ART's notebooks; every call is
                 recorded, and trained on.
-
-        Returns:
-            The score, or only its reward; of a trajectory the reward and metrics are taken.
         """
         ...
 

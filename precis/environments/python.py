@@ -1,10 +1,9 @@
 """An environment that is one Python file: `scenarios(split)` and `rollout(model, scenario)`.
 
-It is the user's code, in the process of the flow, though in threads beside it: it may block. What
-else an environment may have (`nouns`, `model_config`, `figures`, `checks`, `rank`, `baselines`,
-`show`, `open`, `close`) it may define under its name. With `score = "ruler"` and a `rubric`, a
-sentence on what is good, a judge scores its attempts, and `rollout` returns nothing. `files`, a
-list of names, are those of its folder that it opens or runs: they go wherever it is sent.
+It is the user's code and runs in threads of the flow's process. What else an environment may have
+(`nouns`, `model_config`, `figures`, `checks`, `rank`, `baselines`, `show`, `open`, `close`) it may
+define under its name. With `score = "ruler"` and a `rubric` a judge scores its attempts, and
+`rollout` returns nothing. `files` lists those of its folder that go wherever it is sent.
 """
 
 import ast
@@ -35,10 +34,7 @@ _SPLITS: tuple[Split, ...] = ("train", "validation")
 
 class PythonEnvironment(RulerScored):
     """The environment of a module; its digest is of the file and of what it imports from its
-    folder.
-
-    With a `rubric` a judge scores its attempts, which whoever opens the environment connects.
-    """
+    folder. With a `rubric` a judge scores its attempts, which whoever opens it connects."""
 
     def __init__(self, module: ModuleType, where: str, digest: str, rubric: str = "") -> None:
         self.rubric = rubric

@@ -2,9 +2,8 @@
 
     agent → the rollout's address → session → policy's client → policy
 
-An agent is any function or program that speaks to OpenAI's chat completions. In this process it
-asks through the client of `model.openai_client()`, which goes to the session directly; any other
-program asks `model.inference_base_url` over HTTP on the loopback.
+An agent is whatever speaks OpenAI's chat completions. In this process `model.openai_client()` goes
+to the session directly; any other program asks `model.inference_base_url` on the loopback.
 """
 
 import asyncio
@@ -181,11 +180,8 @@ async def _await_score(
 
 
 def score_of(returned: object) -> Score | Unscored:
-    """Return what an agent has returned as a score.
-
-    A number is a reward, True and False are a success and none, and of ART's trajectory reward
-    and metrics are taken; its metric `success` says whether it was one.
-    """
+    """Return what an agent has returned as a score: a number is a reward, True and False are a
+    success and none, and of ART's trajectory reward, metrics and the metric `success` are taken."""
     if isinstance(returned, Unscored):
         return returned
     score = _score_in(returned)

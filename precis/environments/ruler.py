@@ -1,10 +1,8 @@
 """RULER: a judge scores whole attempts against each other, without a reward function.
 
-In training it sees all rollouts of a group, tool calls and results included. A held-out scenario
-has one rollout, and scores of different requests can't be compared: there it sees that rollout
-beside the one of the run's first validation, once in either order, and the figure is how often it
-prefers the newer one. The method is ART's (`art.rewards.ruler`); the prompt is ours, so that
-replies are validated, kept and paid for as any other of the judge's.
+In training it sees a group's rollouts, tool calls and results included; a held-out rollout it sees
+beside that of the run's first validation, once in either order, and the figure is how often it
+prefers the newer one. The method is ART's (`art.rewards.ruler`), the prompt ours.
 """
 
 import hashlib

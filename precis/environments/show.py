@@ -74,8 +74,7 @@ def _results_of_calls(
 ) -> tuple[Mapping[tuple[int, int], str], Collection[int]]:
     """Return the result of each call that has one, and the places of the messages with them.
 
-    Calls are named by the place of their message and their number in it: servers give an id
-    again in a later turn, or none at all.
+    Calls go by their message's place and number: servers repeat ids, or give none at all.
     """
     waiting: dict[Any, list[tuple[int, int]]] = {}
     results = {}

@@ -31,12 +31,9 @@ class UserThreads:
         self._abandoned: list[_UserThread] = []
 
     async def run(self, function: Callable[..., Any], *given: Any) -> Any:
-        """Return the result of a function, or that of the coroutine which it returns. Where this is
-        cancelled, so is the coroutine; a function that does not end then is abandoned.
-
-        Raises:
-            RolloutError: too many abandoned functions are still at work.
-        """
+        """Return the result of a function, or of the coroutine which it returns. Where this is
+        cancelled, so is the coroutine; a function that does not end then is abandoned, and a
+        RolloutError is raised once too many are."""
         self._abandoned = [one for one in self._abandoned if one.is_alive()]
         count = len(self._abandoned)
         if count >= ABANDONED_MAX:

@@ -1,16 +1,10 @@
 """An environment of verifiers 0.4, played in a process of verifiers' own virtual environment.
 
-verifiers can't be installed beside SkyPilot, so a child process imports it (`verifiers_child`),
-lists its tasks and plays the rollouts; the two speak JSON over a socket, a line each. The policy is
-asked at the address of each rollout, as by any other program.
-
-    What happens in the child             Then
-    a rollout raises, or has no reward    it is Unscored, and counted by its cause
-    a rollout is late                     it is cancelled there; a child that does not say so
-                                          within 4 s is stuck, and is ended
-    it dies, is stuck or writes no JSON   what it plays is Unscored; the next rollout starts another
-    it dies three times, and scores       the step ends with an error
-    nothing in between
+verifiers can't be installed beside SkyPilot, so a child process (`verifiers_child`) lists its tasks
+and plays the rollouts; the two speak JSON over a socket, a line each. A rollout that fails there is
+Unscored; one that is late is cancelled, and a child that does not say so within 4 s is ended. What
+a dead child was playing is Unscored, the next rollout starts another, and three deaths without a
+score between them end the step.
 """
 
 import asyncio

@@ -3,10 +3,9 @@
     verifiers_child.py describe SETTINGS     prints a line of JSON: scenarios and versions
     verifiers_child.py serve SETTINGS FD     answers requests at the socket FD, a line of JSON each
 
-Précis runs this file and can't be imported in it. Rollouts are played in this one process: the
-conversation with the policy is held by a harness of ours, since verifiers' own starts a Python
-process a turn. verifiers' server, which writes the conversation down, asks the relay, and that asks
-the address which Précis has opened for the rollout.
+Précis can't be imported here. All rollouts are played in this one process, by a harness of ours:
+verifiers' own starts a Python process a turn. verifiers' server asks the relay, and that the
+rollout's address.
 """
 
 import asyncio

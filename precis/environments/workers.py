@@ -4,9 +4,8 @@
                ▲                        │
                └── HTTP, with a key for each rollout
 
-What a worker is to play is sent to it with the scenario; the policy it asks at the recorder's
-address, as any program does. Ray starts workers, sends them the environment's files, and starts
-another one where one dies. What that one played is Unscored.
+Ray starts workers, sends them the environment's files, and starts another one where one dies; what
+that one played is Unscored.
 """
 
 import asyncio

@@ -1,6 +1,4 @@
-"""One client for every server of language models that speaks OpenAI's API.
-
-The judge, RULER, the contenders and the policy itself are asked through it, and add only what is
+"""One client for every server of language models that speaks OpenAI's API. Callers add only what is
 theirs: prompts, what a valid reply is, and what becomes of one that fails.
 
     limits → deadline → hedging → POST → cost → first choice → what the caller reads in it
@@ -167,8 +165,8 @@ class ChatClient:
         """Return the result of `read` for the reply; tried again as often as the settings allow.
 
         Raises:
-            ProviderFailed: the last try failed too, or the deadline leaves no time for another.
-                `read` raises it for a reply that is not what was asked for.
+            ProviderFailed: the last try failed too, or no time is left; `read` raises it as
+                well.
             ProviderRejected: no retry will help.
             SchemaRejected: the server does not take this `response_format`.
             BudgetReached: the request might cost more than may still be spent.

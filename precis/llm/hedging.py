@@ -1,9 +1,8 @@
 """Asking a second time when a reply is late, so that one slow request holds up no whole step.
 
-These are hedged requests as in J. Dean and L. A. Barroso, "The Tail at Scale" (Communications of
-the ACM 56(2), 2013): the second request costs little, because few are late, and takes most of the
-wait away, because two are rarely slow together. A verdict may take two requests, one after the
-other: the second is late, however quick, when the verdict is.
+These are hedged requests as in J. Dean and L. A. Barroso, "The Tail at Scale" (2013): few replies
+are late, and two are rarely slow together. Of a verdict's two requests the second is late when the
+verdict is.
 """
 
 import asyncio
@@ -50,11 +49,8 @@ class LatencyWindow:
             self._under_way.remove(began_s)
 
     def add_wait(self, seconds: float) -> None:
-        """Count a request that has a reply, its own or its hedge's.
-
-        A wait that a hedge has cut short counts with the length it came to. Leaving it out would
-        make the tail look shorter with every hedge, and so lead to ever more of them.
-        """
+        """Count a request that has a reply, its own or its hedge's, with the length it came to.
+        Leaving hedged ones out would make the tail look ever shorter."""
         self._waits.append(seconds)
 
     def is_late(self, began_s: float, now_s: float) -> bool:
@@ -91,12 +87,9 @@ class Hedging:
         ask: Callable[[Turn], Coroutine[Any, Any, T]],
         spent_s: float = 0.0,
     ) -> T:
-        """Return the result of asking, or of asking again, whichever succeeds first.
-
-        The other is cancelled and has ended when this returns. A request is late beside others of
-        its kind by its own wait, or beside all by its age: that wait and what its verdict took
-        before.
-        """
+        """Return the result of asking, or of asking again, whichever succeeds first; the other has
+        ended then. A request is late beside others of its kind by its own wait, or beside all by
+        its age: that wait and what its verdict took before."""
         if not self._quantile:
             return await ask(turn)
         clock = asyncio.get_running_loop().time

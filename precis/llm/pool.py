@@ -18,9 +18,7 @@ _CONNECT_TIMEOUT_S = 10.0
 class ClientPool(Generic[C]):
     """Clients of one kept-alive connection each; the one that was used last goes first.
 
-    httpcore's pool walks over all its connections, and over all again for each of them, with
-    every request: at 32 connections more time than everything else that a call costs here. There
-    are as many clients as requests were ever under way at once.
+    httpcore's own pool walks over all its connections several times with every request.
 
     Args:
         open_client: makes one, with the limits ONE_CONNECTION.

@@ -1,8 +1,7 @@
 """Leaving a key out of what a server says, whole or in part.
 
-Servers quote the key that they were sent: whole, spelled in JSON's escapes, cut short
-(`sk-or-v1-4f***`), or by its end (`…35c8`, "a key ending in 35c8"). Short parts are ordinary text
-as well, so they count only beside a mask, or after words that announce them.
+Servers quote keys whole, in JSON's escapes, cut short (`sk-or-v1-4f***`), or by their end ("a key
+ending in 35c8"). Short parts count only beside a mask, or after words that announce them.
 """
 
 import base64

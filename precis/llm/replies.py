@@ -1,7 +1,5 @@
-"""From an HTTP response of a language model's server to its reply, or to what went wrong.
-
-`ProviderFailed`: another try may help. `SchemaRejected`: the server can't promise replies by schema
-and has to be asked more plainly. `ProviderRejected`: every request will go the same way.
+"""From an HTTP response of a language model's server to its reply, or to what went wrong:
+`ProviderFailed` may be tried again, `SchemaRejected` asked more plainly, `ProviderRejected` never.
 """
 
 import json

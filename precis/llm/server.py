@@ -1,8 +1,5 @@
-"""An OpenAI-compatible chat completions endpoint around one function.
-
-The embedded policy, the baselines and the local judge all speak this protocol, so that they
-are called, counted and benchmarked exactly as a hosted model is.
-"""
+"""An OpenAI-compatible chat completions endpoint around one function: the embedded policy, the
+baselines and the local judge are called and counted as a hosted model is."""
 
 import hmac
 import time

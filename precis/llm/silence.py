@@ -1,8 +1,6 @@
 """Servers that answer nobody: said after ten seconds, once a minute, and when they answer again.
 
-Tries that fail are repeated in silence, so that a server which refuses everything would be waited
-for without a word. A server that is not asked, as the account's own limits leave no turn, is not
-silent.
+A server that is not asked, as the account's own limits leave no turn, is not silent.
 """
 
 import asyncio

@@ -1,8 +1,7 @@
 """From documents to questions about them: written by one model, and tried on a judge.
 
-A question is kept where the judge answers it from the document, and not without the document:
-what anybody knows says nothing about a summary. One that the document does not answer is kept
-where the judge declines it.
+A question is kept where the judge answers it from the document, and not without; one that the
+document does not answer, where the judge declines it.
 """
 
 import asyncio

@@ -1,9 +1,7 @@
-"""Questions without a model: the text's own sentences with a fact left out (cloze).
+"""Questions without a model: the text's own sentences with a number, date or name left out (cloze).
 
-They cost nothing and are crude. A number, a date or a name is left out of a sentence, and the
-question is what stands there. Nobody judges whether the fact matters: sentences are chosen by how
-much they say of what the text as a whole speaks of, one of each stretch, so that they go from its
-beginning to its end. Everything here is a pure function of the text.
+They cost nothing and are crude. Sentences are chosen by how much they say of what the text as a
+whole speaks of, one of each stretch from its beginning to its end.
 """
 
 import math

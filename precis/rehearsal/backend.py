@@ -44,12 +44,8 @@ Progress = Callable[[dict[str, float]], None]
 
 
 class EmbeddedBackend(ImitatesInOnePass):
-    """Trains embedded policies of one kind; use it where ART takes a backend.
-
-    The checkpoints on disk are the only state, in ART's own layout
-    (`{path}/{project}/models/{name}/checkpoints/0001/`): what is put there is served, and the
-    highest step is what training continues from.
-    """
+    """Trains embedded policies of one kind; use it where ART takes a backend. Its only state are
+    the checkpoints in ART's layout (`{path}/{project}/models/{name}/checkpoints/0001/`)."""
 
     def __init__(
         self,
@@ -93,12 +89,8 @@ class EmbeddedBackend(ImitatesInOnePass):
         on_progress: Progress | None = None,
         **options: Any,
     ) -> LocalTrainResult:
-        """Train one step of GRPO, and write and serve its checkpoint. The order of groups does not
-        matter.
-
-        Args:
-            on_progress: told the metrics of each pass over the batch.
-            options: those of `EmbeddedTrainer`, for this step.
+        """Train one step of GRPO, and write and serve its checkpoint; the order of groups does not
+        matter. `options` are those of `EmbeddedTrainer`, for this step.
 
         Raises:
             TypeError: an option is not known.
@@ -143,16 +135,9 @@ class EmbeddedBackend(ImitatesInOnePass):
         batch_size: int,
         learning_rates: Sequence[float],
     ) -> LocalTrainResult:
-        """Learn to pick as given answers do, and write and serve the checkpoint.
-
-        Args:
-            on_progress: told the metrics of each update.
-            batch_size: trajectories of an update.
-            learning_rates: of each update; each pass over the trajectories has another order.
-
-        Raises:
-            TrainerError: an answer is none that the policy could give.
-        """
+        """Learn to pick as given answers do, and write and serve the checkpoint. Each of
+        `learning_rates` is that of one update; a TrainerError where an answer is none that the
+        policy could give."""
         demonstrations = list(map(self._kind.demonstrations_of, trajectories))
         samples = list(chain.from_iterable(demonstrations))
         batches = _batches(demonstrations, batch_size, self._seed)

@@ -1,9 +1,6 @@
-"""The files that training keeps on disk: one folder a step, with readable JSON files in it.
-
-`policy.json` is the policy, and `metrics.json` what the training that made it has measured. A
-folder is written under another name and moved into place, so one with a `policy.json` is whole;
-anything else in `checkpoints/` is a leftover and does not count.
-"""
+"""The files that training keeps on disk: one folder a step, with `policy.json` and what the
+training has measured in `metrics.json`. It is moved into place, so one with a `policy.json` is
+whole; anything else in `checkpoints/` does not count."""
 
 import json
 import shutil

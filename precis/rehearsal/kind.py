@@ -33,9 +33,8 @@ class Layout:
     Attributes:
         version: raised when a weight changes its meaning: those of another version do not
             apply.
-        size: how many weights there are.
-        names: of the weights, in order; where there are none, the numbers and values of those
-            that are not zero are written in base64, as little-endian int32 and float64.
+        names: of the weights, in order; where there are none, those that are not zero are
+            written in base64, as little-endian int32 numbers and float64 values.
     """
 
     kind: str

@@ -19,11 +19,10 @@ Group = Sequence[Sequence[S]]
 def with_advantages(groups: Sequence[Group[S]], scale_rewards: bool = True) -> list[S]:
     """Return the samples of all groups whose rewards differ, with their advantages.
 
-    The advantage is (reward - mean) / deviation over the group (Shao et al. 2024,
-    https://arxiv.org/abs/2402.03300), or, where rewards are not scaled, reward - mean (Liu et al.
-    2025, https://arxiv.org/abs/2503.20783). A group of equal rewards says nothing and is left out.
-    Rollouts arrive in the order of their completion, which differs from run to run; they are put
-    into a fixed order, because floating-point sums depend on it.
+    That is (reward - mean) / deviation over the group (Shao et al. 2024,
+    https://arxiv.org/abs/2402.03300), or, unscaled, reward - mean (Liu et al. 2025,
+    https://arxiv.org/abs/2503.20783). Rollouts arrive in any order; they are sorted, because
+    floating-point sums depend on it.
     """
     ordered = [sorted((list(one) for one in group if one), key=_order) for group in groups]
     ordered.sort(key=lambda group: list(map(_order, group)))

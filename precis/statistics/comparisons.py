@@ -42,11 +42,8 @@ def differences(
 
 
 def all_pairs(frame: pl.DataFrame, contenders: Sequence[Contender]) -> dict[Pair, Difference]:
-    """Compare each contender with each of those named after it.
-
-    The p-values are corrected for the number of all pairs: nobody asked about any one of them
-    beforehand.
-    """
+    """Compare each contender with each of those named after it, the p-values corrected for the
+    number of all pairs."""
     counts = {each: scores_by_scenario(rows_by(frame, each)) for each in contenders}
     found = {}
     for first, second in combinations(contenders, 2):

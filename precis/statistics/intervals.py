@@ -1,9 +1,5 @@
-"""The quality of a contender, and how sure one can be of it.
-
-The five questions of a document stand or fall together, so everything here resamples whole
-documents (a cluster bootstrap), never single questions: questions drawn one by one would make
-the intervals too narrow.
-"""
+"""The quality of a contender, and how sure one can be of it. A document's questions stand or fall
+together, so whole documents are resampled (a cluster bootstrap), never single questions."""
 
 import math
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """Summarizers that nobody trained, to compare a trained one with.
 
-Each answers the same chat requests as a policy does and keeps to the word limit that the
-request names. The `-350` in three names is the conventional label of such baselines.
+They answer the same chat requests as a policy, within the word limit that is asked for; the `-350`
+in three names is only a label.
 """
 
 import hashlib
@@ -103,11 +103,8 @@ def _complete_with(summarize: Callable[[str, int], str]) -> Complete:
 
 
 def _central_picks(found: Sequence[str], words: Sequence[int], left: int) -> list[int]:
-    """Return the sentences to take: the best that still fits, until none does.
-
-    Similarities go by an index of who holds a word, so that a pick costs what its own words are
-    held, and not a look at all pairs.
-    """
+    """Return the sentences to take: the best that still fits, until none does. Similarities go by
+    an index of who holds a word, not by all pairs."""
     # One unit vector for each bag of tokens; a bag without rare tokens is a vector of zeros.
     bags = list(map(tokens, found))
     document_frequency = Counter(chain.from_iterable(map(set, bags)))

@@ -1,18 +1,15 @@
 """The measure of prose in a summary, by its own document and in any language.
 
-A judge finds answers in a list of names and numbers as well as in sentences, so a reward by
-answers alone pays for leaving out all other words. What is left out shows in three ways, none of
-which needs a list of a language's words: the document itself says which words hold it together.
+A judge finds answers in a list of names and numbers too, so a reward by answers alone pays for
+leaving out all other words. That shows in three ways:
 
-- Its commonest words are scarce: a list has next to none of them.
-- Its words stand side by side as they never do in it, because they were mixed or sprinkled.
+- The document's commonest words are scarce: a list has next to none of them.
+- Its words stand side by side as they never do in the document.
 - It copies a dozen words of the document and leaves out common ones between them, or four with
-  two gaps or more. Sentences in words of one's own, and whole sentences of the document, hardly
-  ever do that.
+  two gaps or more, as sentences of one's own hardly ever do.
 
-The first two are measured in every window of 50 words, so that a list behind honest sentences
-shows too, and both together in every window of ten, where a short list between two sentences
-shows; the third over all of it. Each costs more than the room that it saves is worth.
+The first two are measured in every window of 50 words, and both together of ten, so that a list
+behind honest sentences shows too; the third over all. Each costs more than it saves in room.
 """
 
 from collections import Counter
@@ -174,10 +171,8 @@ def _dropped(words: Sequence[str], joints: _Joints) -> int:
 def _copies(
     words: Sequence[str], places: Mapping[str, Sequence[int]], steps: Sequence[int], way: int
 ) -> list[dict[int, tuple[int, int]]]:
-    """Return for each word, by its places in the document, the copy that ends there.
-
-    A copy is the number of its words and that of the gaps between them. One word of it may be
-    another than the document's, or be put in between.
+    """Return for each word, by its places in the document, the copy that ends there: the number of
+    its words and of the gaps between them. One word of it may be another than the document's.
 
     Args:
         steps: for each place, how far away the copy's last word may be.

@@ -19,12 +19,8 @@ _DENSITY_MAX = 1.15
 
 
 def disqualify(summary: str, document: Document, words_max: int) -> Disqualified | None:
-    """Say why a summary scores zero before any judge is asked, or None.
-
-    As in ART's summarizer notebook, one over the limit does, and one in another script than its
-    document's; the document's words count one by one however a summary joins them, and characters
-    count too. So does a list of words.
-    """
+    """Say why a summary scores zero before any judge is asked, or None: it is over the limit in
+    words or characters, in another script than its document, or a list of words."""
     if not summary.strip():
         return "empty"
     words = count_words(summary)

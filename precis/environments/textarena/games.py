@@ -1,7 +1,7 @@
 """TextArena's games, played in a process of their own (`precis.environments.isolated`).
 
-A game draws from Python's global generator, and from numpy's, in whatever order its moves come. So
-each game here has those generators to itself: they are put in place before each of its moves.
+Each game has Python's and numpy's global generators to itself: they are put in place before each of
+its moves.
 """
 
 import copy
@@ -213,11 +213,8 @@ def _allowed(game: Game, candidates: Iterable[str]) -> Iterator[str]:
 
 
 def _candidates(game: Game) -> tuple[list[str], list[str]]:
-    """Return moves that may be allowed: what stands in brackets in what the player was told.
-
-    Where `[col 4]` is said, `[col 0]` may be meant too, and `[A C]` where `[A B]` is: numbers and
-    letters are varied. Those of many variants are given apart from the others.
-    """
+    """Return moves that may be allowed: what stands in brackets in what the player was told, with
+    numbers and letters varied. Those of many variants are given apart from the others."""
     player = game.env.state.current_player_id
     found: dict[str, None] = {}
     for text in reversed(game.seen.get(player, [])):

@@ -1,9 +1,8 @@
 """The policy's view of a sentence: its marks of fact, and how much of it was said before.
 
-Every column is standardised within its document, so that weights learned on one document mean
-the same on another of any length or subject. There are no columns of place, length or likeness,
-nor for kinds of number such as dates and times: what they say of the bundled stories is not true
-of other prose.
+Columns are standardised within a document, so that weights mean the same on any other. None is of
+place, length, likeness or kind of number: what they say of the bundled stories is not true of other
+prose.
 """
 
 import math
@@ -97,11 +96,8 @@ def _pieces(sentence: str) -> list[str]:
 
 
 def _redundancy(spoken: Sequence[Sequence[str]]) -> Floats:
-    """Return the share of each sentence's weight (TF-IDF) that lies on words which came earlier.
-
-    In plain Python and in reading order, so that a long document costs time in proportion to
-    its words, and sums do not depend on a BLAS and its number of threads.
-    """
+    """Return the share of each sentence's weight (TF-IDF) that lies on words which came earlier. In
+    plain Python and reading order, so that sums do not depend on a BLAS and its threads."""
     holders = Counter(chain.from_iterable(map(set, spoken)))
     seen: set[str] = set()
     shares = []

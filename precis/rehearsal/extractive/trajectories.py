@@ -61,8 +61,8 @@ def sample_of(trajectory: "art.Trajectory") -> PickedSample:
 
 
 def demonstration_of(trajectory: "art.Trajectory") -> PickedSample:
-    """Return the picks that a trajectory's last message shows: the policy's own as they were made,
-    of another's summary the sentences that say the same, in a random order.
+    """Return the picks that a trajectory's last message shows: the policy's own, or of another's
+    summary the sentences that say the same, in a random order.
 
     Raises:
         RolloutError: the messages before it hold no document.

@@ -1,8 +1,7 @@
 """The test whether an answer says what the golden answer says, by rules.
 
-What counts is the content of the golden answer that the question does not give already. Enough of
-it has to be there, and nothing may contradict it: another number, date or name in the place of the
-golden one, or the opposite. Everything here is a pure function.
+Enough of what the golden answer adds to the question has to be there, and nothing may contradict
+it: another number, date or name in the place of the golden one, or the opposite.
 """
 
 import re

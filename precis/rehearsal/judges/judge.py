@@ -1,8 +1,5 @@
-"""Judges on this machine: the same HTTP API as a hosted one, with rules instead of a model.
-
-They read only what a hosted judge would read, the data in the request, and so their verdicts depend
-on the summary and the questions alone.
-"""
+"""Judges on this machine: the same HTTP API as a hosted one, with rules instead of a model, which
+read only the data in the request."""
 
 import json
 from collections import Counter
@@ -86,11 +83,8 @@ def _judged(data: dict[str, Any], rules: Rules) -> dict[str, Any]:
 
 
 def is_prose(text: str) -> bool:
-    """Return whether a text says its commonest words as often as prose does, in any language.
-
-    What it says of itself counts for nothing. This knows a long list of words; of one that has some
-    of its small words left the environment's own measure knows more, since it has the document.
-    """
+    """Return whether a text says its commonest words as often as prose does, in any language. This
+    knows a long list of words; of subtler ones the environment's own measure knows more."""
     words = list(pieces(text.lower()))
     repeated = sum(count for _, count in Counter(words).most_common(_REPEATED))
     return len(words) < _WORDS_MIN or repeated >= _REPEATED_SHARE_MIN * len(words)

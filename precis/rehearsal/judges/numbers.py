@@ -35,10 +35,9 @@ _ORDINAL = re.compile(r"\b(\d+)(?:st|nd|rd|th)\b")
 def unify_numbers(text: str) -> str:
     """Return a text in small letters, with its numbers, dates and times of day in one form.
 
-    `7:00 pm` and `seven o'clock`, `half past ten` and `10.30 am`, `5 Nov.` and `November 5th`,
-    `1,200` and `twelve hundred`, `1.2 million` and `1,200,000`, `37 %` and `37 per cent` become
-    the same words. A time of day is on the clock of twelve hours, with a word more for the half of
-    the day where that is known: `14:30` is `2:30` and `2:30pm`.
+    `7:00 pm` and `seven o'clock`, `1,200` and `twelve hundred`, `37 %` and `37 per cent` become the
+    same words. A time is on the clock of twelve hours, with a word more for the half of the day
+    where that is known: `14:30` is `2:30` and `2:30pm`.
     """
     text = text.lower()
     if not text.isascii():

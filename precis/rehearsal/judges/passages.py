@@ -1,11 +1,8 @@
 """A second rule-based reader and grader, made in another way, by which the first is checked.
 
-The first weighs a question's stems and was fitted to prose. This one searches, as an engine does:
-sentences of a text, ranked by BM25 (Robertson and Zaragoza, "The Probabilistic
-Relevance Framework", 2009) over pieces of words, with the constants of the textbooks. It grades by
-what must not differ: numbers, names and denials. The two share no more than what a word and a
-number are, and the two shares below were chosen on the documents for tuning alone: what pleases
-both is more likely to be there.
+It ranks sentences by BM25 (Robertson and Zaragoza, 2009) over pieces of words, with the textbooks'
+constants, and grades by what must not differ: numbers, names and denials. The two shares below were
+chosen on the documents for tuning alone.
 """
 
 import math
@@ -54,10 +51,7 @@ def answer(text: str, question: str) -> str:
 
 def grade(question: str, golden: str, given: str) -> bool:
     """Return whether an answer has the golden answer's numbers and names, and some of what it adds.
-
-    Two sentences say more than was asked; what they say beside is not held against them, but that
-    the one which comes closest to the golden answer denies what that says.
-    """
+    Of two sentences the one that comes closest must not deny it."""
     asked = set(tokens(question))
     facts = _facts(golden) - asked
     if given == UNANSWERABLE or not facts <= _facts(given) | set(tokens(given)):

@@ -1,9 +1,8 @@
 """A rule-based reader: the one or two sentences of a text that answer a question.
 
-It stands in for a hosted judge where none is to be paid for. A sentence counts by the words of the
-question that it has, the rarer the more. What is said around it counts too, for less: prose names
-its subject once and then goes on about it. The weights were fitted to prose, checked on documents
-left out of the fit, and rounded. Everything here is a pure function.
+A sentence counts by the words of the question that it has, the rarer the more, and by what is said
+around it, for less. The weights were fitted to prose, checked on documents left out of the fit, and
+rounded.
 """
 
 import math

@@ -1,8 +1,5 @@
-"""A lexical judge for RULER: which attempt of a group is worth most.
-
-It stands in for a hosted judge and knows no golden answers. Of summaries it counts the facts that
-they keep: a fact is a number, a name or a date of the document.
-"""
+"""A lexical judge for RULER: which attempt of a group is worth most, without golden answers. A fact
+is a number, a name or a date."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -18,12 +15,9 @@ _NAME = re.compile(r"(?<=[^\W_])[^\w.!?]*\s[\"\u201c\u2018(]?([A-Z][\w'\u2019-]+
 
 
 def attempt_scores(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Score attempts (`precis.environments.ruler`) between 0 and 1.
-
-    A summary is worth the share of its document's facts that it keeps. Of any other task nothing is
-    known: an attempt is worth the share of its words that came back after the first answer, from
-    tools or whoever else spoke, which shows that everything runs.
-    """
+    """Score attempts (`precis.environments.ruler`) between 0 and 1: a summary by the share of its
+    document's facts that it keeps, any other by the share of its words that came back after the
+    first answer, which shows that everything runs."""
     scores = []
     for attempt in data["attempts"]:
         messages = [*data["shared"], *attempt["messages"]]

@@ -1,15 +1,12 @@
-"""The policy's view of an option, whatever the tools and the texts are about.
+"""The policy's view of an option, whatever the tools and the texts are about. An option's score is
+the sum of its groups' means, each feature a weight by its hash:
 
-Of each option of a request the same groups of features, each of them a weight by its hash; an
-option's score is the sum of the groups' means:
-
-- by heart: the last message's words at their places, and pairs of them, with the option as a whole;
+- by heart: the last message's words at their places, and pairs of them, with the whole option;
 - so far: the turn, the last call, how often this one was made, and the last message's first words,
   each with the tool;
-- for each argument, where it stands. A value that a message says is a pointer into that text. Seen
-  are how it is written and how long ago it was said, and the words around it; each of these with
-  each word of the task; and which words of the task stand in its line. The value itself is not, so
-  that what is learned of one text holds for others;
+- for each argument, where its value stands in what was said: how it is written, how long ago, and
+  the words around it, each with each word of the task. The value itself is not seen, so that what
+  is learned of one text holds for others;
 - for two arguments, whether they stand in one line, and how much that has to do with the task.
 """
 

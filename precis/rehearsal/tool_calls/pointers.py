@@ -54,11 +54,8 @@ class ArgumentPointer:
 
 
 class HeardMessages:
-    """All that was said to the policy, the newest first, and how much it has to do with the task.
-
-    The task is the first user message. A line has the more to do with it the more of its words it
-    shares; a word counts the less the more lines have it.
-    """
+    """All that was said to the policy, the newest first. A line has the more to do with the task,
+    the first user message, the more of its words it shares, the rarer the more."""
 
     def __init__(self, messages: Sequence[Message]) -> None:
         heard = [one for one in messages if one.get("role") != "assistant"] or list(messages)

@@ -104,10 +104,8 @@ def check_sheet(path: Path, samples: Sequence[AuditSample]) -> None:
 
 
 def read_sheet(path: Path, results: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows of some results that a person has ruled on, with the verdicts as `person`.
-
-    A line on a summary's prose becomes a row whose question is `PROSE`, and `correct` what the
-    judge says.
+    """Return the rows of some results that a person has ruled on, with the verdicts as `person`. A
+    line on a summary's prose becomes a row whose question is `PROSE`.
 
     Raises:
         ConfigError: the file can't be read, holds no verdict, or is not of these results.
@@ -160,11 +158,7 @@ def agreement_with(person: pl.DataFrame) -> Agreement:
 
 def report_on_sheet(results: pl.DataFrame, sheet: Path) -> str:
     """Describe the judge by a filled-in sheet: how far person and judge agree, and the accuracy
-    left.
-
-    Raises:
-        ConfigError: the sheet can't be used.
-    """
+    left; a ConfigError where the sheet can't be used."""
     ruled = read_sheet(sheet, results)
     person = ruled.filter(pl.col("question_id") != PROSE)
     prose = agreement_with(ruled.filter(pl.col("question_id") == PROSE))

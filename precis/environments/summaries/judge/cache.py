@@ -1,8 +1,7 @@
 """The judge's replies on disk, so that nothing is asked twice.
 
-One SQLite file in WAL mode, for several processes at once. A cache that is busy, full or broken is
-a cache that misses, is logged once, and costs a call instead of a verdict. Calls block, as they
-take less than a thread would; the wait for another process is bounded by `_BUSY_S`.
+One SQLite file in WAL mode, for several processes at once. A cache that is busy, full or broken
+misses, which is logged once. Calls block, for `_BUSY_S` at most.
 """
 
 import logging
@@ -56,11 +55,8 @@ class CacheStats:
 
 
 class ReplyCache:
-    """Replies by key; when the file reaches its bound, the least recently used go first.
-
-    Use it as a context manager or call `close()`: hits and times of use are written with the next
-    reply. Recency is kept to the hour; `bytes_max` bounds the file's used pages.
-    """
+    """Replies by key; when the file reaches its bound, the least recently used go first. `close()`
+    writes the hits and times of use, to the hour, that no reply has taken along."""
 
     def __init__(
         self, path: Path, bytes_max: int = BYTES_MAX, clock: Callable[[], float] = time.time

@@ -40,13 +40,9 @@ _UNFIT = "It can't judge: choose another model, one that follows JSON schemas."
 
 
 class JudgeClient(CachedJudge):
-    """Judges summaries by how many questions they answer.
+    """Judges summaries by how many questions they answer, within one set of limits.
 
-    `async with JudgeClient(endpoint, config) as judge: verdict = await judge.score(...)`
-
-    The limits in `config` hold for all that it is asked at the same time. Whatever else uses the
-    same key takes its `limiter`. Its `identity` says which judge gave a verdict, and how it was
-    asked.
+    async with JudgeClient(endpoint, config) as judge: verdict = await judge.score(...)
     """
 
     def __init__(
@@ -113,12 +109,8 @@ class JudgeClient(CachedJudge):
         return dict(await run_for_each(read, documents))
 
     async def check(self) -> None:
-        """Ask one small question, uncached, to see that the judge can be used at all.
-
-        Raises:
-            JudgeRejected: it can't.
-            JudgeUnavailable: it did not answer, and may later.
-        """
+        """Ask one small question, uncached, to see that the judge can be used at all; JudgeRejected
+        where it can't be, JudgeUnavailable where it did not answer."""
         question = Question("check", "What colour is the door?", "green", answerable=True)
         prompt = reading_prompt("The door is green.", [question], self._config.protocol)
         deadline = Deadline(self._config.verdict_timeout_s)

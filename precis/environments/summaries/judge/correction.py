@@ -1,10 +1,8 @@
 """Accuracies corrected by what a person has ruled on some of the judge's verdicts.
 
-A judge rules on everything and errs; a person is right and rules on little. Prediction-powered
-inference (Angelopoulos et al., "Prediction-powered inference", Science 382, 2023) puts both
-together: the judge's accuracy over all, less the rectifier, which is how much higher the judge
-rules than the person on what both have ruled on. The estimate is right on average whatever the
-judge's faults, if what the person has ruled on was drawn at random.
+Prediction-powered inference (Angelopoulos et al., Science 382, 2023): the judge's accuracy over
+all, less the rectifier, which is how much higher the judge rules than the person on what both have
+ruled on. It is right on average whatever the judge's faults, if the person's were drawn at random.
 """
 
 from dataclasses import dataclass
@@ -63,11 +61,9 @@ def _correct(
 def prediction_powered(results: pl.DataFrame, person: pl.DataFrame) -> Interval:
     """Return the prediction-powered estimate of an accuracy, with its 95 % interval.
 
-    A document's questions stand or fall together, so the variance is of whole documents: of what
-    each adds to the estimate, by the judge's verdicts and by the rectifier. Where judge and person
-    differ on few questions or none, this would be too small: as Agresti and Min ("Simple improved
-    confidence intervals for comparing matched proportions", 2005) do, half a difference is added
-    each way. Summaries that scored zero unread need no person, and add nothing to the rectifier.
+    The variance is of whole documents. Where judge and person hardly differ it would be too small:
+    as Agresti and Min (2005) do, half a difference is added each way. Summaries that scored zero
+    unread need no person, and add nothing to the rectifier.
 
     Args:
         person: rows of `results` with the column `person`; at least two documents.

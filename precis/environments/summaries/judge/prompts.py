@@ -1,9 +1,8 @@
 """The words that the judge reads.
 
-Documents, summaries and answers are data that somebody else wrote, and some of it will try to
-steer the verdict. All of it goes into one JSON object, the whole user message; instructions
-stand in the system message only. Inside that object, every character that could end a fence,
-open a role or hide text is written as an escape, which `json.loads` undoes and nothing else.
+Documents, summaries and answers are data that somebody else wrote, and some of it will try to steer
+the verdict. All of it goes into one JSON object, the whole user message, in which every character
+that could end a fence, open a role or hide text is an escape.
 """
 
 import json

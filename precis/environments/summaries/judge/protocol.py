@@ -1,12 +1,9 @@
 """The requests that a verdict takes, and the valid replies to each. Nothing here does I/O.
 
-Both protocols ask the judge to answer a question from the text alone, and then to compare that
-answer with the golden one, where that needs a grader. `batched` puts all of a document's questions
-into one request of each kind, and asks with the answers whether the summary is prose.
-`per_question` puts one into a request and shows the grader the document too, as ART's summarizer
+The judge answers a question from the text alone, and then compares that answer with the golden one,
+where that needs a grader. `batched` asks all of a document's questions at once, and whether the
+summary is prose; `per_question` asks one at a time and shows the grader the document too, as ART's
 notebook does (OpenPipe/art-notebooks, `sft-rl.ipynb`).
-
-A reply counts only if it is exactly what was asked for.
 """
 
 import hashlib
@@ -79,12 +76,9 @@ class Graded:
 
 
 def ruling(question: Question, given: str) -> bool | None:
-    """Return whether a given answer is correct, where that takes no grader; None where it takes
-    one.
-
-    What was declined is right where the document has no answer, and nothing else is. The golden
-    answer, word for word, is correct; what is too long for an answer is wrong.
-    """
+    """Return whether an answer is correct, where that takes no grader; else None. What was declined
+    is right where the document has no answer alone; the golden answer word for word is correct, and
+    what is too long is wrong."""
     if is_too_long(given):
         return False
     declined = given == UNANSWERABLE
@@ -149,12 +143,8 @@ def grade_prompt(graded: Sequence[Graded], document: str | None = None) -> Promp
 
 
 def parse_reading(reply: str, ids: Sequence[str], protocol: Protocol) -> Reading:
-    """Parse a reply to `reading_prompt`.
-
-    Raises:
-        BadReply: the reply is not one JSON object with one string for each id and, in `batched`,
-            a boolean for `is_prose`.
-    """
+    """Parse a reply to `reading_prompt`; a BadReply unless it is one JSON object with one string
+    for each id and, in `batched`, a boolean for `is_prose`."""
     if protocol == "per_question":
         return Reading(parse_answers(reply, ids))
     read = validate_reply(reply, _Reading)
@@ -162,11 +152,8 @@ def parse_reading(reply: str, ids: Sequence[str], protocol: Protocol) -> Reading
 
 
 def parse_answers(reply: str, ids: Sequence[str]) -> list[str]:
-    """Return the answers in the order of `ids`; one that could not be given is `UNANSWERABLE`.
-
-    Raises:
-        BadReply: the reply is not one JSON object with one string for each id.
-    """
+    """Return the answers in the order of `ids`, `UNANSWERABLE` for none; a BadReply unless it is
+    one JSON object with one string for each id."""
     return _answers_of(validate_reply(reply, _Answers).answers, ids)
 
 

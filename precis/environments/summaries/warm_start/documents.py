@@ -34,11 +34,8 @@ class GivenSummary:
 
 
 def read_summaries(path: Path) -> list[GivenSummary]:
-    """All rows of a parquet or JSONL file.
-
-    Raises:
-        DocumentsError: it can't be read, or a row lacks its summary or its document.
-    """
+    """All rows of a parquet or JSONL file; a DocumentsError if one lacks its summary or
+    document."""
     if path.suffix not in _READERS:
         raise DocumentsError(f"{path}: summaries are read from {' or '.join(_READERS)} files.")
     rows: list[Any] = []
