@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from precis.environments.session import Session, SessionReply
+from precis.environments.session import Session, SessionReply, refuse
 
 _ROOT = "/rollouts/"
 _COMPLETIONS = "/v1/chat/completions"
@@ -34,15 +34,16 @@ class Sessions:
         self._open.pop(number)[1].close()
 
     async def answer(self, path: str, authorization: str, content: bytes) -> Response:
-        """SessionReply a request to an address, from whichever loop it comes."""
+        """Answer a request to an address, from whichever loop it comes."""
         number, _, rest = path.removeprefix(_ROOT).partition("/")
         key, session = self._open.get(number, ("", None))
         if session is None:
-            return _error(410, "The rollout has ended, or there was none.", "rollout_ended")
+            gone = "The rollout has ended, or there was none."
+            return _response(refuse(410, gone, "rollout_ended"))
         if not hmac.compare_digest(authorization.encode(), f"Bearer {key}".encode()):
-            return _error(401, "Missing or wrong bearer token.", "invalid_api_key")
+            return _response(refuse(401, "Missing or wrong bearer token.", "invalid_api_key"))
         if f"/{rest}" != _COMPLETIONS:
-            return _error(404, "Only chat completions are answered here.", "not_found")
+            return _response(refuse(404, "Only chat completions are answered here.", "not_found"))
         if asyncio.get_running_loop() is self._loop:
             return _response(await session.answer(content))
         asked = asyncio.run_coroutine_threadsafe(session.answer(content), self._loop)
@@ -86,11 +87,6 @@ def _response(answer: SessionReply) -> Response:
         events = "".join(_events(answer.body, answer.with_usage))
         return Response(events, media_type="text/event-stream")
     return JSONResponse(answer.body)
-
-
-def _error(status: int, message: str, code: str) -> Response:
-    error = {"message": message, "type": "invalid_request_error", "param": None, "code": code}
-    return JSONResponse({"error": error}, status, {"x-should-retry": "false"})
 
 
 def _events(body: Mapping[str, Any], with_usage: bool) -> Iterator[str]:

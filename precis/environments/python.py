@@ -155,7 +155,11 @@ def load_python(file: str, score: str = "", rubric: str = "") -> PythonEnvironme
                 "Define `scenarios(split)` and `rollout(model, scenario)`.",
             )
     rubric = _rubric_of(module, file, score, rubric)
-    return PythonEnvironment(module, file, _digest_of(path), rubric)
+    digest = hashlib.sha256()
+    for name, needed in files_of(path).items():
+        content = hashlib.sha256(needed.read_bytes()).hexdigest()
+        digest.update(f"{name} {content}\n".encode())
+    return PythonEnvironment(module, file, digest.hexdigest(), rubric)
 
 
 def _rubric_of(module: ModuleType, file: str, score: str, rubric: str) -> str:
@@ -215,15 +219,6 @@ def _names_in(value: ast.expr, path: Path) -> list[str]:
                 "Name files by their paths below the folder.",
             )
     return list(map(str, names))
-
-
-def _digest_of(path: Path) -> str:
-    """Return a digest of a file, and of what it needs of its folder."""
-    digest = hashlib.sha256()
-    for name, file in files_of(path).items():
-        content = file.read_bytes()
-        digest.update(f"{name} {hashlib.sha256(content).hexdigest()}\n".encode())
-    return digest.hexdigest()
 
 
 def _import(path: Path, file: str) -> ModuleType:

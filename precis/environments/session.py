@@ -127,7 +127,7 @@ class Session:
         self._closed = False
 
     async def answer(self, content: bytes) -> SessionReply:
-        """SessionReply a request for a chat completion, given as JSON."""
+        """Answer a request for a chat completion, given as JSON."""
         task = asyncio.ensure_future(self._answer(content))
         self._waiting.add(task)
         try:
@@ -135,7 +135,7 @@ class Session:
         except asyncio.CancelledError:
             if not self._closed or not task.cancelled():
                 raise
-            return _refuse(410, "The rollout has ended.", "rollout_ended")
+            return refuse(410, "The rollout has ended.", "rollout_ended")
         finally:
             task.cancel()
             self._waiting.discard(task)
@@ -148,14 +148,14 @@ class Session:
 
     async def _answer(self, content: bytes) -> SessionReply:
         if self._closed or self.over.done():
-            return _refuse(410, "The rollout has ended.", "rollout_ended")
+            return refuse(410, "The rollout has ended.", "rollout_ended")
         try:
             body = json.loads(content)
         except (ValueError, RecursionError) as error:
-            return _refuse(400, f"The request is not JSON: {error}.", "invalid_request")
+            return refuse(400, f"The request is not JSON: {error}.", "invalid_request")
         problem = _problem(body)
         if problem:
-            return _refuse(400, problem, "invalid_request")
+            return refuse(400, problem, "invalid_request")
         limits = self._policy.limits
         tokens = limits.tokens_max - self._tokens
         if self._turns >= limits.turns_max:
@@ -244,15 +244,15 @@ class Session:
     def _end(self, reason: Unscored | PrecisError) -> SessionReply:
         if not self.over.done():
             self.over.set_result(reason)
-        return _refuse(502, "The model did not answer; the rollout ends here.", "rollout_ended")
+        return refuse(502, "The model did not answer; the rollout ends here.", "rollout_ended")
 
     def _exceed(self, cause: str, detail: str) -> SessionReply:
         self._end(Unscored(cause, detail))
-        return _refuse(429, f"{detail} The rollout ends here.", "rollout_limit")
+        return refuse(429, f"{detail} The rollout ends here.", "rollout_limit")
 
     def _decline(self, status: int, message: str) -> SessionReply:
         self.refusal = Unscored("generation_rejected", message)
-        return _refuse(status, message, "invalid_request")
+        return refuse(status, message, "invalid_request")
 
 
 def call_of(payload: Mapping[str, Any], reply: ChatReply, asked_at: float) -> Call:
@@ -323,6 +323,7 @@ def _reply(body: Mapping[str, Any], reply: ChatReply) -> SessionReply:
     )
 
 
-def _refuse(status: int, message: str, code: str) -> SessionReply:
+def refuse(status: int, message: str, code: str) -> SessionReply:
+    """Return an error as OpenAI's API has it."""
     error = {"message": message, "type": "invalid_request_error", "param": None, "code": code}
     return SessionReply(status, {"error": error})

@@ -7,7 +7,7 @@ whole speaks of, one of each stretch from its beginning to its end.
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -84,12 +84,24 @@ class RuleWriter:
 
 def write_cloze(text: str) -> list[WrittenQuestion]:
     """Questions about a text, in its order, each about another sentence."""
-    told = list(dict.fromkeys(filter(_is_prose, sentences(text))))
-    spoken_of = Counter(word for sentence in told for word in set(tokens(sentence)))
+    told: list[str] = []
+    spoken_of: Counter[str] = Counter()
+    for sentence in dict.fromkeys(sentences(text)):
+        if sentence.endswith(_END) and _WORDS_MIN <= count_words(sentence) <= _WORDS_MAX:
+            told.append(sentence)
+            spoken_of.update(set(tokens(sentence)))
+
+    def weight(sentence: str) -> float:
+        """Weigh a sentence by the words that others have too: the subject of the whole text."""
+        words = set(tokens(sentence))
+        known = sum(spoken_of[word] - 1 for word in words if len(word) > 3)
+        return known / math.sqrt(max(1, len(words)))
+
     written: list[WrittenQuestion] = []
-    for stretch in _stretches(told):
-        ranked = sorted(stretch, key=lambda sentence: -_weight(sentence, spoken_of))
-        for sentence in ranked:
+    count = min(_WRITTEN_MAX, len(told))
+    for place in range(count):
+        stretch = told[place * len(told) // count : (place + 1) * len(told) // count]
+        for sentence in sorted(stretch, key=weight, reverse=True):
             fact = _choose(sentence, told)
             if fact is not None:
                 before = sentence[: fact.start].split(" ")
@@ -106,24 +118,6 @@ def write_cloze(text: str) -> list[WrittenQuestion]:
                 )
                 break
     return written
-
-
-def _is_prose(sentence: str) -> bool:
-    return sentence.endswith(_END) and _WORDS_MIN <= count_words(sentence) <= _WORDS_MAX
-
-
-def _stretches(told: Sequence[str]) -> Iterator[Sequence[str]]:
-    """The sentences in as many stretches of about equal length as questions are written."""
-    count = min(_WRITTEN_MAX, len(told))
-    for place in range(count):
-        yield told[place * len(told) // count : (place + 1) * len(told) // count]
-
-
-def _weight(sentence: str, spoken_of: Counter[str]) -> float:
-    """Weigh a sentence by the words that others have too: the subject of the whole text."""
-    words = set(tokens(sentence))
-    known = sum(spoken_of[word] - 1 for word in words if len(word) > 3)
-    return known / math.sqrt(max(1, len(words)))
 
 
 def _choose(sentence: str, told: Sequence[str]) -> _Fact | None:

@@ -102,8 +102,6 @@ def paired_difference(
     first: npt.ArrayLike,
     second: npt.ArrayLike,
     asked: npt.ArrayLike,
-    seed: int = 0,
-    resamples: int = RESAMPLES,
 ) -> Difference:
     """Compare two contenders by their correct answers on the same documents, and the questions
     asked.
@@ -112,10 +110,10 @@ def paired_difference(
     test that swaps the two contenders' answers document by document.
     """
     gains = np.asarray(first, float) - np.asarray(second, float)
-    sums = sample_swapped_sums(gains, np.random.default_rng(seed), _SWAPS)
+    sums = sample_swapped_sums(gains, np.random.default_rng(0), _SWAPS)
     # Gains over the mean of several nights are fractions: ties are ties up to rounding.
     as_far = int(np.sum(sums >= abs(gains.sum()) - 1e-9))
-    interval = paired_interval(first, second, asked, seed, resamples)
+    interval = paired_interval(first, second, asked)
     return Difference(interval, (as_far + 1) / (_SWAPS + 1), len(gains))
 
 
@@ -123,8 +121,6 @@ def paired_interval(
     first: npt.ArrayLike,
     second: npt.ArrayLike,
     asked: npt.ArrayLike,
-    seed: int = 0,
-    resamples: int = RESAMPLES,
     confidence: float = CONFIDENCE,
 ) -> Interval:
     """Return the first's accuracy minus the second's, with its cluster bootstrap interval."""
@@ -132,7 +128,7 @@ def paired_interval(
     whole = np.asarray(asked, float)
     bounds = (-1.0, 1.0)
     if len(gains) > 1:
-        bounds = bca_bounds(gains, whole, confidence, seed, resamples)
+        bounds = bca_bounds(gains, whole, confidence, 0, RESAMPLES)
     return Interval(float(gains.sum() / whole.sum()), *bounds)
 
 

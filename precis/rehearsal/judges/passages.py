@@ -99,7 +99,10 @@ def _bm25(passages: Sequence[str], wanted: Counter[str]) -> list[float]:
     counts = [_counts(passage) for passage in passages]
     lengths = [found.total() for found in counts]
     mean = sum(lengths) / max(1, len(lengths)) or 1.0
-    rarity = {piece: _rarity(piece, counts) for piece in wanted}
+    rarity = {}
+    for piece in wanted:
+        holders = sum(piece in found for found in counts)
+        rarity[piece] = math.log(1 + (len(counts) - holders + 0.5) / (holders + 0.5))
     scores = []
     for found, length in zip(counts, lengths, strict=True):
         norm = _SATURATION * (1 - _LENGTH + _LENGTH * length / mean)
@@ -108,11 +111,6 @@ def _bm25(passages: Sequence[str], wanted: Counter[str]) -> list[float]:
             score += times * rarity[piece] * found[piece] / (found[piece] + norm)
         scores.append(score)
     return scores
-
-
-def _rarity(piece: str, counts: Sequence[Counter[str]]) -> float:
-    holders = sum(piece in found for found in counts)
-    return math.log(1 + (len(counts) - holders + 0.5) / (holders + 0.5))
 
 
 @lru_cache(maxsize=32_768)
