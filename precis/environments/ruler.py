@@ -32,7 +32,7 @@ from precis.environments.summaries.judge.protocol import (
     entries_by_id,
     validate_reply,
 )
-from precis.errors import BudgetReached, JudgeRejected, JudgeUnavailable, ProviderFailed
+from precis.errors import BudgetReached, ProviderFailed
 from precis.llm.budget import Budget
 from precis.llm.concurrency import run_for_each
 from precis.llm.forecast import Estimate, Forecast
@@ -167,7 +167,7 @@ class TrajectoryRuler(CachedJudge):
         limiter: Limiter | None = None,
     ) -> None:
         config = config.model_copy(update={"hedge_quantile": 0.0})
-        super().__init__(endpoint, config, cache, None, limiter)
+        super().__init__(endpoint, config, cache, limiter)
         self._rubric = rubric
         prompts = hashlib.sha256(f"{SYSTEM}\0{rubric}".encode()).hexdigest()[:16]
         self.identity |= {"score": "ruler", "prompts": prompts}
@@ -211,16 +211,7 @@ class TrajectoryRuler(CachedJudge):
         asked = {"role": "user", "content": "What is 2 and 2?"}
         attempts = [[asked, {"role": "assistant", "content": said}] for said in ("4", "5")]
         prompt = ruler_prompt("The answer is right.", (), attempts)
-        deadline = Deadline(self._config.verdict_timeout_s)
-        try:
-            await self.ask_anew(prompt, parse_scores, deadline)
-        except ProviderFailed as error:
-            what = f"The judge '{self._endpoint.model}' scored no trial attempts: {error}"
-            if error.cause == "bad_verdict":
-                remedy = "It can't judge: choose another model, one that follows JSON schemas."
-                raise JudgeRejected(what, remedy) from error
-            raise JudgeUnavailable(what, "Check the settings of `judge`, and its key.") from error
-        return self._endpoint.model
+        return await self.try_out(prompt, parse_scores)
 
     def forecast(self, groups: int, size: int) -> Forecast | None:
         """Return what scoring so many groups of attempts takes; None where that is free."""

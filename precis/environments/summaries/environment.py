@@ -18,7 +18,7 @@ from precis.environments.summaries.forecast import (
     forecast_service,
 )
 from precis.environments.summaries.judge.ceiling import check_ceiling, measure_ceiling
-from precis.environments.summaries.judge.client import check_judge, check_second_judge
+from precis.environments.summaries.judge.client import check_second_judge
 from precis.environments.summaries.judge.kept import KeptVerdicts
 from precis.environments.summaries.prompt import summary_messages, summary_tokens_max
 from precis.environments.summaries.prose import prose_share
@@ -275,9 +275,7 @@ class Summaries(Environment):
     @property
     def trials(self) -> Mapping[str, Callable[[], Awaitable[str]]]:
         """Trial questions to the judges."""
-        trials: dict[str, Callable[[], Awaitable[str]]] = {
-            "judge": partial(check_judge, self.judge)
-        }
+        trials: dict[str, Callable[[], Awaitable[str]]] = {"judge": self.judge.check}
         if self.second:
             trials["second judge"] = partial(check_second_judge, self.judge, self.second)
         return trials

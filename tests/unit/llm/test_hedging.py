@@ -18,7 +18,7 @@ from precis.llm.hedging import Hedging, LatencyWindow
 from precis.llm.limits import Limiter, Turn, without_quota
 from precis.llm.retry import Deadline
 from precis.records.documents import Document, Question
-from precis.records.spend import Price, Usage
+from precis.records.spend import Usage
 from tests.services.patience import until
 
 
@@ -271,9 +271,9 @@ async def judging(**settings: Any) -> AsyncIterator[tuple[JudgeClient, SlowNowAn
     server = await asyncio.start_server(slow.serve, "127.0.0.1", 0)
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
     known: dict[str, Any] = {"provider": "url", "base_url": url, "model": "m"}
+    known["prices"] = {"m": (1.0, 1.0)}
     config = JudgeConfig.model_validate({**known, "hedge_quantile": 0.5, **settings})
-    prices = {"m": Price(prompt=1.0, completion=1.0)}
-    async with server, JudgeClient(Endpoint(url, "m", "k"), config, prices=prices) as judge:
+    async with server, JudgeClient(Endpoint(url, "m", "k"), config) as judge:
         yield judge, slow
 
 

@@ -5,45 +5,46 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from precis.config import JudgeConfig
 from precis.environments.summaries.judge.cache import ReplyCache
 from precis.environments.summaries.judge.endpoint import limits_of, rules_version
 from precis.environments.summaries.judge.protocol import PROTOCOL_VERSION, BadReply, Prompt
-from precis.errors import JudgeRejected, ProviderFailed, ProviderRejected
+from precis.errors import JudgeRejected, JudgeUnavailable, ProviderFailed, ProviderRejected
 from precis.llm.client import ChatClient, ChatReply, CompletionRequest, whole_text
 from precis.llm.limits import Limiter
 from precis.llm.providers import Endpoint
 from precis.llm.replies import SchemaRejected, strip_code_fence
 from precis.llm.retry import Deadline
 from precis.llm.tokens import estimate_tokens_with_margin
-from precis.records.spend import Prices, Spend, Usage, prices_of
+from precis.records.spend import Spend, Usage, prices_of
 
 _TOKENS_AN_ENTRY = 40
 # How replies are asked for, from the strictest down; the prompts describe the JSON in any case.
 _FORMATS = ("json_schema", "json_object", "plain")
+
+_PASSING_FAILURES = {
+    "rate_limited": "Start again when its quota allows requests; if it never suffices, lower "
+    "judge.limits or use another key.",
+    "timeout": "It may be overloaded, or still loading its model: start again later, or raise "
+    "judge.call_timeout_s.",
+    "connection": "Check judge.base_url and that it is up, then start again.",
+    "server_error": "The fault is the server's own: start again when it has recovered.",
+}
+"""Causes for which a judge that fails now may answer later, with what to do."""
+_UNFIT = "It can't judge: choose another model, one that follows JSON schemas."
 
 T = TypeVar("T")
 Parse = Callable[[str, Sequence[str]], T]
 """Reads a reply that is to have entries with these ids; raises BadReply where it has not."""
 
 
-@dataclass(frozen=True)
-class ParsedReply(Generic[T]):
-    """A valid reply: the judge's own text, and what it says."""
-
-    text: str
-    said: T
-
-
 class CachedJudge:
     """Asks the judge only what the cache has no valid reply to, and keeps what it says.
 
     Args:
-        prices: USD by model, for `spend`; None takes the built-in table and `config.prices`.
         limiter: that of another judge of the same account; None makes one of `config`.
 
     Attributes:
@@ -55,7 +56,6 @@ class CachedJudge:
         endpoint: Endpoint,
         config: JudgeConfig,
         cache: ReplyCache | None,
-        prices: Prices | None,
         limiter: Limiter | None = None,
     ) -> None:
         # A judge on this machine has one CPU to share: asking it twice makes both slower.
@@ -63,7 +63,7 @@ class CachedJudge:
         self._client = ChatClient(
             endpoint,
             config,
-            prices=prices_of(config) if prices is None else prices,
+            prices=prices_of(config),
             limiter=limiter or Limiter(limits_of(config)),
             hedge_quantile=quantile,
         )
@@ -111,7 +111,7 @@ class CachedJudge:
             JudgeRejected: no retry will help.
         """
         if self._cache is None:
-            return (await self.ask_anew(prompt, parse, deadline)).said
+            return (await self._ask_anew(prompt, parse, deadline))[1]
         parts = [
             self._client.endpoint.model,
             prompt.messages,
@@ -134,19 +134,39 @@ class CachedJudge:
             await self._under_way[key].wait()
         ended = self._under_way[key] = asyncio.Event()
         try:
-            reply = await self.ask_anew(prompt, parse, deadline)
-            self._cache.put(key, reply.text)
-            return reply.said
+            text, said = await self._ask_anew(prompt, parse, deadline)
+            self._cache.put(key, text)
+            return said
         finally:
             del self._under_way[key]
             ended.set()
 
-    async def ask_anew(self, prompt: Prompt, parse: Parse[T], deadline: Deadline) -> ParsedReply[T]:
-        """Ask the judge, whatever the cache holds, as often as the settings allow; see `ask`."""
+    async def try_out(self, prompt: Prompt, parse: Parse[T]) -> str:
+        """Ask something small, uncached; returns the judge's model.
+
+        Raises:
+            JudgeRejected: it can't judge.
+            JudgeUnavailable: it did not answer, and may do so later.
+        """
+        try:
+            await self._ask_anew(prompt, parse, Deadline(self._config.verdict_timeout_s))
+        except ProviderFailed as error:
+            who = f"The judge '{self._endpoint.model}' at {self._endpoint.base_url}"
+            what = f"{who} did not pass a trial question: {str(error).rstrip('.')}."
+            if error.retry_after_s:
+                what = f"{what} It asks to be left alone for {error.retry_after_s:,.0f} s."
+            remedy = _PASSING_FAILURES.get(error.cause)
+            if remedy:
+                raise JudgeUnavailable(what, remedy) from error
+            raise JudgeRejected(what, _UNFIT) from error
+        return self._endpoint.model
+
+    async def _ask_anew(self, prompt: Prompt, parse: Parse[T], deadline: Deadline) -> tuple[str, T]:
+        """Return the judge's text and what it says, whatever the cache holds."""
         send = partial(self._send, prompt, parse, deadline)
         return await self._client.until_answered(send, deadline)
 
-    async def _send(self, prompt: Prompt, parse: Parse[T], deadline: Deadline) -> ParsedReply[T]:
+    async def _send(self, prompt: Prompt, parse: Parse[T], deadline: Deadline) -> tuple[str, T]:
         while True:
             async with self._client.turn(_estimate_usage(prompt)) as turn:
                 # Chosen now: while this one waited, others may have learned what is rejected.
@@ -176,12 +196,12 @@ class CachedJudge:
                     raise JudgeRejected(str(error)) from error
 
 
-def _read(prompt: Prompt, parse: Parse[T], asked_as: str, reply: ChatReply) -> ParsedReply[T]:
+def _read(prompt: Prompt, parse: Parse[T], asked_as: str, reply: ChatReply) -> tuple[str, T]:
     text = whole_text(reply, "judge")
     if asked_as != "json_schema":
         text = strip_code_fence(text)
     try:
-        return ParsedReply(text, parse(text, prompt.ids))
+        return text, parse(text, prompt.ids)
     except BadReply as error:
         raise ProviderFailed("bad_verdict", str(error)) from error
 

@@ -19,24 +19,12 @@ from precis.environments.summaries.judge.protocol import (
     reading_prompt,
     ruling,
 )
-from precis.errors import ConfigError, JudgeRejected, JudgeUnavailable, ProviderFailed
+from precis.errors import ConfigError, ProviderFailed
 from precis.llm.concurrency import run_for_each
 from precis.llm.providers import Endpoint
 from precis.llm.retry import Deadline
 from precis.records.documents import Document, Question
-from precis.records.spend import Prices
 from precis.records.verdict import Answer, Scored, Unscored
-
-_PASSING_FAILURES = {
-    "rate_limited": "Start again when its quota allows requests; if it never suffices, lower "
-    "judge.limits or use another key.",
-    "timeout": "It may be overloaded, or still loading its model: start again later, or raise "
-    "judge.call_timeout_s.",
-    "connection": "Check judge.base_url and that it is up, then start again.",
-    "server_error": "The fault is the server's own: start again when it has recovered.",
-}
-"""Causes for which a judge that fails now may answer later, with what to do."""
-_UNFIT = "It can't judge: choose another model, one that follows JSON schemas."
 
 
 class JudgeClient(CachedJudge):
@@ -51,9 +39,8 @@ class JudgeClient(CachedJudge):
         config: JudgeConfig,
         *,
         cache: ReplyCache | None = None,
-        prices: Prices | None = None,
     ) -> None:
-        super().__init__(endpoint, config, cache, prices)
+        super().__init__(endpoint, config, cache)
         self.identity |= {
             "protocol": config.protocol,
             "protocol_version": PROTOCOL_VERSION,
@@ -108,23 +95,12 @@ class JudgeClient(CachedJudge):
 
         return dict(await run_for_each(read, documents))
 
-    async def check(self) -> None:
-        """Ask one small question, uncached, to see that the judge can be used at all; JudgeRejected
-        where it can't be, JudgeUnavailable where it did not answer."""
+    async def check(self) -> str:
+        """Ask one small question, uncached, to see that the judge can be used at all; returns its
+        model. JudgeRejected where it can't be, JudgeUnavailable where it did not answer."""
         question = Question("check", "What colour is the door?", "green", answerable=True)
         prompt = reading_prompt("The door is green.", [question], self._config.protocol)
-        deadline = Deadline(self._config.verdict_timeout_s)
-        try:
-            await self.ask_anew(prompt, self._parse_reading, deadline)
-        except ProviderFailed as error:
-            who = f"The judge '{self._endpoint.model}' at {self._endpoint.base_url}"
-            what = f"{who} did not pass a trial question: {str(error).rstrip('.')}."
-            if error.retry_after_s:
-                what = f"{what} It asks to be left alone for {error.retry_after_s:,.0f} s."
-            remedy = _PASSING_FAILURES.get(error.cause)
-            if remedy:
-                raise JudgeUnavailable(what, remedy) from error
-            raise JudgeRejected(what, _UNFIT) from error
+        return await self.try_out(prompt, self._parse_reading)
 
     def _parse_reading(self, reply: str, ids: Sequence[str]) -> Reading:
         return parse_reading(reply, ids, self._config.protocol)
@@ -158,12 +134,6 @@ class JudgeClient(CachedJudge):
         return Scored(tuple(answers), read.is_prose)
 
 
-async def check_judge(judge: JudgeClient) -> str:
-    """Check that the judge answers a trial question."""
-    await judge.check()
-    return judge.identity["model"]
-
-
 async def check_second_judge(first: JudgeClient, second: JudgeClient) -> str:
     """Check that the second judge answers a trial question, and is another one than the first."""
     model = second.identity["model"]
@@ -172,5 +142,4 @@ async def check_second_judge(first: JudgeClient, second: JudgeClient) -> str:
             f"The second judge is the first one again, {model}: it would see what the reward sees.",
             "Give second_judge another model, best another maker's, or leave it out.",
         )
-    await second.check()
-    return model
+    return await second.check()

@@ -17,7 +17,6 @@ from precis.environments.summaries.judge.protocol import PROTOCOL_VERSION
 from precis.errors import JudgeError, JudgeRejected, JudgeUnavailable
 from precis.llm.server import ChatRequest
 from precis.records.documents import Document, Question
-from precis.records.spend import Price
 from precis.rehearsal.judges.judge import lexical_judge
 
 Step = Callable[[asyncio.StreamWriter], Awaitable[None]]
@@ -106,10 +105,10 @@ async def judge_of(
     server = await asyncio.start_server(scripted.serve, "127.0.0.1", 0)
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
     defaults = {"provider": "url", "base_url": url, "model": "m", "backoff_s": 0.001}
+    defaults["prices"] = {"m": (1.0, 10.0)}
     config = JudgeConfig.model_validate(defaults | settings)
     endpoint = Endpoint(url, "m", "sk-secret-key", structured=structured)
-    prices = {"m": Price(prompt=1.0, completion=10.0)}
-    async with server, JudgeClient(endpoint, config, cache=cache, prices=prices) as client:
+    async with server, JudgeClient(endpoint, config, cache=cache) as client:
         yield client, scripted
 
 
