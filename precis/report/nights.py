@@ -223,27 +223,29 @@ def regression_payload(
     changes: Sequence[NightlyChange], nights: int, model: str, report: str
 ) -> dict[str, Any]:
     """Return the payload of the event: a sentence for people, and the figures for programs."""
+    regressions = []
+    for change in changes:
+        if not change.is_regression:
+            continue
+        difference = change.difference
+        # Points to two decimals, and a difference of rewards as finely: rewards may be small.
+        unit, scale, digits = ("points", 100, 2) if change.is_share else ("difference", 1, 4)
+        told = {
+            "contender": str(change.contender),
+            "before": str(change.before),
+            unit: round(scale * difference.accuracy.mean, digits),
+            "low": round(scale * difference.accuracy.low, digits),
+            "high": round(scale * difference.accuracy.high, digits),
+            "p_value": difference.p_value,
+            "documents": difference.documents,
+        }
+        regressions.append(told)
     return {
         "model": model,
         "report": report,
         "message": verdict_in_words(changes, nights),
         "nights": nights,
-        "regressions": [_payload_of(each) for each in changes if each.is_regression],
-    }
-
-
-def _payload_of(change: NightlyChange) -> dict[str, Any]:
-    difference = change.difference
-    # Points to two decimals, and a difference of rewards as finely: rewards may be small.
-    unit, scale, digits = ("points", 100, 2) if change.is_share else ("difference", 1, 4)
-    return {
-        "contender": str(change.contender),
-        "before": str(change.before),
-        unit: round(scale * difference.accuracy.mean, digits),
-        "low": round(scale * difference.accuracy.low, digits),
-        "high": round(scale * difference.accuracy.high, digits),
-        "p_value": difference.p_value,
-        "documents": difference.documents,
+        "regressions": regressions,
     }
 
 

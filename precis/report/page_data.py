@@ -41,9 +41,17 @@ def reader_data(benchmark: Benchmark) -> dict[str, Any]:
     for contender in shown:
         rows = rows_by(benchmark.frame, contender)
         questions = rows_by(benchmark.questions, contender)
+        topics = {}
+        for topic, accuracies in benchmark.topics.items():
+            if contender in accuracies:
+                found = accuracies[contender]
+                topics[topic] = [
+                    benchmark.words.figure(found.mean),
+                    benchmark.words.bounds(found),
+                ]
         told = {
             "name": wording.name(contender),
-            "topics": _by_topic(benchmark, contender),
+            "topics": topics,
             "summaries": _summaries(rows, questions, common, benchmark.words),
         }
         contenders.append(told)
@@ -66,19 +74,6 @@ def _documents(benchmark: Benchmark) -> list[dict[str, Any]]:
     for name, topic in scenarios.sort("topic", "scenario_id").iter_rows():
         documents.append({"id": name, "topic": topic or "", "questions": asked.get(name, [])})
     return documents
-
-
-def _by_topic(benchmark: Benchmark, contender: Contender) -> dict[str, list[str]]:
-    """Accuracy and its bounds on each topic, as they are written."""
-    topics = {}
-    for topic, accuracies in benchmark.topics.items():
-        if contender in accuracies:
-            accuracy = accuracies[contender]
-            topics[topic] = [
-                benchmark.words.figure(accuracy.mean),
-                benchmark.words.bounds(accuracy),
-            ]
-    return topics
 
 
 def _ahead(benchmark: Benchmark, shown: list[Contender]) -> dict[str, str]:

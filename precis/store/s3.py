@@ -79,7 +79,10 @@ class S3Store:
         write = secrets.token_hex(8)
         tries = 0
         while True:
-            condition = _condition(version, tries)
+            condition = {"IfNoneMatch": "*"}
+            if version is not None:
+                # The standard wants the ETag in its quotes; Ceph (16) knows it only without.
+                condition = {"IfMatch": version if tries % 2 == 0 else version.strip('"')}
             try:
                 return self._put(key, data, Metadata={_WRITE: write}, **condition)
             except StoreRefused:
@@ -251,11 +254,3 @@ class S3Store:
             yield
         except (*Failure, OSError) as error:
             raise explain(error, doing) from error
-
-
-def _condition(version: str | None, tries: int) -> dict[str, str]:
-    """Return the condition, for a write's next try, that the object must be at this version."""
-    if version is None:
-        return {"IfNoneMatch": "*"}
-    # The standard wants the ETag in its quotes; Ceph (16) knows it only without.
-    return {"IfMatch": version if tries % 2 == 0 else version.strip('"')}

@@ -123,7 +123,12 @@ def rank(results: Iterable[TrialResult]) -> list[SettingsResult]:
     groups: dict[str, list[TrialResult]] = {}
     for result in results:
         groups.setdefault(str(sorted(result.trial.changes.items())), []).append(result)
-    found = list(map(_summarize, groups.values()))
+    found = []
+    for trials in groups.values():
+        values = [one.accuracy for one in trials if one.accuracy is not None]
+        ends = (0.0, 1.0) if all(one.is_share for one in trials) else (-math.inf, math.inf)
+        accuracy = interval_over_seeds(values, *ends) if values else None
+        found.append(SettingsResult(trials[0].trial.changes, tuple(trials), accuracy))
     measured = [one for one in found if one.accuracy is not None]
     measured.sort(key=lambda one: one.accuracy.mean if one.accuracy else 0.0, reverse=True)
     ranked = measured[:1]
@@ -141,13 +146,6 @@ def interval_over_seeds(values: Sequence[float], least: float = 0.0, most: float
     quantile = _T_975[min(len(values) - 1, len(_T_975)) - 1]
     reach = quantile * stdev(values) / math.sqrt(len(values))
     return Interval(mean, max(least, mean - reach), min(most, mean + reach))
-
-
-def _summarize(trials: list[TrialResult]) -> SettingsResult:
-    values = [one.accuracy for one in trials if one.accuracy is not None]
-    ends = (0.0, 1.0) if all(one.is_share for one in trials) else (-math.inf, math.inf)
-    accuracy = interval_over_seeds(values, *ends) if values else None
-    return SettingsResult(trials[0].trial.changes, tuple(trials), accuracy)
 
 
 def _gaps(best: SettingsResult, other: SettingsResult) -> tuple[float, ...]:
