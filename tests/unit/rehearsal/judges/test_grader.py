@@ -2,9 +2,17 @@
 
 import pytest
 
-from precis.rehearsal.judges.grader import grade
+from precis.rehearsal.judges.grader import UNANSWERABLE, grade
 
 SAME = [
+    ("$1.2 million", "1,200,000 dollars"),
+    ("7 p.m.", "at 7:00 pm"),
+    ("March 3rd, 2021", "on 3 March 2021"),
+    ("twelve weeks", "12 weeks"),
+    ("37 percent", "37%"),
+    ("Marta Quill", "the farmer Marta Quill"),
+    ("because a pipe had burst", "A pipe burst"),
+    ("The board's conclusion was unanimous", "The board concluded unanimously"),
     ("The shop opens at 7 pm.", "It opens at 19:00."),
     ("The shop opens at 7 pm.", "It opens at seven o'clock."),
     ("It was founded on 5 November 2023.", "It was founded on 05/11/2023."),
@@ -23,6 +31,26 @@ SAME = [
 ]
 
 DIFFERENT = [
+    ("$1.2 million", "$1.3 million"),
+    ("14 March 2023", "14 March 2022"),
+    ("Ada Brightwater", "Ada Merriman"),
+    ("450 members", "45 members"),
+    ("because the roof beams had rotted", "because the lease had run out"),
+    ("behind the brewery", "UNANSWERABLE"),
+    ("7:30 a.m.", "8:30 a.m."),
+    ("Grey Heron", ""),
+    ("The fee was not raised by the board.", "The fee was raised by the board."),
+    (
+        "The ferry is run by Ada Quill and a son.",
+        "The ferry is run by Tom Fry and a son.",
+    ),
+    ("Yes, the rule covers guests.", "No, the rule covers guests."),
+    ("It fell from 61 members to 17.", "It fell from 61 members to 19."),
+    ("The hall reopens on 1 September.", "The hall reopens on 1 October."),
+    ("It lost by six votes to five.", "It lost by five votes to five."),
+    ("It is shut until mid-April.", "It is shut until mid-May."),
+    ("Brightwater had asked for a new lock.", "Merriman had asked for a new lock."),
+    ("The key went to Óscar Quill.", "The key went to Émile Fry."),
     ("The shop opens at 7 pm.", "The shop opens at 7 am."),
     ("The shop opens at 14:30.", "The shop opens at 2:30 am."),
     ("The shop opens at midnight.", "The shop opens at noon."),
@@ -43,5 +71,15 @@ def test_the_same_in_another_form_is_right(golden: str, given: str) -> None:
 
 
 @pytest.mark.parametrize(("golden", "given"), DIFFERENT)
-def test_another_date_time_unit_or_name_is_wrong(golden: str, given: str) -> None:
+def test_another_date_time_unit_or_name_or_the_opposite_is_wrong(golden: str, given: str) -> None:
+    assert grade("What do we know of it?", golden, golden)
     assert not grade("What do we know of it?", golden, given)
+
+
+def test_words_that_the_question_supplied_earn_nothing() -> None:
+    assert not grade("Who leads the Harbour Choir?", "Ines Tallis", "the Harbour Choir leads")
+
+
+def test_saying_unanswerable_is_right_only_where_it_is_golden() -> None:
+    assert grade("Who?", UNANSWERABLE, UNANSWERABLE)
+    assert not grade("Who?", UNANSWERABLE, "Ines Tallis")

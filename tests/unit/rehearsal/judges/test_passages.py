@@ -29,10 +29,6 @@ def test_it_finds_the_window_that_answers_and_grades_it_right(question: str, gol
     assert grade(question, golden, found)
 
 
-def test_an_answer_is_short_enough_to_be_one() -> None:
-    assert len(answer(TEXT, "Who opened the Linden Street bakery?").split()) <= 60
-
-
 @pytest.mark.parametrize("text", ["", FILLER, "¿?"])
 def test_it_declines_what_the_text_does_not_say(text: str) -> None:
     assert answer(text, "Which team won the regatta at Bridgewater?") == UNANSWERABLE

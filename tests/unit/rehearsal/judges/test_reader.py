@@ -1,14 +1,11 @@
 """The rule-based reader agrees with hand-written answers, and knows what it was not told."""
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from precis.rehearsal.judges.grader import UNANSWERABLE, grade
 from precis.rehearsal.judges.reader import answer
-from precis.text import count_words, sentences
 
 COUNCIL = """The ferry council met in Port Anselm on 14 March 2023. Councillor Ada Brightwater
 presided over the meeting. The pool on Ferry Street was shut because the roof beams had rotted
@@ -61,28 +58,6 @@ NOT_IN_THE_TEXT = [
     (FARM, "How much does a ticket for the steam railway cost?"),
 ]
 
-SAME = [
-    ("$1.2 million", "1,200,000 dollars"),
-    ("7 p.m.", "at 7:00 pm"),
-    ("March 3rd, 2021", "on 3 March 2021"),
-    ("twelve weeks", "12 weeks"),
-    ("37 percent", "37%"),
-    ("Marta Quill", "the farmer Marta Quill"),
-    ("because a pipe had burst", "A pipe burst"),
-    ("The board's conclusion was unanimous", "The board concluded unanimously"),
-]
-
-DIFFERENT = [
-    ("$1.2 million", "$1.3 million"),
-    ("14 March 2023", "14 March 2022"),
-    ("Ada Brightwater", "Ada Merriman"),
-    ("450 members", "45 members"),
-    ("because the roof beams had rotted", "because the lease had run out"),
-    ("behind the brewery", "UNANSWERABLE"),
-    ("7:30 a.m.", "8:30 a.m."),
-    ("Grey Heron", ""),
-]
-
 
 @pytest.mark.parametrize(("text", "question", "gold"), ANSWERED)
 def test_an_answer_that_the_text_has_is_read_and_graded_true(
@@ -105,70 +80,8 @@ def test_without_its_sentence_a_question_is_never_graded_true(
     assert not grade(question, gold, answer(other, question))
 
 
-@pytest.mark.parametrize(("gold", "given"), SAME)
-def test_the_same_fact_in_another_form_is_right(gold: str, given: str) -> None:
-    assert grade("What is it?", gold, given)
-
-
-@pytest.mark.parametrize(("gold", "given"), DIFFERENT)
-def test_another_fact_of_the_same_kind_is_wrong(gold: str, given: str) -> None:
-    assert not grade("What is it?", gold, given)
-
-
-def test_words_that_the_question_supplied_earn_nothing() -> None:
-    assert not grade("Who leads the Harbour Choir?", "Ines Tallis", "the Harbour Choir leads")
-
-
-def test_an_empty_text_answers_nothing() -> None:
-    assert answer("", "Who leads the choir?") == UNANSWERABLE
-
-
-def test_a_question_without_content_is_unanswerable() -> None:
-    assert answer(COUNCIL, "Why?") == UNANSWERABLE
-
-
-def test_saying_unanswerable_is_right_only_where_it_is_golden() -> None:
-    assert grade("Who?", UNANSWERABLE, UNANSWERABLE)
-    assert not grade("Who?", UNANSWERABLE, "Ines Tallis")
-
-
-def test_five_questions_about_a_summary_take_a_few_milliseconds() -> None:
-    texts = [f"{COUNCIL} {FARM} Copy number {number}." for number in range(20)]
-    questions = [question for _, question, _ in ANSWERED[:5]]
-    started = time.process_time()
-    for text in texts:
-        for question in questions:
-            answer(text, question)
-    assert (time.process_time() - started) / len(texts) < 0.05
-
-
-def test_an_answer_quotes_a_few_sentences_however_long_the_text_is() -> None:
-    text = " ".join(f"The council of Elm Green met {number} members." for number in range(400))
-    given_answer = answer(text, "Whom did the council of Elm Green meet?")
-    assert len(sentences(given_answer)) <= 8
-    assert count_words(given_answer) <= 100
-
-
-@pytest.mark.parametrize(
-    ("gold", "given"),
-    [
-        ("The fee was not raised by the board.", "The fee was raised by the board."),
-        (
-            "The ferry is run by Ada Quill and a son.",
-            "The ferry is run by Tom Fry and a son.",
-        ),
-        ("Yes, the rule covers guests.", "No, the rule covers guests."),
-        ("It fell from 61 members to 17.", "It fell from 61 members to 19."),
-        ("The hall reopens on 1 September.", "The hall reopens on 1 October."),
-        ("It lost by six votes to five.", "It lost by five votes to five."),
-        ("It is shut until mid-April.", "It is shut until mid-May."),
-        ("Brightwater had asked for a new lock.", "Merriman had asked for a new lock."),
-        ("The key went to Óscar Quill.", "The key went to Émile Fry."),
-    ],
-)
-def test_what_contradicts_the_golden_answer_is_wrong(gold: str, given: str) -> None:
-    assert grade("What is known of it?", gold, gold)
-    assert not grade("What is known of it?", gold, given)
+def test_without_a_text_or_a_question_there_is_no_answer() -> None:
+    assert answer("", "Who leads the choir?") == answer(COUNCIL, "Why?") == UNANSWERABLE
 
 
 @pytest.mark.parametrize(
