@@ -45,23 +45,6 @@ def store(server: str) -> Iterator[S3Store]:
     store.delete("")
 
 
-def test_what_was_put_is_got_with_its_version(store: S3Store) -> None:
-    version = store.put("a/b.json", b"one")
-    blob = store.get("a/b.json")
-    assert blob is not None and (blob.data, blob.version) == (b"one", version)
-    assert store.get("nothing/here") is None
-
-
-def test_a_conditional_write_needs_the_version_that_is_there(store: S3Store) -> None:
-    first = store.put_if("latest.json", b"1", None)
-    store.put_if("latest.json", b"2", first)
-    for version in (first, None):
-        with pytest.raises(StoreConflict, match=r"latest\.json: it was written by somebody else"):
-            store.put_if("latest.json", b"3", version)
-    with pytest.raises(StoreConflict):
-        store.put_if("missing.json", b"3", first)
-
-
 @pytest.mark.skipif(not EXTERNAL, reason="moto's own conditional writes are not atomic")
 def test_of_many_conditional_writers_one_wins(store: S3Store) -> None:
     for version in (None, store.put("second", b"x")):
@@ -79,17 +62,6 @@ def test_of_many_conditional_writers_one_wins(store: S3Store) -> None:
         blob = store.get(key)
         assert blob is not None
         assert [blob.data] == [f"writer {number}".encode() for number in wins]
-
-
-def test_keys_are_listed_below_their_prefix_and_deleted_with_it(store: S3Store) -> None:
-    for key in ("m/checkpoints/0001/a", "m/checkpoints/0002/a", "m/ledger.json"):
-        store.put(key, key.encode())
-    assert store.sizes("m/checkpoints/") == {
-        "m/checkpoints/0001/a": 20,
-        "m/checkpoints/0002/a": 20,
-    }
-    store.delete("m/checkpoints/0001/")
-    assert store.keys("m/") == ["m/checkpoints/0002/a", "m/ledger.json"]
 
 
 def test_more_keys_than_one_answer_holds_are_listed_and_deleted(store: S3Store) -> None:
@@ -154,12 +126,6 @@ def test_an_address_without_a_server_is_named_within_its_deadline() -> None:
     settings = settings_for("http://127.0.0.1:9", tries_max=2, create_bucket=False)
     with pytest.raises(StoreError, match="Check AWS_ENDPOINT_URL"):
         S3Store("bucket", "", settings).get("key")
-
-
-def test_folders_are_listed_without_what_is_in_them(store: S3Store) -> None:
-    for key in ("n/a", "m/1/a", "alone"):
-        store.put(key, b"x")
-    assert store.folders() == ["m", "n"]
 
 
 @pytest.mark.skipif(bool(EXTERNAL), reason="a header that is dropped breaks the signature")

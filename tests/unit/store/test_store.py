@@ -22,13 +22,6 @@ def store(tmp_path: Path) -> FolderStore:
     return FolderStore(tmp_path / "store")
 
 
-def test_what_was_put_is_got_with_its_version(store: FolderStore) -> None:
-    version = store.put("a/b.json", b"one")
-    blob = store.get("a/b.json")
-    assert blob is not None
-    assert (blob.data, blob.version) == (b"one", version)
-
-
 def test_a_store_that_can_not_be_written_is_not_told_to_free_space(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StoreRefused, match="A file lies where a folder is needed"):
@@ -52,19 +45,6 @@ def test_what_to_do_follows_from_what_was_wrong(
     assert type(caught.value) is kind
 
 
-def test_what_was_never_put_is_none(store: FolderStore) -> None:
-    assert store.get("nothing/here") is None
-
-
-def test_a_conditional_write_needs_the_version_that_is_there(store: FolderStore) -> None:
-    first = store.put_if("latest.json", b"1", None)
-    store.put_if("latest.json", b"2", first)
-    with pytest.raises(StoreConflict, match=r"latest\.json was written by somebody else"):
-        store.put_if("latest.json", b"3", first)
-    with pytest.raises(StoreConflict):
-        store.put_if("latest.json", b"3", None)
-
-
 def test_of_many_conditional_writers_one_wins(store: FolderStore) -> None:
     wins: list[int] = []
 
@@ -85,19 +65,6 @@ def test_of_many_conditional_writers_one_wins(store: FolderStore) -> None:
     assert [int(blob.data)] == wins
 
 
-def test_keys_are_listed_below_their_prefix_and_deleted_with_it(store: FolderStore) -> None:
-    for key in ("m/checkpoints/0001/a", "m/checkpoints/0002/a", "m/ledger.json"):
-        store.put(key, b"x")
-    assert store.keys("m/checkpoints/") == ["m/checkpoints/0001/a", "m/checkpoints/0002/a"]
-    store.delete("m/checkpoints/0001/")
-    assert store.keys("m/") == ["m/checkpoints/0002/a", "m/ledger.json"]
-
-
-def test_a_key_cannot_leave_the_store(store: FolderStore) -> None:
-    with pytest.raises(StoreError, match="leads out of the store"):
-        store.put("../outside", b"x")
-
-
 def test_a_write_that_fails_leaves_what_was_there(store: FolderStore, tmp_path: Path) -> None:
     store.put("a", b"old")
     with pytest.raises(StoreError, match="Can't write"):
@@ -110,25 +77,6 @@ def test_a_write_that_fails_leaves_what_was_there(store: FolderStore, tmp_path: 
 def test_an_unknown_scheme_is_refused_by_name() -> None:
     with pytest.raises(ConfigError, match="no store speaks ftp://"):
         open_store("ftp://host/folder")
-
-
-def test_sizes_are_those_of_the_files_below_a_prefix(store: FolderStore) -> None:
-    for key, data in {"m/1/a": b"xx", "m/1/b": b"", "m/10/a": b"x"}.items():
-        store.put(key, data)
-    assert store.sizes("m/1/") == {"m/1/a": 2, "m/1/b": 0}
-    assert store.sizes("m/1") == {"m/1/a": 2, "m/1/b": 0, "m/10/a": 1}
-
-
-def test_folders_are_those_that_hold_a_key(store: FolderStore) -> None:
-    assert store.folders() == []
-    for key in ("n/a", "m/1/a", "alone"):
-        store.put(key, b"x")
-    assert store.folders() == ["m", "n"]
-
-
-def test_a_check_leaves_nothing_behind(store: FolderStore) -> None:
-    store.check()
-    assert store.keys("") == []
 
 
 def test_a_folder_that_cannot_be_written_fails_the_check(tmp_path: Path) -> None:
