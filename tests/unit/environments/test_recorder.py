@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import art
 import httpx
@@ -32,7 +32,6 @@ from precis.llm.limits import without_quota
 from precis.llm.providers import Endpoint
 from precis.llm.server import ApiError, ChatRequest, Completion, ToolCall
 from precis.records.rollout import Rollout, Scenario, Score, Unscored
-from precis.records.spend import Price
 from precis.store import FolderStore
 from tests.support.local_server import served
 from tests.support.scripted_policy import LIMITS, MODEL, Act, Agent, ScriptedPolicy, asked
@@ -240,10 +239,11 @@ async def test_the_recorder_decides_how_the_policy_samples(recorder: Recorder) -
         options: dict[str, Any] = {"temperature": 0.1, "seed": 1, "top_p": 0.5, "logprobs": False}
         await ask(model, **options, presence_penalty=1.0, stop=["."], max_tokens=20)
         await ask(model, max_completion_tokens=5000, user="me")
+        await ask(model)
         return 1.0
 
     await play(recorder, act, scripted)
-    first, second = (one.model_dump(exclude_unset=True) for one in scripted.requests)
+    first, second, third = (one.model_dump(exclude_unset=True) for one in scripted.requests)
     assert first == {
         "model": MODEL,
         "messages": [{"role": "user", "content": "Move."}],
@@ -257,21 +257,8 @@ async def test_the_recorder_decides_how_the_policy_samples(recorder: Recorder) -
     assert second["seed"] == 2001
     assert second["max_tokens"] == LIMITS.tokens_max - 3
     assert "max_completion_tokens" not in second
-
-
-async def test_an_adapter_that_is_given_no_limit_answers_as_far_as_its_context_goes(
-    recorder: Recorder,
-) -> None:
-    """vLLM refuses a `max_tokens` above what its context leaves, such as all of a rollout's."""
-    scripted = ScriptedPolicy()
-
-    async def act(model: Any, scenario: Scenario) -> float:
-        await ask(model)
-        return 1.0
-
-    await play(recorder, act, scripted)
-    assert scripted.requests[0].max_tokens is None
-    assert scripted.requests[0].max_completion_tokens is None
+    # vLLM refuses a limit above what its context leaves, such as all of a rollout's.
+    assert not {"max_tokens", "max_completion_tokens"} & set(third)
 
 
 async def test_an_agent_that_asks_for_log_probabilities_gets_them(recorder: Recorder) -> None:
@@ -537,12 +524,6 @@ async def test_a_trainer_that_does_not_know_the_model_ends_the_step(
         await play(recorder, gives_up, failing(status))
 
 
-async def test_a_contender_that_rejects_us_costs_its_rollouts(recorder: Recorder) -> None:
-    rollout = await play(recorder, gives_up, failing(404), step=None)
-    assert isinstance(rollout.score, Unscored)
-    assert rollout.score.cause == "generation_rejected"
-
-
 async def test_a_trainer_that_is_gone_ends_the_step(recorder: Recorder) -> None:
     async with asked(ScriptedPolicy()) as policy:
         pass
@@ -649,14 +630,6 @@ async def test_half_a_character_that_the_policy_says_can_be_kept(
     assert rollout.score == Score(1.0)
     assert rollout.calls[0].text == "[?]"
     put_trajectories(FolderStore(tmp_path), "m", "train", 0, [[rollout]], MODEL)
-
-
-async def test_what_a_call_costs_is_kept(recorder: Recorder) -> None:
-    async with asked(ScriptedPolicy()) as policy:
-        cast(ChatClient, policy.client)._prices = {MODEL: Price(prompt=0.0, completion=1.0)}
-        rollout = await recorder.run(policy, Agent(ask_once), Scenario("a"))
-    assert rollout.calls[0].usd == pytest.approx(3e-6)
-    assert rollout.calls[0].seconds > 0
 
 
 @pytest.mark.parametrize(

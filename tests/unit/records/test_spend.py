@@ -50,11 +50,6 @@ def test_an_unknown_price_is_counted_and_never_a_silent_zero() -> None:
     assert (spend.calls, spend.unpriced, spend.usd) == (1, 1, 0.0)
 
 
-def test_a_user_s_price_wins_over_the_table() -> None:
-    prices = {**PRICES, "google/gemini-2.5-flash": Price(1.0, 1.0)}
-    assert usd("google/gemini-2.5-flash", Usage(500_000, 500_000), prices) == pytest.approx(1.0)
-
-
 def test_the_provider_s_own_cost_wins_over_any_price() -> None:
     usage = Usage.from_response({"prompt_tokens": 10, "completion_tokens": 5, "cost": 0.0042})
     assert usd("my-own-model", usage) == 0.0042
