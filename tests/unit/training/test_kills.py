@@ -61,7 +61,8 @@ class Kind:
     """A kind of run.
 
     Attributes:
-        killed: the step that it is killed in, at each point once; None kills it in every step.
+        killed: the step that it is killed in, at each point once; -1 is what comes before the
+            first, and that; None kills it in every step.
         points: those that it must get to.
         shows: whether a step is of this kind; that in which it is killed must be.
     """
@@ -124,6 +125,7 @@ KINDS = {
             },
             "rollouts": {"groups_per_step": 2, "rollouts_per_group": 3, "scored_min": 2},
         },
+        killed=-1,
         points=frozenset(POINTS | {"in mid game"}),
     ),
     "a training service": Kind(
@@ -163,7 +165,7 @@ async def test_any_prefix_of_the_writes_then_resume_gives_the_same_bits(
             points = await live_noting(undisturbed, tmp_path / "disks", lambda: dict(saved))
             missed = kind.points - {point.name for point in points}
             assert not missed, f"the run never got to {missed}"
-            killed = load_ledger(undisturbed.store, "m").steps[kind.killed or 0]
+            killed = load_ledger(undisturbed.store, "m").steps[max(kind.killed or 0, 0)]
             assert kind.shows(killed), killed
             expected = outcome(undisturbed, service)
             turns = asyncio.Semaphore(1 if saved else AT_ONCE)
