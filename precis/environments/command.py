@@ -15,21 +15,19 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from precis.environments.programs import end, harmless, output_of, start, tail
-from precis.environments.ruler import RulerScored
+from precis.environments.ruler import AgentEnvironment
 from precis.errors import ConfigError
 from precis.records.rollout import UNJUDGED, Scenario, Score, Split, Unscored
 
 if TYPE_CHECKING:
     import art
 
-    from precis.environments.workers import Workers
-
 _SPLITS: tuple[Split, ...] = ("train", "validation")
 _SCENARIOS_S = 60.0
 _SHOWN = 200
 
 
-class CommandEnvironment(RulerScored):
+class CommandEnvironment(AgentEnvironment):
     """The environment of a program; with a `rubric` a judge scores its attempts, else it prints a
     score."""
 
@@ -39,19 +37,8 @@ class CommandEnvironment(RulerScored):
         scenarios: Mapping[Split, Sequence[Scenario]],
         rubric: str = "",
     ) -> None:
+        super().__init__({"kind": "command", "command": _digest_of(command)}, scenarios, rubric)
         self._command = tuple(command)
-        self._scenarios = scenarios
-        self._digest = _digest_of(command)
-        self.rubric = rubric
-        self.workers: Workers | None = None
-
-    @property
-    def identity(self) -> Mapping[str, str]:
-        ruled_by = self.ruler.identity if self.ruler else {}
-        return {"kind": "command", "command": self._digest, **ruled_by}
-
-    def scenarios(self, split: Split) -> Sequence[Scenario]:
-        return self._scenarios[split]
 
     async def rollout(
         self, model: "art.Model[Any, Any]", scenario: Scenario
@@ -80,14 +67,6 @@ class CommandEnvironment(RulerScored):
         if status:
             return Unscored("agent_failed", f"It ended with status {status}: {said[-_SHOWN:]}")
         return _score_of(output.decode(errors="replace").replace(key, "…"), bool(self.rubric))
-
-    async def open(self) -> None:
-        if self.workers:
-            await self.workers.open()
-
-    async def close(self) -> None:
-        if self.workers:
-            await self.workers.close()
 
 
 def load_command(

@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from precis.environments.protocol import Figure, Nouns
-from precis.environments.ruler import RulerScored
+from precis.environments.ruler import AgentEnvironment
 from precis.environments.threads import UserThreads
 from precis.errors import ConfigError
 from precis.llm.server import Complete
@@ -27,23 +27,19 @@ if TYPE_CHECKING:
     import art
     from pydantic import BaseModel
 
-    from precis.environments.workers import Workers
-
 _SPLITS: tuple[Split, ...] = ("train", "validation")
 
 
-class PythonEnvironment(RulerScored):
+class PythonEnvironment(AgentEnvironment):
     """The environment of a module; its digest is of the file and of what it imports from its
     folder. With a `rubric` a judge scores its attempts, which whoever opens it connects."""
 
     def __init__(self, module: ModuleType, where: str, digest: str, rubric: str = "") -> None:
-        self.rubric = rubric
-        self.workers: Workers | None = None
         self._module = module
         self._where = where
-        self._digest = digest
         self._threads = UserThreads(where)
-        self._scenarios = {split: self._read(split) for split in _SPLITS}
+        scenarios = {split: self._read(split) for split in _SPLITS}
+        super().__init__({"kind": "python", "file": digest}, scenarios, rubric)
 
     @property
     def nouns(self) -> Nouns:
@@ -59,14 +55,6 @@ class PythonEnvironment(RulerScored):
     def figures(self) -> Sequence[Figure]:
         figures: Sequence[Figure] = getattr(self._module, "figures", ())
         return figures
-
-    @property
-    def identity(self) -> Mapping[str, str]:
-        ruled_by = self.ruler.identity if self.ruler else {}
-        return {"kind": "python", "file": self._digest, **ruled_by}
-
-    def scenarios(self, split: Split) -> Sequence[Scenario]:
-        return self._scenarios[split]
 
     async def rollout(
         self, model: "art.Model[Any, Any]", scenario: Scenario
@@ -103,12 +91,10 @@ class PythonEnvironment(RulerScored):
     async def open(self) -> None:
         if hasattr(self._module, "open"):
             await self._threads.run(self._module.open)
-        if self.workers:
-            await self.workers.open()
+        await super().open()
 
     async def close(self) -> None:
-        if self.workers:
-            await self.workers.close()
+        await super().close()
         if hasattr(self._module, "close"):
             await self._threads.run(self._module.close)
 

@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
@@ -42,9 +42,12 @@ from precis.llm.retry import Deadline
 from precis.llm.tokens import estimate_tokens_with_margin
 from precis.processes.child import Launch
 from precis.records.nouns import COMPARED, PREFERRED, TRANSCRIPT
-from precis.records.rollout import UNJUDGED, Rollout, Score, Unscored
+from precis.records.rollout import UNJUDGED, Rollout, Scenario, Score, Split, Unscored
 from precis.records.spend import Spend, Usage, prices_of, usd
 from precis.store.kept import KeptRecords
+
+if TYPE_CHECKING:
+    from precis.environments.workers import Workers
 
 _TEXT_MAX = 8000
 """Characters of one message that the judge sees: a tool may return a whole book."""
@@ -229,14 +232,43 @@ class TrajectoryRuler(CachedJudge):
         return usd(self._endpoint.model, usage, prices_of(self._config)) or 0.0
 
 
-class RulerScored(Environment):
-    """An environment whose rollouts a judge may score by a `rubric`, once its `ruler` is
-    connected."""
+class AgentEnvironment(Environment):
+    """The environment of an agent: a program, a file or a package. `workers` may play its rollouts,
+    and a judge score them by a `rubric`, once its `ruler` is connected.
 
-    rubric: str = ""
+    Args:
+        made_of: its identity, beside the judge's.
+    """
+
     ruler: TrajectoryRuler | None = None
+    workers: "Workers | None" = None
     _benchmark: tuple[KeptRecords, Budget, bool] | None = None
     """What a benchmark keeps and may spend, and whether it asks nobody."""
+
+    def __init__(
+        self,
+        made_of: Mapping[str, str],
+        scenarios: Mapping[Split, Sequence[Scenario]] | None = None,
+        rubric: str = "",
+    ) -> None:
+        self.rubric = rubric
+        self._made_of = made_of
+        self._scenarios = scenarios or {}
+
+    @property
+    def identity(self) -> Mapping[str, str]:
+        return {**self._made_of, **(self.ruler.identity if self.ruler else {})}
+
+    def scenarios(self, split: Split) -> Sequence[Scenario]:
+        return self._scenarios[split]
+
+    async def open(self) -> None:
+        if self.workers:
+            await self.workers.open()
+
+    async def close(self) -> None:
+        if self.workers:
+            await self.workers.close()
 
     @property
     def compares(self) -> bool:

@@ -12,14 +12,14 @@ import itertools
 import json
 import shutil
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from precis.environments.clock import clock_stopped
 from precis.environments.programs import end, harmless, output_of, start, tail
-from precis.environments.ruler import RulerScored
+from precis.environments.ruler import AgentEnvironment
 from precis.errors import ConfigError, RolloutError
 from precis.records.rollout import UNJUDGED, Scenario, Score, Split, Unscored
 from precis.settings.environment import VerifiersSettings
@@ -40,29 +40,21 @@ _SHOWN = 500
 _INSTALL = "Run `make install-verifiers`, or name another Python in `environment.python`."
 
 
-class VerifiersEnvironment(RulerScored):
+class VerifiersEnvironment(AgentEnvironment):
     """An environment of verifiers, by what the child has said of it."""
 
     def __init__(self, settings: VerifiersSettings, described: Mapping[str, Any]) -> None:
-        self.rubric = settings.rubric
-        self._settings = settings
-        self._described = described
-        self._scenarios: dict[str, list[Scenario]] = {}
-        for split, given in described["splits"].items():
-            self._scenarios[split] = [Scenario.of(one) for one in given]
-        self._children = _Children(settings)  # one, also where this is copied
-
-    @property
-    def identity(self) -> Mapping[str, str]:
         versions = {
             "kind": "verifiers",
-            "verifiers": self._described["version"],
-            "environment": self._described["digest"],
+            "verifiers": described["version"],
+            "environment": described["digest"],
         }
-        return {**versions, **(self.ruler.identity if self.ruler else {})}
-
-    def scenarios(self, split: Split) -> Sequence[Scenario]:
-        return self._scenarios[split]
+        scenarios: dict[Split, list[Scenario]] = {}
+        for split, given in described["splits"].items():
+            scenarios[split] = list(map(Scenario.of, given))
+        super().__init__(versions, scenarios, settings.rubric)
+        self._settings = settings
+        self._children = _Children(settings)  # one, also where this is copied
 
     async def rollout(self, model: "art.Model[Any, Any]", scenario: Scenario) -> Score | Unscored:
         """Have the child attempt a scenario."""

@@ -19,7 +19,7 @@ from precis.environments.protocol import Environment
 from precis.environments.python import files_of, load_python
 from precis.environments.reasoning_gym.environment import load_reasoning_gym
 from precis.environments.recorder import Recorder
-from precis.environments.ruler import RulerScored, connect_ruler
+from precis.environments.ruler import AgentEnvironment, connect_ruler
 from precis.environments.summaries.environment import Summaries
 from precis.environments.summaries.services import start_services
 from precis.environments.textarena.environment import load_textarena
@@ -61,7 +61,7 @@ async def start_trainer(config: RunConfig, host: TrainerHost) -> TrainerAddress:
     return await host.up()
 
 
-def load_agent(settings: AgentSettings) -> RulerScored:
+def load_agent(settings: AgentSettings) -> AgentEnvironment:
     """Return the environment of an agent, its judge not connected, or raise ConfigError."""
     if settings.kind == "verifiers":
         return load_verifiers(settings)

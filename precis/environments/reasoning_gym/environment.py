@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 from precis.environments.isolated import IsolatedError, IsolatedModule, ProcessDied
-from precis.environments.ruler import RulerScored
+from precis.environments.ruler import AgentEnvironment
 from precis.errors import ConfigError
 from precis.llm.server import ApiError, ChatRequest, Choice, Complete, Completion, ToolCall
 from precis.records.nouns import Nouns
@@ -29,7 +29,7 @@ _SOUGHT = 8
 """Questions that are looked at for each that is wanted, at most."""
 
 
-class ReasoningGym(RulerScored):
+class ReasoningGym(AgentEnvironment):
     """The environment of a generator, whose first questions that differ are held out.
 
     Raises:
@@ -44,13 +44,14 @@ class ReasoningGym(RulerScored):
         self._version = release
         try:
             _check_settings(settings, puzzles, release)
-            self._scenarios = _draw(settings, puzzles)
+            scenarios = _draw(settings, puzzles)
         except IsolatedError as error:
             raise ConfigError(
                 f"reasoning-gym can't make puzzles of {settings.dataset}: {error}.",
                 "Change environment.parameters, or take another environment.dataset.",
             ) from error
-        drawn = [*self._scenarios["train"], *self._scenarios["validation"]]
+        super().__init__({"kind": "reasoning_gym", "version": release}, scenarios)
+        drawn = [*scenarios["train"], *scenarios["validation"]]
         self._places: dict[str, int] = {one["question"]: one["place"] for one in drawn}
 
     @property
@@ -58,18 +59,11 @@ class ReasoningGym(RulerScored):
         return Nouns("answer", "answers", "puzzle", "puzzles", success="solved")
 
     @property
-    def identity(self) -> Mapping[str, str]:
-        return {"kind": "reasoning_gym", "version": self._version}
-
-    @property
     def method(self) -> str:
         return (
             f"Puzzles of the generator {self._settings.dataset} (reasoning-gym {self._version}), "
             "which scores answers itself, from 0 to 1; one is solved where it earns 1."
         )
-
-    def scenarios(self, split: Split) -> Sequence[Scenario]:
-        return self._scenarios[split]
 
     async def rollout(
         self, model: "art.Model[Any, Any]", scenario: Scenario

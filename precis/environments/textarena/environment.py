@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from precis.environment import Variables as Variables
 from precis.environments.isolated import IsolatedError, IsolatedModule, ProcessDied
-from precis.environments.ruler import RulerScored
+from precis.environments.ruler import AgentEnvironment
 from precis.environments.textarena.opponent import Opponent
 from precis.errors import ConfigError, ProviderFailed, ProviderRejected
 from precis.llm.server import ApiError, ChatRequest, Choice, Complete, Completion
@@ -44,7 +44,7 @@ _numbers = itertools.count(1)
 """Of the games. They are given here, so that one whose start is given up can be ended."""
 
 
-class TextArenaEnvironment(RulerScored):
+class TextArenaEnvironment(AgentEnvironment):
     """The environment of a game; without an opponent the other seats' moves are made at random."""
 
     def __init__(
@@ -54,6 +54,7 @@ class TextArenaEnvironment(RulerScored):
         release: str,
         opponent: Opponent | None,
     ) -> None:
+        super().__init__({"kind": "textarena", "version": release})
         self._settings = settings
         self._games = games
         self._version = release
@@ -63,10 +64,6 @@ class TextArenaEnvironment(RulerScored):
     @property
     def nouns(self) -> Nouns:
         return Nouns("game", "games", "start", "starts", success="win rate")
-
-    @property
-    def identity(self) -> Mapping[str, str]:
-        return {"kind": "textarena", "version": self._version}
 
     @property
     def method(self) -> str:
