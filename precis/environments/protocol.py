@@ -3,7 +3,6 @@
 import hashlib
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from precis.environments.demonstrations import WarmStart, choose_best
@@ -248,10 +247,5 @@ class Environment(Protocol):
         await self.open()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()

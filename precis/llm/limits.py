@@ -89,11 +89,9 @@ class Limiter:
                     self._ended.clear()
                     await self._ended.wait()
                 wait_s = self._wait_s(tokens)
-            turn = self._begin(tokens)
-        try:
+        # Nobody else has been at work since: to release a lock takes no turn of the event loop.
+        with self._held(tokens) as turn:
             yield turn
-        finally:
-            self._end(turn, tokens)
 
     @contextmanager
     def spare_turn(self, tokens: int) -> Iterator[Turn | None]:
@@ -104,11 +102,8 @@ class Limiter:
         if self._share < 1 or self._queue.locked() or self._wait_s(tokens) > 0:
             yield None
             return
-        turn = self._begin(tokens)
-        try:
+        with self._held(tokens) as turn:
             yield turn
-        finally:
-            self._end(turn, tokens)
 
     @contextmanager
     def heeding(self, turn: Turn) -> Iterator[None]:
@@ -139,17 +134,19 @@ class Limiter:
         """Use more of the limits after a success."""
         self._share = min(1.0, self._share * _FASTER)
 
-    def _begin(self, tokens: int) -> Turn:
+    @contextmanager
+    def _held(self, tokens: int) -> Iterator[Turn]:
+        turn = Turn(self._clock(), tokens)
         self._running += 1
         self._running_tokens += tokens
-        return Turn(self._clock(), tokens)
-
-    def _end(self, turn: Turn, tokens: int) -> None:
-        self._running -= 1
-        self._running_tokens -= tokens
-        self._past.append((self._clock() + _WINDOW_S, turn.tokens))
-        self._past_tokens += turn.tokens
-        self._ended.set()
+        try:
+            yield turn
+        finally:
+            self._running -= 1
+            self._running_tokens -= tokens
+            self._past.append((self._clock() + _WINDOW_S, turn.tokens))
+            self._past_tokens += turn.tokens
+            self._ended.set()
 
     def _wait_s(self, tokens: int) -> float:
         """Seconds until a request may start; infinite while only another's end can allow it."""
