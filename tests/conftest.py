@@ -5,16 +5,30 @@ import ssl
 from collections.abc import Generator
 from contextlib import ExitStack
 from functools import cache
+from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
 
 from tests.support.guard import guarded
 from tests.support.watchdog import watched
 
-# How long an example takes on a machine that others use too says nothing about the code.
-settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("patient")
+
+def pytest_collect_file(file_path: Path) -> None:
+    """The tests with services have no examples, and are spared hypothesis: a second for each
+    process."""
+    if "services" not in file_path.parts:
+        have_patience_with_examples()
+
+
+@cache
+def have_patience_with_examples() -> None:
+    """How long one takes on a machine that others use too says nothing about the code."""
+    from hypothesis import HealthCheck, settings
+
+    slow = [HealthCheck.too_slow]
+    settings.register_profile("patient", deadline=None, suppress_health_check=slow)
+    settings.load_profile("patient")
+
 
 # Each HTTP client makes a context of its own, and reads all authorities for it: 26 ms of a core.
 _FOR_ALL = pytest.MonkeyPatch()

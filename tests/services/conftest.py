@@ -1,4 +1,4 @@
-"""Real processes: each test session has a home of its own, with one Prefect server in it."""
+"""Real processes: a home for each process of a test run, and one Prefect server for the run."""
 
 import asyncio
 import fcntl
@@ -10,16 +10,20 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
+from xdist.remote import Producer  # type: ignore[import-untyped]
+from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
-from tests.services.patience import patience_s, read_to_end
+from tests.services.forked import trained
+from tests.services.patience import patience_s, read_to_end, wait_until
 from tests.services.prefect_api import PASSWORD
-from tests.services.switched_judge import JUDGE_KEY
 from tests.support.guard import shared_folder
 
 TRAIN = """
@@ -36,6 +40,8 @@ except PrecisError as error:
 
 ROOT = Path(__file__).parents[2]
 VERIFIERS_LOCK = ROOT / "environments" / "precis_summaries" / "requirements.lock"
+JUDGE_KEY = "a-key-that-must-not-be-seen"
+"""What `precis up` has in its environment for its runs' judge."""
 COMMAND = Path(sys.executable).with_name("precis")
 SERVER = """
 from cli import prefect_server
@@ -46,35 +52,64 @@ prefect_server.find_or_start().wait()
 
 LONGEST = (
     "test_rented.py",
-    "test_random_kills.py",
     "test_team.py",
     "test_deployments.py",
     "test_managed.py",
+    "test_judge_in_the_flow.py",
+    "test_crashes.py",
+    "test_endings.py",
+    "test_spend.py",
+    "test_tinker_flow.py",
+    "test_s3_flow.py",
     "test_commands.py",
+    "test_browser.py",
+    "test_up.py",
+    "test_mcp.py",
     "test_rehearsal.py",
     "test_s3_faults.py",
-    "test_browser.py",
-    "test_crashes.py",
-    "test_gpu_packages.py",
-    "test_up.py",
-    "test_killed_runs.py",
     "test_benchmark_flow.py",
-    "test_judge_in_the_flow.py",
-    "test_agent_benchmark.py",
-    "test_endings.py",
     "test_tinker.py",
-    "test_supervisor.py",
+    "test_local_server.py",
+    "test_hostile_tools.py",
+    "test_wandb.py",
     "test_lost_server.py",
-    "test_power_loss.py",
+    "test_supervisor.py",
+    "test_gpu_packages.py",
+    "test_frameworks.py",
+    "test_pages.py",
+    "test_killed_runs.py",
 )
-"""The test files that take more than half a minute, the longest first; but test_managed.py has to
-wait for test_rented.py, as there is one lab of Slurm at a time."""
+"""The test files that take longest, the longest first; but test_managed.py has to wait for
+test_rented.py, as there is one lab of Slurm at a time."""
+
+FORKING = {
+    "test_crashes.py",
+    "test_endings.py",
+    "test_judge_in_the_flow.py",
+    "test_s3_flow.py",
+    "test_spend.py",
+    "test_tinker_flow.py",
+}
+"""The test files with forked flows, which one process of the run has all of: the server that forks
+takes five seconds to start."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest first: each file goes to one process as a whole, and none waits for the last."""
+    """The longest first, so that none waits for the last."""
     places = {name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: places.get(item.path.name, len(LONGEST)))
+
+
+class _Scheduling(LoadFileScheduling):  # type: ignore[misc]
+    """A file goes to one process as a whole, and those with forked flows go to the same one."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        path = super()._split_scope(nodeid)
+        return "forking" if Path(path).name in FORKING else path
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> _Scheduling:
+    return _Scheduling(config, log)
 
 
 @contextmanager
@@ -183,8 +218,6 @@ class Precis:
 
     async def train(self, config: dict[str, Any], **environment: str) -> tuple[int, str]:
         """Run the training flow in forked processes; its exit status and all that it printed."""
-        from tests.services.forked import trained  # imports what the flow does
-
         environment = {**self.environment, "PREFECT_API_URL": self.api, **environment}
         folder = self.home / "trained" / secrets.token_hex(4)
         return await asyncio.to_thread(trained, config, environment, folder)
@@ -206,43 +239,75 @@ class Precis:
         return (self.home / "prefect" / "api-url").read_text()
 
 
+class Up:
+    """`precis up` at work, and what it has printed so far."""
+
+    def __init__(self, precis: Precis, output: Path, *options: str, **environment: str) -> None:
+        self.output = output
+        with output.open("w") as file:
+            self.process = subprocess.Popen(
+                [str(COMMAND), "up", *options],
+                cwd=ROOT,
+                env={**precis.environment, **environment},
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+            )
+
+    def prints(self, words: str) -> str:
+        """Wait until it has printed these words; all that it has printed."""
+
+        def has_printed() -> bool:
+            assert self.process.poll() is None, self._text()
+            return words in self._text()
+
+        wait_until(has_printed, f"the words {words!r}", told=self._text)
+        return self._text()
+
+    def _text(self) -> str:
+        return " ".join(self.output.read_text().split())
+
+    def ends(self, *signals: signal.Signals) -> int:
+        """Send signals, a second apart, and wait for its end."""
+        for each in signals:
+            self.process.send_signal(each)
+            time.sleep(1)
+        return self.process.wait(patience_s())
+
+
 @pytest.fixture(scope="session")
-def precis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Precis]:
+def precis(tmp_path_factory: pytest.TempPathFactory) -> Precis:
+    """A home with the Prefect server that all processes of the run share, and that ends with it."""
+    folder = shared_folder("server")
+    owner = Precis(folder / "home")
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (owner.home / "up").exists():
+            owner.serve()
+            (owner.home / "up").touch()
     command = Precis(tmp_path_factory.mktemp("home"))
+    (command.home / "prefect").symlink_to(owner.home / "prefect")
+    return command
+
+
+@pytest.fixture(scope="module")
+def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Precis]:
+    """A home in which `precis up` is at work; what that has started ends with it."""
+    precis = Precis(tmp_path_factory.mktemp("deployed"))
+    precis.environment["JUDGE_API_KEY"] = JUDGE_KEY
+    precis.environment["PREFECT_SERVER_SERVICES_EVENT_PERSISTER_FLUSH_INTERVAL"] = "1"
+    with the_migrated() as database:
+        precis.take(database)
+    up = Up(precis, precis.home / "up.txt", "--limit", "2")
     try:
-        command.serve()
-        yield command
+        up.prints("Worker takes")
+        yield precis
+        assert up.ends(signal.SIGTERM) == 0
+        with pytest.raises(httpx.ConnectError):
+            httpx.get(precis.api + "/health")
     finally:
-        command.run("stop")
-
-
-@pytest.fixture(scope="session")
-def deployments(precis: Precis) -> Precis:
-    """Everything in prefect.yaml deployed."""
-    precis.prefect("work-pool", "create", "--type", "process", "--overwrite", "precis")
-    precis.prefect("--no-prompt", "deploy", "--all")
-    return precis
-
-
-@pytest.fixture(scope="module")  # its worker would take the runs of `precis up` as well
-def deployed(deployments: Precis) -> Iterator[Precis]:
-    """The same with a worker that polls every second."""
-    precis = deployments
-    worker = subprocess.Popen(
-        [sys.executable, "-m", "prefect", "worker", "start", "--pool", "precis"],
-        cwd=ROOT,
-        env={
-            **precis.environment,
-            "PREFECT_API_URL": precis.api,
-            "PREFECT_WORKER_QUERY_SECONDS": "1",
-            "JUDGE_API_KEY": JUDGE_KEY,
-        },
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    yield precis
-    worker.send_signal(signal.SIGTERM)
-    worker.wait(timeout=patience_s())
+        up.process.kill()
+        up.process.wait()
 
 
 @pytest.fixture(scope="session")

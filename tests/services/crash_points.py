@@ -16,7 +16,6 @@ from typing import Literal
 from precis.processes.kill_points import on_reaching
 
 Role = Literal["flow", "trainer"]
-VICTIMS: list[tuple[Role, ...]] = [("flow",), ("trainer",), ("flow", "trainer")]
 
 
 @dataclass(frozen=True)
@@ -39,14 +38,12 @@ class Kill:
 
     Attributes:
         step: the step that the point is in; 1 is the second.
-        disk_is_lost: the trainer's files go with it, as those of a rented machine do.
     """
 
     point: str
     victims: tuple[Role, ...]
     step: int = 1
     by: signal.Signals = signal.SIGKILL
-    disk_is_lost: bool = False
 
     @property
     def name(self) -> str:
@@ -96,9 +93,6 @@ POINTS = {
 WARM_POINTS = {"first demonstrations kept": Point("flow", "demonstrations kept")}
 """Of a warm start, which is step 0."""
 
-GAME_POINTS = {"in mid game": Point("flow", "in mid game")}
-"""Of the games of `tests/support/echoing.py`."""
-
 INTERRUPTED = {"training begun", "before weights saved"}
 """Points at which a training is under way whose weights are not saved: it begins again."""
 
@@ -112,7 +106,7 @@ def arm(role: Role, kills: Kills) -> None:
     """Have this process kill at those points that are of its role."""
     at: dict[tuple[str, int | None], Kill] = {}
     for kill in kills.planned:
-        point = (POINTS | WARM_POINTS | GAME_POINTS)[kill.point]
+        point = (POINTS | WARM_POINTS)[kill.point]
         if point.role == role:
             at[point.reached, kill.step + point.ahead] = kill
 

@@ -2,7 +2,6 @@
 
 import json
 import secrets
-import shutil
 import signal
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -41,7 +40,7 @@ class Life:
 
     @property
     def config(self) -> dict[str, Any]:
-        config = {
+        return {
             "model": "crash",
             "steps": self.steps,
             "validate_every": 1 if self.steps == 2 else 5,
@@ -54,9 +53,6 @@ class Life:
             "recoveries_max": 100,
             **self.more,
         }
-        if "environment" in self.more:
-            del config["documents"]  # a setting of summaries
-        return config
 
     def start(self, kills: Kills) -> Any:
         return start_flow(self.config, kills, self.log, self.desk)
@@ -72,8 +68,6 @@ class Life:
             new = [kill for kill in kills.done if kill not in done]
             assert new, "the flow was killed by somebody else"
             done += new
-            if any(kill.disk_is_lost for kill in new):
-                shutil.rmtree(self.work / "trainer")
         assert code == 0, self.log.read_text()[-3000:]
         missed = [kill.name for kill in kills.planned if kill not in kills.done]
         assert not missed, f"the run never got to {missed}"

@@ -1,6 +1,8 @@
 """Prefect's API as the tests ask it: again where its SQLite was locked, as its own client does."""
 
 import asyncio
+import hashlib
+import os
 import secrets
 import time
 from collections.abc import Callable, Collection
@@ -9,9 +11,11 @@ from typing import Any
 import httpx
 
 from tests.services.patience import Patience, patience_s, wait_until
+from tests.support.guard import RUN
 
-PASSWORD = f"tests:{secrets.token_urlsafe(24)}"
-"""What the tests' servers ask for."""
+_SECRET = hashlib.sha256(os.environ.get(RUN, secrets.token_hex()).encode()).hexdigest()
+PASSWORD = f"tests:{_SECRET}"
+"""What the tests' servers ask for; all processes of a run know it."""
 AUTH = httpx.BasicAuth(*PASSWORD.split(":"))
 
 _PAUSES_S = (0.5, 1, 2, 5, 10)

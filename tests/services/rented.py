@@ -12,10 +12,9 @@ from precis.cluster.keys import cluster_name
 from precis.errors import StoreError
 from precis.records.ledger import load_ledger
 from precis.store.s3 import S3Store
-from tests.services.conftest import Precis
+from tests.services.conftest import Precis, Up
 from tests.services.s3_server import settings_for
 from tests.services.slurm_lab import SlurmLab
-from tests.services.test_up import Up
 
 CANARY = "canary-that-nobody-may-sing"
 """The bucket's key."""

@@ -7,9 +7,8 @@ from starlette.types import Receive, Scope, Send
 
 from precis.llm.server import completions_app
 from precis.rehearsal.judges.judge import lexical_judge
+from tests.services.conftest import JUDGE_KEY
 from tests.support.faulty import FaultyServer
-
-JUDGE_KEY = "a-key-that-must-not-be-seen"
 
 
 class SwitchedJudge:

@@ -1,7 +1,8 @@
 """Every command that talks to Prefect, run with PREFECT_API_URL set.
 
-`precis up` tells everybody to set it. `rehearse` is run in `test_agent_benchmark.py`, and the
-commands that don't talk to Prefect in `tests/unit/cli/test_commands.py`.
+`precis up` tells everybody to set it. `rehearse` is run in
+`tests/security/services/test_lost_server.py`, `up` in `test_up.py`, and the commands that don't
+talk to Prefect in `tests/unit/cli/test_commands.py`.
 """
 
 import json
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import TextIO
 
 import httpx
+import polars as pl
 import pytest
 
 from tests.services.conftest import COMMAND, ROOT, Precis
@@ -22,6 +24,20 @@ pytestmark = pytest.mark.services
 
 MODEL = "games"
 KEY = "CONTENDER_API_KEY"
+BOARDS = 12
+BASELINE = """
+
+async def take_first(asked):
+    from precis.llm.server import Choice, Completion, ToolCall
+
+    cell = free(asked.messages[-1]["content"])[0]
+    call = ToolCall("call", "play", json.dumps({"cell": int(cell)}))
+    return Completion(asked.model, [Choice("", tool_calls=[call])])
+
+
+def baselines():
+    return {"first free": take_first}
+"""
 
 
 @pytest.fixture
@@ -74,14 +90,13 @@ def test_a_server_that_is_only_named_is_not_stopped(precis: Precis, elsewhere: P
         assert api.get("/health").is_success
 
 
-@pytest.mark.parametrize("command", [pytest.param("up", marks=pytest.mark.long), "worker"])
-def test_a_command_works_for_the_server_that_is_named(
-    precis: Precis, elsewhere: Precis, tmp_path: Path, command: str
+def test_a_worker_works_for_the_server_that_is_named(
+    precis: Precis, elsewhere: Precis, tmp_path: Path
 ) -> None:
     with client_of(precis.api) as api, (tmp_path / "output").open("w+") as output:
         before = workers_of(api)
         process = subprocess.Popen(
-            [COMMAND, command],
+            [COMMAND, "worker"],
             cwd=ROOT,
             env=elsewhere.environment,
             stdin=subprocess.DEVNULL,
@@ -115,17 +130,39 @@ def said_in(output: TextIO) -> str:
     return output.read()
 
 
-def test_an_agent_is_trained_on_the_server_that_is_named_and_deleted_there(
+def test_an_agent_is_trained_and_benchmarked_on_the_server_that_is_named_and_deleted_there(
     precis: Precis, elsewhere: Precis, tmp_path: Path
 ) -> None:
-    store = str(tmp_path / "store")
-    settings = ["steps=1", f"store={store}", "benchmark=false"]
-    given = [part for setting in settings for part in ("-p", setting)]
-    elsewhere.run("train", str(ROOT / "examples/tic_tac_toe.py"), *given, "--name", MODEL)
-    assert (Path(store) / MODEL / "latest.json").exists()
+    """Its checkpoints and its file's baselines are paired by scenario."""
+    file = tmp_path / "game.py"
+    game = (ROOT / "examples" / "tic_tac_toe.py").read_text()
+    held_out = "range(10_000, 10_100)"
+    assert held_out in game
+    file.write_text(game.replace(held_out, f"range(10_000, {10_000 + BOARDS})") + BASELINE)
+    store = tmp_path / "store"
+    given = ("-p", "steps=1", "-p", f"store={store}", "--name", MODEL)
+    output = elsewhere.run("train", str(file), *given)
+    for said in (f"1 step, {BOARDS} held-out boards", "Win rate (95 % interval)", "Illegal"):
+        assert said in output
     with client_of(precis.api) as api:
-        assert len(runs_in(api, store)) == 1
-        output = elsewhere.run("runs", "delete", MODEL, "--yes", "--store", store)
-        assert f"{MODEL} is deleted, and 1 run of it in Prefect" in " ".join(output.split())
-        assert runs_in(api, store) == []
-    assert not (Path(store) / MODEL).exists()
+        assert len(runs_in(api, str(store))) == 2  # its training, and the benchmark within that
+        assert_benchmarked(store / MODEL / "benchmarks" / "0001")
+        output = elsewhere.run("runs", "delete", MODEL, "--yes", "--store", str(store))
+        assert f"{MODEL} is deleted, and 2 runs of it in Prefect" in " ".join(output.split())
+        assert runs_in(api, str(store)) == []
+    assert not (store / MODEL).exists()
+
+
+def assert_benchmarked(folder: Path) -> None:
+    """Two checkpoints and two baselines have played each board, and the report says so."""
+    rows = pl.read_parquet(folder / "results.parquet")
+    contenders = {("trained", 0), ("trained", 1), ("first free", None), ("random", None)}
+    assert set(rows.select("model", "step").iter_rows()) == contenders
+    assert len(rows) == len(contenders) * BOARDS and set(rows["weight"]) == {1.0}
+    won = rows.filter(pl.col("model") == "first free")["score"]
+    assert won.is_in([0.0, 1.0]).all() and len(won.filter(won == 1.0)) > BOARDS // 4
+    page = (folder / "report.html").read_text()
+    for said in ("Read the games", "Win rate", "paired by board", "first free"):
+        assert said in page
+    for said in ("a summary", "summaries", "Accuracy"):
+        assert said not in page.partition("<body>")[2].partition("<script")[0], said

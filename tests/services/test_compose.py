@@ -12,15 +12,13 @@ from typing import Any
 import pytest
 
 from tests.services.composed import processes
-from tests.services.composed.file import COMPOSE, services
+from tests.services.composed.file import COMPOSE
 from tests.services.composed.rehearsal import STEPS, rehearse
 from tests.services.needs import leave_out, need
 from tests.services.patience import patience_s
 from tests.services.postgres_server import binaries
 from tests.support.guard import current_run
 from tests.support.repository import ROOT
-
-VARIABLES = {"POSTGRES_PASSWORD": "p", "PREFECT_SERVER_API_AUTH_STRING": "ana:p"}
 
 
 @pytest.mark.long  # PostgreSQL, a server and a worker are started for it: most of a minute
@@ -30,13 +28,6 @@ def test_it_trains_and_benchmarks(tmp_path: Path) -> None:
         _as_containers(password)
     else:
         _as_processes(tmp_path, password)
-
-
-@pytest.mark.parametrize("missing", VARIABLES)
-def test_it_is_refused_without_a_password(missing: str) -> None:
-    known = {name: value for name, value in VARIABLES.items() if name != missing}
-    with pytest.raises(ValueError, match=f"Set {missing}"):
-        services(known, {})
 
 
 def _compose_runs() -> bool:

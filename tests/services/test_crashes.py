@@ -1,8 +1,9 @@
-"""The crash matrix: the flow, the trainer or both killed at every point of a step.
+"""The flow, the trainer or both killed in the middle of a step, with SIGKILL.
 
-One run has all the points, each in a step of its own, and is started again whenever its flow is
-dead. It must end with the same bits in every step as a run that nobody disturbed, and each step
-trained once by the trainer's own log.
+A run has several kills, each in a step of its own, and is started again whenever its flow is dead.
+It must end with the same bits in every step as a run that nobody disturbed, and each step trained
+once by the trainer's own log. That a run may die anywhere is proven in process
+(tests/unit/training/test_kills.py).
 """
 
 import signal
@@ -13,27 +14,17 @@ from pathlib import Path
 import pytest
 
 from tests.services.conftest import Precis
-from tests.services.crash_points import INTERRUPTED, POINTS, VICTIMS, Kill, Kills, Role
+from tests.services.crash_points import INTERRUPTED, POINTS, Kill, Kills
 from tests.services.lives import Life, Undisturbed, first_life, nobody, one_a_step, undisturbed_by
 from tests.services.prefect_api import client_of, runs_in, states_of
 from tests.services.s3_server import s3_server
-from tests.support import echoing
 
 SHORT = [
     Kill("training begun", ("trainer",)),
     Kill("weights saved", ("flow",)),
     Kill("pointer moved", ("flow", "trainer")),
 ]
-"""What `make test` has of the matrix: each victim once. That a run may die anywhere is proven in
-process (tests/unit/training/test_kills.py)."""
-
-IN_GAMES = [
-    Kill("in mid game", ("flow",)),
-    Kill("in mid game", ("trainer",)),
-    Kill("in mid game", ("flow", "trainer")),
-    Kill("before weights saved", ("trainer",)),
-    Kill("weights saved", ("flow",)),
-]
+"""Each victim once."""
 
 
 @pytest.fixture(scope="module")
@@ -58,13 +49,13 @@ def test_a_run_that_is_killed_ends_as_if_it_had_not_been(
     assert names[:5] == ["Pending", "Running", "Preempted", "Recovering", "Running"]
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("victims", VICTIMS, ids="+".join)
-def test_a_run_that_is_killed_at_every_point_ends_as_if_it_had_not_been(
-    victims: tuple[Role, ...], first: Life, undisturbed: Undisturbed, tmp_path: Path
+@pytest.mark.long  # in process the trainer dies with the flow, and never alone
+def test_a_run_whose_trainer_is_killed_at_every_point_ends_as_if_it_had_not_been(
+    first: Life, undisturbed: Undisturbed, tmp_path: Path
 ) -> None:
-    kills = one_a_step(Kill(point, victims) for point in POINTS)
-    assert_lives_through(first.named("+".join(victims)), kills, undisturbed, tmp_path)
+    of_it = [name for name, point in POINTS.items() if point.role == "trainer"]
+    kills = one_a_step(Kill(point, ("trainer",)) for point in of_it)
+    assert_lives_through(first.named("trainer"), kills, undisturbed, tmp_path)
 
 
 @pytest.mark.long
@@ -82,15 +73,6 @@ def test_a_run_that_is_told_to_end_commits_what_is_trained_and_gives_up_what_is_
     assert life.live(nobody(tmp_path)) == 0
     assert life.outcome == calm.outcome
     assert {life.trainings["trained", step] for step in range(life.steps)} == {1}
-
-
-@pytest.mark.long  # test_kills.py has the same in process
-def test_games_that_are_killed_in_their_middle_end_as_if_they_had_not_been(
-    first: Life, tmp_path: Path
-) -> None:
-    games = {"environment": echoing.__file__, "trainer": {"kind": "tool_calls"}}
-    life = replace(first, name="played", bucket=f"{first.bucket}-games", more=games)
-    assert_lives_through(life, one_a_step(IN_GAMES), undisturbed_by(life, tmp_path), tmp_path)
 
 
 def assert_lives_through(

@@ -1,9 +1,13 @@
-"""The deployments, against a real server and a real worker, as `prefect.yaml` says."""
+"""The deployments of `prefect.yaml` and their runs, where `precis up` is at work."""
 
 import json
 import re
+import sqlite3
+from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import httpx
 import polars as pl
@@ -23,10 +27,9 @@ from tests.support.corpora import rows, write_jsonl
 GAME = ROOT / "examples" / "tic_tac_toe.py"
 CONFIG: dict[str, Any] = {
     "model": "deployed",
-    "steps": 3,
+    "steps": 1,
     "documents": {"source": "bundled", "train_size": 40, "val_size": 4},
     "rollouts": {"groups_per_step": 2, "rollouts_per_group": 4},
-    "validate_every": 3,
 }
 
 
@@ -81,6 +84,7 @@ def test_the_nightly_benchmark_is_scheduled_and_leaves_a_late_night_out(deployed
         wait_until(lambda: _upcoming(api, nightly["id"]), "a night that the scheduler plans")
 
 
+@pytest.mark.long  # deployed once more; tests/unit/cli/test_pool.py has what is then asked for
 def test_a_schedule_that_was_switched_off_stays_off_when_all_is_deployed_again(
     deployed: Precis,
 ) -> None:
@@ -110,14 +114,9 @@ def test_a_deployed_run_trains_and_benchmarks_and_leaves_nothing_running(
 ) -> None:
     store, run = trained
     assert run["state_type"] == "COMPLETED", run["state"]
-    assert run["name"] == "train deployed: step 3 of 3"
-    assert (store / "deployed" / "benchmarks" / "0003" / "report.html").exists()
+    assert run["name"] == "train deployed: step 1 of 1"
+    assert (store / "deployed" / "benchmarks" / "0001" / "report.html").exists()
     assert not _children_of(deployed)
-    again = {key: CONFIG[key] for key in ("model", "documents")}
-    benchmark = run_deployment(
-        deployed, "benchmark/rehearsal", {**again, "store": str(store), "every": 3}
-    )
-    assert benchmark["state_type"] == "COMPLETED", benchmark["state"]
 
 
 @pytest.mark.parametrize(
@@ -242,7 +241,7 @@ def test_a_benchmark_takes_documents_of_its_own_and_warns_of_those_trained_on(
     assert 0 < len(known) < 12
     warning = f"was trained on {len(known)} of these 12 documents"
     benchmarks = store / "deployed" / "benchmarks"
-    report = (benchmarks / "0003" / "report.html").read_bytes()
+    report = (benchmarks / "0001" / "report.html").read_bytes()
     for source, warned in (({"source": str(others)}, False), (drawn.model_dump(), True)):
         given: dict[str, Any] = {
             "model": "deployed",
@@ -261,9 +260,9 @@ def test_a_benchmark_takes_documents_of_its_own_and_warns_of_those_trained_on(
     # And the four that were held out from training, whose report stays as it was.
     assert sorted(counts["scenario_id"].to_list()) == [3, 4, 12]
     for digest, documents in counts.rows():
-        folder = benchmarks / (f"0003-{digest[:8]}" if documents != 4 else "0003")
+        folder = benchmarks / (f"0001-{digest[:8]}" if documents != 4 else "0001")
         assert (folder / "report.html").exists()
-    assert (benchmarks / "0003" / "report.html").read_bytes() == report
+    assert (benchmarks / "0001" / "report.html").read_bytes() == report
 
 
 def test_a_benchmark_of_a_model_that_is_not_there_fails_at_once(
@@ -276,6 +275,30 @@ def test_a_benchmark_of_a_model_that_is_not_there_fails_at_once(
     with client_of(deployed.api) as api:
         tasks = tasks_of(api, run["id"], until=_one_has_failed)
     assert [task["run_count"] for task in tasks] == [1]
+
+
+def test_an_error_that_the_server_logs_from_the_background_is_not_its_end(
+    deployed: Precis,
+) -> None:
+    """As it does when SQLite is locked for long."""
+    event = {
+        "id": str(uuid4()),
+        "occurred": datetime.now(UTC).isoformat(),
+        "event": "precis.test",
+        "resource": {"prefect.resource.id": "precis.test"},
+    }
+    data = deployed.home / "prefect"
+    with closing(sqlite3.connect(data / "prefect.db", timeout=60)) as database:
+        database.execute("ALTER TABLE events RENAME TO elsewhere")
+        try:
+            with client_of(deployed.api) as api:
+                api.post("/events", json=[event]).raise_for_status()
+            log = data / "server.log"
+            wait_until(lambda: "no such table: events" in log.read_text(), "the server's error")
+        finally:
+            database.execute("ALTER TABLE elsewhere RENAME TO events")
+    with client_of(deployed.api) as api:
+        assert api.get("/health").is_success
 
 
 def _one_has_failed(tasks: list[dict[str, Any]]) -> bool:

@@ -1,11 +1,9 @@
 """The judge's client against a judge that fails: no fault becomes a score."""
 
 import asyncio
-from collections import Counter
 from pathlib import Path
 from random import Random
 
-import httpx
 import pytest
 from starlette.applications import Starlette
 
@@ -78,46 +76,11 @@ async def test_a_judge_that_only_fails_leaves_every_summary_unscored(fault: Faul
     assert all(isinstance(verdict, Unscored) for verdict in verdicts)
 
 
-async def test_the_same_requests_meet_the_same_faults() -> None:
-    slow = (Fault.SLOW, Fault.DRIPPING)  # which may or may not outlast the client's patience
-    rates: dict[Fault, float] = {fault: 0.02 for fault in Fault if fault not in slow}
-
-    async def counts(in_flight: int) -> Counter[str]:
-        faulty = FaultyServer(judge_app(), Faults(rates, seed=9, retry_after_s=0))
-        limits = _CONFIG.limits.model_copy(update={"in_flight": in_flight})
-        config = _CONFIG.model_copy(update={"limits": limits, "tries_max": 20})
-        await scored(faulty, summaries(30), config)
-        return faulty.counts
-
-    assert await counts(in_flight=2) == await counts(in_flight=32)
-
-
-async def test_requests_beyond_the_server_s_limit_at_once_are_turned_away() -> None:
-    server = FaultyServer(judge_app(), latency=Latency(0.2, 0.3), in_flight_max=3)
-    async with server as url, httpx.AsyncClient() as client:
-        replies = await asyncio.gather(*(client.get(f"{url}/models") for _ in range(8)))
-    assert Counter(reply.status_code for reply in replies) == {200: 3, 429: 5}
-    assert server.counts[OVER_IN_FLIGHT] == 5
-    assert server.requests == server.peak(60) == 8
-
-
 async def test_the_client_stays_within_its_own_limit_at_once() -> None:
     limits = _CONFIG.limits.model_copy(update={"in_flight": 4})
     server = FaultyServer(judge_app(), latency=Latency(0.01, 0.03), in_flight_max=4)
     await scored(server, summaries(30), _CONFIG.model_copy(update={"limits": limits}))
     assert server.counts[OVER_IN_FLIGHT] == 0
-
-
-def test_latencies_have_the_median_and_the_tail_they_were_given() -> None:
-    draw, latency = Random(1), Latency(median_s=0.8, p99_s=4.0)
-    drawn = sorted(latency.sample(draw) for _ in range(20_000))
-    assert drawn[10_000] == pytest.approx(0.8, rel=0.03)
-    assert drawn[19_800] == pytest.approx(4.0, rel=0.08)
-
-
-def test_rates_over_one_are_refused() -> None:
-    with pytest.raises(ValueError, match="0 to 1 in sum"):
-        Faults({Fault.RESET: 0.7, Fault.SLOW: 0.7})
 
 
 async def test_a_repeated_run_makes_no_calls(tmp_path: Path) -> None:

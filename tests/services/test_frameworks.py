@@ -1,4 +1,8 @@
-"""Agents of LangGraph and of OpenAI's Agents SDK: their own loops, recorded and trained on."""
+"""Agents of LangGraph and of OpenAI's Agents SDK: their own loops, recorded and trained on.
+
+The frameworks take seconds to import, so the tests that use them do it, and not every process that
+collects this file.
+"""
 
 import json
 import os
@@ -14,18 +18,6 @@ from typing import Any
 import httpx
 import openai
 import pytest
-from agents import (
-    Agent,
-    ModelSettings,
-    OpenAIChatCompletionsModel,
-    RunConfig,
-    Runner,
-    function_tool,
-)
-from langchain_core.tools import tool
-from langchain_openai import ChatOpenAI
-from langgraph.graph import START, MessagesState, StateGraph
-from langgraph.prebuilt import ToolNode, tools_condition
 
 from precis.environments.conversations import conversations_of
 from precis.environments.recorder import Recorder
@@ -134,12 +126,14 @@ async def test_a_call_that_a_desk_can_t_make_is_answered(arguments: str) -> None
 async def test_whatever_the_agents_sdk_sends_is_answered_and_recorded(
     settings: dict[str, bool],
 ) -> None:
-    @function_tool
+    import agents
+
+    @agents.function_tool
     def add(a: int, b: int) -> int:
         """Add two numbers."""
         return a + b
 
-    wanted = ModelSettings(
+    wanted = agents.ModelSettings(
         tool_choice="required",
         parallel_tool_calls=True,
         include_usage=True,
@@ -154,16 +148,16 @@ async def test_whatever_the_agents_sdk_sends_is_answered_and_recorded(
             client = model.openai_client()
             if settings.get("http"):
                 client = await stack.enter_async_context(over_http(model))
-            asked_for = OpenAIChatCompletionsModel(model.get_inference_name(), client)
+            asked_for = agents.OpenAIChatCompletionsModel(model.get_inference_name(), client)
             tools: list[Any] = [add]
-            agent = Agent("sums", model=asked_for, tools=tools, model_settings=wanted)
-            config = RunConfig(tracing_disabled=True)
+            agent = agents.Agent("sums", model=asked_for, tools=tools, model_settings=wanted)
+            config = agents.RunConfig(tracing_disabled=True)
             if settings.get("stream"):
-                streamed = Runner.run_streamed(agent, "1, 2, 3 and 4?", run_config=config)
+                streamed = agents.Runner.run_streamed(agent, "1, 2, 3 and 4?", run_config=config)
                 async for _event in streamed.stream_events():
                     pass
                 return _answered(streamed.final_output, streamed.context_wrapper.usage)
-            run = await Runner.run(agent, "1, 2, 3 and 4?", run_config=config)
+            run = await agents.Runner.run(agent, "1, 2, 3 and 4?", run_config=config)
             return _answered(run.final_output, run.context_wrapper.usage)
 
     def _answered(said: str, usage: Any) -> float:
@@ -180,6 +174,11 @@ async def test_whatever_the_agents_sdk_sends_is_answered_and_recorded(
 async def test_whatever_langgraph_sends_is_answered_and_recorded(
     streaming: bool, bound: dict[str, Any]
 ) -> None:
+    from langchain_core.tools import tool
+    from langchain_openai import ChatOpenAI
+    from langgraph.graph import START, MessagesState, StateGraph
+    from langgraph.prebuilt import ToolNode, tools_condition
+
     @tool
     def add(a: int, b: int) -> int:
         """Add two numbers."""

@@ -166,7 +166,9 @@ async def test_flows_with_one_key_share_its_limit(
     code, output = await precis.train(settings, **home)
     assert code == 1
     assert "There is no global concurrency limit 'judge'" in output
-    precis.prefect("gcl", "create", "judge", "--limit", "4")
+    with client_of(precis.api) as api:
+        limit = {"name": "judge", "limit": 4, "active": True}
+        api.post("/v2/concurrency_limits/", json=limit).raise_for_status()
     too_many = settings | {"judge": {"provider": "lexical", "limits": {"in_flight": 5}}}
     code, output = await precis.train(too_many, **home)
     assert "has 4 slots, and a step takes 5" in output

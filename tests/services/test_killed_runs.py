@@ -14,6 +14,7 @@ from precis.processes.child import is_running
 from tests.services import held_open
 from tests.services.conftest import ROOT
 from tests.services.patience import wait_until
+from tests.support import held_program
 from tests.support.guard import carriers, temporary_folders, writers_in
 
 HELD = {
@@ -29,17 +30,17 @@ HELD = {
 class Run:
     """A run of pytest, which holds open what it has started."""
 
-    def __init__(self, what: str, folder: Path) -> None:
+    def __init__(self, what: str, folder: Path, workers: int = 0) -> None:
         self._ready = folder / "ready"
-        # A process of xdist's, as the Makefile has them, takes seconds to start: one shows it.
-        workers = "1" if what == "program" else "0"
-        command = (sys.executable, "-m", "pytest", "-n", workers, "-p", "no:cacheprovider")
-        held = f"{held_open.__file__}::test_{what}"
+        command = (sys.executable, "-m", "pytest", "-n", str(workers), "-p", "no:cacheprovider")
+        # The others' file imports what they need, which takes seconds.
+        file = held_program if what == "program" else held_open
+        held = f"{file.__file__}::test_{what}"
         with (folder / "output").open("w") as output:
             self.process = psutil.Popen(
                 (*command, held),
                 cwd=ROOT,
-                env={**os.environ, held_open.READY: str(self._ready)},
+                env={**os.environ, held_program.READY: str(self._ready)},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -87,7 +88,8 @@ _LONG = [pytest.param(what, marks=pytest.mark.long) for what in ("prefect", "chr
 
 @pytest.mark.parametrize("what", ["program", "postgresql", *_LONG])
 def test_what_a_killed_run_has_started_ends_with_it(what: str, tmp_path: Path) -> None:
-    run = Run(what, tmp_path)
+    # The Makefile's runs have processes of xdist's: one of them shows it.
+    run = Run(what, tmp_path, workers=1 if what == "program" else 0)
     started = run.processes()
     lines = "\n".join(" ".join(process.cmdline()) for process in started)
     assert all(words in lines for words in HELD[what]), lines
@@ -109,7 +111,7 @@ def test_what_a_run_left_that_was_killed_with_its_guard_ends_with_the_next(
     guard.kill()
     run.kill()
     assert is_running(program.pid)
-    next_run = [sys.executable, "-m", "pytest", "--collect-only", "tests/unit/tasks/test_states.py"]
+    next_run = [sys.executable, "-m", "pytest", "--collect-only", held_program.__file__]
     subprocess.run(next_run, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
     assert not is_running(program.pid)
     assert is_running(neighbour.pid), "a run that is alive has lost a process"

@@ -20,11 +20,11 @@ from precis.cluster.keys import cluster_name
 from precis.records.ledger import load_ledger
 from precis.run.checkpoints import manifest
 from precis.store import open_store
+from tests.services.conftest import Up
 from tests.services.prefect_api import PASSWORD, client_of, created, logs_of, reached, states_of
 from tests.services.rented import CANARY, FREE, Rented, dump
 from tests.services.s3_server import s3_server
 from tests.services.slurm_lab import SlurmLab, slurm_lab
-from tests.services.test_up import Up
 from tests.support.examples import EXAMPLES
 
 pytestmark = pytest.mark.long

@@ -121,7 +121,7 @@ def is_unjudged(rollout: Rollout) -> bool:
 
 async def test_the_tools_of_a_server_over_stdio_are_called(environment: PythonEnvironment) -> None:
     policy = ScriptedPolicy(asks)
-    for rollout in await play(environment, policy, 3):
+    for rollout in await play(environment, policy, 2):
         assert is_unjudged(rollout)
         listed, booked = results(rollout)
         assert listed.startswith("Free on ")
@@ -171,34 +171,39 @@ async def test_a_server_over_http_is_sent_the_token(
     assert "a-token-of-the-office" not in problem
 
 
-@pytest.mark.parametrize(
-    ("made", "said"),
-    [
-        (ToolCall("c", "hang", "{}"), "The tool failed: "),
-        (ToolCall("c", "fail", "{}"), "Error executing tool fail"),
-        (ToolCall("c", "die", "{}"), "The tool failed: Connection closed"),
-        (ToolCall("c", "files_read_all", '{"count": 9000}'), f"{'x' * 8000} … (the rest is left"),
-        (ToolCall("c", "files_read_all", '{"count": "many"}'), "Error executing tool files/read"),
-        (ToolCall("c", "picture", "{}"), "(it has no text)\na caption"),
-        (ToolCall("c", "no_such_tool", "{}"), "This call can't be made: there is no tool no_such"),
-        (ToolCall("c", "fail", "{"), "This call can't be made: Expecting property name"),
-        (ToolCall("c", "fail", "[1]"), "This call can't be made: its arguments are no object."),
-        (ToolCall("c", "fail", "[" * 5000), "This call can't be made: maximum recursion depth"),
-        (ToolCall("c", "fail", '{"a": "\\ud800"}'), "This call can't be made: 'utf-8' codec can't"),
-    ],
-)
-async def test_a_bad_call_or_tool_is_answered(
-    odd: PythonEnvironment, made: ToolCall, said: str
+BAD: dict[tuple[str, str], str] = {
+    ("hang", "{}"): "The tool failed: ",
+    ("fail", "{}"): "Error executing tool fail",
+    ("files_read_all", '{"count": 9000}'): f"{'x' * 8000} … (the rest is left",
+    ("files_read_all", '{"count": "many"}'): "Error executing tool files/read",
+    ("picture", "{}"): "(it has no text)\na caption",
+    ("no_such_tool", "{}"): "This call can't be made: there is no tool no_such",
+    ("fail", "{"): "This call can't be made: Expecting property name",
+    ("fail", "[1]"): "This call can't be made: its arguments are no object.",
+    ("fail", "[" * 5000): "This call can't be made: maximum recursion depth",
+    ("fail", '{"a": "\\ud800"}'): "This call can't be made: 'utf-8' codec can't",
+    ("die", "{}"): "The tool failed: Connection closed",
+}
+"""Calls of one attempt, one after the other, and how the answer to each begins."""
+
+
+async def test_bad_calls_and_tools_are_answered(
+    odd: PythonEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(module_of(odd), "TURNS_MAX", len(BAD) + 2)
+
     def say(request: ChatRequest) -> str | ToolCall:
-        if len(request.messages) == 2:
-            return made
-        return "Hm." if len(request.messages) == 4 else call(request, "complete_task")
+        turn = sum(one["role"] == "assistant" for one in request.messages)
+        if turn < len(BAD):
+            return ToolCall(f"call-{turn}", *list(BAD)[turn])
+        return "Hm." if turn == len(BAD) else call(request, "complete_task")
 
     (rollout,) = await play(odd, ScriptedPolicy(say), 1)
-    (result,) = results(rollout)
-    assert result.startswith(said)
-    assert len(result) < 8100
+    answers = results(rollout)
+    assert [one[: len(said)] for one, said in zip(answers, BAD.values(), strict=True)] == [
+        *BAD.values()
+    ]
+    assert max(map(len, answers)) < 8100
     assert is_unjudged(rollout), "it went on to the end"
     assert rollout.calls[-1].messages[-1]["content"] == "Call a tool, or complete_task."
 
@@ -332,11 +337,8 @@ async def test_a_model_writes_the_scenarios_once(tmp_path: Path) -> None:
         assert (len(asked), file.read_text("utf-8")) == (4, written)
 
 
-@pytest.mark.parametrize("replies", [["Sure!"], ['{"tasks": []}'], ['["A"]']])
-async def test_a_model_that_writes_no_scenarios_leaves_no_file(
-    tmp_path: Path, replies: list[str]
-) -> None:
-    async with writer(replies) as (address, asked):
+async def test_a_model_that_writes_no_scenarios_leaves_no_file(tmp_path: Path) -> None:
+    async with writer(['{"tasks": []}', '["A"]', "Sure!"]) as (address, asked):
         _copied(tmp_path, WRITER="a-writer", WRITER_URL=address)
         (tmp_path / "mcp_scenarios.jsonl").unlink()
         status, printed = await _write(tmp_path)

@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 import yaml
-from prefect_aws.workers.ecs_worker import ECSWorker
-from prefect_kubernetes.worker import KubernetesWorker
 
 from tests.services.conftest import ROOT, Precis
 from tests.services.patience import patience_s
@@ -37,6 +35,10 @@ SECRET_OF_KUBERNETES = {f"{_WORKER}_NAME": "precis-server", f"{_WORKER}_KEY": "p
 @pytest.fixture(scope="module", params=["kubernetes", "ecs"])
 def kind(request: pytest.FixtureRequest, precis: Precis, tmp_path_factory: Any) -> str:
     """A kind of pool, made from Prefect's template, with its deployments."""
+    # Each process that collects the tests would import them, which takes seconds.
+    from prefect_aws.workers.ecs_worker import ECSWorker
+    from prefect_kubernetes.worker import KubernetesWorker
+
     kind: str = request.param
     worker = {"kubernetes": KubernetesWorker, "ecs": ECSWorker}[kind]
     template: Path = tmp_path_factory.mktemp("pool") / "template.json"

@@ -14,6 +14,7 @@ from precis.errors import CorruptCheckpoint, StoreConflict, StoreError
 from precis.run.checkpoints import commit, committed_steps, restore
 from precis.run.lease import leased, read_lease
 from precis.run.retention import prune
+from precis.store import s3_client
 from precis.store.s3 import S3Store
 from precis.store.s3_client import downloads, finish
 from tests.services.fault_proxy import Fault, FaultProxy
@@ -23,8 +24,20 @@ from tests.support.newest_checkpoint import newest_whole
 
 pytestmark = pytest.mark.services
 
-_LARGE = os.urandom(33 * 1024 * 1024)
+_PART = 5 * 1024 * 1024
+"""The smallest that S3 takes: larger ones cost time alone."""
+_LARGE = os.urandom(2 * _PART + 1)
 """Enough for several parts in each direction."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_parts() -> Iterator[None]:
+    sizes = {"multipart_threshold": _PART, "multipart_chunksize": _PART}
+    with pytest.MonkeyPatch.context() as patch:
+        for transfer in (s3_client._UPLOAD, s3_client._DOWNLOAD):
+            for name, size in sizes.items():
+                patch.setattr(transfer, name, size)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -33,10 +46,18 @@ def server() -> Iterator[str]:
         yield url
 
 
-@pytest.fixture
-def proxy(server: str) -> Iterator[FaultProxy]:
+@pytest.fixture(scope="module")
+def weather(server: str) -> Iterator[FaultProxy]:
+    """One address for all tests, so that they share a client, which takes long to make."""
     with FaultProxy(server) as proxy:
         yield proxy
+
+
+@pytest.fixture
+def proxy(weather: FaultProxy) -> Iterator[FaultProxy]:
+    yield weather
+    weather.clear()
+    weather.counts.clear()
 
 
 @pytest.fixture

@@ -25,8 +25,8 @@ def config(store: Path, url: str) -> dict[str, Any]:
     limits = {"limits": {"requests_per_minute": 100_000}}
     return {
         "model": "paid",
-        "steps": 2,
         "validate_every": 5,
+        "warm_start": {"measured_scenarios": 2},
         "benchmark": False,
         "store": str(store),
         "documents": {"source": "bundled", "train_size": 12, "val_size": 3},
@@ -35,33 +35,31 @@ def config(store: Path, url: str) -> dict[str, Any]:
     }
 
 
-def test_steps_that_are_trained_and_not_yet_committed_are_paid_for_once(
+def test_what_is_trained_or_kept_and_not_yet_committed_is_paid_for_once(
     precis: Precis, tmp_path: Path
 ) -> None:
     kills = [
-        Kill("answer sent", ("flow",)),
-        Kill("manifest written", ("trainer",)),
-        Kill("result stored", ("trainer",)),
-        # In the last step: beside any other commit the next step asks the judge, and an answer
-        # that was on its way to a flow that is killed is paid for, and nobody knows of it.
-        Kill("manifest written", ("flow",)),
+        Kill("first demonstrations kept", ("flow",), step=0),
+        *one_a_step(
+            [
+                Kill("answer sent", ("flow",)),
+                Kill("manifest written", ("trainer",)),
+                Kill("result stored", ("trainer",)),
+                # In the last step: beside any other commit the next step asks the judge, and an
+                # answer that was on its way to a flow that is killed is paid for, and nobody knows
+                # of it.
+                Kill("manifest written", ("flow",)),
+            ]
+        ),
     ]
-    ledger, paid = killed(one_a_step(kills), precis, tmp_path, steps=len(kills) + 1)
-    assert len(ledger.steps) == len(kills) + 1
+    ledger, paid = killed(kills, precis, tmp_path)
+    assert ledger.steps[0].warm_start is not None
+    assert len(ledger.steps) == len(kills)
     assert all(step.judge.usd >= 0 for step in ledger.steps)
     assert ledger.usd == pytest.approx(paid)
 
 
-def test_summaries_that_are_kept_for_a_warm_start_are_paid_for(
-    precis: Precis, tmp_path: Path
-) -> None:
-    kill = Kill("first demonstrations kept", ("flow",), step=0)
-    ledger, paid = killed([kill], precis, tmp_path, warm_start={"measured_scenarios": 2})
-    assert ledger.steps[0].warm_start is not None
-    assert ledger.usd == pytest.approx(paid)
-
-
-def killed(kills: list[Kill], precis: Precis, tmp_path: Path, **more: Any) -> tuple[Ledger, float]:
+def killed(kills: list[Kill], precis: Precis, tmp_path: Path) -> tuple[Ledger, float]:
     """The ledger of a run that was killed, and started again where its flow was; and what its
     judge was paid."""
     judge = PaidJudge()
@@ -72,7 +70,7 @@ def killed(kills: list[Kill], precis: Precis, tmp_path: Path, **more: Any) -> tu
         forking({**precis.environment, **mine}) as desk,
         served(completions_app(judge.complete, lambda: [MODEL], KEY)) as url,
     ):
-        settings = {**config(tmp_path / "store", url), **more}
+        settings = {**config(tmp_path / "store", url), "steps": len(kills)}
         deaths = sum("flow" in kill.victims for kill in kills)
         lives = [end_of(start_flow(settings, plan, log, desk), log) for _ in range(deaths + 1)]
     assert lives == [-signal.SIGKILL] * deaths + [0], log.read_text()

@@ -82,14 +82,17 @@ def neighbour(start: Start, tmp_path_factory: pytest.TempPathFactory) -> Trainer
     return start(tmp_path_factory.mktemp("neighbour"))
 
 
-@pytest.mark.parametrize("victim", ["server", "service", "engine", "supervisor"])
-def test_nothing_is_left_when_one_of_its_processes_is_killed(
-    victim: str, start: Start, neighbour: Trainer, tmp_path: Path
+KILLED = [("server", "kill"), ("service", "kill"), ("engine", "kill"), ("supervisor", "kill")]
+STOPPED = [("server", "terminate"), ("supervisor", "terminate")]
+
+
+@pytest.mark.parametrize(("victim", "end"), [*KILLED, *STOPPED])
+def test_nothing_is_left_when_one_of_its_processes_ends(
+    victim: str, end: str, start: Start, neighbour: Trainer, tmp_path: Path
 ) -> None:
     trainer = start(tmp_path)
-    trainer.tree[victim].kill()
+    getattr(trainer.tree[victim], end)()
     assert_gone(trainer)
-    assert start(tmp_path).alive == {"supervisor", "server", "service", "engine"}
     assert neighbour.alive == {"supervisor", "server", "service", "engine"}
 
 
@@ -98,16 +101,6 @@ def test_nothing_is_left_when_the_flow_is_killed(
 ) -> None:
     trainer = start(tmp_path)
     trainer.flow.kill()
-    assert_gone(trainer)
-    assert neighbour.alive == {"supervisor", "server", "service", "engine"}
-
-
-@pytest.mark.parametrize("victim", ["server", "supervisor"])
-def test_nothing_is_left_of_a_trainer_that_is_stopped(
-    victim: str, start: Start, neighbour: Trainer, tmp_path: Path
-) -> None:
-    trainer = start(tmp_path)
-    trainer.tree[victim].terminate()
     assert_gone(trainer)
     assert neighbour.alive == {"supervisor", "server", "service", "engine"}
 

@@ -11,7 +11,6 @@ from precis.records.ledger import load_ledger
 from precis.store import FolderStore
 from precis.sweep.config import SweepConfig
 from precis.sweep.trials import plan_trials
-from tasks.ui import TRIAL_TAG
 from tests.services.conftest import Precis
 from tests.services.patience import wait_until
 from tests.services.prefect_api import client_of, created, reached
@@ -37,6 +36,8 @@ def run_sweep(precis: Precis, config: dict[str, Any]) -> dict[str, Any]:
 
 def trial_runs(api: httpx.Client, store: Path) -> list[dict[str, Any]]:
     """The runs of trials that write to this store."""
+    from tasks.ui import TRIAL_TAG  # imports Prefect, which who only collects the tests is spared
+
     query = {"flow_runs": {"tags": {"all_": [TRIAL_TAG]}}, "limit": 200}
     found = api.post("/flow_runs/filter", json=query).raise_for_status().json()
     return [run for run in found if run["parameters"]["config"]["store"] == str(store)]

@@ -20,11 +20,10 @@ import psutil
 import pytest
 
 from precis.rehearsal.judges.judge import MODEL
-from tests.services.conftest import COMMAND, ROOT, Precis
+from tests.services.conftest import COMMAND, ROOT, Precis, Up
 from tests.services.patience import patience_s, wait_until
 from tests.services.postgres_server import dump, postgres
 from tests.services.prefect_api import client_of, created, reached
-from tests.services.test_up import Up
 
 pytestmark = pytest.mark.long  # PostgreSQL, server and worker are started for it, and restarted
 

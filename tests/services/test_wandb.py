@@ -31,34 +31,24 @@ async def test_without_a_key_nothing_is_started(
     assert not (tmp_path / "w").exists()
 
 
-async def test_offline_the_run_is_kept_in_its_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("WANDB_MODE", "offline")
-    async with wandb_log("m", "id1", {"steps": 2}, tmp_path / "w") as log:
-        assert log is not None
-        log.log(0, {"reward": 0.25})
-        log.log(1, {"reward": 0.5})
-    assert list((tmp_path / "w").rglob("run-id1.wandb"))
-    kept = b"".join(path.read_bytes() for path in (tmp_path / "w").rglob("*") if path.is_file())
-    assert KEY.encode() not in kept
-
-
-async def test_its_configuration_is_no_argument_that_others_could_list(
+async def test_offline_the_run_is_kept_and_no_argument_tells_others_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WANDB_MODE", "offline")
     private = {"notify": "canary-in-the-configuration"}
     async with wandb_log("m", "id1", private, tmp_path / "w") as log:
         assert log is not None
+        log.log(0, {"reward": 0.25})
         # The kernel has none of a program that is about to begin.
         arguments = await until(
             Path(f"/proc/{log._process.pid}/cmdline").read_text, "the process's arguments"
         )
+        log.log(1, {"reward": 0.5})
     assert "precis.observe.wandb" in arguments
     assert "canary" not in arguments
-    kept = b"".join(path.read_bytes() for path in (tmp_path / "w").rglob("run-id1.wandb"))
-    assert b"canary-in-the-configuration" in kept
+    assert b"canary" in b"".join(path.read_bytes() for path in tmp_path.rglob("run-id1.wandb"))
+    kept = b"".join(path.read_bytes() for path in (tmp_path / "w").rglob("*") if path.is_file())
+    assert KEY.encode() not in kept
 
 
 async def test_a_server_that_never_answers_is_not_waited_for(

@@ -1,6 +1,7 @@
 """Whatever a policy calls, and whatever a tool returns: it harms nobody else."""
 
 import json
+import shutil
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +20,7 @@ from precis.report.rollouts_page import gather_rollouts, rollouts_html
 from precis.store import FolderStore
 from tests.services.patience import until
 from tests.support.examples import (
+    EXAMPLES,
     LIMITS,
     call,
     example,
@@ -171,13 +173,14 @@ async def test_a_run_on_hostile_results_ends_and_its_page_is_clean(
 ) -> None:
     scenarios = tmp_path / "scenarios.jsonl"
     lines = []
-    for number, split in enumerate(("train", "train", "validation")):
+    for number, split in enumerate(("train", "validation")):
         task = {"id": f"task-{number}", "split": split, "task": "Read a page."}
         lines.append(json.dumps(task))
     scenarios.write_text("\n".join(lines), "utf-8")
     file = tmp_path / "agent"
     file.mkdir()
-    example("mcp_agent.py")  # has the modules beside it be found
+    for name in ("mcp_session.py", "mcp_writer.py", "mcp_server.py", "mcp_scenarios.jsonl"):
+        shutil.copy(EXAMPLES / name, file)
     settings = {"SERVER": server, "SCENARIOS": str(scenarios), "TURNS_MAX": 3}
     with_settings("mcp_agent.py", file, **settings)
     # Without the tool that hangs: an untrained policy would call it.
@@ -189,7 +192,7 @@ async def test_a_run_on_hostile_results_ends_and_its_page_is_clean(
         "environment": str(file / "mcp_agent.py"),
         "documents": {},
         "steps": 1,
-        "rollouts": {"groups_per_step": 2, "rollouts_per_group": 3, "scored_min": 2},
+        "rollouts": {"groups_per_step": 1, "rollouts_per_group": 2, "scored_min": 2},
     }
     with one_process(tmp_path / "home"):
         life = Life(tmp_path / "run", config)

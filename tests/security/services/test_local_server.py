@@ -57,10 +57,21 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Precis]:
         del precis.environment[name]
     try:
         precis.serve()
-        precis.python(f"from cli.secret import keep; keep('OPENAI_API_KEY', {SECRET!r})")
+        with trusted(precis) as api:
+            keep_secret(api)
         yield precis
     finally:
         precis.run("stop")
+
+
+def keep_secret(api: httpx.Client) -> None:
+    """Make a Secret block, as Prefect's own client does."""
+    kind = api.get("/block_types/slug/secret").raise_for_status().json()["id"]
+    of_kind = {"block_schemas": {"block_type_id": {"any_": [kind]}}}
+    schema = api.post("/block_schemas/filter", json=of_kind).raise_for_status().json()[0]["id"]
+    block = {"name": "precis-openai-api-key", "data": {"value": SECRET}}
+    block |= {"block_type_id": kind, "block_schema_id": schema}
+    api.post("/block_documents/", json=block).raise_for_status()
 
 
 def password_of(precis: Precis) -> str:
@@ -140,6 +151,7 @@ def test_what_is_open_is_what_the_documentation_says(fresh: Precis) -> None:
         "/api/admin/settings",
     ):
         assert _ask_unframed(f"{server}{path}") == 401, path
+    for path in ("/docs", "/api/version"):
         assert _ask_unframed(f"{server}{path}", auth=(user, secret)) == 200, path
 
 
@@ -164,10 +176,7 @@ def test_what_lies_in_the_home_is_for_its_owner_alone(fresh: Precis) -> None:
 
 
 def test_the_commands_of_this_home_know_the_password(fresh: Precis) -> None:
-    output = fresh.run("doctor", PRECIS_STORE=str(fresh.home / "store"))
-    assert fresh.api in "".join(output.split())
-    assert "✗" not in output
-    assert password_of(fresh) not in output
+    assert fresh.run("runs") == "Nothing runs, and nothing waits.\n"
 
 
 def test_our_password_goes_to_our_server_alone(fresh: Precis) -> None:

@@ -15,10 +15,9 @@ from threading import Thread
 import httpx
 import pytest
 
-from tests.services.conftest import ROOT, Precis, the_migrated
+from tests.services.conftest import ROOT, Precis, Up, the_migrated
 from tests.services.patience import read_to_end, stretched, wait_until
 from tests.services.prefect_api import client_of
-from tests.services.test_up import Up
 
 STEPS = 6
 FEW = {"TRAIN_SIZE": "20", "VAL_SIZE": "2"}
@@ -45,22 +44,6 @@ app()
 """The command, which gives a server up after the seconds that are its first argument."""
 SOON_S = 8.0
 NEVER_S = 3600.0
-
-KEEP_UP = """
-import asyncio
-from cli.prefect_server import PrefectServer, keep_running
-
-async def keep_up():
-    said = []
-    async with keep_running(PrefectServer("http://127.0.0.1:9/api", ours=True), said.append):
-        async with asyncio.timeout(800):
-            while len(said) < 2:
-                await asyncio.sleep(0.1)
-        await asyncio.sleep(2)
-    print("\\n".join(said))
-
-asyncio.run(keep_up())
-"""
 
 
 def started(tmp_path: Path, name: str) -> Precis:
@@ -169,16 +152,6 @@ def test_up_brings_its_server_back_unless_it_was_stopped(tmp_path: Path) -> None
     assert "Traceback" not in up.output.read_text()
 
 
-def test_a_server_that_ends_at_once_is_not_started_for_ever(tmp_path: Path) -> None:
-    precis = Precis(tmp_path / "home")
-    precis.environment["PREFECT_SERVER_DATABASE_CONNECTION_URL"] = "sqlite+aiosqlite:////no/such.db"
-    (precis.home / "prefect").mkdir(parents=True)
-    (precis.home / "prefect" / "server.pid").touch()  # as one that has died leaves it
-    said = precis.python(KEEP_UP).splitlines()
-    assert len(said) == 2
-    assert "can't be started again" in said[1] and "server.log" in said[1]
-
-
 def _has_a_worker(api: httpx.Client) -> bool:
     """Whether the worker has started, which without a server takes two minutes."""
     workers = api.post("/work_pools/precis/workers/filter", json={}).raise_for_status().json()
@@ -211,7 +184,7 @@ def web_server() -> Iterator[str]:
         server.shutdown()
 
 
-@pytest.mark.parametrize("command", ["rehearse", "up", "worker"])
+@pytest.mark.parametrize("command", ["rehearse", "worker"])
 def test_an_address_where_nobody_answers_is_said_at_once(command: str, tmp_path: Path) -> None:
     precis = Precis(tmp_path / "home")
     began = time.monotonic()
@@ -222,27 +195,12 @@ def test_an_address_where_nobody_answers_is_said_at_once(command: str, tmp_path:
     assert "Traceback" not in output
 
 
-@pytest.mark.parametrize("command", ["rehearse", "up", "worker"])
-def test_a_server_that_is_not_prefects_is_called_that(
-    command: str, tmp_path: Path, web_server: str
-) -> None:
+def test_a_server_that_is_not_prefects_is_called_that(tmp_path: Path, web_server: str) -> None:
     precis = Precis(tmp_path / "home")
     precis.environment |= {"PRECIS_STORE": str(tmp_path / "store"), "COLUMNS": "400"}
-    output, _, code = precis.outcome(command, PREFECT_API_URL=web_server)
+    output, _, code = precis.outcome("up", PREFECT_API_URL=web_server)
     assert code == 1
     assert "is no Prefect server's API" in " ".join(output.split())
-    assert "Traceback" not in output
-
-
-def test_the_doctor_says_so_beside_whatever_else_is_wrong(tmp_path: Path, web_server: str) -> None:
-    precis = Precis(tmp_path / "home")
-    (tmp_path / "file").write_text("in the way")
-    wrong = {"PRECIS_STORE": str(tmp_path / "file" / "store"), "WANDB_API_KEY": "not-a-key"}
-    output, _, code = precis.outcome("doctor", PREFECT_API_URL=web_server, **wrong)
-    assert code == 1
-    assert "is no Prefect server's API" in " ".join(output.split())
-    assert output.count("✗") == 3
-    assert "not-a-key" not in output
     assert "Traceback" not in output
 
 

@@ -8,6 +8,7 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,7 @@ from tests.services.patience import patience_s
 STEPS = 3
 PROGRAM = """
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from precis.run.checkpoints import commit
 from precis.rehearsal.extractive.kind import SENTENCES
@@ -54,11 +56,35 @@ for step in range(int(sys.argv[2])):
 """
 
 
+@dataclass(frozen=True)
+class Recording:
+    """The system calls of a training in a folder; its data are in them whole."""
+
+    root: Path
+    calls: list[str]
+
+
+@pytest.fixture(scope="module")
+def recording(tmp_path_factory: pytest.TempPathFactory) -> Recording:
+    folder = tmp_path_factory.mktemp("recorded")
+    root, record = folder / "root", folder / "record"
+    root.mkdir()
+    every_byte = ("-xx", "-s", "100000000", "-y")
+    traced = (need("strace", "strace"), *every_byte, "-e", f"trace={CALLS}", "-o", str(record))
+    program = (sys.executable, "-c", PROGRAM, str(root), str(STEPS))
+    subprocess.run(
+        [*traced, *program], cwd=ROOT, check=True, timeout=patience_s(), capture_output=True
+    )
+    return Recording(root, record.read_text().splitlines())
+
+
 @pytest.mark.parametrize("names_first", [False, True], ids=["nothing", "names first"])
-def test_what_is_vouched_for_outlasts_a_loss_of_power(names_first: bool, tmp_path: Path) -> None:
-    disk = Disk(tmp_path / "root")
+def test_what_is_vouched_for_outlasts_a_loss_of_power(
+    names_first: bool, recording: Recording, tmp_path: Path
+) -> None:
+    disk = Disk(recording.root)
     cuts = 0
-    for _ in disk.replay(recorded(tmp_path)):
+    for _ in disk.replay(recording.calls):
         cuts += 1
         left = tmp_path / "left"
         disk.leave(left, names_first)
@@ -66,19 +92,6 @@ def test_what_is_vouched_for_outlasts_a_loss_of_power(names_first: bool, tmp_pat
         shutil.rmtree(left)
     assert disk.printed.endswith(f"committed {STEPS}\n")
     assert cuts > 100
-
-
-def recorded(folder: Path) -> list[str]:
-    """The system calls of a training; its data are in them whole."""
-    (folder / "root").mkdir()
-    record = folder / "record"
-    every_byte = ("-xx", "-s", "100000000", "-y")
-    traced = (need("strace", "strace"), *every_byte, "-e", f"trace={CALLS}", "-o", str(record))
-    program = (sys.executable, "-c", PROGRAM, str(folder / "root"), str(STEPS))
-    subprocess.run(
-        [*traced, *program], cwd=ROOT, check=True, timeout=patience_s(), capture_output=True
-    )
-    return record.read_text().splitlines()
 
 
 def check(left: Path, said: list[str], into: Path) -> None:

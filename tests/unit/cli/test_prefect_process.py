@@ -1,10 +1,12 @@
 """Starting and stopping a Prefect server of our own, one at a time."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
 from cli import prefect_process
+from cli.prefect_server import PrefectServer, keep_running
 from precis.errors import LockHeld
 from tests.support.stopped import stopped_process
 
@@ -28,3 +30,27 @@ def test_a_stop_does_not_wait_for_ever_for_a_process_that_is_stopped_while_it_st
         pytest.raises(LockHeld, match=f"prefect/lock is held by process {holder.pid} on "),
     ):
         prefect_process.stop()
+
+
+async def test_a_server_that_ends_at_once_is_not_started_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRECIS_HOME", str(tmp_path))
+    started = 0
+
+    def start_again() -> bool:
+        nonlocal started
+        started += 1
+        return True
+
+    # Nothing listens at the address of what was started, and its process is not there any more.
+    monkeypatch.setattr(prefect_process, "start_again", start_again)
+    said: list[str] = []
+    async with keep_running(PrefectServer("http://127.0.0.1:9/api", ours=True), said.append):
+        async with asyncio.timeout(60):
+            while len(said) < 2:
+                await asyncio.sleep(0.05)
+        await asyncio.sleep(1)
+    assert started == 1
+    assert said[0] == "The Prefect server had ended by itself, and was started again."
+    assert "can't be started again" in said[1] and "server.log" in said[1]

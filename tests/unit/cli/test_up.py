@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from cli import up
+from cli import prefect_server, up
+from precis.errors import ConfigError
 
 
 def test_the_path_of_the_worker_s_log_can_be_copied_from_a_narrow_terminal() -> None:
@@ -43,3 +44,18 @@ def test_a_home_that_cannot_be_made_is_said_in_a_sentence(command: str, tmp_path
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith(f"Can't make the folder {home}")
     assert done.stderr.endswith("Let PRECIS_HOME name a folder that this user can write.\n")
+
+
+@pytest.mark.parametrize("password", ["", "precis", "ana:short"])
+def test_a_server_is_not_shared_without_a_password(
+    password: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PREFECT_SERVER_API_AUTH_STRING", password)
+    with pytest.raises(ConfigError, match="set PREFECT_SERVER_API_AUTH_STRING to `user:password`"):
+        up.demand_password()
+
+
+def test_a_server_that_is_up_is_not_shared_behind_its_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
+    with pytest.raises(ConfigError, match="only one that is started here can be shared"):
+        prefect_server.find_or_start(share=True)

@@ -1,0 +1,335 @@
+"""The pages that we write, opened from their files in a browser: a benchmark's report, a run's
+rollouts of games that were really played, and runs compared."""
+
+import asyncio
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+import polars as pl
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page, expect, sync_playwright
+
+from precis.environments.trajectories import put_trajectories
+from precis.records.documents import Document, Question
+from precis.records.nouns import Nouns
+from precis.records.results import Provenance, frame_of
+from precis.records.rollout import Split
+from precis.records.verdict import Answer, Scored
+from precis.report.benchmark_view import benchmark_of
+from precis.report.curve import StepPoint
+from precis.report.page import report_html
+from precis.report.rollouts_page import gather_rollouts, rollouts_html
+from precis.report.run_comparison import compare, comparison_html
+from precis.report.wording import Words
+from precis.store import FolderStore
+from precis.text import count_words
+from tests.services.needs import need
+from tests.support.examples import embedded, example, play
+from tests.support.reports import HOSTILE, questions, rows
+from tests.support.runs import make_run
+from tests.support.summaries import JudgedSummary, Summary, questions_of, row_of
+from tests.unit.report.test_rollouts_page import game, repeated
+
+DOCUMENTS = 12
+GAMES = 4
+
+
+@pytest.fixture(scope="module")
+def report_address(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A report of three contenders and two checkpoints on documents of two topics."""
+    contenders: list[tuple[str, int | None, list[int | None]]] = [
+        ("trained", 0, [1, 2] * 6),
+        ("trained", 9, [3, 4] * 6),
+        ("lead-350", None, [2, 1] * 6),
+        ("gpt-4o", None, [4, 4, 3, None, 4, 4] * 2),
+    ]
+    results = frame_of(row for each in contenders for row in rows(*each))
+    asked = pl.concat([questions(*each) for each in contenders])
+    curve = [StepPoint(step, reward=0.3 + 0.02 * step) for step in range(9)]
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    words = Words(Nouns("summary", "summaries", "document", "documents"))
+    benchmark = benchmark_of(results, curve, ceiling=0.96, questions=asked, words=words)
+    path.write_text(report_html(benchmark))
+    return path.as_uri()
+
+
+@pytest.fixture(scope="module")
+def rollouts_address(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The page of games by two policies, each of a step, and of one rollout with hostile texts."""
+    folder = tmp_path_factory.mktemp("rollouts")
+    store = FolderStore(folder / "store")
+    environment = example("tic_tac_toe.py")
+    for step, seed in ((0, 1), (8, 2)):
+        games = asyncio.run(play(environment, embedded(seed), GAMES))
+        groups = [[one] for one in games]
+        splits: tuple[Split, ...] = ("train", "validation")
+        for split in splits:
+            put_trajectories(store, "m", split, step, groups, f"m@{step}")
+    put_trajectories(store, "m", "train", 9, [[game()]], "m@9")
+    put_trajectories(store, "m", "train", 10, [[repeated()]], "m@10")
+    file = folder / "rollouts.html"
+    file.write_text(rollouts_html(gather_rollouts(store, "m"), "m", store.url, datetime.now(UTC)))
+    return file.as_uri()
+
+
+@pytest.fixture(scope="module")
+def compared_address(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The page of three runs compared."""
+    folder = tmp_path_factory.mktemp("compared")
+    store = FolderStore(folder / "store")
+    for model in ("a", "b", "c"):
+        make_run(store, model, 3)
+    now = datetime.now(UTC)
+    file = folder / "compared.html"
+    file.write_text(comparison_html(compare(store, ["a", "b", "c"], now), store.url, now))
+    return file.as_uri()
+
+
+@pytest.fixture(scope="module")
+def tab(rollouts_address: str) -> Iterator[Page]:
+    """A tab of Chromium, once the games are over: both have an event loop of this thread."""
+    chromium = need("chromium", "chromium")
+    # Chromium's sandbox can't be set up by root, whom many CI machines run as.
+    arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=arguments)
+        yield browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
+        browser.close()
+
+
+@contextmanager
+def opened(tab: Page, address: str, shown: str) -> Iterator[Page]:
+    """A page as it first is; whatever it complains of, or asks of others, fails the test."""
+    told: list[str] = []
+
+    listeners: dict[Any, Callable[[Any], None]] = {
+        "console": lambda message: told.append(message.text),
+        "pageerror": lambda error: told.append(str(error)),
+        "request": lambda request: told.append(request.url),
+    }
+    tab.goto("about:blank")
+    for event, listener in listeners.items():
+        tab.on(event, listener)
+    try:
+        tab.goto(address)
+        expect(tab.locator(shown)).to_be_visible()
+        yield tab
+    finally:
+        for event, listener in listeners.items():
+            tab.remove_listener(event, listener)
+    # The page itself, and the charts that it holds, are the only requests.
+    elsewhere = [one for one in told if not one.startswith("data:image/svg+xml;base64,")]
+    assert elsewhere == [address]
+
+
+@pytest.fixture
+def report(tab: Page, report_address: str) -> Iterator[Page]:
+    with opened(tab, report_address, "#left-side h3") as page:
+        yield page
+
+
+@pytest.fixture
+def rollouts(tab: Page, rollouts_address: str) -> Iterator[Page]:
+    with opened(tab, rollouts_address, "#left .score") as page:
+        yield page
+
+
+@pytest.mark.parametrize(
+    ("width", "scheme"), [(1280, "light"), (390, "dark")], ids=["light", "dark phone"]
+)
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [("report", "#left-side h3"), ("rollouts", "#left .score"), ("compared", "main")],
+)
+def test_axe_finds_nothing_and_nothing_but_a_table_scrolls_sideways(
+    tab: Page,
+    request: pytest.FixtureRequest,
+    name: str,
+    shown: str,
+    width: int,
+    scheme: Literal["light", "dark"],
+) -> None:
+    tab.emulate_media(color_scheme=scheme)
+    tab.set_viewport_size({"width": width, "height": 844})
+    try:
+        with opened(tab, request.getfixturevalue(f"{name}_address"), shown) as page:
+            if name == "rollouts":
+                page.get_by_label("unfold all").check()
+            found = Axe().run(page)
+            assert found.violations_count == 0, found.generate_report()
+            assert page.evaluate("document.documentElement.scrollWidth") == width
+    finally:
+        tab.emulate_media(color_scheme="null")
+        tab.set_viewport_size({"width": 1280, "height": 900})
+
+
+def shown_rows(page: Page) -> list[str]:
+    return page.locator("#standings tbody tr:visible th").all_inner_texts()
+
+
+def test_a_topic_filters_figures_and_documents(report: Page) -> None:
+    trained = report.locator("#standings tr.trained")
+    assert trained.locator(".accuracy").inner_text() == "87.5%"
+    report.get_by_label("Topic", exact=True).select_option("Topic 1")
+    assert trained.locator(".accuracy").inner_text() == "100.0%"
+    assert trained.locator(".documents").inner_text() == str(DOCUMENTS // 2)
+    assert not report.locator("#standings .overall").first.is_visible()
+    listed = report.get_by_label("Document", exact=True).locator("option").all_inner_texts()
+    assert listed == [f"d{n} (Topic 1)" for n in sorted(range(1, DOCUMENTS, 2), key=str)]
+    report.get_by_label("Topic", exact=True).select_option("")
+    assert trained.locator(".accuracy").inner_text() == "87.5%"
+    assert trained.locator(".documents").inner_text() == str(DOCUMENTS)
+
+
+def test_models_are_filtered_with_the_keyboard_alone(report: Page) -> None:
+    everyone = shown_rows(report)
+    assert everyone[0] == "trained, step 9"
+    report.locator("#models summary").focus()
+    report.keyboard.press("Enter")
+    report.get_by_role("checkbox", name="lead-350").focus()
+    report.keyboard.press("Space")
+    assert shown_rows(report) == [each for each in everyone if each != "lead-350"]
+    assert report.locator("#models-shown").inner_text() == "3 of 4"
+    assert "lead-350" not in report.get_by_label("Right").locator("option").all_inner_texts()
+    report.get_by_role("button", name="None").press("Enter")
+    assert shown_rows(report) == []
+    report.get_by_role("button", name="All").press("Enter")
+    assert shown_rows(report) == everyone
+
+
+def test_two_models_are_read_side_by_side_with_verdicts(report: Page) -> None:
+    left, right = report.locator("#left-side"), report.locator("#right-side")
+    report.get_by_label("Document", exact=True).select_option("d3")
+    report.get_by_label("Right").select_option("untrained start")
+    assert left.locator("h3").inner_text() == "trained, step 9"
+    assert right.locator("h3").inner_text() == "untrained start"
+    assert left.locator("h3 + p").inner_text() == f"4 of 4 right, {words(report)} words"
+    assert left.locator("li").count() == 5
+    assert left.locator(".right").count() == 5
+    assert right.locator(".wrong").count() == 2
+    assert "✗ wrong: answer 2" in right.locator(".wrong").first.inner_text()
+    assert "50.0 points ahead of untrained start" in report.locator("#ahead").inner_text()
+    report.get_by_role("button", name="Next").click()
+    # The next of the same topic: documents are listed topic by topic.
+    assert report.get_by_label("Document", exact=True).input_value() == "d5"
+
+
+def test_the_words_that_decided_are_bold(tab: Page, tmp_path: Path) -> None:
+    question = Question("q", "Who opened the bridge?", "Ada Kessler", answerable=True)
+    document = Document("d", "Topic", "Text.", (question,))
+    verdict = Scored((Answer("q", "🎉 It was Ada Kessler <b>.", correct=True, answerable=True),))
+    judged = JudgedSummary(document, Summary("Ada Kessler opened it."), verdict)
+    provenance = Provenance("run-1", "lead-350", None, "lexical-judge", "batched/1", "p", "c", "1")
+    path = tmp_path / "report.html"
+    asked = questions_of([judged], provenance)
+    benchmark = benchmark_of(frame_of([row_of(judged, provenance)]), questions=asked)
+    path.write_text(report_html(benchmark))
+    with opened(tab, path.as_uri(), "#left-side .right") as page:
+        line = page.locator("#left-side .right")
+        expect(line).to_have_text("✓ right: 🎉 It was Ada Kessler <b>.")
+        assert line.locator("b").all_inner_texts() == ["Ada", "Kessler"]
+
+
+def words(page: Page) -> int:
+    return count_words(page.locator("#left-side .summary").inner_text())
+
+
+def test_only_differing_documents_are_listed_on_request(report: Page) -> None:
+    report.get_by_label("Right").select_option("gpt-4o")
+    report.get_by_label("only where their scores differ").check()
+    listed = report.get_by_label("Document", exact=True).locator("option").all_inner_texts()
+    assert 0 < len(listed) < DOCUMENTS
+    assert "d1 (Topic 1)" not in listed
+
+
+def test_a_hostile_summary_is_shown_as_text(report: Page) -> None:
+    assert HOSTILE in report.locator("#left-side .summary").inner_text()
+    assert report.locator("#left-side script").count() == 0
+
+
+def test_an_unscored_summary_says_why(report: Page) -> None:
+    report.get_by_label("Document", exact=True).select_option("d3")
+    report.get_by_label("Right").select_option("gpt-4o")
+    assert report.locator("#right-side h3 + p").inner_text() == "not scored: timeout"
+
+
+def test_the_charts_are_drawn_and_described(report: Page) -> None:
+    charts = report.locator(".charts img")
+    assert charts.count() == 3
+    for image in charts.all():
+        image.scroll_into_view_if_needed()
+        assert image.evaluate("each => each.naturalWidth") > 300
+        assert len(image.get_attribute("alt") or "") > 20
+
+
+def test_a_game_of_two_steps_is_read_side_by_side_turn_by_turn(rollouts: Page) -> None:
+    left, right = rollouts.locator("#left"), rollouts.locator("#right")
+    assert left.locator("h2").inner_text().startswith("Step 0: game-")
+    name = left.locator("h2").inner_text().removeprefix("Step 0: ")
+    assert right.locator("h2").inner_text() == f"Step 8: {name}"
+    turns = left.locator(".by-policy")
+    assert turns.locator("h3").all_inner_texts() == [
+        f"Turn {turn + 1}" for turn in range(turns.count())
+    ]
+    assert left.locator(".score").inner_text().splitlines()[0] == "Score"
+    assert "calls to the model" in left.locator(".score").inner_text()
+    rollouts.get_by_role("button", name="Next rollout").first.click()
+    following = left.locator("h2").inner_text().removeprefix("Step 0: ")
+    assert following != name
+    assert right.locator("h2").inner_text() == f"Step 8: {following}", "the other side follows"
+
+
+def test_tool_calls_are_folded_until_all_are_unfolded(rollouts: Page) -> None:
+    call = rollouts.locator("#left details.call").first
+    assert "play(" in call.locator("summary").inner_text()
+    assert not call.locator("pre").first.is_visible()
+    rollouts.get_by_label("unfold all").check()
+    for each in rollouts.locator("#left details.call").all():
+        assert each.get_attribute("open") is not None
+    rollouts.get_by_role("button", name="Next rollout").first.click()
+    assert rollouts.locator("#left details.call").first.get_attribute("open") is not None
+
+
+def test_an_address_leads_to_the_same_rollouts_again(rollouts: Page) -> None:
+    rollouts.get_by_label("Rollouts of").select_option("training")
+    rollouts.locator("#left-step").select_option("8")
+    rollouts.locator("#left-rollout").select_option(index=2)
+    shown = rollouts.locator("#left h2").inner_text()
+    there = rollouts.url
+    again = rollouts.context.new_page()
+    again.goto(there)
+    expect(again.locator("#left h2")).to_have_text(shown)
+    again.close()
+
+
+def test_a_hostile_rollout_stays_text(rollouts: Page) -> None:
+    rollouts.get_by_label("Rollouts of").select_option("training")
+    rollouts.locator("#left-step").select_option("9")
+    rollouts.get_by_label("unfold all").check()
+    shown = rollouts.locator("#left").inner_text()
+    assert "␛[31m</script><script>alert(1)</script>" in shown
+    assert "Conversation 2" in shown and "Done." in shown
+    assert rollouts.locator("#left script, #left a, #left img").count() == 0
+
+
+def test_each_call_has_its_own_result_though_an_id_comes_again(rollouts: Page) -> None:
+    rollouts.get_by_label("Rollouts of").select_option("training")
+    rollouts.locator("#left-step").select_option("10")
+    labels = rollouts.locator("#left details.call > summary").all_inner_texts()
+    results = [label.partition("→ ")[2] for label in labels if label.startswith("look")]
+    assert results == ["a wall", "a door"]
+
+
+def test_an_outcome_chooses_rollouts(rollouts: Page) -> None:
+    rollouts.get_by_label("Outcome").select_option("failures")
+    listed = rollouts.locator("#left-rollout option").all_inner_texts()
+    assert listed
+    assert all("✗" in each for each in listed)
+    rollouts.get_by_label("Outcome").select_option("not scored")
+    assert rollouts.locator("#left-rollout option").count() == 0
+    assert "No such rollout" in rollouts.locator("#left").inner_text()
