@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Literal
 
 import yaml
@@ -170,8 +171,10 @@ async def offers(gpu: str, count: int, clouds: list[str]) -> list[Offer]:
     answer = await call_in_time(submit)
     found = []
     for cloud in clouds:
-        rows = [one for each in answer.values() for one in each if one.cloud.lower() == cloud]
-        rows = [one for one in rows if one.accelerator_count == count]
+        rows = []
+        for row in chain.from_iterable(answer.values()):
+            if row.cloud.lower() == cloud and row.accelerator_count == count:
+                rows.append(row)
         if rows:
             spot = [one.spot_price for one in rows if not math.isnan(one.spot_price)]
             cheapest = min(one.price for one in rows)

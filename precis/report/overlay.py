@@ -41,9 +41,8 @@ def overlays(ledgers: Mapping[str, Ledger]) -> list[Chart]:
         scores[name] = [(one.step, interval_of(one.score)) for one in ledger.validations]
         measures.update((one.measure, one.score.is_share) for one in ledger.validations)
         rewards[name] = [(one.step, _exact(one.reward)) for one in ledger.steps]
-        turns[name] = [
-            (one.step, _exact(one.metrics[TURNS])) for one in ledger.steps if TURNS in one.metrics
-        ]
+        taken = [one for one in ledger.steps if TURNS in one.metrics]
+        turns[name] = [(one.step, _exact(one.metrics[TURNS])) for one in taken]
     measured = " or ".join(measures) or "score"
     is_share = bool(measures) and all(measures.values())
     charts = [

@@ -129,13 +129,16 @@ def validation_of(
 
 def _measure(figure: Figure, scores: Sequence[Score | None]) -> Metric | None:
     """Return a figure over the scenarios whose rollouts have it; None where none has."""
-    parts = list(map(figure.part_of, scores))
-    wholes = list(map(figure.whole_of, scores))
-    known = [
-        (part, whole)
-        for part, whole in zip(parts, wholes, strict=True)
-        if part is not None and whole
-    ]
+    parts: list[float | None] = []
+    weights: list[float | None] = []
+    known: list[tuple[float, float]] = []
+    for score in scores:
+        part = figure.part_of(score)
+        whole = figure.whole_of(score)
+        parts.append(part)
+        weights.append(None if part is None else whole)
+        if part is not None and whole:
+            known.append((part, whole))
     if not known:
         return None
     if not figure.whole and figure.part not in (SUCCESS, REWARD):
@@ -155,8 +158,6 @@ def _measure(figure: Figure, scores: Sequence[Score | None]) -> Metric | None:
         high=None if by_definition else interval.high,
         is_share=figure.is_share,
         scores=tuple(parts),
-        weights=tuple(
-            None if part is None else whole for part, whole in zip(parts, wholes, strict=True)
-        ),
+        weights=tuple(weights),
         judge=figure.judge,
     )
