@@ -21,8 +21,8 @@ class Judge:
     def __init__(self, model: str) -> None:
         self.identity = {"model": model}
 
-    async def check(self) -> None:
-        pass
+    async def check(self) -> str:
+        return self.identity["model"]
 
 
 def config(**given: Any) -> TrainConfig:
