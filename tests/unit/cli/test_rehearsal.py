@@ -110,8 +110,3 @@ def test_a_run_that_had_come_further_is_not_shown_at_step_two_of_one() -> None:
         rehearsal._show(ledger, bar, bar.add_task("starting", total=1, reward="", accuracy=""))
     assert isinstance(console.file, io.StringIO)
     assert console.file.getvalue() == "benchmarking: step 2 of 2, reward 0.50\n"
-
-
-def test_one_step_on_one_document_is_counted_in_the_singular() -> None:
-    assert rehearsal._counted(1, "step") == "1 step"
-    assert rehearsal._counted(2, "step") == "2 steps"
