@@ -1,0 +1,153 @@
+"""One fictional document: which facts it states, where they stand, and what is asked of it."""
+
+import string
+from dataclasses import dataclass
+from random import Random
+
+from precis.rehearsal.judges.grader import UNANSWERABLE
+from tools.corpus.grammar import Draw, FactTemplate, Story
+
+QUESTIONS = 5
+_WORDS_MIN = 620
+_WORDS_MAX = 1030
+_UNANSWERABLE = (0, 1, 1, 1, 2)
+"""The number of a document's questions that it does not answer: one in five on average."""
+_UNASKED = (2, 3, 3, 4)
+_HEADED_SHARE = 0.45
+_ASIDES = 9
+
+
+@dataclass(frozen=True)
+class ComposedRow:
+    """A question, its golden answers, and whether the document has them."""
+
+    question: str
+    answer: str
+    long_answer: str
+
+
+@dataclass(frozen=True)
+class Composed:
+    """A document with its questions, in the words of RepLiQA's schema."""
+
+    id: str
+    topic: str
+    text: str
+    asked: tuple[ComposedRow, ...]
+
+
+def compose(story: Story, rng: Random) -> Composed:
+    """Return a document of one story's topic, with as many questions as RepLiQA asks."""
+    draw = Draw(rng, story.names)
+    facts = rng.sample(story.facts, len(story.facts))
+    unanswerable = rng.choice(_UNANSWERABLE)
+    told = facts[: QUESTIONS - unanswerable]
+    rest = facts[QUESTIONS - unanswerable :]
+    asked = [_tell(fact, draw, rng) for fact in told]
+    unasked = [_tell(fact, draw, rng).long_answer for fact in rest[: rng.choice(_UNASKED)]]
+    missing = _missing(story, rest[max(_UNASKED) :], unanswerable, draw, rng)
+    text = _text(story, [item.long_answer for item in asked] + unasked, draw, rng)
+    questions = rng.sample([*asked, *missing], QUESTIONS)
+    return Composed(_identifier(rng), story.topic, text, tuple(questions))
+
+
+def _tell(fact: FactTemplate, draw: Draw, rng: Random) -> ComposedRow:
+    own = draw.own_values(fact)
+    sentence = draw.tell(rng.choice(fact.tellings), own)
+    question = draw.tell(rng.choice(fact.questions), own)
+    return ComposedRow(question, draw.tell(fact.answer, own).strip("“”"), sentence)
+
+
+def _missing(
+    story: Story, unused: list[FactTemplate], count: int, draw: Draw, rng: Random
+) -> list[ComposedRow]:
+    """Questions that fit the topic but that the document is silent about."""
+    foreign = [rng.choice(fact.questions) for fact in unused[:1]]
+    chosen = rng.sample([*story.sections["absent"], *foreign], count)
+    return [ComposedRow(draw.tell(question, {}), UNANSWERABLE, UNANSWERABLE) for question in chosen]
+
+
+def _text(story: Story, facts: list[str], draw: Draw, rng: Random) -> str:
+    """Title and paragraphs; facts and background fall anywhere between the passages."""
+
+    def one(section: str) -> str:
+        return draw.tell(rng.choice(story.sections[section]), {})
+
+    opening = one("openings")
+    closing = one("closings")
+    passages = _passages(story, draw, rng)
+    details = [draw.tell(line, {}) for line in _shuffle(story, "background", rng)]
+    loose = [*facts, *details[: rng.randint(5, len(details))]]
+    room = rng.randint(_WORDS_MIN, _WORDS_MAX) - _length(" ".join([opening, closing, *loose]))
+    kept: list[str] = []
+    for passage in passages:
+        if room <= 0 and len(kept) >= 4:
+            break
+        kept.append(passage)
+        room -= _length(passage)
+    paragraphs = _paragraphs([opening, *kept, closing], loose, rng)
+    if rng.random() < _HEADED_SHARE:
+        paragraphs = _add_headings(paragraphs, story.sections["headings"])
+    return "\n\n".join([one("titles"), *paragraphs])
+
+
+def _length(text: str) -> int:
+    """Count the words between white space: however words are counted, the corpus stays the same."""
+    return len(text.split())
+
+
+def _passages(story: Story, draw: Draw, rng: Random) -> list[str]:
+    """Return the story's own filler and asides that any story may have, in turn by chance."""
+    lines = [*_shuffle(story, "filler", rng), *_shuffle(story, "asides", rng)[:_ASIDES]]
+    return [draw.tell(line, {}) for line in rng.sample(lines, len(lines))]
+
+
+def _paragraphs(passages: list[str], loose: list[str], rng: Random) -> list[str]:
+    """Scatter single sentences before and after the passages, crowding some of them.
+
+    Every document crowds other paragraphs, so over the corpus no position is favoured.
+    """
+    crowding = [rng.random() ** 2 + 0.05 for _ in passages]
+    before: list[list[str]] = [[] for _ in passages]
+    after: list[list[str]] = [[] for _ in passages]
+    for sentence in rng.sample(loose, len(loose)):
+        place = rng.choices(range(len(passages)), crowding)[0]
+        last = place == len(passages) - 1
+        first = place == 0
+        side = after if first or (not last and rng.random() < 0.6) else before
+        side[place].append(sentence)
+    whole = []
+    for place, passage in enumerate(passages):
+        whole.append(" ".join([*before[place], passage, *after[place]]))
+    return _join(whole, rng)
+
+
+def _join(paragraphs: list[str], rng: Random) -> list[str]:
+    """Some neighbours run together, so that paragraphs differ in length as an author's do."""
+    joined = [paragraphs[0]]
+    for paragraph in paragraphs[1:-1]:
+        if rng.random() < 0.25 and _length(joined[-1] + paragraph) < 150:
+            joined[-1] += " " + paragraph
+        else:
+            joined.append(paragraph)
+    return [*joined, paragraphs[-1]]
+
+
+def _add_headings(paragraphs: list[str], headings: tuple[str, ...]) -> list[str]:
+    """Return a heading before about every third paragraph, in the story's order."""
+    headed: list[str] = []
+    waiting = list(headings)
+    for place, paragraph in enumerate(paragraphs):
+        if place % 3 == 1 and waiting and place < len(paragraphs) - 1:
+            headed.append(waiting.pop(0))
+        headed.append(paragraph)
+    return headed
+
+
+def _shuffle(story: Story, section: str, rng: Random) -> list[str]:
+    lines = story.sections[section]
+    return rng.sample(lines, len(lines))
+
+
+def _identifier(rng: Random) -> str:
+    return "".join(rng.choices(string.ascii_lowercase, k=8))

@@ -1,0 +1,153 @@
+"""Story files: how they are read, and how their sentences are drawn.
+
+A story file holds the prose of one topic in sections: `== names`, `== titles`, `== openings`,
+`== facts`, `== background` (details that nobody asks for), `== filler`, `== closings`,
+`== headings`, `== absent` (questions that no document answers) and `== manner` (which asides it
+may have; `local` where it is left out). A line is one passage. In it, `[this|that]` is a choice
+and `{slot}` a value: one of the story's own names, which a document draws once, or one of
+`tools.corpus.names.SLOTS`.
+
+A fact is a block of lines: `cause := one | another` draws its own value, `* ` starts a way
+to tell it, `? ` a way to ask for it, and `= ` the answer.
+"""
+
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+from random import Random
+
+from tools.corpus.names import SLOTS
+
+_CHOICE = re.compile(r"\[([^\[\]]*\|[^\[\]]*)\]")
+_SLOT = re.compile(r"\{(\w+?)\}")
+_TRIES = 40
+_OPENING_SLOT = re.compile(r"(^|[.!?]”? )\{(\w+?)\}")
+
+
+@dataclass(frozen=True)
+class FactTemplate:
+    """Something that a document may state and a question may ask for.
+
+    Attributes:
+        values: the fact's own slots, each with its choices.
+        tellings: sentences that state it.
+        questions: ways to ask for it.
+        answer: the golden answer.
+    """
+
+    values: dict[str, tuple[str, ...]]
+    tellings: tuple[str, ...]
+    questions: tuple[str, ...]
+    answer: str
+
+
+@dataclass(frozen=True)
+class Story:
+    """The prose of one topic.
+
+    Attributes:
+        topic: as RepLiQA names it.
+        names: what a document of the story draws once, each with its choices.
+        facts: what a document may state.
+        sections: all other prose, by the section's name; one passage a line.
+    """
+
+    topic: str
+    names: dict[str, tuple[str, ...]]
+    facts: tuple[FactTemplate, ...]
+    sections: dict[str, tuple[str, ...]]
+
+
+def read_stories(folder: Path) -> list[Story]:
+    """All stories of a folder, by file name; `asides.txt` beside it serves them all."""
+    asides = parse_story(folder.with_name("asides.txt").read_text("utf-8")).sections
+    stories = [parse_story(path.read_text("utf-8")) for path in sorted(folder.glob("*.txt"))]
+    return [_with_asides(story, asides) for story in stories]
+
+
+def _with_asides(story: Story, asides: dict[str, tuple[str, ...]]) -> Story:
+    (manner,) = story.sections.get("manner", ("local",))
+    return replace(story, sections={**story.sections, "asides": asides[manner]})
+
+
+def parse_story(text: str) -> Story:
+    """Read a story file: the topic in its first line, then its sections."""
+    topic, _, body = text.strip().partition("\n")
+    blocks: dict[str, str] = {}
+    for block in body.split("\n== ")[1:]:
+        name, _, lines = block.partition("\n")
+        blocks[name.strip()] = lines.strip()
+    names = dict(_values(line, "=") for line in blocks.pop("names", "").splitlines() if line)
+    facts = tuple(_fact(block) for block in re.split(r"\n\s*\n", blocks.pop("facts", "")) if block)
+    sections = {}
+    for name, lines in blocks.items():
+        sections[name] = tuple(line.removeprefix("? ") for line in lines.splitlines() if line)
+    return Story(topic, names, facts, sections)
+
+
+def _values(line: str, sign: str) -> tuple[str, tuple[str, ...]]:
+    name, _, values = line.partition(sign)
+    return name.strip(), tuple(value.strip() for value in values.split(" | "))
+
+
+def _fact(block: str) -> FactTemplate:
+    lines = block.splitlines()
+
+    def after(sign: str) -> tuple[str, ...]:
+        return tuple(line.removeprefix(sign).strip() for line in lines if line.startswith(sign))
+
+    values = dict(_values(line, ":=") for line in lines if ":=" in line)
+    return FactTemplate(values, after("* "), after("? "), after("= ")[0])
+
+
+class Draw:
+    """The values that one document has drawn.
+
+    No two slots of it get the same value, unless a supply (weekdays, small numbers) runs out.
+    """
+
+    def __init__(self, rng: Random, names: dict[str, tuple[str, ...]]) -> None:
+        self._rng = rng
+        self._taken: set[str] = set()
+        self._bound: dict[str, str] = {"town": self._fresh("town")}
+        for name, values in names.items():
+            self._bound[name] = self._plain(rng.choice(values), {})
+
+    def tell(self, template: str, own: dict[str, str]) -> str:
+        """One passage from a template; `own` collects the values that belong to it alone."""
+        text = template
+        while _CHOICE.search(text):
+            text = _CHOICE.sub(lambda match: self._rng.choice(match[1].split("|")), text, count=1)
+        text = _OPENING_SLOT.sub(
+            lambda match: match[1] + _capitalise(self._value(match[2], own)), text
+        )
+        return self._plain(text, own)
+
+    def own_values(self, fact: FactTemplate) -> dict[str, str]:
+        """Return a fact's own values, drawn."""
+        own: dict[str, str] = {}
+        for name, values in fact.values.items():
+            own[name] = self._plain(self._rng.choice(values), own)
+        return own
+
+    def _plain(self, template: str, own: dict[str, str]) -> str:
+        return _SLOT.sub(lambda match: self._value(match[1], own), template)
+
+    def _value(self, name: str, own: dict[str, str]) -> str:
+        if name in self._bound:
+            return self._bound[name]
+        if name not in own:
+            own[name] = self._fresh(name.rstrip("0123456789"))
+        return own[name]
+
+    def _fresh(self, slot: str) -> str:
+        for _ in range(_TRIES):
+            value = SLOTS[slot](self._rng)
+            if value not in self._taken:
+                break
+        self._taken.add(value)
+        return value
+
+
+def _capitalise(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,74 @@
+"""Make the bundled corpus: `python -m tools.corpus.make [path]`.
+
+192 fictional documents over RepLiQA's 17 topics, in RepLiQA's schema, the same bytes on every
+run. A story file in `stories/` holds the prose of one scenario, and a topic has several;
+`grammar` reads it and `compose` makes a document of it.
+"""
+
+import sys
+from pathlib import Path
+from random import Random
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from precis.records.rows import COLUMNS
+from tools.corpus.compose import Composed, compose
+from tools.corpus.grammar import Story, read_stories
+
+PATH = Path(__file__).parents[2] / "precis" / "data" / "fictional.parquet"
+"""The bundled corpus."""
+
+DOCUMENTS = 192
+_SEED = 20_240_517
+_STORIES = Path(__file__).with_name("stories")
+
+
+def corpus(documents: int = DOCUMENTS, seed: int = _SEED) -> list[Composed]:
+    """Return the corpus's documents: topics in turn and a topic's stories in turn, then shuffled.
+
+    Args:
+        documents: how many to make.
+        seed: of everything that is drawn; each document has its own generator, so a
+            document does not change when others are added.
+    """
+    topics = _by_topic(read_stories(_STORIES))
+    made = []
+    for number in range(documents):
+        turn, topic = divmod(number, len(topics))
+        story = topics[topic][turn % len(topics[topic])]
+        made.append(compose(story, Random(f"{seed}/{number}")))
+    Random(seed).shuffle(made)
+    return made
+
+
+def _by_topic(stories: list[Story]) -> list[list[Story]]:
+    topics: dict[str, list[Story]] = {}
+    for story in stories:
+        topics.setdefault(story.topic, []).append(story)
+    return list(topics.values())
+
+
+def table(documents: list[Composed]) -> pa.Table:
+    """Return the documents as a table in RepLiQA's schema, one row a question."""
+    columns: dict[str, list[str]] = {name: [] for name in COLUMNS}
+    for document in documents:
+        for number, asked in enumerate(document.asked, start=1):
+            columns["document_id"].append(document.id)
+            columns["document_topic"].append(document.topic)
+            columns["document_path"].append(f"fictional/{document.id}.pdf")
+            columns["document_extracted"].append(document.text)
+            columns["question_id"].append(f"{document.id}-q{number}")
+            columns["question"].append(asked.question)
+            columns["answer"].append(asked.answer)
+            columns["long_answer"].append(asked.long_answer)
+    return pa.table(columns)
+
+
+def write(path: Path) -> None:
+    """Write the corpus as parquet; the bytes depend on nothing but pyarrow's version."""
+    pq.write_table(table(corpus()), path, version="2.6", compression="zstd", compression_level=9)
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]) if len(sys.argv) > 1 else PATH)
