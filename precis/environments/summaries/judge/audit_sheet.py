@@ -13,7 +13,7 @@ from typing import Any
 
 import polars as pl
 
-from precis.environments.summaries.judge.audit import AuditSample
+from precis.environments.summaries.judge.audit import Sample, is_prose
 from precis.environments.summaries.judge.correction import correct_accuracies
 from precis.errors import ConfigError
 from precis.records.questions import ANSWERS_KEY
@@ -67,7 +67,7 @@ class Agreement:
         return 1.0 if chance == 1 else (self.share - chance) / (1 - chance)
 
 
-def as_sheet(samples: Sequence[AuditSample]) -> str:
+def as_sheet(samples: Sequence[Sample]) -> str:
     """CSV with a line for each answerable question, and an empty column `person`.
 
     Where the judge was asked whether the summary is prose, a line asks the person too.
@@ -76,19 +76,19 @@ def as_sheet(samples: Sequence[AuditSample]) -> str:
     sheet = csv.writer(written, lineterminator="\n")
     sheet.writerow(_COLUMNS)
     for sample in samples:
-        step = "" if sample.step is None else str(sample.step)
-        keys = [sample.run, sample.model, step, sample.document_id]
-        for asked in sample.asked:
-            if asked.answerable:
-                cells = [asked.question, asked.gold, asked.answer, *keys, asked.question_id]
+        for row in sample:
+            step = "" if row["step"] is None else str(row["step"])
+            keys = [row["run"], row["model"], step, row["document_id"]]
+            if row["answerable"]:
+                cells = [row["question"], row["gold"], row["answer"], *keys, row["question_id"]]
                 sheet.writerow(["", *map(_as_text, cells)])
-        if sample.is_prose is not None:
-            cells = [_IS_PROSE, "", sample.summary, *keys, PROSE]
+        if is_prose(sample) is not None:
+            cells = [_IS_PROSE, "", sample[0]["summary"], *keys, PROSE]
             sheet.writerow(["", *map(_as_text, cells)])
     return written.getvalue()
 
 
-def check_sheet(path: Path, samples: Sequence[AuditSample]) -> None:
+def check_sheet(path: Path, samples: Sequence[Sample]) -> None:
     """Refuse a sheet that is there already and is of other summaries."""
     if not path.exists():
         return

@@ -24,7 +24,7 @@ def test_a_sample_is_the_same_for_the_same_seed_and_another_for_another() -> Non
     frame = results(*(judged(f"d{number}") for number in range(30)))
     first = draw_samples(frame, 5, seed=1)
     assert first == draw_samples(frame.reverse(), 5, seed=1) != draw_samples(frame, 5, seed=2)
-    assert len(first) == 5 and [len(each.asked) for each in first] == [3] * 5
+    assert len(first) == 5 and [len(each) for each in first] == [3] * 5
     assert len(draw_samples(frame, 100, seed=1)) == 30
 
 
@@ -34,7 +34,7 @@ def test_what_no_judge_ruled_on_is_not_sampled() -> None:
         document("b"), Summary(""), score_zero(document("b")), disqualified="empty"
     )
     frame = results(unscored, empty, judged("c"))
-    assert [each.document_id for each in draw_samples(frame, 10, seed=1)] == ["c"]
+    assert [each[0]["document_id"] for each in draw_samples(frame, 10, seed=1)] == ["c"]
 
 
 def test_the_page_shows_question_gold_answer_verdict_and_summary() -> None:

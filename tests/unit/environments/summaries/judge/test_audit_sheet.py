@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from precis.commands.judge import app
-from precis.environments.summaries.judge.audit import as_markdown, draw_samples
+from precis.environments.summaries.judge.audit import as_markdown, draw_samples, is_prose
 from precis.environments.summaries.judge.audit_sheet import (
     agreement_with,
     as_sheet,
@@ -74,7 +74,7 @@ def test_a_person_may_disagree_on_what_is_prose(tmp_path: Path) -> None:
     list_of_words = replace(judged("d0", ruled), disqualified="judged_not_prose", prose=0.0)
     found = results(list_of_words, judged("d1"))
     samples = draw_samples(found, 2, seed=1)
-    assert [one.is_prose for one in samples] == [False, True]
+    assert [is_prose(one) for one in samples] == [False, True]
     assert "it is no prose, and scores zero" in as_markdown(samples)
     path = fill_in(as_sheet(samples), {2: "yes", 5: "yes"}, tmp_path / "s.csv")
     assert "they agree on 50.0% of 2: 1 prose by both, 0 by the judge only, 1 by the person" in (
