@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from precis.benchmark.client import ContenderClient
 from precis.benchmark.contender import ContenderSpec, hosted_contender
@@ -86,36 +85,24 @@ def teacher_of(config: TrainConfig) -> Teacher | None:
     return Teacher(warm_start.teacher, Variables().keys(), config.rollouts)
 
 
-@dataclass(frozen=True)
-class TeacherForecast:
-    """An estimate of what a teacher will take, in dollars without and for its thoughts; None where
-    its price, or what a rollout takes, is unknown."""
-
-    teacher: str
-    asked: str
-    usd: float | None
-    thinking_usd: float
-
-    def __str__(self) -> str:
-        dollars = "at an unknown price" if self.usd is None else f"about ${self.usd:,.2f}"
-        if self.thinking_usd:
-            dollars += f", and up to ${self.thinking_usd:,.2f} of thought"
-        return (
-            f"The teacher {self.teacher} will be asked for {self.asked}, {dollars}, less what the "
-            "store keeps."
-        )
-
-
 def forecast_teacher(
     spec: ContenderSpec, environment: Environment, scenarios: Sequence[Scenario]
-) -> TeacherForecast:
-    """Forecast what asking the teacher for a rollout of each scenario will take."""
-    asked = f"{len(scenarios)} {environment.nouns.rollouts}"
+) -> tuple[str, float]:
+    """Say what asking the teacher for a rollout of each scenario will take; returns the dollars
+    too, without those for its thoughts: 0 where its price, or what a rollout takes, is unknown."""
+    usd = thinking_usd = 0.0
+    dollars = "at an unknown price"
     price = spec.price
     usages = list(map(environment.estimate_usage, scenarios))
     known = [usage for usage in usages if usage is not None]
-    if price is None or len(known) < len(usages):
-        return TeacherForecast(str(spec.contender), asked, None, 0.0)
-    usd = sum(map(price.of, known))
-    thinking_usd = len(scenarios) * price.of(Usage(0, spec.thinking_tokens))
-    return TeacherForecast(str(spec.contender), asked, usd, thinking_usd)
+    if price is not None and len(known) == len(usages):
+        usd = sum(map(price.of, known))
+        dollars = f"about ${usd:,.2f}"
+        thinking_usd = len(scenarios) * price.of(Usage(0, spec.thinking_tokens))
+    if thinking_usd:
+        dollars += f", and up to ${thinking_usd:,.2f} of thought"
+    asked = (
+        f"The teacher {spec.contender} will be asked for {len(scenarios)} "
+        f"{environment.nouns.rollouts}, {dollars}, less what the store keeps."
+    )
+    return asked, usd

@@ -230,8 +230,8 @@ async def _summarize(
     asked: Sequence[FileQuestion],
     judged_by: JudgeConfig,
 ) -> Result:
-    done = await summarize_text(summarizer, text, words)
-    summary = without_controls(done.text)
+    written, parts = await summarize_text(summarizer, text, words)
+    summary = without_controls(written)
     facts: list[FactCheck] = []
     about = questions_about(text.name, asked)
     if about:
@@ -243,7 +243,7 @@ async def _summarize(
         summary,
         count_words(summary),
         count_words(text.text),
-        done.parts,
+        parts,
         facts,
     )
 

@@ -4,7 +4,6 @@ import asyncio
 import json
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, Self
 
@@ -62,17 +61,9 @@ class Summarizer(Protocol):
         """Return a summary in at most so many words, or say why there is none in a SummaryError."""
 
 
-@dataclass(frozen=True)
-class LongSummary:
-    """A document's summary, and how many parts it was summarized in."""
-
-    text: str
-    parts: int
-
-
-async def summarize_text(summarizer: Summarizer, text: Text, words_max: int) -> LongSummary:
-    """Return the summary of a text of any length. Summaries of the parts of a longer one than the
-    summarizer reads at once are summarized together.
+async def summarize_text(summarizer: Summarizer, text: Text, words_max: int) -> tuple[str, int]:
+    """Return the summary of a text of any length, and how many parts it was summarized in. Those of
+    the parts of a longer one than the summarizer reads at once are summarized together.
 
     Raises:
         SummaryError: there is none; the message says why.
@@ -84,7 +75,7 @@ async def summarize_text(summarizer: Summarizer, text: Text, words_max: int) -> 
     for _ in range(_PASSES_MAX):
         summaries = await asyncio.gather(*(summarizer.write(part, words_max) for part in parts))
         if len(parts) == 1:
-            return LongSummary(summaries[0], len(first))
+            return summaries[0], len(first)
         assert room is not None
         parts = split("\n\n".join(summaries), room)
     raise SummaryError("The summaries of its parts do not get shorter.", "Raise --context.")

@@ -1,13 +1,12 @@
 """The model that writes questions: how it is asked, and how often."""
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self
 
 from precis.config import RateLimits
 from precis.environments.summaries.judge.protocol import BadReply
 from precis.errors import ProviderFailed
-from precis.llm.client import ChatClient, ChatReply, CompletionRequest, whole_text
+from precis.llm.client import ChatClient, ChatReply, CompletionRequest, OwnServer, whole_text
 from precis.llm.providers import Endpoint
 from precis.llm.replies import SchemaRejected, strip_code_fence
 from precis.llm.retry import Deadline
@@ -26,26 +25,9 @@ _CHARACTERS_WRITTEN = (ANSWERED + UNANSWERED) * 360
 """Of questions as long as those of RepLiQA, with answers, passages and the JSON around them."""
 
 
-@dataclass(frozen=True)
-class WriterSettings:
-    """The settings by which the model that writes is asked; the last timeout is for all tries
-    together."""
-
-    limits: RateLimits
-    call_timeout_s: float
-    document_timeout_s: float
-    tries_max: int
-    backoff_s: float
-
-
-SETTINGS = WriterSettings(
-    RateLimits(in_flight=8),
-    call_timeout_s=180,
-    document_timeout_s=600,
-    tries_max=4,
-    backoff_s=1.0,
-)
-"""A document takes longer than a verdict, and is worth waiting for."""
+SETTINGS = OwnServer(RateLimits(in_flight=8), call_timeout_s=180, tries_max=4, backoff_s=1.0)
+_DOCUMENT_TIMEOUT_S = 600.0
+"""For all tries together: a document takes longer than a verdict, and is worth waiting for."""
 
 
 class QuestionWriter:
@@ -78,7 +60,7 @@ class QuestionWriter:
 
     async def write(self, text: str) -> list[WrittenQuestion]:
         """Return the questions of a document; see `ChatClient.complete` for what it raises."""
-        deadline = Deadline(SETTINGS.document_timeout_s)
+        deadline = Deadline(_DOCUMENT_TIMEOUT_S)
         if self._by_schema:
             try:
                 return await self._ask(text, deadline, by_schema=True)

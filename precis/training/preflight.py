@@ -171,9 +171,10 @@ def announce_cost(run: Run) -> None:
     usd = run.ledger.usd
     teacher = teacher_of(config)
     if teacher and run.warm_start and at == 0:
-        asked = forecast_teacher(teacher.spec, run.environment, run.warm_start.scenarios)
+        scenarios = run.warm_start.scenarios
+        asked, teacher_usd = forecast_teacher(teacher.spec, run.environment, scenarios)
         _log.info("%s", asked)
-        usd += asked.usd or 0.0
+        usd += teacher_usd
     for ahead in run.environment.forecasts(config, at):
         _log.info("%s", ahead)
         for sentence in ahead.warnings:

@@ -112,5 +112,5 @@ def test_a_teacher_without_its_key_is_refused() -> None:
 async def test_the_forecast_prices_the_teacher(teacher: Teacher) -> None:
     environment = summaries(Corpus((), tuple(DOCUMENTS)), judge=None, words_max=30)
     scenarios = list(map(scenario_of, DOCUMENTS))
-    said = str(forecast_teacher(teacher.spec, environment, scenarios))
+    said, _ = forecast_teacher(teacher.spec, environment, scenarios)
     assert said.startswith("The teacher m will be asked for 4 summaries, about $0.00")

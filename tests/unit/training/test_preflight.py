@@ -32,9 +32,10 @@ class Judge:
         self.error: Exception | None = None
         self.fails_on = ""
 
-    async def check(self) -> None:
+    async def check(self) -> str:
         if self.error:
             raise self.error
+        return self.identity["model"]
 
     async def ceiling(self, documents: Sequence[Document]) -> dict[str, Scored | Unscored]:
         return {document.id: self._rule(document) for document in documents}
