@@ -7,6 +7,8 @@ import httpx
 import openai
 from pydantic import PrivateAttr
 
+from precis.environments.recorded_client import RecordedClient
+
 
 class RolloutModel(art.Model[Any, Any]):
     """The model that an agent is given: what ART's examples use of one, for one rollout."""
@@ -26,7 +28,7 @@ class RolloutModel(art.Model[Any, Any]):
         """Return the client whose calls are recorded; one for each rollout."""
         if self._openai_client is None:
             # What can be tried again the recorder has tried again, and it keeps the deadline.
-            self._openai_client = openai.AsyncOpenAI(
+            self._openai_client = RecordedClient(
                 base_url=self.inference_base_url,
                 api_key=self.inference_api_key,
                 http_client=self._http,
