@@ -164,7 +164,8 @@ class Session:
             return self._exceed("tokens", f"It took more than {limits.tokens_max} sampled tokens.")
         turn = self._turns
         self._turns += 1
-        return await self._ask(body, self._payload(body, turn, tokens))
+        prompt_tokens = estimate_tokens_with_margin(len(content))
+        return await self._ask(body, self._payload(body, turn, tokens), prompt_tokens)
 
     def _payload(self, body: Mapping[str, Any], turn: int, tokens_left: int) -> dict[str, Any]:
         policy = self._policy
@@ -184,12 +185,13 @@ class Session:
             payload["return_token_ids"] = True
         return payload
 
-    async def _ask(self, body: Mapping[str, Any], payload: dict[str, Any]) -> SessionReply:
+    async def _ask(
+        self, body: Mapping[str, Any], payload: dict[str, Any], prompt_tokens: int
+    ) -> SessionReply:
         asked_at = time.time()
         # The rollout's own deadline comes first.
         deadline = Deadline(2 * self._policy.limits.deadline_s)
         limit = payload.get("max_completion_tokens") or payload.get("max_tokens") or 0
-        prompt_tokens = estimate_tokens_with_margin(len(json.dumps(payload, ensure_ascii=False)))
         request = CompletionRequest(payload, Usage(prompt_tokens, int(limit)))
         try:
             reply = await self._policy.client.complete(request, deadline, self._check)
