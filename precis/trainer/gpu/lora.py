@@ -15,6 +15,7 @@ import torch
 import triton
 import triton.language as tl
 from torch.nn import functional
+from vllm.lora import lora_model, model_manager
 from vllm.lora.layers import column_parallel_linear, row_parallel_linear
 from vllm.model_executor.layers.linear import UnquantizedLinearMethod
 
@@ -145,3 +146,8 @@ def _extend(kind: Any) -> None:
 
 for _kind in _LAYERS:
     _extend(_kind)
+
+# vLLM keeps an adapter in pinned memory, to switch between many: pinning its few hundred tensors
+# takes longer than it spares an adapter that is copied to the GPU once.
+for _module in (lora_model, model_manager):
+    _module.is_pin_memory_available = lambda: False
