@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -49,6 +50,8 @@ _DECIDED = {
 }
 """Fields of a request in which the agent has no say: they decide what the policy would sample."""
 _NO_SUCH_MODEL = (401, 404)
+_HALF_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]|\xed[\xa0-\xbf]|\x00")
+"""Half a character in a request: as JSON escapes it, in UTF-8, or perhaps in UTF-16 and UTF-32."""
 _REFUSALS = (400, 413, 422)
 """Statuses that are about one request: a prompt that is too long."""
 
@@ -153,7 +156,7 @@ class Session:
             body = json.loads(content)
         except (ValueError, RecursionError) as error:
             return refuse(400, f"The request is not JSON: {error}.", "invalid_request")
-        problem = _problem(body)
+        problem = _problem(body, content)
         if problem:
             return refuse(400, problem, "invalid_request")
         limits = self._policy.limits
@@ -289,7 +292,7 @@ def _logprobs(choice: Mapping[str, Any]) -> tuple[float, ...]:
     return tuple(float(entry["logprob"]) for entry in content)
 
 
-def _problem(body: object) -> str | None:
+def _problem(body: object, content: bytes) -> str | None:
     """Return what keeps a request from being answered, in a sentence."""
     if not isinstance(body, dict):
         return "The request is not a JSON object."
@@ -303,6 +306,8 @@ def _problem(body: object) -> str | None:
     for name in ("max_tokens", "max_completion_tokens"):
         if not isinstance(body.get(name), int | None):
             return f"`{name}` is no whole number."
+    if not _HALF_CHARACTER.search(content):
+        return None
     try:
         json.dumps(body, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:

@@ -45,6 +45,9 @@ class Redactor:
     def __init__(self, key: str) -> None:
         self._is_secret = len(key) >= _PART and not key.isalpha()
         self._parts = {key[at : at + _PART] for at in range(len(key) - _PART + 1)}
+        # Whatever is left out holds one of these: a part, four characters of every fifth place.
+        self._signs = {key[at : at + 4] for at in range(0, len(key) - 3, 5)}
+        self._signs |= {key[:_END], key[-_END:]}
         lengths = range(_PART - 1, _END - 1, -1)
         first = "|".join(re.escape(key[:length]) for length in lengths)
         last = "|".join(re.escape(key[-length:]) for length in lengths)
@@ -65,7 +68,9 @@ class Redactor:
     def _clean(self, text: str) -> str:
         if not self._is_secret:
             return text
-        spelled = _ESCAPE.sub(_letter, text)
+        spelled = _ESCAPE.sub(_letter, text) if "\\u00" in text.lower() else text
+        if not any(sign in text or sign in spelled for sign in self._signs):
+            return text
         if self._is_in(spelled) and not self._is_in(text):
             text = spelled
         # The text without the long parts.
