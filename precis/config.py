@@ -17,7 +17,7 @@ from precis.record import Amount, BoundedFloat, BoundedInt, Name, Record
 from precis.settings.bounds import SEED_MAX, SEED_MIN
 from precis.settings.cluster import ClusterConfig
 from precis.settings.environment import EnvironmentSettings, PythonSettings, SummariesSettings
-from precis.settings.identity import ByIdentity, Decides, MayChange, Since, decisive_settings
+from precis.settings.identity import ByIdentity, Decides, MayChange, decisive_settings
 from precis.settings.store import StoreUrl
 from precis.settings.trainer import TOOL_CALL_FEATURES, ExtractiveTrainer, Trainer
 from precis.words import WORDS_MAX
@@ -83,7 +83,7 @@ class RolloutsConfig(Record):
     """Scenarios of a step; each makes one group."""
     rollouts_per_group: Decides[BoundedInt] = Field(8, ge=2)
     """Rollouts sampled of each scenario."""
-    replacements_max: Annotated[Decides[BoundedInt], Since(0)] = Field(0, ge=0)
+    replacements_max: Decides[BoundedInt] = Field(0, ge=0)
     """Further scenarios that a step may take where a scenario's rollouts all earn the same and
     teach nothing (DAPO's dynamic sampling). Each costs as many rollouts and verdicts as any other
     scenario; 0 takes none."""
@@ -91,7 +91,7 @@ class RolloutsConfig(Record):
     """Sampling temperature of the rollouts; validation and benchmark are greedy."""
     words_max: Decides[BoundedInt] = Field(WORDS_MAX, ge=20)
     """Longest summary that can earn a reward, in words; of summaries alone."""
-    length_ramp: Annotated[Decides[float], Since(0.0)] = Field(0.0, ge=0, le=1)
+    length_ramp: Decides[float] = Field(0.0, ge=0, le=1)
     """Share of `words_max` over which a reward in training falls to nothing: with 0.1 a summary of
     315 of 350 words earns all of it, one of 332 half. Validation and benchmark know the hard limit
     alone; 0 leaves it at that in training too."""
@@ -102,9 +102,9 @@ class RolloutsConfig(Record):
     """Rollouts that are sampled or scored at the same time."""
     timeout_s: MayChange[BoundedFloat] = Field(300, gt=0)
     """Deadline of one rollout, in seconds; the judge of summaries has `judge.verdict_timeout_s`."""
-    turns_max: Annotated[Decides[BoundedInt], Since(50)] = Field(50, ge=1)
+    turns_max: Decides[BoundedInt] = Field(50, ge=1)
     """Calls to the model that one rollout may make."""
-    tokens_max: Annotated[Decides[BoundedInt], Since(8192)] = Field(8192, ge=1)
+    tokens_max: Decides[BoundedInt] = Field(8192, ge=1)
     """Tokens that one rollout may sample, in all its calls together."""
     scored_min: MayChange[BoundedInt] = Field(3, ge=2)
     """A group with fewer scored rollouts than this is dropped."""
@@ -255,9 +255,7 @@ class RunConfig(Record):
     """Name of the model; its checkpoints, ledger and results lie under it in the store."""
     seed: Decides[Seed] = 1
     """Seed of the untrained policy, the batches and every sample."""
-    environment: Annotated[Decides[EnvironmentSettings], Since(SummariesSettings())] = (
-        SummariesSettings()
-    )
+    environment: Decides[EnvironmentSettings] = SummariesSettings()
     """The task that the policy is trained for: `summaries`, the path of a Python file with
     `scenarios` and `rollout`, or the settings of another kind."""
     documents: ByIdentity[DocumentsConfig] = Field(default_factory=DocumentsConfig)
@@ -388,7 +386,7 @@ class WarmStartConfig(Record):
     """A file of demonstrations, for source `file`. Of an agent it is JSONL, a line for each rollout
     with its `messages` and `tools` as in OpenAI's API; of summaries it is parquet or JSONL, a row
     for each, with `summary` and the document's `document_id` or `text`, or both."""
-    reward_min: Annotated[Decides[BoundedFloat | None], Since(None)] = Field(None, ge=-(2**53))
+    reward_min: Decides[BoundedFloat | None] = Field(None, ge=-(2**53))
     """Least reward of a rollout that is imitated; empty takes what earned more than 0, and of a
     file all."""
     epochs: Decides[BoundedInt] = Field(2, ge=1)
@@ -449,7 +447,7 @@ class TrainConfig(RunConfig):
 
     steps: MayChange[BoundedInt] = Field(30, ge=1)
     """Steps to train; a finished run given more of them continues."""
-    off_policy_steps: Annotated[Decides[int], Since(0)] = Field(0, ge=0, le=1)
+    off_policy_steps: Decides[int] = Field(0, ge=0, le=1)
     """With 1, a step is sampled while the one before it is trained, from the adapter that this
     training begins with: one step stale, which importance weights correct for. It takes a GPU for
     sampling and one for training (`trainer.engine.gpus` 2), or the embedded policy. With 0 each
@@ -467,13 +465,9 @@ class TrainConfig(RunConfig):
     """Run the benchmark at the end."""
     retention: MayChange[Retention] = Retention()
     """The checkpoints that stay in the store."""
-    from_checkpoint: Annotated[Decides[FromCheckpoint | None], Since(None)] = Field(
-        None, title="From Checkpoint"
-    )
+    from_checkpoint: Decides[FromCheckpoint | None] = Field(None, title="From Checkpoint")
     """Begin with another run's checkpoint in place of the untrained policy."""
-    warm_start: Annotated[Decides[WarmStartConfig | None], Since(None)] = Field(
-        None, title="Warm Start"
-    )
+    warm_start: Decides[WarmStartConfig | None] = Field(None, title="Warm Start")
     """Begin with supervised training as step 0, which counts as one of `steps`: `{}` imitates the
     best of the policy's own rollouts. Empty begins with reinforcement."""
     take_over: MayChange[bool] = False

@@ -3,11 +3,6 @@
 seed: Decides[int] = 1       a run can be resumed only with the same one
 steps: MayChange[int] = 30   it may change when a run is resumed
 judge: ByIdentity[JudgeConfig]   what it stands for decides, and has its own digest
-
-A setting that decides and was added when stores held runs already says what they ran with, and
-runs that still do have the same digest as ever:
-
-scale_rewards: Annotated[Decides[bool], Since(True)] = True
 """
 
 from collections.abc import Iterator, Mapping
@@ -30,13 +25,6 @@ class Effect(Enum):
     BY_IDENTITY = "by identity"
 
 
-@dataclass(frozen=True)
-class Since:
-    """A setting that runs of before it was one had this value of; it is no part of their digest."""
-
-    value: Any
-
-
 Decides = Annotated[T, Effect.DECIDES]
 MayChange = Annotated[T, Effect.MAY_CHANGE]
 ByIdentity = Annotated[T, Effect.BY_IDENTITY]
@@ -49,16 +37,11 @@ def effect_of(field: FieldInfo) -> Effect | None:
 
 
 def decisive_settings(settings: Record) -> dict[str, Any]:
-    """Return the settings that decide, by name; of a group of settings, those of its own that do.
-
-    One that was added later and is as it was before is left out (`Since`).
-    """
+    """Return the settings that decide, by name; of a group of settings, those that do."""
     found = {}
     for name, field in type(settings).model_fields.items():
         if effect_of(field) is Effect.DECIDES:
             value = getattr(settings, name)
-            if Since(value) in field.metadata:
-                continue
             found[name] = decisive_settings(value) if isinstance(value, Record) else value
     return found
 

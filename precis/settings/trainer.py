@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from precis.record import BoundedFloat, BoundedInt, Record
 from precis.settings.base_model import BaseModelName
-from precis.settings.identity import Decides, MayChange, Since
+from precis.settings.identity import Decides, MayChange
 from precis.settings.tinker import TinkerTrainer
 
 Options = dict[str, Any]
@@ -51,7 +51,7 @@ class EmbeddedTrainer(_TrainerSettings):
     """Clip range of the probability ratio."""
     kl_coefficient: Decides[BoundedFloat] = Field(0.002, ge=0)
     """Weight of the KL penalty to the policy that reinforcement begins with."""
-    scale_rewards: Annotated[Decides[bool], Since(True)] = True
+    scale_rewards: Decides[bool] = True
     """Divide advantages by the spread of their group's rewards."""
 
     @property
@@ -121,9 +121,7 @@ class EngineConfig(Record):
     """Rank of the adapter."""
     lora_alpha: Decides[BoundedInt] = Field(16, ge=1)
     """Scale of the adapter, in ranks."""
-    tool_call_parser: Annotated[Decides[str], Since("hermes")] = Field(
-        "hermes", pattern=r"^[a-z0-9_]{1,40}$"
-    )
+    tool_call_parser: Decides[str] = Field("hermes", pattern=r"^[a-z0-9_]{1,40}$")
     """vLLM's parser of the base model's calls of tools, in training and in `precis model serve`:
     `hermes` for Qwen2.5 and Qwen3, `llama3_json` for Llama 3, `mistral` for Mistral, …"""
 
@@ -205,7 +203,7 @@ class ServerlessTrainer(_TrainerSettings, title="W&B serverless"):
     """Adam's step size."""
     epsilon: Decides[BoundedFloat | None] = Field(None, gt=0)
     """Clip range of the probability ratio; ART's own if empty."""
-    scale_rewards: Annotated[Decides[bool], Since(True)] = True
+    scale_rewards: Decides[bool] = True
     """Divide advantages by the spread of their group's rewards."""
 
     @property
