@@ -2,12 +2,11 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from precis.report.charts import Chart, Size, Theme, axes_in, headline, shorten
+from precis.report.charts import Chart, Theme, axes_in, headline, shorten
 from precis.report.curve import CurveWords, StepPoint, learning_curve
 from precis.report.nights import NightlyAccuracy, over_nights
 from precis.report.topics import Topics, by_topic
@@ -107,54 +106,34 @@ def comparison(
     ordered = sorted(bars, key=lambda bar: -bar.accuracy.mean)
     size = (_WIDTH, 1.25 + _ROW * max(1, len(ordered)))
     alt = "; ".join(f"{bar.label} {words.interval(bar.accuracy)}" for bar in ordered)
-    return Chart(partial(_draw_bars, ordered, ceiling, words, title, size), size, f"{title}: {alt}")
+    low, high = 0.0, 1.0
+    if ordered and not words.is_share:
+        low = min(0.0, *(bar.accuracy.low for bar in ordered))
+        high = max(0.0, *(bar.accuracy.high for bar in ordered))
+        high = high if high > low else low + 1.0
 
+    def draw(figure: Figure, theme: Theme) -> None:
+        headline(figure, theme, size, title, f"{_subtitle(words)}; 95% interval")
+        labels = [shorten(bar.label) for bar in ordered]
+        widest = max(map(len, labels), default=0)
+        axes = axes_in(figure, theme, size, (0.4 + 0.085 * widest, 0.25, 1.85, 1.0))
+        axes.set_xlim(low, high)
+        axes.set_ylim(max(1, len(ordered)) - 0.5, -0.5)
+        axes.set_xticks([])
+        axes.set_yticks(range(len(ordered)), labels)
+        for row, (bar, tick) in enumerate(zip(ordered, axes.get_yticklabels(), strict=True)):
+            tick.set(color=theme.ink, weight="bold" if bar.emphasised else "normal")
+            _draw_bar(axes, theme, row, bar, words)
+        if ceiling is not None:
+            axes.axvline(ceiling, color=theme.ink, linewidth=1.2, linestyle=(0, (1, 2)))
+            text = f"ceiling {ceiling:.0%}"
+            axes.text(ceiling, -0.62, text, color=theme.muted, size=9, ha="center", va="bottom")
 
-def _draw_bars(
-    bars: Sequence[Bar],
-    ceiling: float | None,
-    words: Words,
-    title: str,
-    size: Size,
-    figure: Figure,
-    theme: Theme,
-) -> None:
-    headline(figure, theme, size, title, f"{_subtitle(words)}; 95% interval")
-    labels = [shorten(bar.label) for bar in bars]
-    widest = max(map(len, labels), default=0)
-    axes = axes_in(figure, theme, size, (0.4 + 0.085 * widest, 0.25, 1.85, 1.0))
-    low, high = _range(bars, words)
-    axes.set_xlim(low, high)
-    axes.set_ylim(max(1, len(bars)) - 0.5, -0.5)
-    axes.set_xticks([])
-    axes.set_yticks(range(len(bars)), labels)
-    for row, (bar, tick) in enumerate(zip(bars, axes.get_yticklabels(), strict=True)):
-        tick.set(color=theme.ink, weight="bold" if bar.emphasised else "normal")
-        _draw_bar(axes, theme, row, bar, words)
-    if ceiling is not None:
-        axes.axvline(ceiling, color=theme.ink, linewidth=1.2, linestyle=(0, (1, 2)))
-        axes.text(
-            ceiling,
-            -0.62,
-            f"ceiling {ceiling:.0%}",
-            color=theme.muted,
-            size=9,
-            ha="center",
-            va="bottom",
-        )
+    return Chart(draw, size, f"{title}: {alt}")
 
 
 def _subtitle(words: Words) -> str:
     return words.nouns.achieved or f"On held-out {words.nouns.scenarios}, greedy"
-
-
-def _range(bars: Sequence[Bar], words: Words) -> tuple[float, float]:
-    """Return the ends of the axis: 0 to 1 for a share."""
-    if words.is_share or not bars:
-        return 0.0, 1.0
-    low = min(0.0, *(bar.accuracy.low for bar in bars))
-    high = max(0.0, *(bar.accuracy.high for bar in bars))
-    return low, high if high > low else low + 1.0
 
 
 def _draw_bar(axes: Axes, theme: Theme, row: int, bar: Bar, words: Words) -> None:

@@ -156,11 +156,17 @@ def benchmark_of(
             taken = turns_of_successes(rows_by(frame, each.contender))
             if taken is not None:
                 turns[each.contender] = taken
+    by_step = {point.step: point for point in curve}
+    for standing in standings:
+        step = standing.contender.step
+        if step is not None and trained is not None and standing.contender.model == trained.model:
+            point = by_step.get(step, StepPoint(step))
+            by_step[step] = replace(point, accuracy=standing.accuracy)
     return Benchmark(
         frame=frame,
         questions=QUESTIONS.to_frame() if questions is None else questions,
         standings=standings,
-        curve=_merge(curve, standings, trained),
+        curve=tuple(by_step[step] for step in sorted(by_step)),
         ceiling=ceiling,
         trained=trained,
         ahead=differences(frame, trained, shown) if trained else {},
@@ -181,18 +187,6 @@ def side_by_side(standings: Sequence[Standing]) -> list[Standing]:
     steps = [each.contender.step for each in standings if each.contender.step is not None]
     ends = {None, min(steps, default=None), max(steps, default=None)}
     return [each for each in standings if each.contender.step in ends]
-
-
-def _merge(
-    curve: Sequence[StepPoint], standings: Sequence[Standing], trained: Contender | None
-) -> tuple[StepPoint, ...]:
-    by_step = {point.step: point for point in curve}
-    for standing in standings:
-        step = standing.contender.step
-        if step is not None and trained is not None and standing.contender.model == trained.model:
-            point = by_step.get(step, StepPoint(step))
-            by_step[step] = replace(point, accuracy=standing.accuracy)
-    return tuple(by_step[step] for step in sorted(by_step))
 
 
 def _share(accuracy: Interval, ceiling: float, documents: int, words: Words) -> Headline:

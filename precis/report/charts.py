@@ -2,7 +2,6 @@
 
 import io
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,6 +37,17 @@ _DPI = 144
 _NAME_MAX = 32
 _NAME_END = 11
 """Characters of a name in a chart, and how many of them are its last."""
+_STYLE: Any = {
+    "font.family": "sans-serif",
+    "font.sans-serif": ["Helvetica Neue", "Helvetica", "Arial", "DejaVu Sans"],
+    "font.size": 10.5,
+    # A contender's name may hold dollar signs; it is never a formula.
+    "text.parse_math": False,
+    # Text stays text: searchable, small, and in the reader's own font.
+    "svg.fonttype": "none",
+    # Ids from a fixed salt, so that the same numbers give the same bytes.
+    "svg.hashsalt": "precis",
+}
 
 
 @dataclass(frozen=True)
@@ -62,28 +72,12 @@ class Chart:
         return target.getvalue()
 
     def _render(self, theme: Theme, kind: str, **options: Any) -> bytes:
-        with _style():
+        with mpl.rc_context(_STYLE):
             figure = Figure(figsize=self.size, facecolor=theme.surface)
             self.draw(figure, theme)
             target = io.BytesIO()
             figure.savefig(target, format=kind, **options)
         return target.getvalue()
-
-
-def _style() -> AbstractContextManager[None]:
-    return mpl.rc_context(
-        {
-            "font.family": "sans-serif",
-            "font.sans-serif": ["Helvetica Neue", "Helvetica", "Arial", "DejaVu Sans"],
-            "font.size": 10.5,
-            # A contender's name may hold dollar signs; it is never a formula.
-            "text.parse_math": False,
-            # Text stays text: searchable, small, and in the reader's own font.
-            "svg.fonttype": "none",
-            # Ids from a fixed salt, so that the same numbers give the same bytes.
-            "svg.hashsalt": "precis",
-        }
-    )
 
 
 def axes_in(figure: Figure, theme: Theme, size: Size, margins: tuple[float, ...]) -> Axes:

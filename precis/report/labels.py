@@ -16,14 +16,16 @@ class Label:
     bold: bool = False
 
 
-def label_ends(axes: Axes, labels: Sequence[Label], gap: float) -> None:
-    """Name lines at their right end instead of in a legend, at least `gap` apart.
+def label_ends(axes: Axes, labels: Sequence[Label], gap: float = 0.062) -> None:
+    """Name lines at their right end instead of in a legend, at least `gap` of the axis apart, or
+    as far as there is room.
 
     A label that had to move keeps a thin leader to its line.
     """
     low, high = axes.get_ylim()
     ordered = sorted(labels, key=lambda label: label.y)
-    places = spread([label.y for label in ordered], gap, low, high)
+    least = (high - low) * min(gap, 1 / max(1, len(labels)))
+    places = spread([label.y for label in ordered], least, low, high)
     along = axes.get_yaxis_transform()
     for label, place in zip(ordered, places, strict=True):
         axes.plot(
@@ -53,25 +55,22 @@ def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list
     Neighbours that would touch form a block around their mean; a block stays between low and
     high where it fits.
     """
+
+    def start_of(block: Sequence[float]) -> float:
+        length = gap * (len(block) - 1)
+        return max(low, min(sum(block) / len(block) - length / 2, high - length))
+
     blocks: list[list[float]] = []
     for position in wanted:
         blocks.append([position])
-        while len(blocks) > 1 and _touch(blocks[-2], blocks[-1], gap, low, high):
+        while len(blocks) > 1:
+            end = start_of(blocks[-2]) + gap * len(blocks[-2])
+            if start_of(blocks[-1]) >= end:
+                break
             last = blocks.pop()
             blocks[-1].extend(last)
     positions: list[float] = []
     for block in blocks:
-        start = _start_of(block, gap, low, high)
+        start = start_of(block)
         positions.extend(start + gap * index for index in range(len(block)))
     return positions
-
-
-def _touch(lower: list[float], upper: list[float], gap: float, low: float, high: float) -> bool:
-    end = _start_of(lower, gap, low, high) + gap * len(lower)
-    return _start_of(upper, gap, low, high) < end
-
-
-def _start_of(block: Sequence[float], gap: float, low: float, high: float) -> float:
-    length = gap * (len(block) - 1)
-    centred = sum(block) / len(block) - length / 2
-    return max(low, min(centred, high - length))

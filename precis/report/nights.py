@@ -1,9 +1,8 @@
 """Benchmarks of several nights: what has changed, in words, as an event and as a chart."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from typing import Any
 
 import polars as pl
@@ -30,11 +29,9 @@ from precis.statistics.standings import contenders, newest, rows_by, summarise
 REGRESSION = "precis.benchmark.regression"
 """The event that a benchmark emits when a contender is worse than before, beyond chance."""
 
-_HEIGHT = 4.6
-_WIDTH = 8.4
+_SIZE: Size = (8.4, 4.6)
 _CHARACTER = 0.078
 _TICKS_MAX = 7
-_LABEL_GAP = 0.062
 _STYLES: tuple[tuple[float, ...], ...] = ((), (5, 2), (1.5, 1.5), (6, 2, 1.5, 2))
 """Dashes, so that neighbouring grey lines can be followed."""
 
@@ -74,44 +71,31 @@ def over_nights(
 ) -> Chart:
     """Return a line for each contender, named at its end; those in `worse` carry a triangle."""
     lines: dict[str, list[NightlyAccuracy]] = {}
-    times = set()
-    for each in sorted(nights, key=lambda each: each.night):
+    ordered = sorted(nights, key=lambda each: each.night)
+    for each in ordered:
         lines.setdefault(each.model, []).append(each)
-        times.add(each.night)
+    times = sorted({each.night for each in ordered})
     words = words or Words()
     title = f"{words.measure.capitalize()}, night by night"
+    subtitle = words.nouns.achieved or f"On held-out {words.nouns.scenarios}, greedy"
     flagged = frozenset(worse)
     newest = [f"{model} {words.figure(line[-1].accuracy.mean)}" for model, line in lines.items()]
     alt = f"{title}, {len(times)} nights; the last: {'; '.join(newest)}"
-    return Chart(partial(_draw, lines, flagged, title, words), (_WIDTH, _HEIGHT), alt)
 
+    def draw(figure: Figure, theme: Theme) -> None:
+        headline(figure, theme, _SIZE, title, subtitle)
+        widest = max((len(shorten(model)) for model in lines), default=0)
+        right = 0.75 + _CHARACTER * (widest + len("  not tonight"))
+        axes = axes_in(figure, theme, _SIZE, (0.68, 0.62, right, 0.92))
+        axes.grid(axis="y", color=theme.grid, linewidth=0.9)
+        _scale(axes, ordered, times, words.is_share)
+        labels = []
+        for index, line in enumerate(lines.values()):
+            dashes = _STYLES[index % len(_STYLES)]
+            labels.append(_line(axes, theme, line, times, flagged, dashes, words))
+        label_ends(axes, labels)
 
-def _draw(
-    lines: Mapping[str, Sequence[NightlyAccuracy]],
-    worse: frozenset[str],
-    title: str,
-    words: Words,
-    figure: Figure,
-    theme: Theme,
-) -> None:
-    size: Size = (_WIDTH, _HEIGHT)
-    subtitle = words.nouns.achieved or f"On held-out {words.nouns.scenarios}, greedy"
-    headline(figure, theme, size, title, subtitle)
-    widest = max((len(shorten(model)) for model in lines), default=0)
-    axes = axes_in(
-        figure, theme, size, (0.68, 0.62, 0.75 + _CHARACTER * (widest + len("  not tonight")), 0.92)
-    )
-    nights: list[NightlyAccuracy] = []
-    for line in lines.values():
-        nights.extend(line)
-    times = sorted({each.night for each in nights})
-    _scale(axes, theme, nights, times, words)
-    labels = []
-    for index, line in enumerate(lines.values()):
-        dashes = _STYLES[index % len(_STYLES)]
-        labels.append(_line(axes, theme, line, times, worse, dashes, words))
-    low, high = axes.get_ylim()
-    label_ends(axes, labels, gap=(high - low) * min(_LABEL_GAP, 1 / max(1, len(labels))))
+    return Chart(draw, _SIZE, alt)
 
 
 def _line(
@@ -159,11 +143,7 @@ def _line(
 
 
 def _scale(
-    axes: Axes,
-    theme: Theme,
-    nights: Sequence[NightlyAccuracy],
-    times: Sequence[datetime],
-    words: Words,
+    axes: Axes, nights: Sequence[NightlyAccuracy], times: Sequence[datetime], is_share: bool
 ) -> None:
     """Nights stand side by side, however far apart they are in time."""
     shown = range(0, len(times), max(1, -(-len(times) // _TICKS_MAX)))
@@ -173,8 +153,7 @@ def _scale(
         names.append(f"{night:%-d %b %H:%M}" if several else f"{night:%-d %b}")
     axes.set_xticks(list(shown), names)
     axes.set_xlim(-0.05, max(len(times) - 1, 1))
-    axes.grid(axis="y", color=theme.grid, linewidth=0.9)
-    if not words.is_share:
+    if not is_share:
         return
     ends: list[float] = []
     for each in nights:

@@ -1,7 +1,6 @@
 """Curves of several runs in one chart, with a legend."""
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
@@ -63,42 +62,40 @@ def overlay(title: str, lines: Mapping[str, Points], is_share: bool = False) -> 
             continue
         value = points[-1][1].mean
         lasts.append(f"{name} {value:.1%}" if is_share else f"{name} {value:.3g}")
-    return Chart(
-        partial(_draw, title, lines, is_share), _SIZE, f"{title}; at the end: {', '.join(lasts)}"
-    )
 
-
-def _draw(
-    title: str, lines: Mapping[str, Points], is_share: bool, figure: Figure, theme: Theme
-) -> None:
-    banded = any(one.low < one.high for points in lines.values() for _, one in points)
-    headline(figure, theme, _SIZE, title, "95% interval" if banded else "")
-    axes = axes_in(figure, theme, _SIZE, _MARGINS)
-    colours = (theme.accent, theme.second, _GREEN, _PURPLE, theme.muted)
-    for place, (name, points) in enumerate(lines.items()):
-        if not points:
-            continue  # and its colour and marker stay its own in the other charts
-        colour = colours[place % len(colours)]
-        steps = [step for step, _ in points]
-        means = shade_intervals(axes, steps, [one for _, one in points], colour)
-        axes.plot(
-            steps,
-            means,
-            color=colour,
-            linewidth=1.8,
-            linestyle="-" if place < len(colours) else "--",
-            marker=_MARKERS[place % len(_MARKERS)],
-            markevery=max(1, len(steps) // _MARKERS_MAX),
-            markersize=5,
-            label=shorten(name),
+    def draw(figure: Figure, theme: Theme) -> None:
+        banded = any(one.low < one.high for points in lines.values() for _, one in points)
+        headline(figure, theme, _SIZE, title, "95% interval" if banded else "")
+        axes = axes_in(figure, theme, _SIZE, _MARGINS)
+        colours = (theme.accent, theme.second, _GREEN, _PURPLE, theme.muted)
+        for place, (name, points) in enumerate(lines.items()):
+            if not points:
+                continue  # and its colour and marker stay its own in the other charts
+            colour = colours[place % len(colours)]
+            steps = [step for step, _ in points]
+            means = shade_intervals(axes, steps, [one for _, one in points], colour)
+            axes.plot(
+                steps,
+                means,
+                color=colour,
+                linewidth=1.8,
+                linestyle="-" if place < len(colours) else "--",
+                marker=_MARKERS[place % len(_MARKERS)],
+                markevery=max(1, len(steps) // _MARKERS_MAX),
+                markersize=5,
+                label=shorten(name),
+            )
+        axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True))
+        axes.yaxis.set_major_locator(MaxNLocator(nbins=6))
+        if is_share:
+            axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+        axes.grid(axis="y", color=theme.grid, linewidth=0.9)
+        axes.set_xlabel("training step", color=theme.muted, labelpad=6)
+        axes.legend(
+            loc="upper left", bbox_to_anchor=(1.02, 1.02), frameon=False, labelcolor=theme.ink
         )
-    axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True))
-    axes.yaxis.set_major_locator(MaxNLocator(nbins=6))
-    if is_share:
-        axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-    axes.grid(axis="y", color=theme.grid, linewidth=0.9)
-    axes.set_xlabel("training step", color=theme.muted, labelpad=6)
-    axes.legend(loc="upper left", bbox_to_anchor=(1.02, 1.02), frameon=False, labelcolor=theme.ink)
+
+    return Chart(draw, _SIZE, f"{title}; at the end: {', '.join(lasts)}")
 
 
 def _exact(value: float) -> Interval:

@@ -55,25 +55,21 @@ def reader_data(benchmark: Benchmark) -> dict[str, Any]:
             "summaries": _summaries(rows, questions, common, benchmark.words),
         }
         contenders.append(told)
-    return {
-        "sides": [*own, *others][:2],
-        "documents": _documents(benchmark),
-        "contenders": contenders,
-        "ahead": _ahead(benchmark, shown),
-    }
-
-
-def _documents(benchmark: Benchmark) -> list[dict[str, Any]]:
-    questions = benchmark.questions.unique(["scenario_id", "question_id"])
     asked: dict[str, list[dict[str, Any]]] = {}
-    for row in questions.sort("scenario_id", "question_id").iter_rows(named=True):
+    unique = benchmark.questions.unique(["scenario_id", "question_id"])
+    for row in unique.sort("scenario_id", "question_id").iter_rows(named=True):
         one = {name: row[name] for name in ("question", "gold", "answerable")}
         asked.setdefault(row["scenario_id"], []).append(one)
     scenarios = benchmark.frame.select("scenario_id", "topic").unique()
     documents = []
     for name, topic in scenarios.sort("topic", "scenario_id").iter_rows():
         documents.append({"id": name, "topic": topic or "", "questions": asked.get(name, [])})
-    return documents
+    return {
+        "sides": [*own, *others][:2],
+        "documents": documents,
+        "contenders": contenders,
+        "ahead": _ahead(benchmark, shown),
+    }
 
 
 def _ahead(benchmark: Benchmark, shown: list[Contender]) -> dict[str, str]:

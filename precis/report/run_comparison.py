@@ -57,11 +57,15 @@ def compare(store: Store, models: Sequence[str], now: datetime) -> RunComparison
     rows = {model: newest_rows(store, model) for model in models}
     first, second, *_ = rows.values()
     judges = pl.concat(rows.values()).select("judge", "protocol").unique()
+    both = _by_document(first).join(_by_document(second), on="scenario_id", suffix="_2")
+    both = both.with_columns((pl.col("accuracy") - pl.col("accuracy_2")).abs().alias("apart"))
+    both = both.sort(["apart", "scenario_id"], descending=[True, False])
+    columns = ("scenario_id", "text", "accuracy", "text_2", "accuracy_2")
     return RunComparison(
         runs,
         {model: difference(first, rows[model]) for model in models[1:]},
         tuple(f"{judge}, {protocol}" for judge, protocol in judges.sort(pl.all()).iter_rows()),
-        tuple(_side_by_side(first, second)),
+        tuple(SideBySide(*row) for row in both.select(columns).iter_rows()),
     )
 
 
@@ -164,14 +168,6 @@ def as_record(found: RunComparison) -> dict[str, Any]:
 def seconds_of(run: Overview) -> float:
     """Return the wall time of a run's steps."""
     return sum(sum(one.seconds.values()) for one in run.ledger.steps)
-
-
-def _side_by_side(first: pl.DataFrame, second: pl.DataFrame) -> list[SideBySide]:
-    both = _by_document(first).join(_by_document(second), on="scenario_id", suffix="_2")
-    both = both.with_columns((pl.col("accuracy") - pl.col("accuracy_2")).abs().alias("apart"))
-    columns = ("scenario_id", "text", "accuracy", "text_2", "accuracy_2")
-    ordered = both.sort(["apart", "scenario_id"], descending=[True, False])
-    return [SideBySide(*row) for row in ordered.select(columns).iter_rows()]
 
 
 def _by_document(rows: pl.DataFrame) -> pl.DataFrame:

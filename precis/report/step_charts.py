@@ -1,8 +1,7 @@
 """The charts of a run's steps: time by phase, reward spread, a metric, groups dropped."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from functools import partial
 from statistics import fmean
 
 from matplotlib.axes import Axes
@@ -35,25 +34,10 @@ _COLUMNS_MAX = 40
 
 def phases(steps: Sequence[Seconds]) -> Chart:
     """Draw the phases that a faster run would have to shorten, by the wall time of each step."""
-    named = _with_few_names(steps)
-    names: list[str] = []
-    for step in named:
-        names.extend(name for name in step if name not in names)
-    means = [f"{name} {_mean_seconds(named, name):.2g}" for name in names]
-    alt = f"Seconds a step by phase: {', '.join(means)}"
-    return Chart(partial(_draw_phases, named, names), _PHASES_SIZE, alt)
-
-
-def _mean_seconds(steps: Sequence[Seconds], name: str) -> float:
-    return fmean(step.get(name, 0.0) for step in steps)
-
-
-def _with_few_names(steps: Sequence[Seconds]) -> list[Seconds]:
-    total: dict[str, float] = defaultdict(float)
+    total: Counter[str] = Counter()
     for each in steps:
-        for name, seconds in each.items():
-            total[name] += seconds
-    longest = sorted(total, key=lambda name: -total[name])
+        total.update(each)
+    longest = [name for name, _ in total.most_common()]
     kept = longest if len(longest) <= _PHASES_MAX else longest[: _PHASES_MAX - 1]
     named: list[Seconds] = []
     for each in steps:
@@ -61,32 +45,36 @@ def _with_few_names(steps: Sequence[Seconds]) -> list[Seconds]:
         for name, seconds in each.items():
             summed[name if name in kept else "other"] += seconds
         named.append(summed)
-    return named
+    names = list(dict.fromkeys(name for step in named for name in step))
+    means = {name: _mean_seconds(named, name) for name in names}
+    alt = ", ".join(f"{name} {seconds:.2g}" for name, seconds in means.items())
+
+    def draw(figure: Figure, theme: Theme) -> None:
+        groups = columns(len(steps))
+        subtitle = "Seconds a step by phase"
+        if len(groups) < len(steps):
+            subtitle += ", mean of neighbouring steps"
+        headline(figure, theme, _PHASES_SIZE, "Where the time goes", subtitle)
+        axes = axes_in(figure, theme, _PHASES_SIZE, _MARGINS)
+        lefts = [group.start - 0.46 for group in groups]
+        widths = [len(group) * 0.92 for group in groups]
+        bottoms = [0.0] * len(groups)
+        colours = (theme.accent, theme.second, _GREEN, _PURPLE, theme.muted)
+        labels = []
+        for name, colour in zip(names, colours, strict=False):
+            heights = [_mean_seconds(named[group.start : group.stop], name) for group in groups]
+            axes.bar(lefts, heights, widths, bottoms, align="edge", color=colour, linewidth=0)
+            middle = bottoms[-1] + heights[-1] / 2
+            labels.append(Label(f"{name}  {means[name]:.2g} s", middle, colour))
+            bottoms = [bottom + height for bottom, height in zip(bottoms, heights, strict=True)]
+        step_axes(axes, theme, len(steps))
+        label_ends(axes, labels, gap=0.13)
+
+    return Chart(draw, _PHASES_SIZE, f"Seconds a step by phase: {alt}")
 
 
-def _draw_phases(
-    steps: Sequence[Seconds], names: Sequence[str], figure: Figure, theme: Theme
-) -> None:
-    groups = columns(len(steps))
-    subtitle = "Seconds a step by phase"
-    if len(groups) < len(steps):
-        subtitle += ", mean of neighbouring steps"
-    headline(figure, theme, _PHASES_SIZE, "Where the time goes", subtitle)
-    axes = axes_in(figure, theme, _PHASES_SIZE, _MARGINS)
-    lefts = [group.start - 0.46 for group in groups]
-    widths = [len(group) * 0.92 for group in groups]
-    bottoms = [0.0] * len(groups)
-    colours = (theme.accent, theme.second, _GREEN, _PURPLE, theme.muted)
-    labels = []
-    for name, colour in zip(names, colours, strict=False):
-        heights = [_mean_seconds(steps[group.start : group.stop], name) for group in groups]
-        axes.bar(lefts, heights, widths, bottoms, align="edge", color=colour, linewidth=0)
-        middle = bottoms[-1] + heights[-1] / 2
-        labels.append(Label(f"{name}  {_mean_seconds(steps, name):.2g} s", middle, colour))
-        bottoms = [bottom + height for bottom, height in zip(bottoms, heights, strict=True)]
-    step_axes(axes, theme, len(steps))
-    low, high = axes.get_ylim()
-    label_ends(axes, labels, gap=(high - low) * 0.13)
+def _mean_seconds(steps: Sequence[Seconds], name: str) -> float:
+    return fmean(step.get(name, 0.0) for step in steps)
 
 
 def trends(steps: Sequence[StepRecord]) -> Chart:
@@ -100,17 +88,17 @@ def trends(steps: Sequence[StepRecord]) -> Chart:
     if steps and name in steps[-1].metrics:
         last += f", {steps[-1].metrics[name]:.4g} {name}"
     alt = f"Reward spread, {name or 'metrics'} and dropped groups by step{last}"
-    return Chart(partial(_draw_trends, steps, name), _TRENDS_SIZE, alt)
-
-
-def _draw_trends(steps: Sequence[StepRecord], name: str, figure: Figure, theme: Theme) -> None:
     spreads = [step.reward_std for step in steps]
-    _panel(figure, theme, 0, "Reward spread in a group", theme.second, spreads)
-    if name:
-        values = [step.metrics.get(name) for step in steps]
-        _panel(figure, theme, 1, heading(name), theme.accent, values)
+    values = [step.metrics.get(name) for step in steps]
     dropped = [sum(step.groups_dropped.values()) for step in steps]
-    _panel(figure, theme, 2, "Groups dropped", theme.muted, dropped)
+
+    def draw(figure: Figure, theme: Theme) -> None:
+        _panel(figure, theme, 0, "Reward spread in a group", theme.second, spreads)
+        if name:
+            _panel(figure, theme, 1, heading(name), theme.accent, values)
+        _panel(figure, theme, 2, "Groups dropped", theme.muted, dropped)
+
+    return Chart(draw, _TRENDS_SIZE, alt)
 
 
 def _panel(

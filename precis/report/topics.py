@@ -1,14 +1,13 @@
 """Accuracy by topic: what a mean over all documents hides."""
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 
 import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from precis.report.charts import Chart, Size, Theme, axes_in, headline, shorten
+from precis.report.charts import Chart, Theme, axes_in, headline, shorten
 from precis.report.wording import Words
 from precis.statistics.intervals import Interval
 from precis.statistics.standings import Contender, accuracy_of, rows_by, scores_by_scenario
@@ -41,37 +40,36 @@ def by_topic(
     `two` are whom the chart is about, in whose order topics stand, and whom to compare with.
     """
     first = two[0]
-    ordered = sorted(topics, key=lambda topic: -_mean(topics[topic].get(first)))
+
+    def place(topic: str) -> float:
+        return -topics[topic][first].mean if first in topics[topic] else 1.0
+
+    ordered = sorted(topics, key=place)
     size = (_WIDTH, 1.75 + _ROW * max(1, len(ordered)))
     title = f"{(words or Words()).measure.capitalize()}, by topic"
     means = [f"{each} {topics[each][first].mean:.0%}" for each in ordered if first in topics[each]]
-    draw = partial(_draw, topics, ordered, two, names, title, size)
+
+    def draw(figure: Figure, theme: Theme) -> None:
+        headline(figure, theme, size, title, "Every contender is a dot; 95% interval of the first")
+        labels = list(map(shorten, ordered))
+        widest = max(map(len, labels), default=0)
+        axes = axes_in(figure, theme, size, (0.4 + _CHARACTER * widest, 0.5, 0.35, 1.25))
+        axes.set_xlim(-0.01, 1.01)
+        axes.set_ylim(max(1, len(ordered)) - 0.5, -0.5)
+        axes.set_yticks(range(len(ordered)), labels)
+        axes.tick_params(axis="y", labelcolor=theme.ink)
+        axes.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+        axes.grid(axis="both", color=theme.grid, linewidth=0.9)
+        for row, topic in enumerate(ordered):
+            _draw_row(axes, theme, row, topics[topic], two)
+        # The marks differ in shape, so that colour is not needed.
+        keys = [*zip("◆■", (theme.accent, theme.second), map(shorten, names), strict=False)]
+        x = 0.22
+        for mark, colour, name in [*keys, ("●", theme.muted, "the others")]:
+            figure.text(x / size[0], 1 - 0.95 / size[1], f"{mark}  {name}", color=colour, size=10)
+            x += 0.45 + _CHARACTER * len(name)
+
     return Chart(draw, size, f"{title}, {names[0]}: {'; '.join(means)}")
-
-
-def _draw(
-    topics: Topics,
-    ordered: Sequence[str],
-    two: Sequence[Contender],
-    names: Sequence[str],
-    title: str,
-    size: Size,
-    figure: Figure,
-    theme: Theme,
-) -> None:
-    headline(figure, theme, size, title, "Every contender is a dot; 95% interval of the first")
-    labels = list(map(shorten, ordered))
-    widest = max(map(len, labels), default=0)
-    axes = axes_in(figure, theme, size, (0.4 + _CHARACTER * widest, 0.5, 0.35, 1.25))
-    axes.set_xlim(-0.01, 1.01)
-    axes.set_ylim(max(1, len(ordered)) - 0.5, -0.5)
-    axes.set_yticks(range(len(ordered)), labels)
-    axes.tick_params(axis="y", labelcolor=theme.ink)
-    axes.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-    axes.grid(axis="both", color=theme.grid, linewidth=0.9)
-    for row, topic in enumerate(ordered):
-        _draw_row(axes, theme, row, topics[topic], two)
-    _key(figure, theme, size, names)
 
 
 def _draw_row(
@@ -91,20 +89,3 @@ def _draw_row(
         axes.plot([second.mean], [row], "s", color=theme.second, markersize=6.5)
     if first:
         axes.plot([first.mean], [row], "D", color=theme.accent, markersize=7)
-
-
-def _key(figure: Figure, theme: Theme, size: Size, names: Sequence[str]) -> None:
-    """Write a key of the marks above the plot: by shape, so that colour is not needed."""
-    keys = [("◆", theme.accent, names[0])]
-    if len(names) > 1:
-        keys.append(("■", theme.second, names[1]))
-    keys.append(("●", theme.muted, "the others"))
-    x = 0.22
-    for mark, colour, name in keys:
-        label = shorten(name)
-        figure.text(x / size[0], 1 - 0.95 / size[1], f"{mark}  {label}", color=colour, size=10)
-        x += 0.45 + _CHARACTER * len(label)
-
-
-def _mean(interval: Interval | None) -> float:
-    return interval.mean if interval else -1.0

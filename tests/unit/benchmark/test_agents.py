@@ -14,6 +14,7 @@ from precis.benchmark.forecast import estimate_cost
 from precis.benchmark.lineup import serve_baselines
 from precis.benchmark.measure import Attempt, BenchmarkId, measure, results_of
 from precis.benchmark.random_player import RANDOM, found_no_options, play_randomly
+from precis.benchmark.report import store_report
 from precis.benchmark.run import BenchmarkRun, open_benchmark, serve_others
 from precis.config import BenchmarkConfig, ContenderConfig, RolloutsConfig
 from precis.environments.protocol import Environment
@@ -26,7 +27,6 @@ from precis.llm.server import ChatRequest, Completion, completions_app
 from precis.records.results import scan_results
 from precis.records.rollout import Score
 from precis.report.benchmark_view import benchmark_of
-from precis.report.publish import store_report
 from precis.report.wording import Words
 from precis.store import open_store
 from precis.store.kept import KeptRecords

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from precis.benchmark.measure import BenchmarkId, report_folder
+from precis.benchmark.report import own_folder, store_report
 from precis.config import BenchmarkConfig
 from precis.markdown import escape
 from precis.records.documents import Corpus, Document, Question
@@ -21,7 +22,6 @@ from precis.report.charts import shorten
 from precis.report.curve import StepPoint
 from precis.report.markdown import benchmark_report
 from precis.report.page import report_files, report_html
-from precis.report.publish import own_folder, store_report
 from precis.store import FolderStore
 from tests.support.summaries import JudgedSummary, Summary, row_of
 
