@@ -4,7 +4,6 @@ import hashlib
 import json
 import logging
 from collections.abc import Callable
-from functools import partial
 from typing import Any, Self, TypeVar
 
 from precis.benchmark.contender import ContenderSpec
@@ -154,9 +153,16 @@ class Replies:
         contender = self._contender
         request = contender.complete_request(request)
         key = contender.key(request, self._sample)
+
+        def decode(record: Any) -> ChatReply:
+            try:
+                role = self.endpoint.role
+                return ChatReply.of(record["body"], role, record["usd"], record["seconds"])
+            except ProviderFailed as error:
+                raise ValueError(str(error)) from error
+
         if contender.kept:
-            role = self.endpoint.role
-            kept = await contender.kept.get(key, partial(_decode, role))
+            kept = await contender.kept.get(key, decode)
             if kept is not None:
                 return read(kept)
         self.asked += 1
@@ -168,10 +174,3 @@ class Replies:
             record = {"body": reply.body, "usd": reply.usd, "seconds": reply.seconds}
             await contender.kept.put(key, record)
         return result
-
-
-def _decode(role: str, record: Any) -> ChatReply:
-    try:
-        return ChatReply.of(record["body"], role, record["usd"], record["seconds"])
-    except ProviderFailed as error:
-        raise ValueError(str(error)) from error

@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,6 @@ from precis.errors import ConfigError, StoreError
 from precis.llm.loop_server import served_completions
 from precis.llm.server import ChatRequest, Completion
 from precis.records.ledger import Ledger, load_ledger
-from precis.records.nouns import Nouns
 from precis.rehearsal.checkpoint_files import folder_of, steps
 from precis.rehearsal.endpoint import PolicyEndpoint
 from precis.rehearsal.extractive.kind import SENTENCES
@@ -166,30 +165,20 @@ def line_up_trained(
     seen: list[str] | None = None
     if known is not None:
         seen = [one.id for one, is_seen in zip(held_out, known, strict=True) if is_seen]
-    warning = _flattery(config, seen, len(held_out), nouns)
-    if warning:
-        warn(warning)
+    if seen is None and config.test_documents:
+        warn(
+            f"The store does not say which {nouns.scenarios} {config.model!r} was trained on: if "
+            f"these are among them, its {nouns.reward} flatters it."
+        )
+    elif seen:
+        names = ", ".join([*seen[:3], "…"] if len(seen) > 3 else seen)
+        warn(
+            f"{config.model!r} was trained on {len(seen)} of these {len(held_out)} "
+            f"{nouns.scenarios} ({names}): its {nouns.reward} flatters it."
+        )
     # Up to the newest checkpoint; of a run that stopped early the best, its model.
     final = ledger.final
     last = final.step if ledger.stopped_early is not None and final else ledger.next_step
     committed = [step for step in committed_steps(store, config.model) if step <= last]
     steps = checkpoints_to_take(committed, config)
     return TrainedLineup(ledger, tuple(steps), None if seen is None else len(seen))
-
-
-def _flattery(config: BenchmarkConfig, seen: Sequence[str] | None, count: int, nouns: Nouns) -> str:
-    """Return a warning about figures that may flatter the model; empty if there is none."""
-    if seen is None and config.test_documents:
-        return (
-            f"The store does not say which {nouns.scenarios} {config.model!r} was trained on: if "
-            f"these are among them, its {nouns.reward} flatters it."
-        )
-    if not seen:
-        return ""
-    names = ", ".join(seen[:3])
-    if len(seen) > 3:
-        names += ", …"
-    return (
-        f"{config.model!r} was trained on {len(seen)} of these {count} {nouns.scenarios} "
-        f"({names}): its {nouns.reward} flatters it."
-    )

@@ -20,7 +20,7 @@ from precis.environments.protocol import Environment
 from precis.environments.recorder import Recorder
 from precis.errors import ConfigError, UnusableRun
 from precis.llm.concurrency import run_for_each
-from precis.records.ledger import Ledger, load_ledger
+from precis.records.ledger import load_ledger
 from precis.records.nouns import Figure, default_figure
 from precis.records.questions import questions_of
 from precis.records.results import ATTEMPTS, Provenance, Row, frame_of, row_of
@@ -160,7 +160,16 @@ def with_settings_of_its_run(config: BenchmarkConfig, store: Store) -> Benchmark
     """
     if config.checkpoints == "none":
         return config
-    ledger = _ledger_of(store, config.model)
+    try:
+        ledger = load_ledger(store, config.model)
+    except UnusableRun as error:
+        others = [name for name in models_in(store) if name != config.model]
+        if not others:
+            raise
+        raise UnusableRun(
+            error.what,
+            f"Train it first, or give `model` one of those that are there: {', '.join(others)}.",
+        ) from error
     if not ledger.corpus:
         raise UnusableRun(
             f"The ledger of {config.model!r} was rebuilt, and does not know the run's settings.",
@@ -176,19 +185,6 @@ def with_settings_of_its_run(config: BenchmarkConfig, store: Store) -> Benchmark
         raise ConfigError(
             f"The settings that {config.model!r} was trained with can't be taken over "
             f"({problems_in(error)[0]}): give the benchmark this setting itself."
-        ) from error
-
-
-def _ledger_of(store: Store, model: str) -> Ledger:
-    try:
-        return load_ledger(store, model)
-    except UnusableRun as error:
-        others = [name for name in models_in(store) if name != model]
-        if not others:
-            raise
-        raise UnusableRun(
-            error.what,
-            f"Train it first, or give `model` one of those that are there: {', '.join(others)}.",
         ) from error
 
 

@@ -6,7 +6,7 @@ from typing import Literal
 import polars as pl
 
 from precis.errors import StoreError
-from precis.records.ledger import Ledger, ledger_key, load_ledger
+from precis.records.ledger import ledger_key, load_ledger
 from precis.records.manifests import manifest_key
 from precis.records.metrics import metrics_frame
 from precis.records.rollout import Split
@@ -34,9 +34,17 @@ def export(
     """
     ledger = load_ledger(store, model)
     folder.mkdir(parents=True, exist_ok=True)
+    # Step k samples from adapter k; the newest adapter has been validated, but not sampled from.
+    ends: dict[Split, int] = {"train": ledger.next_step, "validation": ledger.next_step + 1}
+    frames = []
+    for split, end in ends.items():
+        frame = scan_trajectories(store, model, split, range(end))
+        frames.append(frame.select(pl.lit(split).alias("split"), pl.all()))
+    # Each split has its own metrics.
+    trajectories = pl.concat(frames, how="diagonal")
     files = [
         _write_table(metrics_frame(ledger).lazy(), folder / f"metrics.{file_format}"),
-        _write_table(_trajectories(store, ledger), folder / f"trajectories.{file_format}"),
+        _write_table(trajectories, folder / f"trajectories.{file_format}"),
         _download(store, ledger_key(model), folder / "ledger.json"),
     ]
     for step in committed_steps(store, model):
@@ -49,17 +57,6 @@ def export(
         restored = restore(store, model, checkpoint, into, digest)
         files.extend(into / file.path for file in restored.files)
     return files
-
-
-def _trajectories(store: Store, ledger: Ledger) -> pl.LazyFrame:
-    # Step k samples from adapter k; the newest adapter has been validated, but not sampled from.
-    ends: dict[Split, int] = {"train": ledger.next_step, "validation": ledger.next_step + 1}
-    frames = []
-    for split, end in ends.items():
-        frame = scan_trajectories(store, ledger.model, split, range(end))
-        frames.append(frame.select(pl.lit(split).alias("split"), pl.all()))
-    # Each split has its own metrics.
-    return pl.concat(frames, how="diagonal")
 
 
 def _write_table(frame: pl.LazyFrame, path: Path) -> Path:

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 
 from precis.errors import CorruptCheckpoint, StoreError, UnusableRun
 from precis.records.ledger import Ledger, Validation, find_ledger, ledger_key, no_ledger
@@ -130,10 +129,19 @@ def list_runs(
     """
     runs = []
     unreadable = []
-    models = store.folders()
+    models = [name for name in store.folders() if not fault_of(ledger_key(name))]
+
+    def read(model: str) -> ListedRun | Unreadable | None:
+        try:
+            found = find_overview(store, model, now)
+            if found is None:
+                refuse_lost_ledger(store, model)
+        except StoreError as error:
+            return Unreadable(model, str(error))
+        return found.line if found else None
+
     with ThreadPoolExecutor(_READ_AT_ONCE) as threads:
-        lines = threads.map(partial(_line_or_why, store, now), models)
-        for done, line in enumerate(lines, start=1):
+        for done, line in enumerate(threads.map(read, models), start=1):
             if isinstance(line, Unreadable):
                 unreadable.append(line)
             elif line:
@@ -166,8 +174,20 @@ def kept_checkpoints(store: Store, model: str, *, read: bool = False) -> list[St
     """List every checkpoint that has any file, ascending; with `read` its files are compared with
     the manifest, and not their sizes alone."""
     sizes = store.sizes(f"{model}/checkpoints/")
+
+    def describe(step: int) -> StoredCheckpoint:
+        own = f"/checkpoints/{step:04d}/"
+        total = sum(size for key, size in sizes.items() if own in key)
+        damage = ""
+        try:
+            checkpoint = complete_manifest(store, model, step, sizes)
+            if read:
+                verify(store, checkpoint)
+        except CorruptCheckpoint as error:
+            damage = str(error)
+        return StoredCheckpoint(step, total, damage, read)
+
     with ThreadPoolExecutor(1 if read else _READ_AT_ONCE) as threads:
-        describe = partial(_describe, store, model, sizes, read)
         return list(threads.map(describe, steps_begun(sizes)))
 
 
@@ -185,30 +205,3 @@ def models_in(store: Store) -> list[str]:
     """Return the models that a store has ledgers of, also of those that can't be read, sorted."""
     runs, unreadable = list_runs(store, datetime.now(UTC))
     return sorted([*(run.model for run in runs), *(run.model for run in unreadable)])
-
-
-def _line_or_why(store: Store, now: datetime, model: str) -> ListedRun | Unreadable | None:
-    """Return None for a folder that is no run."""
-    if fault_of(ledger_key(model)):
-        return None
-    try:
-        found = find_overview(store, model, now)
-        if found is None:
-            refuse_lost_ledger(store, model)
-    except StoreError as error:
-        return Unreadable(model, str(error))
-    return found.line if found else None
-
-
-def _describe(
-    store: Store, model: str, sizes: dict[str, int], read: bool, step: int
-) -> StoredCheckpoint:
-    own = f"/checkpoints/{step:04d}/"
-    total = sum(size for key, size in sizes.items() if own in key)
-    try:
-        checkpoint = complete_manifest(store, model, step, sizes)
-        if read:
-            verify(store, checkpoint)
-    except CorruptCheckpoint as error:
-        return StoredCheckpoint(step, total, str(error), read)
-    return StoredCheckpoint(step, total, "", read)

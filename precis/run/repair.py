@@ -25,7 +25,7 @@ from precis.run.checkpoints import (
     repair_pointer,
     verify,
 )
-from precis.run.lease import Lease, leased
+from precis.run.lease import leased
 from precis.store import Store
 
 _UNKNOWN_FIELD = "extra_forbidden"
@@ -65,31 +65,27 @@ async def repair(store: Store, model: str, take_over: bool = False) -> Repaired:
     """
     await asyncio.to_thread(_refuse_intact, store, model)  # a wrong name gets no lease
     async with leased(store, model, "repair", take_over=take_over) as lease:
-        return await _repair(store, model, lease)
-
-
-async def _repair(store: Store, model: str, lease: Lease) -> Repaired:
-    present = await asyncio.to_thread(store.get, ledger_key(model))
-    await asyncio.to_thread(_refuse_intact, store, model)
-    manifests, damage = await asyncio.to_thread(_read_manifests, store, model)
-    pointer = named_step(await asyncio.to_thread(store.get, pointer_key(model)))
-    newest = max(manifests, default=0) if pointer is None else pointer
-    whole = [step for step in manifests if step not in damage and step <= newest]
-    if not whole:
-        raise CorruptCheckpoint(
-            f"No checkpoint of {model!r} in {store.url} is whole, so its ledger can't be rebuilt. "
-            f"{' '.join(damage.values())}".rstrip(),
-            "Bring one back from a backup, or train under another model name.",
-        )
-    ledger = _rebuild(manifests, damage, max(whole))
-    await lease.check()
-    kept = ""
-    if present:
-        kept = f"{model}/damaged-ledger-{hashlib.sha256(present.data).hexdigest()[:8]}.json"
-        await asyncio.to_thread(store.put, kept, present.data)
-    version = present.version if present else None
-    await asyncio.to_thread(write_ledger, store, ledger, version)
-    await asyncio.to_thread(repair_pointer, store, model, ledger.next_step, lease.id)
+        present = await asyncio.to_thread(store.get, ledger_key(model))
+        await asyncio.to_thread(_refuse_intact, store, model)
+        manifests, damage = await asyncio.to_thread(_read_manifests, store, model)
+        pointer = named_step(await asyncio.to_thread(store.get, pointer_key(model)))
+        newest = max(manifests, default=0) if pointer is None else pointer
+        whole = [step for step in manifests if step not in damage and step <= newest]
+        if not whole:
+            raise CorruptCheckpoint(
+                f"No checkpoint of {model!r} in {store.url} is whole, so its ledger can't be "
+                f"rebuilt. {' '.join(damage.values())}".rstrip(),
+                "Bring one back from a backup, or train under another model name.",
+            )
+        ledger = _rebuild(manifests, damage, max(whole))
+        await lease.check()
+        kept = ""
+        if present:
+            kept = f"{model}/damaged-ledger-{hashlib.sha256(present.data).hexdigest()[:8]}.json"
+            await asyncio.to_thread(store.put, kept, present.data)
+        version = present.version if present else None
+        await asyncio.to_thread(write_ledger, store, ledger, version)
+        await asyncio.to_thread(repair_pointer, store, model, ledger.next_step, lease.id)
     beyond = tuple(step for step in manifests if step > newest)
     return Repaired(ledger, tuple(damage.values()), beyond, kept)
 

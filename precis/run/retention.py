@@ -65,9 +65,15 @@ def prune(
     # An attempt that was cut off before its manifest has left files beside those of the one that
     # came through.
     for step in sorted(keep):
-        for folder in _find_abandoned(whole[step], sizes):
+        own = checkpoint_key(model, step)
+        below = (key.removeprefix(own) for key in sizes if key.startswith(own))
+        attempts = {path.partition("/")[0] for path in below if "/" in path}
+        ours = {file.path.partition("/")[0] for file in whole[step].files}
+        if whole[step].attempt:
+            ours = {whole[step].attempt}
+        for attempt in sorted(attempts - ours):
             check_lease(store, model, lease)
-            store.delete(folder)
+            store.delete(f"{own}{attempt}/")
     return surplus
 
 
@@ -80,17 +86,6 @@ def remove(store: Store, model: str, step: int, lease: str = "") -> None:
     store.delete(manifest_key(model, step))
     reached("manifest deleted", step)
     store.delete(checkpoint_key(model, step))
-
-
-def _find_abandoned(checkpoint: Checkpoint, sizes: Mapping[str, int]) -> list[str]:
-    """Return the folders of other attempts at a checkpoint that is whole."""
-    own = checkpoint_key(checkpoint.model, checkpoint.step)
-    below = (key.removeprefix(own) for key in sizes if key.startswith(own))
-    attempts = {path.partition("/")[0] for path in below if "/" in path}
-    ours = {file.path.partition("/")[0] for file in checkpoint.files}
-    if checkpoint.attempt:
-        ours = {checkpoint.attempt}
-    return [f"{own}{attempt}/" for attempt in sorted(attempts - ours)]
 
 
 def steps_begun(keys: Collection[str]) -> list[int]:

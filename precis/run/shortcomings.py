@@ -21,7 +21,16 @@ def shortcoming(ledger: Ledger) -> str | None:
     A run has learned where its last validation is above its first by more than chance: the
     difference is compared with 1.96 standard errors, taken from the two 95 % intervals.
     """
-    found = [_learned_nothing(ledger), narrowed(ledger), parted(ledger), _dropped(ledger)]
+    found = [_learned_nothing(ledger), narrowed(ledger), parted(ledger)]
+    # Groups whose rollouts all earned the same, or were not scored, teach nothing.
+    causes: Counter[str] = Counter()
+    for record in ledger.steps:
+        causes.update(record.groups_dropped)
+    dropped = causes.total()
+    groups = dropped + sum(record.groups_trained for record in ledger.steps)
+    if dropped > _DROPPED_MAX * groups:
+        why = ", ".join(f"{cause} {count}" for cause, count in causes.most_common())
+        found.append(f"{dropped} of {groups} groups were dropped and taught nothing ({why}).")
     return " ".join(sentence for sentence in found if sentence) or None
 
 
@@ -107,19 +116,6 @@ def _learned_nothing(ledger: Ledger) -> str | None:
         f"and {last.score} at step {last.step} differ by no more than chance allows. Train more "
         "steps, or on more scenarios, and see what the ceiling is."
     )
-
-
-def _dropped(ledger: Ledger) -> str | None:
-    """Groups whose rollouts all earned the same, or were not scored, teach nothing."""
-    causes: Counter[str] = Counter()
-    for record in ledger.steps:
-        causes.update(record.groups_dropped)
-    dropped = causes.total()
-    groups = dropped + sum(record.groups_trained for record in ledger.steps)
-    if not groups or dropped <= _DROPPED_MAX * groups:
-        return None
-    why = ", ".join(f"{cause} {count}" for cause, count in causes.most_common())
-    return f"{dropped} of {groups} groups were dropped and taught nothing ({why})."
 
 
 def _said(one: Validation) -> str:

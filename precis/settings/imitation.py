@@ -8,11 +8,12 @@ import art
 from art import dev
 from art.types import TrainSFTConfig
 
-_SFT_BATCH = 8
+_SFT_BATCH = 2
 
 
 class ImitatesInOnePass:
-    """ART's own call of `train_sft` for a backend that has ours: one pass, metrics by update."""
+    """ART's own call of `train_sft` for a backend that has ours: one pass, its metrics at the
+    end."""
 
     async def _train_sft(
         self,
@@ -23,19 +24,12 @@ class ImitatesInOnePass:
         verbose: bool = False,
     ) -> AsyncIterator[dict[str, float]]:
         shown = list(trajectories)
-        size, rates = read_pass(config, len(shown), _SFT_BATCH)
-        seen: list[dict[str, float]] = []
+        size = _SFT_BATCH if config.batch_size == "auto" else config.batch_size
+        updates = math.ceil(len(shown) / size)
+        rate = config.learning_rate
+        rates = rate if isinstance(rate, list) else [rate] * updates
         backend: Any = self
-        await backend.train_sft(model, shown, seen.append, batch_size=size, learning_rates=rates)
-        for metrics in seen:
-            yield metrics
-
-
-def read_pass(config: TrainSFTConfig, count: int, size_default: int) -> tuple[int, list[float]]:
-    """Return one pass over so many trajectories, which is what ART asks for: the trajectories of an
-    update, and the learning rate of each update."""
-    size = size_default if config.batch_size == "auto" else config.batch_size
-    updates = math.ceil(count / size)
-    rate = config.learning_rate
-    rates = rate if isinstance(rate, list) else [rate] * updates
-    return size, rates[:updates]
+        result = await backend.train_sft(
+            model, shown, batch_size=size, learning_rates=rates[:updates]
+        )
+        yield result.metrics

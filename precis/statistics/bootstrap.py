@@ -22,7 +22,13 @@ def bca_bounds(
     Efron, "Bootstrap Confidence Intervals", 1996) and widened for few documents as Hesterberg does
     ("What Teachers Should Know about the Bootstrap", 2015, section 3.2.2).
     """
-    ratios = _resample_ratios(part, whole, np.random.default_rng(seed), resamples)
+    generator = np.random.default_rng(seed)
+    blocks = []  # so that thousands of documents do not take gigabytes
+    for start in range(0, resamples, _BLOCK):
+        shape = (min(_BLOCK, resamples - start), len(part))
+        picks = generator.integers(0, len(part), shape)
+        blocks.append(part[picks].sum(axis=1) / whole[picks].sum(axis=1))
+    ratios = np.concatenate(blocks)
     mean = part.sum() / whole.sum()
     # Ratios are of whole numbers and often tie with the estimate: half of the ties lie below it.
     below = np.mean(ratios < mean) + np.mean(ratios == mean) / 2
@@ -48,18 +54,6 @@ def sample_swapped_sums(gains: Floats, generator: np.random.Generator, swaps: in
         swapped = generator.integers(0, 2, (_BLOCK, len(gains)), dtype=np.int8)
         sums.append(np.abs(gains.sum() - 2 * (swapped @ gains)))
     return np.concatenate(sums)
-
-
-def _resample_ratios(
-    part: Floats, whole: Floats, generator: np.random.Generator, resamples: int
-) -> Floats:
-    """In blocks, so that thousands of documents do not take gigabytes."""
-    ratios = []
-    for start in range(0, resamples, _BLOCK):
-        shape = (min(_BLOCK, resamples - start), len(part))
-        picks = generator.integers(0, len(part), shape)
-        ratios.append(part[picks].sum(axis=1) / whole[picks].sum(axis=1))
-    return np.concatenate(ratios)
 
 
 def widened(z: float, documents: int) -> float:

@@ -1,7 +1,7 @@
 """Has a contender become worse? Tonight's results against those of the nights before."""
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 
 import polars as pl
 
@@ -71,9 +71,14 @@ def changes(
     comparable = before.join(
         tonight.select(COMPARABLE).unique(), on=COMPARABLE, how="semi", nulls_equal=True
     )
+    then_there = contenders(comparable)
+    pairs = [(each, each) for each in contenders(tonight) if each in then_there]
+    for now, then in product(newest(contenders(tonight)), newest(then_there)):
+        if now.model == then.model and now.step != then.step:
+            pairs.append((now, then))
     same = []
     different = []
-    for now, then in _pairs(contenders(tonight), contenders(comparable)):
+    for now, then in pairs:
         change = difference(rows_by(tonight, now), rows_by(comparable, then))
         if change is None:
             continue
@@ -84,13 +89,3 @@ def changes(
     corrected = correct_p_values({change: change.difference for change in different})
     found = [*same, *[replace(change, difference=each) for change, each in corrected.items()]]
     return sorted(found, key=lambda each: each.difference.accuracy.mean)
-
-
-def _pairs(
-    tonight: Sequence[Contender], before: Sequence[Contender]
-) -> Iterator[tuple[Contender, Contender]]:
-    yield from ((each, each) for each in tonight if each in before)
-    for last in newest(tonight):
-        for earlier in newest(before):
-            if earlier.model == last.model and earlier.step != last.step:
-                yield last, earlier

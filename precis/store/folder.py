@@ -59,11 +59,18 @@ class FolderStore:
         return _version(data)
 
     def put_if(self, key: str, data: bytes, version: str | None) -> str:
-        with self._lock(key):
-            present = self.get(key)
-            if (present.version if present else None) != version:
-                raise StoreConflict(f"{self._path(key)} was written by somebody else in between.")
-            return self.put(key, data)
+        path = self._path(key)
+        try:
+            with (
+                self._writing(path),
+                file_lock(path.parent / f"{_OWN}.lock", self._lock_patience_s),
+            ):
+                present = self.get(key)
+                if (present.version if present else None) != version:
+                    raise StoreConflict(f"{path} was written by somebody else in between.")
+                return self.put(key, data)
+        except LockHeld as error:
+            raise StoreError(f"Can't write {path}: {error.what}", error.remedy) from error
 
     def upload(self, path: Path, key: str) -> None:
         with self._replacing(key) as temporary:
@@ -136,19 +143,6 @@ class FolderStore:
                 move(temporary, path)
             finally:
                 temporary.unlink(missing_ok=True)
-
-    @contextmanager
-    def _lock(self, key: str) -> Iterator[None]:
-        """Keep other processes of this machine out."""
-        path = self._path(key)
-        try:
-            with (
-                self._writing(path),
-                file_lock(path.parent / f"{_OWN}.lock", self._lock_patience_s),
-            ):
-                yield
-        except LockHeld as error:
-            raise StoreError(f"Can't write {path}: {error.what}", error.remedy) from error
 
     def _make(self, folder: Path) -> None:
         """Make a folder for those who share the store: whoever may read its root may read all."""

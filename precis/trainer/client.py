@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import art
 import httpx
 from art import dev
-from art.types import TrainResult, TrainSFTConfig
+from art.types import TrainResult
 from pydantic import BaseModel, ValidationError
 
 from precis import errors
@@ -21,7 +21,7 @@ from precis.errors import PrecisError, TrainerError, TrainerLost
 from precis.llm.tls import tls_for
 from precis.records.ledger import StepRecord
 from precis.records.manifests import Checkpoint, File
-from precis.settings.imitation import read_pass
+from precis.settings.imitation import ImitatesInOnePass
 from precis.trainer.guard import BODY_BYTES_MAX
 from precis.trainer.protocol import (
     HEARTBEAT_S,
@@ -65,7 +65,7 @@ class RemoteTrainResult(TrainResult):
     digest: str = ""
 
 
-class RemoteTrainer:
+class RemoteTrainer(ImitatesInOnePass):
     """Talks to a trainer server as if its backend were in this process; its url has no trailing
     slash.
 
@@ -172,20 +172,6 @@ class RemoteTrainer:
     async def _delete_checkpoint_files(self, model: Model, steps_to_keep: list[int]) -> None:
         body = {"spec": _spec(model).model_dump(), "steps": steps_to_keep}
         await self._short("/checkpoints_to_keep", body)
-
-    async def _train_sft(
-        self,
-        model: Model,
-        trajectories: Iterable[art.Trajectory],
-        config: TrainSFTConfig,
-        dev_config: dev.TrainSFTConfig,
-        verbose: bool = False,
-    ) -> AsyncIterator[dict[str, float]]:
-        """ART's own call of `train_sft`: one pass, and its metrics at the end."""
-        shown = list(trajectories)
-        size, rates = read_pass(config, len(shown), _SFT_BATCH)
-        result = await self.train_sft(model, shown, batch_size=size, learning_rates=rates)
-        yield result.metrics
 
     async def close(self) -> None:
         await self._http.aclose()
