@@ -54,14 +54,19 @@ def _models(model: type[Record]) -> Iterator[type[Record]]:
 
 
 def _table(model: type[Record]) -> str:
-    # What trains as a managed job has all settings of training, which have a table of their own.
-    shared = TrainConfig.model_fields if model is ManagedConfig else {}
-    own = {name: field for name, field in model.model_fields.items() if name not in shared}
-    rows = [_row(name, field) for name, field in own.items()]
+    rows = {name: _row(name, field) for name, field in model.model_fields.items()}
     head = f"**{model.__name__}**: {_sentence(model.__doc__)}"
-    if shared:
-        head += " It has the settings of TrainConfig, and:"
-    return "\n".join([head, "", "| setting | default | |", "| --- | --- | --- |", *rows])
+    if model is not TrainConfig:
+        # Settings of training have a table of their own, and are not explained again.
+        training = {name: _row(name, field) for name, field in TrainConfig.model_fields.items()}
+        shared = [name for name, row in rows.items() if training.get(name) == row]
+        rows = {name: row for name, row in rows.items() if name not in shared}
+        if len(shared) == len(training):
+            head += " It has the settings of TrainConfig, and:"
+        elif shared:
+            named = ", ".join(f"`{name}`" for name in shared)
+            head += f" It has these settings of TrainConfig: {named}; and:"
+    return "\n".join([head, "", "| setting | default | |", "| --- | --- | --- |", *rows.values()])
 
 
 def _row(name: str, field: FieldInfo) -> str:
