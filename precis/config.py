@@ -84,17 +84,16 @@ class RolloutsConfig(Record):
     rollouts_per_group: Decides[BoundedInt] = Field(8, ge=2)
     """Rollouts sampled of each scenario."""
     replacements_max: Decides[BoundedInt] = Field(0, ge=0)
-    """Further scenarios that a step may take where a scenario's rollouts all earn the same and
-    teach nothing (DAPO's dynamic sampling). Each costs as many rollouts and verdicts as any other
-    scenario; 0 takes none."""
+    """Further scenarios that a step may take in place of those whose rollouts all earn the same
+    (DAPO's dynamic sampling). Each costs as much as any other; 0 takes none."""
     temperature: Decides[float] = Field(1.0, gt=0, le=2)
     """Sampling temperature of the rollouts; validation and benchmark are greedy."""
     words_max: Decides[BoundedInt] = Field(WORDS_MAX, ge=20)
     """Longest summary that can earn a reward, in words; of summaries alone."""
     length_ramp: Decides[float] = Field(0.0, ge=0, le=1)
     """Share of `words_max` over which a reward in training falls to nothing: with 0.1 a summary of
-    315 of 350 words earns all of it, one of 332 half. Validation and benchmark know the hard limit
-    alone; 0 leaves it at that in training too."""
+    315 of 350 words earns all of it, one of 332 half. 0 leaves the hard limit, which validation and
+    benchmark always have."""
     reward: Decides[Literal["questions", "ruler"]] = "questions"
     """`questions` rewards the share of a document's questions that a summary answers; `ruler`
     has the judge rank a group's summaries against each other, with no golden answers."""
@@ -161,18 +160,17 @@ class JudgeConfig(Record):
     call_timeout_s: MayChange[BoundedFloat] = Field(60, gt=0)
     """Deadline of one request with its whole response, in seconds."""
     verdict_timeout_s: MayChange[BoundedFloat] = Field(240, gt=0)
-    """Deadline of one verdict with all its calls and the pauses between retries, in seconds;
-    waiting for a turn under `limits` does not count, so a small quota is slow but fails nothing."""
+    """Deadline of one verdict with all its calls and pauses, in seconds. Waiting under `limits`
+    does not count, so a small quota is slow and fails nothing."""
     tries_max: MayChange[BoundedInt] = Field(6, ge=1)
     """Tries of one request before its verdict is given up as unscored."""
     backoff_s: MayChange[BoundedFloat] = Field(0.5, gt=0)
     """Pause before the second try, in seconds; it doubles with each further one, up to 60 times
     this, and is at least what the judge itself asks for."""
     hedge_quantile: MayChange[BoundedFloat] = Field(0.85, ge=0, lt=1)
-    """A request slower than this share of the recent ones, or whose verdict has taken longer by
-    now, is asked again, once, and the first valid reply counts: some more requests, and far less
-    waiting for the slowest. 0 asks nothing twice; nor is the `lexical` judge, or any request of
-    RULER."""
+    """A request or a verdict that takes longer than this share of the recent ones is asked for
+    again, once, and the first valid reply counts. 0 asks nothing twice. It does not hold for the
+    `lexical` judge and RULER."""
     prices: MayChange[dict[str, tuple[Amount, Amount]]] = Field({})
     """USD for a million prompt tokens and for a million completion tokens, by model:
     `{"google/gemini-2.5-flash": [0.30, 2.50]}`; what is not here is taken from the built-in
@@ -371,21 +369,19 @@ class WarmStartConfig(Record):
     """Supervised training on rollouts worth imitating, before the first step of reinforcement."""
 
     source: Decides[Literal["best_of_n", "teacher", "file"]] = "best_of_n"
-    """The source of the demonstrations: `best_of_n` samples several rollouts of each scenario from
-    the policy itself and takes the one that earns most; `teacher` asks another model; `file` reads
-    them."""
+    """The source of the demonstrations: `best_of_n` takes the best of the policy's own rollouts of
+    a scenario; `teacher` asks another model; `file` reads them."""
     scenarios: Decides[BoundedInt | None] = Field(None, ge=1)
-    """Training scenarios to set apart for it, which no step draws then; empty takes 200, or a
-    quarter of them where that is fewer. Of a file, its first so many demonstrations; empty takes
-    all."""
+    """Training scenarios to set apart, which no step draws; empty takes 200, or a quarter of them
+    if that is fewer. Of a file, its first so many demonstrations; empty takes all."""
     samples: Decides[BoundedInt] = Field(8, ge=2)
     """Rollouts sampled of each scenario, for source `best_of_n`."""
     teacher: ByIdentity[ContenderConfig | None] = None
     """The other model, for source `teacher`; each of its answers is paid for once in a store."""
     file: ByIdentity[str] = ""
-    """A file of demonstrations, for source `file`. Of an agent it is JSONL, a line for each rollout
-    with its `messages` and `tools` as in OpenAI's API; of summaries it is parquet or JSONL, a row
-    for each, with `summary` and the document's `document_id` or `text`, or both."""
+    """A file of demonstrations, for source `file`. Of an agent, JSONL with `messages` and `tools`
+    of a rollout a line, as in OpenAI's API; of summaries, parquet or JSONL with `summary` and the
+    document's `document_id` or `text`, or both."""
     reward_min: Decides[BoundedFloat | None] = Field(None, ge=-(2**53))
     """Least reward of a rollout that is imitated; empty takes what earned more than 0, and of a
     file all."""
@@ -398,8 +394,8 @@ class WarmStartConfig(Record):
     the rest. Empty takes what suits the trainer: 2e-4 for an adapter, 0.02 for the embedded
     policy."""
     measured_scenarios: MayChange[BoundedInt] = Field(20, ge=1)
-    """Scenarios of the steps that are sampled before the warm start and after it, as a step would,
-    to see how many groups have rewards that differ: only those can be learned from."""
+    """Scenarios that are sampled before and after the warm start, to see how many groups have
+    rewards that differ: only those can be learned from."""
 
     @model_validator(mode="after")
     def _source_has_what_it_needs(self) -> Self:
@@ -434,33 +430,32 @@ class TrainConfig(RunConfig):
     """A training run."""
 
     budget_usd: MayChange[BoundedFloat | None] = Field(None, gt=0)
-    """Dollars that the run may spend in all; it stops after the step that reaches them, and
-    continues where it was once given more. Empty sets no limit."""
+    """Dollars that the run may spend in all. It stops after the step that reaches them, and
+    continues when it is given more. Empty sets no limit."""
     judge_patience_s: MayChange[BoundedInt] = Field(900, ge=0)
     """The seconds for which a run whose judge is out waits, paused, for somebody to press Resume; 0
     fails at once."""
 
     ceiling_min: MayChange[float] = Field(0.2, ge=0, le=1)
-    """Least ceiling of the reward, where the environment measures one (of summaries the share of
-    the questions that the judge answers from the full documents): below it the run stops before it
-    trains, since no rollout could earn a reward. 0 lets it continue."""
+    """Least ceiling of the reward, if the environment measures one (of summaries the share of the
+    questions that the judge answers from the full documents): below it the run stops before it
+    trains. 0 lets it continue."""
 
     steps: MayChange[BoundedInt] = Field(30, ge=1)
     """Steps to train; a finished run given more of them continues."""
     off_policy_steps: Decides[int] = Field(0, ge=0, le=1)
-    """With 1, a step is sampled while the one before it is trained, from the adapter that this
-    training begins with: one step stale, which importance weights correct for. It takes a GPU for
-    sampling and one for training (`trainer.engine.gpus` 2), or the embedded policy. With 0 each
-    step is sampled from its own adapter."""
+    """With 1, a step is sampled while the one before it is trained, from that step's adapter: one
+    step stale, which importance weights correct for. It takes two GPUs (`trainer.engine.gpus` 2),
+    or the embedded policy. With 0 each step is sampled from its own adapter."""
     validate_every: MayChange[BoundedInt] = Field(10, ge=1)
     """Steps between two validations on the held-out scenarios."""
     patience: MayChange[BoundedInt] = Field(0, ge=0)
-    """Stop early after so many validations in a row without a gain beyond chance, paired over the
-    held-out scenarios: the best checkpoint is then the run's. The validation right after a warm
-    start is not counted. 0 continues to the last step."""
+    """Stop after so many validations in a row without a gain beyond chance, paired over the
+    held-out scenarios; the best checkpoint is then the run's. The validation right after a warm
+    start does not count. 0 continues to the last step."""
     second_judge: MayChange[JudgeConfig | None] = Field(None, title="Second Judge")
-    """Another judge, which rules on every validation beside the reward's, and earns nothing: where
-    the two part ways, the policy learns to please the first. Empty asks none."""
+    """Another judge, which rules on every validation beside the reward's, and earns nothing. If the
+    two part ways, the policy learns to please the first. Empty asks none."""
     benchmark: MayChange[bool] = True
     """Run the benchmark at the end."""
     retention: MayChange[Retention] = Retention()
@@ -615,14 +610,13 @@ class BenchmarkConfig(RunConfig):
     every: BoundedInt = Field(1, ge=1)
     """Take every n-th checkpoint; the first and the last are always there."""
     baselines: tuple[str, ...] | None = None
-    """Rules to compare with, by the names that the environment has for them (of summaries
-    `lead-350`, `random-350`, `centroid`, `telegraph-350`, and `empty`; of agents `random`, which
-    picks any call that the tools allow, and those of their file). Not given, it takes those that
-    the environment usually compares with; `[]` takes none."""
+    """Rules to compare with: of summaries `lead-350`, `random-350`, `centroid`, `telegraph-350` and
+    `empty`; of agents `random`, which picks any call that the tools allow, and those of their file.
+    Not given, it takes the environment's usual ones; `[]` takes none."""
     attempts: int = Field(1, ge=1, le=64)
-    """Attempts at each held-out scenario. 1 is a greedy one, which contenders are measured and
-    ranked by. With more, so many are sampled besides at `rollouts.temperature`, and pass@1, 2, 4 …
-    are estimated from those; of agents alone, and only where a rollout is a success or none."""
+    """Attempts at each held-out scenario, of agents with successes alone. 1 is the greedy one, by
+    which contenders are ranked. With more, so many are sampled besides at `rollouts.temperature`,
+    and pass@1, 2, 4 … are estimated from those."""
     published: dict[str, Annotated[float, Field(ge=0, le=1)]] = Field({})
     """Accuracies that others have published, by model, such as `{"o4-mini": 0.60}`: the report
     quotes them in a note, and never among what was measured."""
@@ -634,8 +628,8 @@ class BenchmarkConfig(RunConfig):
     contenders: tuple[ContenderConfig, ...] = ()
     """Other models to compare with, behind any OpenAI-compatible endpoint."""
     dollars_max: BoundedFloat | None = Field(None, gt=0)
-    """Dollars that one benchmark may spend on contenders and scoring; what is left over then goes
-    unscored, and is made up for by a later benchmark. Empty sets no limit."""
+    """Dollars that one benchmark may spend on contenders and scoring. The rest goes unscored, for a
+    later benchmark. Empty sets no limit."""
     compare_nights: BoundedInt = Field(7, ge=0)
     """Earlier benchmarks of the model that this one is compared with; 0 compares with none."""
 

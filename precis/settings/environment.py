@@ -188,8 +188,8 @@ class TextArenaSettings(Generated, title="TextArena"):
     game: Decides[str] = Field(min_length=1)
     """Its name there, such as `ConnectFour-v0`."""
     opponent: Decides[Literal["random"] | OpponentSettings] = "random"
-    """The player of the other seats: `random` makes any move that the game allows, as far as moves
-    can be read from what the game says; or a model, by `{"model": …}`. A game for one has none."""
+    """The player of the other seats: `random` makes any move that the game allows, as far as the
+    game shows them; or a model, by `{"model": …}`. A game for one has none."""
     players: Decides[int] = Field(0, ge=0, le=15)
     """Seats of the game; 0 takes the fewest that it can be played with."""
     moves_max: Decides[BoundedInt] = Field(50, ge=1)

@@ -24,9 +24,9 @@ class WorkersSettings(Record):
     """The IPv4 address of this machine at which workers reach the recorder, which listens there: of
     a private network, since prompts and answers pass in plain HTTP."""
     folder: MayChange[str] = ""
-    """A folder that is sent to the workers whole, with the environment's file or program in it, and
-    is the current one there. Empty sends the file and the modules that it imports from its folder,
-    or the files that the command names by a relative path."""
+    """A folder, with the environment's file or program in it, that is sent to the workers whole and
+    is their current one. Empty sends the file and the modules that it imports from its folder, or
+    the files that the command names by a relative path."""
 
     @field_validator("recorder_host")
     @classmethod

@@ -22,9 +22,8 @@ class SweepConfig(Record):
     """Name of the sweep: its trials are models of this name and more. A sweep that is run again
     under its name continues with the trials that it has."""
     deployment: str = Field("train/trial", pattern=r"^train/[^/]+$")
-    """The deployment of training that is tried: its settings hold where a trial has no other, and
-    its concurrency limit says how many trials run at the same time. Its `budget_usd` holds for
-    each trial by itself."""
+    """The deployment of training that is tried. Its settings hold where a trial has no other, its
+    concurrency limit is the number of trials at once, and its `budget_usd` is each trial's."""
     grid: dict[str, list[Any]] = Field({})
     """Values by setting, each combined with each of the others:
     `{"trainer.learning_rate": [0.1, 0.3], "rollouts.rollouts_per_group": [4, 8]}`."""
