@@ -9,6 +9,7 @@ define under its name. With `score = "ruler"` and a `rubric` a judge scores its 
 import ast
 import hashlib
 import importlib.util
+import inspect
 import sys
 from collections.abc import Mapping, Sequence
 from modulefinder import ModuleFinder
@@ -39,6 +40,13 @@ class PythonEnvironment(AgentEnvironment):
         self._where = where
         self._threads = UserThreads(where)
         scenarios = {split: self._read(split) for split in _SPLITS}
+        held_out = {scenario.id for scenario in scenarios["validation"]}
+        shared = next((one.id for one in scenarios["train"] if one.id in held_out), None)
+        if shared is not None:
+            raise ConfigError(
+                f"{where}: scenario {shared!r} is in both 'train' and 'validation'.",
+                "Give each split its own, or the held-out figures are of what was trained on.",
+            )
         super().__init__({"kind": "python", "file": digest}, scenarios, rubric)
 
     @property
@@ -101,10 +109,16 @@ class PythonEnvironment(AgentEnvironment):
     def _read(self, split: Split) -> tuple[Scenario, ...]:
         try:
             given = list(self._module.scenarios(split))
-            scenarios = tuple(map(Scenario.of, given))
         except Exception as error:
             raise ConfigError(
-                f"{self._where}: scenarios({split!r}) failed: {type(error).__name__}: {error}",
+                f"{self._where}: scenarios({split!r}) failed: {type(error).__name__}: {error}.",
+                "Have it return a list of dictionaries.",
+            ) from error
+        try:
+            scenarios = tuple(map(Scenario.of, given))
+        except ValueError as error:
+            raise ConfigError(
+                f"{self._where}: what scenarios({split!r}) returned can't be used. {error}",
                 "Have it return dictionaries with an `id` and what else is JSON.",
             ) from error
         if not scenarios:
@@ -115,7 +129,10 @@ class PythonEnvironment(AgentEnvironment):
         ids = [scenario.id for scenario in scenarios]
         if len(set(ids)) < len(ids):
             twice = next(one for one in ids if ids.count(one) > 1)
-            raise ConfigError(f"{self._where}: two scenarios have the id {twice!r}.")
+            raise ConfigError(
+                f"{self._where}: two scenarios of {split!r} have the id {twice!r}.",
+                "Give each an id of its own.",
+            )
         return scenarios
 
 
@@ -134,12 +151,22 @@ def load_python(file: str, score: str = "", rubric: str = "") -> PythonEnvironme
             "Give `environment` the path of a Python file.",
         ) from error
     module = _import(path, file)
-    for name in ("scenarios", "rollout"):
-        if not callable(getattr(module, name, None)):
+    for name, arguments in (("scenarios", ["split"]), ("rollout", ["model", "scenario"])):
+        function = getattr(module, name, None)
+        if not callable(function):
             raise ConfigError(
                 f"The environment {file} has no function `{name}`.",
                 "Define `scenarios(split)` and `rollout(model, scenario)`.",
             )
+        signature = inspect.signature(function)
+        try:
+            signature.bind(*arguments)
+        except TypeError as error:
+            raise ConfigError(
+                f"The environment {file} defines {name}{signature}, which does not take "
+                f"({', '.join(arguments)}).",
+                f"Define `{name}({', '.join(arguments)})`.",
+            ) from error
     rubric = _rubric_of(module, file, score, rubric)
     digest = hashlib.sha256()
     for name, needed in files_of(path).items():

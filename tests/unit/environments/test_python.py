@@ -151,7 +151,7 @@ released = threading.Event()
 
 
 def scenarios(split):
-    return [{"id": how, "how": how} for how in ("sleeps", "spins", "works", "asks")]
+    return [{"id": f"{split}-{how}", "how": how} for how in ("sleeps", "spins", "works", "asks")]
 
 
 def ask(model):
@@ -267,10 +267,18 @@ def test_a_file_may_import_what_lies_beside_it(tmp_path: Path) -> None:
         ("async def rollout(model, scenario): return 1.0", "has no function `scenarios`"),
         ("scenarios = rollout = 3", "has no function `scenarios`"),
         (AGENT.replace("range(4, 6)", "range(0)"), r"scenarios\('validation'\) returned none"),
-        (AGENT.replace('f"game-{seed}"', '"game"'), "two scenarios have the id 'game'"),
+        (AGENT.replace('f"game-{seed}"', '"game"'), "two scenarios of 'train' have the id 'game'"),
         (AGENT.replace('"id": f"game-{seed}", ', ""), "has the id None"),
         (AGENT.replace('"seed": seed', '"seed": {1}'), "is not JSON"),
-        (AGENT.replace("range(4)", "1 / 0"), "ZeroDivisionError"),
+        (AGENT.replace("range(4)", "1 / 0"), r"ZeroDivisionError: .*\. Have it return a list"),
+        (AGENT.replace("return [", "return None\n    return ["), r"not iterable\. Have it return"),
+        (AGENT.replace("return [", "return ['a']\n    return ["), "'a' is no dictionary"),
+        (AGENT.replace("range(4, 6)", "range(3, 6)"), "'game-3' is in both .* Give each split"),
+        (AGENT.replace("scenarios(split)", "scenarios()"), r"defines scenarios\(\), which does"),
+        (
+            AGENT.replace("rollout(model, scenario)", "rollout(model)"),
+            r"defines rollout\(model\), which does not take \(model, scenario\)\. Define `rollout",
+        ),
         (AGENT + "score = 'judge'", "score is 'judge'. Set it to 'ruler'"),
         (AGENT + "score = 'ruler'", "nothing says what is good. Set `rubric` to a sentence"),
         (AGENT + "score = 'ruler'\nrank = sorted", "`rank`, and score 'ruler'"),
