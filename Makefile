@@ -41,6 +41,7 @@ rehearse: $(VENV)/.installed  ## train, benchmark and report on this machine
 		$(if $(TAKE_OVER),--take-over)
 
 install: $(VENV)/.installed  ## the environment alone
+	@echo "Next: \`. $(BIN)/activate\`, then \`precis doctor\`."
 
 stop: $(VENV)/.installed  ## stop the Prefect server that a rehearsal left up
 	@$(BIN)/precis stop

@@ -61,7 +61,11 @@ def _settings_of(file: str, given: Any) -> dict[str, Any]:
     try:
         settings = yaml.safe_load(file)
     except yaml.YAMLError as error:
-        raise ConfigError(f"The environment {file} is no YAML: {error}.") from error
+        problem = getattr(error, "problem", error)  # without the excerpt, which has several lines
+        raise ConfigError(
+            f"The environment {file} is no YAML: {problem}.",
+            "Write it as {kind: textarena, game: ConnectFour-v0}.",
+        ) from error
     if not isinstance(settings, dict) or not isinstance(settings.get("kind"), str):
         raise ConfigError(
             f"The environment {file} names no kind.",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from precis.commands.terminal import CONTINUES, fail, sentences
 from precis.errors import without_passwords
@@ -124,13 +125,17 @@ def _train(file: str, given: Mapping[str, Any], fresh: bool, deployment: str = "
 def _run(config: "TrainConfig", server: "PrefectServer") -> None:
     """Run the training flow in this process, and say where to look at it."""
     with sentences(), _explain_interrupt():
-        from cli.rehearsal import rehearse
+        from cli.rehearsal import next_steps, rehearse
 
         rehearse(config, server, console)
     console.print(f"Prefect  {server.ui}", soft_wrap=True)
     if server.password_file:
         console.print(f"         Its password: cat {server.password_file}", soft_wrap=True)
         console.print("         It stays up for a look; `make stop` stops it.")
+    heading = "Next"
+    for command, purpose in next_steps(config).items():
+        console.print(f"{heading:<9}{escape(command)}  {purpose}", soft_wrap=True)
+        heading = ""
 
 
 def up(

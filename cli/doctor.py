@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import shlex
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -98,6 +99,11 @@ def examine_deployment(deployment: str, params: Sequence[str], console: Console)
     failed = sum(not row.ok for row in rows)
     if failed:
         console.print(f"{failed} of {len(rows)} checks failed.")
+    else:
+        given = "".join(f" -p {shlex.quote(param)}" for param in params)
+        console.print("Next: `precis up`, and in another terminal", soft_wrap=True)
+        command = f"prefect deployment run {shlex.quote(deployment)}{given}"
+        console.print(f"  {command}", markup=False, soft_wrap=True)
     for sentence in keys_in_clear(examined.config):
         console.print(f"Warning: {sentence}", style="yellow", markup=False, soft_wrap=True)
     return all(row.ok for row in rows)

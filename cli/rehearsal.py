@@ -6,6 +6,7 @@ import hashlib
 import logging
 import math
 import os
+import shlex
 import shutil
 import threading
 import time
@@ -149,6 +150,27 @@ def rehearse(
         if sentence:
             console.print(f"[yellow]{escape(sentence)}[/]", soft_wrap=True)
     return report
+
+
+def next_steps(config: TrainConfig) -> dict[str, str]:
+    """Return the commands that one may go on with after a rehearsal, and the purpose of each."""
+    precis = "precis" if shutil.which("precis") else ".venv/bin/precis"
+    usual = Variables().store
+    is_usual = config.store in (usual, str(Path(usual).expanduser().absolute()))
+    named = "" if is_usual else f" --store {shlex.quote(config.store)}"
+    agent = config.environment
+    if agent.kind == "summaries":
+        steps = {f"{precis} summarize report.pdf{named}": "uses the model"}
+        if config.documents.source == "bundled":
+            own = {"make rehearse DOCUMENTS=my-documents/": "trains on documents of your own"}
+        else:
+            own = {f"{precis} train my_agent.py": "trains an agent of your own: docs/agents.md"}
+        return steps | own
+    steps = {}
+    if agent.kind == "python":
+        steps[f"{precis} play {shlex.quote(agent.file)}{named}"] = "shows an episode"
+    rented = "lists what a language model on a rented GPU needs: docs/first-h100-run.md"
+    return steps | {f"{precis} doctor train/h100": rented}
 
 
 _SHOWN = {

@@ -74,7 +74,10 @@ def print_runs(store: StoreOption = "", as_json: AsJson = False) -> None:
         if as_json:
             _print_json(list(map(run_record, runs)))
         elif not (runs or unreadable):
-            _console().print(f"{at.url} holds no runs.", soft_wrap=True)
+            _console().print(
+                f"{at.url} holds no runs yet. `make rehearse` trains one in a minute.",
+                soft_wrap=True,
+            )
         elif runs:
             _print_table(runs_table(runs))
         for one in unreadable:

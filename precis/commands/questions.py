@@ -126,7 +126,8 @@ def _write(made: Sequence[DocumentQuestions], rows: Sequence[dict[str, str]], ou
             say(f"{one.text.name}: {one.problem}")
     if not rows:
         raise DocumentsError(
-            f"No question was kept, so {out} was not written.{_dropped(made, rows)}"
+            f"No question was kept, so {out} was not written.{_dropped(made, rows)}",
+            "Give more or longer texts, or have a model write the questions: docs/questions.md.",
         )
     write_corpus(rows, out)
     typer.echo(_summary(rows, out, made))

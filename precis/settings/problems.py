@@ -9,5 +9,7 @@ def problems_in(error: ValidationError) -> list[str]:
     for problem in error.errors(include_url=False):
         where = ".".join(map(str, problem["loc"]))
         what = problem["msg"].removeprefix("Value error, ")
+        if problem["type"] == "extra_forbidden":
+            what = "there is no such setting; docs/configuration.md lists them all"
         found.append(f"{where}: {what}" if where else what)
     return found

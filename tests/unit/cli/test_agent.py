@@ -85,7 +85,11 @@ def test_a_language_model_is_told_what_the_game_itself_says(
 
 @pytest.mark.parametrize(
     ("given", "said"),
-    [("{kind: textarena", "is no YAML"), ("{game: Nim-v0}", "names no kind"), ("{}", "names no")],
+    [
+        ("{kind: textarena", r"is no YAML: expected .*'<stream end>'\. Write it as"),
+        ("{game: Nim-v0}", "names no kind"),
+        ("{}", "names no"),
+    ],
 )
 def test_settings_that_are_none_get_a_sentence(given: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said):

@@ -10,7 +10,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from cli import rehearsal
-from cli.rehearsal import rehearsal_config
+from cli.rehearsal import next_steps, rehearsal_config
 from precis.commands import main as cli
 from precis.config import BenchmarkConfig, DocumentsConfig, TrainConfig
 from precis.records.ledger import Ledger
@@ -43,6 +43,31 @@ def test_a_rehearsal_has_the_name_that_it_is_given() -> None:
     named = rehearsal_config(30, "bundled", 2, "store", model="another")
     assert named.model == "another"
     assert rehearsal_config(30, "bundled", 2, "store").model == "rehearsal-seed2"
+
+
+def test_each_rehearsal_leads_to_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("PRECIS_STORE", str(tmp_path / "store"))
+    bundled = rehearsal_config(30, "bundled", 1, str(tmp_path / "store"))
+    assert list(next_steps(bundled)) == [
+        ".venv/bin/precis summarize report.pdf",
+        "make rehearse DOCUMENTS=my-documents/",
+    ]
+    elsewhere = str(tmp_path / "my store")
+    own = bundled.model_copy(
+        update={"documents": DocumentsConfig(source="own.csv"), "store": elsewhere}
+    )
+    assert list(next_steps(own)) == [
+        f".venv/bin/precis summarize report.pdf --store '{elsewhere}'",
+        ".venv/bin/precis train my_agent.py",
+    ]
+    agent = TrainConfig.model_validate(
+        {"trainer": {"kind": "tool_calls"}, "environment": "my agent.py", "store": bundled.store}
+    )
+    assert list(next_steps(agent)) == [
+        ".venv/bin/precis play 'my agent.py'",
+        ".venv/bin/precis doctor train/h100",
+    ]
 
 
 @pytest.mark.parametrize("seed", [2**63, -(2**63) - 1, 10**30])

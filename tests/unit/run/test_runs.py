@@ -61,7 +61,9 @@ def test_a_name_is_never_cut(store: FolderStore) -> None:
 
 
 def test_an_empty_store_holds_no_runs(tmp_path: Path) -> None:
-    assert "holds no runs" in precis_runs("list", store=FolderStore(tmp_path / "none"))
+    assert "holds no runs yet. `make rehearse`" in precis_runs(
+        "list", store=FolderStore(tmp_path / "none")
+    )
     assert not (tmp_path / "none").exists()
 
 

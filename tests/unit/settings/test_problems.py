@@ -15,6 +15,12 @@ def test_a_setting_is_named_and_settings_that_do_not_go_together_speak_for_thems
         "steps: Input should be a valid integer, unable to parse string as an integer",
     ]
     with pytest.raises(ValidationError) as caught:
+        TrainConfig.model_validate({"stesp": 3, "judge": {"speed": 1}})
+    assert problems_in(caught.value) == [
+        "judge.speed: there is no such setting; docs/configuration.md lists them all",
+        "stesp: there is no such setting; docs/configuration.md lists them all",
+    ]
+    with pytest.raises(ValidationError) as caught:
         TrainConfig.model_validate({"cluster": {"where": "sky"}, "store": "folder"})
     (said,) = problems_in(caught.value)
     assert said.startswith("cluster.where is 'sky', but")
