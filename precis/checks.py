@@ -67,8 +67,18 @@ async def run_checks(
     checks: Mapping[str, Check], deadline_s: float = _DEADLINE_S
 ) -> list[CheckResult]:
     """Make all checks at once; a row for each, in their order, whatever becomes of the others."""
-    rows = (_run_check(name, check, deadline_s) for name, check in checks.items())
-    return list(await asyncio.gather(*rows))
+
+    async def run(name: str, check: Check) -> CheckResult:
+        try:
+            detail = await asyncio.wait_for(check(), deadline_s)
+            return CheckResult(name, True, without_passwords(detail))
+        except TimeoutError:
+            failure = PrecisError(f"No answer in {deadline_s:g} s.", "See whether it is up.")
+        except PrecisError as error:
+            failure = error
+        return CheckResult(name, False, failure.what, failure.remedy, failure)
+
+    return list(await asyncio.gather(*(run(*one) for one in checks.items())))
 
 
 def raise_failures(rows: Sequence[CheckResult]) -> None:
@@ -83,17 +93,6 @@ def raise_failures(rows: Sequence[CheckResult]) -> None:
     if errors:
         each = "\n".join(f"- {name}: {error}" for name, error in errors.items())
         raise ConfigError(f"{len(errors)} things stand in the way of this run:\n{each}")
-
-
-async def _run_check(name: str, check: Check, deadline_s: float) -> CheckResult:
-    try:
-        detail = await asyncio.wait_for(check(), deadline_s)
-        return CheckResult(name, True, without_passwords(detail))
-    except TimeoutError:
-        failure = PrecisError(f"No answer in {deadline_s:g} s.", "See whether it is up.")
-    except PrecisError as error:
-        failure = error
-    return CheckResult(name, False, failure.what, failure.remedy, failure)
 
 
 async def check_python() -> str:

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 from precis.config import BenchmarkConfig, ManagedConfig, RunConfig, TrainConfig
 from precis.environment import Variables
 from precis.errors import without_passwords
+from precis.llm.providers import PROVIDERS, HostedSettings
 from precis.settings.environment import opponent_of
 from precis.settings.tinker import TinkerTrainer
 
@@ -15,9 +16,22 @@ _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 
 def keys_in_clear(config: RunConfig) -> list[str]:
     """Return a sentence for each key that a run sends to an http:// address beyond the loopback."""
-    keys = Variables().keys()
+    environment = Variables()
+    keys = environment.keys()
+    elsewhere = config.prefect_api_url if isinstance(config, ManagedConfig) else ""
+    sent = [(variable, asked.base_url) for _, variable, asked in models_asked(config)]
+    if isinstance(config.trainer, TinkerTrainer):
+        address = config.trainer.address or os.environ.get("TINKER_BASE_URL", "")
+        sent.append(("TINKER_API_KEY", address))
+    sent += [
+        ("LANGFUSE_SECRET_KEY", environment.langfuse_host),
+        ("OPENPIPE_API_KEY", environment.openpipe_base_url),
+        ("WANDB_API_KEY", os.environ.get("WANDB_BASE_URL", "")),
+        ("WANDB_API_KEY", environment.weave_url if environment.weave_project else ""),
+        ("PREFECT_API_AUTH_STRING", elsewhere or os.environ.get("PREFECT_API_URL", "")),
+    ]
     sentences = []
-    for variable, address in _addresses(config):
+    for variable, address in sent:
         is_clear = urlsplit(address).scheme == "http" and not is_loopback(address)
         if keys.get(variable) and is_clear:
             sentences.append(
@@ -27,31 +41,21 @@ def keys_in_clear(config: RunConfig) -> list[str]:
     return sentences
 
 
-def _addresses(config: RunConfig) -> Iterator[tuple[str, str]]:
-    """Each key's variable, and where it is sent."""
-    environment = Variables()
-    if config.judge.provider == "url":
-        yield "JUDGE_API_KEY", config.judge.base_url
-    second = config.second_judge if isinstance(config, TrainConfig) else None
-    if second and second.provider == "url":
-        yield "SECOND_JUDGE_API_KEY", second.base_url
+def models_asked(config: RunConfig) -> Iterator[tuple[str, str, HostedSettings]]:
+    """Yield the models that a run asks beside its policy: the setting, the variable of the key, and
+    the settings."""
+    asked: list[tuple[str, str, HostedSettings | None]] = [("judge", "JUDGE_API_KEY", config.judge)]
+    if isinstance(config, TrainConfig):
+        teacher = config.warm_start.teacher if config.warm_start else None
+        asked.append(("second_judge", "SECOND_JUDGE_API_KEY", config.second_judge))
+        asked.append(("warm_start.teacher", "CONTENDER_API_KEY", teacher))
     if isinstance(config, BenchmarkConfig):
-        for contender in config.contenders:
-            yield "CONTENDER_API_KEY", contender.base_url
-    if isinstance(config, TrainConfig) and config.warm_start and config.warm_start.teacher:
-        yield "CONTENDER_API_KEY", config.warm_start.teacher.base_url
-    opponent = opponent_of(config.environment)
-    if opponent and opponent.provider == "url":
-        yield "OPPONENT_API_KEY", opponent.base_url
-    if isinstance(config.trainer, TinkerTrainer):
-        yield "TINKER_API_KEY", config.trainer.address or os.environ.get("TINKER_BASE_URL", "")
-    yield "LANGFUSE_SECRET_KEY", environment.langfuse_host
-    yield "OPENPIPE_API_KEY", environment.openpipe_base_url
-    yield "WANDB_API_KEY", os.environ.get("WANDB_BASE_URL", "")
-    if environment.weave_project:
-        yield "WANDB_API_KEY", environment.weave_url
-    elsewhere = config.prefect_api_url if isinstance(config, ManagedConfig) else ""
-    yield "PREFECT_API_AUTH_STRING", elsewhere or os.environ.get("PREFECT_API_URL", "")
+        asked += [("contenders", "CONTENDER_API_KEY", one) for one in config.contenders]
+    asked.append(("environment.opponent", "OPPONENT_API_KEY", opponent_of(config.environment)))
+    for name, own_key, settings in asked:
+        if settings is not None:
+            known = PROVIDERS.get(settings.provider)
+            yield name, known.key_variable if known else own_key, settings
 
 
 def is_loopback(address: str) -> bool:

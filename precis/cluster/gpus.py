@@ -29,8 +29,14 @@ class Gpu:
 
 async def gpus_suffice(wanted: int) -> str:
     """List the GPUs that a trainer on this machine sees; a ConfigError: they are too few."""
+    gpus = seen = await _list_gpus()
     named = os.environ.get(_VISIBLE)
-    seen = _visible(await _list_gpus(), named)
+    if named is not None:  # CUDA knows them by index, or by the begin of their id
+        seen = []
+        for name in filter(None, named.split(",")):
+            if name.startswith("MIG-"):  # which the listing of whole GPUs does not have
+                seen.append(Gpu(name, name, "a part of a GPU", "MIG"))
+            seen += [gpu for gpu in gpus if gpu.index == name or gpu.uuid.startswith(name)]
     found = "; ".join(map(str, seen)) or "none"
     if len(seen) < wanted:
         hint = "" if named is None else f", by {_VISIBLE}={named}"
@@ -75,15 +81,3 @@ async def _list_gpus() -> list[Gpu]:
         if len(fields) == _FIELDS:
             gpus.append(Gpu(*fields))
     return gpus
-
-
-def _visible(gpus: list[Gpu], named: str | None) -> list[Gpu]:
-    """Those that CUDA shows a process: named by index, or by the begin of their id."""
-    if named is None:
-        return gpus
-    shown = []
-    for name in filter(None, named.split(",")):
-        if name.startswith("MIG-"):  # which the listing of whole GPUs does not have
-            shown.append(Gpu(name, name, "a part of a GPU", "MIG"))
-        shown += [gpu for gpu in gpus if gpu.index == name or gpu.uuid.startswith(name)]
-    return shown

@@ -79,20 +79,17 @@ async def launch(task: Any, name: str, log: Log, deadline_s: float) -> tuple[int
                 f"{deadline_s:.0f} s.",
                 "See `sky api logs` for why.",
             ) from error
-        return int(ids[0]), _is_here(controller)
     except ClusterError:
         taken = await find(name)
         if taken is None:
             raise
         return taken.id, False  # only SkyPilot's answer was lost
-
-
-def _is_here(controller: Any) -> bool:
-    """Return whether it is part of this machine's API server (SkyPilot's "consolidation")."""
     from sky.backends import LocalResourcesHandle
     from sky.server.common import is_api_server_local
 
-    return isinstance(controller, LocalResourcesHandle) and bool(is_api_server_local())
+    # As part of this machine's API server, which SkyPilot calls consolidation.
+    is_here = isinstance(controller, LocalResourcesHandle) and bool(is_api_server_local())
+    return int(ids[0]), is_here
 
 
 def _sdk() -> Any:

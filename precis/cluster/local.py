@@ -67,14 +67,20 @@ class LocalHost:
             ConfigError: the packages for a GPU are not installed on this machine.
             TrainerError: it did not start; the message says why.
         """
+        # ART's packages can't share an environment with the flow's (`gpu` in pyproject.toml).
+        python = str(GPU_PYTHON) if self._backend == "local" else sys.executable
+        if not Path(python).exists():
+            raise ConfigError(
+                "trainer.kind is 'art' and cluster.where is 'local', but the packages for a GPU "
+                "are not installed here: run `make install-gpu`, or rent a machine "
+                "(cluster.where: sky)."
+            )
         if self._service is None or not await _answers(self._service):
             await self.down()
             arguments = ["--path", str(self._folder), "--seed", str(self._seed), "--with-parent"]
             arguments += ["--backend", self._backend]
             self._service = await self._child.enter_async_context(
-                self._launch(
-                    _MODULE, arguments, self._log, _python_for(self._backend), supervised=True
-                )
+                self._launch(_MODULE, arguments, self._log, python, supervised=True)
             )
         return TrainerAddress(self._service.url, self._service.token)
 
@@ -96,21 +102,6 @@ async def _answers(trainer: ChildService) -> bool:
     except httpx.TransportError:
         return False
     return True
-
-
-def _python_for(backend: BackendName) -> str:
-    """Return the Python of the environment that a backend's packages are in.
-
-    ART's own can't share one with the flow (see the group `gpu` in `pyproject.toml`).
-    """
-    if backend != "local":
-        return sys.executable
-    if not GPU_PYTHON.exists():
-        raise ConfigError(
-            "trainer.kind is 'art' and cluster.where is 'local', but the packages for a GPU are "
-            "not installed here: run `make install-gpu`, or rent a machine (cluster.where: sky)."
-        )
-    return str(GPU_PYTHON)
 
 
 @contextmanager

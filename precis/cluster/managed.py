@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from precis.cleartext import is_loopback
+from precis.cleartext import is_loopback, models_asked
 from precis.cluster.keys import cluster_name
 from precis.cluster.price import VARIABLE, HourlyPrice, as_variable
 from precis.cluster.task import CHECKOUT, fill_in, s3_variables, seconds_max
@@ -18,8 +18,7 @@ from precis.config import ManagedConfig
 from precis.environment import Variables
 from precis.environments.python import files_of
 from precis.errors import ConfigError
-from precis.llm.providers import PROVIDERS
-from precis.settings.environment import SENT_TO, PythonSettings, opponent_of
+from precis.settings.environment import SENT_TO, PythonSettings
 from precis.store import open_store
 
 TASK = CHECKOUT / "deployments" / "managed.sky.yaml"
@@ -110,17 +109,7 @@ def lock_of(config: ManagedConfig) -> str:
 def keys_of(config: ManagedConfig) -> dict[str, str]:
     """Return the keys that the run asks others with, the store's left out, by their variables."""
     wanted = {"HF_TOKEN", *_OBSERVERS}
-    teacher = config.warm_start.teacher if config.warm_start else None
-    asked = (
-        (config.judge, "JUDGE_API_KEY"),
-        (config.second_judge, "SECOND_JUDGE_API_KEY"),
-        (teacher, "CONTENDER_API_KEY"),
-        (opponent_of(config.environment), "OPPONENT_API_KEY"),
-    )
-    for endpoint, own_key in asked:
-        if endpoint is not None:
-            known = PROVIDERS.get(endpoint.provider)
-            wanted.add(known.key_variable if known else own_key)
+    wanted.update(variable for _, variable, _ in models_asked(config))
     return {name: key for name, key in Variables().keys().items() if name in wanted}
 
 
@@ -141,7 +130,10 @@ def check_reach(config: ManagedConfig, server_url: str) -> None:
             "A managed job reports to a Prefect server, and none is named.",
             "Set PREFECT_API_URL to one that the rented machine reaches.",
         )
-    for setting, address in _addresses(config, server_url):
+    addresses = {f"{name}.base_url": asked.base_url for name, _, asked in models_asked(config)}
+    if not config.prefect_api_url:
+        addresses["PREFECT_API_URL"] = server_url
+    for setting, address in addresses.items():
         if is_loopback(address):
             raise ConfigError(
                 f"{setting} is {address}, which on the rented machine is that machine itself.",
@@ -167,16 +159,3 @@ def _files(config: ManagedConfig) -> Iterator[tuple[str, str]]:
         yield "from_checkpoint.store", origin
     if config.warm_start and config.warm_start.file:
         yield "warm_start.file", config.warm_start.file
-
-
-def _addresses(config: ManagedConfig, server_url: str) -> Iterator[tuple[str, str]]:
-    yield "judge.base_url", config.judge.base_url
-    if config.second_judge:
-        yield "second_judge.base_url", config.second_judge.base_url
-    if config.warm_start and config.warm_start.teacher:
-        yield "warm_start.teacher.base_url", config.warm_start.teacher.base_url
-    opponent = opponent_of(config.environment)
-    if opponent:
-        yield "environment.opponent.base_url", opponent.base_url
-    if not config.prefect_api_url:
-        yield "PREFECT_API_URL", server_url

@@ -148,7 +148,11 @@ class SkyPilotHost:
             raise
 
     async def _await_trainer(self, keys: Keys, job: int) -> TrainerAddress:
-        threading.Thread(target=self._follow, args=(job,), daemon=True).start()
+        def follow() -> None:
+            with suppress(Exception):  # the log ends with the machine, in any of SkyPilot's ways
+                api.follow_log(self.name, job, self._log)
+
+        threading.Thread(target=follow, daemon=True).start()
         ending = asyncio.create_task(self._end_of(job))
         answering = asyncio.create_task(self._connect(keys, self._config.answer_timeout_s))
         try:
@@ -170,10 +174,6 @@ class SkyPilotHost:
             f"The trainer on cluster {self.name} ended ({status}) before it answered; what it "
             "printed is in the log above."
         )
-
-    def _follow(self, job: int) -> None:
-        with suppress(Exception):  # the log ends with the machine, in any of SkyPilot's ways
-            api.follow_log(self.name, job, self._log)
 
     async def _connect(self, keys: Keys, patience_s: float) -> TrainerAddress:
         """Return the trainer's address at this end of a new tunnel, once it answers there."""

@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from precis.commands.terminal import echo, note, sentences
+from precis.commands.terminal import RunsStore, ServerUrl, echo, note, sentences
 from precis.config import RolloutsConfig
 from precis.environment import Variables
 from precis.environments.conversations import Conversation
@@ -52,18 +52,14 @@ def play_agent(
             "the file's scenarios."
         ),
     ] = "",
-    url: Annotated[
-        str, typer.Option(help="An OpenAI-compatible server, with its /v1; PRECIS_API_KEY.")
-    ] = "",
+    url: ServerUrl = "",
     scenario: Annotated[
         str, typer.Option(help="The id of a scenario; by default the first that is held out.")
     ] = "",
     context: Annotated[
         int | None, typer.Option(min=512, help="Tokens that a server which is started reads.")
     ] = None,
-    store: Annotated[
-        str, typer.Option(help="Where runs lie; else PRECIS_STORE, or .precis/store.")
-    ] = "",
+    store: RunsStore = "",
 ) -> None:
     """Play one episode of an agent, with a model trained here or any that a server has."""
     with sentences():

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from math import isfinite
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
-from precis.commands.terminal import fail, say, sentences
+from precis.commands.terminal import JudgeModel, JudgeName, JudgeUrl, fail, say, sentences
 from precis.config import JudgeConfig
 from precis.environments.summaries.judge.prompts import UNANSWERABLE
 from precis.errors import ConfigError, DocumentsError
@@ -33,8 +33,6 @@ from precis.questions.writer import QuestionWriter
 from precis.records.cloze import CRUDE, MARK
 from precis.records.spend import PRICES, Price, Prices
 
-Judge = Literal["lexical", "openrouter", "google", "url"]
-
 app = typer.Typer(no_args_is_help=True, help="Questions for documents that have none.")
 
 
@@ -55,9 +53,9 @@ def make(
         ),
     ] = "",
     model: Annotated[str, typer.Option(help="The model there that writes the questions.")] = "",
-    judge: Annotated[Judge, typer.Option(help="Whom they are tried on.")] = "lexical",
-    judge_model: Annotated[str, typer.Option(help="Its model; empty takes the provider's.")] = "",
-    judge_url: Annotated[str, typer.Option(help="Its endpoint, for judge `url`.")] = "",
+    judge: Annotated[JudgeName, typer.Option(help="Whom they are tried on.")] = "lexical",
+    judge_model: JudgeModel = "",
+    judge_url: JudgeUrl = "",
     price: Annotated[
         tuple[float, float] | None,
         typer.Option(help="USD for a million prompt and completion tokens of the model."),
@@ -130,7 +128,15 @@ def _write(made: Sequence[DocumentQuestions], rows: Sequence[dict[str, str]], ou
             "Give more or longer texts, or have a model write the questions: docs/questions.md.",
         )
     write_corpus(rows, out)
-    typer.echo(_summary(rows, out, made))
+    documents = len({row["document_id"] for row in rows})
+    unanswerable = _count_unanswerable(rows)
+    share = f", {unanswerable:,} of them unanswerable ({unanswerable / len(rows):.0%})"
+    without = f" Documents without any, and left out: {len(made) - documents:,}."
+    typer.echo(
+        f"{out}: {len(rows):,} questions about {documents:,} documents"
+        f"{share if unanswerable else ''}.{without if len(made) > documents else ''}"
+        f"{_dropped(made, rows)}"
+    )
 
 
 def read_texts(folder: Path) -> list[Text]:
@@ -205,18 +211,6 @@ class _Progress:
         self._done += 1
         if self._done * 10 // self._count > (self._done - 1) * 10 // self._count:
             typer.echo(f"{self._done:,} of {self._count:,} documents", err=True)
-
-
-def _summary(rows: Sequence[dict[str, str]], out: Path, made: Sequence[DocumentQuestions]) -> str:
-    documents = len({row["document_id"] for row in rows})
-    unanswerable = _count_unanswerable(rows)
-    share = f", {unanswerable:,} of them unanswerable ({unanswerable / len(rows):.0%})"
-    without = f" Documents without any, and left out: {len(made) - documents:,}."
-    return (
-        f"{out}: {len(rows):,} questions about {documents:,} documents"
-        f"{share if unanswerable else ''}.{without if len(made) > documents else ''}"
-        f"{_dropped(made, rows)}"
-    )
 
 
 def _dropped(made: Sequence[DocumentQuestions], rows: Sequence[dict[str, str]]) -> str:

@@ -7,11 +7,21 @@ from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
-from precis.commands.terminal import echo, note, say, sentences
+from precis.commands.terminal import (
+    JudgeModel,
+    JudgeName,
+    JudgeUrl,
+    RunsStore,
+    ServerUrl,
+    echo,
+    note,
+    say,
+    sentences,
+)
 from precis.config import JudgeConfig
 from precis.environment import Variables
 from precis.errors import ConfigError, DocumentsError, PrecisError, StoreError
@@ -40,8 +50,6 @@ from precis.models.reference import Reference, find_model
 from precis.models.serving import CONTEXT_TOKENS
 from precis.store import open_store
 from precis.text import count_words, without_controls
-
-Judge = Literal["lexical", "openrouter", "google", "url"]
 
 
 @dataclass(frozen=True)
@@ -83,23 +91,19 @@ def summarize(
             help="NAME, NAME@STEP or NAME@best; by default the best that can be used here."
         ),
     ] = "",
-    url: Annotated[
-        str, typer.Option(help="An OpenAI-compatible server, with its /v1; PRECIS_API_KEY.")
-    ] = "",
+    url: ServerUrl = "",
     questions: Annotated[
         Path | None,
         typer.Option(help="JSONL with `question` and `answer`: say which facts were not kept."),
     ] = None,
-    judge: Annotated[Judge, typer.Option(help="Who says so.")] = "lexical",
-    judge_model: Annotated[str, typer.Option(help="Its model; empty takes the provider's.")] = "",
-    judge_url: Annotated[str, typer.Option(help="Its endpoint, for judge `url`.")] = "",
+    judge: Annotated[JudgeName, typer.Option(help="Who says so.")] = "lexical",
+    judge_model: JudgeModel = "",
+    judge_url: JudgeUrl = "",
     context: Annotated[
         int | None, typer.Option(min=512, help="Tokens that the server reads at once.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a file.")] = False,
-    store: Annotated[
-        str, typer.Option(help="Where runs lie; else PRECIS_STORE, or .precis/store.")
-    ] = "",
+    store: RunsStore = "",
 ) -> None:
     """Summarize files with a model that was trained here, or with any that a server has."""
     options = Options(words, model, url.rstrip("/"), context, store, as_json)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NoReturn
+from typing import Annotated, Literal, NoReturn
 
 import typer
 from pydantic import ValidationError
@@ -13,6 +13,16 @@ from precis.settings.problems import problems_in
 from precis.text import without_controls
 
 CONTINUES = "The same command continues from the last committed step."
+
+ServerUrl = Annotated[
+    str, typer.Option(help="An OpenAI-compatible server, with its /v1; PRECIS_API_KEY.")
+]
+RunsStore = Annotated[
+    str, typer.Option(help="Where runs lie; else PRECIS_STORE, or .precis/store.")
+]
+JudgeName = Literal["lexical", "openrouter", "google", "url"]
+JudgeModel = Annotated[str, typer.Option(help="Its model; empty takes the provider's.")]
+JudgeUrl = Annotated[str, typer.Option(help="Its endpoint, for judge `url`.")]
 
 errors = Console(stderr=True, highlight=False)
 

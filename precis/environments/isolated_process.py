@@ -12,7 +12,6 @@ import resource
 import signal
 import sys
 import tempfile
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -97,26 +96,20 @@ def _seal() -> None:
     ]
     roots = [os.path.realpath(root) for root in found]
 
+    def is_in(path: str) -> bool:  # but in no hidden part of a folder, such as `.env`
+        if path in roots:
+            return True
+        return any(path.startswith(f"{one}/") and "/." not in path[len(one) :] for one in roots)
+
     def refuse(event: str, arguments: tuple[Any, ...]) -> None:
         if event.startswith(_REFUSED) and event != "socket.gethostname":
             raise PermissionError(f"{event} is refused here.")
         if event == "open" and isinstance(arguments[0], str | bytes | os.PathLike):
             path = os.path.realpath(os.fsdecode(arguments[0]))
-            if arguments[2] & _WRITES or not _is_in(path, roots):
+            if arguments[2] & _WRITES or not is_in(path):
                 raise PermissionError(f"{path} is not opened here.")
 
     sys.addaudithook(refuse)
-
-
-def _is_in(path: str, roots: Iterable[str]) -> bool:
-    """Return whether a path lies in one of the folders, but in no hidden part of it, such as
-    `.env`."""
-    for root in roots:
-        if path == root:
-            return True
-        if path.startswith(f"{root}/") and "/." not in path[len(root) :]:
-            return True
-    return False
 
 
 if __name__ == "__main__":

@@ -389,7 +389,7 @@ class AgentEnvironment(Environment):
         kept, budget, is_dry = self._benchmark
         decisive = json.dumps([self.ruler.identity, pair, list(tools)], sort_keys=True)
         key = f"rankings/{hashlib.sha256(decisive.encode()).hexdigest()}"
-        known = await kept.get(key, _decode)
+        known = await kept.get(key, lambda scores: [float(score) for score in scores])
         if known is not None:
             return known
         if is_dry:
@@ -425,8 +425,3 @@ async def connect_ruler(
 
 def _preference(share: float, details: Mapping[str, Any] | None = None) -> Score:
     return Score(share, None, {PREFERRED: share, COMPARED: 1.0}, details or {})
-
-
-def _decode(record: Any) -> list[float]:
-    own, other = record
-    return [float(own), float(other)]

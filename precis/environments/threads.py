@@ -8,7 +8,7 @@ import asyncio
 import contextvars
 import inspect
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
@@ -99,11 +99,14 @@ class _UserThread(threading.Thread):
 
     def _call(self) -> Any:
         returned = self._function(*self._given)
-        return asyncio.run(self._wait_for(returned)) if inspect.isawaitable(returned) else returned
+        if not inspect.isawaitable(returned):
+            return returned
 
-    async def _wait_for(self, returned: Awaitable[Any]) -> Any:
-        self._task = asyncio.current_task()
-        self._loop = asyncio.get_running_loop()
-        if self._cancelled and self._task is not None:
-            self._task.cancel()
-        return await returned
+        async def wait() -> Any:
+            self._task = asyncio.current_task()
+            self._loop = asyncio.get_running_loop()
+            if self._cancelled and self._task is not None:
+                self._task.cancel()
+            return await returned
+
+        return asyncio.run(wait())

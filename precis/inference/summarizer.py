@@ -157,20 +157,20 @@ class ServedSummarizer:
         prompt_tokens = estimate_tokens_with_margin(len(json.dumps(payload, ensure_ascii=False)))
         expected = Usage(prompt_tokens, summary_tokens_max(words_max))
         request = CompletionRequest(payload, expected)
+
+        def read(reply: ChatReply) -> str:
+            if not reply.text.strip() and reply.finish == "length":
+                detail = "The tokens of the server all went into its thoughts."
+                raise ProviderFailed("truncated", detail)
+            return reply.text
+
         try:
-            written = await self._client.complete(request, Deadline(_TIMEOUT_S), _text_of)
+            written = await self._client.complete(request, Deadline(_TIMEOUT_S), read)
         except (ProviderFailed, ProviderRejected, SchemaRejected) as error:
             raise SummaryError(str(error)) from error
         if not written.strip():
             raise SummaryError(f"{self.model} answered with an empty summary.")
         return written.strip()
-
-
-def _text_of(reply: ChatReply) -> str:
-    if not reply.text.strip() and reply.finish == "length":
-        detail = "The tokens of the server all went into its thoughts."
-        raise ProviderFailed("truncated", detail)
-    return reply.text
 
 
 async def find_served(url: str, wanted: str, key: str) -> str:

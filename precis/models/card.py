@@ -1,6 +1,6 @@
 """The model card: what a model is, what it was trained on, and how well it did, with intervals."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -192,31 +192,29 @@ def _use_agent(model: NamedCheckpoint, file_format: Format, repo: str) -> str:
 
 
 def _training(record: TrainingRecord | None, base: str) -> str:
-    licence = licence_of(base) if base else None
     rows: list[tuple[str, str]] = []
     if base:
+        licence = licence_of(base)
         rows.append(("base model", base))
         rows.append(("its licence", str(licence) if licence else "see the base model's page"))
     if record is None:
         rows.append(("settings", "not written down: it was trained by an older version of Précis"))
-    else:
-        rows.extend(_describe_record(record))
-    return f"## Training\n\n{_table(('', ''), rows)}"
-
-
-def _describe_record(record: TrainingRecord) -> Iterator[tuple[str, str]]:
+        return f"## Training\n\n{_table(('', ''), rows)}"
     split = f", split {record.documents_split}" if record.documents_split else ""
     bundled = record.documents == "bundled"
     documents = "fictional documents that come with Précis" if bundled else record.documents
-    yield "environment" if record.is_agent else "documents", f"{documents}{split}"
-    of_these = "scenarios" if record.is_agent else "of these"
-    yield of_these, f"{record.train_size:,} to train on, {record.val_size:,} held out"
+    rows.append(("environment" if record.is_agent else "documents", f"{documents}{split}"))
+    counts = f"{record.train_size:,} to train on, {record.val_size:,} held out"
+    rows.append(("scenarios" if record.is_agent else "of these", counts))
     if not record.is_agent:
-        yield "summaries", f"at most {record.words_max} words"
+        rows.append(("summaries", f"at most {record.words_max} words"))
     if record.judge:
-        yield "judge", record.judge
-    yield "seed", str(record.seed)
-    yield "Précis", f"{record.version}{f', commit {record.commit}' if record.commit else ''}"
+        rows.append(("judge", record.judge))
+    rows.append(("seed", str(record.seed)))
+    rows.append(
+        ("Précis", f"{record.version}{f', commit {record.commit}' if record.commit else ''}")
+    )
+    return f"## Training\n\n{_table(('', ''), rows)}"
 
 
 def _results(model: NamedCheckpoint, benchmarked: BenchmarkOfModel | None) -> str:
@@ -227,57 +225,42 @@ def _results(model: NamedCheckpoint, benchmarked: BenchmarkOfModel | None) -> st
                 score = f"{one.measure}: {one.score.with_interval}"
                 told = f"No benchmark of this checkpoint was made. Its held-out {score}."
         return f"## Results\n\n{told}\n"
+    validation = model.ledger.validations[-1] if model.ledger.validations else None
+    is_share = not model.is_agent or validation is None or validation.score.is_share
+    words = wording.Words(is_share=is_share)
+    rows = []
+    for standing in benchmarked.standings:
+        is_this = standing.contender == Contender(TRAINED, model.step)
+        mark = "**" if is_this else ""
+        unscored = sum(standing.unscored.values())
+        lengths = []
+        if not model.is_agent:
+            lengths.append(wording.number(benchmarked.words[standing.contender]))
+            lengths.append(wording.percent(benchmarked.over_length[standing.contender]))
+        rows.append(
+            (
+                f"{mark}{'this model' if is_this else standing.contender}{mark}",
+                f"{mark}{words.figure(standing.accuracy.mean)}{mark}"
+                if standing.accuracy
+                else "not scored",
+                words.bounds(standing.accuracy) if standing.accuracy else "",
+                *lengths,
+                f"{standing.documents}{f', {unscored} unscored' if unscored else ''}",
+            )
+        )
     if model.is_agent:
-        return _agent_results(model, benchmarked)
-    rows = [_standing(one, benchmarked, model) for one in benchmarked.standings]
-    heads = ("contender", "accuracy", "95 % interval", "words", "over length", "documents")
+        measure = validation.measure if validation else "score"
+        heads = ["contender", measure, "95 % interval", "scenarios"]
+        return (
+            "## Results\n\nEach contender attempted the same held-out scenarios, once and "
+            f"greedily, {benchmarked.night}.\n\n{_table(heads, rows)}"
+        )
+    heads = ["contender", "accuracy", "95 % interval", "words", "over length", "documents"]
     return (
         "## Results\n\nAccuracy is the share of the answerable questions that the judge answered "
         "from the summary alone, on documents that were never trained on; the interval is a "
         f"bootstrap over documents. Judge: {benchmarked.judge} ({benchmarked.protocol}), "
         f"{benchmarked.night}.\n\n{_table(heads, rows)}"
-    )
-
-
-def _agent_results(model: NamedCheckpoint, benchmarked: BenchmarkOfModel) -> str:
-    validation = model.ledger.validations[-1] if model.ledger.validations else None
-    is_share = validation is None or validation.score.is_share
-    words = wording.Words(is_share=is_share)
-    rows = []
-    for one in benchmarked.standings:
-        is_this = one.contender == Contender(TRAINED, model.step)
-        mark = "**" if is_this else ""
-        score = words.figure(one.accuracy.mean) if one.accuracy else "not scored"
-        rows.append(
-            (
-                f"{mark}{'this model' if is_this else one.contender}{mark}",
-                f"{mark}{score}{mark}",
-                words.bounds(one.accuracy) if one.accuracy else "",
-                str(one.documents),
-            )
-        )
-    measure = validation.measure if validation else "score"
-    heads = ("contender", measure, "95 % interval", "scenarios")
-    return (
-        "## Results\n\nEach contender attempted the same held-out scenarios, once and greedily, "
-        f"{benchmarked.night}.\n\n{_table(heads, rows)}"
-    )
-
-
-def _standing(
-    one: Standing, benchmarked: BenchmarkOfModel, model: NamedCheckpoint
-) -> tuple[str, ...]:
-    is_this = one.contender == Contender(TRAINED, model.step)
-    mark = "**" if is_this else ""
-    accuracy = one.accuracy
-    unscored = sum(one.unscored.values())
-    return (
-        f"{mark}{'this model' if is_this else one.contender}{mark}",
-        f"{mark}{accuracy.mean:.1%}{mark}" if accuracy else "not scored",
-        f"{accuracy.low:.1%} to {accuracy.high:.1%}" if accuracy else "",
-        wording.number(benchmarked.words[one.contender]),
-        wording.percent(benchmarked.over_length[one.contender]),
-        f"{one.documents}{f', {unscored} unscored' if unscored else ''}",
     )
 
 

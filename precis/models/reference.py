@@ -1,5 +1,6 @@
 """A trained model by its name: which checkpoint of which run, and what it is made of."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -144,27 +145,22 @@ def _choose(store: Store, ledger: Ledger, reference: Reference) -> Checkpoint:
         if not committed:
             raise StoreError(f"{store.url} holds no whole checkpoint of {ledger.model!r}.")
         return found[max(committed)]
+    sizes = store.sizes(f"{ledger.model}/checkpoints/")
     if step == "best":
-        return _best(store, ledger)
-    key = f"{ledger.model}/checkpoints/"
+        ranked = [(one.score.value, one.step) for one in ledger.validations]
+        for _, validated in sorted(ranked, reverse=True):
+            # Retention may have dropped it, or it is damaged: the next best.
+            with suppress(CorruptCheckpoint):
+                return complete_manifest(store, ledger.model, validated, sizes)
+        raise StoreError(
+            f"No checkpoint of {ledger.model!r} that was validated is in {store.url}.",
+            "Name a step.",
+        )
     try:
-        return complete_manifest(store, ledger.model, step, store.sizes(key))
+        return complete_manifest(store, ledger.model, step, sizes)
     except CorruptCheckpoint as error:
         kept = ", ".join(map(str, committed_steps(store, ledger.model))) or "none"
         raise CorruptCheckpoint(str(error), f"Steps that are there: {kept}.") from error
-
-
-def _best(store: Store, ledger: Ledger) -> Checkpoint:
-    sizes = store.sizes(f"{ledger.model}/checkpoints/")
-    ranked = sorted(ledger.validations, key=lambda one: (one.score.value, one.step), reverse=True)
-    for validation in ranked:
-        try:
-            return complete_manifest(store, ledger.model, validation.step, sizes)
-        except CorruptCheckpoint:  # retention has dropped it, or it is damaged: the next best
-            continue
-    raise StoreError(
-        f"No checkpoint of {ledger.model!r} that was validated is in {store.url}.", "Name a step."
-    )
 
 
 def _kind_of(checkpoint: Checkpoint) -> Kind:

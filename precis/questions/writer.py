@@ -1,6 +1,5 @@
 """The model that writes questions: how it is asked, and how often."""
 
-from functools import partial
 from typing import Any, Self
 
 from precis.config import RateLimits
@@ -87,7 +86,15 @@ class QuestionWriter:
         request = CompletionRequest(
             payload, Usage(prompt, estimate_tokens_with_margin(_CHARACTERS_WRITTEN))
         )
-        return await self._client.complete(request, deadline, partial(_read, by_schema))
+
+        def read(reply: ChatReply) -> list[WrittenQuestion]:
+            text = whole_text(reply, "writer")
+            try:
+                return parse_questions(text if by_schema else strip_code_fence(text))
+            except BadReply as error:
+                raise ProviderFailed("bad_reply", str(error)) from error
+
+        return await self._client.complete(request, deadline, read)
 
 
 def estimate_usage(text: str) -> Usage:
@@ -98,11 +105,3 @@ def estimate_usage(text: str) -> Usage:
 
 def _characters_asked(text: str) -> int:
     return sum(len(message["content"]) for message in question_messages(text))
-
-
-def _read(by_schema: bool, reply: ChatReply) -> list[WrittenQuestion]:
-    text = whole_text(reply, "writer")
-    try:
-        return parse_questions(text if by_schema else strip_code_fence(text))
-    except BadReply as error:
-        raise ProviderFailed("bad_reply", str(error)) from error

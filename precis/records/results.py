@@ -183,7 +183,8 @@ def read_results(paths: Path | Sequence[Path]) -> pl.DataFrame:
     """Read one or several files of results; a StoreError says that a file is missing, or is not a
     file of results."""
     files = [paths] if isinstance(paths, Path) else list(paths)
-    return pl.concat(list(map(_read, files))) if files else SCHEMA.to_frame()
+    frames = [_read(file, str(file)) for file in files]
+    return pl.concat(frames) if frames else SCHEMA.to_frame()
 
 
 def result_keys(store: Store, model: str) -> list[str]:
@@ -215,7 +216,7 @@ def newest_results(store: Store, model: str, took_part: pl.Expr) -> pl.DataFrame
     none where there is none. Nights are read from the newest back, no more than it takes."""
     for key in reversed(result_keys(store, model)):
         blob = store.get(key)
-        rows = _rows_in(blob.data, f"{store.url}/{key}") if blob else SCHEMA.to_frame()
+        rows = _read(BytesIO(blob.data), f"{store.url}/{key}") if blob else SCHEMA.to_frame()
         if not rows.filter(took_part).is_empty():
             return rows
     return SCHEMA.to_frame()
@@ -240,27 +241,16 @@ def results_before(store: Store, model: str, night: str, nights: int) -> pl.Data
     return frame.filter(pl.col("run").is_in(newest.implode()))
 
 
-def _rows_in(data: bytes, where: str) -> pl.DataFrame:
-    """Return the rows of a file; what an older version did not write is null."""
+def _read(source: Path | BytesIO, where: str) -> pl.DataFrame:
     try:
-        rows = pl.scan_parquet(
-            BytesIO(data), schema=SCHEMA, missing_columns="insert", extra_columns="ignore"
-        )
-        return rows.collect()
-    except pl.exceptions.PolarsError as error:
-        raise StoreError(f"The results in {where} can't be read: {error}") from error
-
-
-def _read(path: Path) -> pl.DataFrame:
-    try:
-        frame = pl.read_parquet(path)
+        frame = pl.read_parquet(source)
     except FileNotFoundError as error:
-        raise StoreError(f"Can't read the results in {path}: there is no such file.") from error
+        raise StoreError(f"Can't read the results in {where}: there is no such file.") from error
     except (OSError, pl.exceptions.PolarsError) as error:
-        raise StoreError(f"Can't read the results in {path}: {error}") from error
+        raise StoreError(f"Can't read the results in {where}: {error}") from error
     if frame.schema != SCHEMA:
         raise StoreError(
-            f"{path} is not a file of results of this version: its columns are "
+            f"{where} is not a file of results of this version: its columns are "
             f"{', '.join(frame.columns)}. Run the benchmark again to make one."
         )
     return frame

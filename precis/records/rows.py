@@ -185,22 +185,19 @@ def _check_utf8(path: Path) -> None:
             for _ in lines:
                 pass
     except UnicodeDecodeError as error:
-        row, column = _first_replaced(path)
+        place = 1, COLUMNS[0]
+        with path.open(encoding="utf-8", errors="replace", newline="") as lines:
+            is_csv = path.suffix.lower() == ".csv"
+            rows = csv.DictReader(lines) if is_csv else map(json.loads, lines)
+            cells = ((row, *cell) for row, cells in enumerate(rows, 1) for cell in cells.items())
+            for row, column, value in cells:
+                if "\ufffd" in f"{column}{value}":
+                    place = row, str(column)
+                    break
         raise DocumentsError(
-            f"{path}, row {row}, column {column!r}: not UTF-8 ({error.reason}).",
+            f"{path}, row {place[0]}, column {place[1]!r}: not UTF-8 ({error.reason}).",
             "Convert the file to UTF-8.",
         ) from error
-
-
-def _first_replaced(path: Path) -> tuple[int, str]:
-    """Row and column of the first byte that is not UTF-8."""
-    with path.open(encoding="utf-8", errors="replace", newline="") as lines:
-        rows = csv.DictReader(lines) if path.suffix.lower() == ".csv" else map(json.loads, lines)
-        for number, row in enumerate(rows, start=1):
-            for column, value in row.items():
-                if "\ufffd" in f"{column}{value}":
-                    return number, str(column)
-    return 1, COLUMNS[0]
 
 
 def _broken_line(path: Path) -> int | None:

@@ -6,7 +6,7 @@ its seeds, with Student's interval: seeds are few, and each is one draw.
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean, stdev
 
 from precis.errors import UnusableRun
@@ -72,16 +72,13 @@ class SettingsResult:
         """The mean of the gaps with its interval; None where there are too few seeds to say."""
         if len(self.gaps) < SEEDS_MIN:
             return None
-        return interval_over_seeds(self.gaps, -1.0 if self.is_share else -math.inf, self._most)
+        most = 1.0 if self.is_share else math.inf
+        return interval_over_seeds(self.gaps, -most, most)
 
     @property
     def is_share(self) -> bool:
         """Return whether the measure is between 0 and 1."""
         return all(one.is_share for one in self.trials)
-
-    @property
-    def _most(self) -> float:
-        return 1.0 if self.is_share else math.inf
 
     @property
     def is_told_apart(self) -> bool:
@@ -132,9 +129,15 @@ def rank(results: Iterable[TrialResult]) -> list[SettingsResult]:
     measured = [one for one in found if one.accuracy is not None]
     measured.sort(key=lambda one: one.accuracy.mean if one.accuracy else 0.0, reverse=True)
     ranked = measured[:1]
-    for one in measured[1:]:
-        gaps = _gaps(measured[0], one)
-        ranked.append(SettingsResult(one.changes, one.trials, one.accuracy, gaps))
+    for settings in measured[1:]:
+        # The lead of the best settings, on each seed that both were measured with.
+        theirs = {their.trial.seed: their.accuracy for their in settings.trials}
+        gaps = []
+        for best in measured[0].trials:
+            other = theirs.get(best.trial.seed)
+            if best.accuracy is not None and other is not None:
+                gaps.append(best.accuracy - other)
+        ranked.append(replace(settings, gaps=tuple(gaps)))
     return [*ranked, *(one for one in found if one.accuracy is None)]
 
 
@@ -146,14 +149,3 @@ def interval_over_seeds(values: Sequence[float], least: float = 0.0, most: float
     quantile = _T_975[min(len(values) - 1, len(_T_975)) - 1]
     reach = quantile * stdev(values) / math.sqrt(len(values))
     return Interval(mean, max(least, mean - reach), min(most, mean + reach))
-
-
-def _gaps(best: SettingsResult, other: SettingsResult) -> tuple[float, ...]:
-    """Return the lead of the best settings, on each seed that both were measured with."""
-    theirs = {one.trial.seed: one.accuracy for one in other.trials}
-    gaps = []
-    for one in best.trials:
-        accuracy = theirs.get(one.trial.seed)
-        if one.accuracy is not None and accuracy is not None:
-            gaps.append(one.accuracy - accuracy)
-    return tuple(gaps)

@@ -269,8 +269,14 @@ class RemoteTrainer(ImitatesInOnePass):
         async with aclosing(await self._http.send(request, stream=True)) as answer:
             if answer.is_error:
                 raise _refusal(answer.status_code, await _content(answer))
-            async for line in _lines(answer):
-                yield _read(Event, line)
+            begun = bytearray()
+            async for piece in answer.aiter_bytes():
+                *ended, rest = piece.split(b"\n")
+                for end in ended:
+                    yield _read(Event, bytes(begun + end))
+                    begun.clear()
+                begun += rest
+                _refuse_too_large(begun)
 
     async def _short(self, path: str, body: Json) -> Json:
         try:
@@ -332,18 +338,6 @@ async def _content(answer: httpx.Response) -> bytes:
         content += piece
         _refuse_too_large(content)
     return bytes(content)
-
-
-async def _lines(answer: httpx.Response) -> AsyncIterator[bytes]:
-    """Yield the lines of an answer as they come, each of `_ANSWER_BYTES_MAX` at most."""
-    begun = bytearray()
-    async for piece in answer.aiter_bytes():
-        *ended, rest = piece.split(b"\n")
-        for end in ended:
-            yield bytes(begun + end)
-            begun.clear()
-        begun += rest
-        _refuse_too_large(begun)
 
 
 def _refuse_too_large(content: bytearray) -> None:

@@ -172,7 +172,12 @@ async def completions(path: str, request: Request, served: Served) -> Response:
     base_url, api_key = served.service.inference
     headers = {k: v for k, v in request.headers.items() if k not in _HOP_HEADERS}
     body = await request.body()
-    asked = _model_asked(body)
+    try:
+        given = json.loads(body or b"{}")
+    except (ValueError, RecursionError) as error:
+        raise TrainerError(_NO_JSON) from error
+    model = given.get("model", "") if isinstance(given, dict) else ""
+    asked = model if isinstance(model, str) else ""
     name = served.service.served_as(asked) if request.method == "POST" else asked
     async with served.inference.client() as client:
         answer = await client.request(
@@ -223,18 +228,6 @@ async def _refuse_unserved(request: Request, error: Exception) -> Response:
 
 def _refusal(error: PrecisError, status: int) -> JSONResponse:
     return JSONResponse({"type": type(error).__name__, "message": str(error)}, status)
-
-
-def _model_asked(body: bytes) -> str:
-    """Return the model that a request for completions names; empty where it names none."""
-    if not body:
-        return ""
-    try:
-        asked = json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise TrainerError(_NO_JSON) from error
-    model = asked.get("model", "") if isinstance(asked, dict) else ""
-    return model if isinstance(model, str) else ""
 
 
 def _rename(body: bytes, model: str, name: str) -> bytes:

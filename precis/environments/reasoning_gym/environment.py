@@ -74,7 +74,15 @@ class ReasoningGym(AgentEnvironment):
             {"role": "system", "content": _PICK if choices else SYSTEM},
             {"role": "user", "content": scenario["question"]},
         ]
-        offered: Any = {"tools": [_tool(choices)]} if choices else {}
+        offered: Any = {}
+        if choices:
+            schema = {
+                "type": "object",
+                "properties": {"answer": {"type": "string", "enum": list(choices)}},
+                "required": ["answer"],
+            }
+            function = {"name": "answer", "parameters": schema}
+            offered = {"tools": [{"type": "function", "function": function}]}
         reply = await model.openai_client().chat.completions.create(
             model=model.get_inference_name(), messages=messages, **offered
         )
@@ -215,15 +223,6 @@ def _given(settings: ReasoningGymSettings) -> dict[str, Any]:
     """Return the generator's parameters; the size is the most that is looked at."""
     wanted = settings.size + settings.val_size
     return {**settings.parameters, "size": _SOUGHT * wanted}
-
-
-def _tool(choices: Sequence[str]) -> dict[str, Any]:
-    schema = {
-        "type": "object",
-        "properties": {"answer": {"type": "string", "enum": list(choices)}},
-        "required": ["answer"],
-    }
-    return {"type": "function", "function": {"name": "answer", "parameters": schema}}
 
 
 def _picked(arguments: str) -> str | None:

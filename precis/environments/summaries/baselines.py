@@ -7,7 +7,7 @@ in three names is only a label.
 import hashlib
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 from math import log, sqrt
 
@@ -127,18 +127,12 @@ def _central_picks(found: Sequence[str], words: Sequence[int], left: int) -> lis
         waiting[best] = False
         picks.append(best)
         left -= words[best]
-        nearest = np.maximum(nearest, _similarities(units[best], holders, len(found)))
+        similar = np.zeros(len(found))
+        for word, weight in units[best].items():
+            for index, its_weight in holders[word]:
+                similar[index] += weight * its_weight
+        nearest = np.maximum(nearest, similar)
     return picks
-
-
-def _similarities(
-    unit: Mapping[str, float], holders: Mapping[str, Sequence[tuple[int, float]]], size: int
-) -> Floats:
-    found = np.zeros(size)
-    for word, weight in unit.items():
-        for index, its_weight in holders[word]:
-            found[index] += weight * its_weight
-    return found
 
 
 def _unit(counts: Counter[str], holders: Counter[str], size: int) -> dict[str, float]:

@@ -201,17 +201,8 @@ def test_the_newest_results_are_read_from_the_newest_night_back(tmp_path: Path) 
     assert newest_results(store, "another", pl.lit(True)).is_empty()
 
 
-def test_the_newest_results_of_an_older_version_have_nulls(tmp_path: Path) -> None:
-    store = open_store(str(tmp_path))
-    frame = stored(store, 1).drop("served_by", "kept")
-    frame.write_parquet(tmp_path / "m" / "results" / "20261101T030000Z-0000.parquet")
-    read = newest_results(store, "m", pl.col("score") > 0)
-    assert read.schema == SCHEMA
-    assert read.drop("served_by", "kept").equals(frame)
-
-
 def test_newest_results_that_are_none_are_named(tmp_path: Path) -> None:
     store = open_store(str(tmp_path))
     store.put(results_key("m", "20261102T030000Z-0000"), b"not parquet")
-    with pytest.raises(StoreError, match=r"20261102T030000Z-0000\.parquet can't be read"):
+    with pytest.raises(StoreError, match=r"Can't read the results in .*20261102T03"):
         newest_results(store, "m", pl.col("score") > 0)

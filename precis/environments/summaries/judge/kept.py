@@ -38,8 +38,13 @@ class KeptVerdicts:
         asked = {**self.judge.identity, "effort": self.config.reasoning_effort}
         decisive = json.dumps([asked, repr(document), summary], sort_keys=True)
         key = f"verdicts/{hashlib.sha256(decisive.encode()).hexdigest()}"
+
+        def decode(record: Any) -> Scored:
+            answers = tuple(Answer(**answer) for answer in record["answers"])
+            return Scored(answers, record["is_prose"])
+
         if self.kept:
-            kept = await self.kept.get(key, _decode)
+            kept = await self.kept.get(key, decode)
             if kept is not None:
                 return kept
         if self.dry:
@@ -67,8 +72,3 @@ class KeptVerdicts:
             summary_words=self.words_max,
             ceiling=False,
         )
-
-
-def _decode(record: Any) -> Scored:
-    answers = tuple(Answer(**answer) for answer in record["answers"])
-    return Scored(answers, record["is_prose"])
