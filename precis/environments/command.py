@@ -37,7 +37,15 @@ class CommandEnvironment(AgentEnvironment):
         scenarios: Mapping[Split, Sequence[Scenario]],
         rubric: str = "",
     ) -> None:
-        super().__init__({"kind": "command", "command": _digest_of(command)}, scenarios, rubric)
+        digest = hashlib.sha256()  # of the command, and of the contents of the files that it names
+        for one in command:
+            path = Path(one).expanduser()
+            name, content = one, b""
+            if path.is_file():
+                name, content = path.name, path.read_bytes()
+            digest.update(f"{name} {hashlib.sha256(content).hexdigest()}\n".encode())
+        known = {"kind": "command", "command": digest.hexdigest()}
+        super().__init__(known, scenarios, rubric)
         self._command = tuple(command)
 
     async def rollout(
@@ -183,18 +191,6 @@ def _scenario(given: dict[str, Any], where: str) -> Scenario:
         return Scenario.of(given)
     except ValueError as error:
         raise ConfigError(f"{where}: {error}") from error
-
-
-def _digest_of(command: Sequence[str]) -> str:
-    """Return a digest of a command, and of the contents of the files that it names."""
-    digest = hashlib.sha256()
-    for one in command:
-        path = Path(one).expanduser()
-        name, content = one, b""
-        if path.is_file():
-            name, content = path.name, path.read_bytes()
-        digest.update(f"{name} {hashlib.sha256(content).hexdigest()}\n".encode())
-    return digest.hexdigest()
 
 
 def relative_files(command: Sequence[str]) -> dict[str, Path]:

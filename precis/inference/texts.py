@@ -49,7 +49,14 @@ def find_files(paths: Iterable[Path]) -> list[Path]:
     """Return the files that are meant: each path, and of a folder every file that can be read."""
     found: list[Path] = []
     for path in paths:
-        found.extend(_files_in(path) if path.is_dir() else [path])
+        readable = [] if path.is_dir() else [path]
+        for file in sorted(path.rglob("*")) if path.is_dir() else ():
+            is_hidden = any(part.startswith(".") for part in file.relative_to(path).parts)
+            if file.suffix.lower() in _READERS and not is_hidden and file.is_file():
+                readable.append(file)
+        if not readable:
+            raise DocumentsError(f"The folder {path} holds no {', '.join(sorted(_READERS))} file.")
+        found += readable
     return list(dict.fromkeys(found))
 
 
@@ -105,17 +112,6 @@ def unwrap(text: str) -> str:
             is_text = not line.startswith(("#", "|"))
             joined += f"{line} " if goes_on and is_full and is_text else f"{line}\n"
     return joined
-
-
-def _files_in(folder: Path) -> list[Path]:
-    readable = []
-    for file in sorted(folder.rglob("*")):
-        is_hidden = any(part.startswith(".") for part in file.relative_to(folder).parts)
-        if file.suffix.lower() in _READERS and not is_hidden and file.is_file():
-            readable.append(file)
-    if not readable:
-        raise DocumentsError(f"The folder {folder} holds no {', '.join(sorted(_READERS))} file.")
-    return readable
 
 
 def _plain(name: str, content: bytes) -> tuple[str, str]:

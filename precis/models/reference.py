@@ -102,8 +102,13 @@ def find_model(store: Store, reference: Reference) -> NamedCheckpoint:
     """
     ledger = load_ledger(store, reference.name)
     checkpoint = _choose(store, ledger, reference)
-    return NamedCheckpoint(
-        store, ledger, checkpoint, _kind_of(checkpoint), read_record(store, reference.name)
+    for file in checkpoint.files:
+        if file.path in _KINDS:
+            record = read_record(store, reference.name)
+            return NamedCheckpoint(store, ledger, checkpoint, _KINDS[file.path], record)
+    raise CorruptCheckpoint(
+        f"Checkpoint {checkpoint.step} of {checkpoint.model!r} is neither the embedded policy nor "
+        "a LoRA adapter: it has no policy.json and no adapter_config.json."
     )
 
 
@@ -161,13 +166,3 @@ def _choose(store: Store, ledger: Ledger, reference: Reference) -> Checkpoint:
     except CorruptCheckpoint as error:
         kept = ", ".join(map(str, committed_steps(store, ledger.model))) or "none"
         raise CorruptCheckpoint(str(error), f"Steps that are there: {kept}.") from error
-
-
-def _kind_of(checkpoint: Checkpoint) -> Kind:
-    for file in checkpoint.files:
-        if file.path in _KINDS:
-            return _KINDS[file.path]
-    raise CorruptCheckpoint(
-        f"Checkpoint {checkpoint.step} of {checkpoint.model!r} is neither the embedded policy nor "
-        "a LoRA adapter: it has no policy.json and no adapter_config.json."
-    )

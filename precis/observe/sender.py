@@ -130,12 +130,15 @@ class Sender:
                 await self._service.send(client, batch)
             except httpx.HTTPError as error:
                 passes = True  # another try may help
+                reason = f"{type(error).__name__} {error}".strip()
                 if isinstance(error, httpx.HTTPStatusError):
                     status = error.response.status_code
                     passes = status == 429 or status >= 500
+                    said = without_credentials(error.response.text, error.request)
+                    reason = f"it answered {status} ({' '.join(said.split())[:200]})"
                 if tried == tries or not passes:
                     self.lost += len(batch)
-                    self._warn(_reason(error))
+                    self._warn(reason)
                     return
                 await asyncio.sleep(_PAUSE_S * tried)
             else:
@@ -150,11 +153,3 @@ class Sender:
                 self._service.name,
                 reason,
             )
-
-
-def _reason(error: httpx.HTTPError) -> str:
-    if isinstance(error, httpx.HTTPStatusError):
-        said = without_credentials(error.response.text, error.request)
-        body = " ".join(said.split())[:200]
-        return f"it answered {error.response.status_code} ({body})"
-    return f"{type(error).__name__} {error}".strip()

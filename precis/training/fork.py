@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 
 from precis.config import FromCheckpoint
 from precis.errors import ConfigError, CorruptCheckpoint
-from precis.records.ledger import Ledger, Origin, ledger_key, load_ledger
+from precis.records.ledger import Origin, ledger_key, load_ledger
 from precis.records.manifests import Checkpoint
 from precis.run.checkpoints import commit, committed_steps, complete_around, restore
 from precis.store import Store, open_store
@@ -23,7 +23,20 @@ def origin_of(store: Store, wanted: FromCheckpoint) -> Origin:
     ConfigError says that there is none."""
     source = open_store(wanted.store) if wanted.store else store
     ledger = load_ledger(source, wanted.model)
-    checkpoint = _find_checkpoint(source, wanted, ledger)
+    present = committed_steps(source, wanted.model)
+    committed = [step for step in present if step <= ledger.next_step]
+    at = max(committed, default=0) if wanted.step is None else wanted.step
+    around = complete_around(source, wanted.model, at, digests=ledger.checkpoints)
+    whole = {step: one for step, one in around.items() if step in committed}
+    checkpoint = whole.get(max(whole, default=0) if wanted.step is None else wanted.step)
+    if checkpoint is None:
+        which = "" if wanted.step is None else f" {wanted.step}"
+        there = ", ".join(map(str, committed)) or "none"
+        raise ConfigError(
+            f"from_checkpoint: {source.url} holds no whole checkpoint{which} of {wanted.model!r} "
+            f"(there: {there}).",
+            f"Name one that is whole; `precis runs show {wanted.model}` says which are.",
+        )
     return Origin(
         model=wanted.model,
         step=checkpoint.step,
@@ -82,22 +95,3 @@ async def begin_from_origin(run: Run, warn: Callable[[str], None]) -> None:
     await asyncio.to_thread(
         fork, run.store, run.name, run.ledger.origin, run.identity, run.lease.id
     )
-
-
-def _find_checkpoint(source: Store, wanted: FromCheckpoint, ledger: Ledger) -> Checkpoint:
-    present = committed_steps(source, wanted.model)
-    committed = [step for step in present if step <= ledger.next_step]
-    at = max(committed, default=0) if wanted.step is None else wanted.step
-    around = complete_around(source, wanted.model, at, digests=ledger.checkpoints)
-    whole = {step: one for step, one in around.items() if step in committed}
-    step = max(whole, default=0) if wanted.step is None else wanted.step
-    checkpoint = whole.get(step)
-    if checkpoint is None:
-        which = "" if wanted.step is None else f" {wanted.step}"
-        there = ", ".join(map(str, committed)) or "none"
-        raise ConfigError(
-            f"from_checkpoint: {source.url} holds no whole checkpoint{which} of {wanted.model!r} "
-            f"(there: {there}).",
-            f"Name one that is whole; `precis runs show {wanted.model}` says which are.",
-        )
-    return checkpoint

@@ -59,35 +59,29 @@ class _Page:
         self.closing = asyncio.Event()
         self._view = view
         self._publish = publish
-        self._silent = False
-        self._report_due = time.monotonic() + _REPORT_PAUSE_S
 
     async def follow(self) -> None:
+        silent = False
+        report_due = time.monotonic() + _REPORT_PAUSE_S
         while True:
-            await self._wait_for_news()
+            # Until somebody has news, or a server falls silent, still is, or answers again.
+            while not self.news.is_set():
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self.news.wait(), _LOOK_S)
+                if silences() or silent:
+                    break
             self.news.clear()
             is_last = self.closing.is_set()
-            await self._show(is_last)
+            view = self._view()
+            silent = bool(view.silences)
+            await self._publish(view, None)
+            start = time.monotonic()
+            if is_last or start >= report_due:
+                report = await asyncio.to_thread(training_report, view)
+                now = time.monotonic()
+                report_due = now + max(_REPORT_PAUSE_S, _REPORT_SHARE * (now - start))
+                await self._publish(view, report)
             if is_last:
                 return
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.closing.wait(), _PAUSE_S)
-
-    async def _wait_for_news(self) -> None:
-        """Wait until somebody has news, or a server falls silent, still is, or answers again."""
-        while not self.news.is_set():
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self.news.wait(), _LOOK_S)
-            if silences() or self._silent:
-                return
-
-    async def _show(self, is_last: bool) -> None:
-        view = self._view()
-        self._silent = bool(view.silences)
-        await self._publish(view, None)
-        start = time.monotonic()
-        if is_last or start >= self._report_due:
-            report = await asyncio.to_thread(training_report, view)
-            now = time.monotonic()
-            self._report_due = now + max(_REPORT_PAUSE_S, _REPORT_SHARE * (now - start))
-            await self._publish(view, report)

@@ -48,7 +48,12 @@ def reconcile(ledger: Ledger, whole: Mapping[int, Checkpoint], trainer: TrainerS
     `whole` are the manifests of the store's whole checkpoints from the ledger's step on, and of the
     newest before it. A CorruptCheckpoint says that no checkpoint of the run is whole anywhere.
     """
-    ledger = _with_committed(ledger, whole)
+    # Steps whose checkpoints were committed just before the ledger was cut off.
+    while (checkpoint := whole.get(ledger.next_step + 1)) is not None:
+        record = checkpoint.record
+        if record is None or record.step != ledger.next_step or checkpoint.run != ledger.run_id:
+            break
+        ledger = ledger.advance(record, checkpoint.digest)
     at = ledger.next_step
     if at not in whole and not _holds(trainer, ledger):
         earlier = [step for step in whole if step < at]
@@ -65,17 +70,6 @@ def reconcile(ledger: Ledger, whole: Mapping[int, Checkpoint], trainer: TrainerS
         return ResumePlan(ledger, "restore")
     ahead = tuple(trainer.trained[step] for step in range(at, max(trainer.checkpoints)))
     return ResumePlan(ledger, "keep", upload=at not in whole, ahead=ahead)
-
-
-def _with_committed(ledger: Ledger, whole: Mapping[int, Checkpoint]) -> Ledger:
-    """Return the ledger with the steps whose checkpoints were committed just before it was cut
-    off."""
-    while (checkpoint := whole.get(ledger.next_step + 1)) is not None:
-        record = checkpoint.record
-        if record is None or record.step != ledger.next_step or checkpoint.run != ledger.run_id:
-            break
-        ledger = ledger.advance(record, checkpoint.digest)
-    return ledger
 
 
 def _holds(trainer: TrainerState, ledger: Ledger, as_in: Checkpoint | None = None) -> bool:

@@ -84,10 +84,26 @@ def _repair_art_files(config: RunConfig) -> None:
 async def _with_trainer(run: Run) -> ResumePlan:
     """Have the trainer hold what the ledger says; both go back together where they must."""
     damaged: set[int] = set()
+    client = run.trainer.client
     while True:
-        plan = await _plan(run, damaged)
+        ledger = run.ledger
+        whole = await asyncio.to_thread(
+            complete_around,
+            run.store,
+            run.name,
+            ledger.next_step,
+            _log.warning,
+            frozenset(damaged),
+            ledger.checkpoints,
+        )
+        if any(one.config != run.identity for one in whole.values()):
+            raise ConfigError(
+                f"{run.store.url} holds checkpoints of {run.name!r} that are of a run with other "
+                "settings.",
+                "Train under another model name, or delete them.",
+            )
+        plan = reconcile(ledger, whole, await client.state(run.model))
         at = plan.ledger.next_step
-        client = run.trainer.client
         try:
             if plan.trainer == "begin":
                 await client.begin(run.model, plan.ledger.run_id)
@@ -128,19 +144,3 @@ async def _bring_stale_adapter(run: Run, plan: ResumePlan) -> None:
     except CorruptCheckpoint as error:
         _log.warning("%s Step %d is sampled from its own adapter.", error, at)
         run.oldest_adapter = at
-
-
-async def _plan(run: Run, damaged: set[int]) -> ResumePlan:
-    at = run.ledger.next_step
-    passed_over = frozenset(damaged)
-    digests = run.ledger.checkpoints
-    whole = await asyncio.to_thread(
-        complete_around, run.store, run.name, at, _log.warning, passed_over, digests
-    )
-    if any(one.config != run.identity for one in whole.values()):
-        raise ConfigError(
-            f"{run.store.url} holds checkpoints of {run.name!r} that are of a run with other "
-            "settings.",
-            "Train under another model name, or delete them.",
-        )
-    return reconcile(run.ledger, whole, await run.trainer.client.state(run.model))

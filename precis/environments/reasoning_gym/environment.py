@@ -4,6 +4,7 @@ import difflib
 import json
 import zlib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
@@ -93,7 +94,9 @@ class ReasoningGym(AgentEnvironment):
             if not choices:
                 said = await self._puzzles.call("answer_in", message.content or "")
             elif message.tool_calls:
-                said = _picked(message.tool_calls[0].function.arguments)
+                with suppress(ValueError, TypeError, KeyError):
+                    given = json.loads(message.tool_calls[0].function.arguments)["answer"]
+                    said = given if isinstance(given, str) else None
             if said is None:
                 return Score(0.0, False, {**metrics, "illegal": 1.0})
             reward = await self._puzzles.call("score", *self._place(scenario["place"]), said)
@@ -223,11 +226,3 @@ def _given(settings: ReasoningGymSettings) -> dict[str, Any]:
     """Return the generator's parameters; the size is the most that is looked at."""
     wanted = settings.size + settings.val_size
     return {**settings.parameters, "size": _SOUGHT * wanted}
-
-
-def _picked(arguments: str) -> str | None:
-    try:
-        answer = json.loads(arguments)["answer"]
-    except (ValueError, TypeError, KeyError):
-        return None
-    return answer if isinstance(answer, str) else None

@@ -108,7 +108,13 @@ def _central_picks(found: Sequence[str], words: Sequence[int], left: int) -> lis
     # One unit vector for each bag of tokens; a bag without rare tokens is a vector of zeros.
     bags = list(map(tokens, found))
     document_frequency = Counter(chain.from_iterable(map(set, bags)))
-    units = [_unit(Counter(bag), document_frequency, len(bags)) for bag in bags]
+    units = []
+    for bag in bags:
+        weights = {}
+        for word, count in Counter(bag).items():
+            weights[word] = count * log(len(bags) / document_frequency[word])
+        length = sqrt(sum(weight**2 for weight in weights.values())) or 1.0
+        units.append({word: weight / length for word, weight in weights.items()})
     centre: defaultdict[str, float] = defaultdict(float)
     holders: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
     for index, unit in enumerate(units):
@@ -133,9 +139,3 @@ def _central_picks(found: Sequence[str], words: Sequence[int], left: int) -> lis
                 similar[index] += weight * its_weight
         nearest = np.maximum(nearest, similar)
     return picks
-
-
-def _unit(counts: Counter[str], holders: Counter[str], size: int) -> dict[str, float]:
-    weights = {word: count * log(size / holders[word]) for word, count in counts.items()}
-    length = sqrt(sum(weight**2 for weight in weights.values())) or 1.0
-    return {word: weight / length for word, weight in weights.items()}

@@ -125,7 +125,15 @@ class TextArenaEnvironment(AgentEnvironment):
             if not state["done"]:
                 reason = f"It was not over after {turns} moves of the policy."
                 return Score(0.0, False, metrics, {"reason": reason})
-            return _score_of(state, str(seat), metrics)
+            rewards = state["rewards"]
+            if str(seat) not in rewards:
+                detail = "The game ended without a reward for the policy's seat."
+                return Unscored("no_score", detail)
+            reward = float(rewards[str(seat)])
+            is_won = reward >= max(0.0, *rewards.values()) and reward > 0
+            if len(rewards) == 1:
+                is_won = reward >= 1
+            return Score(reward, is_won, metrics, {"reason": state["reasons"].get(str(seat)) or ""})
         except (ProviderFailed, ProviderRejected) as error:
             if isinstance(error, ProviderRejected) and error.status not in _OF_ONE_REQUEST:
                 raise
@@ -237,19 +245,6 @@ class TextArenaEnvironment(AgentEnvironment):
         # Games that have said the same are in the same state.
         move = await self._games.call("choose_randomly", min(games), seed)
         return Completion("random", [Choice(move)])
-
-
-def _score_of(
-    state: Mapping[str, Any], seat: str, metrics: Mapping[str, float]
-) -> Score | Unscored:
-    """Return the score of a game that is over."""
-    rewards = state["rewards"]
-    if seat not in rewards:
-        return Unscored("no_score", "The game ended without a reward for the policy's seat.")
-    reward = float(rewards[seat])
-    alone = len(rewards) == 1
-    is_won = reward >= 1 if alone else reward > 0 and reward >= max(rewards.values())
-    return Score(reward, is_won, metrics, {"reason": str(state["reasons"].get(seat) or "")})
 
 
 def _explain(error: str, package: str) -> str:

@@ -330,12 +330,12 @@ class GpuBackend(LocalBackend):
 
     def _has_moved(self, model: Model, before: int) -> bool:
         """Return whether training changed the adapter."""
-        folders = (
-            Path(get_step_checkpoint_dir(str(self._folder(model)), step))
-            for step in (before, before + 1)
-        )
-        old, new = (_digest(folder / _ADAPTER) for folder in folders)
-        return old != new
+        digests = []
+        for step in (before, before + 1):
+            folder = Path(get_step_checkpoint_dir(str(self._folder(model)), step))
+            with (folder / _ADAPTER).open("rb") as file:
+                digests.append(file_digest(file, "sha256").hexdigest())
+        return digests[0] != digests[1]
 
     def _folder(self, model: Model) -> Path:
         return Path(get_model_dir(model=model, art_path=self._path))
@@ -347,8 +347,3 @@ def _engine(model: Model) -> EngineConfig:
 
 def _end_hung() -> None:
     end_process(f"Training showed no progress for {STALL_S:.0f} s")
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return file_digest(file, "sha256").hexdigest()
