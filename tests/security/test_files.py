@@ -134,7 +134,7 @@ def test_a_folder_goes_on_after_files_that_are_made_to_do_harm(
     named = [line for line in done.stderr.splitlines() if str(folder) in line]
     assert len(named) == 4
     assert "Traceback" not in done.stderr
-    assert STORY in done.stdout
+    assert f"# {folder / 'e.txt'}\n" in done.stdout and STORY in done.stdout
     assert not set("\x1b\x9b\x07") & set(done.output)
 
 

@@ -20,7 +20,6 @@ from precis.records.ledger import Ledger, ledger_key, load_ledger, write_ledger
 from precis.records.manifests import File, LatestCheckpoint, manifest_key, pointer_key, steps_in
 from precis.run.checkpoints import complete_around, manifest, repair_pointer, restore
 from precis.run.export import export
-from precis.run.lease import lease_key, read_lease
 from precis.settings.tinker import TinkerTrainer
 from precis.settings.trainer import ArtTrainer, ServerlessTrainer
 from precis.store import FolderStore, Store
@@ -262,12 +261,6 @@ def test_another_models_ledger_is_not_this_ones(store: FolderStore) -> None:
     store.put(ledger_key("m"), blob.data)
     with pytest.raises(StoreError, match="is the ledger of 'other'"):
         load_ledger(store, "m")
-
-
-def test_a_lease_that_says_odd_things_is_a_sentence(store: FolderStore) -> None:
-    store.put(lease_key("m"), b'{"run": "r", "host": "h", "pid": 1e99}')
-    with pytest.raises(StoreError, match="can't be read as a lease"):
-        read_lease(store, "m")
 
 
 def test_a_fork_of_a_manifest_with_another_content_is_refused(

@@ -122,9 +122,13 @@ async def test_a_websocket_is_closed_unheard() -> None:
     assert sent == [{"type": "websocket.close", "code": 1008}]
 
 
-paths = st.lists(st.sampled_from(["register", "v1", "train", "..", "x", "file", ""]), max_size=4)
+paths = st.lists(
+    st.sampled_from(["register", "v1", "train", "..", "healthz", "file", ""]), max_size=4
+)
 methods = st.sampled_from(["GET", "POST", "PUT", "DELETE", "OPTIONS", "TRACE"])
-tokens = st.sampled_from([None, "", "Bearer", "Bearer ", f"bearer {TOKEN}", f"Bearer {TOKEN} "])
+tokens = st.sampled_from(
+    [None, "", TOKEN, "Bearer", "Bearer ", "Bearer wrong", f"bearer {TOKEN}", f"Bearer {TOKEN}x"]
+)
 
 
 NOWHERE = trainer_app(CountingBackend(Path("nowhere")), Path("nowhere"), TOKEN)

@@ -9,7 +9,7 @@ from precis.benchmark.teacher import Teacher, forecast_teacher
 from precis.config import ContenderConfig, RolloutsConfig
 from precis.environments.recorder import Recorder
 from precis.environments.summaries.task import scenario_of
-from precis.errors import BudgetReached, ConfigError, RolloutError
+from precis.errors import ConfigError, RolloutError
 from precis.llm.budget import Budget
 from precis.llm.loop_server import LoopServer
 from precis.llm.server import ApiError, Choice, completions_app
@@ -54,42 +54,12 @@ async def taught(
     return [environment.demonstrate([one]) for one in rollouts]
 
 
-async def test_a_summary_is_paid_for_once_in_a_store(
-    teacher: Teacher, provider: Provider, tmp_path: Path
-) -> None:
-    store = FolderStore(tmp_path)
-    first = Budget(None)
-    written = await taught(teacher, DOCUMENTS, store, first)
-    said = {one.conversations[0].messages[-1]["content"] for one in written}
-    assert said == {"The mayor did."}
-    assert {one.metrics["words"] for one in written} == {3.0}
-    assert (first.spend.calls, len(provider.requests)) == (4, 4)
-    assert first.spend.usd > 0
-    again = Budget(None)
-    assert await taught(teacher, DOCUMENTS, store, again) == written
-    assert (again.spend.calls, len(provider.requests)) == (0, 4)
-
-
 async def test_a_summary_that_would_earn_nothing_is_left_out(
     teacher: Teacher, provider: Provider, tmp_path: Path
 ) -> None:
     provider.answer = lambda request: Choice("mayor " * 31)
     (one,) = await taught(teacher, DOCUMENTS[:1], FolderStore(tmp_path), Budget(None))
     assert one.cause == "over_length"
-
-
-async def test_what_was_paid_for_is_kept_where_the_budget_ends(
-    teacher: Teacher, provider: Provider, tmp_path: Path
-) -> None:
-    store = FolderStore(tmp_path)
-    enough_for_some = Budget(0.0004)
-    with pytest.raises(BudgetReached, match="Raise budget_usd"):
-        await taught(teacher, DOCUMENTS, store, enough_for_some)
-    asked = len(provider.requests)
-    assert 0 < asked < 4
-    assert enough_for_some.usd <= 0.0004
-    await taught(teacher, DOCUMENTS, store, Budget(None))
-    assert len(provider.requests) == 4
 
 
 async def test_a_teacher_that_fails_too_often_stops_the_run_and_says_why(

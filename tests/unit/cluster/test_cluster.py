@@ -87,22 +87,6 @@ def test_a_rented_machine_needs_a_store_that_it_can_reach() -> None:
         TrainConfig.model_validate({"cluster": {"where": "sky"}, "store": "/data/store"})
 
 
-def test_where_a_run_is_trained_does_not_change_what_it_is() -> None:
-    here = TrainConfig.model_validate({"store": "s3://b/p"})
-    there = TrainConfig.model_validate({"store": "s3://b/p", "cluster": {"where": "sky"}})
-    assert here.identity("corpus", {}) == there.identity("corpus", {})
-
-
-def test_what_decides_the_result_is_part_of_what_a_run_is() -> None:
-    def identity(**trainer: Any) -> str:
-        config = TrainConfig.model_validate({"trainer": {"kind": "art", **trainer}})
-        return config.identity("corpus", {})
-
-    assert identity() != identity(base_model="Qwen/Qwen2.5-7B-Instruct")
-    assert identity() != identity(engine={"lora_rank": 16})
-    assert identity() == identity(engine={"gpu_memory_share": 0.7})
-
-
 def test_a_setting_of_another_trainer_is_refused() -> None:
     with pytest.raises(ValidationError, match="epochs"):
         TrainConfig.model_validate({"trainer": {"kind": "art", "epochs": 2}})

@@ -21,7 +21,7 @@ from precis.environments.summaries.judge.prompts import data_in
 from precis.errors import ConfigError, JudgeRejected
 from precis.llm.budget import Budget
 from precis.llm.providers import Endpoint
-from precis.llm.server import ChatRequest, Choice, Completion, ToolCall, completions_app
+from precis.llm.server import ChatRequest, Choice, Completion, completions_app
 from precis.observe.observers import Observers
 from precis.records.rollout import UNJUDGED, Call, Rollout, Scenario, Score, Unscored
 from precis.rehearsal.judges.judge import lexical_judge
@@ -29,10 +29,8 @@ from precis.store import FolderStore
 from precis.store.kept import KeptRecords
 from precis.training.validation import validation_of
 from tests.support import unscored
-from tests.support.examples import call, play
 from tests.support.faults import Fault, Faults
 from tests.support.faulty import FaultyServer
-from tests.support.scripted_policy import ScriptedPolicy
 
 RUBRIC = "The word is found."
 CONFIG = JudgeConfig(
@@ -338,14 +336,6 @@ async def test_a_benchmark_without_a_first_validation_is_refused(tmp_path: Path)
             await run.read_first()
         run.kept.close()
     await environment.ruler.close()
-
-
-async def test_a_played_attempt_waits_for_the_judge_of_its_group() -> None:
-    def find(request: ChatRequest) -> ToolCall:
-        return call(request, "look_up", word="bee")
-
-    played = await play(agent(), ScriptedPolicy(find), 1)
-    assert [(one.score.cause, len(one.calls)) for one in played] == [(UNJUDGED, 2)]
 
 
 def test_the_judge_and_what_is_good_decide_what_a_run_is() -> None:

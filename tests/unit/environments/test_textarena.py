@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from precis.config import RunConfig, TrainConfig
+from precis.config import RunConfig
 from precis.environments.isolated import IsolatedError, IsolatedModule
 from precis.environments.recorder import Recorder
 from precis.environments.ruler import transcript_of
@@ -422,17 +422,6 @@ async def test_a_game_that_can_t_begin_is_no_fault_of_the_agent_s() -> None:
 def test_settings_that_can_t_work_are_refused(given: dict[str, Any], problem: str) -> None:
     with pytest.raises(ValidationError, match=problem):
         RunConfig.model_validate({"environment": {"kind": "textarena", "game": "Nim-v0", **given}})
-
-
-def test_the_settings_decide_what_a_run_is() -> None:
-    def identity(**given: Any) -> str:
-        settings = {"kind": "textarena", "game": "Nim-v0", **given}
-        return TrainConfig.model_validate({"store": "s", "environment": settings}).identity("k", {})
-
-    there = {"model": "m", "provider": "url", "base_url": "http://here/v1"}
-    elsewhere = {**there, "base_url": "http://there/v1"}
-    assert identity() != identity(show_moves=True)
-    assert identity(opponent=there) == identity(opponent=elsewhere) != identity()
 
 
 async def test_a_game_whose_start_is_given_up_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:

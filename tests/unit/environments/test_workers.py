@@ -51,12 +51,6 @@ def test_settings_that_can_t_work_get_a_sentence(
         config_of(**environment)
 
 
-def test_where_it_is_played_is_no_part_of_what_a_run_is() -> None:
-    alone = config_of(kind="python", file="a.py")
-    spread = config_of(kind="python", file="a.py", workers={"count": 8})
-    assert alone.identity("k", {}) == spread.identity("k", {})
-
-
 def test_without_ray_a_sentence_names_the_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

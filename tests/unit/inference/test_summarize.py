@@ -1,7 +1,7 @@
 """`precis summarize`: what a trained model makes of files, and what it says about it."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -132,16 +132,6 @@ def test_standard_input_and_json(store: FolderStore) -> None:
     assert result["document_words"] == count_words(STORY)
 
 
-def test_a_folder_goes_on_after_a_file_that_cannot_be_read(store: FolderStore, story: Path) -> None:
-    (story.parent / "folder").mkdir()
-    (story.parent / "folder" / "bad.txt").write_bytes(b"\xff")
-    (story.parent / "folder" / "good.txt").write_text(STORY)
-    done = summarize(story.parent / "folder", store=store)
-    assert done.exit_code == 1
-    assert "bad.txt, line 1: not UTF-8" in done.stderr
-    assert done.stdout.startswith(f"# {story.parent / 'folder' / 'good.txt'}")
-
-
 def test_a_summary_reads_as_prose(store: FolderStore, tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(
@@ -253,9 +243,6 @@ def test_a_mistake_gets_one_sentence(
     assert done.exit_code == 1
     assert said in done.stderr
     assert len(done.stderr.splitlines()) == 1
-
-
-Respond = Callable[[str, int], str]
 
 
 @pytest.fixture

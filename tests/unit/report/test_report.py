@@ -289,16 +289,6 @@ def test_a_line_of_text_is_never_a_structure(line: str) -> None:
     assert rendered(escape(line)) == f"<p>{line.strip()}</p>\n"
 
 
-def test_the_contender_of_a_checkpoint_has_its_name_for_people(benchmark: Benchmark) -> None:
-    assert benchmark.trained == Contender("trained", 9)
-    assert [str(each.contender) for each in benchmark.shown] == [
-        "trained@9",
-        "lead-350",
-        "trained@0",
-        "gpt-4o",
-    ]
-
-
 def test_a_preference_is_the_measure_and_no_column_beside_it() -> None:
     compared = {PREFERRED: 0.5, COMPARED: 1.0, "turns": 3.0}
     played = frame_of(rows("player", None, [0, 2])).with_columns(

@@ -17,6 +17,7 @@ from precis.run.checkpoints import (
     restore,
 )
 from precis.store import FolderStore
+from tests.support.dying_store import Killed, MortalStore
 from tests.support.newest_checkpoint import file_key, newest_whole
 
 names = st.from_regex(r"\.?[ab]{1,2}(/\.?[ab]{1,2})?", fullmatch=True)
@@ -34,17 +35,6 @@ def folder(tmp_path: Path) -> Path:
     (folder / "weights").write_bytes(b"w" * 1000)
     (folder / "sub" / "config").write_bytes(b"{}")
     return folder
-
-
-def test_a_committed_checkpoint_is_restored_byte_by_byte(
-    store: FolderStore, folder: Path, tmp_path: Path
-) -> None:
-    commit(store, "m", 1, folder, "digest")
-    into = tmp_path / "restored"
-    checkpoint = restore(store, "m", 1, into)
-    assert (into / "weights").read_bytes() == b"w" * 1000
-    assert (into / "sub" / "config").read_bytes() == b"{}"
-    assert (checkpoint.step, checkpoint.parent, checkpoint.config) == (1, 0, "digest")
 
 
 def test_a_checkpoint_without_a_manifest_does_not_exist(store: FolderStore, folder: Path) -> None:
@@ -94,7 +84,7 @@ def test_an_empty_folder_is_not_a_checkpoint(store: FolderStore, tmp_path: Path)
 
 
 def test_the_newest_whole_checkpoint_is_used_and_the_broken_ones_are_named(
-    store: FolderStore, folder: Path, tmp_path: Path
+    store: FolderStore, folder: Path
 ) -> None:
     for step in (1, 2, 3, 4):
         commit(store, "m", step, folder, "digest")
@@ -105,9 +95,6 @@ def test_the_newest_whole_checkpoint_is_used_and_the_broken_ones_are_named(
     found = newest_whole(store, "m", warnings=warnings)
     assert found is not None and found.step == 2
     assert file_key(store, "m", 3, "sub/config") + " is missing" in warnings[0]
-    with pytest.raises(CorruptCheckpoint, match=r"0002/\w+/weights differs from its manifest"):
-        restore(store, "m", 2, tmp_path / "into")
-    assert not (tmp_path / "into").exists()
 
 
 def test_from_a_step_on_every_whole_checkpoint_is_found_and_below_it_only_the_newest(
@@ -119,11 +106,6 @@ def test_from_a_step_on_every_whole_checkpoint_is_found_and_below_it_only_the_ne
     store.delete(file_key(store, "m", 4, "weights"))
     assert sorted(complete_around(store, "m", 4)) == [3, 5]
     assert sorted(complete_around(store, "m", 4, passed_over=[3])) == [2, 5]
-
-
-def test_a_model_without_a_whole_checkpoint_has_none(store: FolderStore, folder: Path) -> None:
-    store.upload(folder / "weights", "m/checkpoints/0001/weights")
-    assert newest_whole(store, "m") is None
 
 
 def test_a_pointer_that_a_kill_left_behind_is_mended(store: FolderStore, folder: Path) -> None:
@@ -138,39 +120,14 @@ def test_a_pointer_that_a_kill_left_behind_is_mended(store: FolderStore, folder:
     assert mended is not None and mended.data == b'{"step": 2}'
 
 
-class KilledStore(FolderStore):
-    """Fails at its n-th write, as a killed process would."""
-
-    def __init__(self, root: Path, writes: int) -> None:
-        super().__init__(root)
-        self.left = writes
-
-    def _count(self) -> None:
-        if self.left == 0:
-            raise StoreError("killed")
-        self.left -= 1
-
-    def put(self, key: str, data: bytes) -> str:
-        self._count()
-        return super().put(key, data)
-
-    def upload(self, path: Path, key: str) -> None:
-        self._count()
-        super().upload(path, key)
-
-    def delete(self, prefix: str) -> None:
-        self._count()
-        super().delete(prefix)
-
-
 @pytest.mark.parametrize("writes", range(4))
 def test_a_commit_that_was_killed_leaves_the_checkpoint_before(
     store: FolderStore, folder: Path, writes: int
 ) -> None:
     commit(store, "m", 1, folder, "digest")
     (folder / "weights").write_bytes(b"new")
-    with pytest.raises(StoreError, match="killed"):
-        commit(KilledStore(store.root, writes), "m", 2, folder, "digest")
+    with pytest.raises(Killed):
+        commit(MortalStore(store.root, writes), "m", 2, folder, "digest")
     pointer = store.get("m/latest.json")
     assert pointer is not None and pointer.data == b'{"step": 1}'
     assert newest_whole(store, "m", at_most=1) is not None
@@ -183,8 +140,8 @@ def test_an_old_manifest_never_vouches_for_new_files(
 ) -> None:
     old = commit(store, "m", 1, folder, "digest")
     (folder / "weights").write_bytes(b"v" * 1000)
-    with pytest.raises(StoreError, match="killed"):
-        commit(KilledStore(store.root, writes), "m", 1, folder, "digest")
+    with pytest.raises(Killed):
+        commit(MortalStore(store.root, writes), "m", 1, folder, "digest")
     found = newest_whole(store, "m")
     if found:
         restore(store, "m", found.step, tmp_path / "into")
@@ -214,7 +171,8 @@ def test_any_files_come_back_as_they_were_and_any_damage_is_found(
         }
         commit(store, "m", 1, folder, "digest")
         into = Path(temporary) / "into"
-        restore(store, "m", 1, into)
+        checkpoint = restore(store, "m", 1, into)
+        assert (checkpoint.step, checkpoint.parent, checkpoint.config) == (1, 0, "digest")
         assert {name: (into / name).read_bytes() for name in written} == written
 
         name = data.draw(st.sampled_from(sorted(written)))

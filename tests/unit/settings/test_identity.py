@@ -96,22 +96,58 @@ def identity(**settings: Any) -> str:
 
 
 TEACHER = {"model": "t", "provider": "url", "base_url": "http://127.0.0.1:9/v1"}
+ART = {"kind": "art"}
+FORK = {"model": "other"}
 
 
-def test_a_warm_start_decides_the_result_and_what_it_only_measures_does_not() -> None:
-    plain = identity(warm_start={})
-    assert plain != identity()
-    assert plain != identity(warm_start={"scenarios": 7})
-    assert plain == identity(warm_start={"measured_scenarios": 5})
+def taught(**more: Any) -> dict[str, Any]:
+    return {"warm_start": {"source": "teacher", "teacher": {**TEACHER, **more}}}
 
 
-def test_a_teacher_decides_by_who_it_is_and_not_by_how_fast_it_is_asked() -> None:
-    def taught(**more: Any) -> str:
-        return identity(warm_start={"source": "teacher", "teacher": {**TEACHER, **more}})
+def played(**more: Any) -> dict[str, Any]:
+    return {"environment": {"kind": "textarena", "game": "Nim-v0", **more}}
 
-    assert taught() == taught(tries_max=2, limits={"in_flight": 3}, name="other")
-    assert taught() != taught(model="u")
-    assert taught() != taught(reasoning=True)
+
+@pytest.mark.parametrize(
+    ("given", "other"),
+    [
+        ({}, {"off_policy_steps": 1}),
+        ({"trainer": ART}, {"trainer": {**ART, "base_model": "Qwen/Qwen2.5-7B-Instruct"}}),
+        ({"trainer": ART}, {"trainer": {**ART, "engine": {"lora_rank": 16}}}),
+        ({}, {"from_checkpoint": FORK}),
+        ({"from_checkpoint": FORK}, {"from_checkpoint": {**FORK, "step": 2}}),
+        ({}, {"warm_start": {}}),
+        ({"warm_start": {}}, {"warm_start": {"scenarios": 7}}),
+        (taught(), taught(model="u")),
+        (taught(), taught(reasoning=True)),
+        (played(), played(show_moves=True)),
+        (played(), played(opponent=TEACHER)),
+    ],
+)
+def test_what_decides_the_result_is_part_of_what_a_run_is(
+    given: dict[str, Any], other: dict[str, Any]
+) -> None:
+    assert identity(**given) != identity(**other)
+
+
+AGENT = {"kind": "python", "file": "a.py"}
+
+
+@pytest.mark.parametrize(
+    ("given", "other"),
+    [
+        ({"store": "s3://b/p"}, {"store": "s3://b/p", "cluster": {"where": "sky"}}),
+        ({"trainer": ART}, {"trainer": {**ART, "engine": {"gpu_memory_share": 0.7}}}),
+        ({"warm_start": {}}, {"warm_start": {"measured_scenarios": 5}}),
+        (taught(), taught(tries_max=2, limits={"in_flight": 3}, name="other")),
+        (played(opponent=TEACHER), played(opponent={**TEACHER, "base_url": "http://b/v1"})),
+        ({"environment": AGENT}, {"environment": {**AGENT, "workers": {"count": 8}}}),
+    ],
+)
+def test_where_and_how_fast_it_is_made_is_no_part_of_what_a_run_is(
+    given: dict[str, Any], other: dict[str, Any]
+) -> None:
+    assert identity(**given) == identity(**other)
 
 
 @pytest.mark.parametrize(

@@ -69,15 +69,6 @@ def test_a_damaged_collection_says_what_to_do(tmp_path: Path) -> None:
         DemonstrationJournal(store, "m", "c")
 
 
-def test_the_ledger_is_told_what_was_imitated_and_what_left_out() -> None:
-    given = [shown(0, reward=0.5), shown(1, reward=1.0), shown(2, "nothing_earned")]
-    made = record_of(given, config(), 3)
-    assert (made.source, made.scenarios, made.demonstrations) == ("best_of_n", 3, 2)
-    assert made.left_out == {"nothing_earned": 1}
-    assert made.reward == 0.75
-    assert record_of([shown(0)], config(), 1).reward is None
-
-
 def test_a_warm_start_without_anything_to_imitate_says_why() -> None:
     with pytest.raises(ConfigError, match="1 nothing_earned"):
         record_of([shown(0, "nothing_earned")], config(), 1)

@@ -175,14 +175,6 @@ def test_the_ledger_says_where_a_run_is_from(store: FolderStore) -> None:
     assert Ledger.model_validate_json(ledger.model_dump_json()).rewind(0).origin == origin
 
 
-def test_the_origin_is_part_of_what_a_run_is() -> None:
-    judge = {"model": "j"}
-    plain = TrainConfig(model="forked")
-    forked = plain.model_copy(update={"from_checkpoint": FromCheckpoint(model="m")})
-    later = plain.model_copy(update={"from_checkpoint": FromCheckpoint(model="m", step=2)})
-    assert len({one.identity("k", judge) for one in (plain, forked, later)}) == 3
-
-
 def test_a_run_cannot_begin_with_itself() -> None:
     for store in ("", "here"):
         with pytest.raises(ValidationError, match="precis runs restart"):

@@ -11,7 +11,7 @@ from precis.rehearsal.extractive.policy import logprobs, pick
 from precis.rehearsal.extractive.samples import PickedSample, batch_of
 from precis.rehearsal.grpo import Adam, descend, logprobs_of, objective
 from precis.rehearsal.kind import LinearPolicy
-from precis.rehearsal.train_step import imitate, passes
+from precis.rehearsal.train_step import passes
 from precis.settings.trainer import ExtractiveTrainer
 from tests.support.policies import with_advantages_of
 
@@ -59,12 +59,6 @@ def test_the_gradient_agrees_with_finite_differences(clip_epsilon: float) -> Non
         above = objective(weights + step, batch, reference, clip_epsilon, 0.1).loss
         below = objective(weights - step, batch, reference, clip_epsilon, 0.1).loss
         assert (above - below) / 2e-6 == pytest.approx(slope, abs=1e-6)
-
-
-def test_sampled_and_recomputed_logprobs_agree() -> None:
-    weights = random_weights(1)
-    batch = batch_of([one for group in groups(LinearPolicy(weights, 1)) for one in group])
-    assert logprobs_of(weights, batch) == pytest.approx(batch.logprobs, abs=1e-12)
 
 
 def test_the_first_pass_has_ratio_one_and_no_kl() -> None:
@@ -138,18 +132,6 @@ def test_the_kl_penalty_holds_the_policy_back() -> None:
         *_, last = passes(START, batch_of(samples), settings)
         norms.append(np.abs(last.trained.policy.weights).sum())
     assert norms[1] < norms[0]
-
-
-def test_imitation_makes_the_shown_picks_likelier() -> None:
-    trained, shown = (
-        START,
-        groups(START.policy, documents=1)[0][:1],
-    )
-    batch = batch_of(shown)
-    before = logprobs_of(trained.policy.weights, batch).sum()
-    imitated = batch_of([one.with_advantage(1.0) for one in shown])
-    after = imitate(trained, imitated, 0.05).trained.policy.weights
-    assert logprobs_of(after, batch).sum() > before
 
 
 def test_adams_first_step_is_the_learning_rate() -> None:

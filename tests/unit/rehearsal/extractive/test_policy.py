@@ -1,5 +1,3 @@
-import itertools
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -103,9 +101,3 @@ def test_a_summary_is_in_document_order_and_keeps_headings_apart() -> None:
     assert summary(FEATURES, (2, 0, 3)) == (
         "Fire at mill\nNobody was hurt. The loss is put at $2 million."
     )
-
-
-def test_a_seed_draws_the_same_again() -> None:
-    pairs = itertools.product([random_policy(2)], [generator(1), generator(1)])
-    first, second = (pick(policy, FEATURES, 40, 1.0, source) for policy, source in pairs)
-    assert first == second

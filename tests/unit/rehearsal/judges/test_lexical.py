@@ -1,19 +1,14 @@
 """The judge on this machine: the replies of a hosted one, from what a hosted one would read."""
 
-import json
-
 import pytest
 
-from precis.environments.summaries.judge.prompts import UNANSWERABLE, judge_messages
+from precis.environments.summaries.judge.prompts import UNANSWERABLE
 from precis.environments.summaries.judge.protocol import (
     Graded,
     Prompt,
-    answer_prompt,
     grade_prompt,
-    parse_answers,
     parse_grades,
 )
-from precis.environments.summaries.prompt import summary_messages
 from precis.llm.server import ApiError, ChatRequest
 from precis.records.documents import Question
 from precis.rehearsal.judges.judge import MODEL, lexical_judge
@@ -33,31 +28,10 @@ async def reply_to(prompt: Prompt) -> str:
     return (await lexical_judge()(request)).choices[0].content
 
 
-async def test_it_reads_answers_from_the_text_and_grades_them() -> None:
-    known = question("When was the oven replaced?", "March 2019")
-    prompt = answer_prompt(TEXT, [known, question("Which team won the regatta?", UNANSWERABLE)])
-    given, declined = parse_answers(await reply_to(prompt), prompt.ids)
-    assert declined == UNANSWERABLE
-    prompt = grade_prompt([Graded(known, given), Graded(known, "In May 2018")])
-    assert parse_grades(await reply_to(prompt), prompt.ids) == [True, False]
-
-
 async def test_the_full_document_does_not_help_an_answer_that_is_graded() -> None:
     wrong = Graded(question("Who opened the Linden Street bakery?", "Ada Kessler"), "Tom Fry")
     prompt = grade_prompt([wrong], document=TEXT)
     assert parse_grades(await reply_to(prompt), prompt.ids) == [False]
-
-
-async def test_it_serves_ruler_s_requests() -> None:
-    attempts = []
-    for number, said in enumerate(("Ada Kessler opened it in 1987.", "There is a bakery."), 1):
-        messages = [{"role": "assistant", "content": said}]
-        attempts.append({"id": f"a{number}", "messages": messages})
-    data = {"rubric": "r", "tools": [], "shared": summary_messages(TEXT), "attempts": attempts}
-    request = ChatRequest(model=MODEL, messages=[*judge_messages("Score.", data)])
-    scores = json.loads((await lexical_judge()(request)).choices[0].content)["scores"]
-    assert [score["id"] for score in scores] == ["a1", "a2"]
-    assert 1 >= scores[0]["score"] > scores[1]["score"] >= 0
 
 
 @pytest.mark.parametrize(

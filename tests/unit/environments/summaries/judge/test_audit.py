@@ -67,21 +67,6 @@ def test_an_audit_lies_beside_its_results(tmp_path: Path, monkeypatch: pytest.Mo
     assert not list(here.iterdir())
 
 
-def test_the_audit_command_writes_a_page_and_its_sheet(tmp_path: Path) -> None:
-    file, page = tmp_path / "results.parquet", tmp_path / "out" / "audit.md"
-    write(file, judged("a"), judged("b"))
-    code, said = runs(file, ["audit", "--samples", "1", "--out", str(page)])
-    assert code == 0 and "audit.csv" in said
-    assert page.read_text().startswith("# The judge's verdicts on 1 summaries")
-
-
-def test_the_audit_of_a_missing_file_ends_with_a_sentence(tmp_path: Path) -> None:
-    code, said = runs(tmp_path / "none.parquet", ["audit"])
-    assert code == 1 and "Traceback" not in said
-    assert said.startswith("Can't read the results in ")
-    assert " ".join(said.split()).endswith("none.parquet: there is no such file.")
-
-
 def test_the_cache_command_shows_and_prunes(tmp_path: Path) -> None:
     file = tmp_path / "replies.sqlite"
     with ReplyCache(file) as kept:

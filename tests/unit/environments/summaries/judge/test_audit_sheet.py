@@ -211,11 +211,12 @@ def audit(*arguments: str) -> Result:
 
 
 def test_the_command_makes_a_sheet_and_reads_it(tmp_path: Path) -> None:
-    path, page = tmp_path / "results.parquet", tmp_path / "audit.md"
+    path, page = tmp_path / "results.parquet", tmp_path / "out" / "audit.md"
     write(path, *DOZEN)
     made = audit(str(path), "--out", str(page), "--samples", "8")
     assert "fill in" in made.output
-    sheet = tmp_path / "audit.csv"
+    assert page.read_text().startswith("# The judge's verdicts on 8 summaries")
+    sheet = page.with_suffix(".csv")
     fill_in(sheet.read_text(), dict.fromkeys(range(24), "correct"), sheet)
     again = audit(str(path), "--out", str(page), "--samples", "8")
     assert "stays as it is" in again.output
