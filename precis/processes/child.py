@@ -24,7 +24,7 @@ import uvicorn
 
 from precis.errors import TrainerError
 from precis.processes.causes import cause_of
-from precis.processes.supervisor import end_own, wait_for_parent
+from precis.processes.supervisor import end_own, find_process, wait_for_parent
 
 SUPERVISOR = ("precis.processes.supervisor", "--with-parent")
 """The words before a module that make all that it starts end with it, and with its parent."""
@@ -63,13 +63,10 @@ class Child:
 def is_running(pid: int) -> bool:
     """Return whether a process of this machine is alive; one that only waits to be reaped is
     not."""
+    if Path("/proc/self/stat").exists():
+        return find_process(pid) is not None
     try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        return state not in "ZX"
-    except (FileNotFoundError, ProcessLookupError):
-        pass
-    try:
-        os.kill(pid, 0)  # not Linux, or no such process
+        os.kill(pid, 0)  # not Linux
     except ProcessLookupError:
         return False
     except PermissionError:

@@ -62,11 +62,24 @@ class Process:
     parent: int = field(compare=False)
 
 
+def find_process(pid: int) -> Process | None:
+    """Return a process of this machine; None where there is none, or no /proc."""
+    try:
+        # The name, in parentheses, may contain spaces; `started` is field 22 of proc(5).
+        before, _, after = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")
+    except OSError:
+        return None
+    state, parent, *rest = after.split()
+    if state in "ZX":
+        return None
+    return Process(pid, int(rest[17]), before.partition("(")[2], int(parent))
+
+
 def processes() -> list[Process]:
     """List the processes of this machine; none where there is no /proc."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
-        process = _read(int(entry.name))
+        process = find_process(int(entry.name))
         if process is not None:
             found.append(process)
     return found
@@ -226,17 +239,6 @@ def _find_marked(mark: str) -> set[Process]:
             if entry in variables and one.pid != os.getpid():
                 found.add(one)
     return found
-
-
-def _read(pid: int) -> Process | None:
-    try:
-        before, _, after = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")
-    except OSError:
-        return None
-    state, parent, *rest = after.split()
-    if state in "ZX":
-        return None
-    return Process(pid, int(rest[17]), before.partition("(")[2], int(parent))
 
 
 def _signal(pid: int, number: signal.Signals) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from pydantic import AwareDatetime
 
+from precis.processes.supervisor import find_process
 from precis.record import Count, Record
 
 _CLOCKS_DIFFER = timedelta(seconds=30)
@@ -53,12 +54,13 @@ class Holder(Record):
 
 def this_process(run: str, now: datetime, ttl: timedelta) -> Holder:
     """This process as the holder of a lease taken now."""
+    process = find_process(os.getpid())
     return Holder(
         run=run,
         host=socket.gethostname(),
         pid=os.getpid(),
         machine=_machine(),
-        process_started=_process_started(os.getpid()) or "",
+        process_started=str(process.started) if process else "",
         since=now,
         expires=now + ttl,
     )
@@ -69,7 +71,8 @@ def is_alive(holder: Holder, now: datetime) -> bool:
     if holder.released:
         return False
     if holder.machine and holder.machine == _machine():
-        return _process_started(holder.pid) == holder.process_started
+        process = find_process(holder.pid)
+        return process is not None and str(process.started) == holder.process_started
     return now - _CLOCKS_DIFFER <= holder.expires
 
 
@@ -79,14 +82,3 @@ def _machine() -> str:
         return f"{boot}:{os.stat('/proc/self/ns/pid').st_ino}"
     except OSError:  # not Linux: the clock alone decides
         return ""
-
-
-def _process_started(pid: int) -> str | None:
-    """Return the time at which a process of this machine began; None if there is none."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return None
-    # The name, in parentheses, may contain spaces; field 22 of proc(5) is the 20th after it.
-    state, *fields = stat.rpartition(")")[2].split()
-    return None if state in "ZX" else fields[18]
