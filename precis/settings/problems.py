@@ -7,6 +7,8 @@ def problems_in(error: ValidationError) -> list[str]:
     """List what is wrong: `steps: Input should be …`, or the sentence of settings that disagree."""
     found = []
     for problem in error.errors(include_url=False):
+        if problem["type"] == "default_factory_not_called":
+            continue  # another setting is wrong, which is said too
         where = ".".join(map(str, problem["loc"]))
         what = problem["msg"].removeprefix("Value error, ")
         if problem["type"] == "extra_forbidden":

@@ -50,7 +50,7 @@ class FolderStore:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise StoreError(f"Can't read {path}: {error.strerror}.") from error
+            raise _explain(error, path, "read") from error
         return Blob(data, _version(data), datetime.fromtimestamp(found.st_mtime, UTC))
 
     def put(self, key: str, data: bytes) -> str:
@@ -160,15 +160,15 @@ class FolderStore:
             self._make(path.parent)
             yield
         except OSError as error:
-            raise _explain(error, path) from error
+            raise _explain(error, path, "write") from error
 
 
-def _explain(error: OSError, path: Path) -> StoreError:
-    what = f"Can't write {path}: {error.strerror}."
+def _explain(error: OSError, path: Path, verb: str) -> StoreError:
+    what = f"Can't {verb} {path}: {error.strerror}."
     if error.errno in _FULL:
         return StoreError(f"{what} Free some space or choose another store.")
     if error.errno in _REFUSED:
-        return StoreRefused(f"{what} Let this user write there or choose another store.")
+        return StoreRefused(f"{what} Let this user {verb} there or choose another store.")
     if error.errno in _NO_FOLDER:
         return StoreRefused(f"{what} A file lies where a folder is needed: choose another store.")
     return StoreError(f"{what} Choose another store.")

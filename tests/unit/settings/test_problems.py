@@ -4,6 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from precis.config import TrainConfig
+from precis.environment import Variables
 from precis.settings.problems import problems_in
 
 
@@ -24,3 +25,13 @@ def test_a_setting_is_named_and_settings_that_do_not_go_together_speak_for_thems
         TrainConfig.model_validate({"cluster": {"where": "sky"}, "store": "folder"})
     (said,) = problems_in(caught.value)
     assert said.startswith("cluster.where is 'sky', but")
+
+
+def test_a_wrong_variable_says_nothing_of_those_that_could_not_be_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("VAL_SIZE", "many")
+    with pytest.raises(ValidationError) as caught:
+        Variables()
+    (said,) = problems_in(caught.value)
+    assert said.startswith("val_size: Input should be a valid integer")

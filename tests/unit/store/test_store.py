@@ -26,6 +26,8 @@ def test_a_store_that_can_not_be_written_is_not_told_to_free_space(tmp_path: Pat
     (tmp_path / "file").touch()
     with pytest.raises(StoreRefused, match="A file lies where a folder is needed"):
         FolderStore(tmp_path / "file" / "store").put("a", b"one")
+    with pytest.raises(StoreRefused, match=r"Can't read .* A file lies where a folder is needed"):
+        FolderStore(tmp_path / "file").get("m/ledger.json")
 
 
 @pytest.mark.parametrize(
