@@ -353,6 +353,16 @@ class RunConfig(Record):
             )
         return self
 
+    def without_summaries_settings(self, given: Mapping[str, bool]) -> Self:
+        """Refuse settings of summaries, each with whether it is given, for any other task."""
+        for name, is_given in given.items():
+            if is_given and self.environment.kind != "summaries":
+                raise ValueError(
+                    f"{name} is a setting of summaries: leave it out with environment.kind "
+                    f"{self.environment.kind!r}"
+                )
+        return self
+
 
 class FromCheckpoint(Record):
     """A checkpoint of another run, to begin a new one from."""
@@ -470,19 +480,11 @@ class TrainConfig(RunConfig):
 
     @model_validator(mode="after")
     def _only_summaries_have_judges(self) -> Self:
-        if self.environment.kind == "summaries":
-            return self
         given = {
             "second_judge": self.second_judge is not None,
             "rollouts.reward 'ruler'": self.rollouts.reward == "ruler",
         }
-        for name, is_given in given.items():
-            if is_given:
-                raise ValueError(
-                    f"{name} is a setting of summaries: leave it out with environment.kind "
-                    f"{self.environment.kind!r}"
-                )
-        return self
+        return self.without_summaries_settings(given)
 
     @model_validator(mode="after")
     def _best_checkpoint_stays(self) -> Self:
@@ -635,20 +637,13 @@ class BenchmarkConfig(RunConfig):
 
     @model_validator(mode="after")
     def _only_summaries_have_documents(self) -> Self:
-        if self.environment.kind == "summaries":
-            if self.attempts > 1:
-                raise ValueError(
-                    "attempts is for agents, whose rollouts may be a success: leave it out with "
-                    "environment.kind 'summaries'"
-                )
-            return self
-        for name in ("test_documents", "extractive"):
-            if getattr(self, name):
-                raise ValueError(
-                    f"{name} is a setting of summaries: leave it out with environment.kind "
-                    f"{self.environment.kind!r}"
-                )
-        return self
+        if self.environment.kind == "summaries" and self.attempts > 1:
+            raise ValueError(
+                "attempts is for agents, whose rollouts may be a success: leave it out with "
+                "environment.kind 'summaries'"
+            )
+        given = {name: bool(getattr(self, name)) for name in ("test_documents", "extractive")}
+        return self.without_summaries_settings(given)
 
     @model_validator(mode="after")
     def _names_differ(self) -> Self:

@@ -141,23 +141,24 @@ def _write(made: Sequence[DocumentQuestions], rows: Sequence[dict[str, str]], ou
 
 def read_texts(folder: Path) -> list[Text]:
     """Return the texts of a folder, each once; files that can't be read are named and counted."""
-    return asyncio.run(_read_texts(folder))
-
-
-async def _read_texts(folder: Path) -> list[Text]:
-    found: dict[str, Text] = {}
+    read: list[Text] = []
     unread = 0
-    again = 0
-    async with FileReader() as reader:
-        for file in find_files([folder]):
-            try:
-                text = await reader.read(file)
-            except DocumentsError as error:
-                say(str(error))
-                unread += 1
-                continue
-            again += text.text in found
-            found.setdefault(text.text, text)
+
+    async def read_all() -> None:
+        nonlocal unread
+        async with FileReader() as reader:
+            for file in find_files([folder]):
+                try:
+                    read.append(await reader.read(file))
+                except DocumentsError as error:
+                    say(str(error))
+                    unread += 1
+
+    asyncio.run(read_all())
+    found: dict[str, Text] = {}
+    for text in read:
+        found.setdefault(text.text, text)
+    again = len(read) - len(found)
     if again:
         typer.echo(f"{again} files hold the same as another, and are left out.")
     if not found:

@@ -135,12 +135,19 @@ def _row(rank: int, one: SettingsResult, words: Words, has_words: bool) -> list[
     lengths = [trial.words for trial in one.trials if trial.words is not None]
     length = f"{sum(lengths) / len(lengths):.0f}" if lengths else ""
     dropped = [trial.dropped for trial in one.trials if trial.dropped is not None]
+    measured = _measured(one)
+    accuracy = "not measured"
+    if one.accuracy and len(measured) >= SEEDS_MIN:
+        accuracy = words.interval(one.accuracy)
+    elif one.accuracy:
+        each = f" ({' and '.join(map(words.figure, measured))})" if len(measured) > 1 else ""
+        accuracy = f"{words.figure(one.accuracy.mean)}{each}"
     return [
         str(rank) if one.accuracy else "",
         escape(describe(one.changes)),
-        _accuracy(one, words),
+        accuracy,
         _points(one, words),
-        f"{len(_measured(one))} of {len(one.trials)}",
+        f"{len(measured)} of {len(one.trials)}",
         *([length] if has_words else []),
         f"{sum(dropped) / len(dropped):.0%}" if dropped else "",
         f"${sum(trial.usd for trial in one.trials):.2f}",
@@ -150,16 +157,6 @@ def _row(rank: int, one: SettingsResult, words: Words, has_words: bool) -> list[
 def _measured(one: SettingsResult) -> list[float]:
     """Return the accuracies of the seeds that were measured."""
     return [trial.accuracy for trial in one.trials if trial.accuracy is not None]
-
-
-def _accuracy(one: SettingsResult, words: Words) -> str:
-    if one.accuracy is None:
-        return "not measured"
-    measured = _measured(one)
-    if len(measured) >= SEEDS_MIN:
-        return words.interval(one.accuracy)
-    each = f" ({' and '.join(map(words.figure, measured))})" if len(measured) > 1 else ""
-    return f"{words.figure(one.accuracy.mean)}{each}"
 
 
 def _points(one: SettingsResult, words: Words) -> str:

@@ -46,23 +46,16 @@ def lexical_judge(rules: Rules = LEXICAL) -> Complete:
     """
 
     async def complete(request: ChatRequest) -> Completion:
-        reply = json.dumps(_reply(request, rules), ensure_ascii=False)
-        return Completion(request.model, [Choice(reply)])
+        try:
+            data = data_in(request.messages) or {}
+            found = attempt_scores(data) if "attempts" in data else _judged(data, rules)
+        except (LookupError, TypeError, ValueError, AttributeError, PrecisError) as error:
+            # Whatever shape the messages have, what can't be read was not made for this judge.
+            said = "The lexical judge only serves the summaries' judge and RULER."
+            raise ApiError(400, said, "invalid_request") from error
+        return Completion(request.model, [Choice(json.dumps(found, ensure_ascii=False))])
 
     return complete
-
-
-def _reply(request: ChatRequest, rules: Rules) -> dict[str, Any]:
-    try:
-        data = data_in(request.messages) or {}
-        return attempt_scores(data) if "attempts" in data else _judged(data, rules)
-    except (LookupError, TypeError, ValueError, AttributeError, PrecisError) as error:
-        # Whatever shape the messages have, what these functions can't read was not made for them.
-        raise ApiError(
-            400,
-            "The lexical judge only serves the summaries' judge and RULER.",
-            "invalid_request",
-        ) from error
 
 
 def _judged(data: dict[str, Any], rules: Rules) -> dict[str, Any]:
