@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 
 from precis.commands.terminal import CONTINUES, fail, sentences
 from precis.errors import without_passwords
@@ -132,9 +131,12 @@ def _run(config: "TrainConfig", server: "PrefectServer") -> None:
     if server.password_file:
         console.print(f"         Its password: cat {server.password_file}", soft_wrap=True)
         console.print("         It stays up for a look; `make stop` stops it.")
+    steps = next_steps(config)
+    width = max(map(len, steps))
     heading = "Next"
-    for command, purpose in next_steps(config).items():
-        console.print(f"{heading:<9}{escape(command)}  {purpose}", soft_wrap=True)
+    for command, purpose in steps.items():
+        line = f"{heading:<9}{command:<{width}}  {purpose}"
+        console.print(line, markup=False, soft_wrap=True)
         heading = ""
 
 

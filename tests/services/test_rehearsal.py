@@ -118,7 +118,7 @@ def test_a_folder_of_texts_comes_to_a_result_that_says_its_questions_are_crude(
         (texts / f"{number}.txt").write_text(document.text)
     store = tmp_path / "store"
     output = precis.run("rehearse", "--documents", str(texts), "--steps=1", f"--store={store}")
-    assert "train my_agent.py  trains an agent of your own: docs/agents.md" in output
+    assert "trains an agent of your own: docs/agents.md" in output
     assert "questions about 9 documents" in output
     assert "trained, step 1" in output
     assert output.count(CRUDE) == 2, "before the training, and beside the figures"
