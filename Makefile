@@ -31,7 +31,7 @@ SERVICES := $(wildcard tests/services tests/*/services)
 
 .PHONY: install install-gpu install-sky install-tinker install-environments \
 	install-ray install-verifiers rehearse stop test test-all test-gpu unit \
-	services matrices lint docs format bench lock clean
+	services matrices lint docs format bench lock outdated clean
 
 rehearse: $(VENV)/.installed  ## train, benchmark and report on this machine
 	@TRAIN_SIZE="$(TRAIN_SIZE)" VAL_SIZE="$(VAL_SIZE)" $(BIN)/precis rehearse \
@@ -113,6 +113,9 @@ lock: ## resolve the dependencies anew (needs uv)
 		--python-platform x86_64-manylinux_2_28 $(LOCK_FORM) -o tests/services/llama_cpp.lock
 	$(UV) pip compile environments/precis_summaries/pyproject.toml --group pyproject.toml:build \
 		--no-emit-package precis $(LOCK) -o environments/precis_summaries/requirements.lock
+
+outdated: $(VENV)/.installed-dev  ## the pins that shut a newer release out, and why
+	@$(BIN)/python -m tools.outdated
 
 clean:
 	rm -rf $(VENV) site .mypy_cache .pytest_cache .ruff_cache
