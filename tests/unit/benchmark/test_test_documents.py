@@ -16,11 +16,6 @@ from precis.store import FolderStore
 from tests.support.corpora import corpus, rows, source, write_jsonl
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> FolderStore:
-    return FolderStore(tmp_path / "store")
-
-
 def ledger(model: str = "m", **settings: Any) -> Ledger:
     config = TrainConfig(model=model, store="s", **settings)
     return Ledger(model=model, config="c", corpus="k").under(config.model_dump(mode="json"))

@@ -199,7 +199,7 @@ def test_the_settings_that_the_documentation_shows_can_be_given() -> None:
     for block in re.findall(r"^```yaml\n(environment:.*?)^```", page, re.M | re.S):
         config = TrainConfig.model_validate({"store": "s", **yaml.safe_load(block)})
         kinds.add(config.environment.kind)
-    assert kinds >= {"command", "reasoning_gym", "textarena"}
+    assert kinds >= {"command", "reasoning_gym", "textarena", "verifiers"}
     commands = re.findall(r"^precis train (['\"])(\{.*\})\1", page, re.M)
     commands += re.findall(r"^make rehearse ENVIRONMENT=(')(\{.*\})'", page, re.M)
     assert len(commands) == 3

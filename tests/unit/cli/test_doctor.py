@@ -70,11 +70,6 @@ async def test_a_key_of_tinker_is_looked_at_without_its_client(
     assert "key is set" in await checks_of(read_settings("train/tinker"))["Tinker"]()
 
 
-async def test_serverless_training_lacks_its_key() -> None:
-    said = await failures("train/serverless", "W&B")
-    assert "needs WANDB_API_KEY" in said["W&B"]
-
-
 async def test_a_benchmark_is_examined_with_the_settings_of_its_models_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,16 +1,13 @@
 """Any program as an environment: what it is given, what it may print, and how it is ended."""
 
 import asyncio
-import json
 import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from precis.config import TrainConfig
 from precis.environments import command as module
 from precis.environments.command import CommandEnvironment, load_command
 from precis.environments.programs import harmless
@@ -206,11 +203,3 @@ def test_a_changed_program_is_another_run(tmp_path: Path) -> None:
     first = environment_of(tmp_path, "print(1)").identity
     assert environment_of(tmp_path, "print(2)").identity != first
     assert environment_of(tmp_path, "print(1)").identity == first
-
-
-def test_the_settings_take_a_command() -> None:
-    given: dict[str, Any] = {"kind": "command", "command": ["./agent", "--fast"]}
-    config = TrainConfig.model_validate({"store": "s", "environment": given})
-    assert config.trainer.kind == "tool_calls"
-    assert config.environment.kind == "command"
-    assert json.loads(config.environment.model_dump_json())["command"] == ["./agent", "--fast"]

@@ -25,7 +25,7 @@ from precis.errors import ConfigError, ProviderRejected
 from precis.llm.server import ApiError, ChatRequest, Choice, Completion, completions_app
 from precis.records.rollout import Rollout, Unscored
 from precis.settings.environment import OpponentSettings, TextArenaSettings, opponent_of
-from tests.support.examples import LIMITS, embedded, play, score_of
+from tests.support.examples import LIMITS, play, score_of
 from tests.support.local_server import served
 from tests.support.repository import ROOT
 from tests.support.scripted_policy import ScriptedPolicy, asked
@@ -183,13 +183,6 @@ async def test_a_game_that_does_not_end_earns_nothing() -> None:
     score = score_of(rollout)
     assert (score.reward, score.success, len(rollout.calls)) == (0.0, False, 3)
     assert "not over after 3 moves" in score.details["reason"]
-
-
-async def test_the_embedded_policy_has_an_answer_to_every_message() -> None:
-    for game in ("ConnectFour-v0", "Nim-v0"):
-        policy = embedded()
-        rollouts = await play(environment(game), policy, 2)
-        assert len(policy.requests) == sum(score_of(one).metrics["turns"] for one in rollouts)
 
 
 async def test_a_random_player_is_a_baseline_that_keeps_to_the_rules() -> None:

@@ -2,7 +2,6 @@
 costs itself. `tests/services/test_verifiers_agent.py` has verifiers itself."""
 
 import asyncio
-import json
 import os
 import signal
 import sys
@@ -14,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from precis.config import TrainConfig
 from precis.environments import verifiers as module
 from precis.environments.recorder import Recorder
 from precis.environments.verifiers import VerifiersEnvironment, load_verifiers
@@ -265,11 +263,3 @@ def test_a_changed_environment_is_another_run(tmp_path: Path) -> None:
     assert load_verifiers(settings_of(tmp_path)).identity == first
     changed = {"described": {"digest": "d2"}}
     assert load_verifiers(settings_of(tmp_path, config=changed)).identity != first
-
-
-def test_the_settings_take_an_environment_of_verifiers() -> None:
-    given = {"kind": "verifiers", "id": "doors", "held_out": {"split": "test"}}
-    config = TrainConfig.model_validate({"store": "s", "environment": given})
-    assert config.environment.kind == "verifiers"
-    assert config.trainer.kind == "tool_calls"
-    assert json.loads(config.environment.model_dump_json())["held_out"] == {"split": "test"}

@@ -13,9 +13,8 @@ from pathlib import Path
 
 import httpx
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from precis.commands.main import app
 from precis.environments.summaries.prompt import summary_messages
 from precis.processes.child import free_port, is_running
 from precis.store import FolderStore
@@ -78,26 +77,21 @@ def test_the_command_holds_wherever_it_is_pasted(
     assert (tmp_path / "home").stat().st_mode & 0o077 == 0
 
 
-def test_merged_weights_are_served_from_their_folder(store: FolderStore, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("options", "last"),
+    [((), ["--served-model-name", "mine@2"]), (("--dtype", "float32"), ["--dtype", "float32"])],
+)
+def test_merged_weights_are_served_from_their_folder_as_they_are(
+    options: tuple[str, ...], last: list[str], store: FolderStore, tmp_path: Path
+) -> None:
     write_base(tmp_path / "base")
     merged = tmp_path / "merged"
-    command = ["model", "export", "mine", "--format", "merged", "--base", str(tmp_path / "base")]
-    done = CliRunner().invoke(app, [*command, "--to", str(merged), "--store", store.url])
+    asked = ("mine", "--format", "merged", "--base", tmp_path / "base", "--to", merged)
+    done = run_precis("model", "export", *asked, *options, store=store)
     assert done.exit_code == 0, done.output
-    shown = serve(merged, store=store, home=tmp_path / "home").stdout
-    assert words_in(shown)[:3] == ["vllm", "serve", str(merged)]
-    assert words_in(shown)[-2:] == ["--served-model-name", "mine@2"]
-
-
-def test_weights_of_32_bits_are_not_loaded_into_16(store: FolderStore, tmp_path: Path) -> None:
-    write_base(tmp_path / "base")
-    merged = tmp_path / "merged"
-    command = ["model", "export", "mine", "--format", "merged", "--base", str(tmp_path / "base")]
-    options = ["--dtype", "float32", "--to", str(merged), "--store", store.url]
-    done = CliRunner().invoke(app, [*command, *options])
-    assert done.exit_code == 0, done.output
-    shown = serve(merged, store=store, home=tmp_path / "home").stdout
-    assert words_in(shown)[-2:] == ["--dtype", "float32"]
+    shown = words_in(serve(merged, store=store, home=tmp_path / "home").stdout)
+    assert shown[:3] == ["vllm", "serve", str(merged)]
+    assert shown[-2:] == last
 
 
 def test_without_vllm_run_says_what_to_do(store: FolderStore, tmp_path: Path) -> None:

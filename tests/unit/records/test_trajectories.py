@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
 
 import polars as pl
 import pytest
@@ -22,11 +21,6 @@ from tests.support.rollouts import DOCUMENT, ROLLOUTS, SCENARIO
 
 def put(store: FolderStore, step: int, rollouts: Sequence[Sequence[Rollout]] = ROLLOUTS) -> None:
     put_trajectories(store, "m", "train", step, rollouts, f"m@{step}")
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> FolderStore:
-    return FolderStore(tmp_path / "store")
 
 
 def test_every_rollout_is_kept_with_its_score(store: FolderStore) -> None:

@@ -42,11 +42,6 @@ def game(index: int = 0) -> Rollout:
     return Rollout(SCENARIO, index, (first, helper, second), score)
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> FolderStore:
-    return FolderStore(tmp_path / "store")
-
-
 def put(store: FolderStore, step: int, *rollouts: Rollout) -> None:
     put_trajectories(store, "m", "train", step, [rollouts], f"m@{step}")
 

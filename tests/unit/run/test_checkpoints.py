@@ -24,11 +24,6 @@ names = st.from_regex(r"\.?[ab]{1,2}(/\.?[ab]{1,2})?", fullmatch=True)
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> FolderStore:
-    return FolderStore(tmp_path / "store")
-
-
-@pytest.fixture
 def folder(tmp_path: Path) -> Path:
     folder = tmp_path / "0001"
     (folder / "sub").mkdir(parents=True)

@@ -15,11 +15,6 @@ from precis.store import FolderStore
 from tests.services.patience import patience_s, until
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> FolderStore:
-    return FolderStore(tmp_path / "store")
-
-
 def elsewhere(store: FolderStore, now: datetime, **changes: object) -> Holder:
     """Put a lease into the store that another machine took."""
     holder = Holder(

@@ -15,7 +15,7 @@ from precis.run.checkpoints import complete_around
 from precis.run.continuation import check_settings
 from precis.run.lease import lease_key
 from precis.run.overview import list_runs
-from precis.run.repair import refuse_lost_ledger, repair
+from precis.run.repair import repair
 from precis.run.restart import restart
 from precis.run.retention import prune, remove
 from precis.store import FolderStore
@@ -226,13 +226,6 @@ async def test_what_may_be_the_best_checkpoint_is_not_deleted_after_a_repair(
     ledger = (await repair(store, "m")).ledger
     few = Retention(keep_last=1, keep_every=0, keep_best=1)
     assert prune(store, "m", few, {}, at=STEPS, rebuilt_at=ledger.rebuilt_at) == []
-
-
-async def test_a_run_without_its_ledger_is_not_begun_anew(store: FolderStore) -> None:
-    store.delete(ledger_key("m"))
-    with pytest.raises(UnusableRun, match=r"its ledger is gone\. .*`precis runs repair m`"):
-        refuse_lost_ledger(store, "m")
-    refuse_lost_ledger(store, "new")
 
 
 def test_a_run_that_lost_its_ledger_is_listed_with_what_to_do(store: FolderStore) -> None:

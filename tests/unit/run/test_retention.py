@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precis.config import Retention
-from precis.errors import StoreError
 from precis.run.checkpoints import commit, committed_steps
 from precis.run.retention import kept, prune
 from precis.store import FolderStore
+from tests.support.dying_store import Killed, MortalStore
 from tests.support.newest_checkpoint import file_key, newest_whole
 
 steps = st.sets(st.integers(0, 60), min_size=1, max_size=25)
@@ -87,26 +87,12 @@ def test_nothing_goes_where_nothing_is_whole(store: FolderStore) -> None:
     assert prune(store, "m", _FEW, {}, at=7) == []
 
 
-class FailingStore(FolderStore):
-    """Fails at its n-th deletion, as if killed there."""
-
-    def __init__(self, root: Path, deletions: int) -> None:
-        super().__init__(root)
-        self.left = deletions
-
-    def delete(self, prefix: str) -> None:
-        if self.left == 0:
-            raise StoreError("killed")
-        self.left -= 1
-        super().delete(prefix)
-
-
 @pytest.mark.parametrize("deletions", range(10))
 def test_a_prune_that_was_killed_is_finished_by_the_next(
     store: FolderStore, deletions: int
 ) -> None:
-    with pytest.raises(StoreError):
-        prune(FailingStore(store.root, deletions), "m", _FEW, {}, at=7)
+    with pytest.raises(Killed):
+        prune(MortalStore(store.root, deletions), "m", _FEW, {}, at=7)
     newest = newest_whole(store, "m")
     assert newest is not None and newest.step == 7
     prune(store, "m", _FEW, {}, at=7)

@@ -1,6 +1,5 @@
 """What `precis runs` says of a store, and what it takes away from it."""
 
-import asyncio
 import threading
 import time
 from pathlib import Path
@@ -16,7 +15,6 @@ from precis.errors import CorruptCheckpoint
 from precis.records.ledger import Ledger, ledger_key, write_ledger
 from precis.run.checkpoints import committed_steps
 from precis.run.export import export
-from precis.run.lease import leased
 from precis.run.overview import kept_checkpoints, list_runs
 from precis.store import Blob, FolderStore
 from tests.support.newest_checkpoint import file_key
@@ -177,19 +175,6 @@ def test_bad_input_gets_one_sentence(
     output = precis_runs(*filled, store=store, code=1)
     assert said in output
     assert len(output.splitlines()) == 1
-
-
-def test_a_list_never_says_what_a_damaged_ledger_said_before(store: FolderStore) -> None:
-    asyncio.run(_hold_and_leave(store))
-    store.put(ledger_key("m"), b"garbage")
-    runs, (unreadable,) = list_runs(store, NOW)
-    assert runs == []
-    assert unreadable.model == "m" and "can't be read as a ledger" in unreadable.why
-
-
-async def _hold_and_leave(store: FolderStore) -> None:
-    async with leased(store, "m", "train"):
-        pass
 
 
 def test_a_list_says_how_much_of_the_store_it_has_read(store: FolderStore) -> None:

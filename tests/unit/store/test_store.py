@@ -17,11 +17,6 @@ from tests.services.patience import patience_s
 from tests.support.stopped import stopped_process
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> FolderStore:
-    return FolderStore(tmp_path / "store")
-
-
 def test_a_store_that_can_not_be_written_is_not_told_to_free_space(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StoreRefused, match="A file lies where a folder is needed"):

@@ -52,30 +52,11 @@ def test_the_program_makes_the_bundled_corpus_again(tmp_path: Path) -> None:
         assert again.read_bytes() == PATH.read_bytes()
 
 
-def test_the_columns_are_those_of_repliqa() -> None:
-    assert pq.read_schema(PATH).names == [
-        "document_id",
-        "document_topic",
-        "document_path",
-        "document_extracted",
-        "question_id",
-        "question",
-        "answer",
-        "long_answer",
-    ]
-
-
 def test_every_topic_has_its_share_of_documents(documents: list[Composed]) -> None:
     counts = Counter(document.topic for document in documents)
     assert set(counts) == TOPICS
     assert len(documents) >= 160
     assert min(counts.values()) >= 9
-
-
-def test_documents_and_questions_are_told_apart_by_their_ids(documents: list[Composed]) -> None:
-    assert len({document.id for document in documents}) == len(documents)
-    assert len({document.text for document in documents}) == len(documents)
-    assert all(len({asked.question for asked in document.asked}) == 5 for document in documents)
 
 
 def test_documents_are_as_long_as_those_of_repliqa(documents: list[Composed]) -> None:

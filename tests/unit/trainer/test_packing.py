@@ -36,10 +36,6 @@ def step(answers: list[list[int]]) -> list[TrainingSample]:
     ]
 
 
-def answered(samples: list[TrainingSample]) -> int:
-    return sum(sum(one.assistant_mask) for one in samples)
-
-
 def packed(
     samples: list[TrainingSample],
     updates: int,
@@ -47,23 +43,6 @@ def packed(
     weighting: Weighting = "token",
 ) -> list[list[PackedSequence]]:
     return pack(samples, updates=updates, tokens_max=tokens_max, weighting=weighting, seed="1/0")
-
-
-def test_one_long_sample_changes_no_number_of_updates() -> None:
-    short = step([[100] * 8] * 5)
-    long = step([[100] * 8] * 4 + [[100] * 7 + [900]])
-    assert len(packed(short, 5)) == len(packed(long, 5)) == 5
-
-
-def test_each_sample_is_learned_from_once() -> None:
-    samples = step([[50, 60, 70], [10, 20], [300]])
-    updates = packed(samples, 2, tokens_max=400)
-    trained = sum(int(sequence.trained.sum()) for update in updates for sequence in update)
-    assert trained == answered(samples)
-
-
-def test_there_are_no_more_updates_than_samples() -> None:
-    assert len(packed(step([[5, 5]]), 8)) == 2
 
 
 def test_answers_to_one_prompt_share_it() -> None:

@@ -4,6 +4,7 @@ import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import pytest
@@ -136,8 +137,10 @@ async def test_a_warm_start_is_step_0_of_documents_that_no_step_draws(tmp_path: 
     assert checkpoint.record.warm_start == made
     kept = life.store.get("m/warm-start.json")
     assert kept is not None
-    shown = {one["scenario_id"] for one in json.loads(kept.data)["demonstrations"]}
+    demonstrations = json.loads(kept.data)["demonstrations"]
+    shown = {one["scenario_id"] for one in demonstrations}
     assert len(shown) == WARM
+    assert made.reward == pytest.approx(fmean(one["reward"] for one in demonstrations))
     drawn = scan_trajectories(life.store, "m", "train", [1]).collect()
     assert drawn["scenario_id"].len() > 0
     assert not shown & set(drawn["scenario_id"])

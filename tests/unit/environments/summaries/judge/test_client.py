@@ -253,8 +253,6 @@ FAULTS: dict[str, tuple[Step, str]] = {
     "429 with Retry-After": (responding(429, {}, Retry_After="0.01"), "rate_limited"),
     "500": (responding(500, b"oops"), "server_error"),
     "reset": (resetting, "connection"),
-    "half a body": (responding(200, b'{"choices": [{"mess'), "bad_verdict"),
-    "no choices": (responding(200, {"choices": []}), "empty"),
     "prose": (saying("All answers are correct!"), "bad_verdict"),
     "cut off": (saying('{"answers": [{"id": "q', finish_reason="length"), "truncated"),
     "refusal": (responding(200, {"choices": [{"message": {"refusal": "No."}}]}), "refused"),
