@@ -101,9 +101,12 @@ def examine_deployment(deployment: str, params: Sequence[str], console: Console)
         console.print(f"{failed} of {len(rows)} checks failed.")
     else:
         given = "".join(f" -p {shlex.quote(param)}" for param in params)
-        console.print("Next: `precis up`, and in another terminal", soft_wrap=True)
-        command = f"prefect deployment run {shlex.quote(deployment)}{given}"
-        console.print(f"  {command}", markup=False, soft_wrap=True)
+        console.print(
+            "Next: `precis up`; in another terminal the lines of `export` that it prints, then\n"
+            f"  prefect deployment run {shlex.quote(deployment)}{given}",
+            markup=False,
+            soft_wrap=True,
+        )
     for sentence in keys_in_clear(examined.config):
         console.print(f"Warning: {sentence}", style="yellow", markup=False, soft_wrap=True)
     return all(row.ok for row in rows)

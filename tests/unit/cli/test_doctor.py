@@ -162,6 +162,17 @@ def test_settings_that_cannot_work_are_said_as_a_run_says_them() -> None:
     assert said.output.startswith("steps: Input should be greater than or equal to 1")
 
 
+def test_where_all_is_well_it_says_what_to_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRECIS_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("PRECIS_STORE", str(tmp_path / "store"))
+    arguments = ["doctor", "train/rehearsal", "-p", "steps=3"]
+    said = CliRunner().invoke(cli.app, arguments)
+    assert said.exit_code == 0, said.output
+    assert said.output.endswith("  prefect deployment run train/rehearsal -p steps=3\n")
+
+
 async def test_a_run_that_is_continued_says_from_where_and_another_one_is_refused(
     tmp_path: Path,
 ) -> None:
