@@ -1,6 +1,5 @@
 """Any program as an environment: what it is given, what it may print, and how it is ended."""
 
-import asyncio
 import sys
 import time
 from dataclasses import replace
@@ -15,6 +14,7 @@ from precis.environments.recorder import Recorder
 from precis.errors import ConfigError
 from precis.processes.child import is_running
 from precis.records.rollout import UNJUDGED, Rollout, Score, Unscored
+from tests.services.patience import until
 from tests.support.scripted_policy import ScriptedPolicy, asked
 
 SCENARIOS = '{"id": "a", "number": 3}\n{"id": "b", "split": "validation"}\n'
@@ -128,11 +128,7 @@ async def test_all_that_it_started_ends_with_it(tmp_path: Path, end: str) -> Non
     rollout = await play(environment_of(tmp_path, text), deadline_s=5.0)
     assert time.monotonic() - began < 15
     assert rollout.score.cause == ("rollout_timeout" if "sleep" in end else None)
-    for _ in range(50):
-        if not is_running(int(pid.read_text())):
-            return
-        await asyncio.sleep(0.1)
-    pytest.fail("it is still there")
+    await until(lambda: not is_running(int(pid.read_text())), "the end of what it started")
 
 
 async def test_it_is_given_no_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from precis.environments.isolated import IsolatedError, IsolatedModule, ProcessDied
 from precis.processes.child import is_running
+from tests.services.patience import wait_until
 
 T = TypeVar("T")
 SECRET = "a-key-that-must-not-be-seen"
@@ -161,16 +162,12 @@ def test_it_ends_with_the_process_that_it_belongs_to(is_busy: bool, tmp_path: Pa
     )
     parent = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL)
     try:
-        deadline = time.monotonic() + 50
-        while not (file.exists() and file.read_text()) and time.monotonic() < deadline:
-            time.sleep(0.05)
+        wait_until(lambda: file.exists() and file.read_text(), "the process")
         pid = int(file.read_text())
         assert is_running(pid)
         time.sleep(0.2 if is_busy else 0)
         parent.send_signal(signal.SIGKILL)
-        while is_running(pid) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert not is_running(pid)
+        wait_until(lambda: not is_running(pid), "its end")
     finally:
         parent.kill()
         parent.wait()

@@ -1,6 +1,5 @@
 """Puzzles of reasoning-gym: asked through the recorder, scored in a process that is sealed off."""
 
-import asyncio
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError
 from importlib.util import find_spec
@@ -129,31 +128,14 @@ async def test_an_answer_that_can_t_be_read_earns_nothing(said: str, illegal: fl
     assert score.metrics["illegal"] == illegal
 
 
-BREAK_OUT = [
-    "__import__('os').system('touch {file}')",
-    "open('{file}', 'w').write('x')",
-    "__import__('socket').create_connection(('127.0.0.1', {port}))",
-    "__import__('pathlib').Path('{file}').touch()",
-]
-
-
-@pytest.mark.parametrize("code", BREAK_OUT)
-async def test_an_answer_that_is_evaluated_reaches_nothing(code: str, tmp_path: Any) -> None:
-    """spiral_matrix evaluates as Python what begins with a bracket."""
-    reached = asyncio.Event()
-
-    async def connected(_: Any, writer: asyncio.StreamWriter) -> None:
-        reached.set()
-        writer.close()
-
-    server = await asyncio.start_server(connected, "127.0.0.1", 0)
+async def test_an_answer_that_is_evaluated_reaches_nothing(tmp_path: Any) -> None:
+    """spiral_matrix evaluates as Python what begins with a bracket, in the process of
+    test_isolated.py, which shows what else is out of its reach."""
     file = tmp_path / "written"
-    run = code.format(file=file, port=server.sockets[0].getsockname()[1])
-    said = f"<answer>[{run}]</answer>"
+    said = f"<answer>[open('{file}', 'w').write('x')]</answer>"
     [rollout] = await play(environment("spiral_matrix"), ScriptedPolicy(lambda _: said), 1)
     assert score_of(rollout).reward < 1
-    assert not file.exists() and not reached.is_set()
-    server.close()
+    assert not file.exists()
 
 
 async def test_an_answer_that_can_t_be_scored_in_time_is_no_zero() -> None:

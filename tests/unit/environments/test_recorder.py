@@ -33,6 +33,7 @@ from precis.llm.providers import Endpoint
 from precis.llm.server import ApiError, ChatRequest, Completion, ToolCall
 from precis.records.rollout import Rollout, Scenario, Score, Unscored
 from precis.store import FolderStore
+from tests.services.patience import until
 from tests.support.local_server import served
 from tests.support.scripted_policy import LIMITS, MODEL, Act, Agent, ScriptedPolicy, asked
 
@@ -407,9 +408,7 @@ async def test_an_agent_that_goes_on_after_its_deadline_is_given_up(
     assert isinstance(rollout.score, Unscored) and rollout.score.cause == "rollout_timeout"
     assert "goes on" in caplog.text
     freed.set()
-    async with asyncio.timeout(10):
-        while not answers:
-            await asyncio.sleep(0.01)
+    await until(lambda: answers, "the answer to a late call")
     assert answers == [410]
 
 

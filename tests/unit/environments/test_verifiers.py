@@ -1,7 +1,6 @@
 """An environment of verifiers, by a child that speaks its protocol: whatever that does, a rollout
 costs itself. `tests/services/test_verifiers_agent.py` has verifiers itself."""
 
-import asyncio
 import os
 import signal
 import sys
@@ -20,6 +19,7 @@ from precis.errors import ConfigError, RolloutError
 from precis.processes.child import is_running
 from precis.records.rollout import UNJUDGED, Rollout, Score, Unscored
 from precis.settings.environment import VerifiersSettings
+from tests.services.patience import until
 from tests.support.scripted_policy import ScriptedPolicy, asked
 
 DESCRIBED = {
@@ -194,12 +194,9 @@ async def test_all_end_when_it_is_closed(tmp_path: Path) -> None:
         settings_of(tmp_path, "ask(asked); said['reward'] = os.getpid(); send(said)")
     )
     [rollout] = await play(environment)
-    assert rollout.reward is not None
-    for _ in range(50):
-        if not is_running(int(rollout.reward)):
-            return
-        await asyncio.sleep(0.1)
-    pytest.fail("the child is still there")
+    child = int(rollout.reward or 0)
+    assert child
+    await until(lambda: not is_running(child), "the child's end")
 
 
 async def test_its_process_is_given_no_secrets_but_those_named(

@@ -14,11 +14,6 @@ def ledger_of(steps: int, usd: float = 0.5) -> Ledger:
     return ledger
 
 
-def test_before_the_first_step_nothing_is_foretold() -> None:
-    ahead = outlook(ledger_of(0), RunPlan(30))
-    assert (ahead.usd_at_end, ahead.seconds_left, ahead.budget_step) == (None, None, None)
-
-
 def test_steps_and_validations_that_are_left_cost_what_the_others_did() -> None:
     ledger = (
         ledger_of(10).add_validation(validation(0), usd=1.0).add_validation(validation(10), usd=2.0)
