@@ -14,12 +14,12 @@ from tests.support.summaries import JudgedSummary, Summary, questions_of, row_of
 HOSTILE = "</script><script>alert(1)</script> | *b* `c` ![x](y)"
 
 
-def document(index: int) -> Document:
+def document(index: int, topic: str = "Topic ") -> Document:
     answerable = [
         Question(f"d{index}-q{k}", f"What of {k}? {HOSTILE}", f"gold {k}", True) for k in range(4)
     ]
     missing = Question(f"d{index}-q4", "Who paid?", "UNANSWERABLE", answerable=False)
-    return Document(f"d{index}", f"Topic {index % 2}", "Text.", (*answerable, missing))
+    return Document(f"d{index}", f"{topic}{index % 2}", "Text.", (*answerable, missing))
 
 
 def verdict(of: Document, correct: int) -> Scored:
@@ -32,20 +32,22 @@ def verdict(of: Document, correct: int) -> Scored:
 
 
 def judged(
-    model: str, step: int | None, corrects: Sequence[int | None]
+    model: str, step: int | None, corrects: Sequence[int | None], topic: str = "Topic "
 ) -> tuple[list[JudgedSummary], Provenance]:
     provenance = Provenance("run-1", model, step, "lexical-judge", "batched/1", "p", "c", "0.1.0")
     outcomes = []
     for index, correct in enumerate(corrects):
-        of = document(index)
+        of = document(index, topic)
         ruled: Verdict = Unscored("timeout", "") if correct is None else verdict(of, correct)
         text = f"{model} on {index}. {HOSTILE}"
         outcomes.append(JudgedSummary(of, Summary(text, seconds=1.0), ruled))
     return outcomes, provenance
 
 
-def rows(model: str, step: int | None, corrects: Sequence[int | None]) -> list[Row]:
-    outcomes, provenance = judged(model, step, corrects)
+def rows(
+    model: str, step: int | None, corrects: Sequence[int | None], topic: str = "Topic "
+) -> list[Row]:
+    outcomes, provenance = judged(model, step, corrects, topic)
     return [row_of(one, provenance) for one in outcomes]
 
 

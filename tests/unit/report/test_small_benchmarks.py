@@ -1,6 +1,5 @@
 """Benchmarks that are too small, too odd or too long for a figure still end with a report."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,27 +13,17 @@ from precis.benchmark.measure import BenchmarkId, report_folder
 from precis.benchmark.report import own_folder, store_report
 from precis.config import BenchmarkConfig
 from precis.markdown import escape
-from precis.records.documents import Corpus, Document, Question
-from precis.records.results import Provenance, Row, frame_of
-from precis.records.verdict import Answer, Scored
+from precis.records.documents import Corpus, Document
+from precis.records.results import frame_of
 from precis.report.benchmark_view import Benchmark, benchmark_of
 from precis.report.charts import shorten
 from precis.report.curve import StepPoint
 from precis.report.markdown import benchmark_report
 from precis.report.page import report_files, report_html
 from precis.store import FolderStore
-from tests.support.summaries import JudgedSummary, Summary, row_of
+from tests.support.reports import rows
 
 CSS = Path(__file__).parents[3] / "precis/report/template/report.css"
-
-
-def rows(model: str, step: int | None, corrects: list[int], topic: str) -> Iterator[Row]:
-    provenance = Provenance("run-1", model, step, "lexical-judge", "batched/1", "p", "c", "0.1.0")
-    for index, correct in enumerate(corrects):
-        asked = tuple(Question(f"q{k}", "What?", "gold", True) for k in range(4))
-        answers = tuple(Answer(f"q{k}", "answer", k < correct, True) for k in range(4))
-        document = Document(f"d{index}", f"{topic}{index % 2}", "Text.", asked)
-        yield row_of(JudgedSummary(document, Summary("A text."), Scored(answers)), provenance)
 
 
 def benchmark(
@@ -137,7 +126,7 @@ def test_what_begins_a_list_or_an_address_is_referenced_all_the_same(line: str) 
 
 def test_a_second_benchmark_of_a_step_leaves_the_first_s_report(tmp_path: Path) -> None:
     store = FolderStore(tmp_path)
-    found = benchmark_of(frame_of(rows("lead-350", None, [2, 2], "News")), [])
+    found = benchmark_of(frame_of(rows("lead-350", None, [2, 2])), [])
     first = BenchmarkId.now()
     second = BenchmarkId.now()
     for benchmark_id, page in ((first, "first"), (second, "second")):
