@@ -13,8 +13,10 @@ import math
 import numbers
 import secrets
 import sys
+import sysconfig
 import traceback
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import httpx
@@ -41,6 +43,12 @@ if TYPE_CHECKING:
 
 _GRACE_S = 5.0
 """The time that an agent may take to end after its rollout has ended."""
+_NOT_THE_AGENT_S = (
+    *(f"{sysconfig.get_path(name)}/" for name in ("stdlib", "purelib", "platlib")),
+    f"{Path(__file__).parents[1]}/",
+)
+"""The folders of Python, of installed packages and of Précis: an error is the line's that called
+into them."""
 _DETAIL_MAX = 300
 
 logger = logging.getLogger(__name__)
@@ -145,8 +153,10 @@ async def attempt(
         if text:
             said = f"{said}: {text}"
         frames = traceback.extract_tb(error.__traceback__)
+        of_agent = [frame for frame in frames if not frame.filename.startswith(_NOT_THE_AGENT_S)]
         if frames:
-            said = f"{said} ({frames[-1].filename}, line {frames[-1].lineno})"
+            last = (of_agent or frames)[-1]
+            said = f"{said} ({last.filename}, line {last.lineno})"
         return Unscored("agent_failed", said)
 
 

@@ -326,6 +326,11 @@ async def raises(model: Any, scenario: Scenario) -> float:
     raise KeyError("board")
 
 
+async def reads_nonsense(model: Any, scenario: Scenario) -> float:
+    await ask(model)
+    return float(json.loads("{"))
+
+
 async def exits(model: Any, scenario: Scenario) -> float:
     await ask(model)
     sys.exit(3)
@@ -365,6 +370,7 @@ async def cancels_itself(model: Any, scenario: Scenario) -> float:
     ("act", "cause", "detail"),
     [
         (raises, "agent_failed", r"KeyError: 'board' \(.*test_recorder.py, line \d+\)"),
+        (reads_nonsense, "agent_failed", r"JSONDecodeError: .* \(.*test_recorder.py, line \d+\)"),
         (exits, "agent_failed", "SystemExit: 3"),
         (hangs, "rollout_timeout", "No score within 0.3 s"),
         (returns_nothing, "no_score", "It returned nothing: return a Score"),
