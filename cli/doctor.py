@@ -86,8 +86,11 @@ def examine_deployment(deployment: str, params: Sequence[str], console: Console)
     """
     examined = read_settings(deployment, params)
     logging.disable(logging.WARNING)  # what libraries say of their retries; the table says it all
-    with console.status("Checking …"):
-        rows = asyncio.run(_examine(examined))
+    try:
+        with console.status("Checking …"):
+            rows = asyncio.run(_examine(examined))
+    finally:
+        logging.disable(logging.NOTSET)
     table = Table(box=None, pad_edge=False)
     for heading in ("", "Check", "Found, and what to do"):
         table.add_column(heading, overflow="fold")

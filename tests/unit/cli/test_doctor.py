@@ -1,5 +1,6 @@
 """What `precis doctor` examines, and what it says of deployments that it can't."""
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -171,6 +172,7 @@ def test_where_all_is_well_it_says_what_to_run(
     said = CliRunner().invoke(cli.app, arguments)
     assert said.exit_code == 0, said.output
     assert said.output.endswith("  prefect deployment run train/rehearsal -p steps=3\n")
+    assert logging.getLogger("precis").isEnabledFor(logging.WARNING)
 
 
 async def test_a_run_that_is_continued_says_from_where_and_another_one_is_refused(
