@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 _GRACE_S = 5.0
 """The time that an agent may take to end after its rollout has ended."""
-_NOT_THE_AGENT_S = (
+_LIBRARY_FOLDERS = (
     *(f"{sysconfig.get_path(name)}/" for name in ("stdlib", "purelib", "platlib")),
     f"{Path(__file__).parents[1]}/",
 )
@@ -153,7 +153,7 @@ async def attempt(
         if text:
             said = f"{said}: {text}"
         frames = traceback.extract_tb(error.__traceback__)
-        of_agent = [frame for frame in frames if not frame.filename.startswith(_NOT_THE_AGENT_S)]
+        of_agent = [frame for frame in frames if not frame.filename.startswith(_LIBRARY_FOLDERS)]
         if frames:
             last = (of_agent or frames)[-1]
             said = f"{said} ({last.filename}, line {last.lineno})"

@@ -389,7 +389,12 @@ class AgentEnvironment(Environment):
         kept, budget, is_dry = self._benchmark
         decisive = json.dumps([self.ruler.identity, pair, list(tools)], sort_keys=True)
         key = f"rankings/{hashlib.sha256(decisive.encode()).hexdigest()}"
-        known = await kept.get(key, lambda scores: [float(score) for score in scores])
+
+        def decode(record: Any) -> list[float]:
+            own, other = record
+            return [float(own), float(other)]
+
+        known = await kept.get(key, decode)
         if known is not None:
             return known
         if is_dry:

@@ -198,7 +198,7 @@ def _training(record: TrainingRecord | None, base: str) -> str:
         rows.append(("base model", base))
         rows.append(("its licence", str(licence) if licence else "see the base model's page"))
     if record is None:
-        rows.append(("settings", "not written down: it was trained by an older version of Précis"))
+        rows.append(("settings", "not written down: the run's `training.json` is missing"))
         return f"## Training\n\n{_table(('', ''), rows)}"
     split = f", split {record.documents_split}" if record.documents_split else ""
     bundled = record.documents == "bundled"

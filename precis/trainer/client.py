@@ -44,8 +44,6 @@ _TIMEOUT = httpx.Timeout(5 * HEARTBEAT_S, connect=5, write=60)
 _RECONNECTS: tuple[float, ...] = (0.2, 0.5, 1, 2, 4)
 """Pauses before each new try of a connection that was lost without a sign of life, in seconds."""
 
-_SFT_BATCH = 2
-"""Demonstrations of an update where ART is not told how many: its own number."""
 _ANSWER_BYTES_MAX = 64 * 1024 * 1024
 _UNEXPLAINED = {"type": "TrainerError", "message": "The trainer failed and did not say why."}
 _ERRORS: dict[str, type[PrecisError]] = {

@@ -136,7 +136,7 @@ def test_no_path_of_this_machine_goes_up(hub: HubServer, address: str, tmp_path:
     store = FolderStore(tmp_path / "store")
     write_adapter(tmp_path / "adapter", base_model_name_or_path=str(tmp_path / "models" / "tiny"))
     put_run(store, "mine", tmp_path / "adapter")
-    store.delete("mine/training.json")  # as an older version left it
+    store.delete("mine/training.json")
     push("mine", "--repo", "me/mine", store=store, hub=address)
     config = json.loads(hub.files["me/mine", "adapter_config.json"])
     assert config["base_model_name_or_path"] == "tiny"
