@@ -35,8 +35,11 @@ import json, sky
 from sky.jobs.client import sdk
 
 records, *_ = sky.get(sdk.queue_v2(refresh=False))
-print(json.dumps([[record.job_name, record.status.value] for record in records]))
+jobs = [[record.job_id, record.job_name, record.status.value] for record in records]
+print(json.dumps(jobs))
 """
+_LOOK_S = 10.0
+"""Between two looks at the jobs: each starts a process that imports SkyPilot."""
 _PATIENCE_S = 2400.0
 """For all of it; a quiet machine with two cores takes a fifth of that."""
 
@@ -62,20 +65,30 @@ class Laptop(Rented):
         assert ended["state_type"] == "COMPLETED", ended["state"]["message"]
         return ended, logs_of(api, run, "sky jobs cancel")
 
-    def queue(self) -> list[list[str]]:
-        """Name and status of each managed job that there ever was."""
+    def queue(self) -> list[tuple[int, str, str]]:
+        """Return number, name and status of each managed job that there ever was.
+
+        A job that has failed fails the test, with what was logged of it: nothing else that the
+        test waits for would then come.
+        """
         printed = self.lab.run(sys.executable, "-c", _QUEUE)
-        return list(json.loads(printed.splitlines()[-1]))
+        jobs = [
+            (number, name, status) for number, name, status in json.loads(printed.splitlines()[-1])
+        ]
+        for number, name, status in jobs:
+            failed = status.startswith("FAILED")
+            assert not failed, f"The job {name} is {status}:\n{self.controller_said(number)}"
+        return jobs
 
     def status(self, model: str) -> str:
-        """What became of a model's one job."""
-        [status] = [status for name, status in self.queue() if name == self.name(model)]
+        """Return what became of a model's one job."""
+        [status] = [status for _, name, status in self.queue() if name == self.name(model)]
         return status
 
     def controller_said(self, job: int) -> str:
         """The end of what SkyPilot's jobs controller wrote of a job, and of what the job wrote."""
         log = self.lab.home / f"sky_logs/jobs_controller/{job}.log"
-        lines = log.read_text(errors="replace").splitlines()
+        lines = log.read_text(errors="replace").splitlines() if log.exists() else []
         # Lines for the spinner of a terminal; the log is mostly those.
         said = [line for line in lines if "<sky-payload>" not in line]
         return "\n".join(said)[-4000:]
@@ -118,12 +131,22 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
 async def _tell(laptop: Laptop, api: httpx.Client, seen: Story) -> None:
     async with asyncio.timeout(_PATIENCE_S):
         await asyncio.to_thread(_launch_and_shut, laptop, api, seen)
-        async with asyncio.TaskGroup() as runs:
-            runs.create_task(_undisturbed(laptop, api))
-            runs.create_task(_lost(laptop, api, seen))
-            runs.create_task(_cancelled(laptop, api, seen))
-        await _until(lambda: not laptop.lab.jobs())
+        async with asyncio.TaskGroup() as watched:
+            watch = watched.create_task(_watch(laptop))
+            async with asyncio.TaskGroup() as runs:
+                runs.create_task(_undisturbed(laptop, api))
+                runs.create_task(_lost(laptop, api, seen))
+                runs.create_task(_cancelled(laptop, api, seen))
+            await _until(lambda: not laptop.lab.jobs())
+            watch.cancel()
     seen.left = await asyncio.to_thread(laptop.lab.run, "sky", "status", "-v")
+
+
+async def _watch(laptop: Laptop) -> None:
+    """Look at the jobs until cancelled; one that fails ends all other waiting."""
+    while True:
+        await asyncio.to_thread(laptop.queue)
+        await asyncio.sleep(_LOOK_S)
 
 
 def _launch_and_shut(laptop: Laptop, api: httpx.Client, seen: Story) -> None:
@@ -183,9 +206,8 @@ def _trained_by(api: httpx.Client, model: str) -> str:
 
 
 async def _end_of(laptop: Laptop, model: str) -> str:
-    """What became of a job."""
-    live = {"PENDING", "STARTING", "RUNNING", "RECOVERING", "CANCELLING"}
-    await _until(lambda: laptop.status(model) not in live, pause_s=5)
+    """Return what became of a job that does not fail."""
+    await _until(lambda: laptop.status(model) in {"SUCCEEDED", "CANCELLED"}, pause_s=5)
     return await asyncio.to_thread(laptop.status, model)
 
 

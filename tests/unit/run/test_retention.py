@@ -88,11 +88,14 @@ def test_nothing_goes_where_nothing_is_whole(store: FolderStore) -> None:
 
 
 @pytest.mark.parametrize("deletions", range(10))
-def test_a_prune_that_was_killed_is_finished_by_the_next(
+def test_a_killed_prune_leaves_whole_checkpoints_and_the_next_finishes_it(
     store: FolderStore, deletions: int
 ) -> None:
     with pytest.raises(Killed):
         prune(MortalStore(store.root, deletions), "m", _FEW, {}, at=7)
-    assert sorted(complete_around(store, "m", 0)) == committed_steps(store, "m")
+    left = complete_around(store, "m", 0)
+    assert sorted(left) == committed_steps(store, "m")
+    assert {0, 6, 7} <= set(left)
     prune(store, "m", _FEW, {}, at=7)
+    assert sorted(complete_around(store, "m", 0)) == [0, 6, 7]
     assert {key.split("/")[2] for key in store.keys("m/checkpoints/")} == {"0000", "0006", "0007"}
