@@ -8,6 +8,7 @@ from precis.environments.show import plain_conversation
 from precis.observe.wandb import WandbLog
 from precis.records.results import write_results
 from precis.records.rollout import Rollout
+from precis.report.benchmark_charts import charts_of
 from precis.report.benchmark_view import Benchmark
 from precis.report.wording import name
 
@@ -54,7 +55,7 @@ def tell_benchmark(log: WandbLog, model: str, benchmark: Benchmark, folder: Path
         rows.append((name(each.contender), *figures, *others, *own))
     log.table(None, "benchmark/standings", (*columns, "ranked"), rows)
     paths = {}
-    for chart_name, chart in benchmark.charts().items():
+    for chart_name, chart in charts_of(benchmark).items():
         paths[f"benchmark/{chart_name}"] = path = folder / f"{chart_name}.png"
         path.write_bytes(chart.png())
     log.images(None, paths)

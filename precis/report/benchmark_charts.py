@@ -1,91 +1,68 @@
 """The charts of a benchmark, by the name of their file; and the bars of the comparison."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
 
-from precis.report.charts import Chart, Theme, axes_in, headline, shorten
+from precis.report.benchmark_view import Benchmark, Topics, select_ranked
+from precis.report.charts import Chart, Theme, add_legend, shorten, titled_axes
 from precis.report.curve import CurveWords, StepPoint, learning_curve
-from precis.report.nights import NightlyAccuracy, over_nights
-from precis.report.topics import Topics, by_topic
+from precis.report.nights import over_nights
 from precis.report.wording import Words, name
 from precis.statistics.intervals import Interval
-from precis.statistics.standings import Contender, Standing, contenders_of
+from precis.statistics.standings import Contender, contenders_of
 
 _WIDTH = 8.4
-_ROW = 0.40
+_MARKERS = "Dso^vPX*"
+"""The marks differ in shape, so that colour is not needed."""
 
 
-def curve_picture(
-    standings: Iterable[Standing],
-    curve: Sequence[StepPoint],
-    ceiling: float | None,
-    words: Words,
-) -> dict[str, Chart]:
-    """`learning-curve`, where something was trained; the other contenders are level lines."""
-    if not curve:
-        return {}
-    levels = {}
-    for each in select_ranked(standings):
-        if each.contender.step is None and each.accuracy and each.accuracy.mean:
-            levels[each.contender.model] = each.accuracy.mean
-    title = f"Held-out {words.measure}, by training step"
-    shown = CurveWords(title, _subtitle(words), words.is_share)
-    return {"learning-curve": learning_curve(curve, levels, ceiling, shown)}
+def charts_of(benchmark: Benchmark) -> dict[str, Chart]:
+    """Return the charts that have something to show.
 
-
-def turns_picture(turns: Mapping[Contender, Interval], words: Words) -> dict[str, Chart]:
-    """`turns`, where several checkpoints have successes; the other contenders are level lines."""
+    `learning-curve`, where something was trained, and `turns`, where several checkpoints have
+    successes, have a level line for each other contender. `comparison` has a bar for each
+    ranked contender, `topics` and `nights` are there where there are two or more of them.
+    """
+    words = benchmark.words
+    subtitle = words.nouns.achieved or f"On held-out {words.nouns.scenarios}, greedy"
+    charts = {}
+    if benchmark.curve:
+        levels = {}
+        for each in select_ranked(benchmark.standings):
+            if each.contender.step is None and each.accuracy and each.accuracy.mean:
+                levels[each.contender.model] = each.accuracy.mean
+        title = f"Held-out {words.measure}, by training step"
+        shown = CurveWords(title, subtitle, words.is_share)
+        charts["learning-curve"] = learning_curve(benchmark.curve, levels, benchmark.ceiling, shown)
     points = []
     levels = {}
-    for contender, found in turns.items():
+    for contender, found in benchmark.turns.items():
         if contender.step is None:
             levels[contender.model] = found.mean
         else:
             points.append(StepPoint(contender.step, accuracy=found))
-    if len(points) < 2:
-        return {}
-    title = "Turns that a success takes, by training step"
-    shown = CurveWords(title, f"On held-out {words.nouns.scenarios}, greedy", is_share=False)
-    return {"turns": learning_curve(points, levels, None, shown)}
-
-
-def bars_picture(
-    shown: Iterable[Standing], trained: Contender | None, ceiling: float | None, words: Words
-) -> dict[str, Chart]:
-    """`comparison`: every ranked contender as a bar."""
+    if len(points) > 1:
+        title = "Turns that a success takes, by training step"
+        shown = CurveWords(title, f"On held-out {words.nouns.scenarios}, greedy", is_share=False)
+        charts["turns"] = learning_curve(points, levels, None, shown)
+    ranked = select_ranked(benchmark.shown)
     bars = []
-    for each in select_ranked(shown):
+    for each in ranked:
         if each.accuracy:
-            bars.append(Bar(name(each.contender), each.accuracy, each.contender == trained))
-    return {"comparison": comparison(bars, ceiling, words)}
-
-
-def topics_picture(
-    topics: Topics, shown: Iterable[Standing], trained: Contender | None, words: Words
-) -> dict[str, Chart]:
-    """`topics`, where there are two or more: the trained policy and the best of the others."""
-    order = contenders_of(select_ranked(shown))
-    two = sorted(order, key=lambda each: each != trained)[:2]
-    if not two or len(topics) < 2 or not words.is_share:
-        return {}
-    return {"topics": by_topic(topics, two, list(map(name, two)), words)}
-
-
-def nights_picture(
-    nights: Sequence[NightlyAccuracy], worse: Iterable[Contender], words: Words
-) -> dict[str, Chart]:
-    """`nights`, where there are two or more."""
-    if len({each.night for each in nights}) < 2:
-        return {}
-    return {"nights": over_nights(nights, [each.model for each in worse], words)}
-
-
-def select_ranked(standings: Iterable[Standing]) -> list[Standing]:
-    """Those that are complete and scored: the only ones that pictures compare."""
-    return [each for each in standings if each.complete and each.accuracy]
+            is_trained = each.contender == benchmark.trained
+            bars.append(Bar(name(each.contender), each.accuracy, is_trained))
+    charts["comparison"] = comparison(bars, benchmark.ceiling, words)
+    # The trained policy and the best of the others come first.
+    order = sorted(contenders_of(ranked), key=lambda each: each != benchmark.trained)
+    if order and len(benchmark.topics) > 1 and words.is_share:
+        charts["topics"] = by_topic(benchmark.topics, order, words)
+    if len({each.night for each in benchmark.nights}) > 1:
+        worse = [each.contender.model for each in benchmark.regressions]
+        charts["nights"] = over_nights(benchmark.nights, worse, words)
+    return charts
 
 
 @dataclass(frozen=True)
@@ -102,67 +79,76 @@ def comparison(
 ) -> Chart:
     """Return the measure of all contenders, best first, with 95 % intervals."""
     words = words or Words()
-    title = f"{words.measure.capitalize()} on held-out {words.nouns.scenarios}"
+    nouns = words.nouns
+    title = f"{words.measure.capitalize()} on held-out {nouns.scenarios}"
+    subtitle = nouns.achieved or f"On held-out {nouns.scenarios}, greedy"
     ordered = sorted(bars, key=lambda bar: -bar.accuracy.mean)
-    size = (_WIDTH, 1.25 + _ROW * max(1, len(ordered)))
     alt = "; ".join(f"{bar.label} {words.interval(bar.accuracy)}" for bar in ordered)
-    low, high = 0.0, 1.0
-    if ordered and not words.is_share:
-        low = min(0.0, *(bar.accuracy.low for bar in ordered))
-        high = max(0.0, *(bar.accuracy.high for bar in ordered))
-        high = high if high > low else low + 1.0
 
     def draw(figure: Figure, theme: Theme) -> None:
-        headline(figure, theme, size, title, f"{_subtitle(words)}; 95% interval")
-        labels = [shorten(bar.label) for bar in ordered]
-        widest = max(map(len, labels), default=0)
-        axes = axes_in(figure, theme, size, (0.4 + 0.085 * widest, 0.25, 1.85, 1.0))
-        axes.set_xlim(low, high)
-        axes.set_ylim(max(1, len(ordered)) - 0.5, -0.5)
+        axes = titled_axes(figure, theme, title, f"{subtitle}; 95% interval")
+        for row, bar in enumerate(ordered):
+            accuracy = bar.accuracy
+            container = axes.barh(
+                row,
+                accuracy.mean,
+                height=0.62,
+                color=theme.accent if bar.emphasised else theme.bar,
+                xerr=[[accuracy.mean - accuracy.low], [accuracy.high - accuracy.mean]],
+                error_kw={"ecolor": theme.ink, "elinewidth": 1.4, "capsize": 3},
+            )
+            weight = "bold" if bar.emphasised else "normal"
+            shown = [words.interval(accuracy)]
+            axes.bar_label(container, shown, padding=6, color=theme.ink, size=9.5, weight=weight)
+        axes.set_yticks(range(len(ordered)), [shorten(bar.label) for bar in ordered])
+        axes.tick_params(axis="y", labelcolor=theme.ink)
+        axes.invert_yaxis()
         axes.set_xticks([])
-        axes.set_yticks(range(len(ordered)), labels)
-        for row, (bar, tick) in enumerate(zip(ordered, axes.get_yticklabels(), strict=True)):
-            tick.set(color=theme.ink, weight="bold" if bar.emphasised else "normal")
-            _draw_bar(axes, theme, row, bar, words)
+        axes.grid(visible=False)
+        if words.is_share:
+            axes.set_xlim(0, 1)
         if ceiling is not None:
-            axes.axvline(ceiling, color=theme.ink, linewidth=1.2, linestyle=(0, (1, 2)))
-            text = f"ceiling {ceiling:.0%}"
-            axes.text(ceiling, -0.62, text, color=theme.muted, size=9, ha="center", va="bottom")
+            label = f"ceiling {ceiling:.0%}"
+            axes.axvline(ceiling, color=theme.ink, linewidth=1.2, linestyle=":", label=label)
+            add_legend(figure, theme)
 
-    return Chart(draw, size, f"{title}: {alt}")
-
-
-def _subtitle(words: Words) -> str:
-    return words.nouns.achieved or f"On held-out {words.nouns.scenarios}, greedy"
+    return Chart(draw, (_WIDTH, 1.25 + 0.40 * max(1, len(ordered))), f"{title}: {alt}")
 
 
-def _draw_bar(axes: Axes, theme: Theme, row: int, bar: Bar, words: Words) -> None:
-    colour = theme.accent if bar.emphasised else theme.bar
-    accuracy = bar.accuracy
-    axes.barh(row, accuracy.mean, height=0.62, color=colour)
-    axes.plot(
-        [accuracy.low, accuracy.high],
-        [row, row],
-        color=theme.ink,
-        linewidth=1.4,
-        marker="|",
-        markersize=6,
-        solid_capstyle="butt",
-    )
-    weight = "bold" if bar.emphasised else "normal"
-    right = axes.get_xlim()[0] + 1.04 * (axes.get_xlim()[1] - axes.get_xlim()[0])
-    value = words.figure(accuracy.mean)
-    axes.text(right, row, value, color=theme.ink, va="center", weight=weight)
-    ends = words.bounds(accuracy)
-    if words.is_share:
-        ends = f"{accuracy.low:.0%} to {accuracy.high:.0%}"
-    axes.annotate(
-        ends,
-        (right, row),
-        (52, 0),
-        textcoords="offset points",
-        color=theme.muted,
-        size=9,
-        va="center",
-        annotation_clip=False,
-    )
+def by_topic(topics: Topics, order: Sequence[Contender], words: Words | None = None) -> Chart:
+    """Draw contenders on each topic as marks, those of the first with their intervals; the topics
+    stand in the order of its accuracy."""
+    first = order[0]
+    own = {topic: found[first] for topic, found in topics.items() if first in found}
+    rows = sorted(topics, key=lambda topic: -own[topic].mean if topic in own else 1.0)
+    title = f"{(words or Words()).measure.capitalize()}, by topic"
+    means = [f"{topic} {own[topic].mean:.0%}" for topic in rows if topic in own]
+
+    def draw(figure: Figure, theme: Theme) -> None:
+        axes = titled_axes(figure, theme, title, "95% interval of the first")
+        for place, contender in enumerate(order):
+            found = {row: topics[topic].get(contender) for row, topic in enumerate(rows)}
+            scored = {row: each for row, each in found.items() if each}
+            colour = theme.colours[min(place, 4)]
+            axes.plot(
+                [each.mean for each in scored.values()],
+                list(scored),
+                linestyle="",
+                marker=_MARKERS[place % len(_MARKERS)],
+                color=colour,
+                label=shorten(name(contender)),
+            )
+            if contender == first:
+                lows = [each.low for each in scored.values()]
+                highs = [each.high for each in scored.values()]
+                axes.hlines(list(scored), lows, highs, color=colour, linewidth=1.6, alpha=0.6)
+        axes.set_xlim(-0.01, 1.01)
+        axes.set_yticks(range(len(rows)), [shorten(topic) for topic in rows])
+        axes.tick_params(axis="y", labelcolor=theme.ink)
+        axes.invert_yaxis()
+        axes.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+        if order:
+            add_legend(figure, theme)
+
+    size = (_WIDTH, 1.75 + 0.29 * max(1, len(rows)))
+    return Chart(draw, size, f"{title}, {name(first)}: {'; '.join(means)}")

@@ -1,18 +1,15 @@
 """One benchmark, ready to be shown: what the page and the artifact have in common."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import polars as pl
 
 from precis.records.questions import QUESTIONS
 from precis.records.results import ATTEMPTS
-from precis.report import benchmark_charts
 from precis.report.benchmark_columns import Columns, columns_of
-from precis.report.charts import Chart
 from precis.report.curve import StepPoint
 from precis.report.nights import NightlyAccuracy, nights_of
-from precis.report.topics import Topics, accuracy_by_topic
 from precis.report.wording import Words, chance, name, percent
 from precis.statistics.comparisons import Pair, all_pairs, differences, documents_to_see
 from precis.statistics.intervals import DOCUMENTS_MIN, Difference, Interval
@@ -20,11 +17,15 @@ from precis.statistics.nights import NightlyChange
 from precis.statistics.standings import (
     Contender,
     Standing,
+    accuracy_of,
     contenders_of,
     rows_by,
+    scores_by_scenario,
     summarise,
     turns_of_successes,
 )
+
+Topics = Mapping[str, Mapping[Contender, Interval]]
 
 
 @dataclass(frozen=True)
@@ -90,17 +91,6 @@ class Benchmark:
         """The contenders that do worse than on the nights before, beyond chance."""
         return [each for each in self.changes if each.is_regression]
 
-    def charts(self) -> dict[str, Chart]:
-        """Return the charts that have something to show, by file name."""
-        worse = [each.contender for each in self.regressions]
-        return {
-            **benchmark_charts.curve_picture(self.standings, self.curve, self.ceiling, self.words),
-            **benchmark_charts.turns_picture(self.turns, self.words),
-            **benchmark_charts.bars_picture(self.shown, self.trained, self.ceiling, self.words),
-            **benchmark_charts.topics_picture(self.topics, self.shown, self.trained, self.words),
-            **benchmark_charts.nights_picture(self.nights, worse, self.words),
-        }
-
     def headlines(self) -> list[Headline]:
         """Return the trained policy's results, and its lead over its start and over the others."""
         own = next((one for one in self.standings if one.contender == self.trained), None)
@@ -145,14 +135,14 @@ def benchmark_of(
     checkpoints = [each.contender for each in standings if each.contender.step is not None]
     trained = max(checkpoints, key=lambda each: each.step or 0, default=None)
     shown = contenders_of(side_by_side(standings))
-    ranked = contenders_of(benchmark_charts.select_ranked(side_by_side(standings)))
+    ranked = contenders_of(select_ranked(side_by_side(standings)))
     two = sorted(ranked, key=lambda each: each != trained)[:2]
     needed = None
     if len(two) == 2 and words.is_share:
         needed = documents_to_see(rows_by(frame, two[0]), rows_by(frame, two[1]))
     turns = {}
     if words.columns is None:
-        for each in benchmark_charts.select_ranked(standings):
+        for each in select_ranked(standings):
             taken = turns_of_successes(rows_by(frame, each.contender))
             if taken is not None:
                 turns[each.contender] = taken
@@ -180,6 +170,24 @@ def benchmark_of(
         attempts=attempts,
         turns=turns,
     )
+
+
+def accuracy_by_topic(frame: pl.DataFrame, contenders: Sequence[Contender]) -> Topics:
+    """Return the accuracy of each contender on the documents of each topic, where any was
+    scored."""
+    topics: dict[str, dict[Contender, Interval]] = {}
+    for contender in contenders:
+        rows = rows_by(frame, contender)
+        for topic in sorted(rows["topic"].drop_nulls().replace("", None).drop_nulls().unique()):
+            accuracy = accuracy_of(scores_by_scenario(rows.filter(pl.col("topic") == topic)))
+            if accuracy is not None:
+                topics.setdefault(topic, {})[contender] = accuracy
+    return dict(sorted(topics.items()))
+
+
+def select_ranked(standings: Iterable[Standing]) -> list[Standing]:
+    """Those that are complete and scored: the only ones that pictures compare."""
+    return [each for each in standings if each.complete and each.accuracy]
 
 
 def side_by_side(standings: Sequence[Standing]) -> list[Standing]:

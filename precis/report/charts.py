@@ -1,13 +1,14 @@
 """The common parts of all charts: colours, type, axes, and how a chart becomes SVG or PNG."""
 
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, PercentFormatter
 from PIL import Image
 
 from precis.statistics.intervals import Interval
@@ -29,6 +30,11 @@ class Theme:
     accent: str
     second: str
 
+    @property
+    def colours(self) -> tuple[str, ...]:
+        """The colours of lines and areas; the last is grey."""
+        return (self.accent, self.second, "#009e73", "#cc79a7", self.muted)
+
 
 LIGHT = Theme("#ffffff", "#1f2328", "#59636e", "#e4e8ec", "#c3cad1", "#0072b2", "#d55e00")
 DARK = Theme("#0d1117", "#e6edf3", "#9198a1", "#262c34", "#434b55", "#56b4e9", "#e69f00")
@@ -37,6 +43,8 @@ _DPI = 144
 _NAME_MAX = 32
 _NAME_END = 11
 """Characters of a name in a chart, and how many of them are its last."""
+_MARKERS_MAX = 40
+"""More of them, and they would melt into a thick line."""
 _STYLE: Any = {
     "font.family": "sans-serif",
     "font.sans-serif": ["Helvetica Neue", "Helvetica", "Arial", "DejaVu Sans"],
@@ -80,41 +88,95 @@ class Chart:
         return target.getvalue()
 
 
-def axes_in(figure: Figure, theme: Theme, size: Size, margins: tuple[float, ...]) -> Axes:
-    """Bare axes inside margins (left, bottom, right, top), in inches."""
-    left, bottom, right, top = margins
-    width, height = size
-    axes = figure.add_axes(
-        (
-            left / width,
-            bottom / height,
-            (width - left - right) / width,
-            (height - bottom - top) / height,
-        ),
-        facecolor="none",
-    )
-    axes.spines[:].set_visible(False)
-    axes.tick_params(length=0, colors=theme.muted, pad=6)
-    axes.set_axisbelow(True)
+def titled_axes(figure: Figure, theme: Theme, title: str, subtitle: str = "") -> Axes:
+    """Return the axes of a chart below its title; what stands around them makes its own room."""
+    figure.set_layout_engine("constrained", w_pad=0.15, h_pad=0.1)
+    figure.suptitle(title, x=0.02, ha="left", color=theme.ink, size=13.5, weight="bold")
+    axes = figure.subplots()
+    axes.set_title(subtitle, loc="left", color=theme.muted, size=9.5)
+    style_axes(axes, theme)
     return axes
 
 
-def headline(figure: Figure, theme: Theme, size: Size, title: str, subtitle: str) -> None:
-    """Title and subtitle, at the top left."""
-    x = 0.22 / size[0]
-    height = size[1]
-    figure.text(x, 1 - 0.34 / height, title, color=theme.ink, size=13.5, weight="bold")
-    figure.text(x, 1 - 0.60 / height, subtitle, color=theme.muted, size=9.5)
+def style_axes(axes: Axes, theme: Theme) -> None:
+    """Draw a grid of values, and no frame."""
+    axes.set_facecolor("none")
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=0, colors=theme.muted, pad=6)
+    axes.set_axisbelow(True)
+    axes.grid(axis="y", color=theme.grid, linewidth=0.9)
 
 
-def shade_intervals(
-    axes: Axes, places: Sequence[float], intervals: Sequence[Interval], colour: str
-) -> list[float]:
-    """A band from the lows to the highs of intervals; their means, to draw a line through."""
-    lows = [interval.low for interval in intervals]
-    highs = [interval.high for interval in intervals]
-    axes.fill_between(places, lows, highs, color=colour, alpha=0.16, linewidth=0)
-    return [interval.mean for interval in intervals]
+def add_legend(figure: Figure, theme: Theme) -> None:
+    """Name what is drawn, on the right."""
+    figure.legend(loc="outside right upper", frameon=False, labelcolor=theme.ink, fontsize=10)
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a chart, with a band where its values have intervals.
+
+    Attributes:
+        name: for the legend.
+        points: a value with its interval by place; of an exact one both ends are the value.
+        colour: its place among the theme's.
+    """
+
+    name: str
+    points: Mapping[int, Interval]
+    colour: int
+    style: str = "-"
+    marker: str = ""
+    width: float = 1.2
+
+
+def line_chart(
+    title: str,
+    subtitle: str,
+    lines: Iterable[Line],
+    alt: str,
+    *,
+    is_share: bool,
+    ticks: Mapping[int, str] | None = None,
+) -> Chart:
+    """Draw lines by training step, or by the places that `ticks` name; the legend has the highest
+    at the end first."""
+    drawn = [line for line in lines if line.points]
+    drawn.sort(key=lambda line: -list(line.points.values())[-1].mean)
+
+    def draw(figure: Figure, theme: Theme) -> None:
+        axes = titled_axes(figure, theme, title, subtitle)
+        for line in drawn:
+            places = list(line.points)
+            values = line.points.values()
+            colour = theme.colours[line.colour]
+            lows = [value.low for value in values]
+            highs = [value.high for value in values]
+            if lows != highs:
+                axes.fill_between(places, lows, highs, color=colour, alpha=0.16, linewidth=0)
+            axes.plot(
+                places,
+                [value.mean for value in values],
+                color=colour,
+                linestyle=line.style,
+                linewidth=line.width,
+                marker=line.marker,
+                markersize=4.5,
+                markevery=max(1, len(places) // _MARKERS_MAX),
+                label=line.name,
+            )
+        if drawn:
+            add_legend(figure, theme)
+        if is_share:
+            axes.set_ylim(max(0.0, axes.get_ylim()[0]), min(1.0, axes.get_ylim()[1]))
+            axes.yaxis.set_major_formatter(PercentFormatter(1))
+        if ticks is None:
+            axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True))
+            axes.set_xlabel("training step", color=theme.muted)
+        else:
+            axes.set_xticks(list(ticks), list(ticks.values()))
+
+    return Chart(draw, (8.4, 4.6), alt)
 
 
 def shorten(name: str) -> str:

@@ -7,6 +7,7 @@ import base64
 
 from precis.markdown import escape, table
 from precis.report import wording
+from precis.report.benchmark_charts import charts_of
 from precis.report.benchmark_view import Benchmark
 from precis.report.charts import Chart
 
@@ -23,7 +24,7 @@ def benchmark_report(benchmark: Benchmark) -> str:
     parts = []
     if figures:
         parts.append("  \n".join(figures))
-    for name, chart in benchmark.charts().items():
+    for name, chart in charts_of(benchmark).items():
         if name in _CHARTS:
             parts.append(picture(chart))
     parts.append(_standings(benchmark))

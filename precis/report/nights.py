@@ -6,21 +6,10 @@ from datetime import datetime
 from typing import Any
 
 import polars as pl
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import PercentFormatter
 
 from precis.records.nouns import Nouns
-from precis.report.charts import (
-    Chart,
-    Size,
-    Theme,
-    axes_in,
-    headline,
-    shade_intervals,
-    shorten,
-)
-from precis.report.labels import Label, label_ends
+from precis.report.charts import Chart, Line, line_chart, shorten
+from precis.report.curve import exact
 from precis.report.wording import Words, name
 from precis.statistics.intervals import Interval
 from precis.statistics.nights import NightlyChange
@@ -29,10 +18,8 @@ from precis.statistics.standings import contenders, newest, rows_by, summarise
 REGRESSION = "precis.benchmark.regression"
 """The event that a benchmark emits when a contender is worse than before, beyond chance."""
 
-_SIZE: Size = (8.4, 4.6)
-_CHARACTER = 0.078
 _TICKS_MAX = 7
-_STYLES: tuple[tuple[float, ...], ...] = ((), (5, 2), (1.5, 1.5), (6, 2, 1.5, 2))
+_STYLES = ("-", "--", ":", "-.")
 """Dashes, so that neighbouring grey lines can be followed."""
 
 
@@ -69,7 +56,7 @@ def nights_of(frames: Iterable[pl.DataFrame]) -> list[NightlyAccuracy]:
 def over_nights(
     nights: Iterable[NightlyAccuracy], worse: Iterable[str] = (), words: Words | None = None
 ) -> Chart:
-    """Return a line for each contender, named at its end; those in `worse` carry a triangle."""
+    """Return a line for each contender; those in `worse` carry a triangle."""
     lines: dict[str, list[NightlyAccuracy]] = {}
     ordered = sorted(nights, key=lambda each: each.night)
     for each in ordered:
@@ -78,93 +65,30 @@ def over_nights(
     words = words or Words()
     title = f"{words.measure.capitalize()}, night by night"
     subtitle = words.nouns.achieved or f"On held-out {words.nouns.scenarios}, greedy"
-    flagged = frozenset(worse)
     newest = [f"{model} {words.figure(line[-1].accuracy.mean)}" for model, line in lines.items()]
     alt = f"{title}, {len(times)} nights; the last: {'; '.join(newest)}"
-
-    def draw(figure: Figure, theme: Theme) -> None:
-        headline(figure, theme, _SIZE, title, subtitle)
-        widest = max((len(shorten(model)) for model in lines), default=0)
-        right = 0.75 + _CHARACTER * (widest + len("  not tonight"))
-        axes = axes_in(figure, theme, _SIZE, (0.68, 0.62, right, 0.92))
-        axes.grid(axis="y", color=theme.grid, linewidth=0.9)
-        _scale(axes, ordered, times, words.is_share)
-        labels = []
-        for index, line in enumerate(lines.values()):
-            dashes = _STYLES[index % len(_STYLES)]
-            labels.append(_line(axes, theme, line, times, flagged, dashes, words))
-        label_ends(axes, labels)
-
-    return Chart(draw, _SIZE, alt)
-
-
-def _line(
-    axes: Axes,
-    theme: Theme,
-    line: Sequence[NightlyAccuracy],
-    times: Sequence[datetime],
-    worse: frozenset[str],
-    dashes: Sequence[float],
-    words: Words,
-) -> Label:
-    last = line[-1]
-    colour = theme.accent if last.trained else theme.muted
-    days = [times.index(each.night) for each in line]
-    accuracies = [each.accuracy for each in line]
-    if last.trained:
-        shade_intervals(axes, days, accuracies, colour)
-    axes.plot(
-        days,
-        [each.mean for each in accuracies],
-        color=colour,
-        linewidth=2.2 if last.trained else 1.2,
-        marker="o",
-        markersize=4.5 if last.trained else 2.5,
-        dashes=(None, None) if last.trained or not dashes else tuple(dashes),
-        clip_on=False,
-        zorder=3 if last.trained else 2,
-    )
-    if last.model in worse:
-        axes.plot(
-            [days[-1]],
-            [last.accuracy.mean],
-            "v",
-            color=theme.second,
-            markersize=9,
-            zorder=4,
-            clip_on=False,
-        )
-    mark = "▼ " if last.model in worse else ""
-    named = theme.second if mark else colour
-    mean = last.accuracy.mean
-    figure = f"{mean:.0%}" if words.is_share else words.figure(mean)
-    figure = figure if last.night == times[-1] else "not tonight"
-    return Label(f"{mark}{shorten(last.model)}  {figure}", mean, named, last.trained)
-
-
-def _scale(
-    axes: Axes, nights: Sequence[NightlyAccuracy], times: Sequence[datetime], is_share: bool
-) -> None:
-    """Nights stand side by side, however far apart they are in time."""
-    shown = range(0, len(times), max(1, -(-len(times) // _TICKS_MAX)))
-    names = []
-    for night in (times[place] for place in shown):
+    flagged = frozenset(worse)
+    drawn = []
+    for index, (model, line) in enumerate(lines.items()):
+        points = {times.index(each.night): each.accuracy for each in line}
+        mean = line[-1].accuracy.mean
+        figure = f"{mean:.0%}" if words.is_share else words.figure(mean)
+        label = f"{shorten(model)}  {figure if line[-1].night == times[-1] else 'not tonight'}"
+        if not line[-1].trained:
+            points = {place: exact(each.mean) for place, each in points.items()}
+        if model in flagged:
+            drawn.append(Line(f"▼ {label}", points, 1, marker="v"))
+        elif line[-1].trained:
+            drawn.append(Line(label, points, 0, marker="o", width=2.2))
+        else:
+            drawn.append(Line(label, points, 4, _STYLES[index % len(_STYLES)], marker="."))
+    # Nights stand side by side, however far apart they are in time.
+    ticks = {}
+    for place in range(0, len(times), max(1, -(-len(times) // _TICKS_MAX))):
+        night = times[place]
         several = sum(each.date() == night.date() for each in times) > 1
-        names.append(f"{night:%-d %b %H:%M}" if several else f"{night:%-d %b}")
-    axes.set_xticks(list(shown), names)
-    axes.set_xlim(-0.05, max(len(times) - 1, 1))
-    if not is_share:
-        return
-    ends: list[float] = []
-    for each in nights:
-        mean = each.accuracy.mean
-        ends += [each.accuracy.low, each.accuracy.high] if each.trained else [mean]
-    ends = ends or [0.0, 1.0]
-    # The axis begins and ends at a multiple of ten points.
-    low = (min(ends) - 0.03) // 0.1 * 0.1
-    high = -(-(max(ends) + 0.03) // 0.1) * 0.1
-    axes.set_ylim(max(0.0, low), min(1.0, high))
-    axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+        ticks[place] = f"{night:%-d %b %H:%M}" if several else f"{night:%-d %b}"
+    return line_chart(title, subtitle, drawn, alt, is_share=words.is_share, ticks=ticks)
 
 
 def nightly_section(changes: Sequence[NightlyChange], nights: int, nouns: Nouns) -> str:

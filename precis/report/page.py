@@ -7,8 +7,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from precis.report import wording
-from precis.report.benchmark_charts import select_ranked
-from precis.report.benchmark_view import Benchmark
+from precis.report.benchmark_charts import charts_of
+from precis.report.benchmark_view import Benchmark, select_ranked
 from precis.report.charts import DARK, LIGHT, Chart
 from precis.report.page_data import pack, reader_data
 from precis.statistics import intervals as statistics
@@ -42,7 +42,7 @@ def report_html(
         title=title,
         facts=facts or {},
         benchmark=benchmark,
-        pictures=list(map(picture_of, benchmark.charts().values())),
+        pictures=list(map(picture_of, charts_of(benchmark).values())),
         ranked=contenders_of(select_ranked(benchmark.shown)),
         priced=any(each.usd_per_1000 is not None for each in benchmark.standings),
         published=published or {},
@@ -61,7 +61,7 @@ def report_html(
 def report_files(benchmark: Benchmark, page: str) -> dict[str, bytes]:
     """Return by name `report.html`, and every picture as SVG and PNG, each light and dark."""
     files = {"report.html": page.encode()}
-    for name, chart in benchmark.charts().items():
+    for name, chart in charts_of(benchmark).items():
         for theme, suffix in ((LIGHT, ""), (DARK, "-dark")):
             files[f"{name}{suffix}.svg"] = chart.svg(theme).encode()
             files[f"{name}{suffix}.png"] = chart.png(theme)

@@ -8,15 +8,19 @@ from typing import Any
 import polars as pl
 
 from precis.errors import UnusableRun
-from precis.records.ledger import TURNS
+from precis.records.ledger import TURNS, Ledger
 from precis.records.results import TRAINED, newest_results
-from precis.report.overlay import overlays
+from precis.report.charts import Chart, Line, line_chart, shorten
+from precis.report.curve import exact, interval_of
 from precis.report.page import picture_of, template_environment
 from precis.report.wording import Words
 from precis.run.overview import Overview, overview
 from precis.statistics.comparisons import difference
-from precis.statistics.intervals import DOCUMENTS_MIN, Difference
+from precis.statistics.intervals import DOCUMENTS_MIN, Difference, Interval
 from precis.store import Store
+
+_MARKERS = "osD^vPX*"
+"""They tell lines apart without their colours."""
 
 
 @dataclass(frozen=True)
@@ -125,6 +129,43 @@ def comparison_html(found: RunComparison, place: str, now: datetime) -> str:
             sentences=list(describe_differences(found)),
         )
     )
+
+
+def overlays(ledgers: Mapping[str, Ledger]) -> list[Chart]:
+    """Return the held-out score, the reward and the turns to success by step, where known."""
+    scores: dict[str, dict[int, Interval]] = {}
+    rewards: dict[str, dict[int, Interval]] = {}
+    turns: dict[str, dict[int, Interval]] = {}
+    measures: dict[str, bool] = {}
+    for name, ledger in ledgers.items():
+        scores[name] = {one.step: interval_of(one.score) for one in ledger.validations}
+        measures.update((one.measure, one.score.is_share) for one in ledger.validations)
+        rewards[name] = {one.step: exact(one.reward) for one in ledger.steps}
+        taken = [one for one in ledger.steps if TURNS in one.metrics]
+        turns[name] = {one.step: exact(one.metrics[TURNS]) for one in taken}
+    is_share = bool(measures) and all(measures.values())
+    charts = []
+    for title, by_run, of_share in (
+        (f"Held-out {' or '.join(measures) or 'score'}, by training step", scores, is_share),
+        ("Reward in training, by step", rewards, False),
+        ("Turns that a success takes, by step", turns, False),
+    ):
+        lines = []
+        lasts = []
+        for place, (name, points) in enumerate(by_run.items()):
+            if not points:
+                continue  # and its colour and marker stay its own in the other charts
+            value = points[max(points)].mean
+            lasts.append(f"{name} {value:.1%}" if of_share else f"{name} {value:.3g}")
+            style = "-" if place < 5 else "--"
+            marker = _MARKERS[place % len(_MARKERS)]
+            lines.append(Line(shorten(name), points, place % 5, style, marker, width=1.8))
+        if lines:
+            banded = any(one.low < one.high for line in lines for one in line.points.values())
+            subtitle = "95% interval" if banded else ""
+            alt = f"{title}; at the end: {', '.join(lasts)}"
+            charts.append(line_chart(title, subtitle, lines, alt, is_share=of_share))
+    return charts
 
 
 def newest_rows(store: Store, model: str) -> pl.DataFrame:

@@ -8,6 +8,7 @@ import pytest
 
 from precis.records.nouns import Nouns
 from precis.records.results import SCHEMA
+from precis.report.benchmark_charts import charts_of
 from precis.report.benchmark_view import Benchmark, benchmark_of
 from precis.report.markdown import benchmark_report
 from precis.report.nights import nightly_section, regression_payload
@@ -82,7 +83,7 @@ def test_a_metric_that_only_some_games_have_says_of_how_many(benchmark: Benchmar
 
 
 def test_the_turns_that_a_success_takes_are_drawn_by_step(benchmark: Benchmark) -> None:
-    chart = benchmark.charts()["turns"]
+    chart = charts_of(benchmark)["turns"]
     assert chart.alt == "Turns that a success takes, by training step: 5 at step 0, 3.5 at step 4"
     assert chart.png()
 

@@ -6,11 +6,11 @@ from xml.etree import ElementTree
 import polars as pl
 import pytest
 
-from precis.report.benchmark_charts import Bar, comparison
+from precis.report.benchmark_charts import Bar, by_topic, comparison
+from precis.report.benchmark_view import accuracy_by_topic
 from precis.report.charts import DARK, LIGHT, Chart, Theme
 from precis.report.curve import StepPoint, learning_curve
 from precis.report.nights import NightlyAccuracy, nights_of, over_nights
-from precis.report.topics import accuracy_by_topic, by_topic
 from precis.report.wording import dollars
 from precis.statistics.intervals import Interval
 from precis.statistics.standings import Contender
@@ -37,7 +37,7 @@ CHARTS = {
         [StepPoint(0, 0.41, ABOUT_HALF), StepPoint(1, 0.52)], {"lead-350": 0.4}
     ),
     "comparison": comparison([Bar("lead-350", ABOUT_HALF)]),
-    "topics": by_topic(TOPICS, [Contender("a")], ["a"]),
+    "topics": by_topic(TOPICS, [Contender("a"), Contender("b")]),
     "nights": over_nights(NIGHTS, worse=["gpt-4o"]),
 }
 
@@ -72,7 +72,7 @@ def test_dollars_are_shown_to_two_digits_that_matter(cost: float, shown: str) ->
 
 def test_a_topic_has_a_row_with_the_accuracy_of_its_documents() -> None:
     assert {topic: found[Contender("a")].mean for topic, found in TOPICS.items()} == {"News": 0.75}
-    assert {"News", "◆  a", "●  the others"} <= set(texts(CHARTS["topics"].svg()))
+    assert {"News", "a", "b"} <= set(texts(CHARTS["topics"].svg()))
     assert CHARTS["topics"].alt.endswith("News 75%")
 
 
@@ -110,5 +110,5 @@ def test_a_night_shows_the_newest_checkpoint_and_no_incomplete_contender() -> No
 
 
 def test_no_data_is_an_empty_picture() -> None:
-    for chart in (by_topic({}, [Contender("a")], ["a"]), over_nights([])):
+    for chart in (by_topic({}, [Contender("a")]), over_nights([])):
         assert texts(chart.svg())

@@ -1,14 +1,9 @@
 import struct
 import sys
-from itertools import pairwise
-
-from hypothesis import given
-from hypothesis import strategies as st
 
 from precis.report.benchmark_charts import Bar, comparison
 from precis.report.charts import Chart
 from precis.report.curve import CurveWords, StepPoint, learning_curve
-from precis.report.labels import spread
 from precis.statistics.intervals import Interval
 from tests.support.reports import texts
 
@@ -21,14 +16,13 @@ BARS = [
     Bar("lead-350", Interval(0.47, 0.41, 0.53)),
     Bar("trained, step 30", Interval(0.74, 0.69, 0.79), emphasised=True),
 ]
-POSITIONS = st.lists(st.floats(0, 1, allow_nan=False), max_size=8).map(sorted)
 
 
 def curve() -> Chart:
     return learning_curve(CURVE, {"lead-350": 0.47, "random-350": 0.46}, ceiling=0.93)
 
 
-def test_lines_are_named_where_they_end() -> None:
+def test_the_legend_names_lines_with_their_last_value() -> None:
     shown = texts(curve().svg())
     for label in ("trained  71%", "training reward", "lead-350  47%", "the ceiling  93%"):
         assert label in shown
@@ -36,7 +30,7 @@ def test_lines_are_named_where_they_end() -> None:
 
 def test_bars_show_name_accuracy_and_interval_best_first() -> None:
     shown = texts(comparison(reversed(BARS), ceiling=0.93).svg())
-    assert {"74.0%", "69% to 79%", "47.0%", "41% to 53%", "ceiling 93%"} <= set(shown)
+    assert {"74.0% (69.0% to 79.0%)", "47.0% (41.0% to 53.0%)", "ceiling 93%"} <= set(shown)
     assert shown.index("trained, step 30") < shown.index("lead-350")
 
 
@@ -68,23 +62,6 @@ def test_a_name_is_never_markup_nor_a_formula() -> None:
 def test_a_picture_says_what_it_shows_to_those_who_do_not_see_it() -> None:
     assert "42.0% at step 0, 71.0% at step 2" in curve().alt
     assert "trained, step 30 74.0% (69.0% to 79.0%)" in comparison(BARS).alt
-
-
-def test_a_step_is_read_from_ledger_metrics() -> None:
-    point = StepPoint.of({"step": 3, "reward": 0.5, "accuracy": 0.6, "accuracy_low": 0.5})
-    assert point == StepPoint(3, 0.5, Interval(0.6, 0.5, 0.6))
-    assert StepPoint.of({"step": 4, "accuracy": None}) == StepPoint(4)
-
-
-@given(POSITIONS)
-def test_labels_keep_apart_and_in_order(wanted: list[float]) -> None:
-    places = spread(wanted, 0.1, 0.0, 1.0)
-    assert all(after - before >= 0.1 - 1e-9 for before, after in pairwise(places))
-    assert all(-1e-9 <= place <= 1 + 1e-9 for place in places)
-
-
-def test_labels_with_room_stay_where_their_lines_end() -> None:
-    assert spread([0.1, 0.5, 0.9], 0.1, 0.0, 1.0) == [0.1, 0.5, 0.9]
 
 
 def test_drawing_leaves_no_global_state() -> None:

@@ -18,6 +18,7 @@ from precis.markdown import escape
 from precis.records.nouns import COMPARED, PREFERRED
 from precis.records.results import SCHEMA, frame_of
 from precis.report import wording
+from precis.report.benchmark_charts import charts_of
 from precis.report.benchmark_view import Benchmark, benchmark_of
 from precis.report.curve import StepPoint
 from precis.report.markdown import benchmark_report
@@ -119,7 +120,7 @@ def test_a_contender_with_too_many_unscored_is_shown_but_not_ranked(
     (line,) = [row for row in Reader(page).rows if row[0].startswith("gpt-4o")]
     assert line[0] == "gpt-4oincomplete, not ranked"
     assert line[-1] == "2 timeout"
-    assert not [name for name, chart in benchmark.charts().items() if "gpt-4o" in chart.alt]
+    assert not [name for name, chart in charts_of(benchmark).items() if "gpt-4o" in chart.alt]
 
 
 def test_the_curve_takes_its_accuracy_from_the_benchmark(benchmark: Benchmark) -> None:
@@ -218,7 +219,7 @@ def test_a_regression_is_announced_on_the_page() -> None:
     tonight, same = night(20, [2, 1] * 6), night(20, [4] * 12)
     worse = benchmark_of(tonight, before=before, changes=changes(tonight, before))
     assert [each.contender for each in worse.regressions] == [Contender("gpt-4o")]
-    assert "▼" in worse.charts()["nights"].svg()
+    assert "▼" in charts_of(worse)["nights"].svg()
     page = report_html(worse)
     assert "Worse than on the nights before" in page
     assert "the mean of the 2 nights" in page

@@ -15,6 +15,7 @@ from precis.config import BenchmarkConfig
 from precis.markdown import escape
 from precis.records.documents import Corpus, Document
 from precis.records.results import frame_of
+from precis.report.benchmark_charts import charts_of
 from precis.report.benchmark_view import Benchmark, benchmark_of
 from precis.report.charts import shorten
 from precis.report.curve import StepPoint
@@ -86,7 +87,7 @@ def test_a_long_name_ends_no_benchmark_without_its_report() -> None:
 @given(st.text(st.characters(max_codepoint=0x24F), max_size=200))
 def test_any_name_can_be_drawn(name: str) -> None:
     found = benchmark([3, 4], [2, 2], name=f"a{name}", topic=name)
-    for chart in found.charts().values():
+    for chart in charts_of(found).values():
         assert chart.svg().startswith("<?xml")
 
 

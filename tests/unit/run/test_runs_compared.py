@@ -28,7 +28,7 @@ from precis.records.ledger import (
 )
 from precis.records.results import Provenance, frame_of, results_key, write_results
 from precis.records.verdict import Answer, Scored
-from precis.report.overlay import overlays
+from precis.report.run_comparison import overlays
 from precis.run.reports import report_file
 from precis.store import FolderStore
 from precis.training.deletion import delete
