@@ -13,7 +13,6 @@ from precis.run.checkpoints import (
     committed_steps,
     complete_around,
     manifest,
-    repair_pointer,
     restore,
 )
 from precis.store import FolderStore
@@ -30,31 +29,6 @@ def folder(tmp_path: Path) -> Path:
     (folder / "weights").write_bytes(b"w" * 1000)
     (folder / "sub" / "config").write_bytes(b"{}")
     return folder
-
-
-def test_a_checkpoint_without_a_manifest_does_not_exist(store: FolderStore, folder: Path) -> None:
-    store.upload(folder / "weights", "m/checkpoints/0001/weights")
-    assert committed_steps(store, "m") == []
-    assert manifest(store, "m", 1) is None
-    with pytest.raises(CorruptCheckpoint, match="never completed"):
-        restore(store, "m", 1, folder.with_name("into"))
-
-
-@pytest.mark.parametrize(
-    ("damage", "said"),
-    [
-        (b"w" * 999, r"0001/\w+/weights has 999 bytes; its manifest says 1000"),
-        (b"v" * 1000, r"0001/\w+/weights differs from its manifest"),
-    ],
-)
-def test_an_altered_file_is_found_and_named(
-    store: FolderStore, folder: Path, tmp_path: Path, damage: bytes, said: str
-) -> None:
-    commit(store, "m", 1, folder, "digest")
-    store.put(file_key(store, "m", 1, "weights"), damage)
-    with pytest.raises(CorruptCheckpoint, match=said):
-        restore(store, "m", 1, tmp_path / "into")
-    assert not (tmp_path / "into").exists()
 
 
 def test_a_manifest_with_unknown_fields_is_refused(store: FolderStore, folder: Path) -> None:
@@ -101,18 +75,6 @@ def test_from_a_step_on_every_whole_checkpoint_is_found_and_below_it_only_the_ne
     store.delete(file_key(store, "m", 4, "weights"))
     assert sorted(complete_around(store, "m", 4)) == [3, 5]
     assert sorted(complete_around(store, "m", 4, passed_over=[3])) == [2, 5]
-
-
-def test_a_pointer_that_a_kill_left_behind_is_mended(store: FolderStore, folder: Path) -> None:
-    for step in (1, 2):
-        commit(store, "m", step, folder, "digest")
-    before = store.get("m/latest.json")
-    repair_pointer(store, "m", 2)
-    assert store.get("m/latest.json") == before
-    store.put("m/latest.json", b'{"step": 1}')
-    repair_pointer(store, "m", 2)
-    mended = store.get("m/latest.json")
-    assert mended is not None and mended.data == b'{"step": 2}'
 
 
 @pytest.mark.parametrize("writes", range(4))

@@ -3,7 +3,7 @@
 from precis.config import TrainConfig
 from precis.records.ledger import Ledger
 from precis.records.spend import Spend
-from precis.run.outlook import RunPlan, in_words, outlook
+from precis.run.outlook import RunPlan, outlook
 from tests.support.ledgers import record, validation
 
 
@@ -48,12 +48,3 @@ def test_the_validations_that_are_left_follow_from_the_settings() -> None:
     ledger = ledger_of(10).add_validation(validation(0))
     assert RunPlan.of(config, ledger) == RunPlan(25, validations_left=3, budget_usd=3.0)
     assert RunPlan.of(config, ledger.add_validation(validation(10))).validations_left == 2
-
-
-def test_durations_are_rounded_to_what_one_would_say() -> None:
-    assert [in_words(s) for s in (0.2, 40, 720, 9000)] == [
-        "about 1 s",
-        "about 40 s",
-        "about 12 min",
-        "about 2.5 h",
-    ]

@@ -27,7 +27,6 @@ from tests.support.newest_checkpoint import file_key
 from tests.support.runs import NOW, hold, make_run, precis_runs
 
 STEPS = 4
-GARBAGE = [b"", b"\x00\xff garbage", b"{}", b'{"model": "m"']
 NO_TRAINER = TrainerState(run="", checkpoints={}, trained={})
 
 
@@ -45,58 +44,50 @@ def flip(store: FolderStore, key: str) -> None:
     (store.root / key).write_bytes(data)
 
 
-async def test_a_lost_ledger_is_rebuilt_from_the_manifests(store: FolderStore) -> None:
+@pytest.mark.parametrize(
+    ("garbage", "pointer"),
+    [(None, None), (b"", b"garbage"), (b"\x00\xff garbage", None), (b'{"model": "m"', b"{}")],
+)
+async def test_a_lost_or_damaged_ledger_is_rebuilt_from_the_manifests(
+    store: FolderStore, garbage: bytes | None, pointer: bytes | None
+) -> None:
     before = load_ledger(store, "m")
-    store.delete(ledger_key("m"))
+    for key, content in ((ledger_key("m"), garbage), (pointer_key("m"), pointer)):
+        store.delete(key)
+        if content is not None:
+            store.put(key, content)
     repaired = await repair(store, "m")
     ledger = load_ledger(store, "m")
     assert repaired.ledger == ledger
-    assert (repaired.damage, repaired.beyond, repaired.kept) == ((), (), "")
+    assert (repaired.damage, repaired.beyond) == ((), ())
+    assert bool(repaired.kept) is (garbage is not None)
+    if garbage is not None:
+        assert data(store, repaired.kept) == garbage
     assert (ledger.next_step, ledger.steps, ledger.run_id) == (STEPS, before.steps, "first")
     assert ledger.usd == before.usd  # its validations have cost nothing
     whole = complete_around(store, "m", 0)
     assert ledger.checkpoints == {step: one.digest for step, one in whole.items()}
     assert (ledger.validations, ledger.rebuilt_at) == ((), STEPS)
+    assert data(store, pointer_key("m")) == b'{"step": 4}'
 
 
-@pytest.mark.parametrize("garbage", GARBAGE)
-async def test_a_damaged_ledger_is_rebuilt_and_kept(store: FolderStore, garbage: bytes) -> None:
-    store.put(ledger_key("m"), garbage)
-    repaired = await repair(store, "m")
-    assert load_ledger(store, "m").next_step == STEPS
-    kept = store.get(repaired.kept)
-    assert kept is not None and kept.data == garbage
-
-
-async def test_an_intact_ledger_is_never_replaced(store: FolderStore) -> None:
-    before = store.get(ledger_key("m"))
+async def test_what_is_no_damaged_ledger_stays_as_it_is(store: FolderStore) -> None:
+    intact = data(store, ledger_key("m"))
+    shutil.copytree(store.root / "m", store.root / "renamed")
     with pytest.raises(ConfigError, match="is intact"):
         await repair(store, "m")
-    assert store.get(ledger_key("m")) == before
     assert store.get(lease_key("m")) is None
-
-
-async def test_the_ledger_of_a_newer_version_is_not_replaced(store: FolderStore) -> None:
-    present = store.get(ledger_key("m"))
-    assert present is not None
-    newer = present.data.replace(b'"version":1', b'"version":1,"invented":1')
+    newer = intact.replace(b'"version":1', b'"version":1,"invented":1')
     store.put(ledger_key("m"), newer)
     with pytest.raises(ConfigError, match="written by a newer Précis"):
         await repair(store, "m")
-    after = store.get(ledger_key("m"))
-    assert after is not None and after.data == newer
-
-
-async def test_another_models_ledger_is_not_replaced(store: FolderStore) -> None:
-    shutil.copytree(store.root / "m", store.root / "renamed")
     with pytest.raises(StoreError, match="is the ledger of 'm'"):
         await repair(store, "renamed")
-
-
-async def test_a_run_that_is_not_there_is_not_repaired(store: FolderStore) -> None:
     with pytest.raises(UnusableRun, match="holds no run 'wrong'"):
         await repair(store, "wrong")
-    assert store.folders() == ["m"]
+    assert data(store, ledger_key("m")) == newer
+    assert data(store, ledger_key("renamed")) == intact
+    assert store.folders() == ["m", "renamed"]
 
 
 async def test_a_run_at_work_is_not_repaired(store: FolderStore) -> None:
@@ -128,25 +119,21 @@ async def test_a_damaged_checkpoint_is_passed_over_and_named(store: FolderStore)
     store.delete(ledger_key("m"))
     flip(store, file_key(store, "m", STEPS, "weights"))
     store.put(manifest_key("m", 2), b"garbage")
+    flip(store, file_key(store, "m", 1, "weights"))  # its manifest still has its step's record
     repaired = await repair(store, "m")
     assert repaired.ledger.next_step == 3
     assert [one.step for one in repaired.ledger.steps] == [0, 2]
-    assert sorted(repaired.ledger.checkpoints) == [0, 1, 3]
-    at_2, at_4 = repaired.damage
+    assert sorted(repaired.ledger.checkpoints) == [0, 3]
+    at_1, at_2, at_4 = repaired.damage
     assert "0002/manifest.json is damaged" in at_2
-    assert "differs from its manifest" in at_4
-    pointer = store.get(pointer_key("m"))
-    assert pointer is not None and pointer.data == b'{"step": 3}'
+    assert "differs from its manifest" in at_1 and "differs from its manifest" in at_4
+    assert data(store, pointer_key("m")) == b'{"step": 3}'
 
 
-async def test_the_record_of_a_step_outlives_the_files_of_its_checkpoint(
-    store: FolderStore,
-) -> None:
-    store.delete(ledger_key("m"))
-    flip(store, file_key(store, "m", 2, "weights"))
-    ledger = (await repair(store, "m")).ledger
-    assert len(ledger.steps) == STEPS
-    assert 2 not in ledger.checkpoints
+def data(store: FolderStore, key: str) -> bytes:
+    found = store.get(key)
+    assert found is not None
+    return found.data
 
 
 async def test_without_a_whole_checkpoint_nothing_is_written(store: FolderStore) -> None:
@@ -165,19 +152,6 @@ async def test_what_a_restart_left_behind_is_no_part_of_the_run(store: FolderSto
     store.delete(ledger_key("m"))
     repaired = await repair(store, "m")
     assert (repaired.ledger.next_step, repaired.beyond) == (2, (4,))
-
-
-@pytest.mark.parametrize("pointer", [None, b"garbage"])
-async def test_a_pointer_that_is_lost_too_is_written_anew(
-    store: FolderStore, pointer: bytes | None
-) -> None:
-    store.delete(ledger_key("m"))
-    store.delete(pointer_key("m"))
-    if pointer:
-        store.put(pointer_key("m"), pointer)
-    await repair(store, "m")
-    written = store.get(pointer_key("m"))
-    assert written is not None and written.data == b'{"step": 4}'
 
 
 async def test_killed_at_any_write_a_repair_can_be_done_again(

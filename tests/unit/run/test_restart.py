@@ -19,7 +19,7 @@ from precis.trainer.protocol import TrainedStep, TrainerState
 from precis.training.reconcile import reconcile
 from tests.support.dying_store import Killed, MortalStore
 from tests.support.newest_checkpoint import file_key
-from tests.support.runs import hold, make_run, precis_runs
+from tests.support.runs import hold, make_run
 
 STEPS, BACK = 4, 1
 
@@ -134,13 +134,3 @@ async def test_a_live_run_is_not_taken_back(store: FolderStore) -> None:
     with pytest.raises(LeaseHeld, match=r"held by the run train-7 .* Stop it first"):
         await restart(store, "m", BACK)
     assert contents(store) == before
-
-
-def test_the_command_says_where_the_run_goes_on(store: FolderStore) -> None:
-    said = precis_runs("restart", "m", "--step", "1", "--yes", store=store)
-    assert said == (
-        "m is at step 1 again, and goes on from there when it is next started. What it has spent, "
-        "$1.00, stays counted.\n"
-    )
-    refused = precis_runs("restart", "m", "--step", "3", "--yes", store=store, code=1)
-    assert refused == "'m' has only come to step 1: it can't be restarted at step 3.\n"

@@ -40,14 +40,6 @@ def test_what_each_rule_names_stays_and_nothing_else(
     assert len(keep) <= most + len(every)
 
 
-@given(steps=steps, policy=policies, accuracies=accuracies)
-def test_pruning_again_takes_nothing_more(
-    steps: set[int], policy: Retention, accuracies: dict[int, float]
-) -> None:
-    once = kept(steps, policy, accuracies)
-    assert kept(once, policy, accuracies) == once
-
-
 @pytest.fixture
 def store(tmp_path: Path) -> FolderStore:
     store = FolderStore(tmp_path / "store")
@@ -79,12 +71,6 @@ def test_broken_checkpoints_make_no_older_one_unnecessary(store: FolderStore) ->
     assert prune(store, "m", _FEW, {}, at=7) == [1, 2]
     newest = newest_whole(store, "m")
     assert newest is not None and newest.step == 4
-
-
-def test_nothing_goes_where_nothing_is_whole(store: FolderStore) -> None:
-    for step in range(8):
-        store.delete(file_key(store, "m", step, "weights"))
-    assert prune(store, "m", _FEW, {}, at=7) == []
 
 
 @pytest.mark.parametrize("deletions", range(10))

@@ -7,8 +7,6 @@ import webbrowser
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from cli.deletion import is_of
@@ -167,12 +165,36 @@ def test_what_can_t_be_compared_is_said(store: FolderStore) -> None:
     assert "holds no run 'c'" in precis_runs("compare", "a", "c", store=store, code=1)
 
 
-@given(st.lists(st.floats(-1, 2), max_size=300))
-def test_a_curve_is_short_and_ends_where_it_ends(shares: list[float]) -> None:
-    drawn = curve(shares, -1, 2)
-    assert len(drawn) <= 60
-    assert bool(drawn) is bool(shares)
-    assert drawn[-1:] == curve(shares[-1:], -1, 2)
+async def test_a_deleted_run_leaves_nothing_and_all_of_others_stays(store: FolderStore) -> None:
+    folder = work_folder(RunConfig(model="a", store=store.url))
+    home = store.root.parent / "home"
+    own = ("models/a-3-0123abcd", "reports/a/benchmarks")
+    of_others = ("models/a-b-3-0123abcd", "models/b-3-0123abcd", "reports/b/benchmarks")
+    for name in (folder, *(home / name for name in (*own, *of_others))):
+        name.mkdir(parents=True)
+        (name / "file").write_text("")
+    others = store.keys("b/")
+    await delete(store, "a", nothing)
+    assert not (store.root / "a").exists() and not folder.exists()
+    assert store.keys("b/") == others
+    left = [file for file in home.rglob("file") if file.is_file()]
+    assert {str(file.parent.relative_to(home)) for file in left} == set(of_others)
+
+
+async def test_a_run_at_work_or_whose_deletion_fails_elsewhere_stays(store: FolderStore) -> None:
+    async def out() -> int:
+        raise StoreError("out")
+
+    before = store.keys("a/")
+    with pytest.raises(StoreError, match="out"):
+        await delete(store, "a", out)
+    assert [key for key in store.keys("a/") if not key.endswith("lease.json")] == before
+    hold(store, "a", "train-7")
+    with pytest.raises(LeaseHeld, match="can't be deleted"):
+        await delete(store, "a", nothing)
+    assert set(before) < set(store.keys("a/"))
+    with pytest.raises(StoreError, match="holds no run 'nobody'"):
+        await delete(store, "nobody", nothing)
 
 
 def test_curves_of_rewards_beyond_0_and_1_are_drawn_to_their_ends_on_one_scale() -> None:
@@ -209,44 +231,6 @@ async def test_a_deleted_run_leaves_nothing(store: FolderStore) -> None:
     assert store.keys("b/") == others
 
 
-async def test_a_deleted_run_leaves_no_copies_and_those_of_others_stay(store: FolderStore) -> None:
-    home = store.root.parent / "home"
-    own = ("models/a-3-0123abcd", "reports/a/benchmarks")
-    of_others = ("models/a-b-3-0123abcd", "models/b-3-0123abcd", "reports/b/benchmarks")
-    for folder in (*own, *of_others):
-        (home / folder).mkdir(parents=True)
-        (home / folder / "file").write_text("")
-    await delete(store, "a", nothing)
-    left = [file for file in home.rglob("file") if file.is_file()]
-    assert {str(file.parent.relative_to(home)) for file in left} == set(of_others)
-
-
-async def test_a_run_that_is_at_work_is_not_deleted(store: FolderStore) -> None:
-    hold(store, "a", "train-7")
-    before = store.keys("a/")
-
-    async def elsewhere() -> int:
-        raise AssertionError("it was deleted elsewhere")
-
-    with pytest.raises(LeaseHeld, match="can't be deleted"):
-        await delete(store, "a", elsewhere)
-    assert store.keys("a/") == before
-    with pytest.raises(StoreError, match="holds no run 'nobody'"):
-        await delete(store, "nobody", nothing)
-
-
-async def test_a_deletion_that_fails_elsewhere_deletes_nothing_here(store: FolderStore) -> None:
-    async def out() -> int:
-        raise StoreError("out")
-
-    before = [key for key in store.keys("a/") if not key.endswith("lease.json")]
-    with pytest.raises(StoreError, match="out"):
-        await delete(store, "a", out)
-    assert [key for key in store.keys("a/") if not key.endswith("lease.json")] == before
-    await delete(store, "a", nothing)
-    assert store.keys("a/") == []
-
-
 def test_a_deletion_asks_first(store: FolderStore) -> None:
     told = precis_runs("delete", "a", store=store, code=1)
     assert "for good. Go on?" in " ".join(told.split())
@@ -279,19 +263,24 @@ def test_a_flow_run_is_known_by_its_model_and_store(
     assert is_of(given, "m", url) is expected
 
 
-def test_the_newest_report_is_opened(store: FolderStore, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("has_browser", [True, False])
+def test_the_newest_report_is_opened(
+    store: FolderStore, monkeypatch: pytest.MonkeyPatch, has_browser: bool
+) -> None:
     opened: list[str] = []
 
     def show(url: str) -> bool:
         opened.append(url)
-        return True
+        return has_browser
 
     monkeypatch.setattr(webbrowser, "open", show)
     assert "it had no benchmark yet" in precis_runs("open", "a", store=store, code=1)
     for step in ("0003", "0010", "0010-0123abcd", "0003/20260101-run"):
         store.put(f"a/benchmarks/{step}/report.html", b"<h1>")
-    precis_runs("open", "a", store=store)
-    precis_runs("open", "a", "--step", "3", store=store)
+    said = precis_runs("open", "a", store=store) + precis_runs(
+        "open", "a", "--step", "3", store=store
+    )
+    assert ("open this file yourself" in said) is not has_browser
     assert [url.removeprefix("file://") for url in opened] == [
         str(store.root / "a/benchmarks/0010/report.html"),
         str(store.root / "a/benchmarks/0003/report.html"),
@@ -300,14 +289,6 @@ def test_the_newest_report_is_opened(store: FolderStore, monkeypatch: pytest.Mon
     assert "there are reports of step 3, 10" in told
     store.delete("a/benchmarks/0010/")
     assert report_file(store, "a").parent.name == "0010-0123abcd"
-
-
-def test_a_machine_without_a_browser_is_told_the_file(
-    store: FolderStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(webbrowser, "open", lambda url: False)
-    store.put("a/benchmarks/0003/report.html", b"<h1>")
-    assert "open this file yourself" in precis_runs("open", "a", store=store)
 
 
 def test_the_command_says_its_version_and_completes() -> None:
