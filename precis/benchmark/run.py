@@ -10,7 +10,6 @@ import polars as pl
 
 from precis.benchmark.client import ContenderClient
 from precis.benchmark.contender import ContenderSpec
-from precis.benchmark.forecast import CostEstimate, estimate_cost
 from precis.benchmark.lineup import (
     TrainedLineup,
     hosted_of,
@@ -18,16 +17,19 @@ from precis.benchmark.lineup import (
     serve_baselines,
     serve_rehearsed,
 )
-from precis.benchmark.measure import Attempt, BenchmarkId, Measured
+from precis.benchmark.measure import Attempt, BenchmarkId, Measured, measure
 from precis.config import BenchmarkConfig
 from precis.environments.protocol import Environment
 from precis.environments.recorder import Recorder
 from precis.errors import ConfigError
 from precis.llm.budget import Budget
+from precis.llm.forecast import Forecast
 from precis.observe.observers import Observers, observing
 from precis.observe.rollouts import rollouts_of_contender
+from precis.records.nouns import Nouns
 from precis.records.results import results_before
-from precis.records.rollout import Rollout
+from precis.records.rollout import Rollout, Unscored
+from precis.records.spend import Usage
 from precis.records.trajectories import read_first_validation
 from precis.statistics.nights import NightlyChange, changes
 from precis.store import open_store
@@ -58,7 +60,7 @@ class BenchmarkRun:
         before = environment.spend
         self.budget = Budget(config.dollars_max, lambda: environment.spend.since(before).usd)
         self.environment = environment.for_benchmark(config, self.kept, self.budget) or environment
-        self._given = environment
+        self.given = environment
 
     @property
     def name(self) -> str:
@@ -103,21 +105,6 @@ class BenchmarkRun:
         kept = self.kept if keeps else None
         return ContenderClient(contender, self.config.rollouts, self.budget, kept, dry)
 
-    async def estimate_cost(self, contenders: Sequence[ContenderSpec]) -> CostEstimate | None:
-        """See what is kept, and what the rest will cost; None where nothing costs anything, or
-        the environment can't say."""
-        dry = self._given.for_benchmark(self.config, self.kept, self.budget, dry=True)
-        costs = any(one.paid for one in contenders) or self.environment.forecast(1) is not None
-        if dry is None or not costs:
-            return None
-        async with AsyncExitStack() as stack:
-            clients = []
-            for contender in contenders:
-                client = self.client_of(contender, dry=True)
-                clients.append(await stack.enter_async_context(client))
-            first = await self.read_first()
-            return await estimate_cost(self.recorder, clients, dry, first, self.sampled)
-
 
 @asynccontextmanager
 async def open_benchmark(
@@ -160,15 +147,100 @@ async def serve_others(run: BenchmarkRun) -> AsyncIterator[list[ContenderSpec]]:
         yield [*hosted, *extractive, *baselines]
 
 
+@dataclass(frozen=True)
+class CostEstimate:
+    """An estimate of what a benchmark will take, beyond what is kept already.
+
+    Attributes:
+        rollouts: those to pay for; of one with several turns, the first that is not kept
+            counts.
+        usd: the most that they cost, without what reasoning models think.
+        thinking_usd: what that may add, if they use up all the tokens they may think with.
+        unpriced: contenders whose price is not known, and which `usd` therefore misses.
+        scoring: of what is not kept; None where that costs nothing.
+    """
+
+    nouns: Nouns
+    rollouts: int
+    kept: int
+    usd: float
+    thinking_usd: float
+    unpriced: tuple[str, ...]
+    scoring: Forecast | None
+
+    def __str__(self) -> str:
+        thinking = f", and up to ${self.thinking_usd:,.2f} of thought" if self.thinking_usd else ""
+        unknown = f" The price of {', '.join(self.unpriced)} is not known." if self.unpriced else ""
+        asked = (
+            f"{self.rollouts:,} {self.nouns.rollouts} are to be paid for, up to ${self.usd:,.2f}"
+            f"{thinking}; {self.kept:,} are kept.{unknown}"
+        )
+        return f"{asked} {self.scoring}" if self.scoring else asked
+
+
+async def estimate_cost(
+    recorder: Recorder,
+    contenders: Sequence[ContenderClient],
+    environment: Environment,
+    first: Sequence[Rollout] = (),
+    sampled: int = 0,
+) -> CostEstimate:
+    """See what is kept, and what the rest will cost, by dry contenders in an environment that asks
+    nobody; see `measure`."""
+    unpriced: set[str] = set()
+    paid = 0
+    usd = thinking_usd = 0.0
+    kept = 0
+    unscored = 0
+    scenarios = environment.scenarios("validation")
+    for contender in contenders:
+        if contender.kept is None:
+            unscored += len(scenarios) * (1 + sampled)
+            continue
+        attempts = await measure(
+            recorder, contender, environment, scenarios, first=first, sampled=sampled
+        )
+        for attempt in attempts:
+            unscored += isinstance(attempt.rollout.score, Unscored)
+            kept += not attempt.missing
+            spec = contender.spec
+            if spec.paid and attempt.missing:
+                paid += 1
+                if spec.price is None:
+                    unpriced.add(str(spec.contender))
+                else:
+                    usd += spec.price.of(attempt.missing[0])
+                    thinking_usd += spec.price.of(Usage(0, spec.thinking_tokens))
+    return CostEstimate(
+        environment.nouns,
+        rollouts=paid,
+        kept=kept,
+        usd=usd,
+        thinking_usd=thinking_usd,
+        unpriced=tuple(sorted(unpriced)),
+        scoring=environment.forecast(unscored) if unscored else None,
+    )
+
+
 async def announce_cost(run: BenchmarkRun, contenders: Sequence[ContenderSpec]) -> None:
-    """Say what the benchmark will cost, before it costs anything."""
-    ahead = await run.estimate_cost(contenders)
-    if ahead is None:
+    """Say what the benchmark will cost, before it costs anything; nothing where it is free, or the
+    environment can't say."""
+    dry = run.given.for_benchmark(run.config, run.kept, run.budget, dry=True)
+    costs = any(one.paid for one in contenders) or run.environment.forecast(1) is not None
+    if dry is None or not costs:
         return
+    async with AsyncExitStack() as stack:
+        clients = []
+        for contender in contenders:
+            client = run.client_of(contender, dry=True)
+            clients.append(await stack.enter_async_context(client))
+        first = await run.read_first()
+        ahead = await estimate_cost(run.recorder, clients, dry, first, run.sampled)
     if ahead.rollouts or ahead.scoring:
         _log.info("%s", ahead)
     limit = run.config.dollars_max
-    if limit is not None and ahead.known_usd > limit:
+    scoring_usd = (ahead.scoring.usd or 0.0) if ahead.scoring else 0.0
+    if limit is not None and ahead.usd + scoring_usd > limit:
         _log.warning(
             "dollars_max, $%.2f, may not last: what is left over goes unscored, and a later "
             "benchmark makes up for it.",

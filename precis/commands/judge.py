@@ -9,8 +9,12 @@ import typer
 
 from precis.commands.terminal import fail, sentences
 from precis.environment import Variables
-from precis.environments.summaries.judge.audit import as_markdown, draw_samples
-from precis.environments.summaries.judge.audit_sheet import as_sheet, check_sheet, report_on_sheet
+from precis.environments.summaries.judge.audit import (
+    as_sheet,
+    check_sheet,
+    draw_samples,
+    report_on_sheet,
+)
 from precis.environments.summaries.judge.cache import CACHE_FILE, ReplyCache
 from precis.errors import ConfigError
 from precis.records.questions import read_answers
@@ -60,10 +64,7 @@ def audit(
     seed: Annotated[int, typer.Option(help="Seed of the sample.")] = 1,
     out: Annotated[
         Path | None,
-        typer.Option(
-            help="The page to write, with a .csv of its name; by default judge-audit.md beside "
-            "the results."
-        ),
+        typer.Option(help="The sheet to write; by default judge-audit.csv beside the results."),
     ] = None,
     contender: Annotated[
         str, typer.Option(help="Sample only its summaries, such as `trained@30`.")
@@ -73,23 +74,17 @@ def audit(
         typer.Option(help="The sheet, with a person's verdicts: how right is the judge?"),
     ] = None,
 ) -> None:
-    """Write some of a judge's verdicts down, for a person to read and to rule on as well.
+    """Write down what a judge ruled on, for a person to rule on as well.
 
     Once the sheet is filled in, --filled says how far judge and person agree, and what accuracy
     that leaves.
     """
-    page = out or results[0].with_name("judge-audit.md")
-    sheet = page.with_suffix(".csv")
+    sheet = out or results[0].with_name("judge-audit.csv")
     with sentences():
         rows = pl.concat(list(map(read_answers, results)))
         if filled is not None:
             typer.echo(report_on_sheet(rows, filled))
             return
-        if page == sheet:
-            raise ConfigError(
-                f"--out {page} names the page: end it in .md, since the sheet goes beside it in "
-                f"{sheet.name}."
-            )
         if contender:
             known = {str(one): one for one in contenders(rows)}
             if contender not in known:
@@ -100,13 +95,11 @@ def audit(
             raise ConfigError("These results hold no verdict of a judge: nothing to audit.")
         check_sheet(sheet, chosen)
     try:
-        page.parent.mkdir(parents=True, exist_ok=True)
-        page.write_text(as_markdown(chosen), encoding="utf-8")
-        typer.echo(f"Read {page}.")
         if sheet.exists():  # a person's work
             typer.echo(f"{sheet} is there already, and stays as it is.")
         else:
+            sheet.parent.mkdir(parents=True, exist_ok=True)
             sheet.write_text(as_sheet(chosen), encoding="utf-8")
-            typer.echo(f"Or fill in {sheet}, and give it with --filled.")
+            typer.echo(f"Fill in {sheet}, and give it with --filled.")
     except OSError as error:
-        fail(f"Can't write {error.filename or page}: {error.strerror}. Choose another --out.")
+        fail(f"Can't write {error.filename or sheet}: {error.strerror}. Choose another --out.")

@@ -14,7 +14,8 @@ from starlette.routing import Route
 
 from precis.environments.session import Session, SessionReply, refuse
 
-_ROOT = "/rollouts/"
+ROOT = "/rollouts/"
+"""Of the paths of rollouts, each of which continues with its number."""
 _COMPLETIONS = "/v1/chat/completions"
 
 
@@ -35,7 +36,7 @@ class Sessions:
 
     async def answer(self, path: str, authorization: str, content: bytes) -> Response:
         """Answer a request to an address, from whichever loop it comes."""
-        number, _, rest = path.removeprefix(_ROOT).partition("/")
+        number, _, rest = path.removeprefix(ROOT).partition("/")
         key, session = self._open.get(number, ("", None))
         if session is None:
             gone = "The rollout has ended, or there was none."
@@ -71,12 +72,7 @@ def sessions_app(sessions: Sessions) -> Starlette:
         authorization = request.headers.get("authorization", "")
         return await sessions.answer(request.url.path, authorization, await request.body())
 
-    return Starlette(routes=[Route(f"{_ROOT}{{rest:path}}", serve, methods=["GET", "POST"])])
-
-
-def address_of(host: str, port: int, number: str) -> str:
-    """Return the base URL of a rollout."""
-    return f"http://{host}:{port}{_ROOT}{number}/v1"
+    return Starlette(routes=[Route(f"{ROOT}{{rest:path}}", serve, methods=["GET", "POST"])])
 
 
 def _response(answer: SessionReply) -> Response:

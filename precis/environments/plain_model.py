@@ -43,7 +43,7 @@ class PlainModel:
         """Return the client whose calls are recorded."""
         if self._client is None:
             try:
-                from precis.environments.recorded_client import RecordedClient
+                from precis.environments.recorded_client import recorded_client
             except ModuleNotFoundError as error:
                 raise ConfigError(
                     "The agent asks by `model.openai_client()`, and the package openai is not "
@@ -51,11 +51,7 @@ class PlainModel:
                     "Install it (`pip install openai`), or have the agent ask "
                     "`model.inference_base_url` with the key `model.inference_api_key`.",
                 ) from error
-            self._client = RecordedClient(
-                base_url=self.inference_base_url,
-                api_key=self.inference_api_key,
-                http_client=self.http,
-                max_retries=0,
-                timeout=None,
+            self._client = recorded_client(
+                self.inference_base_url, self.inference_api_key, self.http
             )
         return self._client

@@ -4,6 +4,7 @@ import json
 from functools import cached_property
 from typing import Any
 
+import httpx
 import openai
 from openai.resources.chat import AsyncChat, AsyncCompletions
 
@@ -19,6 +20,16 @@ class RecordedClient(openai.AsyncOpenAI):
     @cached_property
     def chat(self) -> AsyncChat:
         return _Chat(self)
+
+
+def recorded_client(
+    base_url: str | None, key: str | None, http: httpx.AsyncClient
+) -> RecordedClient:
+    """Return the client of a rollout. What can be tried again the recorder has tried again, and it
+    keeps the deadline."""
+    return RecordedClient(
+        base_url=base_url, api_key=key, http_client=http, max_retries=0, timeout=None
+    )
 
 
 class _Chat(AsyncChat):

@@ -21,12 +21,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import httpx
 
-from precis.environments.addresses import (
-    Sessions,
-    SessionTransport,
-    address_of,
-    sessions_app,
-)
+from precis.environments.addresses import ROOT, Sessions, SessionTransport, sessions_app
 from precis.environments.clock import Clock
 from precis.environments.plain_model import PlainModel
 from precis.environments.protocol import Environment
@@ -129,7 +124,7 @@ class Recorder:
             "project": "precis",
             "config": environment.model_config,
             "inference_api_key": key,
-            "inference_base_url": address_of(self._host, self._server.port, number),
+            "inference_base_url": f"http://{self._host}:{self._server.port}{ROOT}{number}/v1",
         }
         if sys.modules.get("art") is None:  # an agent that wants ART's has imported it
             return PlainModel(**known)

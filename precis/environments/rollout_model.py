@@ -7,7 +7,7 @@ import httpx
 import openai
 from pydantic import PrivateAttr
 
-from precis.environments.recorded_client import RecordedClient
+from precis.environments.recorded_client import recorded_client
 
 
 class RolloutModel(art.Model[Any, Any]):
@@ -27,13 +27,8 @@ class RolloutModel(art.Model[Any, Any]):
     def openai_client(self) -> openai.AsyncOpenAI:
         """Return the client whose calls are recorded; one for each rollout."""
         if self._openai_client is None:
-            # What can be tried again the recorder has tried again, and it keeps the deadline.
-            self._openai_client = RecordedClient(
-                base_url=self.inference_base_url,
-                api_key=self.inference_api_key,
-                http_client=self._http,
-                max_retries=0,
-                timeout=None,
+            self._openai_client = recorded_client(
+                self.inference_base_url, self.inference_api_key, self._http
             )
         return self._openai_client
 

@@ -7,22 +7,18 @@ prefers the newer one. The method is ART's (`art.rewards.ruler`), the prompt our
 
 import hashlib
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from precis.config import BenchmarkConfig, JudgeConfig, RunConfig, TrainConfig
-from precis.environment import Variables, private_home
+from precis.config import BenchmarkConfig, JudgeConfig, TrainConfig
 from precis.environments.conversations import conversations_of
 from precis.environments.protocol import Environment
-from precis.environments.summaries.judge.cache import CACHE_FILE, ReplyCache
+from precis.environments.summaries.judge.cache import ReplyCache
 from precis.environments.summaries.judge.cached import CachedJudge
-from precis.environments.summaries.judge.endpoint import endpoint_for
 from precis.environments.summaries.judge.forecast import forecast_of
 from precis.environments.summaries.judge.prompts import judge_messages
 from precis.environments.summaries.judge.protocol import (
@@ -30,6 +26,7 @@ from precis.environments.summaries.judge.protocol import (
     ReplyEntry,
     StrictReply,
     entries_by_id,
+    json_schema,
     validate_reply,
 )
 from precis.errors import BudgetReached, ProviderFailed
@@ -40,7 +37,6 @@ from precis.llm.limits import Limiter
 from precis.llm.providers import Endpoint
 from precis.llm.retry import Deadline
 from precis.llm.tokens import estimate_tokens_with_margin
-from precis.processes.child import Launch
 from precis.records.nouns import COMPARED, PREFERRED, TRANSCRIPT
 from precis.records.rollout import UNJUDGED, Rollout, Scenario, Score, Split, Unscored
 from precis.records.spend import Spend, Usage, prices_of, usd
@@ -70,23 +66,6 @@ with each other: a small difference in quality is a small difference in score.
 Reply with one JSON object and nothing else, with exactly one entry for each attempt:
 {"scores": [{"id": "a1", "explanation": "one short sentence", "score": 0.5}]}"""
 
-_ENTRY = {"id": {"type": "string"}, "explanation": {"type": "string"}, "score": {"type": "number"}}
-_SCHEMA = {
-    "type": "object",
-    "properties": {
-        "scores": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": _ENTRY,
-                "required": list(_ENTRY),
-                "additionalProperties": False,
-            },
-        }
-    },
-    "required": ["scores"],
-    "additionalProperties": False,
-}
 
 Transcript = list[dict[str, Any]]
 """An attempt as the judge sees it; JSON."""
@@ -149,7 +128,7 @@ def ruler_prompt(
         "shared": attempts[0][:common],
         "attempts": listed,
     }
-    return Prompt("scores", judge_messages(SYSTEM, data), _SCHEMA, ids)
+    return Prompt("scores", judge_messages(SYSTEM, data), json_schema(_Scores), ids)
 
 
 def parse_scores(reply: str, ids: Sequence[str]) -> list[float]:
@@ -407,25 +386,6 @@ class AgentEnvironment(Environment):
         if not isinstance(found, Unscored):
             await kept.put(key, found)
         return found
-
-
-@asynccontextmanager
-async def connect_ruler(
-    config: RunConfig, rubric: str, log: Path, launch: Launch
-) -> AsyncIterator[TrajectoryRuler]:
-    """The judge of an agent's attempts, with its cache of replies, while the block lasts."""
-    async with AsyncExitStack() as stack:
-        judge = config.judge
-        if judge.provider == "lexical":
-            child = launch("precis.rehearsal.judges.serve", ["--with-parent"], log)
-            standins = await stack.enter_async_context(child)
-            endpoint = endpoint_for(judge, {}, f"{standins.url}/v1")
-            endpoint = replace(endpoint, api_key=standins.token)
-        else:
-            endpoint = endpoint_for(judge, Variables().keys())
-        cache = stack.enter_context(ReplyCache(private_home() / CACHE_FILE))
-        ruler = TrajectoryRuler(endpoint, judge, rubric, cache)
-        yield await stack.enter_async_context(ruler)
 
 
 def _preference(share: float, details: Mapping[str, Any] | None = None) -> Score:

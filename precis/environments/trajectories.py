@@ -66,20 +66,16 @@ def put_trajectories(
     """
     with TemporaryDirectory() as folder:
         file = Path(folder) / "groups.parquet"
-        write_trajectory_groups_parquet(transcript(groups, policy), file)
+        told = []
+        for group in groups:
+            told.append(art.TrajectoryGroup([_told(rollout, policy) for rollout in group]))
+        write_trajectory_groups_parquet(told, file)
         store.put(trajectories_key(model, split, step), file.read_bytes())
 
 
-def transcript(groups: Sequence[Sequence[Rollout]], policy: str) -> list[art.TrajectoryGroup]:
-    """All rollouts as groups for a person to study. One without a score has the reward NaN, and its
-    metadata says why."""
-    told = []
-    for group in groups:
-        told.append(art.TrajectoryGroup([_told(rollout, policy) for rollout in group]))
-    return told
-
-
 def _told(rollout: Rollout, policy: str) -> art.Trajectory:
+    """Return a rollout for a person to study. One without a score has the reward NaN, and its
+    metadata says why."""
     trajectory = trajectory_of(rollout, math.nan if rollout.reward is None else rollout.reward)
     score = rollout.score
     calls = rollout.calls

@@ -1,7 +1,6 @@
 """The prompts for the model that writes questions, and the valid replies to them."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from precis.environments.summaries.judge.prompts import DATA, UNANSWERABLE, judge_messages
 from precis.environments.summaries.judge.protocol import (
@@ -21,7 +20,6 @@ UNANSWERED = 2
 IDS = tuple(f"q{number}" for number in range(1, ANSWERED + UNANSWERED + 1))
 """Of the questions, in their order."""
 
-_FIELDS = ("id", "question", "answer", "passage")
 _SYSTEM = f"""\
 You write questions about a text, to find out later what a summary of it has kept.
 
@@ -39,19 +37,6 @@ is exactly "{UNANSWERABLE}", and their `passage` is empty.
 
 Write in the language of the text. Reply with one JSON object and nothing else:
 {{"questions": [{{"id": "q1", "question": "...", "answer": "...", "passage": "..."}}]}}"""
-_ENTRY = {
-    "type": "object",
-    "properties": {name: {"type": "string"} for name in _FIELDS},
-    "required": list(_FIELDS),
-    "additionalProperties": False,
-}
-SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {"questions": {"type": "array", "items": _ENTRY}},
-    "required": ["questions"],
-    "additionalProperties": False,
-}
-"""Of a reply."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +55,9 @@ class _QuestionEntry(ReplyEntry):
     passage: WholeText
 
 
-class _Questions(StrictReply):
+class Questions(StrictReply):
+    """A reply."""
+
     questions: list[_QuestionEntry]
 
 
@@ -81,7 +68,7 @@ def question_messages(text: str) -> list[dict[str, str]]:
 
 def parse_questions(reply: str) -> list[WrittenQuestion]:
     """Return the questions in the order of `IDS`; any other reply is a BadReply."""
-    entries = entries_by_id(validate_reply(reply, _Questions).questions, IDS)
+    entries = entries_by_id(validate_reply(reply, Questions).questions, IDS)
     answered = [_read_entry(entries[id], answerable=True) for id in IDS[:ANSWERED]]
     unanswered = [_read_entry(entries[id], answerable=False) for id in IDS[ANSWERED:]]
     return answered + unanswered

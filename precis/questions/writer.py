@@ -3,7 +3,7 @@
 from typing import Any, Self
 
 from precis.config import RateLimits
-from precis.environments.summaries.judge.protocol import BadReply
+from precis.environments.summaries.judge.protocol import BadReply, json_schema
 from precis.errors import ProviderFailed
 from precis.llm.client import ChatClient, ChatReply, CompletionRequest, OwnServer, whole_text
 from precis.llm.providers import Endpoint
@@ -12,8 +12,8 @@ from precis.llm.retry import Deadline
 from precis.llm.tokens import estimate_tokens, estimate_tokens_with_margin
 from precis.questions.prompts import (
     ANSWERED,
-    SCHEMA,
     UNANSWERED,
+    Questions,
     WrittenQuestion,
     parse_questions,
     question_messages,
@@ -80,7 +80,7 @@ class QuestionWriter:
             "temperature": 0,
         }
         if by_schema:
-            schema = {"name": "questions", "strict": True, "schema": SCHEMA}
+            schema = {"name": "questions", "strict": True, "schema": json_schema(Questions)}
             payload["response_format"] = {"type": "json_schema", "json_schema": schema}
         prompt = estimate_tokens_with_margin(_characters_asked(text))
         request = CompletionRequest(

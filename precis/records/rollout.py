@@ -1,12 +1,12 @@
 """A rollout: one attempt at a scenario, every call that it made to the model, and its score.
 
 It is the same for policy, contender, teacher and baseline, from sampling to report. All of it is
-JSON: `encode_rollout` and `decode_rollout` are inverses.
+JSON.
 """
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Self
 
 from precis.records.spend import Usage
@@ -96,7 +96,6 @@ class Unscored:
     cause: str
     detail: str
     reward: ClassVar[None] = None
-    answers: ClassVar[tuple[()]] = ()
 
 
 @dataclass(frozen=True)
@@ -186,25 +185,3 @@ def content_text(content: Any) -> str:
         known = part if isinstance(part, Mapping) else {}
         texts.append(str(known["text"]) if "text" in known else f"[{known.get('type', 'part')}]")
     return "".join(texts)
-
-
-def encode_rollout(rollout: Rollout) -> dict[str, Any]:
-    """Return a rollout as JSON."""
-    return asdict(rollout)
-
-
-def decode_rollout(encoded: Json) -> Rollout:
-    """Return the rollout that `encode_rollout` was given; else KeyError or TypeError."""
-    score = encoded["score"]
-    calls = []
-    for call in encoded["calls"]:
-        decoded = {**call, "usage": Usage(**call["usage"])}
-        for name in ("messages", "tools", "prompt_ids", "token_ids", "logprobs"):
-            decoded[name] = tuple(call[name])
-        calls.append(Call(**decoded))
-    return Rollout(
-        Scenario(**encoded["scenario"]),
-        encoded["index"],
-        tuple(calls),
-        Unscored(**score) if "cause" in score else Score(**score),
-    )

@@ -5,8 +5,8 @@ What can't be read, or is not what RepLiQA's columns promise, is refused with it
 
 import csv
 import json
-import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from itertools import chain
@@ -29,7 +29,11 @@ COLUMNS = (
 _MAY_BE_EMPTY = {"document_path", "long_answer"}
 _READERS = {".parquet": "parquet", ".jsonl": "json", ".json": "json", ".csv": "csv"}
 _BATCH = 256
-"""Rows that are Python's at a time; of a file's other rows only Arrow's columns are held."""
+"""Rows of a parquet file that are Python's at a time; of the others only Arrow's columns are
+held."""
+_CELL_MAX = 2**30
+_NO_UTF8 = re.compile("[\udc80-\udcff]")
+"""The bytes that are none, as Python's `surrogateescape` reads them."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,8 @@ class CorpusRow:
         text = "" if value is None else str(value)
         if not text.strip() and column not in _MAY_BE_EMPTY:
             raise self.problem(column, "is empty")
+        if not text.isascii() and _NO_UTF8.search(text):
+            raise self.problem(column, "not UTF-8, to which the file has to be converted")
         return text
 
     def problem(self, column: str, what: str) -> DocumentsError:
@@ -81,7 +87,9 @@ def read_rows(config: DocumentSource) -> Iterator[CorpusRow]:
                 f"the Hub: {why}.",
                 "Check its name and split and the network, or give a local file.",
             ) from error
-        return _check_columns(f"{config.source} ({config.hub_split})", rows.column_names, rows)
+        origin = f"{config.source} ({config.hub_split})"
+        _check_columns(origin, rows.column_names)
+        return (CorpusRow(origin, number, values) for number, values in enumerate(rows, start=1))
     raise DocumentsError(
         f"{config.source} is neither a file or folder here nor a data set's name on the Hub "
         "(owner/name)."
@@ -107,111 +115,72 @@ def _data_files(path: Path) -> list[Path]:
 
 
 def _file_rows(path: Path) -> Iterator[CorpusRow]:
-    reader = _READERS.get(path.suffix.lower())
-    if reader is None:
+    for number, values in enumerate(read_objects(path), start=1):
+        if number == 1:
+            _check_columns(str(path), list(values))
+        yield CorpusRow(str(path), number, values)
+
+
+def read_objects(path: Path) -> Iterator[Mapping[str, Any]]:
+    """Give the rows of a parquet, JSONL, JSON or CSV file while it is read; a DocumentsError says
+    that it can't be, or has none."""
+    kind = _READERS.get(path.suffix.lower())
+    if kind is None:
         raise DocumentsError(f"{path}: not one of {', '.join(sorted(_READERS))}.")
+    count = 0
     try:
-        if reader != "parquet":
-            _check_utf8(path)
-        names, rows = _load(path, reader)
-    except DocumentsError:
-        raise
-    except Exception as error:  # the readers raise Arrow's, pandas' and datasets' own errors
-        line = _broken_line(path) if path.suffix.lower() == ".jsonl" else None
-        why = f"line {line}: {_innermost(error)}" if line else _innermost(error)
+        for values in _read(path, kind):
+            count += 1
+            yield values
+    except Exception as error:  # Arrow has many errors of its own
         raise DocumentsError(
-            f"{path} can't be read as {reader} ({why}): see whether the file is whole, and is "
-            "what its name says."
+            f"{path} can't be read as {kind} ({_innermost(error)}): see whether the file is whole, "
+            "and is what its name says."
         ) from error
-    return _check_columns(str(path), names, rows)
-
-
-def _load(path: Path, reader: str) -> tuple[Sequence[str], Iterable[Mapping[str, Any]]]:
-    """Return the columns and all rows of a file."""
-    if not _has_rows(path, reader):
+    if not count:
         raise DocumentsError(f"{path} holds no rows: give one for each question.")
-    if reader == "parquet":
+
+
+def _read(path: Path, kind: str) -> Iterator[Mapping[str, Any]]:
+    if kind == "parquet":
         from pyarrow import parquet
 
-        table = parquet.read_table(path)
-        batches = table.to_batches(max_chunksize=_BATCH)
-        return table.column_names, chain.from_iterable(batch.to_pylist() for batch in batches)
-    import datasets  # takes a second, and 60 MiB
-
-    datasets.disable_progress_bars()
-    datasets.logging.set_verbosity(logging.CRITICAL)  # it tells of errors before it raises them
-    options: dict[str, Any] = {}
-    if reader == "csv":
-        # Ids and amounts stay text, whatever they look like.
-        with path.open(newline="", encoding="utf-8-sig") as lines:
-            header = next(csv.reader(lines), [])
-        strings = {column: datasets.Value("string") for column in header}
-        options = {"features": datasets.Features(strings), "keep_default_na": False}
-    rows = datasets.load_dataset(reader, data_files=str(path), split="train", **options)
-    return rows.column_names, rows
-
-
-def _has_rows(path: Path, reader: str) -> bool:
-    """Return whether there is anything to read, which datasets takes for granted."""
-    if reader == "parquet":
-        from pyarrow import parquet
-
-        rows: int = parquet.read_metadata(path).num_rows
-        return rows > 0
-    with path.open(newline="", encoding="utf-8-sig") as lines:
-        records = csv.reader(lines) if reader == "csv" else lines
-        filled = (record for record in records if "".join(record).strip())
-        if reader == "csv":
-            next(filled, None)  # the header
-        return next(filled, None) is not None
+        for batch in parquet.read_table(path).to_batches(max_chunksize=_BATCH):
+            yield from batch.to_pylist()
+        return
+    # What is no UTF-8 is named with its row, once that is known.
+    with path.open(newline="", encoding="utf-8-sig", errors="surrogateescape") as lines:
+        if kind == "csv":
+            csv.field_size_limit(_CELL_MAX)
+            for row in csv.DictReader(lines, strict=True):
+                if None in row:
+                    raise ValueError("a row has more cells than the first")
+                yield row
+            return
+        if path.suffix.lower() == ".json" and lines.read(1) == "[":
+            lines.seek(0)
+            yield from json.load(lines)
+            return
+        lines.seek(0)
+        for number, line in enumerate(lines, start=1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                raise ValueError(f"line {number}: {error}") from None
+            if not isinstance(row, dict):
+                raise ValueError(f"line {number}: it is no JSON object")
+            yield row
 
 
-def _check_columns(
-    origin: str, names: Sequence[str], rows: Iterable[Mapping[str, Any]]
-) -> Iterator[CorpusRow]:
-    """Rows in order, once every column is known to be there."""
+def _check_columns(origin: str, names: Sequence[str]) -> None:
     for column in COLUMNS:
         if column not in names:
             raise DocumentsError(
                 f"{origin}, row 1, column {column!r}: missing.",
                 f"The file has {', '.join(names)}; RepLiQA's columns are {', '.join(COLUMNS)}.",
             )
-    return (CorpusRow(origin, number, values) for number, values in enumerate(rows, start=1))
-
-
-def _check_utf8(path: Path) -> None:
-    try:
-        with path.open(encoding="utf-8") as lines:
-            for _ in lines:
-                pass
-    except UnicodeDecodeError as error:
-        place = 1, COLUMNS[0]
-        with path.open(encoding="utf-8", errors="replace", newline="") as lines:
-            is_csv = path.suffix.lower() == ".csv"
-            rows = csv.DictReader(lines) if is_csv else map(json.loads, lines)
-            cells = ((row, *cell) for row, cells in enumerate(rows, 1) for cell in cells.items())
-            for row, column, value in cells:
-                if "\ufffd" in f"{column}{value}":
-                    place = row, str(column)
-                    break
-        raise DocumentsError(
-            f"{path}, row {place[0]}, column {place[1]!r}: not UTF-8 ({error.reason}).",
-            "Convert the file to UTF-8.",
-        ) from error
-
-
-def _broken_line(path: Path) -> int | None:
-    """Return the first line that is no JSON; None where each is, or the file can't be opened."""
-    try:
-        with path.open(encoding="utf-8-sig") as lines:
-            for number, line in enumerate(lines, start=1):
-                try:
-                    json.loads(line.strip() or "null")
-                except ValueError:
-                    return number
-    except OSError:
-        return None
-    return None
 
 
 def _innermost(error: BaseException) -> str:

@@ -9,9 +9,10 @@ tools), it begins its own sample.
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from precis.errors import TrainerError
+from precis.records.rollout import Call
 
 if TYPE_CHECKING:
     import art
@@ -19,19 +20,6 @@ if TYPE_CHECKING:
 
 PREFIX_BREAKS = "data/step_prefix_breaks"
 """Metric of a training: calls after the first of their rollout that began a sample of their own."""
-
-
-class SampledCall(Protocol):
-    """The tokens of one call, as the engine gave them; a `Call` is one."""
-
-    @property
-    def prompt_ids(self) -> Sequence[int]: ...
-
-    @property
-    def token_ids(self) -> Sequence[int]: ...
-
-    @property
-    def logprobs(self) -> Sequence[float]: ...
 
 
 @dataclass(frozen=True)
@@ -62,7 +50,7 @@ class TokenSequence:
         """Return whether a prompt begins with all of this."""
         return list(prompt_ids[: len(self.token_ids)]) == self.token_ids
 
-    def add(self, call: SampledCall) -> None:
+    def add(self, call: Sampled | Call) -> None:
         """Append the rest of a call's prompt, and its answer."""
         read = call.prompt_ids[len(self.token_ids) :]
         if not self.token_ids:
@@ -72,7 +60,7 @@ class TokenSequence:
         self.logprobs += [math.nan] * len(read) + list(call.logprobs)
 
 
-def join_calls(calls: Iterable[SampledCall]) -> list[TokenSequence]:
+def join_calls(calls: Iterable[Sampled | Call]) -> list[TokenSequence]:
     """Return the samples that a rollout's calls make up; each sampled token is in one of them."""
     sequences: list[TokenSequence] = []
     for call in calls:
@@ -97,7 +85,7 @@ def count_prefix_breaks(groups: Iterable["art.TrajectoryGroup"]) -> int:
     return breaks
 
 
-def with_tokens(choice: dict[str, Any], call: SampledCall) -> "Choice":
+def with_tokens(choice: dict[str, Any], call: Sampled | Call) -> "Choice":
     """Return a choice that carries the tokens of its call.
 
     They are plain lists beside OpenAI's fields: an object for each token's log probability, as
@@ -114,19 +102,15 @@ def with_tokens(choice: dict[str, Any], call: SampledCall) -> "Choice":
 
 
 def sampled_in(trajectory: "art.Trajectory") -> Iterator[Sampled]:
-    """Give the tokens of each call of a trajectory; a TrainerError says that one of its choices
-    carries none."""
-    for choice in choices_in(trajectory):
-        yield tokens_of(choice)
-
-
-def choices_in(trajectory: "art.Trajectory") -> "Iterator[Choice]":
-    """Give the answers of a trajectory that were sampled, those of its other histories too."""
+    """Give the tokens of each call of a trajectory, those of its other histories too; a
+    TrainerError says that one of its choices carries none."""
     from openai.types.chat.chat_completion import Choice  # half a second to import
 
     histories: list[Any] = [trajectory, *trajectory.additional_histories]
     for history in histories:
-        yield from (one for one in history.messages_and_choices if isinstance(one, Choice))
+        for item in history.messages_and_choices:
+            if isinstance(item, Choice):
+                yield tokens_of(item)
 
 
 def tokens_of(choice: "Choice") -> Sampled:

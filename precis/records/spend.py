@@ -10,9 +10,6 @@ from typing import Any, Self
 
 from precis.config import JudgeConfig
 
-PRICES_AS_OF = "2026-11"
-"""The month in which the figures below were last compared with the providers' price pages."""
-
 
 @dataclass(frozen=True)
 class Usage:
@@ -74,7 +71,7 @@ PRICES: Prices = {
     "lexical-judge": Price(0.0, 0.0),
     "passage-judge": Price(0.0, 0.0),
 }
-"""List prices of prompts under 200,000 tokens, from the pages of Google, OpenAI and Anthropic;
+"""List prices of prompts under 200,000 tokens, of November 2026, by Google, OpenAI and Anthropic;
 those of gpt-5.2, gpt-5-mini, gemini-3 and claude-sonnet-4.5 as litellm 1.82 lists them.
 
 OpenRouter passes these prices on, and its vendor prefix (`google/…`) is looked through.

@@ -1,15 +1,11 @@
-"""The verdict of a judge on a summary. A missing score is a type, never a number.
-
-Every verdict has a `reward` (None where there is none), a `cause` (None where there is a reward)
-and `answers` (none but where questions were asked).
-"""
+"""The verdict of a judge on a summary. A missing score is a type, never a number."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 from precis.records.rollout import Unscored
 
-__all__ = ["Answer", "Disqualified", "Ranked", "Scored", "Unscored", "Verdict"]
+__all__ = ["Answer", "Disqualified", "Scored", "Unscored", "Verdict"]
 
 Disqualified = Literal["empty", "over_length", "wrong_script", "not_prose", "judged_not_prose"]
 """The reasons for which a summary scores zero: before any judge is asked or, the last, because the
@@ -37,7 +33,6 @@ class Scored:
 
     answers: tuple[Answer, ...]
     is_prose: bool = True
-    cause: ClassVar[None] = None
 
     @property
     def asked(self) -> int:
@@ -54,24 +49,5 @@ class Scored:
         """`correct / asked`; a document without answerable questions never gets this far."""
         return self.correct / self.asked
 
-    @property
-    def reward(self) -> float:
-        """The accuracy."""
-        return self.accuracy
 
-
-@dataclass(frozen=True)
-class Ranked:
-    """A summary that was ranked against the others of its group (RULER): 0 to 1."""
-
-    score: float
-    cause: ClassVar[None] = None
-    answers: ClassVar[tuple[Answer, ...]] = ()
-
-    @property
-    def reward(self) -> float:
-        """The score."""
-        return self.score
-
-
-Verdict = Scored | Ranked | Unscored
+Verdict = Scored | Unscored

@@ -120,11 +120,15 @@ class EmbeddedBackend(ImitatesInOnePass):
                     if on_progress is not None:
                         on_progress(done.metrics)
                     await asyncio.sleep(0)  # completions are served between passes
-            metrics = _metrics(seen, self._kind.count_tokens(samples), groups)
-            reached("before weights saved", kept.step - 1)
-            folder = save(self._folder(model), kept, self._kind.layout, metrics)
-            reached("weights saved", kept.step - 1)
-        return LocalTrainResult(step=kept.step, metrics=metrics, checkpoint_path=str(folder))
+            summary = summarize_trajectory_groups(groups)
+            metrics = {
+                **average_metric_samples(seen),
+                **build_training_summary_metrics(summary, include_trainable_groups=True),
+                "data/step_trainer_tokens": self._kind.count_tokens(samples),
+                PREFIX_BREAKS: float(count_prefix_breaks(groups)),
+                TRAIN_GRADIENT_STEPS_KEY: float(len(seen)),
+            }
+            return self._keep(model, kept, metrics)
 
     async def train_sft(
         self,
@@ -157,9 +161,15 @@ class EmbeddedBackend(ImitatesInOnePass):
                 "data/step_trainer_tokens": self._kind.count_tokens(samples),
                 TRAIN_GRADIENT_STEPS_KEY: float(len(seen)),
             }
-            reached("before weights saved", kept.step - 1)
-            folder = save(self._folder(model), kept, self._kind.layout, metrics)
-            reached("weights saved", kept.step - 1)
+            return self._keep(model, kept, metrics)
+
+    def _keep(
+        self, model: AnyModel, kept: TrainingState, metrics: dict[str, float]
+    ) -> LocalTrainResult:
+        """Write the checkpoint of a training."""
+        reached("before weights saved", kept.step - 1)
+        folder = save(self._folder(model), kept, self._kind.layout, metrics)
+        reached("weights saved", kept.step - 1)
         return LocalTrainResult(step=kept.step, metrics=metrics, checkpoint_path=str(folder))
 
     @staticmethod
@@ -199,20 +209,6 @@ class EmbeddedBackend(ImitatesInOnePass):
 
     def _latest(self, model: AnyModel) -> TrainingState:
         return load(self._folder(model), self._step(model), self._kind.layout)
-
-
-def _metrics(
-    seen: Sequence[dict[str, float]], tokens: float, groups: list[TrajectoryGroup]
-) -> dict[str, float]:
-    return {
-        **average_metric_samples(list(seen)),
-        **build_training_summary_metrics(
-            summarize_trajectory_groups(groups), include_trainable_groups=True
-        ),
-        "data/step_trainer_tokens": tokens,
-        PREFIX_BREAKS: float(count_prefix_breaks(groups)),
-        TRAIN_GRADIENT_STEPS_KEY: float(len(seen)),
-    }
 
 
 def _batches(

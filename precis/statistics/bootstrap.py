@@ -9,8 +9,8 @@ Floats = npt.NDArray[np.float64]
 
 NORMAL = NormalDist()
 
-# Resamples that are held in memory at a time.
-_BLOCK = 200
+BLOCK = 200
+"""Resamples that are held in memory at a time."""
 
 
 def bca_bounds(
@@ -24,8 +24,8 @@ def bca_bounds(
     """
     generator = np.random.default_rng(seed)
     blocks = []  # so that thousands of documents do not take gigabytes
-    for start in range(0, resamples, _BLOCK):
-        shape = (min(_BLOCK, resamples - start), len(part))
+    for start in range(0, resamples, BLOCK):
+        shape = (min(BLOCK, resamples - start), len(part))
         picks = generator.integers(0, len(part), shape)
         blocks.append(part[picks].sum(axis=1) / whole[picks].sum(axis=1))
     ratios = np.concatenate(blocks)
@@ -44,16 +44,6 @@ def bca_bounds(
         ends.append(NORMAL.cdf(bias + shift / max(1 - acceleration * shift, 1e-6)))
     low, high = np.quantile(ratios, ends)
     return float(low), float(high)
-
-
-def sample_swapped_sums(gains: Floats, generator: np.random.Generator, swaps: int) -> Floats:
-    """Return the sizes of the summed gains when each document's two contenders are swapped at
-    random."""
-    sums = []
-    for _ in range(0, swaps, _BLOCK):
-        swapped = generator.integers(0, 2, (_BLOCK, len(gains)), dtype=np.int8)
-        sums.append(np.abs(gains.sum() - 2 * (swapped @ gains)))
-    return np.concatenate(sums)
 
 
 def widened(z: float, documents: int) -> float:

@@ -5,6 +5,7 @@ functions of `stages`, `resume` and `warm_start`; a flow of Prefect's gives it t
 tasks (`tasks/training.py`).
 """
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -20,7 +21,7 @@ from precis.records.warm_start import GroupVariance
 from precis.rollouts.filter import StepRollouts, TrainingBatch, filter_groups
 from precis.training.demonstrations import DemonstrationJournal
 from precis.training.resume import resume
-from precis.training.run import Run
+from precis.training.run import Run, work_folder
 from precis.training.stages import (
     commit_step,
     delete_old_checkpoints,
@@ -37,7 +38,6 @@ from precis.training.warm_start import (
     collect_demonstrations,
     imitate,
     measure_groups,
-    open_journal,
 )
 
 COMMIT_GRACE_S = 20.0
@@ -128,7 +128,7 @@ class TrainingLoop:
         run = self.run
         # Left in the other order: the last commit ends first, and can still be shown and logged.
         async with (
-            run.log.open(run.config, run.ledger.run_id, run.wandb_folder),
+            run.log.open(run.config, run.ledger.run_id, work_folder(run.config) / "wandb"),
             self.stages.watch(run) as self._tell,
             self._finish_commit_on_exit(),
         ):
@@ -154,7 +154,7 @@ class TrainingLoop:
             await self._wait_for_commit()
             measure = partial(self.stages.measure, run, run.next_step)
             await self.stages.around_judge(run, measure)
-        if run.warm_start_is_due:
+        if run.warm_start is not None and run.next_step == 0:
             await self.take_warm_start()
         elif run.next_step < run.config.steps and not run.is_done:
             await self.take_step(run.next_step)
@@ -186,9 +186,12 @@ class TrainingLoop:
     async def take_warm_start(self) -> None:
         """Take step 0 by imitation; what is imitated is kept batch by batch as it is collected."""
         run = self.run
-        journal = await open_journal(run)
+        assert run.warm_start is not None
+        # A file has a rollout of each already.
+        shown = () if run.warm_start.given else run.warm_start.scenarios
+        journal = await asyncio.to_thread(DemonstrationJournal, run.store, run.name, run.identity)
         with run.stopwatch.phase("collect"):
-            while batch := journal.missing(run.scenarios_to_demonstrate)[:BATCH]:
+            while batch := journal.missing(shown)[:BATCH]:
                 await self._stop_at_limits()
                 try:
                     collect = partial(self.stages.collect, run, journal, batch)

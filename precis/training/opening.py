@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 
-from precis.cluster.local import LocalHost, scratch_folder
+from precis.cluster.local import LocalHost
 from precis.cluster.site import TrainerAddress, TrainerHost
 from precis.cluster.skypilot import SkyPilotHost
 from precis.cluster.task import Work
@@ -19,9 +19,9 @@ from precis.environments.protocol import Environment
 from precis.environments.python import files_of, load_python
 from precis.environments.reasoning_gym.environment import load_reasoning_gym
 from precis.environments.recorder import Recorder
-from precis.environments.ruler import AgentEnvironment, connect_ruler
+from precis.environments.ruler import AgentEnvironment
 from precis.environments.summaries.environment import Summaries
-from precis.environments.summaries.services import start_services
+from precis.environments.summaries.services import connect_ruler, start_services
 from precis.environments.textarena.environment import load_textarena
 from precis.environments.verifiers import load_verifiers
 from precis.environments.workers import Workers
@@ -29,7 +29,6 @@ from precis.errors import ConfigError
 from precis.processes.child import Launch, child_service
 from precis.records.documents import Corpus, load_corpus, load_others
 from precis.run.lease import leased
-from precis.settings.cluster import ClusterConfig
 from precis.settings.environment import AgentSettings
 from precis.store import open_store
 from precis.trainer.client import RemoteTrainer
@@ -147,16 +146,6 @@ async def open_run(
 
 
 @asynccontextmanager
-async def connect_serving_trainer(
-    config: RunConfig, launch: Launch = child_service, start: Start = start_trainer
-) -> AsyncIterator[TrainerConnection]:
-    """A trainer of this process alone, which only serves the checkpoints that it fetches."""
-    with scratch_folder(work_folder(config) / "trainers") as folder:
-        async with connect_trainer(config, folder, launch, start) as trainer:
-            yield trainer
-
-
-@asynccontextmanager
 async def connect_trainer(
     config: RunConfig,
     folder: Path,
@@ -165,56 +154,41 @@ async def connect_trainer(
 ) -> AsyncIterator[TrainerConnection]:
     """Provide a trainer, up while the block lasts; the folder is of one on this machine."""
     meter = Meter()
-    host = host_for(config, folder, launch)
-    bring_up = partial(_start_metered, config, host, meter, start)
-    async with give_back(host, config.cluster):
-        try:
-            address = await bring_up()
-            client = RemoteTrainer(address.url, address.token, work_folder(config) / "art")
-            try:
-                yield TrainerConnection(client, bring_up, meter)
-            finally:
-                await client.close()
-        finally:
-            meter.stop()
-
-
-def host_for(config: RunConfig, folder: Path, launch: Launch = child_service) -> TrainerHost:
-    """Return the host of these settings' trainer; the folder is of one on this machine."""
+    cluster = config.cluster
     backend = config.trainer.backend
-    if config.cluster.where == "local":
+    host: LocalHost | SkyPilotHost
+    if cluster.where == "local":
         log = work_folder(config) / "trainer.log"
-        return LocalHost(folder, config.seed, log, backend, launch)
-    work = Work(config.model, open_store(config.store).url, backend, config.seed)
-    return SkyPilotHost(work, config.cluster, private_home(), _log.info)
+        host = LocalHost(folder, config.seed, log, backend, launch)
+    else:
+        work = Work(config.model, open_store(config.store).url, backend, config.seed)
+        host = SkyPilotHost(work, cluster, private_home(), _log.info)
 
+    async def bring_up() -> TrainerAddress:
+        """Start the trainer; a rented machine's meter runs from here."""
+        address = await start(config, host)
+        price = host.price
+        if price is not None:
+            meter.start(price)
+            _log.info(
+                "The trainer runs on %s, at $%.2f an hour by SkyPilot's catalogue.",
+                host.place,
+                price.usd_per_hour,
+            )
+        return address
 
-@asynccontextmanager
-async def give_back(host: TrainerHost, cluster: ClusterConfig) -> AsyncIterator[None]:
-    """Take the host down when the block ends, however it ends, unless it is to be kept."""
     keep = cluster.keep_on_failure
     try:
-        yield
+        address = await bring_up()
+        client = RemoteTrainer(address.url, address.token, work_folder(config) / "art")
+        try:
+            yield TrainerConnection(client, bring_up, meter)
+        finally:
+            await client.close()
         keep = not cluster.destroy_after_run
     finally:
+        meter.stop()
         if keep and isinstance(host, SkyPilotHost):
             await host.leave()
         else:
             await host.down()
-
-
-async def _start_metered(
-    config: RunConfig, host: TrainerHost, meter: Meter, start: Start
-) -> TrainerAddress:
-    """Start the trainer and return its address, once it is up; a rented machine's meter runs from
-    here."""
-    address = await start(config, host)
-    price = host.price
-    if price is not None:
-        meter.start(price)
-        _log.info(
-            "The trainer runs on %s, at $%.2f an hour by SkyPilot's catalogue.",
-            host.place,
-            price.usd_per_hour,
-        )
-    return address

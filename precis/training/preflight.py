@@ -72,10 +72,8 @@ class Preflight:
         if trainer.kind == "tinker":
             checks["Tinker"] = partial(check_service, trainer)
         checks |= self._environment.trials
-        warm_start = self._environment.warm_start
-        if warm_start is not None:
-            found = warm_start.describe(self._environment.nouns)
-            checks["warm start"] = partial(check_warm_start, self.config, found)
+        if self._environment.warm_start is not None:
+            checks["warm start"] = self.warm_start
         cluster = self.config.cluster
         if cluster.where == "local" and trainer.kind == "art":
             checks["GPU"] = partial(gpus_suffice, trainer.engine.gpus)
@@ -89,12 +87,6 @@ class Preflight:
         """Count the scenarios of both splits."""
         train = len(self._environment.scenarios("train"))
         held_out = len(self._environment.scenarios("validation"))
-        if not train or not held_out:
-            raise ConfigError(
-                f"The environment has {train} {self._environment.nouns.scenarios} to train on and "
-                f"{held_out} held out.",
-                "Give at least one of each.",
-            )
         return f"{train} to train on, {held_out} held out"
 
     async def environment(self) -> str:
@@ -103,6 +95,13 @@ class Preflight:
         if problems:
             raise ConfigError(" ".join(problems))
         return "nothing is missing"
+
+    async def warm_start(self) -> str:
+        """Return what there is to imitate, and by whom; a teacher must have its key."""
+        assert self._environment.warm_start is not None
+        found = self._environment.warm_start.describe(self._environment.nouns)
+        teacher = teacher_of(self.config)
+        return f"{found}, by {teacher.spec.contender}" if teacher else found
 
     async def store(self) -> str:
         """Check that the store can be written, and holds what the run continues or begins with."""
@@ -137,12 +136,6 @@ class Preflight:
         if warning:
             self._warn(warning)
         return f"{found:.0%} {environment.nouns.reward} can be reached"
-
-
-async def check_warm_start(config: TrainConfig, found: str) -> str:
-    """Return what there is to imitate, and by whom; a teacher must have its key."""
-    teacher = teacher_of(config)
-    return f"{found}, by {teacher.spec.contender}" if teacher else found
 
 
 def check_shared_limit(name: str, slots: int | None, wanted: int) -> str:

@@ -36,52 +36,44 @@ async def follow(
 ) -> AsyncIterator[Callable[[], None]]:
     """Keep a page up to date while the block lasts; call what it gives when there is news. The page
     ends with all that there is to show."""
-    page = _Page(view, publish)
-    follower = asyncio.create_task(page.follow())
-    page.news.set()
+    news = asyncio.Event()
+    closing = asyncio.Event()
+
+    async def keep_up() -> None:
+        silent = False
+        report_due = time.monotonic() + _REPORT_PAUSE_S
+        while True:
+            # Until somebody has news, or a server falls silent, still is, or answers again.
+            while not news.is_set():
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(news.wait(), _LOOK_S)
+                if silences() or silent:
+                    break
+            news.clear()
+            is_last = closing.is_set()
+            seen = view()
+            silent = bool(seen.silences)
+            await publish(seen, None)
+            start = time.monotonic()
+            if is_last or start >= report_due:
+                report = await asyncio.to_thread(training_report, seen)
+                now = time.monotonic()
+                report_due = now + max(_REPORT_PAUSE_S, _REPORT_SHARE * (now - start))
+                await publish(seen, report)
+            if is_last:
+                return
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(closing.wait(), _PAUSE_S)
+
+    follower = asyncio.create_task(keep_up())
+    news.set()
     try:
-        yield page.news.set
+        yield news.set
     finally:
-        page.closing.set()
-        page.news.set()
+        closing.set()
+        news.set()
         done, late = await asyncio.wait([follower], timeout=_LAST_WORD_S)
         for task in late:
             task.cancel()
         for error in filter(None, [task.exception() for task in done]):
             _log.error("The run's report could not be made.", exc_info=error)
-
-
-class _Page:
-    """Follows a run until it is closing."""
-
-    def __init__(self, view: Callable[[], TrainingView], publish: Publish) -> None:
-        self.news = asyncio.Event()
-        self.closing = asyncio.Event()
-        self._view = view
-        self._publish = publish
-
-    async def follow(self) -> None:
-        silent = False
-        report_due = time.monotonic() + _REPORT_PAUSE_S
-        while True:
-            # Until somebody has news, or a server falls silent, still is, or answers again.
-            while not self.news.is_set():
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self.news.wait(), _LOOK_S)
-                if silences() or silent:
-                    break
-            self.news.clear()
-            is_last = self.closing.is_set()
-            view = self._view()
-            silent = bool(view.silences)
-            await self._publish(view, None)
-            start = time.monotonic()
-            if is_last or start >= report_due:
-                report = await asyncio.to_thread(training_report, view)
-                now = time.monotonic()
-                report_due = now + max(_REPORT_PAUSE_S, _REPORT_SHARE * (now - start))
-                await self._publish(view, report)
-            if is_last:
-                return
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self.closing.wait(), _PAUSE_S)

@@ -15,7 +15,7 @@ from precis.run.trained_on import keep_trained_on
 from precis.training.fork import begin_from_origin
 from precis.training.reconcile import ResumePlan, reconcile
 from precis.training.run import PROJECT, Run, work_folder
-from precis.training.stages import as_remembered, commit_step, log_step, upload_kept
+from precis.training.stages import as_trained, commit_step, log_step, upload_kept
 
 _log = logging.getLogger(__name__)
 
@@ -57,7 +57,8 @@ async def resume(
             await run.write_ledger(run.ledger.add_digest(at, checkpoint.digest))
     # Steps that were trained when the process before this one died: committed, not done again.
     for trained in plan.ahead:
-        await commit(run, as_remembered(trained))
+        note = StepRecord.model_validate(trained.note)
+        await commit(run, as_trained(note, trained.digest, trained.result["metrics"]))
         await log(run, run.ledger.next_step - 1, None)
     idle = nothing_to_train(run.ledger, run.config.steps)
     if idle:

@@ -15,7 +15,6 @@ from precis.errors import BudgetReached
 from precis.llm.silence import silences
 from precis.processes.kill_points import reached
 from precis.records.ledger import Ledger, StepRecord, read_ledger, write_ledger
-from precis.records.rollout import Scenario
 from precis.records.spend import Spend
 from precis.report.curve import CurveWords
 from precis.report.training_report import TrainingView
@@ -26,8 +25,7 @@ from precis.run.repair import refuse_lost_ledger
 from precis.store import Store, open_store
 from precis.trainer.client import Model
 from precis.trainer.protocol import StoredModel
-from precis.training.ahead import SamplingAhead
-from precis.training.commits import CommitPipeline
+from precis.training.beside import CommitPipeline, SamplingAhead
 from precis.training.connection import TrainerConnection
 from precis.training.log import RunLog
 from precis.training.meter import Stopwatch
@@ -170,18 +168,6 @@ class Run:
         return self.warm_start is not None and self.next_step in (0, 1) and not known
 
     @property
-    def scenarios_to_demonstrate(self) -> tuple[Scenario, ...]:
-        """Those that the warm start needs a rollout of: none where a file has them."""
-        if self.warm_start is None or self.warm_start.given:
-            return ()
-        return self.warm_start.scenarios
-
-    @property
-    def warm_start_is_due(self) -> bool:
-        """Return whether the next step imitates."""
-        return self.warm_start is not None and self.next_step == 0
-
-    @property
     def is_done(self) -> bool:
         """Return whether all steps are committed and the last adapter measured, or it stopped
         early."""
@@ -289,11 +275,6 @@ class Run:
     def kept_folder(self) -> Path:
         """The folder that keeps a checkpoint that can't be uploaded."""
         return work_folder(self.config) / f"kept-{self.ledger.run_id}"
-
-    @property
-    def wandb_folder(self) -> Path:
-        """The folder of W&B's own files of the run."""
-        return work_folder(self.config) / "wandb"
 
 
 def identity_of(config: TrainConfig, environment: Environment) -> str:

@@ -13,6 +13,7 @@ from precis.benchmark.lineup import TrainedLineup, checkpoint_digest, turns
 from precis.benchmark.measure import Attempt, Measured, measure, results_of
 from precis.benchmark.random_player import found_no_options
 from precis.benchmark.run import BenchmarkRun
+from precis.cluster.local import scratch_folder
 from precis.errors import ConfigError, TrainerLost
 from precis.llm.concurrency import run_together
 from precis.processes.child import Launch
@@ -21,8 +22,8 @@ from precis.statistics.standings import Contender
 from precis.trainer.client import RemoteTrainer
 from precis.trainer.protocol import StoredModel
 from precis.training.connection import TrainerConnection
-from precis.training.opening import Start, connect_serving_trainer
-from precis.training.run import trainable
+from precis.training.opening import Start, connect_trainer
+from precis.training.run import trainable, work_folder
 
 _log = logging.getLogger(__name__)
 
@@ -114,7 +115,9 @@ async def serve_checkpoints(
         return
     async with AsyncExitStack() as stack:
         if trainer is None:
-            own = connect_serving_trainer(run.config, launch, start)
+            # Of this process alone: it only serves the checkpoints that it fetches.
+            folder = stack.enter_context(scratch_folder(work_folder(run.config) / "trainers"))
+            own = connect_trainer(run.config, folder, launch, start)
             trainer = await stack.enter_async_context(own)
         fetching = partial(fetch, run, trained)
         server = CheckpointServer(fetching, trainer, run.config.recoveries_max, show)

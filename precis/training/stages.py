@@ -42,7 +42,6 @@ from precis.run.checkpoints import commit
 from precis.run.retention import prune
 from precis.store import Store
 from precis.store.durable import move, sync_tree
-from precis.trainer.protocol import TrainedStep
 from precis.training.run import Run
 
 _log = logging.getLogger(__name__)
@@ -160,20 +159,15 @@ async def keep_here(run: Run, record: StepRecord, error: StoreError) -> StoreErr
         return error  # the model is another run's now
     folder = run.kept_folder
     await run.trainer.client.save(run.model, record.step + 1, folder / _FILES)
-    keep_record(folder, record)
-    return type(error)(
-        f"{error} The checkpoint of step {record.step + 1} is kept in {folder} on this machine, "
-        "and goes to the store when the run is started again."
-    )
-
-
-def keep_record(folder: Path, record: StepRecord) -> None:
-    """Put a step's record beside its checkpoint's files: what is kept is complete with it."""
     # The files have to be on the disk before the record says that they are.
     sync_tree(folder / _FILES)
     temporary = folder / f"{_RECORD}.tmp"
     temporary.write_text(record.model_dump_json())
     move(temporary, folder / _RECORD)
+    return type(error)(
+        f"{error} The checkpoint of step {record.step + 1} is kept in {folder} on this machine, "
+        "and goes to the store when the run is started again."
+    )
 
 
 def upload_kept(store: Store, ledger: Ledger, folder: Path, lease: str = "") -> int | None:
@@ -294,9 +288,3 @@ def as_trained(
         "machine_usd": record.machine_usd + metrics.get(SERVICE_USD, 0.0),
     }
     return record.model_copy(update=known)
-
-
-def as_remembered(trained: TrainedStep) -> StepRecord:
-    """Return the record of a step from what its trainer remembers of it."""
-    note = StepRecord.model_validate(trained.note)
-    return as_trained(note, trained.digest, trained.result["metrics"])

@@ -4,18 +4,17 @@ import asyncio
 import logging
 import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import chain
 
 from precis.benchmark.teacher import teacher_of
-from precis.config import RolloutsConfig, WarmStartConfig
+from precis.config import WarmStartConfig
 from precis.llm.budget import Budget
 from precis.processes.kill_points import reached
 from precis.records.demonstrations import Demonstration
-from precis.records.ledger import SERVICE_USD, Ledger, StepRecord
+from precis.records.ledger import SERVICE_USD, StepRecord
 from precis.records.rollout import Rollout, Scenario
-from precis.records.spend import Spend
-from precis.records.warm_start import GroupVariance, WarmStartRecord
+from precis.records.warm_start import GroupVariance
 from precis.rollouts.filter import mean_metrics, reward_spread, rewards_of, split_groups
 from precis.rollouts.sample import draw_batch
 from precis.training.demonstrations import (
@@ -44,7 +43,16 @@ async def measure_groups(run: Run, step: int) -> GroupVariance:
     scenarios = draw_batch(run.drawn, run.config.seed, 0, count)
     rows = await _sample(run, step, scenarios, settings.rollouts_per_group)
     reached("groups measured", step)
-    variance = variance_of(step, rows, settings, time.perf_counter() - start)
+    groups, dropped = split_groups(rows, settings)
+    variance = GroupVariance(
+        step=step,
+        groups=len(rows),
+        varied=len(groups),
+        dropped=dict(dropped),
+        reward=statistics.fmean(rewards_of(list(chain.from_iterable(rows))) or [0.0]),
+        reward_std=reward_spread(rows),
+        seconds=time.perf_counter() - start,
+    )
     spend = run.unbooked
     await run.write_ledger(run.ledger.add_variance(variance, spend.usd), spend)
     _log.info(
@@ -54,11 +62,6 @@ async def measure_groups(run: Run, step: int) -> GroupVariance:
         variance.varied,
     )
     return variance
-
-
-async def open_journal(run: Run) -> DemonstrationJournal:
-    """Open the journal of what the run has collected so far."""
-    return await asyncio.to_thread(DemonstrationJournal, run.store, run.name, run.identity)
 
 
 async def collect_demonstrations(
@@ -94,14 +97,22 @@ async def imitate(run: Run, journal: DemonstrationJournal) -> StepRecord:
     warm_start = run.warm_start
     shown = warm_start.given or journal.all
     made = record_of(shown, run.config, len(warm_start.scenarios), journal.usd)
-    record = imitation_record(
-        run.ledger,
-        made,
+    before = run.ledger.variances[-1]
+    record = StepRecord(
+        step=before.step,
+        digest="",
+        reward=before.reward,
+        reward_std=before.reward_std,
         metrics=mean_metrics([one for one in shown if not one.cause]),
+        groups_trained=0,
+        groups_dropped={},
+        unscored={},
+        trainer={},
         seconds=run.stopwatch.seconds,
         judge=run.unbooked,
         machine_usd=run.trainer.meter.unbooked_usd,
         machine_saved_usd=run.trainer.meter.unbooked_saved_usd,
+        warm_start=made,
     )
     run.described = record
     reached("before training", record.step)
@@ -123,54 +134,6 @@ async def imitate(run: Run, journal: DemonstrationJournal) -> StepRecord:
     )
     run.service_usd = result.metrics.get(SERVICE_USD, 0.0)
     return as_trained(record, result.digest, result.metrics, train=seconds)
-
-
-def imitation_record(
-    ledger: Ledger,
-    made: WarmStartRecord,
-    *,
-    metrics: Mapping[str, float],
-    seconds: Mapping[str, float],
-    judge: Spend,
-    machine_usd: float = 0.0,
-    machine_saved_usd: float = 0.0,
-) -> StepRecord:
-    """Build the ledger's record of a warm start, as far as it is known before it is trained; the
-    ledger says what the groups of the adapter before it earned."""
-    before = ledger.variances[-1]
-    return StepRecord(
-        step=before.step,
-        digest="",
-        reward=before.reward,
-        reward_std=before.reward_std,
-        metrics=dict(metrics),
-        groups_trained=0,
-        groups_dropped={},
-        unscored={},
-        trainer={},
-        seconds=dict(seconds),
-        judge=judge,
-        machine_usd=machine_usd,
-        machine_saved_usd=machine_saved_usd,
-        warm_start=made,
-    )
-
-
-def variance_of(
-    step: int, rollouts: Sequence[Sequence[Rollout]], config: RolloutsConfig, seconds: float
-) -> GroupVariance:
-    """Count an adapter's groups that a step could learn from."""
-    groups, dropped = split_groups(rollouts, config)
-    earned = rewards_of(list(chain.from_iterable(rollouts)))
-    return GroupVariance(
-        step=step,
-        groups=len(rollouts),
-        varied=len(groups),
-        dropped=dict(dropped),
-        reward=statistics.fmean(earned or [0.0]),
-        reward_std=reward_spread(rollouts),
-        seconds=seconds,
-    )
 
 
 async def book(

@@ -12,7 +12,7 @@ from precis.rehearsal.checkpoint_files import (
     TrainingState,
 )
 from precis.rehearsal.extractive.features import NAMES
-from precis.rehearsal.extractive.samples import PickedSample
+from precis.rehearsal.extractive.policy import PickedSample
 from precis.rehearsal.grpo import Adam
 from precis.rehearsal.kind import LinearPolicy
 from precis.rehearsal.train_step import with_advantages

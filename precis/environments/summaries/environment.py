@@ -26,7 +26,7 @@ from precis.environments.summaries.rewards import disqualify, reward_share, scor
 from precis.environments.summaries.services import Services
 from precis.environments.summaries.show import questions_about, show_summary
 from precis.environments.summaries.task import scenario_of
-from precis.environments.summaries.warm_start.documents import prepare_warm_start
+from precis.environments.summaries.warm_start import prepare_warm_start
 from precis.llm.budget import Budget
 from precis.llm.forecast import Estimate, Forecast
 from precis.llm.server import Complete
@@ -73,7 +73,6 @@ class Summaries(Environment):
         self.words_max = rollouts.words_max
         self._length_ramp = rollouts.length_ramp
         self.corpus = corpus
-        self.services = services
         self.judge = services.judge
         self.ruler = services.ruler
         self.second = services.second
@@ -268,8 +267,7 @@ class Summaries(Environment):
             found.append(forecast_judging(config, next_step, held_out, model, apart))
         if self.second and config.second_judge and config.second_judge.provider != "lexical":
             model = self.second.identity["model"]
-            ahead = forecast_second_judge(config, next_step, held_out, model)
-            found += [ahead] if ahead else []
+            found.append(forecast_second_judge(config, next_step, held_out, model))
         return found
 
     @property
@@ -285,7 +283,7 @@ class Summaries(Environment):
         return await measure_ceiling(store, self.judge, self.corpus, scenarios_max)
 
     def check_ceiling(self, ceiling: float, least: float) -> str:
-        return check_ceiling(ceiling, least, self.judge.identity["model"]) or ""
+        return check_ceiling(ceiling, least, self.judge.identity["model"])
 
     def content_of(self, scenario: Scenario) -> str:
         """Return the text alone: other questions on a text that was trained on test nothing."""

@@ -41,10 +41,9 @@ def forecast_judging(
 
 def forecast_second_judge(
     config: TrainConfig, next_step: int, held_out: Sequence[Document], judge_model: str
-) -> Forecast | None:
-    """Forecast what the second judge takes from a step on: the validations; None without one."""
-    if config.second_judge is None:
-        return None
+) -> Forecast:
+    """Forecast what the second judge takes from a step on: the validations."""
+    assert config.second_judge is not None
     return forecast(
         config.second_judge,
         judge_model,

@@ -1,4 +1,4 @@
-"""The services that summaries need: the judges, and the local stand-ins that answer for them."""
+"""The judges that summaries and agents need, and the local stand-ins that answer for them."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -31,7 +31,6 @@ class Services:
     judge: JudgeClient
     ruler: TrajectoryRuler | None = None
     second: JudgeClient | None = None
-    standins: ChildService | None = None
 
 
 @asynccontextmanager
@@ -55,10 +54,28 @@ async def start_services(
             endpoint = _endpoint_of(config.second_judge, standins, SECOND_KEY)
             client = JudgeClient(endpoint, config.second_judge, cache=cache)
             second = await stack.enter_async_context(client)
-        yield Services(judge, ruler, second, standins)
+        yield Services(judge, ruler, second)
 
 
-def _endpoint_of(config: JudgeConfig, standins: ChildService, own_key: str) -> Endpoint:
-    endpoint = endpoint_for(config, Variables().keys(), f"{standins.url}/v1", own_key)
-    local = config.provider == "lexical"
-    return replace(endpoint, api_key=standins.token) if local else endpoint
+@asynccontextmanager
+async def connect_ruler(
+    config: RunConfig, rubric: str, log: Path, launch: Launch
+) -> AsyncIterator[TrajectoryRuler]:
+    """The judge of an agent's attempts, with its cache of replies, while the block lasts."""
+    async with AsyncExitStack() as stack:
+        standins = None
+        if config.judge.provider == "lexical":
+            child = launch("precis.rehearsal.judges.serve", ["--with-parent"], log)
+            standins = await stack.enter_async_context(child)
+        endpoint = _endpoint_of(config.judge, standins, OWN_KEY)
+        cache = stack.enter_context(ReplyCache(private_home() / CACHE_FILE))
+        ruler = TrajectoryRuler(endpoint, config.judge, rubric, cache)
+        yield await stack.enter_async_context(ruler)
+
+
+def _endpoint_of(config: JudgeConfig, standins: ChildService | None, own_key: str) -> Endpoint:
+    url = f"{standins.url}/v1" if standins else None
+    endpoint = endpoint_for(config, Variables().keys(), url, own_key)
+    if standins and config.provider == "lexical":
+        return replace(endpoint, api_key=standins.token)
+    return endpoint

@@ -1,22 +1,39 @@
-"""The embedded policy that picks sentences, as a kind of policy."""
+"""The embedded policy that picks sentences, as a kind of policy, and what it learns from: its own
+picks, or what another's summary shows."""
 
-from collections.abc import Sequence
+import math
+import random
+import textwrap
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from precis.environments.summaries.prompt import SummaryRequest, request_in
-from precis.errors import RolloutError
+from precis.errors import RolloutError, TrainerError
 from precis.llm.server import ApiError, ChatRequest, Choice
+from precis.records.samples import tokens_of
 from precis.rehearsal.endpoint import generator_of, logprob_entries
-from precis.rehearsal.extractive.features import FEATURES_VERSION, NAMES, featurize
-from precis.rehearsal.extractive.policy import logprobs, pick, summary
-from precis.rehearsal.extractive.samples import PickBatch, PickedSample, batch_of
-from precis.rehearsal.extractive.trajectories import demonstration_of, sample_of
+from precis.rehearsal.extractive.features import FEATURES_VERSION, NAMES, Features, featurize
+from precis.rehearsal.extractive.policy import (
+    PickBatch,
+    PickedSample,
+    batch_of,
+    logprobs,
+    pick,
+    summary,
+)
 from precis.rehearsal.kind import Layout, LinearPolicy
+from precis.text import tokens
 
 if TYPE_CHECKING:
     import art
+
+Grams = Counter[tuple[str, ...]]
+
+_START_MAX = 60
 
 
 class SentencePicks:
@@ -73,3 +90,109 @@ def _choice(
         int(features.words[list(kept)].sum()),
         token_ids=list(kept) if asked.return_token_ids else None,
     )
+
+
+def sample_of(trajectory: "art.Trajectory") -> PickedSample:
+    """Return the sample that a trajectory's last choice is.
+
+    Raises:
+        RolloutError, TrainerError: there is no document, or no choice with its tokens.
+    """
+    from openai.types.chat.chat_completion import Choice  # half a second to import
+
+    items = trajectory.messages_and_choices
+    at = next((n for n in reversed(range(len(items))) if isinstance(items[n], Choice)), None)
+    if at is None:
+        raise TrainerError(
+            "A trajectory has no choice to learn from: append the completion's choice itself to "
+            "messages_and_choices, not its text."
+        )
+    choice = items[at]
+    assert isinstance(choice, Choice)
+    request = request_in([item for item in items[:at] if isinstance(item, Mapping)])
+    features = featurize(request.text)
+    sampled = tokens_of(choice)
+    picks = tuple(sampled.token_ids)
+    known = set(range(len(features.words)))
+    fits = set(picks) <= known and int(features.words[list(picks)].sum()) <= request.words_max
+    if not fits or len(set(picks)) < len(picks):
+        raise TrainerError(
+            f"The sentence ids {list(picks)} can't be picks from a document of {len(known)} "
+            f"sentences within {request.words_max} words: the trajectory's messages were changed."
+        )
+    if not math.isfinite(trajectory.reward):
+        raise TrainerError(
+            f"A trajectory's reward is {trajectory.reward}: leave a summary that could not be "
+            "judged out of its group."
+        )
+    logprobs = tuple(sampled.logprobs)
+    return PickedSample(features, request.words_max, picks, logprobs, float(trajectory.reward))
+
+
+def demonstration_of(trajectory: "art.Trajectory") -> PickedSample:
+    """Return the picks that a trajectory's last message shows: the policy's own, or of another's
+    summary the sentences that say the same, in a random order.
+
+    Raises:
+        RolloutError: the messages before it hold no document.
+        TrainerError: no sentence of the document shares anything with it.
+    """
+    from openai.types.chat.chat_completion import Choice  # half a second to import
+
+    *before, last = trajectory.messages_and_choices
+    if isinstance(last, Choice):
+        return sample_of(trajectory)
+    messages: list[Mapping[str, Any]] = [one for one in before if isinstance(one, Mapping)]
+    request = request_in(messages)
+    features = featurize(request.text)
+    summary = str(trajectory.messages()[-1].get("content"))
+    chosen = choose_alike(features, summary, request.words_max)
+    if not chosen:
+        start = textwrap.shorten(summary, _START_MAX, placeholder=" …")
+        raise TrainerError(
+            f"A summary to imitate has nothing in common with its document: {start!r}. "
+            "The embedded policy can only learn to pick sentences that are there.",
+            "Leave that summary out.",
+        )
+    picks = tuple(random.Random(summary).sample(chosen, len(chosen)))
+    return PickedSample(features, request.words_max, picks, (0.0,) * len(picks), 0.0)
+
+
+def choose_alike(features: Features, summary: str, words_max: int) -> tuple[int, ...]:
+    """Indices of the sentences that together are most like a summary, ascending.
+
+    Greedy: the sentence that raises the F-measure of common words and pairs of words most, until
+    none does (the oracle of Nallapati et al. 2017, https://arxiv.org/abs/1611.04230). Sentences
+    that a summary repeats word for word are found again.
+    """
+    missing = _grams(summary)
+    size = missing.total()  # of the summary and of what was chosen, together
+    of_sentences = [_grams(sentence) for sentence in features.sentences]
+    left = words_max
+    common = 0
+    chosen: list[int] = []
+    while True:
+        best = None
+        best_measure = common / size if size else 0.0
+        for index, grams in enumerate(of_sentences):
+            if index in chosen or features.words[index] > left:
+                continue
+            measure = (common + (grams & missing).total()) / (size + grams.total() or 1)
+            if measure > best_measure:
+                best = index
+                best_measure = measure
+        if best is None:
+            return tuple(sorted(chosen))
+        chosen.append(best)
+        left -= int(features.words[best])
+        common += (of_sentences[best] & missing).total()
+        size += of_sentences[best].total()
+        missing -= of_sentences[best]
+
+
+def _grams(text: str) -> Grams:
+    """Words, and pairs of neighbouring words, with how often each is there."""
+    words = tokens(text)
+    grams: Grams = Counter((word,) for word in words)
+    grams.update(pairwise(words))
+    return grams

@@ -10,12 +10,11 @@ import pytest
 
 from precis.benchmark.client import ContenderClient
 from precis.benchmark.contender import ContenderSpec, hosted_contender
-from precis.benchmark.forecast import estimate_cost
 from precis.benchmark.lineup import serve_baselines
 from precis.benchmark.measure import Attempt, BenchmarkId, measure, results_of
 from precis.benchmark.random_player import RANDOM, found_no_options, play_randomly
 from precis.benchmark.report import store_report
-from precis.benchmark.run import BenchmarkRun, open_benchmark, serve_others
+from precis.benchmark.run import BenchmarkRun, estimate_cost, open_benchmark, serve_others
 from precis.config import BenchmarkConfig, ContenderConfig, RolloutsConfig
 from precis.environments.protocol import Environment
 from precis.environments.python import load_python

@@ -11,9 +11,9 @@ from pydantic import ValidationError
 
 from precis.benchmark.client import ContenderClient
 from precis.benchmark.contender import PRESETS, ContenderSpec, hosted_contender, local_contender
-from precis.benchmark.forecast import estimate_cost
 from precis.benchmark.lineup import serve_baselines, serve_rehearsed
 from precis.benchmark.measure import Attempt, measure
+from precis.benchmark.run import estimate_cost
 from precis.config import (
     BenchmarkConfig,
     ContenderConfig,

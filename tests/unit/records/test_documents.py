@@ -1,6 +1,7 @@
 """Reading RepLiQA's schema: what is understood, and what is refused with a place."""
 
 import csv
+import json
 import os
 import subprocess
 import sys
@@ -125,7 +126,8 @@ def test_what_is_not_utf8_is_named_by_row_and_column(tmp_path: Path, kind: str) 
 
 def test_a_file_that_is_no_json_is_named(tmp_path: Path) -> None:
     path = tmp_path / "broken.jsonl"
-    path.write_text('{"document_id": "d0"}\n\n{"document_id": "d1"\n')
+    whole = json.dumps(dict.fromkeys(COLUMNS, "d0"))
+    path.write_text(f'{whole}\n\n{{"document_id": "d1"\n')
     with pytest.raises(DocumentsError, match=r"broken\.jsonl can't be read as json \(line 3: "):
         read_documents(source(path))
 

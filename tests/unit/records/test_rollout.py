@@ -1,18 +1,8 @@
 """Rollouts, and their scenarios and scores."""
 
-import json
-
 import pytest
 
-from precis.records.rollout import (
-    Call,
-    Rollout,
-    Scenario,
-    Score,
-    Unscored,
-    decode_rollout,
-    encode_rollout,
-)
+from precis.records.rollout import Call, Rollout, Scenario, Unscored
 from precis.records.spend import Usage
 
 PLAY = {"type": "function", "function": {"name": "play", "parameters": {"type": "object"}}}
@@ -43,14 +33,6 @@ CALL = Call(
     served_by="policy@3",
     asked_at=1.0,
 )
-
-
-@pytest.mark.parametrize(
-    "score", [Score(0.5, True, {"turns": 3}), Score(1), Unscored("turns", "It took 40 turns.")]
-)
-def test_a_rollout_survives_json(score: Score | Unscored) -> None:
-    rollout = Rollout(Scenario("game-7", {"seed": 7}), 2, (CALL, CALL), score)
-    assert decode_rollout(json.loads(json.dumps(encode_rollout(rollout)))) == rollout
 
 
 def test_a_rollout_without_a_score_has_no_reward() -> None:

@@ -7,7 +7,7 @@ import pytest
 from precis.errors import JudgeUnavailable
 from precis.records.spend import Spend
 from precis.rollouts.filter import StepRollouts
-from precis.training.ahead import SamplingAhead
+from precis.training.beside import SamplingAhead
 
 
 class Sampling:

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from precis.errors import StoreError, TrainerLost
-from precis.training.commits import CommitPipeline
+from precis.training.beside import CommitPipeline
 
 
 class Commit:

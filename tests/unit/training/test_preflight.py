@@ -1,6 +1,5 @@
 """What is found out about a run before anything is rented."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,10 +36,7 @@ class Judge:
             raise self.error
         return self.identity["model"]
 
-    async def ceiling(self, documents: Sequence[Document]) -> dict[str, Scored | Unscored]:
-        return {document.id: self._rule(document) for document in documents}
-
-    def _rule(self, document: Document) -> Scored | Unscored:
+    async def score(self, document: Document, summary: str) -> Scored | Unscored:
         if document.id == self.fails_on:
             return Unscored("timeout", "It took too long.")
         answers = []

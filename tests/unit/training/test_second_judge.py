@@ -51,7 +51,3 @@ def test_the_forecast_counts_the_second_judge_s_validations_alone() -> None:
     assert str(ahead).startswith("The second judge will be called")
     first = forecast_judging(run, 0, HELD_OUT, "google/gemini-2.5-flash")
     assert first.calls == 2 * (30 * 5 * 8 + 4 * 4)
-
-
-def test_without_a_second_judge_there_is_nothing_to_foretell() -> None:
-    assert forecast_second_judge(config(second_judge=None), 0, HELD_OUT, "x") is None

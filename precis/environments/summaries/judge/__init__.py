@@ -7,13 +7,12 @@ requests and valid replies of `protocol`, and the `cache` of replies on disk.
 from precis.environments.summaries.judge.client import JudgeClient
 from precis.environments.summaries.judge.endpoint import endpoint_for
 from precis.llm.providers import Endpoint
-from precis.records.verdict import Answer, Ranked, Scored, Unscored, Verdict
+from precis.records.verdict import Answer, Scored, Unscored, Verdict
 
 __all__ = [
     "Answer",
     "Endpoint",
     "JudgeClient",
-    "Ranked",
     "Scored",
     "Unscored",
     "Verdict",

@@ -1,19 +1,74 @@
-"""Some of a judge's verdicts, drawn out of a benchmark's results for a person to read."""
+"""An audit of a judge: some of its verdicts in a sheet, a person's beside them, and what follows.
 
-from collections.abc import Mapping, Sequence
+The sheet shows neither the judge's verdict nor whose summary it is, so that neither sways the
+person.
+"""
+
+import csv
+import io
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import polars as pl
 
+from precis.environments.summaries.judge.correction import correct_accuracies
+from precis.errors import ConfigError
 from precis.records.questions import ANSWERS_KEY, were_read
+from precis.statistics.intervals import DOCUMENTS_MIN
 
-_BY_SUMMARY = ANSWERS_KEY[:-1]  # all but the question
-_PROSE_SAID = {None: "", True: "; it is prose", False: "; **it is no prose, and scores zero**"}
+VERDICT = "person"
+"""The column to fill in."""
 
+PROSE = "prose"
+"""In the place of a question's id: the line asks whether the summary is prose."""
 
 Sample = Sequence[Mapping[str, Any]]
 """The rows of one summary."""
+_BY_SUMMARY = ANSWERS_KEY[:-1]  # all but the question
+_IS_PROSE = "Is this summary prose, written for a person to read? (yes or no)"
+_COLUMNS = (VERDICT, "question", "gold", "answer", *ANSWERS_KEY)
+_HEADINGS = ("", "by the judge", "corrected by the person", "documents ruled on")
+_WORDS = {
+    "correct": True, "right": True, "yes": True, "true": True, "y": True, "1": True,
+    "wrong": False, "incorrect": False, "no": False, "false": False, "n": False, "0": False,
+}  # fmt: skip
+_FORMULA = re.compile(r"[=+\-@＝＋－＠]")
+_BEHIND_APOSTROPHE = re.compile(r"'(?=[=+\-@＝＋－＠])")
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """The rulings of a judge and a person on the same questions: correct by both, by one, by
+    neither."""
+
+    both: int
+    only_judge: int
+    only_person: int
+    neither: int
+
+    @property
+    def questions(self) -> int:
+        """The number of questions that both ruled on."""
+        return self.both + self.only_judge + self.only_person + self.neither
+
+    @property
+    def share(self) -> float:
+        """The share of questions on which they agree; 1 where there are none."""
+        return (self.both + self.neither) / self.questions if self.questions else 1.0
+
+    @property
+    def kappa(self) -> float:
+        """Cohen's kappa: the agreement beyond what their rates of `correct` make by chance."""
+        if not self.questions:
+            return 1.0
+        judge = (self.both + self.only_judge) / self.questions
+        person = (self.both + self.only_person) / self.questions
+        chance = judge * person + (1 - judge) * (1 - person)
+        return 1.0 if chance == 1 else (self.share - chance) / (1 - chance)
 
 
 def draw_samples(results: pl.DataFrame, count: int, seed: int) -> list[Sample]:
@@ -27,36 +82,180 @@ def draw_samples(results: pl.DataFrame, count: int, seed: int) -> list[Sample]:
     return [groups[index].to_dicts() for index in sorted(chosen)]
 
 
-def is_prose(sample: Sample) -> bool | None:
-    """Return whether the judge took a summary for prose; None where nobody asked."""
-    if not sample[0]["protocol"].startswith("batched"):
-        return None
-    return bool(sample[0]["disqualified"] != "judged_not_prose")
+def as_sheet(samples: Sequence[Sample]) -> str:
+    """CSV with a line for each answerable question, and an empty column `person`.
 
-
-def as_markdown(samples: Sequence[Sample]) -> str:
-    """Return a page to read: each summary with its questions, golden answers and verdicts."""
-    parts = [f"# The judge's verdicts on {len(samples)} summaries"]
-    for number, sample in enumerate(samples, start=1):
-        said = {name: _escape(str(value)) for name, value in sample[0].items()}
-        step = "" if sample[0]["step"] is None else f", step {said['step']}"
-        rows = ["| Question | Gold | Answer | On record |", "| --- | --- | --- | --- |"]
+    Where the judge was asked whether the summary is prose, a line asks the person too.
+    """
+    written = io.StringIO()
+    sheet = csv.writer(written, lineterminator="\n")
+    sheet.writerow(_COLUMNS)
+    for sample in samples:
         for row in sample:
-            mark = "correct" if row["correct"] else "wrong"
-            mark += "" if row["answerable"] else " (no reward)"
-            cells = map(_escape, (row["question"], row["gold"], row["answer"]))
-            rows.append(f"| {' | '.join(cells)} | {mark} |")
-        parts += [
-            f"## {number}. {said['model']}{step}, document {said['document_id']}",
-            f"> {said['summary']}",
-            f"On record: judge {said['judge']}, protocol {said['protocol']}"
-            f"{_PROSE_SAID[is_prose(sample)]}.",
-            "\n".join(rows),
+            step = "" if row["step"] is None else str(row["step"])
+            keys = [row["run"], row["model"], step, row["document_id"]]
+            if row["answerable"]:
+                cells = [row["question"], row["gold"], row["answer"], *keys, row["question_id"]]
+                sheet.writerow(["", *map(_as_text, cells)])
+        if sample[0]["protocol"].startswith("batched"):
+            cells = [_IS_PROSE, "", sample[0]["summary"], *keys, PROSE]
+            sheet.writerow(["", *map(_as_text, cells)])
+    return written.getvalue()
+
+
+def check_sheet(path: Path, samples: Sequence[Sample]) -> None:
+    """Refuse a sheet that is there already and is of other summaries."""
+    if not path.exists():
+        return
+    try:
+        same = _keys(path.read_text(encoding="utf-8-sig")) == _keys(as_sheet(samples))
+    except (OSError, UnicodeDecodeError):
+        same = False
+    if not same:
+        raise ConfigError(
+            f"{path} is the sheet of other summaries, and a person may have filled it in.",
+            "Move it away, or give this audit another place (--out).",
+        )
+
+
+def read_sheet(path: Path, results: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows of some results that a person has ruled on, with the verdicts as `person`. A
+    line on a summary's prose becomes a row whose question is `PROSE`.
+
+    Raises:
+        ConfigError: the file can't be read, holds no verdict, or is not of these results.
+    """
+    ruled = list(_verdicts(path))
+    if not ruled:
+        raise ConfigError(
+            f"{path} holds no verdict: write `correct` or `wrong` into the column {VERDICT!r}."
+        )
+    schema: dict[str, Any] = {"line": pl.Int64, VERDICT: pl.Boolean}
+    for name in ANSWERS_KEY:
+        schema[name] = results.schema[name]
+    given = pl.DataFrame(ruled, schema=schema, orient="row")
+    # A row for each summary, on whether the judge says that it is prose.
+    by_summary = results.unique(_BY_SUMMARY, keep="first")
+    both = pl.concat(
+        [
+            results,
+            by_summary.with_columns(
+                question_id=pl.lit(PROSE),
+                answerable=pl.lit(value=True),
+                correct=pl.col("disqualified").ne_missing(pl.lit("judged_not_prose")),
+            ),
         ]
-    return "\n\n".join(parts) + "\n"
+    )
+    found = given.join(both, on=ANSWERS_KEY, how="left", nulls_equal=True, maintain_order="left")
+    unknown = found.filter(pl.col("correct").is_null())
+    if not unknown.is_empty():
+        raise ConfigError(
+            f"{path}, line {unknown['line'][0]}: no verdict of a judge in these results belongs to "
+            "it.",
+            "Name the results that the sheet was made of, and leave its last columns alone.",
+        )
+    twice = found.filter(pl.struct(ANSWERS_KEY).is_duplicated())
+    if not twice.is_empty():
+        raise ConfigError(f"{path}, line {twice['line'][-1]}: its question is there twice.")
+    return found
 
 
-def _escape(text: str) -> str:
-    """Text on one line that markdown takes for nothing but text, since others wrote it."""
-    line = " ".join(text.split())
-    return "".join(f"\\{mark}" if mark in r"\`*_[]#|<>~&" else mark for mark in line)
+def agreement_with(person: pl.DataFrame) -> Agreement:
+    """Compare the rulings of the judge and of a person on the same answerable questions."""
+    answerable = person.filter("answerable")
+    counts = []
+    for judge in (True, False):
+        for human in (True, False):
+            same = (pl.col("correct") == judge) & (pl.col(VERDICT) == human)
+            counts.append(answerable.filter(same).height)
+    return Agreement(*counts)
+
+
+def report_on_sheet(results: pl.DataFrame, sheet: Path) -> str:
+    """Describe the judge by a filled-in sheet: how far person and judge agree, and the accuracy
+    left; a ConfigError where the sheet can't be used."""
+    ruled = read_sheet(sheet, results)
+    person = ruled.filter(pl.col("question_id") != PROSE)
+    prose = agreement_with(ruled.filter(pl.col("question_id") == PROSE))
+    found = agreement_with(person)
+    parts = [
+        f"Judge and person agree on {found.share:.1%} of {found.questions} answerable questions "
+        f"(Cohen's kappa {found.kappa:.2f}): {found.both} correct by both, {found.only_judge} by "
+        f"the judge only, {found.only_person} by the person only, {found.neither} by neither."
+    ]
+    if prose.questions:
+        parts.append(
+            f"On whether a summary is prose they agree on {prose.share:.1%} of {prose.questions}: "
+            f"{prose.both} prose by both, {prose.only_judge} by the judge only, "
+            f"{prose.only_person} by the person only, {prose.neither} by neither."
+        )
+    # A table for a terminal, each column as wide as its widest cell.
+    rows: list[tuple[str, ...]] = [_HEADINGS]
+    for one in correct_accuracies(results, person):
+        who = "all together" if one.contender is None else str(one.contender)
+        corrected = "too few" if one.corrected is None else str(one.corrected)
+        rows.append((who, str(one.judged), corrected, str(one.documents)))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        cells = map(str.ljust, row, widths)
+        lines.append("  ".join(cells).rstrip())
+    parts += [
+        "Accuracy, with its 95 % interval (prediction-powered inference):",
+        "\n".join(lines),
+        f"Corrected is right whatever the judge's faults, if what was ruled on is a random sample: "
+        f"what was left empty must not have been harder. Fewer than {DOCUMENTS_MIN} documents say "
+        "too little; --contender samples one contender alone.",
+    ]
+    return "\n\n".join(parts)
+
+
+def _verdicts(path: Path) -> Iterator[tuple[object, ...]]:
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise ConfigError(f"Can't read {path}: {reason}.") from error
+    rows = _rows(text)
+    missing = [name for name in (VERDICT, *ANSWERS_KEY) if name not in (rows.fieldnames or ())]
+    if missing:
+        raise ConfigError(
+            f"{path} is no sheet of an audit: the column {missing[0]!r} is missing.",
+            "Make one with `precis judge audit RESULTS`.",
+        )
+    for row in rows:
+        word = (row[VERDICT] or "").strip().lower()
+        if word:
+            if word not in _WORDS:
+                raise ConfigError(
+                    f"{path}, line {rows.line_num}: {word[:40]!r} is no verdict.",
+                    "Write `correct` or `wrong`, or leave it empty.",
+                )
+            keys: dict[str, object] = {
+                name: _BEHIND_APOSTROPHE.sub("", row[name] or "", 1) for name in ANSWERS_KEY
+            }
+            step = (row["step"] or "").strip()
+            if step and not (step.isdecimal() and len(step) < 10):
+                raise ConfigError(f"{path}, line {rows.line_num}: the step {step[:40]!r} is none.")
+            keys["step"] = int(step) if step else None
+            yield (rows.line_num, _WORDS[word], *(keys[name] for name in ANSWERS_KEY))
+
+
+def _rows(text: str) -> "csv.DictReader[str]":
+    # Spreadsheets of some languages write semicolons.
+    head = text.partition("\n")[0]
+    return csv.DictReader(io.StringIO(text), delimiter=";" if ";" in head else ",")
+
+
+def _keys(text: str) -> set[tuple[str, ...]]:
+    """Return the keys of the questions, with their summaries, that a sheet is about."""
+    found = set()
+    for row in _rows(text):
+        found.add(tuple(_BEHIND_APOSTROPHE.sub("", row.get(name) or "", 1) for name in ANSWERS_KEY))
+    return found
+
+
+def _as_text(cell: str) -> str:
+    """Put an apostrophe before a cell that a spreadsheet would take for a formula."""
+    line = " ".join(cell.split())
+    return f"'{line}" if _FORMULA.match(line) else line

@@ -10,7 +10,7 @@ from typing import Any, Self, TypeVar
 
 from precis.config import JudgeConfig
 from precis.environments.summaries.judge.cache import ReplyCache
-from precis.environments.summaries.judge.endpoint import limits_of, rules_version
+from precis.environments.summaries.judge.endpoint import RULES_VERSION, limits_of
 from precis.environments.summaries.judge.protocol import PROTOCOL_VERSION, BadReply, Prompt
 from precis.errors import JudgeRejected, JudgeUnavailable, ProviderFailed, ProviderRejected
 from precis.llm.client import ChatClient, ChatReply, CompletionRequest, whole_text
@@ -72,7 +72,7 @@ class CachedJudge:
             self._parameters["reasoning_effort"] = config.reasoning_effort
         self._endpoint = endpoint
         self._config = config
-        self._rules = rules_version(config)
+        self._rules = RULES_VERSION if config.provider == "lexical" else ""
         self.identity = {"model": endpoint.model}
         if self._rules:
             self.identity["rules"] = self._rules

@@ -7,15 +7,16 @@ from typing import Any
 
 from precis.environments.summaries.judge.client import JudgeClient
 from precis.errors import ConfigError
-from precis.records.documents import Corpus
-from precis.records.verdict import Scored
+from precis.llm.concurrency import run_for_each
+from precis.records.documents import Corpus, Document
+from precis.records.verdict import Scored, Unscored
 from precis.store import Store
 
 _LOW = 0.5
 
 
-def check_ceiling(ceiling: float, ceiling_min: float, judge: str) -> str | None:
-    """Describe a low ceiling, for a warning; None where it is high enough. Lower than the least is
+def check_ceiling(ceiling: float, ceiling_min: float, judge: str) -> str:
+    """Describe a low ceiling, for a warning; empty where it is high enough. Lower than the least is
     a ConfigError."""
     found = f"The judge {judge} answers {ceiling:.0%} of the questions from the full documents"
     remedy = (
@@ -28,7 +29,7 @@ def check_ceiling(ceiling: float, ceiling_min: float, judge: str) -> str | None:
             f"worth learning from.",
             f"{remedy}; or set ceiling_min to 0 to train all the same.",
         )
-    return f"{found}: rewards will be sparse. {remedy}." if ceiling < _LOW else None
+    return f"{found}: rewards will be sparse. {remedy}." if ceiling < _LOW else ""
 
 
 async def measure_ceiling(
@@ -47,10 +48,13 @@ async def measure_ceiling(
     kept = await asyncio.to_thread(store.get, key)
     if kept:
         return float(json.loads(kept.data)["accuracy"])
-    verdicts = list((await judge.ceiling(documents)).values())
+
+    async def read(document: Document) -> Scored | Unscored:
+        return await judge.score(document, document.text)
+
     correct = 0
     asked = 0
-    for verdict in verdicts:
+    for verdict in await run_for_each(read, documents):
         if not isinstance(verdict, Scored):
             return None
         correct += verdict.correct

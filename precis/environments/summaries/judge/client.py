@@ -87,14 +87,6 @@ class JudgeClient(CachedJudge):
         except ProviderFailed as error:
             return Unscored(error.cause, str(error))
 
-    async def ceiling(self, documents: Sequence[Document]) -> dict[str, Scored | Unscored]:
-        """Score the judge on each document's full text, by document id; see `score`."""
-
-        async def read(document: Document) -> tuple[str, Scored | Unscored]:
-            return document.id, await self.score(document, document.text)
-
-        return dict(await run_for_each(read, documents))
-
     async def check(self) -> str:
         """Ask one small question, uncached, to see that the judge can be used at all; returns its
         model. JudgeRejected where it can't be, JudgeUnavailable where it did not answer."""

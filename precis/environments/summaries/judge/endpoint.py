@@ -73,11 +73,6 @@ def endpoint_for(
     )
 
 
-def rules_version(config: JudgeConfig) -> str | None:
-    """Return the version of the rules that judge; None for a judge that has none, a model."""
-    return RULES_VERSION if config.provider == "lexical" else None
-
-
 def limits_of(config: JudgeConfig) -> RateLimits:
     """Return the limits that a judge is held to: the local one has no account, only requests at
     once."""

@@ -12,6 +12,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
@@ -109,14 +110,14 @@ def reading_prompt(summary: str, questions: Sequence[Question], protocol: Protoc
         return answer_prompt(summary, questions)
     ids = _ids(len(questions))
     data = {"summary": summary, "questions": _asked(ids, questions)}
-    return Prompt("answers", judge_messages(READ_SYSTEM, data), _READING_SCHEMA, ids)
+    return Prompt("answers", judge_messages(READ_SYSTEM, data), json_schema(_Reading), ids)
 
 
 def answer_prompt(text: str, questions: Sequence[Question]) -> Prompt:
     """Ask for the answers to some questions from a text."""
     ids = _ids(len(questions))
     data = {"text": text, "questions": _asked(ids, questions)}
-    return Prompt("answers", judge_messages(ANSWER_SYSTEM, data), _ANSWERS_SCHEMA, ids)
+    return Prompt("answers", judge_messages(ANSWER_SYSTEM, data), json_schema(_Answers), ids)
 
 
 def guess_prompt(questions: Sequence[Question]) -> Prompt:
@@ -139,7 +140,7 @@ def grade_prompt(graded: Sequence[Graded], document: str | None = None) -> Promp
         }
         items.append(item)
     data = {"items": items} if document is None else {"document": document, "items": items}
-    return Prompt("grades", judge_messages(GRADE_SYSTEM, data), _GRADES_SCHEMA, ids)
+    return Prompt("grades", judge_messages(GRADE_SYSTEM, data), json_schema(_Grades), ids)
 
 
 def parse_reading(reply: str, ids: Sequence[str], protocol: Protocol) -> Reading:
@@ -190,30 +191,6 @@ def _asked(ids: Sequence[str], questions: Sequence[Question]) -> list[dict[str, 
     return asked
 
 
-def _schema(name: str, field: str, kind: str) -> dict[str, Any]:
-    entry = {
-        "type": "object",
-        "properties": {"id": {"type": "string"}, field: {"type": kind}},
-        "required": ["id", field],
-        "additionalProperties": False,
-    }
-    return {
-        "type": "object",
-        "properties": {name: {"type": "array", "items": entry}},
-        "required": [name],
-        "additionalProperties": False,
-    }
-
-
-_ANSWERS_SCHEMA = _schema("answers", "answer", "string")
-_READING_SCHEMA = {
-    **_ANSWERS_SCHEMA,
-    "properties": {**_ANSWERS_SCHEMA["properties"], "is_prose": {"type": "boolean"}},
-    "required": ["answers", "is_prose"],
-}
-_GRADES_SCHEMA = _schema("grades", "correct", "boolean")
-
-
 def _refuse_surrogates(text: str) -> str:
     # JSON can spell half of a character, which no UTF-8 can hold.
     if any("\ud800" <= character <= "\udfff" for character in text):
@@ -255,6 +232,27 @@ class _Reading(_Answers):
 
 class _Grades(StrictReply):
     grades: list[_GradeEntry]
+
+
+@cache
+def json_schema(shape: type[StrictReply]) -> dict[str, Any]:
+    """Return the JSON schema of a reply as providers take it: types alone, all in one piece."""
+    whole = shape.model_json_schema()
+
+    def plain(part: dict[str, Any]) -> dict[str, Any]:
+        if "$ref" in part:
+            part = whole["$defs"][part["$ref"].rpartition("/")[2]]
+        found: dict[str, Any] = {}
+        for name in ("type", "required", "additionalProperties"):
+            if name in part:
+                found[name] = part[name]
+        if "items" in part:
+            found["items"] = plain(part["items"])
+        if "properties" in part:
+            found["properties"] = {name: plain(one) for name, one in part["properties"].items()}
+        return found
+
+    return plain(whole)
 
 
 def validate_reply(reply: str, shape: type[S]) -> S:

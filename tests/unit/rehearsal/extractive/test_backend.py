@@ -19,9 +19,8 @@ from precis.environments.summaries.prompt import summary_messages
 from precis.errors import TrainerError
 from precis.rehearsal.backend import EmbeddedBackend
 from precis.rehearsal.checkpoint_files import load
-from precis.rehearsal.extractive.kind import SENTENCES
-from precis.rehearsal.extractive.samples import PickedSample, batch_of
-from precis.rehearsal.extractive.trajectories import sample_of
+from precis.rehearsal.extractive.kind import SENTENCES, sample_of
+from precis.rehearsal.extractive.policy import PickedSample, batch_of
 from precis.rehearsal.grpo import logprobs_of
 from precis.rehearsal.train_step import passes, with_advantages
 from precis.settings.trainer import ExtractiveTrainer

@@ -6,9 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precis.rehearsal.extractive.features import featurize
-from precis.rehearsal.extractive.kind import SENTENCES
+from precis.rehearsal.extractive.kind import SENTENCES, choose_alike
 from precis.rehearsal.extractive.policy import pick, summary
-from precis.rehearsal.extractive.trajectories import choose_alike
 from precis.rehearsal.kind import untrained
 
 DOCUMENT = " ".join(

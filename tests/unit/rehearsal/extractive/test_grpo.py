@@ -7,8 +7,7 @@ import pytest
 from precis.rehearsal.checkpoint_files import initial_state
 from precis.rehearsal.extractive.features import NAMES, featurize
 from precis.rehearsal.extractive.kind import SENTENCES
-from precis.rehearsal.extractive.policy import logprobs, pick
-from precis.rehearsal.extractive.samples import PickedSample, batch_of
+from precis.rehearsal.extractive.policy import PickedSample, batch_of, logprobs, pick
 from precis.rehearsal.grpo import Adam, descend, logprobs_of, objective
 from precis.rehearsal.kind import LinearPolicy
 from precis.rehearsal.train_step import passes

@@ -3,11 +3,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precis.rehearsal.distributions import pick_logprobs
 from precis.rehearsal.extractive.features import NAMES, featurize
 from precis.rehearsal.extractive.kind import SENTENCES
-from precis.rehearsal.extractive.policy import logprobs, pick, scores, summary
-from precis.rehearsal.extractive.samples import candidates
+from precis.rehearsal.extractive.policy import candidates, logprobs, pick, scores, summary
+from precis.rehearsal.grpo import pick_logprobs
 from precis.rehearsal.kind import LinearPolicy, untrained
 from precis.text import count_words
 

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from precis.commands.judge import app
-from precis.environments.summaries.judge.audit import as_markdown, draw_samples
+from precis.environments.summaries.judge.audit import draw_samples
 from precis.environments.summaries.judge.cache import ReplyCache
 from precis.environments.summaries.rewards import score_zero
 from precis.records.verdict import Unscored
@@ -37,22 +37,6 @@ def test_what_no_judge_ruled_on_is_not_sampled() -> None:
     assert [each[0]["document_id"] for each in draw_samples(frame, 10, seed=1)] == ["c"]
 
 
-def test_the_page_shows_question_gold_answer_verdict_and_summary() -> None:
-    page = as_markdown(draw_samples(results(judged("a")), 1, seed=1))
-    assert "> A summary." in page
-    row = next(line for line in page.splitlines() if "Question 2" in line)
-    cells = [cell.strip() for cell in row.strip("|").split(" | ")]
-    assert cells == ["Question 2?", "Gold 2", "Answer to a-2", "wrong"]
-    assert "correct (no reward)" in page
-
-
-def test_nothing_in_a_summary_can_break_the_page() -> None:
-    attack = "</td>|\n# Heading\n<script>x</script> [a](b) `code` | **bold** \\"
-    page = as_markdown(draw_samples(results(judged("a", text=attack)), 1, seed=1))
-    [line] = [line for line in page.splitlines() if "Heading" in line]
-    assert line.startswith("> ") and "<script>" not in page and "\\<script\\>" in line
-
-
 def test_an_audit_lies_beside_its_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here = tmp_path / "here"
     here.mkdir()
@@ -63,7 +47,7 @@ def test_an_audit_lies_beside_its_results(tmp_path: Path, monkeypatch: pytest.Mo
     code, _ = runs(file, ["audit"])
     assert code == 0
     written = {path.name for path in file.parent.iterdir()}
-    assert {"judge-audit.md", "judge-audit.csv"} <= written
+    assert "judge-audit.csv" in written
     assert not list(here.iterdir())
 
 

@@ -11,10 +11,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from precis.commands.judge import app
-from precis.environments.summaries.judge.audit import as_markdown, draw_samples, is_prose
-from precis.environments.summaries.judge.audit_sheet import (
+from precis.environments.summaries.judge.audit import (
     agreement_with,
     as_sheet,
+    draw_samples,
     read_sheet,
     report_on_sheet,
 )
@@ -74,8 +74,6 @@ def test_a_person_may_disagree_on_what_is_prose(tmp_path: Path) -> None:
     list_of_words = replace(judged("d0", ruled), disqualified="judged_not_prose", prose=0.0)
     found = results(list_of_words, judged("d1"))
     samples = draw_samples(found, 2, seed=1)
-    assert [is_prose(one) for one in samples] == [False, True]
-    assert "it is no prose, and scores zero" in as_markdown(samples)
     path = fill_in(as_sheet(samples), {2: "yes", 5: "yes"}, tmp_path / "s.csv")
     assert "they agree on 50.0% of 2: 1 prose by both, 0 by the judge only, 1 by the person" in (
         report_on_sheet(found, path)
@@ -211,14 +209,12 @@ def audit(*arguments: str) -> Result:
 
 
 def test_the_command_makes_a_sheet_and_reads_it(tmp_path: Path) -> None:
-    path, page = tmp_path / "results.parquet", tmp_path / "out" / "audit.md"
+    path, sheet = tmp_path / "results.parquet", tmp_path / "out" / "audit.csv"
     write(path, *DOZEN)
-    made = audit(str(path), "--out", str(page), "--samples", "8")
-    assert "fill in" in made.output
-    assert page.read_text().startswith("# The judge's verdicts on 8 summaries")
-    sheet = page.with_suffix(".csv")
+    made = audit(str(path), "--out", str(sheet), "--samples", "8")
+    assert "Fill in" in made.output
     fill_in(sheet.read_text(), dict.fromkeys(range(24), "correct"), sheet)
-    again = audit(str(path), "--out", str(page), "--samples", "8")
+    again = audit(str(path), "--out", str(sheet), "--samples", "8")
     assert "stays as it is" in again.output
     told = audit(str(path), "--filled", str(sheet))
     assert told.exit_code == 0, told.output
@@ -229,46 +225,37 @@ def test_the_command_makes_a_sheet_and_reads_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["of another", "a person's work", ""])
-def test_a_sheet_of_other_summaries_is_left_alone_and_so_is_its_page(
-    content: str, tmp_path: Path
-) -> None:
-    path, page, sheet = (tmp_path / name for name in ("r.parquet", "audit.md", "audit.csv"))
+def test_a_sheet_of_other_summaries_is_left_alone(content: str, tmp_path: Path) -> None:
+    path, sheet = tmp_path / "r.parquet", tmp_path / "audit.csv"
     write(path, *DOZEN)
     if content == "of another":
-        assert audit(str(path), "--out", str(page), "--seed", "1", "--samples", "2").exit_code == 0
+        assert audit(str(path), "--out", str(sheet), "--seed", "1", "--samples", "2").exit_code == 0
         content = sheet.read_text()
     sheet.write_text(content)
-    page.write_text("the page of it")
-    told = audit(str(path), "--out", str(page), "--seed", "7", "--samples", "3")
+    told = audit(str(path), "--out", str(sheet), "--seed", "7", "--samples", "3")
     assert told.exit_code == 1
     assert "is the sheet of other summaries" in " ".join(told.output.split())
-    assert (sheet.read_text(), page.read_text()) == (content, "the page of it")
+    assert sheet.read_text() == content
 
 
 def test_a_sheet_that_a_spreadsheet_has_saved_is_still_that_of_its_summaries(
     tmp_path: Path,
 ) -> None:
-    path, page, sheet = (tmp_path / name for name in ("r.parquet", "audit.md", "audit.csv"))
+    path, sheet = tmp_path / "r.parquet", tmp_path / "audit.csv"
     write(path, *DOZEN)
-    audit(str(path), "--out", str(page), "--samples", "2")
+    audit(str(path), "--out", str(sheet), "--samples", "2")
     rows = list(csv.reader(io.StringIO(sheet.read_text())))
     with sheet.open("w", encoding="utf-8-sig", newline="") as file:
         csv.writer(file, delimiter=";").writerows(rows)
-    again = audit(str(path), "--out", str(page), "--samples", "2")
+    again = audit(str(path), "--out", str(sheet), "--samples", "2")
     assert again.exit_code == 0, again.output
     assert "stays as it is" in again.output
 
 
-def test_the_page_takes_nobodys_place(tmp_path: Path) -> None:
+def test_a_sheet_that_can_t_be_written_is_a_sentence(tmp_path: Path) -> None:
     path = tmp_path / "results.parquet"
     write(path, *DOZEN)
-    sheet = tmp_path / "mine.csv"
-    sheet.write_text("a person's work")
-    told = audit(str(path), "--out", str(sheet))
-    assert told.exit_code == 1
-    assert "end it in .md" in " ".join(told.output.split())
-    assert sheet.read_text() == "a person's work"
-    told = audit(str(path), "--out", str(path / "page.md"))
+    told = audit(str(path), "--out", str(path / "audit.csv"))
     assert told.exit_code == 1
     assert "Can't write" in told.output and isinstance(told.exception, SystemExit)
 

@@ -7,7 +7,7 @@ from precis.errors import ConfigError
 
 
 def test_a_ceiling_that_is_high_enough_needs_no_word() -> None:
-    assert check_ceiling(0.5, 0.2, "a judge") is None
+    assert check_ceiling(0.5, 0.2, "a judge") == ""
 
 
 def test_a_low_ceiling_is_a_warning_that_says_what_to_do() -> None:

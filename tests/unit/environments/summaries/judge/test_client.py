@@ -186,8 +186,8 @@ async def test_no_claim_of_a_summary_makes_a_list_of_words_prose(claim: str) -> 
 
 async def test_the_ceiling_is_the_verdict_on_the_full_text() -> None:
     async with judge_of() as (judge, _):
-        verdicts = await judge.ceiling([FERRY])
-    assert right_of(verdicts["ferry"]) == dict.fromkeys(FOUND, True)
+        verdict = await judge.score(FERRY, FERRY.text)
+    assert right_of(verdict) == dict.fromkeys(FOUND, True)
 
 
 async def test_a_repeated_verdict_comes_from_the_cache(tmp_path: Path) -> None:
@@ -223,13 +223,13 @@ async def test_verdicts_by_other_rules_are_not_taken_from_the_cache(
 ) -> None:
     with ReplyCache(tmp_path / "replies.db") as cache:
         for rules in ("one", "another"):
-            monkeypatch.setattr("precis.environments.summaries.judge.endpoint.RULES_VERSION", rules)
+            monkeypatch.setattr("precis.environments.summaries.judge.cached.RULES_VERSION", rules)
             async with judge_of(cache=cache, provider="lexical") as (judge, _):
                 await judge.score(FERRY, SUMMARY)
                 assert (judge.spend.cached, judge.identity["rules"]) == (0, rules)
                 assert judge.protocol == f"batched v{PROTOCOL_VERSION}, rules v{rules}"
         for rules in ("one", "another"):
-            monkeypatch.setattr("precis.environments.summaries.judge.endpoint.RULES_VERSION", rules)
+            monkeypatch.setattr("precis.environments.summaries.judge.cached.RULES_VERSION", rules)
             async with judge_of(cache=cache, provider="google") as (judge, _):
                 await judge.score(FERRY, SUMMARY)
                 assert "rules" not in judge.identity

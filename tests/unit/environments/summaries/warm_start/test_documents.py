@@ -12,7 +12,7 @@ from pyarrow import Table, parquet
 from precis.config import TrainConfig, WarmStartConfig
 from precis.environments.demonstrations import WarmStart
 from precis.environments.summaries.task import scenario_of
-from precis.environments.summaries.warm_start.documents import prepare_warm_start
+from precis.environments.summaries.warm_start import prepare_warm_start
 from precis.errors import DocumentsError
 from precis.records.documents import Corpus, Document
 from precis.records.ledger import Ledger
@@ -135,7 +135,7 @@ def test_a_file_may_be_parquet_and_its_first_summaries_taken(tmp_path: Path) -> 
         ("{", "can't be read"),
         ('{"document_id": "d1"}', "row 1, column 'summary': missing or empty"),
         ('{"summary": "s"}', "row 1: give the document's 'document_id' or its 'text'"),
-        ("[1]", "row 1: no object"),
+        ("[1]", "line 1: it is no JSON object"),
         ('{"document_id": "d12", "summary": "s"}', "no summary that can be imitated"),
     ],
 )
@@ -150,8 +150,8 @@ def test_a_file_that_can_not_be_used_says_where(
 def test_a_file_that_is_not_there_or_of_another_kind_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DocumentsError, match="can't be read"):
         prepared(source="file", file=str(tmp_path / "missing.jsonl"))
-    with pytest.raises(DocumentsError, match=r"\.parquet or \.jsonl"):
-        prepared(source="file", file="summaries.csv")
+    with pytest.raises(DocumentsError, match=r"not one of \.csv, \.json, \.jsonl, \.parquet"):
+        prepared(source="file", file="summaries.txt")
 
 
 def test_a_file_with_all_training_documents_leaves_none_for_the_steps(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from precis.config import WarmStartConfig
 from precis.environments.demonstrations import WarmStart, count_apart
@@ -17,11 +16,10 @@ from precis.environments.summaries.task import scenario_of
 from precis.errors import DocumentsError
 from precis.records.demonstrations import Demonstration, ShownConversation
 from precis.records.documents import Corpus, Document
+from precis.records.rows import read_objects
 from precis.text import count_words, tokens
 
 logger = logging.getLogger(__name__)
-
-_READERS = (".parquet", ".jsonl")
 
 
 @dataclass(frozen=True)
@@ -34,31 +32,10 @@ class GivenSummary:
 
 
 def read_summaries(path: Path) -> list[GivenSummary]:
-    """All rows of a parquet or JSONL file; a DocumentsError if one lacks its summary or
-    document."""
-    if path.suffix not in _READERS:
-        raise DocumentsError(f"{path}: summaries are read from {' or '.join(_READERS)} files.")
-    rows: list[Any] = []
-    try:
-        if path.suffix == ".parquet":
-            from pyarrow import parquet
-
-            rows = parquet.read_table(path).to_pylist()
-        else:
-            with path.open(encoding="utf-8-sig") as lines:
-                rows = [json.loads(line) for line in lines if line.strip()]
-    except (OSError, ValueError) as error:  # Arrow's errors are ValueErrors and OSErrors
-        raise DocumentsError(
-            f"{path} can't be read: {str(error).splitlines()[0]}.",
-            "See whether the file is there and whole, and is what its name says.",
-        ) from error
-    if not rows:
-        raise DocumentsError(f"{path} holds no rows: give one for each summary.")
+    """All rows of a file; a DocumentsError if one lacks its summary or document."""
     given = []
-    for number, row in enumerate(rows, start=1):
+    for number, row in enumerate(read_objects(path), start=1):
         where = f"{path}, row {number}"
-        if not isinstance(row, dict):
-            raise DocumentsError(f"{where}: no object with a summary.")
         texts = {}
         for column in ("document_id", "text", "summary"):
             value = row.get(column)
@@ -117,13 +94,13 @@ def _match(
         if len(demonstrations) - left_out.total() == config.scenarios:
             break
         found = known.find(one)
-        if isinstance(found, Document):
-            cause: str = disqualify(one.summary, found, words_max) or ""
-            name = found.id
+        name = one.document_id
+        if isinstance(found, str):
+            cause: str = found
         else:
-            cause = found
-            name = one.document_id
-        if cause or not isinstance(found, Document):
+            name = found.id
+            cause = disqualify(one.summary, found, words_max) or ""
+        if isinstance(found, str) or cause:
             left_out[cause] += 1
             demonstrations.append(Demonstration(scenario_id=name, cause=cause))
             continue
@@ -131,13 +108,9 @@ def _match(
         answer = {"role": "assistant", "content": one.summary}
         asked = summary_messages(found.text, words_max)
         conversation = ShownConversation(messages=(*asked, answer))
-        demonstrations.append(
-            Demonstration(
-                scenario_id=name,
-                conversations=(conversation,),
-                metrics={"words": count_words(one.summary)},
-            )
-        )
+        words = {"words": count_words(one.summary)}
+        shown = Demonstration(scenario_id=name, conversations=(conversation,), metrics=words)
+        demonstrations.append(shown)
     if not documents:
         raise DocumentsError(
             f"{config.file} holds no summary that can be imitated ({dict(left_out)}).",

@@ -1,1 +1,0 @@
-"""The warm start: summaries that are worth imitating, before the first step of reinforcement."""

@@ -1,0 +1,127 @@
+"""The work beside a step: the sampling of the next one, and the commit of the one before."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, Generic, TypeVar
+
+from precis.errors import TrainerLost
+from precis.records.spend import Spend
+from precis.rollouts.filter import StepRollouts
+
+T = TypeVar("T")
+
+
+class _OneAtATime(Generic[T]):
+    """Holds the work on one step, of which none other may be under way.
+
+    Attributes:
+        step: the step whose work has not been awaited yet; None without one.
+    """
+
+    def __init__(self) -> None:
+        self.step: int | None = None
+        self._task: asyncio.Task[T] | None = None
+
+    def start(self, step: int, work: Coroutine[Any, Any, T]) -> None:
+        """Begin the work on a step; that on the one before must have been awaited or given up."""
+        assert self._task is None, f"step {self.step} is under way"
+        self.step = step
+        self._task = asyncio.create_task(work)
+
+    def _release(self) -> None:
+        self.step = None
+        self._task = None
+
+
+class SamplingAhead(_OneAtATime[StepRollouts]):
+    """Holds the one step that may be sampled before its turn, while another is trained.
+
+    `take` waits for its rollouts and hands them out, once; a failure is raised by `take`, in who
+    would have sampled the step otherwise. `wait` only sees it end. `cancel` gives it up: who
+    resumes the run samples the step again.
+    """
+
+    @property
+    def spend(self) -> Spend:
+        """The cost of the step that is sampled and not yet taken."""
+        task = self._task
+        if task is None or not task.done() or task.cancelled() or task.exception():
+            return Spend()
+        return task.result().spend
+
+    async def wait(self) -> None:
+        """Wait until the sampling has ended, if one is under way, whatever came of it."""
+        if self._task is not None:
+            await asyncio.wait({self._task})
+
+    async def take(self, step: int) -> StepRollouts | None:
+        """Return the rollouts of a step once they are there; None where it was not sampled ahead.
+
+        Who is cancelled while it waits cancels the sampling.
+
+        Raises:
+            PrecisError: the sampling failed; the step is to be sampled again.
+        """
+        task = self._task
+        if task is None:
+            return None
+        assert self.step == step, f"step {self.step} was sampled ahead, not {step}"
+        self._release()
+        return await task
+
+    async def cancel(self) -> None:
+        """Give up what is sampled or being sampled, if anything is."""
+        task = self._task
+        self._release()
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+class CommitPipeline(_OneAtATime[None]):
+    """Holds the one commit that may be under way, beside the sampling of the next step.
+
+    `wait` sees it end; a failure is raised by `wait`, in who trains the next step. `abandon` is for
+    a trainer that was lost, `finish` for a run that ends.
+    """
+
+    async def wait(self) -> None:
+        """Wait for the commit that is under way, if one is.
+
+        Whoever is cancelled while it waits does not cancel the commit.
+
+        Raises:
+            StoreError: it failed; where the checkpoint is kept is in the message.
+        """
+        if self._task is not None:
+            await asyncio.shield(self._task)
+            self._release()
+
+    async def abandon(self) -> None:
+        """See the commit end that a lost trainer was at; what came of it, the store will say. A
+        StoreError says that it failed for another reason than the trainer's loss."""
+        task = self._task
+        if task is None:
+            return
+        await asyncio.wait({task})
+        self._release()
+        error = task.exception()
+        if error and not isinstance(error, TrainerLost):
+            raise error
+
+    async def finish(self, grace_s: float, warn: Callable[[str], None]) -> None:
+        """Let the commit end, or give it up after so many seconds; warn of one that did not
+        succeed, and raise nothing."""
+        task = self._task
+        if task is None or self.step is None:
+            return
+        checkpoint = self.step + 1
+        await asyncio.wait({task}, timeout=grace_s)
+        if not task.done():
+            task.cancel()
+            warn(
+                f"The commit of step {checkpoint} took longer than {grace_s:.0f} s and was given "
+                "up; when the run is started again it goes on from there."
+            )
+        elif error := task.exception():
+            warn(f"The commit of step {checkpoint} failed: {error}")
