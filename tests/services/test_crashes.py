@@ -6,7 +6,6 @@ once by the trainer's own log. That a run may die anywhere is proven in process
 (tests/unit/training/test_kills.py).
 """
 
-import signal
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +14,7 @@ import pytest
 
 from tests.services.conftest import Precis
 from tests.services.crash_points import INTERRUPTED, POINTS, Kill, Kills
-from tests.services.lives import Life, Undisturbed, first_life, nobody, one_a_step, undisturbed_by
+from tests.services.lives import Life, Undisturbed, first_life, one_a_step, undisturbed_by
 from tests.services.prefect_api import client_of, runs_in, states_of
 from tests.services.s3_server import s3_server
 
@@ -56,23 +55,6 @@ def test_a_run_whose_trainer_is_killed_at_every_point_ends_as_if_it_had_not_been
     of_it = [name for name, point in POINTS.items() if point.role == "trainer"]
     kills = one_a_step(Kill(point, ("trainer",)) for point in of_it)
     assert_lives_through(first.named("trainer"), kills, undisturbed, tmp_path)
-
-
-@pytest.mark.long
-def test_a_run_that_is_told_to_end_commits_what_is_trained_and_gives_up_what_is_ahead(
-    first: Life, tmp_path: Path
-) -> None:
-    stale = {"off_policy_steps": 1, "retention": {"keep_last": 2, "keep_every": 0}}
-    calm = replace(first, name="told-calm", steps=3, more=stale)
-    assert calm.live(nobody(tmp_path)) == 0
-    life = calm.named("told")
-    kills = Kills(tmp_path, [Kill("first file uploaded", ("flow",), by=signal.SIGTERM)])
-    assert life.live(kills) != 0
-    assert kills.done
-    assert life.ledger.next_step == 2, "the commit in hand was not finished"
-    assert life.live(nobody(tmp_path)) == 0
-    assert life.outcome == calm.outcome
-    assert {life.trainings["trained", step] for step in range(life.steps)} == {1}
 
 
 def assert_lives_through(

@@ -73,12 +73,3 @@ async def test_a_run_on_s3_is_benchmarked_there_and_each_of_its_completions_repo
     trained = next(one for one in reported if one["metadata"]["split"] == "train")
     assert trained["reqPayload"]["model"] == "stored@0"
     assert 0 <= float(trained["metadata"]["score.reward"]) <= 1
-
-
-async def test_a_bucket_that_is_not_there_is_named(precis: Precis) -> None:
-    with s3_server() as url:
-        config = {**CONFIG, "store": "s3://no-such-bucket-here"}
-        code, output = await precis.train(config, **reach(url))
-    assert code == 1
-    assert "no-such-bucket-here" in output.splitlines()[-1]
-    assert SECRET not in output

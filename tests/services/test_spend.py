@@ -43,7 +43,6 @@ def test_what_is_trained_or_kept_and_not_yet_committed_is_paid_for_once(
         *one_a_step(
             [
                 Kill("answer sent", ("flow",)),
-                Kill("manifest written", ("trainer",)),
                 Kill("result stored", ("trainer",)),
                 # In the last step: beside any other commit the next step asks the judge, and an
                 # answer that was on its way to a flow that is killed is paid for, and nobody knows

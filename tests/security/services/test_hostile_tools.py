@@ -105,19 +105,21 @@ BROKEN = [
 
 
 @pytest.mark.parametrize("name", [one for one in SCORED if one != "openai_agents.py"])
-@pytest.mark.parametrize("arguments", BROKEN)
-async def test_a_malformed_call_is_answered_and_earns_nothing(name: str, arguments: str) -> None:
-    def say(request: ChatRequest) -> str | ToolCall:
-        if any(one["role"] == "assistant" for one in request.messages):
-            return "I give up."
-        function = (request.tools or [])[0]["function"]
-        argument = next(iter(function["parameters"]["properties"]))
-        return ToolCall("first", function["name"], arguments.replace("NAME", argument))
+async def test_a_malformed_call_is_answered_and_earns_nothing(name: str) -> None:
+    environment = example(name)
+    for arguments in BROKEN:
 
-    (rollout,) = await play(example(name), ScriptedPolicy(say), 1)
-    score = score_of(rollout)
-    assert score.reward <= 0
-    assert score.metrics["illegal"] >= 1
+        def say(request: ChatRequest, arguments: str = arguments) -> str | ToolCall:
+            if any(one["role"] == "assistant" for one in request.messages):
+                return "I give up."
+            function = (request.tools or [])[0]["function"]
+            argument = next(iter(function["parameters"]["properties"]))
+            return ToolCall("first", function["name"], arguments.replace("NAME", argument))
+
+        (rollout,) = await play(environment, ScriptedPolicy(say), 1)
+        score = score_of(rollout)
+        assert score.reward <= 0, arguments
+        assert score.metrics["illegal"] >= 1, arguments
 
 
 async def test_what_a_tool_returns_stays_text(environment: PythonEnvironment) -> None:

@@ -24,7 +24,7 @@ from tests.services.conftest import ROOT
 from tests.services.needs import need
 from tests.services.patience import patience_s
 
-STEPS = 3
+STEPS = 2
 PROGRAM = """
 import sys
 from dataclasses import dataclass
