@@ -27,7 +27,8 @@ def escape(text: str) -> str:
     """
     shortened = text if len(text) <= _CHARACTERS_MAX else f"{text[:_CHARACTERS_MAX]}…"
     escaped = " ".join(shortened.split()).translate(_ENTITIES)
-    return _SYNTAX.sub(_reference, _WITHIN_WORD.sub("_", escaped))
+    escaped = _WITHIN_WORD.sub("_", escaped)
+    return _SYNTAX.sub(lambda found: f"{found[0][:-1]}&#{ord(found[0][-1])};", escaped)
 
 
 def mark_bold(text: str, spans: Sequence[tuple[int, int]]) -> str:
@@ -39,11 +40,6 @@ def mark_bold(text: str, spans: Sequence[tuple[int, int]]) -> str:
         found += [text[place:start], _BOLD, text[start:end], _BOLD]
         place = end
     return "".join([*found, text[place:]])
-
-
-def _reference(match: re.Match[str]) -> str:
-    syntax = match.group()
-    return f"{syntax[:-1]}&#{ord(syntax[-1])};"
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -31,10 +31,6 @@ class Licence:
         return f"{self.id}: research and evaluation only, no commercial use ({self.url})"
 
 
-def _apache(name: str) -> Licence:
-    return Licence("apache-2.0", f"{_HUB}/{name}/blob/main/LICENSE", allows_commerce=True)
-
-
 _RESEARCH = Licence(
     "qwen-research", f"{_HUB}/Qwen/Qwen2.5-3B-Instruct/blob/main/LICENSE", allows_commerce=False
 )
@@ -54,7 +50,12 @@ APACHE_PRESET = "Qwen/Qwen2.5-1.5B-Instruct"
 
 _UNKNOWN = "its licence is not known here: read it on the model's page"
 _KNOWN = {
-    **{name.partition("/")[2].lower(): _apache(name) for name in _APACHE},
+    **{
+        name.partition("/")[2].lower(): Licence(
+            "apache-2.0", f"{_HUB}/{name}/blob/main/LICENSE", allows_commerce=True
+        )
+        for name in _APACHE
+    },
     "qwen2.5-3b": _RESEARCH,
     "qwen2.5-3b-instruct": _RESEARCH,
 }

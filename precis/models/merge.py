@@ -96,21 +96,20 @@ def _merge_tensors(
         tensor = base.read(name)
         kind = _kind(tensor, dtype)
         product = products.get(name)
-        yield name, tensor.astype(kind) if product is None else _add(name, tensor, product, kind)
-
-
-def _add(name: str, tensor: Tensor, product: Product, kind: np.dtype[np.generic]) -> Tensor:
-    if tensor.shape != product.shape:
-        raise ConfigError(
-            f"The base's {name} has shape {tensor.shape}, but the adapter adds {product.shape} to "
-            "it: it is another model than the one that was trained.",
-            "Name the right one with --base.",
-        )
-    merged: Tensor = np.empty(tensor.shape, kind)
-    for first, last in _blocks(tensor.shape[0]):
-        exact = tensor[first:last].astype(np.float64) + product.rows(first, last)
-        merged[first:last] = exact.astype(np.float32).astype(kind)
-    return merged
+        if product is None:
+            yield name, tensor.astype(kind)
+            continue
+        if tensor.shape != product.shape:
+            raise ConfigError(
+                f"The base's {name} has shape {tensor.shape}, but the adapter adds "
+                f"{product.shape} to it: it is another model than the one that was trained.",
+                "Name the right one with --base.",
+            )
+        merged: Tensor = np.empty(tensor.shape, kind)
+        for first, last in _blocks(tensor.shape[0]):
+            exact = tensor[first:last].astype(np.float64) + product.rows(first, last)
+            merged[first:last] = exact.astype(np.float32).astype(kind)
+        yield name, merged
 
 
 def _compare(

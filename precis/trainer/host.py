@@ -48,7 +48,16 @@ class TrainerService:
 
     async def register(self, spec: ModelSpec) -> Json:
         self._journal(spec)
-        model = self._model(spec)
+        if spec.name not in self.models:
+            self.models[spec.name] = art.TrainableModel(
+                name=spec.name,
+                project=spec.project,
+                base_model=spec.base_model,
+                base_path=str(self.path),
+                report_metrics=[],
+                _internal_config=spec.internal_config,  # type: ignore[arg-type]
+            )
+        model = self.models[spec.name]
         await self.backend.register(model)
         self.inference = await self.backend._prepare_backend_for_training(model, None)
         return {"step": await self.backend._get_step(model)}
@@ -240,18 +249,6 @@ class TrainerService:
             checkpoints={step: files_in(journal.checkpoint(step)) for step in steps},
             trained={step: record for step, record in trained.items() if record},
         )
-
-    def _model(self, spec: ModelSpec) -> Model:
-        if spec.name not in self.models:
-            self.models[spec.name] = art.TrainableModel(
-                name=spec.name,
-                project=spec.project,
-                base_model=spec.base_model,
-                base_path=str(self.path),
-                report_metrics=[],
-                _internal_config=spec.internal_config,  # type: ignore[arg-type]
-            )
-        return self.models[spec.name]
 
     def _find_registered(self, spec: ModelSpec) -> Model:
         if spec.name not in self.models:
