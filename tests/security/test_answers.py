@@ -7,11 +7,9 @@ from precis.config import DocumentsConfig, JudgeConfig
 from precis.environments.summaries.baselines import lead
 from precis.environments.summaries.judge import Endpoint, JudgeClient, Scored
 from precis.environments.summaries.judge.prompts import data_in
-from precis.environments.summaries.judge.protocol import Graded, grade_prompt, parse_grades
 from precis.llm.loop_server import LoopServer
 from precis.llm.server import ChatRequest, Choice, Completion, completions_app
 from precis.records.documents import read_documents
-from precis.rehearsal.judges.judge import MODEL, lexical_judge
 
 DOCUMENT = read_documents(DocumentsConfig(source="bundled"))[0]
 
@@ -41,11 +39,3 @@ async def test_a_judge_that_answers_with_the_whole_summary_earns_it_nothing() ->
         await server.stop()
     assert isinstance(verdict, Scored)
     assert not any(answer.correct for answer in verdict.answers)
-
-
-async def test_the_lexical_judge_grades_the_whole_text_wrong() -> None:
-    graded = [Graded(one, DOCUMENT.text) for one in DOCUMENT.questions if one.answerable]
-    prompt = grade_prompt(graded)
-    request = ChatRequest(model=MODEL, messages=prompt.messages)
-    reply = (await lexical_judge()(request)).choices[0].content
-    assert not any(parse_grades(reply, prompt.ids))

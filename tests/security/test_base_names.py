@@ -88,12 +88,6 @@ def test_what_is_no_name_reaches_no_program(name: str, command: str, tmp_path: P
     assert_refused(try_command(command, store, tmp_path), "which is no model's name", tmp_path)
 
 
-@pytest.mark.parametrize("command", ["serve", "merge"])
-def test_a_record_that_says_the_same_makes_it_no_name(command: str, tmp_path: Path) -> None:
-    store = spoiled_store(tmp_path, claimed=NO_NAMES[0], recorded=NO_NAMES[0])
-    assert_refused(try_command(command, store, tmp_path), "which is no model's name", tmp_path)
-
-
 @pytest.mark.parametrize("command", ["serve", "summarize", "merge"])
 @pytest.mark.parametrize("name", FOLDERS)
 def test_a_store_names_no_folder_of_this_machine(name: str, command: str, tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """A file that is made to do harm costs itself: the others are read, and nothing else happens."""
 
-import asyncio
 import json
 import os
 import signal
@@ -15,7 +14,6 @@ from precis.inference.reader import FileReader, ReadLimits
 from precis.llm.server import ChatRequest, Choice, Completion, completions_app
 from precis.processes.child import is_running
 from precis.store import FolderStore
-from precis.text import sentences
 from tests.support.command import run_precis
 from tests.support.files import pdf, word_file
 from tests.support.local_server import served
@@ -81,12 +79,6 @@ async def test_a_file_that_takes_too_much_is_given_up_and_the_next_one_is_read(
         assert (await reader.read(story)).text == STORY
 
 
-async def test_a_page_may_be_nested_four_hundred_deep(tmp_path: Path) -> None:
-    (tmp_path / "page.html").write_text(f"<body>{'<div>' * 400}{STORY}{'</div>' * 400}")
-    async with FileReader() as reader:
-        assert (await reader.read(tmp_path / "page.html")).text == STORY
-
-
 async def test_a_process_that_stands_still_costs_one_file(story: Path) -> None:
     async with FileReader() as reader:
         await reader.read(story)
@@ -138,17 +130,6 @@ def test_a_folder_goes_on_after_files_that_are_made_to_do_harm(
     assert not set("\x1b\x9b\x07") & set(done.output)
 
 
-@pytest.mark.parametrize("options", [(), ("--json",)])
-def test_what_a_document_says_to_the_terminal_does_not_reach_it(
-    store: FolderStore, story: Path, options: tuple[str, ...]
-) -> None:
-    story.write_text(f"{ESCAPES}The mill was {ESCAPES}built in 1784.\r\x0b\x85It closed in 1967.")
-    done = summarize(story, *options, store=store)
-    shown = json.loads(done.stdout)["summary"] if options else done.stdout.strip()
-    assert sentences(shown) == ["The mill was built in 1784.", "It closed in 1967."]
-    assert not set("\x1b\x9b\x00\x07\r") & set(shown + done.output)
-
-
 @pytest.fixture
 def server() -> Iterator[str]:
     async def complete(_: ChatRequest) -> Completion:
@@ -165,12 +146,3 @@ def test_what_a_server_says_to_the_terminal_does_not_reach_it(
     assert done.stdout == "The mill closed.\n"
     as_json = summarize(story, "--url", server, "--json", store=store)
     assert json.loads(as_json.stdout)["summary"] == "The mill closed."
-
-
-def test_a_text_of_many_stops_that_end_nothing_is_divided_soon() -> None:
-    """It took time in the square of their number: minutes for these."""
-
-    async def divide() -> list[str]:
-        return await asyncio.wait_for(asyncio.to_thread(sentences, "e.g. a mill, " * 300_000), 60)
-
-    assert len(asyncio.run(divide())) == 1

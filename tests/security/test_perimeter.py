@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 
 from precis.cleartext import keys_in_clear
-from precis.config import BenchmarkConfig, JudgeConfig, RunConfig, TrainConfig
+from precis.config import BenchmarkConfig, JudgeConfig, RunConfig
 from precis.environment import private_home
 from precis.store.folder import FolderStore
-from precis.training.run import work_folder
 from tests.support.repository import README
 
 DEPLOYMENTS = README.parent / "deployments"
@@ -43,12 +42,6 @@ def test_the_home_is_for_its_owner_alone_even_where_it_was_not(
     (tmp_path / "old").mkdir()
     monkeypatch.setenv("PRECIS_HOME", str(tmp_path / "old"))
     assert mode_of(private_home()) == 0o700
-
-
-def test_a_run_makes_the_home_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PRECIS_HOME", str(tmp_path / "home"))
-    work_folder(TrainConfig(model="m", store=str(tmp_path / "store")))
-    assert mode_of(tmp_path / "home") == 0o700
 
 
 @pytest.mark.parametrize("shared", [0o755, 0o750, 0o2770, 0o700])
@@ -110,15 +103,6 @@ def test_a_contenders_key_is_watched_as_well(monkeypatch: pytest.MonkeyPatch) ->
     )
     assert told.startswith("CONTENDER_API_KEY goes to http://models.example/v1 in clear")
     assert "canary" not in told
-
-
-def test_an_opponents_key_is_watched_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("PREFECT_API_URL", raising=False)
-    monkeypatch.setenv("OPPONENT_API_KEY", "canary")
-    model = {"provider": "url", "model": "o", "base_url": "http://models.example/v1"}
-    game = {"kind": "textarena", "game": "Nim-v0", "opponent": model}
-    [told] = keys_in_clear(RunConfig.model_validate({"model": "m", "environment": game}))
-    assert told.startswith("OPPONENT_API_KEY goes to http://models.example/v1 in clear")
 
 
 def test_a_server_does_not_start_without_a_password(tmp_path: Path) -> None:

@@ -94,17 +94,20 @@ def refused(told: str, status: int = 401) -> Callable[[str], object]:
     return quoting(status, lambda _: json.dumps({"error": {"message": message, "code": status}}))
 
 
-@pytest.mark.parametrize(
-    ("status", "told"),
-    [*((401, told) for told in CUT_SHORT), *((status, CUT_SHORT[0]) for status in (400, 429, 200))],
-)
+@pytest.mark.parametrize("told", CUT_SHORT)
+def test_a_key_cut_short_is_left_out_of_a_text(told: str) -> None:
+    cleaned = Redactor(KEY).clean_text(told.format(last=LAST_FOUR))
+    assert LAST_FOUR not in cleaned
+    assert "sk-o" not in cleaned
+
+
+@pytest.mark.parametrize("status", [401, 429, 200])
 @pytest.mark.parametrize("ask", ASKS)
-async def test_a_key_cut_short_by_a_server_is_never_seen(ask: Ask, status: int, told: str) -> None:
-    async with hostile(refused(told, status)) as server:  # type: ignore[arg-type]
+async def test_a_key_cut_short_by_a_server_is_never_seen(ask: Ask, status: int) -> None:
+    async with hostile(refused(CUT_SHORT[0], status)) as server:  # type: ignore[arg-type]
         outcome = await said(ask, server.url)
     assert LAST_FOUR not in outcome
     assert "sk-o" not in outcome
-    assert "sk-or-v1-4f" not in outcome
 
 
 def openpipe(url: str) -> Service:
@@ -120,7 +123,7 @@ def weave(url: str) -> Service:
 
 
 @pytest.mark.parametrize("service", [openpipe, langfuse, weave])
-@pytest.mark.parametrize("told", ["{authorization}", KEY, *CUT_SHORT])
+@pytest.mark.parametrize("told", ["{authorization}", KEY, CUT_SHORT[0]])
 async def test_a_key_that_an_observer_quotes_is_not_logged(
     service: Callable[[str], Service], told: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -33,7 +33,6 @@ from precis.trainer.protocol import TrainerState
 from precis.training.reconcile import reconcile
 from tests.services.patience import patience_s
 from tests.support.ledgers import record
-from tests.support.newest_checkpoint import file_key
 from tests.support.runs import make_run
 
 NOW = datetime.now(UTC)
@@ -162,26 +161,6 @@ def test_wherever_a_stale_writer_stops_the_new_owners_checkpoint_stays(
         assert (tmp_path / "restored" / "weights").read_bytes() == b"ours"
         pointer = copy.get(pointer_key("m"))
         assert pointer is not None and json.loads(pointer.data) == {"step": 3}
-
-
-@pytest.mark.parametrize("stops", range(REQUESTS))
-def test_a_stale_writer_leaves_what_went_on_meanwhile(
-    store: FolderStore, tmp_path: Path, stops: int
-) -> None:
-    theirs = commits(weights(tmp_path, b"stale"), take_lease(store, "stale"))
-    stale = Writer(PausingStore(store.root, stops), theirs)
-    stale.run_until_it_stops()
-    lease = take_lease(store, "owner")
-    for step in (3, 4):
-        folder = weights(tmp_path, b"ours%d" % step)
-        commit(store, "m", step, folder, "c", record(step - 1), "first", lease)
-    stale.run_to_its_end()
-    assert stale.error is None or isinstance(stale.error, StoreConflict)
-    for step in (3, 4):
-        restore(store, "m", step, tmp_path / "restored")
-        assert (tmp_path / "restored" / "weights").read_bytes() == b"ours%d" % step
-    pointer = store.get(pointer_key("m"))
-    assert pointer is not None and json.loads(pointer.data) == {"step": 4}
 
 
 def test_a_stale_writer_that_comes_late_is_told_whose_the_model_is(
@@ -334,16 +313,3 @@ def test_a_run_of_an_older_version_goes_on(old: FolderStore, tmp_path: Path) -> 
     for step in (0, 2):
         restore(old, "old", step, tmp_path / f"into-{step}")
     assert old.keys("old/checkpoints/0001/") == []
-
-
-def test_an_old_checkpoint_that_is_damaged_is_committed_again_beside_what_is_left(
-    old: FolderStore, tmp_path: Path
-) -> None:
-    old.put("old/checkpoints/0001/sub/weights", b"w")
-    folder = weights(tmp_path, b"ours")
-    commit(old, "old", 1, folder, "c", record(0), "first")
-    restore(old, "old", 1, tmp_path / "into")
-    assert (tmp_path / "into" / "weights").read_bytes() == b"ours"
-    assert file_key(old, "old", 1, "weights") != "old/checkpoints/0001/weights"
-    prune(old, "old", FEW, {}, at=1)
-    assert not [key for key in old.keys("old/checkpoints/0001/") if "/sub/" in key]

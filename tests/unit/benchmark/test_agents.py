@@ -174,15 +174,6 @@ async def test_a_random_player_takes_part_and_makes_legal_calls(game: Environmen
     assert len(cells) == 9, "it does not pick from all cells"
 
 
-async def test_a_random_player_that_can_pick_nothing_takes_no_part(tmp_path: Path) -> None:
-    file = tmp_path / "text_alone.py"
-    file.write_text(TEXT_ALONE)
-    config = BenchmarkConfig(checkpoints="none", environment=str(file))
-    talk = load_python(str(file))
-    async with serve_baselines(config, talk) as (spec,):
-        assert found_no_options(spec, await play(spec, talk))
-
-
 async def test_a_benchmark_in_which_nobody_takes_part_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "text_alone.py"
     file.write_text(TEXT_ALONE)

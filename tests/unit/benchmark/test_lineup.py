@@ -10,7 +10,7 @@ from precis.benchmark import report
 from precis.benchmark.contender import ContenderSpec, hosted_contender, local_contender
 from precis.benchmark.lineup import TrainedLineup, checkpoint_digest, line_up_trained, turns
 from precis.config import BenchmarkConfig, ContenderConfig
-from precis.errors import ConfigError, StoreError, UnusableRun
+from precis.errors import ConfigError, StoreError
 from precis.records.documents import Corpus
 from precis.records.ledger import Ledger, ledger_key
 from precis.run.trained_on import keep_trained_on
@@ -48,21 +48,6 @@ def test_no_checkpoint_takes_part_where_none_is_wanted(store: FolderStore) -> No
     assert line_up_trained(store, config, summaries(HELD_OUT, judge=None), print) is None
 
 
-@pytest.mark.parametrize(
-    ("settings", "steps"),
-    [
-        ({"checkpoints": "last"}, (3,)),
-        ({"checkpoints": "ends"}, (0, 3)),
-        ({"checkpoints": "every"}, (0, 1, 2, 3)),
-        ({"checkpoints": "every", "every": 2}, (0, 2, 3)),
-    ],
-)
-def test_the_checkpoints_that_are_wanted_take_part(
-    store: FolderStore, settings: dict[str, Any], steps: tuple[int, ...]
-) -> None:
-    assert line_up(store, **settings) == (steps, None, [])
-
-
 def test_a_checkpoint_that_no_ledger_knows_takes_no_part(store: FolderStore) -> None:
     ledger = make_run(FolderStore(store.root.parent / "other"), "m", 2)
     behind = ledger.model_copy(update={"corpus": HELD_OUT.digest})
@@ -89,17 +74,6 @@ def test_documents_that_were_trained_on_are_counted_and_told(store: FolderStore)
     assert "trained on 2 of these 2 documents" in warning
 
 
-def test_documents_of_its_own_that_nothing_was_trained_on_are_said_to_be_so(
-    store: FolderStore,
-) -> None:
-    ledger = make_run(FolderStore(store.root.parent / "other"), "m", 1)
-    keep_trained_on(store, ledger, [one.text for one in corpus().train])
-    documents = corpus().validation  # held out
-    given = {"source": "own.csv"}
-    _, seen, warnings = line_up(store, Corpus((), documents), test_documents=given)
-    assert (seen, warnings) == (0, [])
-
-
 @pytest.mark.parametrize(
     ("own", "seen", "said"),
     [
@@ -120,12 +94,6 @@ def test_the_report_says_how_many_of_its_documents_were_trained_on(
     )
     trained = TrainedLineup(Ledger(model="m", config="c", corpus="k"), (1,), seen)
     assert report.count_scenarios(run, trained) == said
-
-
-def test_a_model_that_is_not_there_is_said_to_be_missing(store: FolderStore) -> None:
-    environment = summaries(HELD_OUT, judge=None)
-    with pytest.raises(UnusableRun, match="no run 'nobody'"):
-        line_up_trained(store, BenchmarkConfig(model="nobody"), environment, print)
 
 
 def test_a_checkpoints_digest_follows_from_its_files(store: FolderStore) -> None:

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from precis.benchmark.teacher import Teacher, forecast_teacher
+from precis.benchmark.teacher import Teacher
 from precis.config import ContenderConfig, RolloutsConfig
 from precis.environments.recorder import Recorder
-from precis.environments.summaries.task import scenario_of
 from precis.errors import ConfigError, RolloutError
 from precis.llm.budget import Budget
 from precis.llm.loop_server import LoopServer
@@ -77,10 +76,3 @@ def test_a_teacher_without_its_key_is_refused() -> None:
     config = ContenderConfig(model="m", provider="url", base_url="http://x/v1")
     with pytest.raises(ConfigError, match="CONTENDER_API_KEY"):
         Teacher(config, {}, RolloutsConfig())
-
-
-async def test_the_forecast_prices_the_teacher(teacher: Teacher) -> None:
-    environment = summaries(Corpus((), tuple(DOCUMENTS)), judge=None, words_max=30)
-    scenarios = list(map(scenario_of, DOCUMENTS))
-    said, _ = forecast_teacher(teacher.spec, environment, scenarios)
-    assert said.startswith("The teacher m will be asked for 4 summaries, about $0.00")

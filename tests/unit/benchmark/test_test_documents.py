@@ -44,14 +44,6 @@ def texts(documents: Sequence[Document]) -> list[str]:
     return [document.text for document in documents]
 
 
-def test_the_store_knows_what_a_model_was_trained_on(store: FolderStore) -> None:
-    known = corpus()
-    assert trained_on(store, "m", texts(known.train)) is None
-    keep_trained_on(store, ledger(), texts(known.train))
-    assert not any(trained_on(store, "m", texts(known.validation)) or ())
-    assert trained_on(store, "m", texts(known.train)) == [True] * len(known.train)
-
-
 def test_what_a_run_was_begun_with_was_trained_on_as_well(store: FolderStore) -> None:
     known = corpus()
     keep_trained_on(store, ledger(), texts(known.train))

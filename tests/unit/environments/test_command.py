@@ -13,7 +13,7 @@ from precis.environments.programs import harmless
 from precis.environments.recorder import Recorder
 from precis.errors import ConfigError
 from precis.processes.child import is_running
-from precis.records.rollout import UNJUDGED, Rollout, Score, Unscored
+from precis.records.rollout import UNJUDGED, Rollout, Unscored
 from tests.services.patience import until
 from tests.support.scripted_policy import ScriptedPolicy, asked
 
@@ -49,35 +49,6 @@ async def play(environment: CommandEnvironment, deadline_s: float = 20.0) -> Rol
 
 
 @pytest.mark.parametrize(
-    ("printed", "score"),
-    [
-        ("0.25", Score(0.25)),
-        ("true", Score(1.0, True)),
-        ('{"reward": 1, "success": false}', Score(1.0, False)),
-        ('{"reward": 0, "metrics": {"turns": 3}}', Score(0.0, None, {"turns": 3.0})),
-        ("notes of its own\\n\\n0.5\\n\\n", Score(0.5)),
-    ],
-)
-async def test_the_last_line_is_the_score(tmp_path: Path, printed: str, score: Score) -> None:
-    rollout = await play(environment_of(tmp_path, f"print('''{printed}''')"))
-    assert rollout.score == score
-    [call] = rollout.calls
-    assert (call.text, call.messages[0]["content"]) == ("[4]", "Go.")
-
-
-async def test_a_shell_script_is_a_program_too(tmp_path: Path) -> None:
-    helper = tmp_path / "ask.py"
-    helper.write_text(ASK + "print(len(said) * scenario['number'])")
-    script = tmp_path / "agent.sh"
-    script.write_text(f"#!/bin/sh\nset -e\necho Playing.\n{sys.executable} {helper}\n")
-    script.chmod(0o700)
-    scenarios = tmp_path / "scenarios.jsonl"
-    scenarios.write_text(SCENARIOS)
-    rollout = await play(load_command([str(script)], str(scenarios)))
-    assert rollout.score == Score(9.0)
-
-
-@pytest.mark.parametrize(
     ("text", "cause", "detail"),
     [
         ("", "no_score", "Its last line is ''"),
@@ -101,11 +72,6 @@ async def test_what_can_t_be_scored_costs_itself(
     assert rollout.score.cause == cause
     assert detail in rollout.score.detail
     assert len(rollout.score.detail) < 500
-
-
-async def test_a_flood_is_read_and_not_kept(tmp_path: Path) -> None:
-    text = "for _ in range(300): print('x' * 10**5); print('y' * 10**5, file=sys.stderr)\nprint(1)"
-    assert (await play(environment_of(tmp_path, text))).reward == 1.0
 
 
 STUBBORN = """

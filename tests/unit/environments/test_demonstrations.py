@@ -44,17 +44,6 @@ def prepared(folder: Path, *rows: Any, **settings: Any) -> WarmStart:
     return found
 
 
-def test_the_rollout_that_earned_most_is_imitated_with_what_the_policy_has_sampled() -> None:
-    failed = Unscored("timeout", "It took too long.")
-    best = choose_best([rollout(0, 0.5), rollout(1, 1.0), rollout(2, failed), rollout(3, 1.0)])
-    (conversation,) = best.conversations
-    asked, example, said = conversation.messages
-    assert (best.reward, best.metrics, best.cause) == (1.0, {"turns": 1.0}, "")
-    assert (asked, said, conversation.tools) == (ASKED, press("red"), (echoing.PRESS,))
-    assert example["weight"] == 0, "the agent has written it, not the policy"
-    assert conversation.token_ids == {2: (1,)}
-
-
 @pytest.mark.parametrize(
     ("scores", "reward_min", "cause"),
     [

@@ -1,14 +1,12 @@
 """The process that packages of others run in: what it can't reach, and when it ends."""
 
-import asyncio
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 
@@ -16,7 +14,6 @@ from precis.environments.isolated import IsolatedError, IsolatedModule, ProcessD
 from precis.processes.child import is_running
 from tests.services.patience import wait_until
 
-T = TypeVar("T")
 SECRET = "a-key-that-must-not-be-seen"
 
 
@@ -67,12 +64,6 @@ def test_nothing_is_reached_from_there(
     assert file.read_text() == "here before"
 
 
-def test_a_hidden_file_beside_our_code_is_not_read(evaluating: IsolatedModule) -> None:
-    hidden = next(Path(__file__).parents[3].glob(".gitignore"))
-    with pytest.raises(IsolatedError, match="not opened here"):
-        evaluating.call_now("eval", f"open({str(hidden)!r}).read()")
-
-
 def test_it_has_no_keys(evaluating: IsolatedModule) -> None:
     found = evaluating.call_now("eval", "dict(__import__('os').environ)")
     assert SECRET not in str(found)
@@ -95,50 +86,6 @@ def test_a_call_without_an_end_or_a_limit_costs_itself(
     with pytest.raises(IsolatedError, match=r"took longer than 1.5 s, and was ended|MemoryError"):
         evaluating.call_now("eval", code)
     assert evaluating.call_now("eval", "8") == 8
-
-
-def test_each_process_orders_a_set_alike(evaluating: IsolatedModule) -> None:
-    """A puzzle that is drawn from a set is made again to score its answer."""
-    another = IsolatedModule("builtins", call_s=1.5)
-    words = "list(set('some words whose order in a set follows from their hashes'.split()))"
-    assert another.call_now("eval", words) == evaluating.call_now("eval", words)
-    another.close_now()
-
-
-async def test_calls_come_one_after_the_other_and_block_nobody(
-    evaluating: IsolatedModule,
-) -> None:
-    slow = evaluating.call("eval", "__import__('time').sleep(0.5)")
-    quick = [evaluating.call("eval", str(number)) for number in range(20)]
-    found, ticks = await while_ticking(asyncio.gather(slow, *quick))
-    assert found == [None, *range(20)]
-    assert ticks >= 5
-
-
-async def while_ticking(work: Awaitable[T]) -> tuple[T, int]:
-    """What some work returns, and how often the event loop had a turn meanwhile, of 50 a second."""
-    ticks = 0
-
-    async def tick() -> None:
-        nonlocal ticks
-        while True:
-            ticks += 1
-            await asyncio.sleep(0.02)
-
-    ticking = asyncio.create_task(tick())
-    found = await work
-    ticking.cancel()
-    return found, ticks
-
-
-async def test_closing_waits_for_a_call_and_blocks_nobody() -> None:
-    module = IsolatedModule("builtins", call_s=1.5)
-    assert await module.call("eval", "8") == 8
-    slow = asyncio.create_task(module.call("eval", "__import__('time').sleep(0.5)"))
-    await asyncio.sleep(0.1)
-    _, ticks = await while_ticking(module.close())
-    assert ticks >= 5
-    assert await slow is None
 
 
 def test_a_module_that_is_not_there_gets_a_sentence() -> None:

@@ -31,14 +31,6 @@ def call(*messages: Json, answer: Json) -> Call:
 
 
 ASKED: Json = {"role": "user", "content": "Heads or tails?"}
-HEADS: Json = {"role": "assistant", "content": "Heads."}
-FALLEN: Json = {"role": "user", "content": "Tails fell."}
-
-
-async def test_an_environment_is_closed_when_its_block_is_left() -> None:
-    async with Coin() as coin:
-        assert not coin.closed
-    assert coin.closed
 
 
 async def test_two_functions_are_all_that_an_environment_must_have() -> None:
@@ -47,27 +39,6 @@ async def test_two_functions_are_all_that_an_environment_must_have() -> None:
     assert coin.nouns.rollout == "rollout"
     assert coin.baselines() == {}
     assert await coin.checks() == ()
-
-
-def test_a_conversation_shows_each_message_once() -> None:
-    calls = (
-        call(ASKED, answer={"content": "Heads."}),
-        call(ASKED, HEADS, FALLEN, answer={"content": "Tails."}),
-    )
-    shown = Coin().show(Rollout(Scenario("coin"), 0, calls, Score(1.0)))
-    assert shown == (
-        "**user**\n\n> Heads or tails?\n\n**Turn 1**\n\n> Heads.\n\n"
-        "**user**\n\n> Tails fell.\n\n**Turn 2**\n\n> Tails."
-    )
-
-
-def test_a_conversation_that_begins_anew_is_parted_from_the_one_before() -> None:
-    calls = (
-        call(ASKED, answer={"content": "Heads."}),
-        call({"role": "user", "content": "Sum up."}, answer={"content": "Nothing."}),
-    )
-    shown = Coin().show(Rollout(Scenario("coin"), 0, calls, Score(1.0)))
-    assert "> Heads.\n\n---\n\n**user**\n\n> Sum up." in shown
 
 
 def test_what_a_policy_wrote_is_text_and_no_markup() -> None:
@@ -111,16 +82,3 @@ def test_a_call_without_a_result_is_shown_and_a_long_prompt_is_folded() -> None:
     shown = Coin().show(Rollout(Scenario("coin"), 0, (played,), Score(1.0)))
     assert shown.startswith("<details><summary>system: The rules. ")
     assert shown.endswith("**Turn 1**\n\nthrow(&#123;&#125;)")
-
-
-def test_the_results_of_a_benchmark_hold_the_conversation_as_plain_text() -> None:
-    thrown = throwing('{"side": "heads"}')
-    result = {"role": "tool", "tool_call_id": "1", "content": "<b>Tails</b>"}
-    calls = (call(ASKED, answer=thrown), call(ASKED, thrown, result, answer={"content": "Oh."}))
-    assert Coin().text_of(Rollout(Scenario("coin"), 0, calls, Score(1.0))).split("\n") == [
-        "user: Heads or tails?",
-        "assistant:",
-        '  calls throw({"side": "heads"})',
-        "tool: <b>Tails</b>",
-        "assistant: Oh.",
-    ]

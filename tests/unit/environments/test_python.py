@@ -5,12 +5,10 @@ import json
 import threading
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
-from precis.benchmark.measure import checkpoints_to_take
 from precis.config import BenchmarkConfig, TrainConfig
 from precis.environments import threads
 from precis.environments.python import PythonEnvironment, load_python
@@ -40,18 +38,6 @@ def write(folder: Path, text: str) -> str:
     file = folder / "agent.py"
     file.write_text(text)
     return str(file)
-
-
-async def test_two_functions_are_an_environment(tmp_path: Path) -> None:
-    model: Any = None
-    async with load_python(write(tmp_path, AGENT)) as environment:
-        train = environment.scenarios("train")
-        assert [one.id for one in train] == ["game-0", "game-1", "game-2", "game-3"]
-        assert await environment.rollout(model, train[0]) is True
-        assert environment.nouns.success == "win rate"
-        assert (environment.figures, environment.baselines()) == ((), {})
-        assert await environment.checks() == ()
-        assert environment.show(Rollout(train[0], 0, (), Score(1.0))) == ""
 
 
 async def test_what_else_it_defines_is_taken(tmp_path: Path) -> None:
@@ -93,52 +79,6 @@ def test_a_changed_file_is_another_run(tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     assert identity(load_python(write(elsewhere, AGENT))) == identity(first)
-
-
-def test_a_changed_helper_beside_the_file_is_another_run(tmp_path: Path) -> None:
-    helper = tmp_path / "rules_of_this_test"
-    helper.mkdir()
-    (helper / "__init__.py").write_text("from rules_of_this_test.boards import SIZE\n")
-    boards = helper / "boards.py"
-    boards.write_text("SIZE = 3\n")
-    stranger = tmp_path / "nobody_imports_this.py"
-    stranger.write_text("A = 1\n")
-    # Also one that is imported no earlier than in a rollout.
-    text = AGENT.replace(
-        "    return scenario", "    import rules_of_this_test\n    return scenario"
-    )
-    file = write(tmp_path, text)
-    identity = load_python(file).identity
-    stranger.write_text("A = 2\n")
-    assert load_python(file).identity == identity
-    boards.write_text("SIZE = 4\n")
-    assert load_python(file).identity != identity
-
-
-async def test_a_model_config_of_the_file_is_the_model_s_config(tmp_path: Path) -> None:
-    text = AGENT.replace("return scenario", "return await asked(model) and scenario")
-    text += """
-from pydantic import BaseModel
-
-
-class Limits(BaseModel):
-    depth: int = 7
-
-
-model_config = Limits()
-
-
-async def asked(model):
-    messages = [{"role": "user", "content": str(model.config.depth)}]
-    await model.openai_client().chat.completions.create(model="m", messages=messages)
-    return True
-"""
-    scripted = ScriptedPolicy()
-    environment = load_python(write(tmp_path, text))
-    async with Recorder() as recorder, asked(scripted) as policy:
-        played = await recorder.run(policy, environment, environment.scenarios("train")[0])
-    assert played.reward == 1.0
-    assert scripted.requests[0].messages[0]["content"] == "7"
 
 
 BLOCKING = """
@@ -302,44 +242,12 @@ def test_a_file_that_is_not_there_or_no_python_gets_a_sentence(tmp_path: Path) -
 ART = {"trainer": {"kind": "art"}}
 
 
-def test_the_settings_take_a_path_as_it_is() -> None:
-    config = TrainConfig.model_validate({"store": "s", **ART, "environment": "agent.py"})
-    whole = {"kind": "python", "file": "agent.py", "score": "", "rubric": "", "workers": None}
-    assert config.environment.model_dump() == whole
-    same = TrainConfig.model_validate({"store": "s", **ART, "environment": whole})
-    assert same.environment == config.environment
-    assert TrainConfig.model_validate({"store": "s"}).environment.kind == "summaries"
-
-
-@pytest.mark.parametrize(
-    ("given", "complaint"),
-    [
-        ({"trainer": {"kind": "extractive"}}, "picks sentences of documents"),
-        ({"second_judge": {}}, "second_judge is a setting of summaries"),
-        ({"rollouts": {"reward": "ruler"}}, "rollouts.reward 'ruler' is a setting of summaries"),
-    ],
-)
-def test_what_only_summaries_have_is_refused(given: dict[str, Any], complaint: str) -> None:
-    settings = {"store": "s", **ART, "environment": "agent.py", **given}
-    with pytest.raises(ValidationError, match=complaint):
-        TrainConfig.model_validate(settings)
-
-
 def test_a_benchmark_of_an_agent_knows_no_documents() -> None:
     run = TrainConfig.model_validate({"store": "s", **ART, "environment": "agent.py"})
     given = BenchmarkConfig.of(run).model_dump()
     for name, value in {"test_documents": {"source": "x.csv"}, "extractive": "small"}.items():
         with pytest.raises(ValidationError, match=f"{name} is a setting of summaries"):
             BenchmarkConfig.model_validate({**given, name: value})
-
-
-def test_a_run_ends_with_a_benchmark_of_the_checkpoints_that_it_validated() -> None:
-    run = TrainConfig.model_validate(
-        {"store": "s", **ART, "environment": "agent.py", "validate_every": 10}
-    )
-    assert checkpoints_to_take(range(26), BenchmarkConfig.of(run)) == [0, 10, 20, 25]
-    summaries = TrainConfig.model_validate({"store": "s", **ART, "validate_every": 10})
-    assert checkpoints_to_take(range(26), BenchmarkConfig.of(summaries)) == [*range(26)]
 
 
 DOCS = Path(__file__).parents[3] / "docs" / "agents.md"

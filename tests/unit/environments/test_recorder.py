@@ -5,7 +5,6 @@ import json
 import random
 import re
 import sys
-import threading
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -26,7 +25,7 @@ from precis.environments import recorder as recorder_module
 from precis.environments.recorder import Recorder, score_of
 from precis.environments.session import Limits, Policy
 from precis.environments.trajectories import put_trajectories
-from precis.errors import JudgeRejected, StaleAdapter, TrainerError, TrainerLost
+from precis.errors import StaleAdapter, TrainerError
 from precis.llm.client import ChatClient, OwnServer
 from precis.llm.limits import without_quota
 from precis.llm.providers import Endpoint
@@ -168,46 +167,10 @@ async def test_what_art_s_examples_use_of_a_model_is_there(recorder: Recorder) -
     }
 
 
-PROGRAM = """
-import json, os, urllib.request
-def ask(messages, tools=None):
-    body = {"model": "any", "messages": messages, **({"tools": tools} if tools else {})}
-    headers = {"content-type": "application/json", "authorization": "Bearer " + os.environ["KEY"]}
-    address = os.environ["OPENAI_BASE_URL"] + "/chat/completions"
-    request = urllib.request.Request(address, json.dumps(body).encode(), headers)
-    return json.load(urllib.request.urlopen(request))["choices"][0]["message"]
-play = {"type": "function", "function": {"name": "play", "parameters": {"type": "object"}}}
-messages = [{"role": "user", "content": "find it"}]
-first = ask(messages, [play])
-result = {"role": "tool", "tool_call_id": first["tool_calls"][0]["id"], "content": "it is [7]"}
-print(ask([*messages, first, result], [play])["content"])
-ask([{"role": "user", "content": "You are a sub-agent."}])
-"""
-
-
-async def run_program(model: Any, scenario: Scenario) -> bool:
-    environment = {"OPENAI_BASE_URL": model.inference_base_url, "KEY": model.inference_api_key}
-    program = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", PROGRAM, env=environment, stdout=asyncio.subprocess.PIPE
-    )
-    said, _ = await program.communicate()
-    return said == b"[7]\n"
-
-
 def call_then_say(request: ChatRequest) -> str | ToolCall:
     if request.tools and request.messages[-1]["role"] == "user":
         return ToolCall("call-1", "play", '{"cell": 1}')
     return "[7]"
-
-
-async def test_a_program_in_a_process_of_its_own_is_recorded_over_http(recorder: Recorder) -> None:
-    rollout = await play(recorder, run_program, ScriptedPolicy(call_then_say))
-    assert rollout.score == Score(1.0, True)
-    called, answered, aside = rollout.calls
-    assert called.message["tool_calls"][0]["function"]["name"] == "play"
-    assert called.tools[0]["function"]["name"] == "play"
-    assert answered.messages[:2] == (*called.messages, called.message)
-    assert len(aside.messages) == 1 and aside.tools == ()
 
 
 async def test_an_address_is_its_rollout_s_alone_and_ends_with_it(recorder: Recorder) -> None:
@@ -280,18 +243,6 @@ async def test_messages_of_any_form_arrive_as_they_were_said(recorder: Recorder)
     said = [[one["role"] for one in call.messages] for call in rollout.calls]
     assert said == [["user"], ["user", "assistant", "user"]]
     assert rollout.calls[0].messages[0] == {"role": "user", "content": "Move."}
-
-
-async def test_an_agent_that_asks_for_log_probabilities_gets_them(recorder: Recorder) -> None:
-    found: list[Any] = []
-
-    async def act(model: Any, scenario: Scenario) -> float:
-        found.extend([await ask(model, logprobs=True), await ask(model)])
-        return 1.0
-
-    await play(recorder, act)
-    assert [one.logprob for one in found[0].logprobs.content] == [-0.91, -0.52, -0.93]
-    assert found[1].logprobs is None
 
 
 async def test_a_stream_is_given_of_a_whole_answer(recorder: Recorder) -> None:
@@ -541,21 +492,6 @@ async def test_a_prompt_that_is_too_long_costs_an_agent_that_has_none(recorder: 
     assert "Too long." in rollout.score.detail
 
 
-@pytest.mark.parametrize("status", [401, 404])
-async def test_a_trainer_that_does_not_know_the_model_ends_the_step(
-    recorder: Recorder, status: int
-) -> None:
-    with pytest.raises(TrainerError, match="can't be asked"):
-        await play(recorder, gives_up, failing(status))
-
-
-async def test_a_trainer_that_is_gone_ends_the_step(recorder: Recorder) -> None:
-    async with asked(ScriptedPolicy()) as policy:
-        pass
-    with pytest.raises(TrainerLost, match="Nobody answers"):
-        await recorder.run(policy, Agent(gives_up), Scenario("a"))
-
-
 async def test_another_adapter_s_answer_ends_the_step(recorder: Recorder) -> None:
     scripted = ScriptedPolicy()
     scripted.model = "policy@2"
@@ -571,32 +507,6 @@ async def test_answers_without_ids_are_not_trained_on(recorder: Recorder) -> Non
     rollout = await play(recorder, ask_once, scripted, trained=False)
     assert rollout.score == Score(1.0)
     assert rollout.calls[0].token_ids == ()
-
-
-async def test_a_judge_that_rejects_its_key_ends_the_step(recorder: Recorder) -> None:
-    async def judged(model: Any, scenario: Scenario) -> float:
-        await ask(model)
-        raise JudgeRejected("Its key is wrong.")
-
-    with pytest.raises(JudgeRejected):
-        await play(recorder, judged)
-
-
-async def test_an_agent_in_another_thread_s_loop_is_recorded_too(recorder: Recorder) -> None:
-    class Elsewhere(Agent):
-        async def rollout(self, model: Any, scenario: Scenario) -> Any:
-            done: list[float] = []
-            thread = threading.Thread(
-                target=lambda: done.append(asyncio.run(ask_once(model, scenario)))
-            )
-            thread.start()
-            await asyncio.to_thread(thread.join)
-            return done[0]
-
-    async with asked(ScriptedPolicy()) as policy:
-        rollout = await recorder.run(policy, Elsewhere(ask_once), Scenario("a"))
-    assert rollout.score == Score(1.0)
-    assert len(rollout.calls) == 1
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """Attempts of an agent without a reward function, scored by a judge over HTTP."""
 
-import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -95,18 +94,6 @@ async def judged_by(
         await environment.ruler.close()
 
 
-async def test_a_group_is_scored_by_the_judge_alone() -> None:
-    async with judged_by(FaultyServer(judge_app())) as environment:
-        group = [attempt("ant", index=0), attempt("bee", index=1), attempt("ant", index=2)]
-        missing = Rollout(Scenario("word-1"), 3, (), Unscored("rollout_timeout", "Too late."))
-        ranked = await environment.rank([*group, missing])
-    rewards = [one.reward for one in ranked]
-    assert rewards[1] is not None and rewards[0] is not None
-    assert rewards[1] > rewards[0] == rewards[2]
-    assert ranked[3] == missing
-    assert environment.spend.calls == 1
-
-
 async def test_what_a_rollout_has_earned_itself_is_measured_and_not_trained_on() -> None:
     won = replace(attempt("bee"), score=Score(0.0, True, {"turns": 1.0}))
     async with judged_by(answering(lambda _: [0.75], [])) as environment:
@@ -114,34 +101,6 @@ async def test_what_a_rollout_has_earned_itself_is_measured_and_not_trained_on()
         [held_out] = await environment.compare([won], None)
     assert ranked.score == Score(0.75, True, {"turns": 1.0})
     assert held_out == won
-
-
-async def test_an_attempt_without_a_call_is_not_scored() -> None:
-    """Nothing would be trained on."""
-    seen: list[Any] = []
-    async with judged_by(answering(lambda _: [1.0], seen)) as environment:
-        idle = Rollout(Scenario("word-1"), 0, (), Unscored(UNJUDGED, "Not yet."))
-        ranked = await environment.rank([idle])
-    assert (ranked, seen) == ([idle], [])
-
-
-def test_the_judge_sees_calls_and_results_and_what_all_begin_with_once() -> None:
-    texts = list(map(transcript_of, (attempt("ant", "bee", index=0), attempt("ant", index=1))))
-    prompt = ruler_prompt(RUBRIC, [unscored.LOOK_UP], texts)
-    data = json.loads(prompt.messages[1]["content"])
-    assert (data["rubric"], data["tools"]) == (RUBRIC, [unscored.LOOK_UP])
-    looked_up = {"name": "look_up", "arguments": '{"word": "ant"}'}
-    assert data["shared"] == [
-        {"role": "user", "content": "Find the bee."},
-        {"role": "assistant", "content": "", "calls": [looked_up]},
-        {"role": "tool", "content": "A ant."},
-    ]
-    first, second = data["attempts"]
-    assert (first["id"], len(first["messages"])) == ("a1", 3)
-    assert (second["id"], second["messages"]) == (
-        "a2",
-        [{"role": "assistant", "content": "Done."}],
-    )
 
 
 def test_a_sub_agent_s_conversation_is_seen_too() -> None:
@@ -177,15 +136,6 @@ def test_a_hostile_tool_result_stays_inside_its_own_message() -> None:
     assert data["attempts"][0]["messages"][1] == {"role": "tool", "content": HOSTILE}
     assert "\n" not in user["content"]
     assert not set("<>`\u202e") & set(user["content"])
-
-
-async def test_a_hostile_tool_result_earns_nothing_of_the_stand_in() -> None:
-    async with FaultyServer(judge_app()) as url:
-        ruler = ruler_at(url)
-        attempts = (attempt("ant", result=HOSTILE), attempt("bee", index=1))
-        hostile, honest = await scored(ruler, attempts)
-        await ruler.close()
-    assert hostile < honest
 
 
 async def scored(ruler: TrajectoryRuler, attempts: Sequence[Rollout]) -> list[float]:
@@ -287,13 +237,6 @@ async def test_a_held_out_attempt_is_compared_with_the_first_in_both_orders() ->
     assert validation.score.value == 1.0
 
 
-async def test_a_judge_that_takes_the_first_of_two_prefers_neither() -> None:
-    async with judged_by(answering(lambda _: [1.0, 0.0], [])) as environment:
-        start = await environment.compare([attempt("ant")], None)
-        [compared] = await environment.compare([attempt("bee")], start)
-    assert compared.reward == 0.5
-
-
 async def test_what_there_is_nothing_to_compare_with_has_no_score() -> None:
     async with judged_by(FaultyServer(judge_app())) as environment:
         [compared] = await environment.compare([attempt("bee")], [])
@@ -336,15 +279,3 @@ async def test_a_benchmark_without_a_first_validation_is_refused(tmp_path: Path)
             await run.read_first()
         run.kept.close()
     await environment.ruler.close()
-
-
-def test_the_judge_and_what_is_good_decide_what_a_run_is() -> None:
-    own = load_python(unscored.__file__)
-    identities = [own.identity]
-    for rubric in ("One.", "Two."):
-        judged = load_python(unscored.__file__, "ruler", rubric)
-        ruler = TrajectoryRuler(Endpoint("http://127.0.0.1", "m", "k"), CONFIG, judged.rubric)
-        judged.ruler = ruler
-        identities.append(judged.identity)
-        asyncio.run(ruler.close())
-    assert len({json.dumps(dict(one)) for one in identities}) == 3

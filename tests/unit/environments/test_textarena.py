@@ -5,10 +5,8 @@ import itertools
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +16,6 @@ from pydantic import ValidationError
 from precis.config import RunConfig
 from precis.environments.isolated import IsolatedError, IsolatedModule
 from precis.environments.recorder import Recorder
-from precis.environments.ruler import transcript_of
 from precis.environments.textarena.environment import TextArenaEnvironment, load_textarena
 from precis.environments.textarena.opponent import Opponent
 from precis.errors import ConfigError, ProviderRejected
@@ -32,15 +29,8 @@ from tests.support.scripted_policy import ScriptedPolicy, asked
 
 KEY = "a-key-that-must-not-be-seen"
 BRACKETED = re.compile(r"\[[^\[\]\n]{1,40}\]")
-GAMES = [
-    "ConnectFour-v0",
-    "TicTacToe-v0",
-    "Nim-v0",
-    "KuhnPoker-v0",
-    "Othello-v0-tiny",
-    "ThreePlayerTicTacToe-v0",
-]
-ALONE = ["2048-v0-ultra-easy", "FrozenLake-v0", "TowerOfHanoi-v0", "Blackjack-v0"]
+GAMES = ["TicTacToe-v0", "Nim-v0", "KuhnPoker-v0", "ThreePlayerTicTacToe-v0"]
+ALONE = ["FrozenLake-v0", "Blackjack-v0"]
 
 
 class Games(IsolatedModule):
@@ -124,16 +114,6 @@ async def test_a_model_has_the_other_seats_and_nothing_of_it_is_recorded(game: s
     assert KEY not in str(rollouts)
 
 
-async def test_a_conversation_goes_on_with_what_was_said_before() -> None:
-    [rollout] = await games_of("TicTacToe-v0", 1)
-    for before, after in zip(rollout.calls, rollout.calls[1:], strict=False):
-        said = {"role": "assistant", "content": before.text}
-        assert list(after.messages[:-1]) == [*before.messages, said]
-        assert after.messages[-1]["content"].count("Current Board") == 1
-    shown = transcript_of(rollout)
-    assert [one["role"] for one in shown[:3]] == ["system", "user", "assistant"]
-
-
 async def test_a_game_follows_from_its_scenario_whatever_else_is_played() -> None:
     alone = await games_of("KuhnPoker-v0", 3)
     with_others = environment("KuhnPoker-v0")
@@ -159,23 +139,6 @@ def test_splits_have_no_game_in_common() -> None:
     others = environment("Nim-v0", seed=2).scenarios("train")
     assert len(set(seeds)) == 990
     assert not {one["seed"] for one in others} & set(seeds)
-
-
-async def test_a_move_that_is_none_is_answered_and_counted() -> None:
-    said = iter(["I resign.", "[8]", *["[9]"] * 9])
-    [rollout] = await play(environment("TicTacToe-v0"), ScriptedPolicy(lambda _: next(said)), 1)
-    assert "attempted an invalid move" in rollout.calls[1].messages[-1]["content"]
-    score = score_of(rollout)
-    assert (score.reward, score.success) == (-1.0, False)
-    assert score.metrics == {"turns": len(rollout.calls), "illegal": 3.0}
-
-
-async def test_what_a_model_thinks_is_no_move() -> None:
-    def think(request: ChatRequest) -> str:
-        return f"<think>[0] or [99]?</think>\n{last_allowed(request)}"
-
-    [rollout] = await play(environment("Nim-v0"), ScriptedPolicy(think), 1)
-    assert score_of(rollout).metrics["illegal"] == 0
 
 
 async def test_a_game_that_does_not_end_earns_nothing() -> None:
@@ -219,23 +182,6 @@ async def test_an_opponent_that_fails_costs_the_game_and_one_that_refuses_the_ke
             await play(load_textarena(given), ScriptedPolicy(lambda _: "[0 1]"), 2)
 
 
-async def test_a_slow_opponent_costs_the_policy_no_time() -> None:
-    def slowly(request: ChatRequest) -> str:
-        time.sleep(1.8)
-        return last_allowed(request)
-
-    limits = replace(LIMITS, deadline_s=3.0)
-    with opponent(slowly) as (settings, requests):
-        async with (
-            environment("Nim-v0", opponent=settings) as game,
-            asked(ScriptedPolicy(last_allowed), limits=limits) as policy,
-            Recorder() as recorder,
-        ):
-            rollout = await recorder.run(policy, game, game.scenarios("train")[0], 0)
-        assert score_of(rollout).metrics["turns"] >= 2
-        assert len(requests) * 1.8 > limits.deadline_s
-
-
 async def test_an_opponent_is_tried_in_preflight() -> None:
     with opponent(lambda _: "ready") as (settings, requests):
         async with environment("Nim-v0", opponent=settings) as game:
@@ -246,31 +192,6 @@ async def test_an_opponent_is_tried_in_preflight() -> None:
     assert problem.startswith("The opponent 'o' does not answer")
     with pytest.raises(ConfigError, match="OPENROUTER_API_KEY"):
         Opponent(OpponentSettings(model="m"), {})
-
-
-def test_nobody_puts_moves_into_a_random_player_s_mouth() -> None:
-    """It picks from what the game says, and not from what the policy does."""
-    number = next(NUMBERS)
-    GAMES_PROCESS.call_now("start", number, "SimpleNegotiation-v0", 0, 3)
-    offer = "[Offer: 1 Ore -> 9 Brick] I heard you say [Accept] and [Give all]."
-    state = GAMES_PROCESS.call_now("play", number, offer)
-    assert "[Give all]" in state["text"]
-    moves = {GAMES_PROCESS.call_now("choose_randomly", number, seed) for seed in range(60)}
-    assert len(moves) > 3
-    assert "[Give all]" not in moves
-
-
-@pytest.mark.parametrize(
-    "said", ["", "]", "[999999999999999]", "[é]", "\x00", "[" * 500, "x" * 20000]
-)
-@pytest.mark.parametrize("game", GAMES)
-def test_a_game_has_an_answer_to_anything(game: str, said: str) -> None:
-    number = next(NUMBERS)
-    state = GAMES_PROCESS.call_now("start", number, game, 0, 3)
-    seat = str(state["player"])
-    state = GAMES_PROCESS.call_now("play", number, said)
-    assert state["illegal"] == {seat: 1}
-    assert state["done"] or state["text"]
 
 
 @pytest.mark.parametrize(
@@ -390,13 +311,6 @@ async def test_a_process_that_is_killed_costs_the_games_that_it_held() -> None:
         later = await asyncio.gather(*[recorder.run(policy, game, one) for one in scenarios])
     assert {one.score.cause for one in first} == {"environment_died"}
     assert {score_of(one).metrics["illegal"] for one in later} == {0.0}
-
-
-async def test_a_game_that_can_t_begin_is_no_fault_of_the_agent_s() -> None:
-    settings = TextArenaSettings(game="TicTacToe-v0")
-    game = TextArenaEnvironment(settings, IsolatedModule("no_such_module"), "0.7.4", None)
-    (rollout,) = await play(game, ScriptedPolicy(last_allowed), 1)
-    assert rollout.score.cause == "environment_died"
 
 
 @pytest.mark.parametrize(

@@ -106,13 +106,6 @@ async def test_a_reward_may_be_a_success(tmp_path: Path, least: float, success: 
 CAUSE = "send({'number': asked['number'], 'cause': 'CAUSE', 'detail': 'TaskError: no board'})"
 
 
-async def test_an_error_of_the_environment_costs_its_rollout(tmp_path: Path) -> None:
-    once = "if asked['scenario'] == 'a': " + CAUSE + "\nelse: ask(asked); send(said)"
-    rollouts = await play(load_verifiers(settings_of(tmp_path, once)), ["a", "b"])
-    assert rollouts[0].score == Unscored("CAUSE", "TaskError: no board")
-    assert rollouts[1].reward == 0.75
-
-
 async def test_with_a_rubric_it_need_have_no_reward(tmp_path: Path) -> None:
     settings = settings_of(tmp_path, CAUSE.replace("CAUSE", "no_score"), rubric="It is short.")
     [rollout] = await play(load_verifiers(settings))

@@ -1,7 +1,6 @@
 """Making questions: what is kept, what is paid for, and what is said when it goes wrong."""
 
 import json
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -20,7 +19,6 @@ from precis.environments.summaries.judge import Endpoint, JudgeClient
 from precis.environments.summaries.judge.prompts import UNANSWERABLE, data_in
 from precis.environments.summaries.judge.protocol import BadReply
 from precis.errors import DocumentsError, ProviderFailed
-from precis.inference.facts import open_judge
 from precis.inference.texts import Text
 from precis.llm.loop_server import LoopServer
 from precis.llm.server import ApiError, ChatRequest, Choice, Completion, completions_app
@@ -29,8 +27,6 @@ from precis.questions.journal import PaymentJournal
 from precis.questions.make import (
     DocumentQuestions,
     QuestionMaker,
-    are_alike,
-    without_duplicates,
 )
 from precis.questions.prompts import (
     ANSWERED,
@@ -43,8 +39,6 @@ from precis.questions.writer import SETTINGS, QuestionWriter
 from precis.records.documents import Document, read_documents
 from precis.records.spend import PRICES
 from precis.rehearsal.judges.judge import lexical_judge
-from tests.support.faults import Fault, Faults
-from tests.support.faulty import FaultyServer
 from tests.support.local_server import served
 
 KEY = "a-key-of-the-test-0815"
@@ -137,26 +131,6 @@ def test_a_corpus_is_made_of_what_the_judge_answers_from_the_documents(
     assert len(model.asked) == 6
 
 
-def test_every_question_is_kept_or_counted(writer: tuple[Writer, str], folder: Path) -> None:
-    _, url = writer
-    told = said(make(folder, url, "--yes"))
-    kept = pl.read_parquet(folder.parent / "corpus.parquet").height
-    # As in "Not kept: 6 nearly the same, 2 not answered from the document."
-    counted = re.findall(r"(\d+) [a-z]", told.partition("Not kept: ")[2])
-    assert "unanswerable and not needed" in told
-    assert kept + sum(map(int, counted)) == len(CORPUS) * (ANSWERED + UNANSWERED)
-
-
-def test_a_file_by_itself_is_called_by_its_name(writer: tuple[Writer, str], folder: Path) -> None:
-    _, url = writer
-    command = ["questions", "make", str(folder / "0.txt"), "--out", str(folder / "one.parquet")]
-    result = CliRunner().invoke(app, [*command, "--url", url, "--model", "w", "--yes"])
-    assert result.exit_code == 0, result.output
-    made = pl.read_parquet(folder / "one.parquet")
-    assert set(made["document_path"]) == {"0.txt"}
-    assert set(made["document_topic"]) == {"documents"}
-
-
 def test_a_file_that_cannot_be_read_is_no_failure_of_the_rest(
     writer: tuple[Writer, str], folder: Path
 ) -> None:
@@ -232,25 +206,6 @@ def test_the_same_text_twice_is_one_document(writer: tuple[Writer, str], folder:
     assert len(model.asked) == 6
 
 
-async def test_faults_of_a_server_cost_tries_and_no_document(tmp_path: Path) -> None:
-    model = Writer()
-    harmful = (Fault.SLOW, Fault.DRIPPING, Fault.RETRY_AFTER, Fault.RETRY_DELAY)
-    rates = {fault: 0.04 for fault in Fault if fault not in harmful}
-    app = completions_app(model.complete, lambda: ["w"], KEY)
-    journal = PaymentJournal(tmp_path / "paid.jsonl")
-    texts = [Text(f"{number}.txt", one.text.strip()) for number, one in enumerate(CORPUS)]
-    server = FaultyServer(app, Faults(rates, seed=5))
-    async with server as url, open_judge(JudgeConfig()) as judge:
-        for _ in range(5):
-            async with QuestionWriter(Endpoint(url, "w", KEY), PRICES) as writer:
-                maker = QuestionMaker(writer, judge, journal)
-                made = await maker.make(texts)
-    assert sum(count for name, count in server.counts.items() if name != "ok") > 0
-    assert [one.problem for one in made] == [""] * len(texts)
-    assert writer.spend.calls == 0
-    assert maker.unpaid(texts) == []
-
-
 class Plain(Writer):
     """A model that can't be held to a schema, and fences its JSON."""
 
@@ -322,22 +277,6 @@ async def test_what_the_judge_knows_without_the_document_is_not_asked(tmp_path: 
     assert known.text not in [one.question for one in made.answered]
     assert dict(made.dropped)["answered without it"] == 1
     assert len(made.unanswered) == UNANSWERED
-
-
-def test_questions_that_differ_in_a_word_or_in_case_are_alike() -> None:
-    assert are_alike("When did the bridge over the Elm open?", "when did the bridge over Elm open")
-    assert not are_alike("When did the bridge open?", "Who paid for the bridge?")
-    one = WrittenQuestion("Who won?", "Ann", "", True)
-    again = WrittenQuestion("WHO won", "Ann", "", True)
-    assert without_duplicates([one, again, one]) == [one]
-
-
-@given(st.lists(st.text(max_size=12), max_size=6))
-def test_what_is_left_has_no_two_alike_and_lacks_nothing_new(texts: list[str]) -> None:
-    written = [WrittenQuestion(text, "a", "", True) for text in texts]
-    left = without_duplicates(written)
-    for at, one in enumerate(left):
-        assert not any(are_alike(one.question, other.question) for other in left[:at])
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 2)), max_size=30))

@@ -5,8 +5,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from typer.testing import CliRunner, Result
 
 from cli.rehearsal import corpus_of, rehearsal_config
@@ -15,91 +13,10 @@ from precis.config import DocumentsConfig, JudgeConfig
 from precis.environments.summaries.judge import Scored
 from precis.errors import DocumentsError
 from precis.inference.facts import open_judge
-from precis.questions.rules import write_cloze
 from precis.records.cloze import CRUDE, crudeness_of, is_by_rules
 from precis.records.documents import Document, read_documents
 
 BUNDLED = read_documents(DocumentsConfig(source="bundled"))[:6]
-FERRY = (
-    "The new ferry across the sound was built in Gdansk for the Northern Line in 2019. "
-    "On most days it carries 412 passengers between the two harbours and back again. "
-    "Its captain, Ingrid Solheim, has sailed these waters since she was a child of twelve."
-)
-
-
-def asked(text: str) -> dict[str, str]:
-    """The answer to each question, by the question."""
-    return {one.question: one.answer for one in write_cloze(text)}
-
-
-def test_a_name_and_a_number_are_asked_for_by_what_they_are() -> None:
-    assert asked(FERRY) == {
-        "Which name is left out here: The new ferry across the sound was built in Gdansk for the "
-        "____ in 2019.": "Northern Line",
-        "How many or how much? The number is left out here: On most days it carries ____ between "
-        "the two harbours and back again.": "412 passengers",
-        "Which name is left out here: Its captain, ____, has sailed these waters since she was a "
-        "child of twelve.": "Ingrid Solheim",
-    }
-
-
-@pytest.mark.parametrize(
-    ("sentence", "answer"),
-    [
-        (
-            "They came together on 3 May 2019 to open what had been closed for so long.",
-            "3 May 2019",
-        ),
-        ("They came together on May 3rd, 2019 to open what was closed for long.", "May 3rd, 2019"),
-        ("They have come together every Friday since then to open what was closed.", "Friday"),
-        ("They came together with 57 who had seen the house before it was closed.", "57"),
-        ("They came together to pay $51,700 for what had been closed for so long.", "$51,700"),
-        (
-            "第一次世界大战于1914年开始，欧洲的政治版图因此被彻底改变，许多国家重新划定了边界。",
-            "1914",
-        ),
-        ("Вместе они пришли в Новый Порт, чтобы открыть то, что было закрыто.", "Новый Порт"),
-    ],
-)
-def test_what_is_left_out_is_a_whole_fact(sentence: str, answer: str) -> None:
-    assert list(asked(sentence).values()) == [answer]
-
-
-@pytest.mark.parametrize(
-    "sentence",
-    [
-        "4. Train the model for a while with all of them, and look at it then.",
-        "Nothing is here that could be asked for in any way at all, my friend.",
-        "A table without an end 12 13 14 15 16 17 18 19 20",
-        "Only 7 words are too few here.",
-    ],
-)
-def test_what_holds_no_fact_or_is_no_prose_is_not_asked_about(sentence: str) -> None:
-    assert asked(sentence) == {}
-
-
-def test_a_fact_that_the_whole_text_is_about_is_not_asked_for() -> None:
-    about = "Each of these is a sentence that speaks of Marlinspike and of number {}."
-    text = " ".join(about.format(word) for word in ("one", "two", "three", "four", "five"))
-    assert asked(text) == {}
-
-
-@given(st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=400))
-def test_whatever_a_text_holds_an_answer_is_a_part_of_its_passage(text: str) -> None:
-    for one in write_cloze(text):
-        assert one.answer and one.answer in one.passage and one.passage in text
-        assert one.question.count("____") >= 1
-
-
-@pytest.mark.parametrize("document", BUNDLED, ids=lambda document: document.id)
-def test_questions_go_through_a_text_and_each_is_about_another_sentence(
-    document: Document,
-) -> None:
-    text = document.text
-    written = write_cloze(text)
-    assert 5 <= len(written) <= 8
-    places = [text.index(one.passage) for one in written]
-    assert places == sorted(set(places))
 
 
 @pytest.fixture
@@ -169,11 +86,6 @@ def test_a_folder_of_texts_is_rehearsed_with_under_its_name(folder: Path) -> Non
     config = rehearsal_config(3, corpus, 2, "store")
     assert config.model == "rehearsal-My-documents-seed2"
     assert (config.documents.train_size, config.documents.val_size) == (5, 1)
-
-
-def test_the_same_texts_make_the_same_corpus(folder: Path) -> None:
-    first = read_documents(DocumentsConfig(source=corpus_of(str(folder))))
-    assert read_documents(DocumentsConfig(source=corpus_of(str(folder)))) == first
 
 
 @pytest.fixture(params=["bundled", "rows.jsonl", "folder-of-rows", "not-there"])

@@ -11,11 +11,6 @@ def test_a_batch_is_a_function_of_seed_and_step() -> None:
     assert draw_batch(SCENARIOS, 1, 7, 3) != draw_batch(SCENARIOS, 2, 7, 3)
 
 
-def test_an_epoch_goes_through_every_scenario_once() -> None:
-    epoch = [one.id for step in range(4) for one in draw_batch(SCENARIOS, 1, step, 2)]
-    assert sorted(epoch) == sorted(one.id for one in SCENARIOS)
-
-
 def test_a_step_s_spares_follow_from_seed_and_step_and_are_not_of_its_batch() -> None:
     batch = draw_batch(SCENARIOS, 1, 3, 2)
     spares = draw_spares(SCENARIOS, 1, 3, 2, 4)

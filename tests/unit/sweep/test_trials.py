@@ -7,40 +7,16 @@ from pydantic import ValidationError
 
 from precis.errors import ConfigError
 from precis.sweep.config import SweepConfig
-from precis.sweep.trials import check_trials, describe, describe_budgets, nest, plan_trials
+from precis.sweep.trials import check_trials, describe, describe_budgets, plan_trials
 
 
 def config(**given: Any) -> SweepConfig:
     return SweepConfig(name="s", store="st", **given)
 
 
-def test_a_grid_is_every_combination_with_every_seed() -> None:
-    grid = {"trainer.learning_rate": [0.1, 0.3], "steps": [5, 6, 7]}
-    trials = plan_trials(config(grid=grid, seeds=(1, 2)))
-    assert len(trials) == 12
-    assert len({trial.model for trial in trials}) == 12
-    assert [trial.seed for trial in trials] == [1] * 6 + [2] * 6
-
-
-def test_the_same_settings_have_the_same_name_in_whatever_order_they_are_given() -> None:
-    first = plan_trials(config(settings=[{"steps": 5, "validate_every": 5}], seeds=(1,)))
-    second = plan_trials(config(settings=[{"validate_every": 5, "steps": 5}], seeds=(1, 2)))
-    assert first[0].model == second[0].model
-
-
-def test_a_combination_that_is_given_twice_is_tried_once() -> None:
-    given = config(grid={"steps": [5, 6]}, settings=[{"steps": 6}], seeds=(1,))
-    assert [describe(trial.changes) for trial in plan_trials(given)] == ["steps=5", "steps=6"]
-
-
 def test_no_changes_are_the_deployments_own_settings() -> None:
     """Whoever wants a baseline gives `{}`; a table's cell without a word would not say so."""
     assert describe({}) == "the deployment's own settings"
-
-
-def test_settings_are_nested_by_their_dots() -> None:
-    changes = {"trainer.learning_rate": 0.1, "trainer.epochs": 2, "steps": 5}
-    assert nest(changes) == {"trainer": {"learning_rate": 0.1, "epochs": 2}, "steps": 5}
 
 
 def test_the_longest_name_is_still_a_models() -> None:

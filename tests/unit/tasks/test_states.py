@@ -7,23 +7,10 @@ from precis.errors import (
     BudgetReached,
     ConfigError,
     JudgeError,
-    JudgeUnavailable,
-    LeaseLost,
     PrecisError,
     TrainerLost,
 )
 from tasks.states import failed, says_why_it_stops
-
-
-@pytest.mark.parametrize("kind", [BudgetReached, JudgeUnavailable, LeaseLost])
-def test_what_somebody_can_act_on_names_the_state_and_stays_a_failure(
-    kind: type[PrecisError],
-) -> None:
-    state = failed(kind("It stopped."))
-    assert state.is_failed()
-    assert state.name == kind.__name__
-    assert state.message is not None
-    assert state.message.startswith("It stopped.")
 
 
 @pytest.mark.parametrize("kind", [ConfigError, JudgeError, TrainerLost])

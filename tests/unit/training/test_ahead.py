@@ -30,14 +30,6 @@ class Sampling:
         return self.rollouts
 
 
-async def test_a_step_that_was_not_sampled_ahead_is_not_there() -> None:
-    ahead = SamplingAhead()
-    await ahead.wait()
-    await ahead.cancel()
-    assert await ahead.take(4) is None
-    assert ahead.spend == Spend()
-
-
 async def test_a_step_goes_on_while_others_work_and_is_taken_once() -> None:
     ahead = SamplingAhead()
     sampling = Sampling()

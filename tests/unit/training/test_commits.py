@@ -23,18 +23,6 @@ class Commit:
             raise self._error
 
 
-async def test_who_waits_goes_on_when_the_commit_has_ended() -> None:
-    commits = CommitPipeline()
-    commit = Commit()
-    await commits.wait()
-    commits.start(3, commit.run())
-    assert commits.step == 3
-    commit.done.set()
-    await commits.wait()
-    assert commit.ended
-    assert commits.step is None
-
-
 async def test_a_failure_is_raised_to_who_waits_and_told_at_the_end() -> None:
     commits = CommitPipeline()
     commit = Commit(StoreError("The store is out."))

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from precis.cluster.price import HourlyPrice
 from precis.cluster.site import TrainerAddress
 from precis.config import TrainConfig
-from precis.errors import TrainerError, TrainerLost
+from precis.errors import TrainerLost
 from precis.llm.loop_server import LoopServer
 from precis.trainer.client import RemoteTrainer
 from precis.trainer.server import trainer_app
@@ -52,25 +51,6 @@ async def test_a_lost_trainer_is_found_at_its_new_address(
     await connection.bring_up()
     await model.register(connection.client)
     assert await model.get_step() == 0
-
-
-async def test_the_lost_machine_is_paid_for_until_the_next_one_is_asked_for(
-    lost: RemoteTrainer,
-) -> None:
-    hour = 0.0
-    meter = Meter(now=lambda: 3600 * hour)
-    meter.start(HourlyPrice(2.0, 2.0))
-    hour = 1.5
-
-    async def start() -> TrainerAddress:
-        nonlocal hour
-        hour += 10  # nothing is held while places are asked
-        raise TrainerError("No place has one.")
-
-    connection = TrainerConnection(lost, start, meter)
-    with pytest.raises(TrainerError, match="No place"):
-        await connection.bring_up()
-    assert meter.usd == pytest.approx(3.0)
 
 
 def test_losses_in_a_row_count_until_something_is_committed(lost: RemoteTrainer) -> None:

@@ -49,21 +49,6 @@ def test_a_teachers_summaries_are_not_judged() -> None:
     assert own - calls(documents=6, warm_start=taught) == a_summary * 6 * 3
 
 
-def test_once_it_is_over_a_warm_start_costs_nothing_more() -> None:
-    assert calls(2, documents=6, warm_start=WARM) == calls(2)
-
-
-def test_what_is_left_of_a_run_counts_the_validation_after_a_warm_start() -> None:
-    def left(ledger: Ledger, warm_start: Any) -> int:
-        given = {"store": "/s", "steps": 5, "warm_start": warm_start}
-        return RunPlan.of(TrainConfig.model_validate(given), ledger).validations_left
-
-    ledger = Ledger(model="m", config="c", corpus="k")
-    assert left(ledger, {}) == left(ledger, None) + 1
-    later = ledger.advance(record(0)).advance(record(1))
-    assert left(later, {}) == left(later, None)
-
-
 def test_the_rest_of_a_run_is_judged_by_its_steps_and_not_by_its_warm_start() -> None:
     made = WarmStartRecord(
         source="teacher", scenarios=9, demonstrations=9, left_out={}, reward=None, usd=40.0

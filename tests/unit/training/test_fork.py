@@ -8,11 +8,9 @@ from pydantic import ValidationError
 
 from precis.config import FromCheckpoint, TrainConfig
 from precis.environments.python import load_python
-from precis.errors import ConfigError, CorruptCheckpoint, StoreError
+from precis.errors import ConfigError, CorruptCheckpoint
 from precis.records.ledger import Ledger, load_ledger, read_ledger, write_ledger
 from precis.records.spend import Spend
-from precis.rehearsal.checkpoint_files import load, save
-from precis.rehearsal.extractive.kind import SENTENCES
 from precis.run.checkpoints import commit, committed_steps, restore
 from precis.run.lease import lease_key, leased
 from precis.store import FolderStore
@@ -22,7 +20,6 @@ from tests.support import echoing
 from tests.support.dying_store import Killed, MortalStore
 from tests.support.ledgers import record
 from tests.support.newest_checkpoint import file_key
-from tests.support.policies import trained_at
 from tests.support.runs import make_run
 
 
@@ -48,28 +45,10 @@ def test_a_fork_begins_with_a_copy_of_the_origin(store: FolderStore, tmp_path: P
     assert fork(store, "forked", origin, "its own settings") == checkpoint
 
 
-def test_a_fork_crosses_stores(store: FolderStore, tmp_path: Path) -> None:
-    other = FolderStore(tmp_path / "other")
-    origin = origin_of(other, FromCheckpoint(model="m", step=1, store=store.url))
-    fork(other, "m", origin, "c")
-    assert weights(other, "m", 0, tmp_path) == b"\x01" * 1000
-    assert (origin.store, origin.corpus) == (store.url, "k")
-
-
 def test_no_step_means_the_newest_whole_one(store: FolderStore) -> None:
     assert origin_of(store, FromCheckpoint(model="m")).step == 3
     store.delete(file_key(store, "m", 3, "weights"))
     assert origin_of(store, FromCheckpoint(model="m")).step == 2
-
-
-def test_an_origin_that_is_not_there_is_named(store: FolderStore) -> None:
-    with pytest.raises(ConfigError, match=r"no whole checkpoint 7 of 'm' \(there: 0, 1, 2, 3\)"):
-        origin_of(store, FromCheckpoint(model="m", step=7))
-    store.delete(file_key(store, "m", 2, "weights"))
-    with pytest.raises(ConfigError, match="no whole checkpoint 2"):
-        origin_of(store, FromCheckpoint(model="m", step=2))
-    with pytest.raises(StoreError, match="no run 'nobody'"):
-        origin_of(store, FromCheckpoint(model="nobody"))
 
 
 def test_only_a_run_that_is_yet_to_begin_needs_its_origin(store: FolderStore) -> None:
@@ -169,12 +148,6 @@ async def test_other_documents_than_the_origins_are_warned_of(store: FolderStore
     assert "on other scenarios or another split: some that are held out here" in warnings[0]
 
 
-def test_the_ledger_says_where_a_run_is_from(store: FolderStore) -> None:
-    origin = origin_of(store, FromCheckpoint(model="m", step=2))
-    ledger = Ledger(model="forked", config="c", corpus="k").begin_from(origin)
-    assert Ledger.model_validate_json(ledger.model_dump_json()).rewind(0).origin == origin
-
-
 def test_a_run_cannot_begin_with_itself() -> None:
     for store in ("", "here"):
         with pytest.raises(ValidationError, match="precis runs restart"):
@@ -185,10 +158,3 @@ def test_a_run_cannot_begin_with_itself() -> None:
                     "from_checkpoint": {"model": "m", "step": 1, "store": store},
                 }
             )
-
-
-def test_a_policy_goes_on_from_the_step_that_it_is_put_at(tmp_path: Path) -> None:
-    saved = save(tmp_path / "origin", trained_at(7), SENTENCES.layout)
-    (tmp_path / "fork" / "checkpoints").mkdir(parents=True)
-    saved.rename(tmp_path / "fork" / "checkpoints" / "0000")
-    assert load(tmp_path / "fork", 0, SENTENCES.layout).step == 0

@@ -86,12 +86,3 @@ async def test_the_observers_hear_of_samples_while_it_is_open(
         log.tell_samples(group, "run", "train", 4, 3)
     assert [report["metadata"]["step"] for report in told] == ["4", "4"]
     assert {report["metadata"]["score.reward"] for report in told} == {"1", "0"}
-
-
-def test_the_report_compares_the_last_validation_with_the_first(log: RunLog) -> None:
-    for step in (0, 5, 10):
-        log.show_validation(step, rollouts(True, False))
-    log.show_rollouts([rollouts(True, False), rollouts(False)])
-    assert log.seen.first is not None and log.seen.first.step == 0
-    assert log.seen.last is not None and log.seen.last.step == 10
-    assert len(log.seen.rollouts) == 3

@@ -1,30 +1,15 @@
 """Which adapter each step is sampled from, and where sampling can't overlap training."""
 
-from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
 from precis.config import TrainConfig
-from precis.store import open_store
-from precis.training.run import Run
-from tests.support.corpora import corpus
-from tests.support.environments import summaries_of
 
 
 def config(**given: Any) -> TrainConfig:
     return TrainConfig.model_validate({"store": "s", "off_policy_steps": 1, **given})
-
-
-def test_no_step_is_sampled_from_the_policy_before_its_warm_start(tmp_path: Path) -> None:
-    settings = config(store=str(tmp_path), warm_start={"scenarios": 2})
-    judge: Any = SimpleNamespace(identity={"model": "a-judge"})
-    nobody: Any = None
-    environment = summaries_of(settings, corpus(), judge)
-    run = Run(settings, environment, nobody, open_store(settings.store), nobody, nobody)
-    assert [run.adapter_for(step) for step in range(1, 5)] == [1, 1, 2, 3]
 
 
 @pytest.mark.parametrize(

@@ -61,16 +61,6 @@ def preflight(
     return Preflight(config, environment, told.append)
 
 
-async def test_a_run_on_this_machine_asks_nobody_for_a_gpu(tmp_path: Path) -> None:
-    checks = preflight(tmp_path, Judge()).checks()
-    assert checks.keys() == LOCAL
-    found = {row.name: (row.ok, row.detail) for row in await run_checks(checks)}
-    assert found["documents"] == (True, "8 to train on, 2 held out")
-    assert found["judge"] == (True, "a-judge")
-    assert found["store"] == (True, str(tmp_path / "store"))
-    assert all(ok for ok, _ in found.values())
-
-
 def test_a_run_on_a_rented_machine_is_checked_for_key_gpu_and_budget(tmp_path: Path) -> None:
     rented = preflight(tmp_path, Judge(), cluster={"where": "sky"}, store="s3://bucket")
     assert rented.checks().keys() == LOCAL | RENTED
@@ -94,12 +84,6 @@ async def test_a_judge_that_refuses_is_one_failed_check_among_others(tmp_path: P
     assert [(row.name, row.remedy) for row in rows if not row.ok] == [
         ("judge", "Set JUDGE_API_KEY.")
     ]
-
-
-async def test_a_checkpoint_to_begin_with_has_to_be_there(tmp_path: Path) -> None:
-    wanted = {"model": "nobody", "step": 3}
-    with pytest.raises(UnusableRun, match="no run 'nobody'"):
-        await preflight(tmp_path, Judge(), from_checkpoint=wanted).store()
 
 
 async def test_other_settings_than_a_stored_runs_are_refused_before_anything_is_rented(
@@ -145,11 +129,6 @@ async def test_a_ceiling_is_told_and_a_low_one_warned_of(tmp_path: Path) -> None
     found = await low.ceiling()
     assert found == "0% accuracy can be reached"
     assert len(warnings) == 1 and "rewards will be sparse" in warnings[0]
-
-
-async def test_a_ceiling_below_its_floor_stops_the_run(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="less than ceiling_min"):
-        await preflight(tmp_path, Judge(right=1), ceiling_min=0.9).ceiling()
 
 
 async def test_a_judge_that_fails_on_a_document_measures_no_ceiling(tmp_path: Path) -> None:

@@ -120,33 +120,15 @@ def test_a_new_model_begins_and_uploads_its_start(held: TrainerState) -> None:
     assert reconcile(ledger_at(0), {}, held) == ResumePlan(ledger_at(0), "begin", upload=True)
 
 
-def test_a_new_model_that_was_begun_keeps_its_start() -> None:
-    assert reconcile(ledger_at(0), {}, trainer(0, 0)) == ResumePlan(
-        ledger_at(0), "keep", upload=True
-    )
-
-
 def test_a_run_whose_checkpoints_are_all_gone_stops() -> None:
     with pytest.raises(CorruptCheckpoint, match="up to step 3 is whole"):
         reconcile(ledger_at(3), {}, NOBODY)
-
-
-def test_a_manifest_without_a_record_is_not_taken_for_a_step() -> None:
-    bare = stored(3, 4)
-    bare[4] = bare[4].model_copy(update={"record": None})
-    assert reconcile(ledger_at(3), bare, NOBODY) == ResumePlan(ledger_at(3), "restore")
 
 
 def test_a_manifest_that_another_run_was_late_to_write_is_not_taken_for_a_step() -> None:
     late = stored(3, 4)
     late[4] = late[4].model_copy(update={"run": "theirs"})
     assert reconcile(ledger_at(3), late, NOBODY) == ResumePlan(ledger_at(3), "restore")
-
-
-def test_a_trainer_with_a_gap_is_restored() -> None:
-    gap = trainer(3, 5)
-    gap = gap.model_copy(update={"trained": {3: trained(3)}})
-    assert reconcile(ledger_at(3), stored(3), gap) == ResumePlan(ledger_at(3), "restore")
 
 
 steps = st.integers(0, 5)
@@ -190,25 +172,6 @@ def test_nothing_that_is_left_anywhere_is_lost_and_nothing_is_made_up(
         assert goes_on in known
     if plan.trainer == "begin":
         assert goes_on == 0 and 0 not in whole
-
-
-@given(at=steps, whole=st.sets(st.integers(0, 6), min_size=1), held=states)
-def test_reconciling_what_was_reconciled_changes_nothing(
-    at: int, whole: set[int], held: TrainerState
-) -> None:
-    known = stored(*(step for step in whole if step >= at or step == _before(whole, at)))
-    try:
-        plan = reconcile(ledger_at(at), known, held)
-    except CorruptCheckpoint:
-        return
-    after = held
-    if plan.trainer == "restore":
-        after = trainer(plan.ledger.next_step, plan.ledger.next_step)
-    if plan.trainer == "begin":
-        after = trainer(0, 0)
-    again = reconcile(plan.ledger, known, after)
-    assert again.ledger == plan.ledger
-    assert (again.trainer, again.upload, again.ahead) == ("keep", plan.upload, plan.ahead)
 
 
 def _before(whole: Collection[int], at: int) -> int | None:

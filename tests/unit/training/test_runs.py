@@ -4,7 +4,6 @@ import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 import pytest
@@ -46,8 +45,6 @@ score = "ruler"
 rubric = "x wins, or at least does not lose."
 """
 """Has a game scored by a judge."""
-WARM = 18
-"""Documents of a warm start: more than one batch (`precis.training.warm_start.BATCH`)."""
 
 
 @pytest.fixture(autouse=True)
@@ -106,44 +103,6 @@ async def test_a_stale_adapter_that_is_lost_everywhere_costs_the_overlap_of_one_
     await killed.live()
     assert [step.staleness for step in ledger(killed).steps] == [0, 1, 0]
     assert "Step 2 is sampled from its own adapter." in caplog.text
-
-
-async def test_a_warm_start_is_step_0_of_documents_that_no_step_draws(tmp_path: Path) -> None:
-    life = Life(
-        tmp_path / "warm",
-        {
-            "documents": {"source": "bundled", "train_size": 24, "val_size": 2},
-            "warm_start": {"scenarios": WARM, "samples": 3, "measured_scenarios": 3},
-            "retention": {"keep_last": 3, "keep_every": 0, "keep_best": 0},
-        },
-    )
-    await life.live()
-    warm, reinforced = ledger(life).steps
-    made = warm.warm_start
-    assert made is not None
-    assert made.source == "best_of_n"
-    assert made.scenarios == WARM
-    assert made.demonstrations + sum(made.left_out.values()) == WARM
-    assert made.reward is not None
-    assert made.reward > warm.reward, "the best of three are no better than all"
-    assert warm.groups_trained == 0
-    assert reinforced.warm_start is None
-    assert [one.step for one in ledger(life).variances] == [0, 1]
-    assert {one.groups for one in ledger(life).variances} == {3}
-    assert [one.step for one in ledger(life).validations] == [0, 1, 2]
-    checkpoint = manifest(life.store, "m", 1)
-    assert checkpoint is not None
-    assert checkpoint.record is not None
-    assert checkpoint.record.warm_start == made
-    kept = life.store.get("m/warm-start.json")
-    assert kept is not None
-    demonstrations = json.loads(kept.data)["demonstrations"]
-    shown = {one["scenario_id"] for one in demonstrations}
-    assert len(shown) == WARM
-    assert made.reward == pytest.approx(fmean(one["reward"] for one in demonstrations))
-    drawn = scan_trajectories(life.store, "m", "train", [1]).collect()
-    assert drawn["scenario_id"].len() > 0
-    assert not shown & set(drawn["scenario_id"])
 
 
 @asynccontextmanager

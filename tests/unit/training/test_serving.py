@@ -58,26 +58,6 @@ async def test_work_is_done_where_the_trainer_is(tmp_path: Path) -> None:
     assert place.shown == []
 
 
-async def test_work_is_done_again_where_the_trainer_came_up_again(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    place = Place()
-    server = await server_at(place, tmp_path)
-    await server.fetch()
-    tried = []
-
-    async def work(spec: ContenderSpec) -> str:
-        tried.append(spec.endpoint.base_url)
-        if len(tried) == 1:
-            raise TrainerLost("It is gone.")
-        return spec.endpoint.base_url
-
-    assert await server.with_checkpoint(NEWEST, work) == "http://127.0.0.1:2"
-    assert tried == ["http://127.0.0.1:1", "http://127.0.0.1:2"]
-    assert caplog.messages == ["It is gone. It is brought up again."]
-    assert place.shown == ["Preempted", "Recovering", "Running"]
-
-
 async def test_a_trainer_that_is_lost_while_it_comes_up_is_lost_once_more(tmp_path: Path) -> None:
     place = Place(lost=2)
     server = await server_at(place, tmp_path)

@@ -1,67 +1,15 @@
 import httpx
-import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from precis.environments.summaries.baselines import baselines, centroid, lead, random_sentences
+from precis.environments.summaries.baselines import baselines
 from precis.environments.summaries.prompt import summary_messages
 from precis.llm.server import completions_app
-from precis.text import count_words, sentences
+from precis.text import count_words
 
 TEXT = (
     "Harbor news. The council of Elmford approved a harbor budget on Tuesday. Rain is expected. "
     "The harbor budget of 3.5 million pays for a new harbor wall. Cats were seen. "
     "The council approved a harbor budget on Tuesday in Elmford. Residents asked for benches."
 )
-PARAGRAPHS = st.lists(
-    st.lists(st.sampled_from(["Ada", "went", "home", "in", "May", "!", "3.5"]), min_size=1).map(
-        lambda words: " ".join(words) + "."
-    ),
-    max_size=12,
-).map(" ".join)
-
-
-@pytest.mark.parametrize("summarize", [lead, random_sentences, centroid])
-@settings(max_examples=40)
-@given(text=PARAGRAPHS, words_max=st.integers(1, 60))
-def test_a_baseline_keeps_whole_sentences_in_order_within_the_limit(
-    summarize: object, text: str, words_max: int
-) -> None:
-    assert callable(summarize)
-    summary = summarize(text, words_max)
-    assert count_words(summary) <= words_max
-    position = 0
-    for sentence in sentences(summary):
-        position = text.index(sentence[:3], position)
-
-
-def test_lead_takes_the_first_sentences() -> None:
-    assert lead(TEXT, 16) == (
-        "Harbor news. The council of Elmford approved a harbor budget on Tuesday. Rain is expected."
-    )
-
-
-def test_random_is_the_same_for_the_same_text_and_differs_between_texts() -> None:
-    assert random_sentences(TEXT, 30) == random_sentences(TEXT, 30)
-    kept = {
-        tuple(len(each) for each in sentences(random_sentences(f"{TEXT} {n}.", 30)))
-        for n in range(9)
-    }
-    assert len(kept) > 1
-
-
-def test_centroid_takes_what_the_document_is_about() -> None:
-    summary = centroid(TEXT, 22)
-    assert "council" in summary
-    assert "Cats" not in summary
-
-
-def test_centroid_does_not_say_the_same_thing_twice() -> None:
-    assert centroid(TEXT, 26).count("approved a harbor budget") == 1
-
-
-def test_all_fits_when_the_limit_is_generous() -> None:
-    assert lead(TEXT, 500) == random_sentences(TEXT, 500) == centroid(TEXT, 500) == TEXT
 
 
 async def test_baselines_speak_the_chat_protocol() -> None:

@@ -10,7 +10,3 @@ from precis.environments.summaries.rewards import reward_share
 )
 def test_the_reward_falls_over_the_last_tenth_of_the_words(words: int, share: float) -> None:
     assert reward_share("word " * words, 350, 0.1) == pytest.approx(share)
-
-
-def test_without_a_ramp_only_the_limit_counts() -> None:
-    assert reward_share("word " * 350, 350, 0.0) == 1.0

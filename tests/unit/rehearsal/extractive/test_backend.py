@@ -1,8 +1,5 @@
 """The embedded policy through ART's own client, over HTTP on the loopback."""
 
-import asyncio
-import json
-import shutil
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -86,27 +83,6 @@ async def gather(model: art.TrainableModel[Any, Any], size: int = 6) -> list[art
     return await art.gather_trajectory_groups(waiting, pbar_desc=None)
 
 
-async def test_art_trains_the_policy_from_register_to_log(
-    model: art.TrainableModel[Any, Any], backend: EmbeddedBackend
-) -> None:
-    progress: list[dict[str, float]] = []
-    for step in range(3):
-        groups = await gather(model)
-        result = await backend.train(model, groups, on_progress=progress.append, epochs=3)
-        await model.log(groups, split="train", metrics=result.metrics, step=result.step)
-        assert result.step == await model.get_step() == step + 1
-        assert result.metrics["data/step_num_groups_trainable"] > 0
-    assert len(progress) == 9
-    assert result.checkpoint_path == str(checkpoint(model, 3))
-    assert (checkpoint(model, 3) / "../../history.jsonl").exists()
-    assert model.get_inference_name() == f"{model.name}@3"
-    before, after = [
-        (await complete(model, name=f"{model.name}@{step}", temperature=0)).choices[0]
-        for step in (0, 3)
-    ]
-    assert str(after.message.content).count("crowns") > str(before.message.content).count("crowns")
-
-
 async def test_a_stale_sample_is_corrected_for_by_the_probabilities_of_who_sampled_it(
     model: art.TrainableModel[Any, Any], backend: EmbeddedBackend
 ) -> None:
@@ -152,20 +128,6 @@ async def test_logprobs_name_the_sentences_in_the_order_of_picking(
     assert again.choices[0].logprobs is None
 
 
-async def test_without_a_seed_each_sample_differs(model: art.TrainableModel[Any, Any]) -> None:
-    texts = {(await complete(model)).choices[0].message.content for _ in range(4)}
-    assert len(texts) > 1
-
-
-async def test_max_tokens_cuts_at_a_whole_sentence(model: art.TrainableModel[Any, Any]) -> None:
-    full = (await complete(model, seed=2)).choices[0]
-    cut = await complete(model, seed=2, max_tokens=20)
-    assert full.finish_reason == "stop"
-    assert cut.choices[0].finish_reason == "length"
-    assert cut.usage is not None and 0 < cut.usage.completion_tokens <= 20
-    assert str(cut.choices[0].message.content).endswith(".")
-
-
 async def test_errors_are_openais(model: art.TrainableModel[Any, Any]) -> None:
     for name in (f"{model.name}@9", f"{model.name}@x", f"{model.name}@", "other"):
         with pytest.raises(openai.NotFoundError, match="does not exist") as missing:
@@ -178,45 +140,6 @@ async def test_errors_are_openais(model: art.TrainableModel[Any, Any]) -> None:
     stranger = model.openai_client().with_options(api_key="guess")
     with pytest.raises(openai.AuthenticationError):
         await stranger.models.list()
-
-
-async def test_a_step_without_advantage_advances_and_learns_nothing(
-    model: art.TrainableModel[Any, Any], backend: EmbeddedBackend
-) -> None:
-    groups = await gather(model, size=2)
-    for trajectory in (one for group in groups for one in group):
-        trajectory.reward = 0.5
-    result = await backend.train(model, groups)
-    assert result.step == 1
-    assert result.metrics["data/step_num_groups_trainable"] == 0
-    start, end = [(checkpoint(model, n) / "policy.json").read_text() for n in (0, 1)]
-    assert start.replace('"step": 0', '"step": 1') == end
-
-
-async def test_it_takes_every_option_of_its_settings(
-    model: art.TrainableModel[Any, Any], backend: EmbeddedBackend
-) -> None:
-    settings = ExtractiveTrainer(scale_rewards=False, kl_coefficient=0)
-    groups = await gather(model)
-    await backend.train(model, groups)
-    scaled = (checkpoint(model, 1) / "policy.json").read_bytes()
-    shutil.rmtree(checkpoint(model, 1))
-    await backend.train(model, groups, **settings.options)
-    assert (checkpoint(model, 1) / "policy.json").read_bytes() != scaled
-
-
-async def test_a_retrained_step_is_served_anew(
-    model: art.TrainableModel[Any, Any], backend: EmbeddedBackend
-) -> None:
-    groups = await gather(model)
-    await backend.train(model, groups, learning_rate=0.05)
-    first = await complete(model, name=f"{model.name}@1", temperature=0)
-    shutil.rmtree(checkpoint(model, 1))
-    with pytest.raises(openai.NotFoundError):
-        await complete(model, name=f"{model.name}@1")
-    await backend.train(model, [art.TrajectoryGroup([])])
-    again = await complete(model, name=f"{model.name}@1", temperature=0)
-    assert again.choices[0].message != first.choices[0].message
 
 
 async def test_what_can_not_be_trained_on_is_refused(
@@ -254,24 +177,6 @@ async def test_supervised_training_imitates_summaries(
     assert str(learned.choices[0].message.content).count("crowns") == 5
 
 
-async def test_imitating_its_own_choices_makes_them_likelier(
-    model: art.TrainableModel[Any, Any], backend: EmbeddedBackend
-) -> None:
-    groups = await gather(model)
-    best = [max(group.trajectories, key=lambda one: one.reward) for group in groups]
-    seen: list[dict[str, float]] = []
-    result = await backend.train_sft(
-        model, best, seen.append, batch_size=3, learning_rates=[0.05] * 12
-    )
-    assert result.step == await model.get_step() == 1
-    assert len(seen) == 12
-    assert seen[-1]["loss/train"] < seen[0]["loss/train"]
-    file = checkpoint(model, 1) / "policy.json"
-    kept = json.loads(file.read_text())
-    assert kept["reference"] == kept["weights"], "the penalty would pull back what was imitated"
-    assert kept["adam"]["count"] == 0
-
-
 async def test_a_summary_that_has_nothing_of_its_document_is_refused(
     model: art.TrainableModel[Any, Any], backend: EmbeddedBackend
 ) -> None:
@@ -281,14 +186,6 @@ async def test_a_summary_that_has_nothing_of_its_document_is_refused(
     with pytest.raises(TrainerError, match=r"nothing in common with its document: 'Zzz\.'"):
         await backend.train_sft(model, shown, batch_size=1, learning_rates=[0.1])
     assert await model.get_step() == 0
-
-
-async def test_two_trainings_at_once_make_two_steps(
-    model: art.TrainableModel[Any, Any], backend: EmbeddedBackend
-) -> None:
-    groups = await gather(model)
-    results = await asyncio.gather(*(backend.train(model, groups) for _ in range(2)))
-    assert [result.step for result in results] == [1, 2]
 
 
 async def test_a_name_belongs_to_one_project(

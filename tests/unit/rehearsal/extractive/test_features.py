@@ -5,8 +5,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from precis.rehearsal.extractive.features import MARKS, NAMES, Features, count_marks, featurize
-from precis.text import tokens
+from precis.rehearsal.extractive.features import NAMES, featurize
 
 ARTICLE = (
     "Bridge closed\n\n"
@@ -15,34 +14,6 @@ ARTICLE = (
     "Many people like bridges.\n"
     "Repairs cost $40,000 and start at 7:30 a.m. on Monday."
 )
-
-
-def column(features: Features, name: str) -> list[float]:
-    values: list[float] = features.matrix[:, NAMES.index(name)].tolist()
-    return values
-
-
-def test_a_sentence_counts_its_marks_of_fact() -> None:
-    sentence = "The Norwick bridge cost $40,000, said Ada."
-    counted = dict(zip(MARKS, count_marks(sentence, tokens(sentence)), strict=True))
-    assert {name: count for name, count in counted.items() if count} == {
-        "numbers": 1,
-        "names": 2,
-    }
-
-
-def test_columns_have_mean_zero_and_say_where_the_facts_are() -> None:
-    features = featurize(ARTICLE)
-    assert features.matrix.shape == (5, len(NAMES))
-    assert np.abs(features.matrix.mean(axis=0)).max() < 1e-9
-    assert np.argmax(column(features, "causes")) == 1
-    assert np.argmax(column(features, "numbers")) in (1, 4)
-    assert column(features, "hedges")[3] > 0
-
-
-def test_a_repeated_sentence_is_redundant() -> None:
-    features = featurize("Rain fell on the valley. A dog barked. Rain fell on the valley.")
-    assert np.argmax(column(features, "redundancy")) == 2
 
 
 def test_text_without_sentence_ends_is_cut_into_pieces() -> None:

@@ -2,33 +2,7 @@
 
 import pytest
 
-from precis.rehearsal.judges.grader import UNANSWERABLE, grade
-
-SAME = [
-    ("$1.2 million", "1,200,000 dollars"),
-    ("7 p.m.", "at 7:00 pm"),
-    ("March 3rd, 2021", "on 3 March 2021"),
-    ("twelve weeks", "12 weeks"),
-    ("37 percent", "37%"),
-    ("Marta Quill", "the farmer Marta Quill"),
-    ("because a pipe had burst", "A pipe burst"),
-    ("The board's conclusion was unanimous", "The board concluded unanimously"),
-    ("The shop opens at 7 pm.", "It opens at 19:00."),
-    ("The shop opens at 7 pm.", "It opens at seven o'clock."),
-    ("It was founded on 5 November 2023.", "It was founded on 05/11/2023."),
-    ("It was founded on 5 November 2023.", "It was founded on 11/05/2023."),
-    ("It cost £2,500.", "It cost 2,500 pounds."),
-    ("It cost £2,500.", "It cost 2,500."),
-    ("It cost $1.5 million.", "It cost $1.5M."),
-    ("The trail is 3 km long.", "The trail is 3 kilometers long."),
-    ("It lasted two years.", "It lasted two school years, and was told of in two weeks."),
-    ("Maria Lopez led the works.", "Lopez led the works."),
-    ("Maria Lopez led the works.", "Mayor Lopez led the works."),
-    ("Maria Lopez led the works.", "Yesterday Lopez led the works."),
-    ("Maria Lopez led the works.", "Maria López led the works."),
-    ("Bjo\u0308rn A\u030akesson led the works.", "Björn Åkesson led the works."),
-    ("Søren Łęcki led the works.", "Soren Lecki led the works."),
-]
+from precis.rehearsal.judges.grader import grade
 
 DIFFERENT = [
     ("$1.2 million", "$1.3 million"),
@@ -65,21 +39,7 @@ DIFFERENT = [
 ]
 
 
-@pytest.mark.parametrize(("golden", "given"), SAME)
-def test_the_same_in_another_form_is_right(golden: str, given: str) -> None:
-    assert grade("What do we know of it?", golden, given)
-
-
 @pytest.mark.parametrize(("golden", "given"), DIFFERENT)
 def test_another_date_time_unit_or_name_or_the_opposite_is_wrong(golden: str, given: str) -> None:
     assert grade("What do we know of it?", golden, golden)
     assert not grade("What do we know of it?", golden, given)
-
-
-def test_words_that_the_question_supplied_earn_nothing() -> None:
-    assert not grade("Who leads the Harbour Choir?", "Ines Tallis", "the Harbour Choir leads")
-
-
-def test_saying_unanswerable_is_right_only_where_it_is_golden() -> None:
-    assert grade("Who?", UNANSWERABLE, UNANSWERABLE)
-    assert not grade("Who?", UNANSWERABLE, "Ines Tallis")

@@ -3,35 +3,13 @@
 import pytest
 
 from precis.environments.summaries.judge.prompts import UNANSWERABLE
-from precis.environments.summaries.judge.protocol import (
-    Graded,
-    Prompt,
-    grade_prompt,
-    parse_grades,
-)
 from precis.llm.server import ApiError, ChatRequest
 from precis.records.documents import Question
 from precis.rehearsal.judges.judge import MODEL, lexical_judge
 
-TEXT = (
-    "The Linden Street bakery was opened by Ada Kessler in 1987. It sells 640 loaves a day. "
-    "The oven was replaced in March 2019 because the old one had cracked."
-)
-
 
 def question(text: str, answer: str) -> Question:
     return Question("id", text, answer, answerable=answer != UNANSWERABLE)
-
-
-async def reply_to(prompt: Prompt) -> str:
-    request = ChatRequest(model=MODEL, messages=prompt.messages, temperature=0)
-    return (await lexical_judge()(request)).choices[0].content
-
-
-async def test_the_full_document_does_not_help_an_answer_that_is_graded() -> None:
-    wrong = Graded(question("Who opened the Linden Street bakery?", "Ada Kessler"), "Tom Fry")
-    prompt = grade_prompt([wrong], document=TEXT)
-    assert parse_grades(await reply_to(prompt), prompt.ids) == [False]
 
 
 @pytest.mark.parametrize(

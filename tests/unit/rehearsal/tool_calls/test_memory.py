@@ -4,12 +4,8 @@ import tracemalloc
 from typing import Any
 
 import numpy as np
-import pytest
 
-from precis.llm.server import ChatRequest
-from precis.rehearsal.kind import untrained
 from precis.rehearsal.tool_calls.features import WEIGHTS, see
-from precis.rehearsal.tool_calls.kind import TOOL_CALLS
 from precis.rehearsal.tool_calls.options import OPTIONS_MAX, list_options
 from precis.rehearsal.tool_calls.samples import CallSample, batch_of
 
@@ -52,17 +48,3 @@ def test_a_batch_of_many_options_is_laid_out_a_part_at_a_time() -> None:
     assert np.array_equal(scores, np.concatenate([one.scores(weights) for one in alone]))
     parts = [one.gradient(scores[[row]]) for row, one in enumerate(alone)]
     assert np.allclose(gradient, np.sum(parts, axis=0))
-
-
-def test_what_was_looked_at_is_forgotten_before_it_fills_the_memory(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("precis.rehearsal.tool_calls.kind._LOOKED_BYTES", 4 * MIB)
-    policy = untrained(TOOL_CALLS.layout, 1)
-    tracemalloc.start()
-    for number in range(16):
-        asked = ChatRequest(model="m", messages=messages(number), tools=[CHOOSE], temperature=0)
-        TOOL_CALLS.answer(policy, asked)
-    kept, _ = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert kept < 12 * MIB

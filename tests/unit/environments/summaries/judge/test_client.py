@@ -14,7 +14,7 @@ from precis.config import JudgeConfig, RateLimits
 from precis.environments.summaries.judge import Endpoint, JudgeClient, Scored, Unscored
 from precis.environments.summaries.judge.cache import ReplyCache
 from precis.environments.summaries.judge.protocol import PROTOCOL_VERSION
-from precis.errors import JudgeError, JudgeRejected, JudgeUnavailable
+from precis.errors import JudgeError, JudgeUnavailable
 from precis.llm.server import ChatRequest
 from precis.records.documents import Document, Question
 from precis.rehearsal.judges.judge import lexical_judge
@@ -120,60 +120,6 @@ def right_of(verdict: object) -> dict[str, bool]:
 FOUND = {"when": True, "who": True, "fuel": True, "why": False}
 
 
-async def test_a_verdict_takes_two_calls_and_reports_the_unanswerable_apart() -> None:
-    async with judge_of() as (judge, server):
-        verdict = await judge.score(FERRY, SUMMARY)
-    assert right_of(verdict) == FOUND
-    assert isinstance(verdict, Scored)
-    assert (verdict.correct, verdict.asked) == (2, 3)
-    names = [one["response_format"]["json_schema"]["name"] for one in server.requests]
-    assert names == ["answers", "grades"]
-    assert all(request["temperature"] == 0 for request in server.requests)
-
-
-async def test_both_protocols_agree_where_the_judge_is_deterministic() -> None:
-    async with judge_of(protocol="per_question") as (judge, server):
-        assert right_of(await judge.score(FERRY, SUMMARY)) == FOUND
-    # Four questions to answer, and two answers to grade, with the document in view.
-    assert len(server.requests) == 6
-    shown = ["Port Ellis" in one["messages"][1]["content"] for one in server.requests]
-    assert shown.count(True) == 2
-    assert judge.identity["protocol"] == "per_question"
-
-
-async def test_a_summary_that_answers_nothing_needs_no_grader() -> None:
-    async with judge_of() as (judge, server):
-        verdict = await judge.score(FERRY, "Bread is baked with flour and water.")
-    assert right_of(verdict) == {"when": False, "who": False, "fuel": True, "why": False}
-    assert len(server.requests) == 1
-
-
-async def test_golden_answers_need_no_grader_either() -> None:
-    async with judge_of(answering("On 3 May", "maria silva.")) as (judge, server):
-        assert right_of(await judge.score(FERRY, SUMMARY))["who"]
-    items = json.loads(server.requests[1]["messages"][1]["content"])["items"]
-    assert [item["given_answer"] for item in items] == ["On 3 May"]
-    async with judge_of(answering("3 May 2021", "maria silva.")) as (judge, server):
-        assert right_of(await judge.score(FERRY, SUMMARY)) == FOUND
-    assert len(server.requests) == 1
-
-
-async def test_the_judge_says_in_the_same_call_that_a_summary_is_no_prose() -> None:
-    async with judge_of(answering("3 May 2021", "maria silva.", is_prose=False)) as (judge, server):
-        verdict = await judge.score(FERRY, SUMMARY)
-    assert isinstance(verdict, Scored)
-    assert (verdict.is_prose, verdict.correct, len(server.requests)) == (False, 2, 1)
-    schema = server.requests[0]["response_format"]["json_schema"]["schema"]
-    assert schema["required"] == ["answers", "is_prose"]
-
-
-async def test_the_notebooks_protocol_does_not_ask_about_prose() -> None:
-    async with judge_of(protocol="per_question") as (judge, server):
-        verdict = await judge.score(FERRY, SUMMARY)
-    assert isinstance(verdict, Scored) and verdict.is_prose
-    assert not any("prose" in json.dumps(request) for request in server.requests)
-
-
 @pytest.mark.parametrize("claim", ["", '{"is_prose": true}', "This summary is prose."])
 async def test_no_claim_of_a_summary_makes_a_list_of_words_prose(claim: str) -> None:
     words = [f"word{n}" for n in range(150)]
@@ -267,13 +213,6 @@ FAULTS: dict[str, tuple[Step, str]] = {
 }
 
 
-@pytest.mark.parametrize("fault", ["429", "500", "reset", "prose"])
-async def test_a_fault_costs_a_try_and_not_the_verdict(fault: str) -> None:
-    async with judge_of(*[FAULTS[fault][0]] * 2) as (judge, server):
-        assert right_of(await judge.score(FERRY, SUMMARY)) == FOUND
-    assert len(server.requests) == 4
-
-
 @pytest.mark.parametrize(("fault", "cause"), FAULTS.values(), ids=FAULTS)
 async def test_a_fault_that_stays_leaves_the_summary_unscored(fault: Step, cause: str) -> None:
     async with judge_of(*[fault] * 3, tries_max=3) as (judge, server):
@@ -300,64 +239,12 @@ async def test_preflight_tells_a_judge_that_works_from_one_that_does_not() -> No
             await judge.check()
 
 
-async def test_a_trial_question_that_times_out_is_asked_again() -> None:
-    async with judge_of(dripping, call_timeout_s=0.2) as (judge, server):
-        await judge.check()
-    assert len(server.requests) == 2
-
-
-@pytest.mark.parametrize(
-    ("fault", "error", "says"),
-    [
-        ("429", JudgeUnavailable, "answered 429: slow down. Start again when its quota allows"),
-        ("500", JudgeUnavailable, "answered 500: oops. The fault is the server's own"),
-        ("reset", JudgeUnavailable, "connection to the judge failed.*Check judge.base_url"),
-        ("prose", JudgeRejected, "choose another model, one that follows JSON schemas"),
-        ("refusal", JudgeRejected, "The judge refused: No. It can't judge"),
-    ],
-)
-async def test_a_trial_question_that_fails_says_what_fits_its_cause(
-    fault: str, error: type[JudgeError], says: str
-) -> None:
-    async with judge_of(*[FAULTS[fault][0]] * 3, tries_max=3) as (judge, server):
-        with pytest.raises(error, match=says):
-            await judge.check()
-    assert len(server.requests) == 3
-
-
-async def test_a_judge_that_hangs_fails_its_trial_question_within_a_verdicts_deadline() -> None:
-    hanging = judge_of(*[dripping] * 100, call_timeout_s=0.1, verdict_timeout_s=0.25, tries_max=100)
-    async with hanging as (judge, server):
-        with pytest.raises(JudgeUnavailable, match="may be overloaded"):
-            await judge.check()
-    assert len(server.requests) <= 4
-
-
 async def test_a_judge_that_is_out_for_an_hour_is_not_waited_for() -> None:
     hour = responding(429, {"error": {"message": "quota"}}, Retry_After="3600")
     async with judge_of(hour) as (judge, server):
         with pytest.raises(JudgeUnavailable, match=r"left alone for 3,600 s\. Start again"):
             await judge.check()
     assert len(server.requests) == 1
-
-
-@pytest.mark.parametrize("rejections", [1, 2])
-async def test_a_judge_without_schemas_is_asked_more_plainly_from_then_on(rejections: int) -> None:
-    no = responding(400, {"error": {"message": "response_format is not supported"}})
-    async with judge_of(*[no] * rejections) as (judge, server):
-        assert right_of(await judge.score(FERRY, SUMMARY)) == FOUND
-        assert right_of(await judge.score(FERRY, SUMMARY + " Again.")) == FOUND
-    kinds = [one.get("response_format", {}).get("type") for one in server.requests]
-    assert kinds[:rejections] == ["json_schema", "json_object"][:rejections]
-    assert kinds[rejections:] == [["json_object", None][rejections - 1]] * 4
-
-
-async def test_verdicts_that_wait_learn_from_those_that_were_rejected() -> None:
-    no = responding(400, {"error": {"message": "response_format is not supported"}})
-    async with judge_of(no, limits=RateLimits(in_flight=1)) as (judge, server):
-        await asyncio.gather(*(judge.score(FERRY, f"{SUMMARY} {n}.") for n in range(3)))
-    kinds = [one["response_format"]["type"] for one in server.requests]
-    assert kinds == ["json_schema"] + ["json_object"] * 6
 
 
 async def test_a_fenced_reply_counts_only_where_no_schema_was_promised() -> None:
@@ -396,21 +283,6 @@ async def test_verdicts_given_up_at_any_moment_leave_the_client_usable() -> None
         assert right_of(await judge.score(FERRY, SUMMARY)) == FOUND
 
 
-async def test_a_verdict_ends_at_its_own_deadline() -> None:
-    async with judge_of(*[dripping] * 9, call_timeout_s=0.1, verdict_timeout_s=0.25) as (judge, _):
-        async with asyncio.timeout(10):
-            verdict = await judge.score(FERRY, SUMMARY)
-    assert isinstance(verdict, Unscored) and verdict.cause == "timeout"
-
-
-async def test_a_judge_that_asks_to_wait_past_the_deadline_is_not_waited_for() -> None:
-    later = responding(429, {}, Retry_After="30")
-    async with judge_of(later, verdict_timeout_s=20) as (judge, _):
-        async with asyncio.timeout(10):
-            verdict = await judge.score(FERRY, SUMMARY)
-    assert isinstance(verdict, Unscored) and verdict.cause == "rate_limited"
-
-
 async def test_retry_after_holds_back_the_whole_client() -> None:
     clock = asyncio.get_running_loop().time
     limited = responding(429, {}, Retry_After="0.2")
@@ -418,34 +290,3 @@ async def test_retry_after_holds_back_the_whole_client() -> None:
         began = clock()
         await asyncio.gather(*(judge.score(FERRY, f"{SUMMARY} {n}.") for n in range(3)))
     assert clock() - began >= 0.2
-
-
-async def test_waiting_for_a_turn_does_not_use_up_a_verdict_s_deadline() -> None:
-    async def slow(writer: asyncio.StreamWriter) -> None:
-        await asyncio.sleep(0.2)
-        await answering()(writer)
-
-    limits = RateLimits(in_flight=1)
-    async with judge_of(*[slow] * 12, limits=limits, verdict_timeout_s=2) as (judge, _):
-        verdicts = await asyncio.gather(*(judge.score(FERRY, f"{n}") for n in range(12)))
-    assert all(isinstance(verdict, Scored) for verdict in verdicts)
-
-
-async def test_every_reply_is_paid_for_whether_or_not_it_was_of_use() -> None:
-    async with judge_of(saying("prose"), responding(500, b"oops")) as (judge, _):
-        await judge.score(FERRY, SUMMARY)
-    spend = judge.spend
-    assert (spend.calls, spend.prompt_tokens, spend.completion_tokens) == (3, 300, 30)
-    assert spend.usd == pytest.approx((300 * 1.0 + 30 * 10.0) / 1e6)
-
-
-async def test_the_settings_know_prices_that_the_table_does_not() -> None:
-    scripted = ScriptedJudge()
-    server = await asyncio.start_server(scripted.serve, "127.0.0.1", 0)
-    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
-    config = JudgeConfig(provider="url", base_url=url, model="m", prices={"m": (1.0, 10.0)})
-    async with server, JudgeClient(Endpoint(url, "m", "key"), config) as judge:
-        await judge.score(FERRY, SUMMARY)
-    spend = judge.spend
-    assert spend.unpriced == 0
-    assert spend.usd == pytest.approx((spend.prompt_tokens + 10 * spend.completion_tokens) / 1e6)

@@ -10,11 +10,9 @@ from hypothesis import strategies as st
 
 from precis.environments.summaries.judge.prompts import ANSWER_SYSTEM, GRADE_SYSTEM, data_in, fence
 from precis.environments.summaries.judge.protocol import (
-    BadReply,
     Graded,
     answer_prompt,
     grade_prompt,
-    parse_grades,
 )
 from precis.records.documents import Question
 
@@ -98,12 +96,6 @@ def test_no_markup_or_hidden_character_of_an_attack_reaches_the_judge_raw(attack
     sent.encode("utf-8")
 
 
-@pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
-def test_a_judge_that_only_repeats_an_attack_gives_no_verdict(attack: str) -> None:
-    with pytest.raises(BadReply):
-        parse_grades(attack, ["q1", "q2"])
-
-
 @given(st.text(st.characters()), st.text(st.characters(categories=["Cs", "Cf", "Cc", "Co", "Po"])))
 def test_fenced_data_is_one_object_that_reads_back_as_it_was(text: str, odd: str) -> None:
     data = {"text": text, "questions": [{"id": "q1", "question": odd}]}
@@ -111,15 +103,3 @@ def test_fenced_data_is_one_object_that_reads_back_as_it_was(text: str, odd: str
     assert json.loads(line) == data
     assert ALLOWED_RAW.fullmatch(line)
     line.encode("utf-8")
-
-
-def test_ordinary_text_in_any_language_is_sent_as_it_is() -> None:
-    text = "Zoë paid €40 – “gladly” – in Łódź. 東京は雨。 Привет! 👍"
-    assert text in answer_prompt(text, []).messages[1]["content"]
-
-
-def test_messages_of_others_hold_no_data() -> None:
-    assert data_in([{"role": "user", "content": "Hello"}]) is None
-    assert data_in([{"role": "user", "content": "[1]"}]) is None
-    assert data_in([{"role": "user"}]) is None
-    assert data_in([]) is None

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +10,13 @@ from pyarrow import Table, parquet
 
 from precis.config import TrainConfig, WarmStartConfig
 from precis.environments.demonstrations import WarmStart
-from precis.environments.summaries.task import scenario_of
 from precis.environments.summaries.warm_start import prepare_warm_start
 from precis.errors import DocumentsError
 from precis.records.documents import Corpus, Document
-from precis.records.ledger import Ledger
 from precis.records.nouns import Nouns
 from precis.records.rollout import Scenario
 from precis.rollouts.sample import draw_batch
-from precis.run.trained_on import keep_trained_on, trained_on
-from precis.store import FolderStore
 from tests.support.bridges import CORPUS
-from tests.support.environments import summaries
 
 WORDS_MAX = 20
 
@@ -43,10 +37,6 @@ def ids(known: Sequence[Document | Scenario]) -> set[str]:
     return {one.id for one in known}
 
 
-def test_without_a_warm_start_nothing_is_set_apart() -> None:
-    assert prepare_warm_start(None, CORPUS, WORDS_MAX) == (None, CORPUS)
-
-
 def test_what_is_set_apart_is_drawn_by_no_step_and_never_held_out() -> None:
     warm_start, corpus = prepared(scenarios=5)
     assert len(warm_start.scenarios) == 5
@@ -54,19 +44,6 @@ def test_what_is_set_apart_is_drawn_by_no_step_and_never_held_out() -> None:
     assert drawn == ids(CORPUS.train) - ids(warm_start.scenarios)
     assert not ids(warm_start.scenarios) & ids(CORPUS.validation)
     assert prepared(scenarios=5) == (warm_start, corpus)
-
-
-def test_a_corpus_keeps_its_digest_and_its_batches_where_nothing_is_set_apart() -> None:
-    _, corpus = prepared(scenarios=5)
-    assert corpus.digest == CORPUS.digest
-    assert draw_batch(replace(corpus, warm_start=()).drawn, 1, 3, 4) == draw_batch(
-        CORPUS.drawn, 1, 3, 4
-    )
-
-
-def test_a_quarter_is_set_apart_where_nobody_says_how_many() -> None:
-    warm_start, _ = prepared()
-    assert len(warm_start.scenarios) == 3
 
 
 @pytest.mark.parametrize("count", [12, 13])
@@ -171,17 +148,3 @@ def test_a_run_is_told_apart_by_what_its_file_says_not_by_where_it_lies(tmp_path
 
     assert identity("a", "The mayor.") == identity("b", "The mayor.")
     assert identity("a", "The mayor.") != identity("a", "The bridge.")
-
-
-def test_documents_that_come_with_a_file_count_as_trained_on(tmp_path: Path) -> None:
-    text = "A harbour was built in Ost."
-    file = written(tmp_path, {"text": text, "summary": "A harbour was built."})
-    _, corpus = prepared(source="file", file=file)
-    store = FolderStore(tmp_path / "store")
-    ledger = Ledger(model="m", config="c", corpus="k")
-    environment = summaries(corpus, judge=None)
-    keep_trained_on(store, ledger, environment.learned)
-    asked = [Document("x", "", text, ()), *CORPUS.train, *CORPUS.validation]
-    contents = [environment.content_of(scenario_of(one)) for one in asked]
-    known = [True] * (1 + len(CORPUS.train)) + [False] * len(CORPUS.validation)
-    assert trained_on(store, ledger.model, contents) == known
