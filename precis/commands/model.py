@@ -117,7 +117,21 @@ def serve(
             return _vllm(command, served, address, run, is_agent)
         found = _find(name, "", store)
         if found.kind == "policy":
-            return _serve_policy(found, address, run)
+            if not run:
+                echo(
+                    f"precis model serve {found.serving_name} --run --host {address.host} "
+                    f"--port {address.port}"
+                )
+                note(
+                    f"{found.serving_name} is the embedded policy: this command serves it by "
+                    "itself."
+                )
+                return
+            key = _find_or_show_key()
+            _say_how_to_ask(found.serving_name, address, found.is_agent)
+            with TemporaryDirectory() as policy, as_interrupts():
+                serve_policy(found, Path(policy), address, key)
+            return
         adapter = fetch_adapter(found, base)
         command = command_for_adapter(found, adapter, base, context, address)
         _vllm(command, found.serving_name, address, run, found.is_agent)
@@ -163,20 +177,6 @@ def _vllm(command: list[str], name: str, address: ServerAddress, run: bool, is_a
     if run:
         raise typer.Exit(run_vllm(command, key, address))
     note("It asks for the key in VLLM_API_KEY; --run sets that to PRECIS_API_KEY.")
-
-
-def _serve_policy(model: NamedCheckpoint, address: ServerAddress, run: bool) -> None:
-    if not run:
-        echo(
-            f"precis model serve {model.serving_name} --run --host {address.host} "
-            f"--port {address.port}"
-        )
-        note(f"{model.serving_name} is the embedded policy: this command serves it by itself.")
-        return
-    key = _find_or_show_key()
-    _say_how_to_ask(model.serving_name, address, model.is_agent)
-    with TemporaryDirectory() as folder, as_interrupts():
-        serve_policy(model, Path(folder), address, key)
 
 
 def _find_or_show_key() -> str:

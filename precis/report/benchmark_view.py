@@ -5,12 +5,13 @@ from dataclasses import dataclass, field, replace
 
 import polars as pl
 
+from precis.records.nouns import COMPARED, PREFERRED, Figure
 from precis.records.questions import QUESTIONS
 from precis.records.results import ATTEMPTS
-from precis.report.benchmark_columns import Columns, columns_of
 from precis.report.curve import StepPoint
 from precis.report.nights import NightlyAccuracy, nights_of
-from precis.report.wording import Words, chance, name, percent
+from precis.report.wording import Words, chance, heading, name, number, percent
+from precis.statistics.attempts import pass_at, sizes_up_to
 from precis.statistics.comparisons import Pair, all_pairs, differences, documents_to_see
 from precis.statistics.intervals import DOCUMENTS_MIN, Difference, Interval
 from precis.statistics.nights import NightlyChange
@@ -19,13 +20,18 @@ from precis.statistics.standings import (
     Standing,
     accuracy_of,
     contenders_of,
+    count_with,
+    figure_of,
+    metric_names,
     rows_by,
     scores_by_scenario,
+    success_of,
     summarise,
     turns_of_successes,
 )
 
 Topics = Mapping[str, Mapping[Contender, Interval]]
+Columns = Mapping[str, Mapping[Contender, str]]
 
 
 @dataclass(frozen=True)
@@ -207,3 +213,62 @@ def _share(accuracy: Interval, ceiling: float, documents: int, words: Words) -> 
     share = accuracy / ceiling
     detail = f"{Words().bounds(share)}, of the {words.figure(ceiling)} that can be reached"
     return Headline(label, percent(share.mean), detail)
+
+
+def columns_of(
+    frame: pl.DataFrame, attempts: pl.DataFrame, standings: Sequence[Standing], words: Words
+) -> Columns:
+    """Return the columns that an environment names, or what an agent has: the mean of each metric,
+    the turns of a success, the reward, the successes, pass@k (of `attempts`) and the tokens."""
+    rows = {each.contender: rows_by(frame, each.contender) for each in standings}
+    if words.columns is not None:
+        named = {}
+        for figure in words.columns:
+            write = percent if figure.is_share else number
+            named[heading(figure.name)] = {
+                contender: write(figure_of(one, figure)) for contender, one in rows.items()
+            }
+        return named
+    known = {words.measure, "success", "reward", PREFERRED, COMPARED}
+    columns: dict[str, Mapping[Contender, str]] = {}
+    for metric in metric_names(frame):
+        if metric not in known:
+            columns[heading(metric)] = _means(metric, rows)
+    has_successes = any(success_of(one) for one in rows.values())
+    if has_successes:
+        turns = {each: turns_of_successes(one) for each, one in rows.items()}
+        columns["Turns of a success"] = _with_intervals(turns, is_share=False)
+    if words.measure != words.nouns.reward and "reward" in metric_names(frame):
+        columns[heading(words.nouns.reward)] = _means("reward", rows)
+    if has_successes and words.measure != words.nouns.success:
+        shares = {each: success_of(one) for each, one in rows.items()}
+        columns[heading(words.nouns.success)] = _with_intervals(shares, is_share=True)
+    for k in sizes_up_to(attempts["attempt"].n_unique()):
+        found = {each: pass_at(rows_by(attempts, each), k) for each in rows}
+        if any(found.values()):
+            columns[f"pass@{k}"] = _with_intervals(found, is_share=True)
+    for count in ("prompt_tokens", "completion_tokens"):
+        if frame[count].count():
+            means = {}
+            for each, one in rows.items():
+                mean = one[count].cast(pl.Float64).mean()
+                means[each] = number(mean if isinstance(mean, float) else None)
+            columns[f"{heading(count)} a {words.nouns.rollout}"] = means
+    return columns
+
+
+def _means(name: str, rows: Mapping[Contender, pl.DataFrame]) -> dict[Contender, str]:
+    """Return the mean of a metric; where only some rollouts have it, with how many."""
+    column = {}
+    for contender, one in rows.items():
+        mean = number(figure_of(one, Figure(name, name)))
+        having, scored = count_with(one, name)
+        column[contender] = f"{mean} (of {having})" if 0 < having < scored else mean
+    return column
+
+
+def _with_intervals(
+    found: Mapping[Contender, Interval | None], *, is_share: bool
+) -> dict[Contender, str]:
+    words = Words(is_share=is_share)
+    return {contender: words.interval(interval) for contender, interval in found.items()}

@@ -66,7 +66,16 @@ class TinkerService:
     async def list_models(self) -> list[str]:
         """Return the base models that it serves; a TrainerLost says that nobody listens at its
         address."""
-        await self._require_listener()
+        if self.address is not None:  # the client would try for minutes
+            tls = tls_for(self.address)
+            try:
+                async with httpx.AsyncClient(timeout=_CONNECT_S, verify=tls) as http:
+                    await http.get(f"{self.address}/api/v1/healthz")
+            except httpx.TransportError as error:
+                raise TrainerLost(
+                    f"{self.name} does not answer ({error or type(error).__name__}).",
+                    "See whether it is up, and whether trainer.base_url is its address.",
+                ) from error
         self._prepare()
         client = tinker.ServiceClient(api_key=self.key, base_url=self.address)
         try:
@@ -74,19 +83,6 @@ class TinkerService:
         finally:
             await close_client(client)
         return [one.model_name or "" for one in served.supported_models]
-
-    async def _require_listener(self) -> None:
-        """See that somebody listens at one's own address; the client would try for minutes."""
-        if self.address is None:
-            return
-        try:
-            async with httpx.AsyncClient(timeout=_CONNECT_S, verify=tls_for(self.address)) as http:
-                await http.get(f"{self.address}/api/v1/healthz")
-        except httpx.TransportError as error:
-            raise TrainerLost(
-                f"{self.name} does not answer ({error or type(error).__name__}).",
-                "See whether it is up, and whether trainer.base_url is its address.",
-            ) from error
 
     async def ask(
         self,
