@@ -7,12 +7,13 @@ import pytest
 
 from precis.cluster.site import TrainerAddress
 from precis.config import TrainConfig
-from precis.errors import TrainerLost
+from precis.errors import TrainerError, TrainerLost
 from precis.llm.loop_server import LoopServer
 from precis.trainer.client import RemoteTrainer
 from precis.trainer.server import trainer_app
 from precis.training.connection import TrainerConnection
 from precis.training.meter import Meter
+from precis.training.opening import connect_trainer
 from precis.training.run import trainable
 from tests.support.trainers import TOKEN, CountingBackend
 
@@ -61,3 +62,27 @@ def test_losses_in_a_row_count_until_something_is_committed(lost: RemoteTrainer)
     assert [connection.count_loss(2) for _ in range(3)] == [True, True, False]
     connection.count_progress()
     assert connection.count_loss(2)
+
+
+@pytest.mark.parametrize("kept", [False, True])
+async def test_a_rented_machine_is_taken_down_after_a_failure_unless_it_is_to_be_kept(
+    kept: bool, address: TrainerAddress, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken_down: list[str] = []
+
+    async def take_down(name: str) -> None:
+        taken_down.append(name)
+
+    async def start(*_: object) -> TrainerAddress:
+        return address
+
+    monkeypatch.setattr("precis.cluster.api.down", take_down)
+    monkeypatch.setenv("PRECIS_HOME", str(tmp_path / "home"))
+    cluster = {"where": "sky", "infra": ["slurm/lab/gpu"], "keep_on_failure": kept}
+    given = {"model": "m", "store": "s3://precis/runs", "cluster": cluster}
+    config = TrainConfig.model_validate(given)
+    with pytest.raises(TrainerError, match="The step failed"):
+        async with connect_trainer(config, tmp_path / "trainer", start=start):
+            assert not taken_down
+            raise TrainerError("The step failed.")
+    assert len(taken_down) == (not kept)
