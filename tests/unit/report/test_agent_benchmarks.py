@@ -13,7 +13,7 @@ from precis.report.benchmark_view import Benchmark, benchmark_of
 from precis.report.markdown import benchmark_report
 from precis.report.nights import nightly_section, regression_payload
 from precis.report.page import report_html
-from precis.report.wording import Words, causes
+from precis.report.wording import Words
 from precis.statistics.intervals import ratio_interval
 from precis.statistics.nights import changes
 from precis.statistics.standings import Contender
@@ -126,9 +126,3 @@ def test_rewards_that_are_all_alike_have_an_interval_that_holds_their_mean(
 ) -> None:
     found = ratio_interval(rewards, [1.0] * len(rewards))
     assert (found.low, found.mean, found.high) == (mean, mean, mean)
-
-
-def test_a_cause_that_says_nothing_by_its_name_is_put_into_words() -> None:
-    assert causes({"no_reference": 3, "timeout": 1}) == (
-        "3 without an attempt of the first validation to compare with, 1 timeout"
-    )

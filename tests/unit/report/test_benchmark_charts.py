@@ -83,16 +83,6 @@ def test_a_contender_that_became_worse_is_marked_by_more_than_colour() -> None:
     assert "1 Nov" in shown
 
 
-def test_several_benchmarks_of_one_day_are_told_apart_by_the_hour() -> None:
-    today = [NightlyAccuracy(FIRST + timedelta(hours=hour), "m", ABOUT_HALF) for hour in (0, 5)]
-    assert {"1 Nov 03:00", "1 Nov 08:00"} <= set(texts(over_nights(today).svg()))
-
-
-def test_a_contender_that_takes_part_no_more_has_no_figure_of_tonight() -> None:
-    gone = over_nights([*NIGHTS, NightlyAccuracy(FIRST, "o4-mini", ABOUT_HALF)])
-    assert "o4-mini  not tonight" in texts(gone.svg())
-
-
 def test_a_night_shows_the_newest_checkpoint_and_no_incomplete_contender() -> None:
     night = [
         rows("trained", {"d1": [False] * 5}, step=0),
@@ -107,8 +97,3 @@ def test_a_night_shows_the_newest_checkpoint_and_no_incomplete_contender() -> No
         1.0,
         True,
     )
-
-
-def test_no_data_is_an_empty_picture() -> None:
-    for chart in (by_topic({}, [Contender("a")]), over_nights([])):
-        assert texts(chart.svg())

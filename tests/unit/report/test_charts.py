@@ -1,6 +1,3 @@
-import struct
-import sys
-
 from precis.report.benchmark_charts import Bar, comparison
 from precis.report.charts import Chart
 from precis.report.curve import CurveWords, StepPoint, learning_curve
@@ -34,13 +31,6 @@ def test_bars_show_name_accuracy_and_interval_best_first() -> None:
     assert shown.index("trained, step 30") < shown.index("lead-350")
 
 
-def test_the_png_is_wide_enough_for_a_readme() -> None:
-    png = curve().png()
-    assert png.startswith(b"\x89PNG\r\n\x1a\n")
-    width, height = struct.unpack(">II", png[16:24])
-    assert (width, height) == (1209, 662)
-
-
 def test_the_png_has_a_palette_since_lists_of_reports_bring_all_their_pictures() -> None:
     png = curve().png(dpi=100)
     colour_type = png[25]
@@ -62,11 +52,6 @@ def test_a_name_is_never_markup_nor_a_formula() -> None:
 def test_a_picture_says_what_it_shows_to_those_who_do_not_see_it() -> None:
     assert "42.0% at step 0, 71.0% at step 2" in curve().alt
     assert "trained, step 30 74.0% (69.0% to 79.0%)" in comparison(BARS).alt
-
-
-def test_drawing_leaves_no_global_state() -> None:
-    curve().svg()
-    assert "matplotlib.pyplot" not in sys.modules
 
 
 def test_a_curve_of_rewards_has_no_percentages() -> None:

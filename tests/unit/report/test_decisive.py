@@ -26,11 +26,6 @@ def test_words_of_many_answers_decide_nothing() -> None:
     assert shown("Where?", "by the sea", "It lies by the sea.", common) == ["sea"]
 
 
-def test_an_answer_without_a_golden_word_shows_none() -> None:
-    assert shown("Who?", "Ada", "Nobody knows.") == []
-    assert shown("", "", "") == []
-
-
 def test_a_training_reports_table_sets_them_in_bold_and_nothing_that_a_text_asks_for() -> None:
     answer = "The *mayor* Ada Kessler paid \ue00040 euros."
     spans = decisive_words("Who paid?", "Ada Kessler", answer, ())

@@ -107,13 +107,6 @@ def test_headlines_compare_with_the_start_and_the_best_other(benchmark: Benchmar
     ]
 
 
-def test_the_page_says_how_many_documents_a_small_difference_takes(
-    benchmark: Benchmark, page: str
-) -> None:
-    assert benchmark.documents_needed is not None
-    assert f"takes about {benchmark.documents_needed} scenarios" in " ".join(page.split())
-
-
 def test_a_contender_with_too_many_unscored_is_shown_but_not_ranked(
     benchmark: Benchmark, page: str
 ) -> None:
@@ -121,12 +114,6 @@ def test_a_contender_with_too_many_unscored_is_shown_but_not_ranked(
     assert line[0] == "gpt-4oincomplete, not ranked"
     assert line[-1] == "2 timeout"
     assert not [name for name, chart in charts_of(benchmark).items() if "gpt-4o" in chart.alt]
-
-
-def test_the_curve_takes_its_accuracy_from_the_benchmark(benchmark: Benchmark) -> None:
-    measured = {point.step: point.accuracy.mean for point in benchmark.curve if point.accuracy}
-    assert measured == {0: 0.375, 5: 0.625, 9: 0.875}
-    assert [point.step for point in benchmark.curve] == list(range(10))
 
 
 def test_the_page_loads_nothing(page: str) -> None:
@@ -236,7 +223,7 @@ def test_a_page_of_91_documents_and_10_contenders_is_small_and_quick() -> None:
     frame = frame_of(many)
     # Letters drawn at random: no language compresses as badly.
     generator = np.random.default_rng(0)
-    texts = ["".join(generator.choice(list("abcdefghijklm nop"), 2100)) for _ in range(910)]
+    texts = [generator.integers(97, 113, 2100, np.uint8).tobytes().decode() for _ in range(910)]
     frame = frame.with_columns(pl.Series("text", texts))
     asked = [questions(f"model-{name}", None, [at % 5 for at in range(91)]) for name in range(10)]
     start = time.process_time()
@@ -270,7 +257,7 @@ def test_the_benchmark_artifact_has_both_pictures_and_all_standings(benchmark: B
     assert "<strong>Ahead of untrained start: +50.0 points</strong>" in html
 
 
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(st.text(max_size=60))
 def test_escaped_text_is_shown_as_it_is(text: str) -> None:
     tokens = MarkdownIt("commonmark").enable("table").parse(f"> {escape(f'a{text}a')}")
@@ -285,7 +272,21 @@ def test_escaped_text_is_shown_as_it_is(text: str) -> None:
     assert shown == expected
 
 
-@pytest.mark.parametrize("line", ["1. one", "- one", "# one", "| a | b |", "    code", "a@b.org"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "12. one",
+        "3) one",
+        "- one",
+        "+ one",
+        "# one",
+        "---",
+        "===",
+        "| a | b |",
+        "    code",
+        "a@b.org",
+    ],
+)
 def test_a_line_of_text_is_never_a_structure(line: str) -> None:
     assert rendered(escape(line)) == f"<p>{line.strip()}</p>\n"
 

@@ -128,14 +128,6 @@ def test_the_newest_steps_are_shown_where_not_all_have_room(store: FolderStore) 
     assert list(gather_rollouts(store, "m", steps=[7]).steps["train"]) == ["7"]
 
 
-def test_rollouts_without_much_text_fill_a_page_too(store: FolderStore) -> None:
-    for step in range(8):
-        put(store, step, *(rollout(index, text="Yes.") for index in range(100)))
-    data = gather_rollouts(store, "m", bytes_max=100_000)
-    assert 0 < len(data.steps["train"]) < 8
-    assert data.left_out == 8 - len(data.steps["train"])
-
-
 def test_one_scenario_of_many_can_be_asked_for(store: FolderStore) -> None:
     other = replace(SCENARIO, id="d8")
     put(store, 1, rollout(0), replace(rollout(0), scenario=other))
@@ -168,15 +160,3 @@ def test_the_command_writes_the_page(store: FolderStore, tmp_path: Path) -> None
     assert "m: rollouts" in file.read_text()
     said = precis_runs("rollouts", "m", "--to", str(tmp_path / "no" / "x"), store=store, code=1)
     assert "Choose another file" in said
-
-
-def test_a_page_that_has_no_place_is_a_sentence(
-    store: FolderStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    put(store, 2, game())
-    home = tmp_path / "home"
-    home.mkdir()
-    (home / "reports").write_text("no folder")
-    monkeypatch.setenv("PRECIS_HOME", str(home))
-    said = precis_runs("rollouts", "m", store=store, code=1)
-    assert "Can't write" in said and "with --to" in said

@@ -34,24 +34,20 @@ def test_a_price_that_is_not_known_is_no_zero() -> None:
     assert "unknown price" in shown(ledger)
 
 
-def test_a_run_without_steps_has_nothing_to_say_but_none() -> None:
-    assert "| Groups dropped | none |" in shown(Ledger(model="m", config="c", corpus="k"))
+def test_what_the_machine_costs_and_spot_saves_is_said_and_foretold() -> None:
+    ledger = Ledger(model="m", config="c", corpus="k")
+    for step in range(2):
+        machine = {"machine_usd": 1.5, "machine_saved_usd": 2.25}
+        ledger = ledger.advance(record(step, usd=0.5).model_copy(update=machine))
+    text = shown(ledger, 10)
+    assert "| $4.00, $3.00 of it for the training, where spot saved $4.50 |" in text
+    assert "about $20.00" in text and "Warm start" not in text
 
 
 def test_the_forecast_says_where_the_budget_ends() -> None:
     ledger = Ledger(model="m", config="c", corpus="k").advance(record(0, usd=0.5))
     assert "about $5.00; the budget is reached at step 4" in shown(ledger, 10, budget_usd=2.0)
     assert "about $5.00 |" in shown(ledger, 10, budget_usd=6.0)
-
-
-def test_what_the_machine_costs_is_said_and_foretold() -> None:
-    ledger = Ledger(model="m", config="c", corpus="k")
-    for step in range(2):
-        rented = record(step, usd=0.5).model_copy(update={"machine_usd": 1.5})
-        ledger = ledger.advance(rented)
-    text = shown(ledger, 10)
-    assert "| $4.00, $3.00 of it for the training |" in text
-    assert "about $20.00" in text
 
 
 def test_what_was_sampled_ahead_is_said_where_anything_was() -> None:
@@ -62,14 +58,6 @@ def test_what_was_sampled_ahead_is_said_where_anything_was() -> None:
         ledger = ledger.advance(stale)
     line = "| Sampled one step ahead | 2 of 3 steps, 4.5 s of it beside the training |"
     assert line in shown(ledger)
-
-
-def test_what_spot_has_saved_is_said() -> None:
-    ledger = Ledger(model="m", config="c", corpus="k")
-    for step in range(2):
-        machine = {"machine_usd": 1.5, "machine_saved_usd": 2.25}
-        ledger = ledger.advance(record(step).model_copy(update=machine))
-    assert "$3.00 of it for the training, where spot saved $4.50 |" in shown(ledger)
 
 
 def variance(step: int, varied: int) -> GroupVariance:
@@ -94,7 +82,3 @@ def test_a_warm_start_is_told_with_what_became_of_the_groups() -> None:
     assert "38 demonstrations imitated (best_of_n) with a mean reward of 0.5" in row
     assert "left out 2 nothing_earned" in row
     assert "18 of 20 groups with rewards that differ after it" in row
-
-
-def test_a_run_that_begins_with_reinforcement_tells_of_no_warm_start() -> None:
-    assert "Warm start" not in shown(Ledger(model="m", config="c", corpus="k").advance(record(0)))

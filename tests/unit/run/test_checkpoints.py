@@ -75,6 +75,8 @@ def test_from_a_step_on_every_whole_checkpoint_is_found_and_below_it_only_the_ne
     store.delete(file_key(store, "m", 4, "weights"))
     assert sorted(complete_around(store, "m", 4)) == [3, 5]
     assert sorted(complete_around(store, "m", 4, passed_over=[3])) == [2, 5]
+    store.put(file_key(store, "m", 3, "weights"), b"w" * 999)
+    assert sorted(complete_around(store, "m", 4)) == [2, 5]
 
 
 @pytest.mark.parametrize("writes", range(4))

@@ -81,7 +81,7 @@ def test_a_trainer_lives_as_long_as_its_client_is_served() -> None:
 
 @pytest.mark.parametrize(
     ("status", "token"),
-    [("404", "a-token"), ("422", "a-token"), ("200", "another"), ("404", "another")],
+    [("404", "a-token"), ("200", "another")],
 )
 def test_who_is_refused_keeps_no_trainer_alive(status: str, token: str) -> None:
     done = life(status, token)
@@ -102,16 +102,11 @@ def test_a_training_that_fails_is_told_of_before_the_trainer_ends() -> None:
     assert trainer.returncode == 70, log
 
 
-async def test_steps_that_come_in_time_are_passed_on() -> None:
-    assert [one async for one in watch_steps(steps(3, 0), 5, fail)] == [
-        {"step": 0},
-        {"step": 1},
-        {"step": 2},
-    ]
-
-
 async def test_a_training_without_progress_is_hung() -> None:
     hung: list[bool] = []
+    in_time = watch_steps(steps(3, 0), 5, lambda: hung.append(True))
+    assert [one["step"] async for one in in_time] == [0, 1, 2]
+    assert hung == []
     with pytest.raises(TrainerError, match="no progress"):
         async for _ in watch_steps(steps(3, 5), 0.05, lambda: hung.append(True)):
             pass
@@ -122,7 +117,3 @@ async def steps(count: int, pause_s: float) -> AsyncIterator[dict[str, float]]:
     for step in range(count):
         await asyncio.sleep(pause_s)
         yield {"step": step}
-
-
-def fail() -> None:
-    raise AssertionError("It did not hang.")

@@ -4,7 +4,6 @@ import json
 
 import pytest
 from openai.types.chat.chat_completion import Choice
-from pydantic import ValidationError
 
 from precis.trainer.choices import decode_choice, encode_choice
 
@@ -41,20 +40,9 @@ def test_tokens_and_their_probabilities_arrive_as_they_were_sampled() -> None:
     assert arrived.finish_reason == "stop"
 
 
-def test_an_answer_takes_a_few_bytes_a_token() -> None:
-    short = len(json.dumps(encode_choice(answer(tokens=10))))
-    long = len(json.dumps(encode_choice(answer(tokens=110))))
-    assert (long - short) / 100 < 45
-
-
-def test_what_else_was_said_of_a_token_is_kept() -> None:
-    others = [{"token": "a", "logprob": -2.0, "bytes": None}]
-    sent = answer(top_logprobs=others)
+def test_what_else_was_said_or_not_of_a_token_is_kept() -> None:
+    sent = answer(top_logprobs=[{"token": "a", "logprob": -2.0, "bytes": None}])
     assert decode_choice(encode_choice(sent)) == sent
-
-
-def test_an_answer_without_probabilities_is_sent_as_it_is() -> None:
-    sent = answer()
     sent.logprobs = None
     assert decode_choice(encode_choice(sent)) == sent
 
@@ -64,8 +52,3 @@ def test_a_token_without_its_probability_is_refused() -> None:
     encoded["sampled"]["logprobs"].pop()
     with pytest.raises(ValueError, match="zip"):
         decode_choice(encoded)
-
-
-def test_what_is_no_answer_is_refused() -> None:
-    with pytest.raises(ValidationError):
-        decode_choice({"finish_reason": "stop", "sampled": {"tokens": [], "logprobs": []}})

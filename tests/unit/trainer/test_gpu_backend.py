@@ -3,6 +3,7 @@
 That the stand-in's methods are the real one's is checked in `tests/services/test_gpu_packages.py`.
 """
 
+import shutil
 import sys
 from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
@@ -161,18 +162,14 @@ MODEL: art.TrainableModel[Any, Any] = art.TrainableModel(
 )
 
 
-async def test_vllm_listens_on_the_loopback_behind_a_key_of_its_own(unready: Any) -> None:
+async def test_vllm_listens_on_the_loopback_behind_a_key_and_serves_all(unready: Any) -> None:
+    write(unready.checkpoints(MODEL) / "0004", b"later")
     url, key = await unready._prepare_backend_for_training(MODEL, None)
     assert unready.vllm.args["host"] == "127.0.0.1"
     assert unready.vllm.args["api_key"] == key
     assert len(key) > 30
-    assert await unready._prepare_backend_for_training(MODEL, None) == (url, key)
-
-
-async def test_every_checkpoint_that_is_there_is_served(unready: Any) -> None:
-    write(unready.checkpoints(MODEL) / "0004", b"later")
-    await unready._prepare_backend_for_training(MODEL, None)
     assert set(unready.vllm.served) == {"m@0", "m@4"}
+    assert await unready._prepare_backend_for_training(MODEL, None) == (url, key)
 
 
 async def test_training_tells_of_its_progress_and_ends_a_step_further(backend: Any) -> None:
@@ -206,9 +203,7 @@ async def test_an_adapter_that_training_left_as_it_was_is_noticed(backend: Any) 
     backend._services[MODEL.name].weights = iter([b"untrained"])
     with pytest.raises(StaleAdapter, match="left the adapter as it was"):
         await backend.train(MODEL, no_groups())
-
-
-async def test_imitation_that_left_the_adapter_as_it_was_is_noticed(backend: Any) -> None:
+    shutil.rmtree(backend.checkpoints(MODEL) / "0001")
     backend._services[MODEL.name].weights = iter([b"untrained"])
     with pytest.raises(StaleAdapter, match="left the adapter as it was"):
         await backend.train_sft(MODEL, demonstrations(1), batch_size=1, learning_rates=[0.1])

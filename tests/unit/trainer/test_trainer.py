@@ -98,7 +98,7 @@ async def test_arts_client_works_through_the_proxy(inference: None, model: Model
     assert completion.choices[0].message.content == "a summary"
 
 
-@pytest.mark.parametrize("asked", ["b", "m", "", "other@0", "m@x"])
+@pytest.mark.parametrize("asked", ["m", "", "other@0", "m@x"])
 async def test_what_names_no_adapter_is_refused_in_a_sentence(
     inference: None, model: Model, url: str, asked: str
 ) -> None:
@@ -113,18 +113,18 @@ async def test_what_names_no_adapter_is_refused_in_a_sentence(
     )
 
 
-async def test_arts_gather_and_log_and_get_step_work(model: Model, trainer: RemoteTrainer) -> None:
-    async def rollout(reward: float) -> art.Trajectory:
-        return group(reward).trajectories[0]
-
-    groups = await art.gather_trajectory_groups(
-        [art.TrajectoryGroup([rollout(0.0), rollout(1.0)])]  # type: ignore[list-item]
-    )
-    result = await trainer.train(model, groups)
-    await model.log(groups, split="train", metrics=result.metrics, step=0)
-    assert await model.get_step() == 1
-    history = Path(model.base_path, "p", "models", "m", "history.jsonl").read_text()
-    assert '"train/reward": 0.5' in history or '"reward": 0.5' in history
+def test_the_digest_follows_all_that_is_trained_on_and_not_the_timings() -> None:
+    plain, slow, other, with_tools, with_history = (group(0, 1) for _ in range(5))
+    slow.trajectories[0].metrics["duration"] = 3.0
+    other.trajectories[0].reward = 0.5
+    with_tools.trajectories[0].tools = [
+        {"type": "function", "function": {"name": "play", "parameters": {"type": "object"}}}
+    ]
+    asked: Any = [{"role": "user", "content": "And now?"}]
+    with_history.trajectories[0].additional_histories = [History(messages_and_choices=asked)]
+    assert digest_of(encode_groups([slow])) == digest_of(encode_groups([plain]))
+    different = (plain, other, with_tools, with_history)
+    assert len({digest_of(encode_groups([one])) for one in different}) == 4
 
 
 async def test_a_repeated_step_gets_the_stored_result(
@@ -347,24 +347,6 @@ async def test_nobody_at_the_address_is_a_lost_trainer(tmp_path: Path) -> None:
     with pytest.raises(TrainerLost, match="no longer answers"):
         await gone._get_step(art.TrainableModel(name="m", project="p", base_model="b"))
     await gone.close()
-
-
-def test_the_digest_follows_the_rewards_and_not_the_timings() -> None:
-    slow, fast, other = group(0, 1), group(0, 1), group(0, 0.5)
-    slow.trajectories[0].metrics["duration"] = 3.0
-    assert digest_of(encode_groups([slow])) == digest_of(encode_groups([fast]))
-    assert digest_of(encode_groups([other])) != digest_of(encode_groups([fast]))
-
-
-def test_the_digest_follows_the_tools_and_the_additional_histories() -> None:
-    plain, with_tools, with_history = group(0, 1), group(0, 1), group(0, 1)
-    with_tools.trajectories[0].tools = [
-        {"type": "function", "function": {"name": "play", "parameters": {"type": "object"}}}
-    ]
-    asked: Any = [{"role": "user", "content": "And now?"}]
-    with_history.trajectories[0].additional_histories = [History(messages_and_choices=asked)]
-    digests = {digest_of(encode_groups([one])) for one in (plain, with_tools, with_history)}
-    assert len(digests) == 3
 
 
 @pytest.mark.parametrize("reward", [float("nan"), float("inf")])
