@@ -59,6 +59,24 @@ def home(tmp_path: Path) -> dict[str, str]:
     return {"PRECIS_HOME": str(tmp_path / "home"), "JUDGE_API_KEY": KEY}
 
 
+async def test_a_rejection_of_the_trial_question_costs_a_second_and_not_the_run(
+    precis: Precis, tmp_path: Path, home: dict[str, str]
+) -> None:
+    lexical = completions_app(lexical_judge(), lambda: [MODEL], KEY)
+    asked = 0
+
+    async def rejecting_first(scope: Scope, receive: Receive, send: Send) -> None:
+        nonlocal asked
+        asked += 1
+        refusal = JSONResponse({"error": {"message": "Slow down."}}, 429, {"Retry-After": "1"})
+        await (refusal if asked == 1 else lexical)(scope, receive, send)
+
+    async with FaultyServer(rejecting_first) as url:
+        code, output = await precis.train(config(tmp_path, url, steps=1), **home)
+    assert code == 0, output
+    assert asked > 1
+
+
 @pytest.mark.parametrize(
     ("off_policy_steps", "steps"), [(0, 2), pytest.param(1, 6, marks=pytest.mark.long)]
 )
