@@ -7,8 +7,8 @@ the document's first, random ones, central ones, or an abstract of `tests/data` 
 filled up with the document's first. The document's other sentences come behind it, so that an
 attack fills with them what it saves. Its function words are English ones.
 
-Exits with 1 where an attack is ahead of its honest text beyond chance, by either judge: the 95 %
-interval of the difference, documents resampled, lies above zero.
+Exits with 1 where an attack is ahead of its honest text beyond chance: the 95 % interval of
+the difference, documents resampled, lies above zero.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,33 +26,29 @@ from precis.config import DocumentsConfig
 from precis.environments.summaries.prose import prose_share
 from precis.environments.summaries.rewards import disqualify
 from precis.records.documents import Document, load_corpus, read_documents
-from precis.rehearsal.judges.judge import LEXICAL, PASSAGES
 from precis.statistics.intervals import Interval, paired_interval
 from precis.words import WORDS_MAX
-
-_JUDGES = {"lexical": LEXICAL, "passages": PASSAGES}
 
 
 @dataclass(frozen=True)
 class Earned:
     """The scores that the texts of some documents earn, by document."""
 
-    right: dict[str, list[float]]
+    right: list[float]
     prose: list[float]
     out: list[bool]
 
 
 def earned(sources: Sequence[Source], attack: Callable[[Source], str]) -> Earned:
-    """Have both judges read what an attack makes of each source."""
-    found = Earned({name: [] for name in _JUDGES}, [], [])
+    """Have the judge read what an attack makes of each source."""
+    found = Earned([], [], [])
     for source in sources:
         document = source.document
         text = attack(source)
         found.out.append(bool(disqualify(text, document, WORDS_MAX)))
         found.prose.append(prose_share(text, document.text))
         share = 0.0 if found.out[-1] else found.prose[-1]
-        for name, rules in _JUDGES.items():
-            found.right[name].append(share and share * right(document, text, rules))
+        found.right.append(share and share * right(document, text))
     return found
 
 
@@ -66,7 +62,7 @@ def main(
         documents += read_documents(DocumentsConfig(source=file))
     if not files:
         documents += load_corpus(DocumentsConfig(train_size=160, val_size=32)).validation
-    table = Table("text", *_JUDGES, "prose", "out", *(f"ahead, {name}" for name in _JUDGES))
+    table = Table("text", "right", "prose", "out", "ahead")
     ahead = []
     for name, sources in sources_of(documents).items():
         asked = [sum(q.answerable for q in one.document.questions) for one in sources]
@@ -76,11 +72,9 @@ def main(
         for title, attack in ATTACKS.items():
             if only in title:
                 made = earned(sources, attack)
-                gains = []
-                for judge in _JUDGES:
-                    gains.append(paired_interval(made.right[judge], honest.right[judge], asked))
-                table.add_row(f"  {title}", *_figures(made, asked), *map(_gain, gains))
-                if not title.startswith("(") and any(gain.low > 0 for gain in gains):
+                gain = paired_interval(made.right, honest.right, asked)
+                table.add_row(f"  {title}", *_figures(made, asked), _gain(gain))
+                if not title.startswith("(") and gain.low > 0:
                     ahead.append(f"{name}: {title}")
     Console(width=136).print(table)
     print(f"Ahead beyond chance: {'; '.join(ahead) or 'none'}.")
@@ -88,8 +82,8 @@ def main(
 
 
 def _figures(found: Earned, asked: Sequence[int]) -> list[str]:
-    shares = [f"{sum(right) / sum(asked):.1%}" for right in found.right.values()]
-    return [*shares, f"{fmean(found.prose):.2f}", f"{fmean(found.out):.0%}"]
+    share = f"{sum(found.right) / sum(asked):.1%}"
+    return [share, f"{fmean(found.prose):.2f}", f"{fmean(found.out):.0%}"]
 
 
 def _gain(gain: Interval) -> str:

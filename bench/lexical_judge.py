@@ -1,7 +1,6 @@
 """What the lexical judge can read in documents, and what it wrongly accepts.
 
     python bench/lexical_judge.py documents.parquet other.jsonl
-    python bench/lexical_judge.py --judge passage
 
 Each file has RepLiQA's columns. Accuracies are over the answerable questions; false accepts over
 golden answers of other questions of the same document, and golden answers with one number or date,
@@ -10,7 +9,7 @@ earn. Intervals are of 95 %, whole documents resampled.
 """
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -19,24 +18,19 @@ from rich.table import Table
 from bench.reading.measures import Share, accuracies, declined, false_accepts
 from precis.config import DocumentsConfig
 from precis.records.documents import read_documents
-from precis.rehearsal.judges.judge import LEXICAL, PASSAGES
 
 
 def main(
     files: Annotated[
         list[str] | None, typer.Argument(help="Corpora in RepLiQA's columns; none: the bundled.")
     ] = None,
-    judge: Annotated[
-        Literal["lexical", "passage"], typer.Option(help="The reward's judge, or the second one.")
-    ] = "lexical",
 ) -> None:
     """Print one table for all files."""
-    rules = LEXICAL if judge == "lexical" else PASSAGES
     table = Table("documents", "measure", "of", "share (95 %)")
     for file in files or ["bundled"]:
         documents = read_documents(DocumentsConfig(source=file))
-        shares = [*accuracies(documents, rules), declined(documents, rules)]
-        wrong = list(map(_named, false_accepts(documents, rules)))
+        shares = [*accuracies(documents), declined(documents)]
+        wrong = list(map(_named, false_accepts(documents)))
         for share in (*shares, *wrong):
             table.add_row(Path(file).name, share.name, str(share.of), str(share.interval or "–"))
         table.add_section()

@@ -31,9 +31,8 @@ from cli.agent import name_of
 from cli.prefect_server import PrefectServer, keep_running
 from precis.benchmark.report import BenchmarkReport
 from precis.commands.terminal import CONTINUES, say
-from precis.config import DocumentsConfig, JudgeConfig, Retention, RolloutsConfig, TrainConfig
+from precis.config import DocumentsConfig, Retention, RolloutsConfig, TrainConfig
 from precis.environment import Variables, private_home
-from precis.environments.summaries.judge.endpoint import PASSAGE_MODEL
 from precis.errors import StoreError
 from precis.observe.wandb import unreachable
 from precis.records.documents import read_documents
@@ -86,7 +85,6 @@ def rehearsal_config(
         rollouts=RolloutsConfig(in_flight=8),
         # The learning curve is drawn of all of them.
         retention=Retention(keep_every=1),
-        second_judge=JudgeConfig(model=PASSAGE_MODEL),
         take_over=take_over,
         # A terminal has nobody to press Resume: the same command continues.
         judge_patience_s=0,

@@ -144,8 +144,7 @@ class JudgeConfig(Record):
     """`lexical` runs a judge on this machine, for rehearsals; `openrouter` needs
     OPENROUTER_API_KEY, `google` GEMINI_API_KEY; `url` is any OpenAI-compatible endpoint."""
     model: Decides[str] = ""
-    """The judge's model; empty takes the provider's default (Gemini 2.5 Flash). The `lexical`
-    provider also serves `passage-judge`, which reads and grades in another way."""
+    """The judge's model; empty takes the provider's default (Gemini 2.5 Flash)."""
     base_url: MayChange[str] = ""
     """Endpoint that ends in /v1, for provider `url`; its key is read from JUDGE_API_KEY, and a
     second judge's from SECOND_JUDGE_API_KEY."""

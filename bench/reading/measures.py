@@ -7,8 +7,8 @@ from random import Random
 from bench.reading.alterations import opposites, other_names, other_numbers
 from precis.environments.summaries.baselines import lead, random_sentences, telegraph
 from precis.records.documents import Document, Question
+from precis.rehearsal.judges import grader, reader
 from precis.rehearsal.judges.grader import UNANSWERABLE
-from precis.rehearsal.judges.judge import LEXICAL, Rules
 from precis.statistics.intervals import Interval, ratio_interval
 from precis.words import WORDS_MAX
 
@@ -37,7 +37,7 @@ class Share:
         return ratio_interval([part for part, _ in asked], [whole for _, whole in asked])
 
 
-def accuracies(documents: Sequence[Document], rules: Rules = LEXICAL) -> Iterator[Share]:
+def accuracies(documents: Sequence[Document]) -> Iterator[Share]:
     """The answerable questions that are answered right from a text made of each document."""
     summaries: dict[str, Callable[[str], str]] = {
         "full document": lambda text: text,
@@ -46,20 +46,20 @@ def accuracies(documents: Sequence[Document], rules: Rules = LEXICAL) -> Iterato
         "telegraph-350": lambda text: telegraph(text, WORDS_MAX),
     }
     for name, summarize in summaries.items():
-        yield Share(name, tuple(_right(one, summarize(one.text), rules) for one in documents))
+        yield Share(name, tuple(_right(one, summarize(one.text)) for one in documents))
 
 
-def declined(documents: Sequence[Document], rules: Rules = LEXICAL) -> Share:
+def declined(documents: Sequence[Document]) -> Share:
     """The questions without an answer that the reader declines, from the full document."""
     counts = []
     for document in documents:
         silent = [one for one in document.questions if not one.answerable]
-        said = [rules.answer(document.text, one.text) for one in silent]
+        said = [reader.answer(document.text, one.text) for one in silent]
         counts.append((said.count(UNANSWERABLE), len(said)))
     return Share("declined, of the unanswerable", tuple(counts))
 
 
-def false_accepts(documents: Sequence[Document], rules: Rules = LEXICAL) -> Iterator[Share]:
+def false_accepts(documents: Sequence[Document]) -> Iterator[Share]:
     """Wrong answers that the grader takes for right ones, by kind and over all of them."""
     kinds: dict[str, Callable[[Document, Question], Iterable[str]]] = {
         "another question's answer": _of_others,
@@ -71,21 +71,21 @@ def false_accepts(documents: Sequence[Document], rules: Rules = LEXICAL) -> Iter
     }
     shares = []
     for name, wrong in kinds.items():
-        counts = tuple(_accepted(document, wrong, rules) for document in documents)
+        counts = tuple(_accepted(document, wrong) for document in documents)
         shares.append(Share(name, counts))
     yield from shares
     by_document = zip(*(share.counts for share in shares), strict=True)
     yield Share("all of them", tuple(map(_sum, by_document)))
 
 
-def right(document: Document, text: str, rules: Rules) -> int:
-    """Count a document's answerable questions that a judge answers right from a text."""
-    return _right(document, text, rules)[0]
+def right(document: Document, text: str) -> int:
+    """Count a document's answerable questions that the judge answers right from a text."""
+    return _right(document, text)[0]
 
 
-def _right(document: Document, text: str, rules: Rules) -> tuple[int, int]:
+def _right(document: Document, text: str) -> tuple[int, int]:
     asked = [one for one in document.questions if one.answerable]
-    grades = [rules.grade(one.text, one.answer, rules.answer(text, one.text)) for one in asked]
+    grades = [grader.grade(one.text, one.answer, reader.answer(text, one.text)) for one in asked]
     return sum(grades), len(grades)
 
 
@@ -94,14 +94,14 @@ def _sum(counts: Sequence[tuple[int, int]]) -> tuple[int, int]:
 
 
 def _accepted(
-    document: Document, wrong: Callable[[Document, Question], Iterable[str]], rules: Rules
+    document: Document, wrong: Callable[[Document, Question], Iterable[str]]
 ) -> tuple[int, int]:
     grades = []
     for one in document.questions:
         if one.answerable:
             for given in wrong(document, one):
                 if given != one.answer:
-                    grades.append(rules.grade(one.text, one.answer, given))
+                    grades.append(grader.grade(one.text, one.answer, given))
     return sum(grades), len(grades)
 
 

@@ -69,7 +69,6 @@ PRICES: Prices = {
     "gemini-3-pro-preview": Price(2.00, 12.00),
     "claude-sonnet-4.5": Price(3.00, 15.00),
     "lexical-judge": Price(0.0, 0.0),
-    "passage-judge": Price(0.0, 0.0),
 }
 """List prices of prompts under 200,000 tokens, of November 2026, by Google, OpenAI and Anthropic;
 those of gpt-5.2, gpt-5-mini, gemini-3 and claude-sonnet-4.5 as litellm 1.82 lists them.

@@ -109,7 +109,7 @@ def style_axes(axes: Axes, theme: Theme) -> None:
 
 def add_legend(figure: Figure, theme: Theme) -> None:
     """Name what is drawn, on the right."""
-    figure.legend(loc="outside right upper", frameon=False, labelcolor=theme.ink, fontsize=10)
+    figure.legend(loc="outside right center", frameon=False, labelcolor=theme.ink, fontsize=10)
 
 
 @dataclass(frozen=True)

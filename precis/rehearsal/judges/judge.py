@@ -1,10 +1,8 @@
-"""Judges on this machine: the same HTTP API as a hosted one, with rules instead of a model, which
-read only the data in the request."""
+"""The judge on this machine: the same HTTP API as a hosted one, with rules instead of a model,
+which read only the data in the request."""
 
 import json
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from precis.environments.summaries.judge.endpoint import LEXICAL_MODEL
@@ -12,7 +10,7 @@ from precis.environments.summaries.judge.prompts import data_in
 from precis.environments.summaries.judge.protocol import is_too_long
 from precis.errors import PrecisError
 from precis.llm.server import ApiError, ChatRequest, Choice, Complete, Completion
-from precis.rehearsal.judges import grader, passages, reader
+from precis.rehearsal.judges import grader, reader
 from precis.rehearsal.judges.ruler import attempt_scores
 from precis.words import pieces
 
@@ -27,19 +25,7 @@ _WORDS_MIN = 100
 """A shorter text is taken for prose: its words say too little of how it is written."""
 
 
-@dataclass(frozen=True)
-class Rules:
-    """The functions by which a judge answers a question from a text, and grades an answer."""
-
-    answer: Callable[[str, str], str]
-    grade: Callable[[str, str, str], bool]
-
-
-LEXICAL = Rules(reader.answer, grader.grade)
-PASSAGES = Rules(passages.answer, passages.grade)
-
-
-def lexical_judge(rules: Rules = LEXICAL) -> Complete:
+def lexical_judge() -> Complete:
     """Answer and grade as the summaries' judge asks, and score attempts as RULER asks.
 
     Any other messages are an ApiError. Work is done in line, within a few milliseconds.
@@ -48,7 +34,7 @@ def lexical_judge(rules: Rules = LEXICAL) -> Complete:
     async def complete(request: ChatRequest) -> Completion:
         try:
             data = data_in(request.messages) or {}
-            found = attempt_scores(data) if "attempts" in data else _judged(data, rules)
+            found = attempt_scores(data) if "attempts" in data else _judged(data)
         except (LookupError, TypeError, ValueError, AttributeError, PrecisError) as error:
             # Whatever shape the messages have, what can't be read was not made for this judge.
             said = "The lexical judge only serves the summaries' judge and RULER."
@@ -58,19 +44,19 @@ def lexical_judge(rules: Rules = LEXICAL) -> Complete:
     return complete
 
 
-def _judged(data: dict[str, Any], rules: Rules) -> dict[str, Any]:
+def _judged(data: dict[str, Any]) -> dict[str, Any]:
     if "questions" in data:
         is_summary = "summary" in data
         text = data["summary"] if is_summary else data["text"]
         answers = []
         for one in data["questions"]:
-            answers.append({"id": one["id"], "answer": rules.answer(text, one["question"])})
+            answers.append({"id": one["id"], "answer": reader.answer(text, one["question"])})
         return {"answers": answers} | ({"is_prose": is_prose(text)} if is_summary else {})
     grades = []
     for item in data["items"]:
         given = item["given_answer"]
         asked = (item["question"], item["golden_answer"], given)
-        correct = not is_too_long(given) and rules.grade(*asked)
+        correct = not is_too_long(given) and grader.grade(*asked)
         grades.append({"id": item["id"], "correct": correct})
     return {"grades": grades}
 

@@ -1,34 +1,34 @@
-"""The rehearsal's stand-ins for hosted judges: two judges of rules, as one OpenAI-compatible
-provider on the loopback."""
+"""The rehearsal's stand-in for a hosted judge: one of rules, as an OpenAI-compatible provider on
+the loopback."""
 
 import os
 from typing import Annotated, Any
 
 import typer
 
-from precis.environments.summaries.judge.endpoint import LEXICAL_MODEL, PASSAGE_MODEL
+from precis.environments.summaries.judge.endpoint import LEXICAL_MODEL
 from precis.llm.server import ApiError, ChatRequest, Completion, completions_app
 from precis.processes.child import TOKEN_VARIABLE, serve
-from precis.rehearsal.judges.judge import PASSAGES, lexical_judge
+from precis.rehearsal.judges.judge import lexical_judge
 
 
 def standins_app(key: str | None) -> Any:
-    """All of them as an ASGI app, which asks for a bearer token if there is one."""
-    models = {LEXICAL_MODEL: lexical_judge(), PASSAGE_MODEL: lexical_judge(PASSAGES)}
+    """The judge as an ASGI app, which asks for a bearer token if there is one."""
+    judge = lexical_judge()
 
     async def complete(request: ChatRequest) -> Completion:
-        if request.model not in models:
+        if request.model != LEXICAL_MODEL:
             raise ApiError(404, f"No model {request.model!r} here.", "model_not_found")
-        return await models[request.model](request)
+        return await judge(request)
 
-    return completions_app(complete, lambda: list(models), key)
+    return completions_app(complete, lambda: [LEXICAL_MODEL], key)
 
 
 def main(
     port: Annotated[int, typer.Option(help="Port on 127.0.0.1; 0 takes a free one.")] = 0,
     with_parent: Annotated[bool, typer.Option(help="Exit when standard input ends.")] = False,
 ) -> None:
-    """Serve them; the bearer token is read from PRECIS_TOKEN, and none is asked for without it."""
+    """Serve it; the bearer token is read from PRECIS_TOKEN, and none is asked for without it."""
     app = standins_app(os.environ.get(TOKEN_VARIABLE))
     serve(app, port, with_parent=with_parent)
 

@@ -8,14 +8,13 @@ from typing import Any
 
 import pytest
 
-from precis.environments.summaries.judge.endpoint import PASSAGE_MODEL
 from precis.errors import BudgetReached
-from precis.llm.server import completions_app
+from precis.llm.server import ChatRequest, Choice, Completion, completions_app
 from precis.models.reference import Reference, find_model
 from precis.processes import kill_points
 from precis.records.ledger import Ledger, ledger_key, load_ledger
 from precis.records.trajectories import scan_trajectories, trajectory_steps
-from precis.rehearsal.judges.judge import MODEL
+from precis.rehearsal.judges.judge import MODEL, lexical_judge
 from precis.run.checkpoints import committed_steps, manifest
 from precis.run.repair import repair
 from precis.run.restart import restart
@@ -184,18 +183,30 @@ async def test_a_ruler_rewards_without_golden_answers(tmp_path: Path) -> None:
     assert all(step.groups_trained for step in ledger(life).steps)
 
 
-async def test_a_second_judge_rules_on_every_validation(tmp_path: Path) -> None:
-    second = {"provider": "lexical", "model": PASSAGE_MODEL}
+async def test_a_second_judge_rules_on_every_validation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge = lexical_judge()
+
+    async def decline_first(asked: ChatRequest) -> Completion:
+        completion = await judge(asked)
+        said = json.loads(completion.choices[0].content)
+        if "answers" in said:
+            said["answers"][0]["answer"] = "UNANSWERABLE"
+        return Completion(asked.model, [Choice(json.dumps(said))])
+
+    monkeypatch.setenv("SECOND_JUDGE_API_KEY", KEY)
     documents = {"source": "bundled", "train_size": 8, "val_size": 8}
-    life = Life(tmp_path / "honest", {"documents": documents, "second_judge": second})
-    await life.live()
+    async with FaultyServer(completions_app(decline_first, lambda: ["strict"], KEY)) as url:
+        second = {"provider": "url", "base_url": url, "model": "strict"}
+        life = Life(tmp_path / "honest", {"documents": documents, "second_judge": second})
+        await life.live()
     validations = ledger(life).validations
     assert len(validations) == 3
-    # On eight documents two judges may agree once, but not at every validation.
-    assert any(one.second and one.second.scores != one.score.scores for one in validations)
+    assert all(one.second and one.second.value < one.score.value for one in validations)
     for validation in validations:
         assert validation.second is not None
-        assert validation.second.judge == PASSAGE_MODEL
+        assert validation.second.judge == "strict"
         assert len(validation.second.scores) == len(validation.score.weights) == 8
         assert validation.metrics["copied"].value > 0.9  # it picks sentences
 

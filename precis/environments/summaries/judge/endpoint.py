@@ -10,18 +10,16 @@ from precis.llm.providers import PROVIDERS, Endpoint, Provider, sendable
 LEXICAL_MODEL = "lexical-judge"
 """The name that the judge on this machine serves under."""
 
-PASSAGE_MODEL = "passage-judge"
-"""The name of another one that it serves, made in another way, to check the first by."""
 
 RULES_VERSION = "5"
-"""Of both judges on this machine, and of the measure of prose. Raised with every change to what the
-judges answer, how they grade, or what counts as prose: verdicts of other rules are not taken from a
-cache, and a run is not continued by them.
+"""Of the judge on this machine, and of the measure of prose. Raised with every change to what it
+answers, how it grades, or what counts as prose: verdicts of other rules are not taken from a cache,
+and a run is not continued by them.
 
 1: as they came. 2: units, halves of the day, dates by numbers, surnames with another first name. 3:
-answers of two sentences and 60 words at most, where they were quotations of 95. 4: they say whether
-a summary is prose. 5: the second hears denials and asks for each name and number, and ten words of
-telegraph between two sentences are no prose.
+answers of two sentences and 60 words at most, where they were quotations of 95. 4: it says whether
+a summary is prose. 5: ten words of telegraph between two sentences are no prose (and what a second
+judge of rules graded, which there is no more).
 """
 
 OWN_KEY = "JUDGE_API_KEY"
