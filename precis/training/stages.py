@@ -159,15 +159,20 @@ async def keep_here(run: Run, record: StepRecord, error: StoreError) -> StoreErr
         return error  # the model is another run's now
     folder = run.kept_folder
     await run.trainer.client.save(run.model, record.step + 1, folder / _FILES)
+    keep_record(folder, record)
+    return type(error)(
+        f"{error} The checkpoint of step {record.step + 1} is kept in {folder} on this machine, "
+        "and goes to the store when the run is started again."
+    )
+
+
+def keep_record(folder: Path, record: StepRecord) -> None:
+    """Put a step's record beside its checkpoint's files: what is kept is complete with it."""
     # The files have to be on the disk before the record says that they are.
     sync_tree(folder / _FILES)
     temporary = folder / f"{_RECORD}.tmp"
     temporary.write_text(record.model_dump_json())
     move(temporary, folder / _RECORD)
-    return type(error)(
-        f"{error} The checkpoint of step {record.step + 1} is kept in {folder} on this machine, "
-        "and goes to the store when the run is started again."
-    )
 
 
 def upload_kept(store: Store, ledger: Ledger, folder: Path, lease: str = "") -> int | None:
