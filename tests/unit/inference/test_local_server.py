@@ -1,7 +1,6 @@
 """`precis summarize` with a LoRA adapter: a server that is up, or one started for the occasion."""
 
 import json
-import signal
 import socket
 import stat
 import subprocess
@@ -153,13 +152,32 @@ def test_a_server_with_other_models_is_passed_over(
     assert seen == []
 
 
-def test_a_server_that_rejects_its_key_is_passed_over(store: FolderStore, story: Path) -> None:
+def test_what_does_not_list_its_models_is_passed_over(store: FolderStore, story: Path) -> None:
+    with served(_page) as url, announced(Server(url=f"{url}/v1", key="its-key")):
+        done = summarize(story, store=store)
+    assert done.exit_code == 1
+    assert f"what answers at {url}/v1 lists no models" in done.stderr
     app = completions_app(_refuse, lambda: ["mine@2"], "its-key")
     with served(app) as url, announced(Server(url=f"{url}/v1", key="another-key")):
         done = summarize(story, store=store)
     assert done.exit_code == 1
     assert f"the server at {url}/v1 rejects the key. None can be started" in done.stderr
     assert "another-key" not in done.stderr
+
+
+def test_vllm_ends_with_a_command_that_is_killed(store: FolderStore, pids: Path) -> None:
+    # It waits for standard input, which never ends, once vLLM is up.
+    command = [PRECIS, "summarize", "-", "--store", store.url]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        wait_until(lambda: started(pids) or process.poll() is not None, "the stand-in")
+        assert len(alive(pids)) == 2
+        process.kill()
+        process.wait(patience_s())
+        wait_until_gone(pids)
+    finally:
+        process.kill()
+        process.communicate()
 
 
 async def _refuse(asked: ChatRequest) -> Completion:
@@ -215,13 +233,6 @@ async def _page(scope: Any, receive: Any, send: Any) -> None:
     await send({"type": "http.response.body", "body": b"<html>"})
 
 
-def test_what_is_no_server_of_models_is_passed_over(store: FolderStore, story: Path) -> None:
-    with served(_page) as url, announced(Server(url=f"{url}/v1", key="its-key")):
-        done = summarize(story, store=store)
-    assert done.exit_code == 1
-    assert f"what answers at {url}/v1 lists no models" in done.stderr
-
-
 def test_a_server_that_never_answers_is_passed_over(
     store: FolderStore, story: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -271,24 +282,6 @@ async def test_vllm_is_stopped_after_an_exception(store: FolderStore, pids: Path
             assert server.key not in repr(server)
             raise RuntimeError("in the block")
     assert alive(pids) == []
-
-
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])
-def test_vllm_ends_with_a_command_that_is_stopped(
-    sent: signal.Signals, store: FolderStore, pids: Path
-) -> None:
-    # It waits for standard input, which never ends, once vLLM is up.
-    command = [PRECIS, "summarize", "-", "--store", store.url]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
-    try:
-        wait_until(lambda: started(pids) or process.poll() is not None, "the stand-in")
-        assert len(alive(pids)) == 2
-        process.send_signal(sent)
-        process.wait(patience_s())
-        wait_until_gone(pids)
-    finally:
-        process.kill()
-        process.communicate()
 
 
 def test_vllm_that_fails_says_why(store: FolderStore, story: Path, pids: Path, bare: Path) -> None:

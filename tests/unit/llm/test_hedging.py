@@ -68,25 +68,22 @@ async def test_the_first_reply_counts_where_it_comes_first_after_all() -> None:
     assert (ask.sent, ask.cancelled) == (2, 1)
 
 
-async def test_a_quick_reply_is_asked_for_once() -> None:
-    ask = Requests((0.0, "first"))
-    assert await first(hedging(), ask) == "first"
-    assert ask.sent == 1
-
-
-async def test_a_new_kind_of_request_is_compared_with_the_others() -> None:
-    hedges, ask = hedging(), Requests((30, "first"), (0.0, "second"))
-    async with Limiter(RateLimits()).turn(10) as turn:
-        assert await hedges.first("grades", turn, ask) == "second"
-
-
-async def test_a_request_is_late_when_its_verdict_is() -> None:
+@pytest.mark.parametrize("others", [0, 20], ids=["a new kind", "a slow kind"])
+async def test_a_request_is_late_when_its_verdict_is(others: int) -> None:
     """However quick those of its kind are, and however slow they may be."""
     hedges, ask = hedging(), Requests((30, "first"), (0.0, "second"))
-    for _ in range(20):
+    for _ in range(others):
         hedges._windows["grades"].add_wait(60)
     async with Limiter(RateLimits()).turn(10) as turn:
-        assert await hedges.first("grades", turn, ask, spent_s=5.0) == "second"
+        assert await hedges.first("grades", turn, ask, spent_s=5.0 if others else 0.0) == "second"
+
+
+async def test_what_is_quick_unknown_or_not_to_be_hedged_is_asked_for_once() -> None:
+    unknown = Hedging(0.5, Limiter(RateLimits()), floor_s=0.0, look_s=0.005)
+    for hedges, wait_s in ((hedging(), 0.0), (unknown, 0.05), (hedging(quantile=0.0), 0.05)):
+        ask = Requests((wait_s, "first"))
+        assert await first(hedges, ask) == "first"
+        assert ask.sent == 1
 
 
 async def test_the_second_request_of_a_verdict_is_as_old_as_the_verdict(
@@ -116,19 +113,6 @@ async def test_the_second_request_of_a_verdict_is_as_old_as_the_verdict(
     assert second >= 0.01, "what the first took is forgotten"
 
 
-async def test_nothing_is_late_while_nothing_is_known() -> None:
-    hedges = Hedging(0.5, Limiter(RateLimits()), floor_s=0.0, look_s=0.005)
-    ask = Requests((0.05, "first"))
-    assert await first(hedges, ask) == "first"
-    assert ask.sent == 1
-
-
-async def test_a_quantile_of_zero_asks_nothing_twice() -> None:
-    ask = Requests((0.05, "first"))
-    assert await first(hedging(quantile=0.0), ask) == "first"
-    assert ask.sent == 1
-
-
 @pytest.mark.parametrize("failing", [0, 1])
 async def test_a_failure_counts_only_where_the_other_fails_too(failing: int) -> None:
     plan: list[tuple[float, Any]] = [(1.5, "valid"), (1.5, "valid")]
@@ -153,19 +137,15 @@ async def test_giving_up_gives_up_both() -> None:
     assert (ask.sent, ask.cancelled) == (2, 2)
 
 
-async def test_no_hedge_is_sent_while_rejections_slow_the_limiter() -> None:
-    limiter = Limiter(RateLimits())
-    limiter.slow_down()
-    ask = Requests((0.1, "first"), (0.0, "second"))
-    assert await first(hedging(limiter), ask, limiter) == "first"
-    assert ask.sent == 1
-
-
 @pytest.mark.parametrize(
-    "limits", [RateLimits(in_flight=1), RateLimits(requests_per_minute=1)], ids=str
+    "limits",
+    [RateLimits(in_flight=1), RateLimits(requests_per_minute=1), None],
+    ids=["in flight", "a minute", "slowed by rejections"],
 )
-async def test_a_hedge_never_goes_over_a_limit_nor_waits_for_it(limits: RateLimits) -> None:
-    limiter = Limiter(limits)
+async def test_a_hedge_never_goes_over_a_limit_nor_waits_for_it(limits: RateLimits | None) -> None:
+    limiter = Limiter(limits or RateLimits())
+    if limits is None:
+        limiter.slow_down()
     ask = Requests((0.1, "first"), (0.0, "second"))
     assert await first(hedging(limiter), ask, limiter) == "first"
     assert ask.sent == 1

@@ -54,14 +54,6 @@ def test_an_adapter_is_served_with_the_calls_of_tools_that_it_was_trained_with(
     assert "precis play AGENT.py --url http://127.0.0.1:8000/v1 --model mine@2" in done.stderr
 
 
-def test_a_summarizer_is_served_without_tools(tmp_path: Path) -> None:
-    store = store_with_adapter(tmp_path)
-    home = {"PRECIS_HOME": str(tmp_path / "home")}
-    done = run_precis("model", "serve", "mine", store=store, **home)
-    assert "tool" not in done.stdout
-    assert "precis summarize FILE --url" in done.stderr
-
-
 def test_merged_weights_are_served_with_tools_too(store: FolderStore, tmp_path: Path) -> None:
     write_base(tmp_path / "base")
     merged = tmp_path / "merged"

@@ -204,31 +204,37 @@ def test_a_corpus_without_an_answer_says_that_and_not_to_lower_its_sizes(tmp_pat
     assert "train_size" not in str(caught.value)
 
 
-def test_what_is_neither_file_nor_data_set_is_refused() -> None:
-    with pytest.raises(DocumentsError, match="neither a file or folder here nor a data set"):
-        load_corpus(DocumentsConfig(source="no-such-file.parquet", train_size=1, val_size=1))
+@pytest.mark.parametrize(
+    ("named", "said"),
+    [
+        ("no-such-file.parquet", "neither a file or folder here nor a data set"),
+        (" ", "No documents are named"),
+    ],
+)
+def test_what_is_neither_file_nor_data_set_is_refused(named: str, said: str) -> None:
+    with pytest.raises(DocumentsError, match=said):
+        load_corpus(DocumentsConfig(source=named, train_size=1, val_size=1))
 
 
-def test_a_corpus_that_is_too_small_names_the_sizes(tmp_path: Path) -> None:
-    path = write_jsonl(tmp_path / "c.jsonl", rows())
-    with pytest.raises(DocumentsError, match=r"4 documents, but train_size 3500 \+ val_size 91"):
-        load_corpus(source(path, train_size=3500, val_size=91))
-
-
-def test_one_document_alone_is_not_told_to_lower_its_sizes(tmp_path: Path) -> None:
-    path = write_jsonl(tmp_path / "c.jsonl", rows(1))
-    with pytest.raises(DocumentsError, match="has 1 document: give at least 2"):
-        load_corpus(source(path, train_size=1, val_size=1))
-
-
-def test_no_source_at_all_is_not_taken_for_this_folder() -> None:
-    with pytest.raises(DocumentsError, match="No documents are named"):
-        load_corpus(DocumentsConfig(source=" ", train_size=1, val_size=1))
+@pytest.mark.parametrize(
+    ("documents", "sizes", "said"),
+    [
+        (4, (3500, 91), r"4 documents, but train_size 3500 \+ val_size 91"),
+        (1, (1, 1), "has 1 document: give at least 2"),
+    ],
+)
+def test_a_corpus_that_is_too_small_says_what_to_change(
+    tmp_path: Path, documents: int, sizes: tuple[int, int], said: str
+) -> None:
+    path = write_jsonl(tmp_path / "c.jsonl", rows(documents))
+    with pytest.raises(DocumentsError, match=said):
+        load_corpus(source(path, train_size=sizes[0], val_size=sizes[1]))
 
 
 def test_the_split_follows_from_its_seed_alone() -> None:
     assert corpus(seed=1) == corpus(seed=1)
     assert corpus(seed=1).validation != corpus(seed=2).validation
+    assert corpus(seed=1).digest != corpus(seed=2).digest
 
 
 def test_training_never_sees_a_held_out_document() -> None:
@@ -236,11 +242,6 @@ def test_training_never_sees_a_held_out_document() -> None:
     held_out = {document.id for document in one.validation}
     seen = {document.id for step in range(20) for document in draw_batch(one.drawn, 1, step, 3)}
     assert not held_out & seen
-
-
-def test_the_digest_tells_corpora_apart() -> None:
-    assert corpus(seed=1).digest == corpus(seed=1).digest
-    assert corpus(seed=1).digest != corpus(seed=2).digest
 
 
 def test_the_digest_follows_from_the_content_and_not_from_how_documents_are_written_down() -> None:
