@@ -26,6 +26,30 @@ def by_call(request: ChatRequest) -> ToolCall:
     return call(request, "move", direction=direction(request))
 
 
+def by_text(request: ChatRequest) -> str:
+    return f"I keep the corner.\n<move>{direction(request)}</move>"
+
+
+@pytest.mark.parametrize(
+    ("row", "after"),
+    [
+        ([2, 2, 0, 0], [4, 0, 0, 0]),
+        ([2, 2, 2, 2], [4, 4, 0, 0]),
+        ([4, 2, 2, 0], [4, 4, 0, 0]),
+        ([2, 0, 2, 4], [4, 4, 0, 0]),
+        ([0, 0, 0, 8], [8, 0, 0, 0]),
+        ([2, 4, 2, 4], [2, 4, 2, 4]),
+        ([2, 2, 2, 0], [4, 2, 0, 0]),
+    ],
+)
+def test_tiles_slide_and_merge_once(row: list[int], after: list[int]) -> None:
+    assert GAME.slid([row] * 4, "left") == [after] * 4
+    assert GAME.slid([row[::-1]] * 4, "right") == [after[::-1]] * 4
+    columns = [[tile] * 4 for tile in row]
+    assert GAME.slid(columns, "up") == [[tile] * 4 for tile in after]
+    assert GAME.slid(columns[::-1], "down") == [[tile] * 4 for tile in after[::-1]]
+
+
 def test_the_reward_is_that_of_art_s_example() -> None:
     board = [[2, 2, 0, 0], [0] * 4, [0] * 4, [0] * 4]
     assert GAME.reward_of(board) == pytest.approx(0.2 * 1 / 9)  # a sum of 4 of 64 × 16
@@ -43,3 +67,38 @@ async def test_games_are_played_to_their_end() -> None:
         assert score.success == (score.reward == 2.0) == (score.metrics["largest_tile"] == 64)
         roles = [one["role"] for one in rollout.calls[-1].messages[2:]]
         assert roles == ["assistant", "tool"] * (len(rollout.calls) - 1)
+
+
+async def test_the_same_moves_are_the_same_game_by_call_and_by_text() -> None:
+    environment = example("2048.py")
+    (called,) = await play(environment, ScriptedPolicy(by_call), 1)
+    (written,) = await play(environment, ScriptedPolicy(by_text), 1)
+    assert called.score == written.score
+    roles = [one["role"] for one in written.calls[-1].messages[2:]]
+    assert roles == ["assistant", "user"] * (len(written.calls) - 1)
+
+
+async def test_an_illegal_move_is_answered_and_does_not_end_the_game() -> None:
+    def say(request: ChatRequest) -> ToolCall:
+        if len(request.messages) % 3 == 0:
+            return call(request, "move", direction="sideways")
+        return by_call(request)
+
+    for rollout in await play(example("2048.py"), ScriptedPolicy(say), 1):
+        assert rollout.metrics["illegal"] > 1
+        assert score_of(rollout).reward > 0
+        said = [one["content"] for one in rollout.calls[-1].messages if one["role"] == "tool"]
+        assert sum(one.startswith("Illegal: move ") for one in said) == rollout.metrics["illegal"]
+
+
+async def test_every_call_of_a_message_is_answered_and_the_first_is_played() -> None:
+    game = GAME
+    message = {
+        "role": "assistant",
+        "tool_calls": [
+            {"id": "a", "function": {"name": "move", "arguments": '{"direction": "up"}'}},
+            {"id": "b", "function": {"name": "move", "arguments": '{"direction": "down"}'}},
+        ],
+    }
+    assert game.direction_of(message) == "up"
+    assert [one["tool_call_id"] for one in game.answers(message, "The board.")] == ["a", "b"]

@@ -162,3 +162,8 @@ def test_data_sets_without_what_it_takes_are_refused_and_leave_nothing(
     with pytest.raises(ConfigError, match=problem):
         opened(folder)
     assert not list((folder / "home").glob("art_e_*"))
+
+
+async def test_without_a_judge_the_preflight_says_so(folder: Path) -> None:
+    (problem,) = await opened(folder).checks()
+    assert problem.endswith("are sentences: set JUDGE to rule on them.")

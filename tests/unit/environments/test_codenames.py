@@ -1,6 +1,7 @@
 """The example Codenames: two conversations of one policy, whose team wins or loses together."""
 
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from precis.environments.conversations import conversations_of
 from precis.environments.trajectories import trajectory_of
 from precis.llm.server import ChatRequest, ToolCall
 from precis.records.rollout import Rollout
-from tests.support.examples import call, example, module_of, play, score_of
+from tests.support.examples import EXAMPLES, call, example, module_of, play, score_of, with_settings
 from tests.support.scripted_policy import ScriptedPolicy
 
 GAME: Any = module_of(example("codenames.py"))
@@ -44,6 +45,19 @@ async def play_one(owner: str) -> Rollout:
     return rollout
 
 
+def test_the_words_are_many_and_no_clue_is_on_a_board() -> None:
+    assert len(set(GAME.WORDS)) == len(GAME.WORDS) >= 100
+    assert len(set(GAME.CLUES)) == len(GAME.CLUES) >= 40
+    assert not set(GAME.WORDS) & set(GAME.CLUES)
+    owners = list(owners_of(3).values())
+    assert {one: owners.count(one) for one in owners} == {
+        "ours": 9,
+        "theirs": 8,
+        "bystander": 7,
+        "assassin": 1,
+    }
+
+
 async def test_a_team_that_finds_all_its_words_wins_together() -> None:
     rollout = await play_one("ours")
     score = score_of(rollout)
@@ -67,6 +81,43 @@ async def test_the_guesser_never_sees_whose_the_words_are() -> None:
     for owner in ("ours", "theirs", "bystander", "assassin"):
         said = [one["content"] for one in guesser.messages[1:] if one["role"] != "assistant"]
         assert not any(owner in content for content in said)
+
+
+async def test_who_touches_the_assassin_loses_everything() -> None:
+    score = score_of(await play_one("assassin"))
+    assert (score.reward, score.success, score.metrics["assassin"]) == (0.0, False, True)
+    assert score.metrics["turns"] == 2
+
+
+async def test_a_wrong_word_ends_the_turn_and_the_other_team_wins_with_its_last() -> None:
+    score = score_of(await play_one("theirs"))
+    assert (score.reward, score.success) == (0.0, False)
+    assert score.metrics["rounds"] == 4  # of its 8 words a round uncovers two
+    assert score.metrics["turns"] == 8
+
+
+async def test_who_passes_keeps_what_was_found() -> None:
+    owners = owners_of(0)
+
+    def say(request: ChatRequest) -> ToolCall:
+        if tool_of(request) == "give_clue":
+            return call(request, "give_clue", word="animal", number=4)
+        ours = [one for one in board_of(request) if owners[one] == "ours"]
+        last = [one for one in request.messages if one["role"] == "assistant"][-1:]
+        if last and "pass" not in str(last):
+            return call(request, "guess", word="pass")
+        return call(request, "guess", word=ours[0])
+
+    (rollout,) = await play(example("codenames.py"), ScriptedPolicy(say), 1)
+    # The other team finds its eighth word in the eighth round.
+    assert score_of(rollout).reward == pytest.approx(0.5 * 8 / 9)
+    assert rollout.metrics == {
+        "turns": 24,
+        "illegal": 0,
+        "rounds": 8,
+        "found": 8,
+        "assassin": False,
+    }
 
 
 @pytest.mark.parametrize(
@@ -100,3 +151,24 @@ async def test_an_illegal_call_is_answered_in_its_own_conversation(
     assert answered.messages[-1]["role"] == "tool"
     assert answered.messages[-1]["content"].startswith(said)
     assert (rollout.metrics["illegal"], rollout.metrics["turns"]) == (1, 3)
+
+
+async def test_a_free_clue_is_no_part_of_a_word_on_the_board(tmp_path: Path) -> None:
+    words = tmp_path / "codenames_words.py"
+    words.write_text((EXAMPLES / words.name).read_text("utf-8"), "utf-8")
+    environment = with_settings("codenames.py", tmp_path, FREE_CLUES=True)
+    board = next(iter(owners_of(0)))
+    given = iter([f"{board}s", board[:-1].upper(), "two words", "zoo"])
+
+    def say(request: ChatRequest) -> ToolCall:
+        if tool_of(request) == "give_clue":
+            return call(request, "give_clue", word=next(given), number=1)
+        return call(request, "guess", word="pass")
+
+    (rollout,) = await play(environment, ScriptedPolicy(say), 1)
+    said = [one["content"] for one in rollout.calls[2].messages if one["role"] == "tool"]
+    assert (
+        said
+        == [f"A clue may not be part of a word on the board: {board}. Call `give_clue` again."] * 2
+    )
+    assert score_of(rollout).reward == 0.0

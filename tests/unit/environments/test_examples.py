@@ -2,13 +2,16 @@
 
 import random
 import re
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from precis.config import TrainConfig
 from precis.environments.python import load_python
 from precis.llm.server import ChatRequest, ToolCall
-from tests.support.examples import EXAMPLES, embedded, example, play, score_of
+from precis.records.rollout import Score
+from tests.support.examples import EXAMPLES, embedded, example, play, score_of, with_settings
 from tests.support.repository import ROOT
 from tests.support.scripted_policy import ScriptedPolicy
 
@@ -80,12 +83,46 @@ async def test_an_agent_that_makes_no_call_of_use_ends_at_a_limit_with_a_score(
         assert score.metrics["illegal"] == len(rollout.calls) <= 10
 
 
+async def test_games_are_played_to_their_end() -> None:
+    rollouts = await play(load_python(str(FILE)), ScriptedPolicy(any_free_cell), 24)
+    scores = [one.score for one in rollouts]
+    assert all(isinstance(one, Score) for one in scores)
+    assert {one.reward for one in scores} == {0.0, 0.5, 1.0}
+    for rollout in rollouts:
+        assert rollout.metrics == {"turns": len(rollout.calls), "illegal": 0}
+        assert isinstance(rollout.score, Score)
+        assert rollout.score.success == (rollout.reward == 1.0)
+
+
+@pytest.mark.parametrize(
+    "said", [ToolCall("c", "play", '{"cell": 5}'), ToolCall("c", "play", "{"), "I resign."]
+)
+async def test_a_move_that_is_none_loses(said: Any) -> None:
+    rollouts = await play(load_python(str(FILE)), ScriptedPolicy(lambda _: said), 4)
+    assert {one.reward for one in rollouts} == {0.0}
+    assert {one.metrics["illegal"] for one in rollouts} == {1.0}
+
+
+async def test_a_perfect_opponent_never_loses(tmp_path: Path) -> None:
+    environment = with_settings("tic_tac_toe.py", tmp_path, STRENGTH=1.0)
+    rollouts = await play(environment, ScriptedPolicy(any_free_cell), 24)
+    assert {one.reward for one in rollouts} <= {0.0, 0.5}
+    assert environment.identity != load_python(str(FILE)).identity
+
+
 async def test_a_game_is_shown_turn_by_turn_in_its_own_words() -> None:
     environment = load_python(str(FILE))
     (rollout,) = await play(environment, ScriptedPolicy(any_free_cell), 1)
     shown = environment.show(rollout)
     assert shown.count("x plays **") == len(rollout.calls)
     assert environment.nouns.success == "win rate"
+
+
+def test_an_agent_is_trained_by_its_own_embedded_policy_unless_it_names_another() -> None:
+    assert TrainConfig.model_validate({"environment": str(FILE)}).trainer.kind == "tool_calls"
+    given = {"environment": {"kind": "python", "file": "a.py"}, "trainer": {"kind": "art"}}
+    assert TrainConfig.model_validate(given).trainer.kind == "art"
+    assert TrainConfig().trainer.kind == "extractive"
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,21 @@ async def test_the_generator_s_own_solution_leads_out() -> None:
     assert all(score_of(one).success for one in rollouts)
 
 
+async def test_a_wrong_key_or_door_ends_the_visit() -> None:
+    def hasty(request: ChatRequest) -> ToolCall:
+        offered = allowed(request)
+        if "unlock" not in offered:
+            return call(request, "search", place=offered["search"]["place"][0])
+        key, door = offered["unlock"]["key"][0], offered["unlock"]["door"][0]
+        return call(request, "unlock", key=key, door=door)
+
+    rollouts = await play(ENVIRONMENT, ScriptedPolicy(hasty), 40)
+    alarms = [one for one in rollouts if one.metrics["alarm"]]
+    assert len(alarms) > 20
+    for rollout in alarms:
+        assert score_of(rollout).reward == rollout.metrics["rooms"] / PUZZLE.ROOMS < 1
+
+
 async def test_tools_take_what_is_in_the_room_and_not_yet_searched() -> None:
     policy = ScriptedPolicy(reader)
     await play(ENVIRONMENT, policy, 1)

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from precis.environments.protocol import Scenario
-from tests.support.examples import example, module_of, with_settings
+from precis.llm.server import ChatRequest, ToolCall
+from tests.support.examples import call, example, module_of, play, score_of, with_settings
 from tests.support.repository import ROOT
+from tests.support.scripted_policy import ScriptedPolicy
 
 PUZZLES: Any = module_of(example("temporal_clue.py"))
 World = tuple[dict[str, str], dict[str, int]]
@@ -62,11 +64,59 @@ def solve(prompt: str) -> list[dict[str, str]]:
     return solutions
 
 
+def detective(request: ChatRequest) -> ToolCall:
+    return call(request, "answer", **solve(request.messages[0]["content"])[0])
+
+
 @pytest.mark.parametrize("size", PUZZLES.SIZES)
 def test_the_clues_leave_one_solution_and_it_is_the_generator_s(size: int) -> None:
     for seed in range(2):
         prompt, solution, _ = PUZZLES.puzzle(seed, size)
         assert solve(prompt) == [solution]
+
+
+async def test_who_solves_the_case_earns_everything() -> None:
+    rollouts = await play(example("temporal_clue.py"), ScriptedPolicy(detective), 6)
+    assert {one.scenario["size"] for one in rollouts} == set(PUZZLES.SIZES)
+    for rollout in rollouts:
+        score = score_of(rollout)
+        assert (score.reward, score.success) == (1.0, True)
+        assert score.metrics == {"turns": 1, "illegal": 0, "right": 3}
+
+
+async def test_a_wrong_answer_costs_its_share() -> None:
+    def say(request: ChatRequest) -> ToolCall:
+        right = solve(request.messages[0]["content"])[0]
+        properties = (request.tools or [])[0]["function"]["parameters"]["properties"]
+        wrong = next(room for room in properties["where"]["enum"] if room != right["where"])
+        return call(request, "answer", **{**right, "where": wrong})
+
+    for rollout in await play(example("temporal_clue.py"), ScriptedPolicy(say), 2):
+        assert score_of(rollout).reward == pytest.approx(2 / 3)
+        assert not score_of(rollout).success
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("{", "The arguments can't be read: "),
+        ("[1]", "Call `answer` with `who`, `when` and `where`."),
+        ('{"who": "Ada", "when": "6 pm"}', "`where` must be one of cellar, garden, kitchen."),
+        ('{"who": "Zoe"}', "`who` must be one of Ada, Boris, Clara."),
+    ],
+)
+async def test_an_answer_that_can_t_be_read_is_asked_for_again(arguments: str, said: str) -> None:
+    def say(request: ChatRequest) -> ToolCall:
+        if len(request.messages) == 1:
+            return ToolCall("first", "answer", arguments)
+        return detective(request)
+
+    (rollout,) = await play(example("temporal_clue.py"), ScriptedPolicy(say), 1)
+    result = rollout.calls[-1].messages[-1]
+    assert (result["role"], result["tool_call_id"]) == ("tool", "first")
+    assert result["content"].startswith(said)
+    assert rollout.metrics == {"turns": 2, "illegal": 1, "right": 3}
+    assert score_of(rollout).success
 
 
 def test_the_puzzle_of_the_page_is_the_first() -> None:

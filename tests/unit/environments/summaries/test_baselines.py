@@ -1,15 +1,38 @@
 import httpx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from precis.environments.summaries.baselines import baselines
+from precis.environments.summaries.baselines import baselines, centroid, lead, random_sentences
 from precis.environments.summaries.prompt import summary_messages
 from precis.llm.server import completions_app
-from precis.text import count_words
+from precis.text import count_words, sentences
 
 TEXT = (
     "Harbor news. The council of Elmford approved a harbor budget on Tuesday. Rain is expected. "
     "The harbor budget of 3.5 million pays for a new harbor wall. Cats were seen. "
     "The council approved a harbor budget on Tuesday in Elmford. Residents asked for benches."
 )
+PARAGRAPHS = st.lists(
+    st.lists(st.sampled_from(["Ada", "went", "home", "in", "May", "!", "3.5"]), min_size=1).map(
+        lambda words: " ".join(words) + "."
+    ),
+    max_size=12,
+).map(" ".join)
+
+
+@pytest.mark.parametrize("summarize", [lead, random_sentences, centroid])
+@settings(max_examples=40)
+@given(text=PARAGRAPHS, words_max=st.integers(1, 60))
+def test_a_baseline_keeps_whole_sentences_in_order_within_the_limit(
+    summarize: object, text: str, words_max: int
+) -> None:
+    assert callable(summarize)
+    summary = summarize(text, words_max)
+    assert count_words(summary) <= words_max
+    position = 0
+    for sentence in sentences(summary):
+        position = text.index(sentence[:3], position)
 
 
 async def test_baselines_speak_the_chat_protocol() -> None:

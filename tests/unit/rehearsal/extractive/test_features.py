@@ -5,7 +5,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from precis.rehearsal.extractive.features import NAMES, featurize
+from precis.rehearsal.extractive.features import NAMES, Features, featurize
 
 ARTICLE = (
     "Bridge closed\n\n"
@@ -14,6 +14,20 @@ ARTICLE = (
     "Many people like bridges.\n"
     "Repairs cost $40,000 and start at 7:30 a.m. on Monday."
 )
+
+
+def column(features: Features, name: str) -> list[float]:
+    values: list[float] = features.matrix[:, NAMES.index(name)].tolist()
+    return values
+
+
+def test_columns_have_mean_zero_and_say_where_the_facts_are() -> None:
+    features = featurize(ARTICLE)
+    assert features.matrix.shape == (5, len(NAMES))
+    assert np.abs(features.matrix.mean(axis=0)).max() < 1e-9
+    assert np.argmax(column(features, "causes")) == 1
+    assert np.argmax(column(features, "numbers")) in (1, 4)
+    assert column(features, "hedges")[3] > 0
 
 
 def test_text_without_sentence_ends_is_cut_into_pieces() -> None:
