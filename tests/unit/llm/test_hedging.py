@@ -166,6 +166,7 @@ async def test_a_hedge_leaves_its_turn_to_whoever_waits() -> None:
 def test_a_request_is_late_when_it_has_waited_longer_than_the_share() -> None:
     tail = LatencyWindow(0.8)
     for seconds in range(1, 11):
+        assert tail.is_late(0.0, 99.0) is (seconds > 5), "fewer than five waits say nothing"
         tail.add_wait(seconds)
     with tail.under_way(0.0):
         assert not tail.is_late(0.0, 8.5)
