@@ -96,6 +96,7 @@ class Sampled:
 
     Attributes:
         adapter: the step of the adapter that wrote them.
+        busy: share of the time in which the first GPU computed.
     """
 
     adapter: int
@@ -103,6 +104,7 @@ class Sampled:
     seconds: float
     tokens: int
     prompt_tokens: int
+    busy: float
 
 
 @dataclass(frozen=True)
@@ -160,6 +162,7 @@ def _settings(options: argparse.Namespace) -> ArtTrainer:
         base_model=options.model,
         engine=EngineConfig(
             lora_rank=options.rank,
+            adapted_layers=options.layers,
             gpu_memory_share=options.share,
             gpus=options.gpus,
             sleep_while_training=options.sleep,
@@ -181,13 +184,13 @@ async def _take_steps(
     committing: asyncio.Task[float] | None = None
     for number in range(options.steps):
         start = time.perf_counter()
-        sampled = await (ahead or _sample(model, number, number, options))
+        sampled = await (ahead or _sample(model, number, number, options, usage))
         gathered = time.perf_counter()
         commit = await committing if committing else 0.0
         begun = time.perf_counter()
         ahead = None
         if options.overlap and number + 1 < options.steps:
-            ahead = asyncio.create_task(_sample(model, number + 1, number, options))
+            ahead = asyncio.create_task(_sample(model, number + 1, number, options, usage))
         result = await trainer.train(
             model, sampled.groups, step=number, run="bench", **settings.options
         )
@@ -207,33 +210,45 @@ async def _take_steps(
 
 
 class Writing(Environment):
-    """One call for a summary of exactly so many tokens, whose reward is made up."""
+    """Calls for answers of exactly so many tokens, each after all before it; the reward is made
+    up."""
 
     name = "writing"
 
-    def __init__(self, tokens: int) -> None:
+    def __init__(self, tokens: int, turns: int) -> None:
         self._tokens = tokens
+        self._turns = turns
 
     def scenarios(self, split: Split) -> Sequence[Scenario]:
         return ()
 
     async def rollout(self, model: "art.Model[Any, Any]", scenario: Scenario) -> float:
-        await model.openai_client().chat.completions.create(
-            model=model.get_inference_name(),
-            messages=scenario.data["messages"],
-            max_tokens=self._tokens,
-            extra_body={"ignore_eos": True},
-        )
+        messages = list(scenario.data["messages"])
+        for turn in range(self._turns):
+            answer = await model.openai_client().chat.completions.create(
+                model=model.get_inference_name(),
+                messages=messages,
+                max_tokens=self._tokens,
+                extra_body={"ignore_eos": True},
+            )
+            messages.append({"role": "assistant", "content": answer.choices[0].message.content})
+            messages.append({"role": "user", "content": f"Go on, for the {turn + 2}. time."})
         return random.randint(0, 5) / 5
 
 
 async def _sample(
-    model: art.TrainableModel[Any, Any], number: int, adapter: int, options: argparse.Namespace
+    model: art.TrainableModel[Any, Any],
+    number: int,
+    adapter: int,
+    options: argparse.Namespace,
+    usage: Usage,
 ) -> Sampled:
     """The summaries of step `number`, as the product samples them."""
     at_once = options.groups * options.rollouts
-    config = RolloutsConfig(in_flight=at_once, timeout_s=600, tokens_max=options.tokens)
-    environment = Writing(options.tokens)
+    config = RolloutsConfig(
+        in_flight=at_once, timeout_s=600, tokens_max=options.tokens * options.turns
+    )
+    environment = Writing(options.tokens, options.turns)
     start = time.perf_counter()
     async with (
         Recorder() as recorder,
@@ -256,13 +271,14 @@ async def _sample(
             ]
         )
     seconds = time.perf_counter() - start
-    usages = [rollout.calls[0].usage for group in groups for rollout in group]
+    usages = [call.usage for group in groups for rollout in group for call in rollout.calls]
     return Sampled(
         adapter,
         [group_of(group) for group in groups],
         seconds,
         tokens=sum(one.completion_tokens for one in usages),
         prompt_tokens=usages[0].prompt_tokens,
+        busy=usage.busy_share(start, start + seconds),
     )
 
 
@@ -303,12 +319,14 @@ def _print_summary(steps: Sequence[Step], options: argparse.Namespace, usage: Us
     named = [("update", "time/step_update_s"), ("save", "time/step_save_s")]
     named.append(("serve", "time/step_serve_s"))
     sampled = [step.sampled for step in steps]
-    print(f"\n{options.model}: {options.groups} x {options.rollouts} summaries of", end=" ")
-    print(f"{options.tokens} tokens from prompts of {sampled[0].prompt_tokens}; median (range)")
+    print(f"\n{options.model}: {options.groups} x {options.rollouts} rollouts of", end=" ")
+    print(f"{options.turns} x {options.tokens} tokens", end=" ")
+    print(f"from prompts of {sampled[0].prompt_tokens}; median (range)")
     print(f"  whole step      {median([step.whole for step in steps])} s")
     print(f"  sample          {median([one.seconds for one in sampled])} s")
     print(f"    beside train  {median([step.overlapped for step in steps])} s")
     print(f"  tokens a second {median([one.tokens / one.seconds for one in sampled])}")
+    print(f"  GPU 0 busy      {median([100 * one.busy for one in sampled])} % of that")
     print(f"  train           {median([step.train for step in steps])} s, of that")
     for title, key in named:
         print(f"    {title:13} {median([step.metrics.get(key, 0.0) for step in steps])} s")
@@ -329,6 +347,8 @@ def main() -> None:
     parser.add_argument("--rollouts", type=int, default=8, help="summaries a document")
     parser.add_argument("--prompt-tokens", type=int, default=1500)
     parser.add_argument("--tokens", type=int, default=450, help="tokens a summary")
+    parser.add_argument("--turns", type=int, default=1, help="calls a rollout, as agents make them")
+    parser.add_argument("--layers", default="all", help="trainer.engine.adapted_layers")
     parser.add_argument("--steps", type=int, default=5, help="the first is left out of the medians")
     parser.add_argument("--rank", type=int, default=8, help="of the adapter")
     parser.add_argument("--share", type=float, default=0.4, help="trainer.engine.gpu_memory_share")

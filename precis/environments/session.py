@@ -45,6 +45,7 @@ _DECIDED = {
     "logprobs",
     "top_logprobs",
     "return_token_ids",
+    "return_tokens_as_token_ids",
     "max_tokens",
     "max_completion_tokens",
 }
@@ -186,6 +187,8 @@ class Session:
         if policy.trained:
             payload["logprobs"] = True
             payload["return_token_ids"] = True
+            # vLLM need not name tokens for an agent that did not ask for their names.
+            payload["return_tokens_as_token_ids"] = not body.get("logprobs")
         return payload
 
     async def _ask(

@@ -97,6 +97,11 @@ class ToolCallTrainer(EmbeddedTrainer, title="Embedded, agents"):
         return "tool_calls"
 
 
+_MLP = ("gate_proj", "up_proj", "down_proj")
+ADAPTED = {"all": ("q_proj", "k_proj", "v_proj", "o_proj", *_MLP), "mlp": _MLP}
+"""The names of the layers with an adapter, by `engine.adapted_layers`."""
+
+
 class EngineConfig(Record):
     """The division of the GPU between vLLM and training; the defaults are for 3 billion weights on
     80 GB."""
@@ -121,6 +126,8 @@ class EngineConfig(Record):
     """Rank of the adapter."""
     lora_alpha: Decides[BoundedInt] = Field(16, ge=1)
     """Scale of the adapter, in ranks."""
+    adapted_layers: Decides[Literal["all", "mlp"]] = "all"
+    """The layers that have an adapter: attention and MLP, or the MLP alone."""
     tool_call_parser: Decides[str] = Field("hermes", pattern=r"^[a-z0-9_]{1,40}$")
     """vLLM's parser of the base model's calls of tools, in training and in `precis model serve`:
     `hermes` for Qwen2.5 and Qwen3, `llama3_json` for Llama 3, `mistral` for Mistral, …"""

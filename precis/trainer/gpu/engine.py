@@ -10,7 +10,8 @@ from typing import Any
 from vllm import AsyncEngineArgs
 from vllm.v1.engine.async_llm import AsyncLLM
 
-from precis.settings.trainer import EngineConfig
+from precis.settings.trainer import ADAPTED, EngineConfig
+from precis.trainer.gpu.outputs import name_when_asked
 
 _GRAPHS = (1, 2, 4, 8, 16, 24, 32, 40, 48, 64, 96, 128, 192, 256)
 """Numbers of summaries that are decoded together by a recorded graph; between two of them the next
@@ -39,7 +40,8 @@ def start_engine(base_model: str, engine: EngineConfig) -> AsyncLLM:
         "max_num_batched_tokens": _BATCHED_TOKENS,
         "max_loras": 1,  # a batch is of one adapter, as `lora` needs it
         "max_cpu_loras": 2,  # the next one is loaded while the last one may still be sampled from
-        "worker_extension_cls": "precis.trainer.gpu.lora.OneAdapter",
+        "worker_extension_cls": "precis.trainer.gpu.extension.Extension",
+        "lora_target_modules": list(ADAPTED[engine.adapted_layers]),
         "max_lora_rank": next(rank for rank in _RANKS if rank >= engine.lora_rank),
         "generation_config": "vllm",
         "disable_log_stats": False,
@@ -58,6 +60,7 @@ def start_engine(base_model: str, engine: EngineConfig) -> AsyncLLM:
         # tensors waited for the slowest of them: two seconds a step on a busy host.
         "OMP_NUM_THREADS": "1",
     }
+    name_when_asked()
     with _environment(own), _without_main():
         return AsyncLLM.from_engine_args(AsyncEngineArgs(**arguments))
 

@@ -22,12 +22,11 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.checkpoint import checkpoint as recomputed
 from transformers import AutoModelForCausalLM, AutoTokenizer, BitsAndBytesConfig
 
-from precis.settings.trainer import EngineConfig
+from precis.settings.trainer import ADAPTED, EngineConfig
 from precis.trainer.gpu.optimizer import load_optimizer, make_optimizer, save_optimizer
 from precis.trainer.gpu.packing import PackedSequence, Update
 from precis.trainer.gpu.resting import RestingWeights
 
-_MODULES = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 _GRADIENT_NORM_MAX = 0.1
 """ART's own: rewards are noisy, and one update must not move far."""
 _IMITATED_NORM_MAX = 1.0
@@ -308,6 +307,6 @@ def _lora(engine: EngineConfig) -> LoraConfig:
     return LoraConfig(
         r=engine.lora_rank,
         lora_alpha=engine.lora_alpha,
-        target_modules=_MODULES,
+        target_modules=list(ADAPTED[engine.adapted_layers]),
         task_type="CAUSAL_LM",
     )

@@ -30,10 +30,6 @@ _SMALL = 128
 """Rows of A up to which a block's fit into a multiprocessor's shared memory."""
 
 
-class OneAdapter:
-    """The extension that vLLM's worker imports before it loads a model (`worker_extension_cls`)."""
-
-
 @triton.jit  # type: ignore[untyped-decorator]
 def _add_adapter(  # type: ignore[no-untyped-def]
     both,
@@ -144,10 +140,11 @@ def _extend(kind: Any) -> None:
     kind.create_lora_weights, kind.apply = create_lora_weights, apply_either
 
 
-for _kind in _LAYERS:
-    _extend(_kind)
-
-# vLLM keeps an adapter in pinned memory, to switch between many: pinning its few hundred tensors
-# takes longer than it spares an adapter that is copied to the GPU once.
-for _module in (lora_model, model_manager):
-    _module.is_pin_memory_available = lambda: False
+def extend_layers() -> None:
+    """Have vLLM, in this process, compute adapters as above."""
+    for kind in _LAYERS:
+        _extend(kind)
+    # vLLM keeps an adapter in pinned memory, to switch between many: pinning its few hundred
+    # tensors takes longer than it spares an adapter that is copied to the GPU once.
+    for module in (lora_model, model_manager):
+        module.is_pin_memory_available = lambda: False

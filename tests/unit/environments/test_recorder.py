@@ -217,6 +217,7 @@ async def test_the_recorder_decides_how_the_policy_samples(recorder: Recorder) -
         "seed": 2000,
         "logprobs": True,
         "return_token_ids": True,
+        "return_tokens_as_token_ids": True,
     }
     assert second["seed"] == 2001
     assert second["max_tokens"] == LIMITS.tokens_max - 3

@@ -1,0 +1,166 @@
+"""Sampled tokens on their way from vLLM's engine to its replies.
+
+By itself the engine sends each token of each rollout for itself, and the front names it and makes
+objects of it before anyone asks: at 40 rollouts a time, Python took longer than the GPU. Here the
+engine sends the tokens of a rollout in groups, and the front names those alone whose names were
+asked for. What a reply says stays the same.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+_TOGETHER = 32
+"""Tokens of a rollout that the engine sends at a time: so many fewer messages, and its last group
+is still read in a few milliseconds."""
+
+
+class Output(Protocol):
+    """The tokens of a request that the engine has sampled: vLLM's `EngineCoreOutput`, as far as
+    it is needed here."""
+
+    request_id: str
+    new_token_ids: list[int]
+    new_logprobs: Any
+    finish_reason: Any
+    prefill_stats: Any
+
+
+class HeldOutputs:
+    """Outputs that wait in the engine until a group of them is sent.
+
+    A request's first output, which says how its prompt was read, and its last never wait.
+    """
+
+    def __init__(self) -> None:
+        self._held: dict[str, list[Output]] = {}
+
+    def pass_on(self, outputs: Sequence[Output], running: dict[str, Any]) -> list[Output]:
+        """Return what is to be sent now, each with what was held of its request before it.
+
+        Args:
+            running: vLLM's requests by their ids, without those that have ended.
+        """
+        sent = []
+        for output in outputs:
+            group = self._held.setdefault(output.request_id, [])
+            group.append(output)
+            is_due = len(group) == _TOGETHER or output.finish_reason is not None
+            if is_due or output.prefill_stats is not None or not _can_wait(output, running):
+                del self._held[output.request_id]
+                sent.append(_join(group))
+        if len(self._held) > len(running):
+            for lost in self._held.keys() - running.keys():  # nobody waits for them any more
+                del self._held[lost]
+        return sent
+
+
+def _can_wait(output: Output, running: dict[str, Any]) -> bool:
+    """Return whether a request is answered at once at its end: a stream is not, and text at which
+    it ends is looked for by the front."""
+    request = running.get(output.request_id)
+    sampling = None if request is None else request.sampling_params
+    if sampling is None:
+        return False
+    return sampling.output_kind.name == "FINAL_ONLY" and not sampling.stop
+
+
+def _join(group: Sequence[Output]) -> Output:
+    """Return the last of a request's outputs, with the tokens of all."""
+    last = group[-1]
+    if len(group) > 1:
+        tokens: list[int] = []
+        for output in group:
+            tokens += output.new_token_ids
+        last.new_token_ids = tokens
+        lists = [output.new_logprobs for output in group if output.new_logprobs is not None]
+        if lists:
+            joined = [np.concatenate([one[place] for one in lists]) for place in range(3)]
+            last.new_logprobs = type(lists[0])(*joined)
+    return last
+
+
+def send_in_groups() -> None:
+    """Have vLLM's engine, in this process, send tokens in groups."""
+    from vllm.v1.core.sched.scheduler import Scheduler
+
+    updated = Scheduler.update_from_output
+
+    def update_from_output(self: Any, *given: Any) -> Any:
+        if not hasattr(self, "_precis_held"):
+            self._precis_held = HeldOutputs()
+        clients = updated(self, *given)
+        for outputs in clients.values():
+            outputs.outputs = self._precis_held.pass_on(outputs.outputs, self.requests)
+        return clients
+
+    Scheduler.update_from_output = update_from_output
+
+
+def name_when_asked() -> None:
+    """Have vLLM's front, in this process, name sampled tokens for those replies alone that ask for
+    their names."""
+    from vllm.entrypoints.openai.chat_completion.protocol import (
+        ChatCompletionLogProbs,
+        ChatCompletionLogProbsContent,
+    )
+    from vllm.entrypoints.openai.chat_completion.serving import OpenAIServingChat
+    from vllm.logprobs import Logprob
+    from vllm.v1.engine.logprobs import LogprobsProcessor
+    from vllm.v1.outputs import LogprobsLists
+
+    updated = LogprobsProcessor._update_sample_logprobs
+    created = OpenAIServingChat._create_chat_logprobs
+
+    def update(self: Any, lists: Any) -> None:
+        if self.num_logprobs != 0:
+            updated(self, lists)
+            return
+        tokens, values = lists.logprob_token_ids[:, 0], lists.logprobs[:, 0]
+        ranks = lists.sampled_token_ranks
+        for token, value, rank in zip(
+            tokens.tolist(), values.tolist(), ranks.tolist(), strict=True
+        ):
+            self.logprobs.append({token: Logprob(value, rank)})
+            self.cumulative_logprob += value
+
+    def create(
+        self: Any,
+        token_ids: Sequence[int],
+        top_logprobs: Sequence[dict[int, Any]],
+        tokenizer: Any,
+        num_output_top_logprobs: int | None = None,
+        return_as_token_id: bool | None = None,
+    ) -> Any:
+        if num_output_top_logprobs:
+            return created(
+                self,
+                token_ids,
+                top_logprobs,
+                tokenizer,
+                num_output_top_logprobs,
+                return_as_token_id,
+            )
+        pairs = list(zip(token_ids, top_logprobs, strict=True))
+        if return_as_token_id:
+            entries = []
+            for token, known in pairs:
+                # Their checks of each of 18,000 entries a step take longer than all else here.
+                entry = ChatCompletionLogProbsContent.model_construct(
+                    token=f"token_id:{token}",
+                    logprob=max(known[token].logprob, -9999.0),
+                    bytes=None,
+                    top_logprobs=[],
+                )
+                entries.append(entry)
+            return ChatCompletionLogProbs.model_construct(content=entries)
+        namer = LogprobsProcessor(tokenizer, [], None, 0.0, 0, None)
+        ids = np.array([[token] for token in token_ids])
+        values = np.array([[known[token].logprob] for token, known in pairs])
+        ranks = np.array([known[token].rank for token, known in pairs])
+        updated(namer, LogprobsLists(ids, values, ranks))
+        return created(self, token_ids, namer.logprobs, tokenizer, 0, False)
+
+    LogprobsProcessor._update_sample_logprobs = update
+    OpenAIServingChat._create_chat_logprobs = create
