@@ -85,8 +85,8 @@ format: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-bench: $(VENV)/.installed-dev $(VENV)/.installed-ray  ## the programs that print the figures we claim
-	@for name in attacks judge lexical_judge readability recorder workers; do \
+bench: $(VENV)/.installed-dev  ## the programs that print the figures we claim
+	@for name in attacks judge lexical_judge readability; do \
 		echo "== $$name"; $(BIN)/python bench/$$name.py || exit 1; done
 
 lock: ## resolve the dependencies anew (needs uv)

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx
 
@@ -110,18 +111,18 @@ def find_or_start(*, share: bool = False, port: int | None = None) -> PrefectSer
     """Return the configured server, which answers, or one of our own, which may still be starting.
 
     Also points this process at it; call before `prefect` is imported. A ConfigError: the server is
-    not one to share, its password is not known, or the port is in use.
+    not one to share or has another port, its password is not known, or the port is in use.
     """
     configured = find_api_url()
     if configured:
-        server = _only_if_not(share, PrefectServer(configured, ours=False))
+        server = _check_found(PrefectServer(configured, ours=False), share, port)
         asyncio.run(check())
         return server
     os.environ.update(process.SETTINGS)
     os.environ["PREFECT_HOME"] = str(process.home())
     running = _running()
     if running:
-        server = _only_if_not(share, PrefectServer(running, ours=True))
+        server = _check_found(PrefectServer(running, ours=True), share, port)
     else:
         started = process.start("0.0.0.0" if share else process.LOOPBACK, port)
         server = PrefectServer(process.address() or "", ours=True, started=started)
@@ -181,13 +182,16 @@ def _use(api: str) -> None:
         os.environ["PREFECT_API_AUTH_STRING"] = password
 
 
-def _only_if_not(share: bool, server: PrefectServer) -> PrefectServer:
-    if share:
+def _check_found(server: PrefectServer, share: bool, port: int | None) -> PrefectServer:
+    """Return a server that is up already; a ConfigError: it is not one as was asked for."""
+    other_port = port is not None and urlsplit(server.api).port != port
+    if share or other_port:
+        option, can = ("--share", "be shared") if share else ("--port", "be given a port")
         what = "on this machine" if server.ours else "that PREFECT_API_URL or a profile names"
         remedy = "Stop it with `precis stop`" if server.ours else "Unset that"
         raise ConfigError(
             f"There is a Prefect server already, at {server.api}, {what}; only one that is "
-            f"started here can be shared. {remedy}, or leave --share out."
+            f"started here can {can}. {remedy}, or leave {option} out."
         )
     return server
 

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -55,7 +56,16 @@ def test_a_server_is_not_shared_without_a_password(
         up.demand_password()
 
 
-def test_a_server_that_is_up_is_not_shared_behind_its_back(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("asked", "sentence"),
+    [
+        ({"share": True}, "only one that is started here can be shared.*leave --share out"),
+        ({"port": 10}, "only one that is started here can be given a port.*leave --port out"),
+    ],
+)
+def test_a_server_that_is_up_is_not_changed_behind_its_back(
+    asked: dict[str, Any], sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
-    with pytest.raises(ConfigError, match="only one that is started here can be shared"):
-        prefect_server.find_or_start(share=True)
+    with pytest.raises(ConfigError, match=sentence):
+        prefect_server.find_or_start(**asked)
