@@ -61,13 +61,15 @@ def rehearse(
     with console.status("Starting …"), sentences(), _explain_interrupt():
         from cli import prefect_server
 
-        server = prefect_server.find_or_start()
+        # It starts while we import, unless there are documents that may be refused.
+        server = prefect_server.find_or_start() if documents == "bundled" else None
         from cli.rehearsal import corpus_of, forget, rehearsal_config
         from precis.environment import Variables
 
         corpus = corpus_of(documents)
         folder = store or Variables().store
         config = rehearsal_config(steps, corpus, seed, folder, take_over, model)
+        server = server or prefect_server.find_or_start()
         if fresh:
             forget(config)
     _run(config, server)

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from rich.console import Console
 from typer.testing import CliRunner
 
-from cli import rehearsal
+from cli import prefect_server, rehearsal
 from cli.rehearsal import next_steps, rehearsal_config
 from precis.commands import main as cli
 from precis.config import BenchmarkConfig, DocumentsConfig, TrainConfig
@@ -20,6 +20,17 @@ from tests.support.ledgers import record, validation
 
 def config(documents: Path) -> TrainConfig:
     return rehearsal_config(30, str(documents), 1, str(documents.parent / "store"))
+
+
+def test_documents_that_can_t_be_read_are_said_before_a_server_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(prefect_server, "find_or_start")
+    missing = tmp_path / "own.csv"
+    done = CliRunner().invoke(cli.app, ["rehearse", "--documents", str(missing)])
+    assert done.exit_code == 1
+    assert "own.csv" in done.output
+    assert "Traceback" not in done.output
 
 
 def test_a_sixth_of_the_documents_is_held_out(tmp_path: Path) -> None:
