@@ -1,7 +1,7 @@
 """Sampled tokens on their way from vLLM's engine to its replies.
 
-By itself the engine sends each token of each rollout for itself, and the front names it and makes
-objects of it before anyone asks: at 40 rollouts a time, Python took longer than the GPU. Here the
+vLLM's engine sends each token of each rollout alone, and its front names it and makes objects of it
+before anyone asks: with 40 rollouts at once, the GPU waited for a third of the sampling. Here the
 engine sends the tokens of a rollout in groups, and the front names those alone whose names were
 asked for. What a reply says stays the same.
 """
