@@ -249,7 +249,8 @@ class RunConfig(Record):
     """The settings that training and benchmark of one model have in common."""
 
     model: MayChange[Name] = "rehearsal"
-    """Name of the model; its checkpoints, ledger and results lie under it in the store."""
+    """Name of the model, of letters, digits, dots, dashes and underscores; its checkpoints, ledger
+    and results lie under it in the store."""
     seed: Decides[Seed] = 1
     """Seed of the untrained policy, the batches and every sample."""
     environment: Decides[EnvironmentSettings] = SummariesSettings()

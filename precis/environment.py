@@ -6,14 +6,20 @@ shows stars.
 
 import os
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import AliasChoices, Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from precis.errors import ConfigError
+from precis.record import Matching
 
 _PRIVATE = 0o700
+
+
+WeaveProject = Annotated[
+    str, Matching(r"^[^/]+/[^/]+$", "is ENTITY/PROJECT, as W&B's address of the project ends")
+]
 
 
 class Variables(BaseSettings):
@@ -42,7 +48,7 @@ class Variables(BaseSettings):
         "https://cloud.langfuse.com",
         validation_alias=AliasChoices("LANGFUSE_HOST", "LANGFUSE_BASE_URL"),
     )
-    weave_project: str | None = Field(None, pattern=r"^[^/]+/[^/]+$")
+    weave_project: WeaveProject | None = None
     """`entity/project`; with WANDB_API_KEY, completions go there."""
     weave_url: str = Field("https://trace.wandb.ai", validation_alias="WF_TRACE_SERVER_URL")
     notify_url: SecretStr | None = Field(None, validation_alias="PRECIS_NOTIFY_URL")

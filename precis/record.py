@@ -1,10 +1,58 @@
 """The common base of all settings and records."""
 
-from typing import Annotated
+import re
+from dataclasses import dataclass
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+)
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+
+@dataclass(frozen=True)
+class Matching:
+    """The form of a text: `Annotated[str, Matching(r"^[a-z]+$", "has small letters alone")]`.
+
+    The JSON schema has the pattern, as programs read it; an error has the words.
+    """
+
+    pattern: str
+    """A regular expression, from `^` to `$`."""
+    allowed: str
+    """The predicate of a sentence about the text, without a full stop."""
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        """Check a text after its type."""
+        return core_schema.no_info_after_validator_function(self._check, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """Add the pattern to the schema of a text."""
+        return {**handler(schema), "pattern": self.pattern}
+
+    def _check(self, text: str) -> str:
+        if not re.fullmatch(self.pattern, text):
+            raise PydanticCustomError("text_of_other_form", "{allowed}", {"allowed": self.allowed})
+        return text
+
+
+Name = Annotated[
+    str,
+    Matching(
+        r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$",
+        "may have letters, digits, dots, dashes and underscores, at most 64 in all, and begins "
+        "with a letter or a digit",
+    ),
+]
 """The name of a model or a project, which files and keys are named after; never a path."""
 Step = Annotated[int, Field(ge=0, le=1_000_000)]
 """A step of a run, or the checkpoint that it begins with."""
@@ -20,7 +68,7 @@ Finite = Annotated[float, Field(allow_inf_nan=False)]
 """A figure that JSON can carry."""
 Amount = Annotated[float, Field(ge=0, le=1e12)]
 """Dollars, seconds or words."""
-Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+Sha256 = Annotated[str, Matching(r"^[0-9a-f]{64}$", "has 64 hexadecimal digits")]
 """A SHA-256 in hexadecimal."""
 
 

@@ -20,7 +20,7 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from precis.errors import StoreError
-from precis.record import Name, Record, Sha256, Step
+from precis.record import Matching, Name, Record, Sha256, Step
 from precis.records.ledger import StepRecord
 from precis.store.keys import fault_of
 
@@ -60,7 +60,7 @@ class Checkpoint(Record):
     config: str
     run: str = ""
     """The run that committed it."""
-    attempt: str = Field("", pattern=r"^([0-9a-f]{16})?$")
+    attempt: Annotated[str, Matching(r"^([0-9a-f]{16})?$", "has 16 hexadecimal digits")] = ""
     """The folder of the files; empty where they lie beside the manifest."""
     files: tuple[File, ...] = Field(min_length=1, max_length=_FILES_MAX)
     record: StepRecord | None = None

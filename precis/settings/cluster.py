@@ -2,12 +2,26 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import Field
 
-from precis.record import BoundedFloat, BoundedInt, Record
+from precis.record import BoundedFloat, BoundedInt, Matching, Record
 from precis.settings.store import StoreUrl
 
-Infra = Annotated[str, StringConstraints(pattern=r"^[a-z][a-zA-Z0-9-]*(/[^/\s]+)*$")]
+Infra = Annotated[
+    str,
+    Matching(
+        r"^[a-z][a-zA-Z0-9-]*(/[^/\s]+)*$",
+        "is a cloud in small letters, and its region or cluster after a slash: runpod, "
+        "aws/us-east-1 or slurm/lab",
+    ),
+]
+Gpu = Annotated[
+    str,
+    Matching(
+        r"^[A-Za-z0-9.-]+(:[0-9]+)?$",
+        "is a GPU as `sky show-gpus` names it, and how many after a colon: H100 or A100-80GB:2",
+    ),
+]
 
 
 class ClusterConfig(Record):
@@ -18,8 +32,8 @@ class ClusterConfig(Record):
     infra: tuple[Infra, ...] = Field(("runpod",), min_length=1)
     """The places to rent at, in order of preference, as SkyPilot names them: a cloud (`runpod`), a
     region (`aws/us-east-1`), a cluster (`slurm/lab`, `kubernetes`)."""
-    gpu: str = Field("H100:1", pattern=r"^[A-Za-z0-9.-]+(:[0-9]+)?$")
-    """The GPU, and how many; see `sky show-gpus`."""
+    gpu: Gpu = "H100:1"
+    """The GPU as `sky show-gpus` names it, and how many: `H100:1`."""
     spot: Literal["never", "first", "only"] = "never"
     """The use of machines that the cloud may take back: `first` tries each place for one, then all
     of them on demand."""

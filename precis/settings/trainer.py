@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from precis.record import BoundedFloat, BoundedInt, Record
+from precis.record import BoundedFloat, BoundedInt, Matching, Record
 from precis.settings.base_model import BaseModelName
 from precis.settings.identity import Decides, MayChange
 from precis.settings.tinker import TinkerTrainer
@@ -20,6 +20,10 @@ BackendName = Literal["extractive", "tool_calls", "local", "serverless", "tinker
 """The backends that a trainer server hosts; `local` is ART's LocalBackend, `serverless` W&B's, and
 `tinker` whoever speaks the Tinker API."""
 
+ParserName = Annotated[
+    str,
+    Matching(r"^[a-z0-9_]{1,40}$", "has 1 to 40 small letters, digits and underscores"),
+]
 
 TOOL_CALL_FEATURES = 2
 """The version of what the embedded policy of agents sees; raised when a weight changes its
@@ -128,7 +132,7 @@ class EngineConfig(Record):
     """Scale of the adapter, in ranks."""
     adapted_layers: Decides[Literal["all", "mlp"]] = "all"
     """The layers that have an adapter: attention and MLP, or the MLP alone."""
-    tool_call_parser: Decides[str] = Field("hermes", pattern=r"^[a-z0-9_]{1,40}$")
+    tool_call_parser: Decides[ParserName] = "hermes"
     """vLLM's parser of the base model's calls of tools, in training and in `precis model serve`:
     `hermes` for Qwen2.5 and Qwen3, `llama3_json` for Llama 3, `mistral` for Mistral, …"""
 

@@ -5,25 +5,39 @@ from typing import Annotated, Any, Self
 from pydantic import Field, model_validator
 
 from precis.config import Seed
-from precis.record import Name, Record
+from precis.record import Matching, Record
 from precis.settings.store import StoreUrl
 
 TRIALS_MAX = 200
 """More runs than this are a mistake more often than a plan."""
 
-SweepName = Annotated[Name, Field(max_length=30)]
+SweepName = Annotated[
+    str,
+    Matching(
+        r"^[A-Za-z0-9][A-Za-z0-9._-]{0,29}$",
+        "may have letters, digits, dots, dashes and underscores, at most 30 in all, and begins "
+        "with a letter or a digit",
+    ),
+]
 """The trials' models are named after it, and a model's name has at most 64 characters."""
+
+TrainDeployment = Annotated[
+    str,
+    Matching(r"^train/[^/]+$", "is the name of a deployment that trains, such as train/trial"),
+]
 
 
 class SweepConfig(Record):
     """Settings to compare by training with each of them."""
 
     name: SweepName = "sweep"
-    """Name of the sweep: its trials are models of this name and more. A sweep that is run again
-    under its name continues with the trials that it has."""
-    deployment: str = Field("train/trial", pattern=r"^train/[^/]+$")
-    """The deployment of training that is tried. Its settings hold where a trial has no other, its
-    concurrency limit is the number of trials at once, and its `budget_usd` is each trial's."""
+    """Name of the sweep, of letters, digits, dots, dashes and underscores: its trials are models of
+    this name and more. A sweep that is run again under its name continues with the trials that it
+    has."""
+    deployment: TrainDeployment = "train/trial"
+    """The deployment of training that is tried, such as `train/trial`. Its settings hold where a
+    trial has no other, its concurrency limit is the number of trials at once, and its `budget_usd`
+    is each trial's."""
     grid: dict[str, list[Any]] = Field({})
     """Values by setting, each combined with each of the others:
     `{"trainer.learning_rate": [0.1, 0.3], "rollouts.rollouts_per_group": [4, 8]}`."""

@@ -8,15 +8,15 @@ import tarfile
 import zlib
 from io import BufferedIOBase
 from pathlib import Path
-from typing import BinaryIO
+from typing import Annotated, BinaryIO
 
 import httpx
 import tinker
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 
 from precis.errors import CorruptCheckpoint, TrainerLost
 from precis.llm.tls import tls_for
-from precis.record import Record
+from precis.record import Matching, Record
 from precis.settings.tinker import KEPT_FILE
 from precis.trainer.tinker.service import TinkerService
 
@@ -35,13 +35,15 @@ _GZIP = b"\x1f\x8b"
 _PAUSES_S = (1.0, 5.0, 20.0)
 """Before each new try of a download."""
 
+_AT_TINKER = "is an address that begins with tinker://"
+
 
 class Kept(Record):
     """The place of a step at the service."""
 
-    state: str = Field(pattern=r"^tinker://")
+    state: Annotated[str, Matching(r"^tinker://.*$", _AT_TINKER)]
     """Weights and optimizer, to continue from."""
-    sampler: str = Field("", pattern=r"^(tinker://.*)?$")
+    sampler: Annotated[str, Matching(r"^(tinker://.*)?$", _AT_TINKER)] = ""
     """Weights alone, to sample from and to copy; empty where they are needed for neither."""
     fresh_optimizer: bool = False
     """True to continue without the optimizer's state: what it learned of imitation is of no use to

@@ -1,11 +1,19 @@
 """What is wrong with settings is said without pydantic's own words."""
 
-import pytest
-from pydantic import ValidationError
+from collections.abc import Iterator
+from typing import Any
 
-from precis.config import TrainConfig
+import pytest
+from pydantic import BaseModel, ValidationError
+
+from precis.config import BenchmarkConfig, TrainConfig
 from precis.environment import Variables
+from precis.records.manifests import Checkpoint
 from precis.settings.problems import problems_in
+from precis.sweep.config import SweepConfig
+from precis.trainer.protocol import TrainRequest
+
+NAMES = "may have letters, digits, dots, dashes and underscores, at most {} in all, and begins with"
 
 
 def test_a_setting_is_named_and_settings_that_do_not_go_together_speak_for_themselves() -> None:
@@ -35,3 +43,77 @@ def test_a_wrong_variable_says_nothing_of_those_that_could_not_be_made(
         Variables()
     (said,) = problems_in(caught.value)
     assert said.startswith("val_size: Input should be a valid integer")
+
+
+@pytest.mark.parametrize(
+    ("model", "given", "said"),
+    [
+        (TrainConfig, {"model": "two words"}, f"model: {NAMES.format(64)} a letter or a digit"),
+        (TrainConfig, {"model": "-m"}, f"model: {NAMES.format(64)} a letter or a digit"),
+        (TrainConfig, {"model": "m\n"}, f"model: {NAMES.format(64)} a letter or a digit"),
+        (TrainConfig, {"model": 3}, "model: Input should be a valid string"),
+        (
+            TrainConfig,
+            {"from_checkpoint": {"model": "../m"}},
+            f"from_checkpoint.model: {NAMES.format(64)} a letter or a digit",
+        ),
+        (
+            TrainConfig,
+            {"cluster": {"gpu": "1 H100"}},
+            "cluster.gpu: is a GPU as `sky show-gpus` names it, and how many after a colon: "
+            "H100 or A100-80GB:2",
+        ),
+        (
+            TrainConfig,
+            {"cluster": {"infra": ["runpod", "AWS"]}},
+            "cluster.infra.1: is a cloud in small letters, and its region or cluster after a "
+            "slash: runpod, aws/us-east-1 or slurm/lab",
+        ),
+        (
+            TrainConfig,
+            {"trainer": {"kind": "art", "engine": {"tool_call_parser": "Hermes 2"}}},
+            "trainer.art.engine.tool_call_parser: has 1 to 40 small letters, digits and "
+            "underscores",
+        ),
+        (
+            SweepConfig,
+            {"name": "n" * 31, "settings": [{}]},
+            f"name: {NAMES.format(30)} a letter or a digit",
+        ),
+        (
+            SweepConfig,
+            {"deployment": "benchmark/h100", "settings": [{}]},
+            "deployment: is the name of a deployment that trains, such as train/trial",
+        ),
+        (
+            Variables,
+            {"weave_project": "mine"},
+            "weave_project: is ENTITY/PROJECT, as W&B's address of the project ends",
+        ),
+    ],
+)
+def test_a_text_of_another_form_is_told_in_words_which_one_is_allowed(
+    model: type[BaseModel], given: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(ValidationError) as caught:
+        model.model_validate(given)
+    assert problems_in(caught.value) == [said]
+
+
+@pytest.mark.parametrize(
+    "model", [TrainConfig, BenchmarkConfig, SweepConfig, Variables, Checkpoint, TrainRequest]
+)
+def test_no_pattern_is_checked_in_pydantics_words(model: type[BaseModel]) -> None:
+    """They would be: String should match pattern '^[a-z]…'."""
+    assert not list(patterns_of(model.__pydantic_core_schema__))
+
+
+def patterns_of(schema: Any) -> Iterator[str]:
+    """The patterns that pydantic checks by itself, in any part of a schema."""
+    if isinstance(schema, dict):
+        if schema.get("type") == "str" and schema.get("pattern"):
+            yield schema["pattern"]
+        schema = list(schema.values())
+    if isinstance(schema, list | tuple):
+        for part in schema:
+            yield from patterns_of(part)

@@ -28,7 +28,7 @@ TRAINER: TypeAdapter[Any] = TypeAdapter(Trainer)
         ({"service": "skyrl", "keep_days": 7}, "leave keep_days out"),
         ({"base_url": "file:///etc/passwd"}, "no http:// or https:// address"),
         ({"base_url": "https://user:secret@host"}, "set TINKER_API_KEY instead"),
-        ({"base_model": "a; rm -rf /"}, "should match pattern"),
+        ({"base_model": "a; rm -rf /"}, "is OWNER/NAME on the Hub or a folder"),
         ({"prices": [1, 2]}, "Field required"),
         ({"lora_rank": 257}, "less than or equal to 256"),
         ({"loss": "ppo", "epsilon": 1.1}, "less than or equal to 1"),

@@ -71,6 +71,8 @@ def test_the_machines_flows_take_their_settings_alone_as_well() -> None:
         ({"steps": "three"}, False),
         ({"steps": 0}, False),
         ({"seed": 2**63}, False),
+        ({"model": "two words"}, False),
+        ({"cluster": {"infra": ["AWS"]}}, False),
         ({"documents": {"val_size": 0}}, False),
         ({"retention": {"keep": 1}}, False),
     ],
