@@ -68,6 +68,23 @@ def test_no_packages_import_each_other_in_a_circle(graph: dict[str, set[str]]) -
     tuple(TopologicalSorter(graph).static_order())
 
 
+def test_a_package_imports_from_its_own_floor_and_those_below_it_alone(
+    graph: dict[str, set[str]],
+) -> None:
+    """The floors are those of the drawing in docs/code.md."""
+    drawing = (ROOT / "docs" / "code.md").read_text().split("```text\n")[1].partition("```")[0]
+    floors = [line for line in drawing.splitlines() if line.startswith(" ")]
+    height = {}
+    for down, line in enumerate(floors):
+        for name in line[:43].split():
+            height[name] = len(floors) - down
+    drawn = {package.removeprefix("precis."): package for package in graph}
+    assert {"cli", "tasks", "training", "store"} <= height.keys() <= drawn.keys()
+    for name in height:
+        for other in {package.removeprefix("precis.") for package in graph[drawn[name]]}:
+            assert height[name] >= height.get(other, 0), f"{name} imports {other}"
+
+
 def test_what_is_true_without_prefect_imports_none_of_it(graph: dict[str, set[str]]) -> None:
     above = {"prefect", "tasks", "flows", "cli", "tools", "deployments"}
     for package, imported in graph.items():
