@@ -20,6 +20,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +131,7 @@ class Step:
 async def measure(options: argparse.Namespace, folder: Path) -> None:
     usage = Usage(options.gpus)
     usage.watch()
+    _words()  # none of a step's time
     start = time.perf_counter()
     arguments = ["--path", str(folder / "trainer"), "--with-parent", "--backend", "local"]
     log = folder / "trainer.log"
@@ -249,16 +251,16 @@ async def _sample(
         in_flight=at_once, timeout_s=600, tokens_max=options.tokens * options.turns
     )
     environment = Writing(options.tokens, options.turns)
+    scenarios = [
+        Scenario(str(at), {"messages": summary_messages(prompt)})
+        for at, prompt in enumerate(_prompts(number, options))
+    ]
     start = time.perf_counter()
     async with (
         Recorder() as recorder,
         adapter_policy(model.openai_client(), f"bench@{adapter}", adapter, config) as greedy,
     ):
         policy = sampled(greedy, 0, number, temperature=1.0)
-        scenarios = [
-            Scenario(str(at), {"messages": summary_messages(prompt)})
-            for at, prompt in enumerate(_prompts(number, options))
-        ]
         groups = await asyncio.gather(
             *[
                 asyncio.gather(
@@ -295,10 +297,15 @@ async def _commit(
 
 def _prompts(number: int, options: argparse.Namespace) -> list[str]:
     """Texts of about as many tokens as asked for, another for each group of each step."""
-    words = " ".join(one.text for one in read_documents(DocumentsConfig())).split()
+    words = _words()
     length = round(options.prompt_tokens / _TOKENS_A_WORD)
     starts = range(number * options.groups, (number + 1) * options.groups)
     return [" ".join(words[at * length : (at + 1) * length]) for at in starts]
+
+
+@cache
+def _words() -> list[str]:
+    return " ".join(one.text for one in read_documents(DocumentsConfig())).split()
 
 
 def _print_step(number: int, step: Step) -> None:

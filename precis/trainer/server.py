@@ -22,6 +22,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse, Response, StreamingResponse
 from starlette.exceptions import HTTPException
 
+import precis.trainer.cold_gpu  # noqa: F401 (before ART)
 from precis.errors import LockHeld, PrecisError, StepConflict, TrainerError
 from precis.llm.pool import ONE_CONNECTION, ClientPool
 from precis.processes.child import TOKEN_VARIABLE, serve

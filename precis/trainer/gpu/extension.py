@@ -3,6 +3,8 @@
 vLLM imports this module as its `worker_extension_cls`.
 """
 
+import torch
+
 from precis.trainer.gpu import lora
 from precis.trainer.gpu.outputs import send_in_groups
 
@@ -12,4 +14,7 @@ class Extension:
 
 
 lora.extend_layers()
+# The engine computes on its GPU. With a thread for each core, each of an adapter's small tensors
+# waited for the slowest of them: two seconds a step on a busy host.
+torch.set_num_threads(1)
 send_in_groups()
