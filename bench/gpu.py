@@ -152,9 +152,11 @@ async def measure(options: argparse.Namespace, folder: Path) -> None:
         registered = time.perf_counter()
         print(f"start {started - start:.1f} s, register {registered - started:.1f} s", flush=True)
         steps: list[Step] = []
-        async for step in _take_steps(model, trainer, settings, options, folder, usage):
-            _print_step(len(steps), step)
-            steps.append(step)
+        async with Recorder() as recorder:
+            taken = _take_steps(recorder, model, trainer, settings, options, folder, usage)
+            async for step in taken:
+                _print_step(len(steps), step)
+                steps.append(step)
         _print_summary(steps[1:] or steps, options, usage)
         await trainer.close()
 
@@ -174,6 +176,7 @@ def _settings(options: argparse.Namespace) -> ArtTrainer:
 
 
 async def _take_steps(
+    recorder: Recorder,
     model: art.TrainableModel[Any, Any],
     trainer: RemoteTrainer,
     settings: ArtTrainer,
@@ -186,13 +189,15 @@ async def _take_steps(
     committing: asyncio.Task[float] | None = None
     for number in range(options.steps):
         start = time.perf_counter()
-        sampled = await (ahead or _sample(model, number, number, options, usage))
+        sampled = await (ahead or _sample(recorder, model, number, number, options, usage))
         gathered = time.perf_counter()
         commit = await committing if committing else 0.0
         begun = time.perf_counter()
         ahead = None
         if options.overlap and number + 1 < options.steps:
-            ahead = asyncio.create_task(_sample(model, number + 1, number, options, usage))
+            ahead = asyncio.create_task(
+                _sample(recorder, model, number + 1, number, options, usage)
+            )
         result = await trainer.train(
             model, sampled.groups, step=number, run="bench", **settings.options
         )
@@ -239,6 +244,7 @@ class Writing(Environment):
 
 
 async def _sample(
+    recorder: Recorder,
     model: art.TrainableModel[Any, Any],
     number: int,
     adapter: int,
@@ -256,10 +262,7 @@ async def _sample(
         for at, prompt in enumerate(_prompts(number, options))
     ]
     start = time.perf_counter()
-    async with (
-        Recorder() as recorder,
-        adapter_policy(model.openai_client(), f"bench@{adapter}", adapter, config) as greedy,
-    ):
+    async with adapter_policy(model.openai_client(), f"bench@{adapter}", adapter, config) as greedy:
         policy = sampled(greedy, 0, number, temperature=1.0)
         groups = await asyncio.gather(
             *[

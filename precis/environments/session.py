@@ -291,8 +291,11 @@ def call_of(payload: Mapping[str, Any], reply: ChatReply, asked_at: float) -> Ca
 
 
 def _logprobs(choice: Mapping[str, Any]) -> tuple[float, ...]:
-    content = (choice.get("logprobs") or {}).get("content") or ()
-    return tuple(float(entry["logprob"]) for entry in content)
+    given = choice.get("logprobs") or {}
+    values = given.get("token_logprobs")  # our trainer's: see precis/trainer/gpu/outputs.py
+    if values is None:
+        values = [entry["logprob"] for entry in given.get("content") or ()]
+    return tuple(map(float, values))
 
 
 def _problem(body: object, content: bytes) -> str | None:

@@ -117,7 +117,6 @@ def test_a_reply_says_the_same(tokenizer: Any) -> None:
     after = [replies_of(ids, tokenizer, top) for top in (0, 2)]
     assert after[0][:2] == before[0][:2]
     assert after[1] == before[1]
-    # By ids, only the bytes of the names that nobody asked for are left out.
-    for entry in before[0][2]["content"]:
-        entry["bytes"] = None
-    assert after[0][2:] == before[0][2:]
+    # By ids, there are numbers in place of an object for each token.
+    values = [entry["logprob"] for entry in before[0][2]["content"]]
+    assert after[0][2:] == [{"content": None, "token_logprobs": values}, before[0][3]]

@@ -58,7 +58,12 @@ def start_engine(base_model: str, engine: EngineConfig) -> AsyncLLM:
     # By itself vLLM looks at a model's class in a process of its own, to leave the GPU alone: 20 s
     # at the first start on a machine. Importing the class does not touch the GPU.
     registry._run_in_subprocess = lambda look: look()
-    with _environment({"CUDA_VISIBLE_DEVICES": seen[engine.sampling_gpu]}):
+    own = {
+        "CUDA_VISIBLE_DEVICES": seen[engine.sampling_gpu],
+        # The older one launches a kernel for the seed of each rollout, for each token.
+        "VLLM_USE_V2_MODEL_RUNNER": "1",
+    }
+    with _environment(own):
         return AsyncLLM.from_engine_args(AsyncEngineArgs(**arguments))
 
 
