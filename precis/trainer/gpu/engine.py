@@ -58,11 +58,12 @@ def start_engine(base_model: str, engine: EngineConfig) -> AsyncLLM:
     # By itself vLLM looks at a model's class in a process of its own, to leave the GPU alone: 20 s
     # at the first start on a machine. Importing the class does not touch the GPU.
     registry._run_in_subprocess = lambda look: look()
-    own = {
-        "CUDA_VISIBLE_DEVICES": seen[engine.sampling_gpu],
-        # The older one launches a kernel for the seed of each rollout, for each token.
-        "VLLM_USE_V2_MODEL_RUNNER": "1",
-    }
+    own = {"CUDA_VISIBLE_DEVICES": seen[engine.sampling_gpu]}
+    # Its older runner prepares each token on the CPU, and launches a kernel for the seed of each
+    # rollout. The new one has not been tried with sleep, and refuses hybrid models (`0` turns it
+    # off then).
+    runner = "0" if engine.sleep_while_training else "1"
+    own["VLLM_USE_V2_MODEL_RUNNER"] = os.environ.get("VLLM_USE_V2_MODEL_RUNNER", runner)
     with _environment(own):
         return AsyncLLM.from_engine_args(AsyncEngineArgs(**arguments))
 

@@ -226,6 +226,39 @@ async def test_the_recorder_decides_how_the_policy_samples(recorder: Recorder) -
     assert not {"max_tokens", "max_completion_tokens"} & set(third)
 
 
+async def test_a_trainers_log_probabilities_are_numbers(recorder: Recorder) -> None:
+    choice = {
+        "message": {"role": "assistant", "content": "Yes."},
+        "finish_reason": "stop",
+        "token_ids": [5, 7],
+        "logprobs": {"content": None, "token_logprobs": [-0.5, -1]},
+    }
+    answer = {"model": MODEL, "choices": [choice], "prompt_token_ids": [1, 2]}
+
+    async def complete(request: Request) -> Response:
+        return Response(json.dumps(answer), media_type="application/json")
+
+    async def act(model: Any, scenario: Scenario) -> float:
+        reply = await ask(model)
+        assert reply.choices[0].logprobs is None  # it did not ask for any
+        return 1.0
+
+    app = Starlette(routes=[Route("/v1/chat/completions", complete, methods=["POST"])])
+    with served(app) as address:
+        endpoint = Endpoint(f"{address}/v1", MODEL, "key", key_variable="", role="policy")
+        settings = OwnServer(without_quota(1), 10, tries_max=1)
+        async with ChatClient(endpoint, settings, prices={}) as client:
+            policy = Policy(client, LIMITS, {}, step=3, trained=True)
+            rollout = await recorder.run(policy, Agent(act), Scenario("1"))
+            call = rollout.calls[0]
+            assert (call.token_ids, call.logprobs) == ((5, 7), (-0.5, -1.0))
+
+            choice["logprobs"] = {"content": None, "token_logprobs": [-0.5]}
+            rollout = await recorder.run(policy, Agent(act), Scenario("1"))
+            assert isinstance(rollout.score, Unscored)
+            assert "2 tokens and another number of log probabilities" in rollout.score.detail
+
+
 async def test_messages_of_any_form_arrive_as_they_were_said(recorder: Recorder) -> None:
     async def two_forms(model: Any, scenario: Scenario) -> float:
         client = model.openai_client()
