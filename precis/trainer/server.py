@@ -23,7 +23,7 @@ from fastapi.responses import FileResponse, JSONResponse, Response, StreamingRes
 from starlette.exceptions import HTTPException
 
 import precis.trainer.cold_gpu  # noqa: F401 (before ART)
-from precis.errors import LockHeld, PrecisError, StepConflict, TrainerError
+from precis.errors import LockHeld, PrecisError, StepConflict, TrainerError, TrainerLost
 from precis.llm.pool import ONE_CONNECTION, ClientPool
 from precis.processes.child import TOKEN_VARIABLE, serve
 from precis.processes.file_lock import file_lock
@@ -180,13 +180,17 @@ async def completions(path: str, request: Request, served: Served) -> Response:
     model = given.get("model", "") if isinstance(given, dict) else ""
     asked = model if isinstance(model, str) else ""
     name = served.service.served_as(asked) if request.method == "POST" else asked
-    async with served.inference.client() as client:
-        answer = await client.request(
-            request.method,
-            f"{base_url}/{path}",
-            content=_rename(body, asked, name),
-            headers={**headers, "authorization": f"Bearer {api_key}"},
-        )
+    try:
+        async with served.inference.client() as client:
+            answer = await client.request(
+                request.method,
+                f"{base_url}/{path}",
+                content=_rename(body, asked, name),
+                headers={**headers, "authorization": f"Bearer {api_key}"},
+            )
+    except httpx.TransportError as error:  # its engine has ended, and this process ends next
+        lost = TrainerLost(f"What samples for this trainer does not answer ({error!r}).")
+        return _refusal(lost, 502)
     kind = answer.headers.get("content-type")
     content = _rename(answer.content, name, asked) if answer.is_success else answer.content
     return Response(content, answer.status_code, media_type=kind)

@@ -113,6 +113,17 @@ async def test_what_names_no_adapter_is_refused_in_a_sentence(
     )
 
 
+async def test_an_endpoint_that_is_gone_is_said_in_a_sentence(model: Model, url: str) -> None:
+    # Its backend names an address where nobody listens.
+    async with httpx.AsyncClient(
+        base_url=url, headers={"authorization": f"Bearer {TOKEN}"}
+    ) as client:
+        answer = await client.post("/v1/chat/completions", json={"model": "m@0", "messages": []})
+    assert answer.status_code == 502
+    assert answer.json()["type"] == "TrainerLost"
+    assert "samples for this trainer does not answer (ConnectError" in answer.json()["message"]
+
+
 def test_the_digest_follows_all_that_is_trained_on_and_not_the_timings() -> None:
     plain, slow, other, with_tools, with_history = (group(0, 1) for _ in range(5))
     slow.trajectories[0].metrics["duration"] = 3.0
