@@ -10,7 +10,6 @@ import pytest
 from precis.environments.protocol import Scenario
 from precis.llm.server import ChatRequest, ToolCall
 from tests.support.examples import call, example, module_of, play, score_of, with_settings
-from tests.support.repository import ROOT
 from tests.support.scripted_policy import ScriptedPolicy
 
 PUZZLES: Any = module_of(example("temporal_clue.py"))
@@ -117,12 +116,6 @@ async def test_an_answer_that_can_t_be_read_is_asked_for_again(arguments: str, s
     assert result["content"].startswith(said)
     assert rollout.metrics == {"turns": 2, "illegal": 1, "right": 3}
     assert score_of(rollout).success
-
-
-def test_the_puzzle_of_the_page_is_the_first() -> None:
-    page = (ROOT / "docs" / "examples.md").read_text("utf-8")
-    first = example("temporal_clue.py").scenarios("train")[0]
-    assert f"```text\n{PUZZLES.puzzle(first['seed'], first['size'])[0]}\n```" in page
 
 
 def test_the_sizes_are_a_setting(tmp_path: Any) -> None:
