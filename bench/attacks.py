@@ -26,7 +26,7 @@ from precis.config import DocumentsConfig
 from precis.environments.summaries.prose import prose_share
 from precis.environments.summaries.rewards import disqualify
 from precis.records.documents import Document, load_corpus, read_documents
-from precis.statistics.intervals import Interval, paired_interval
+from precis.statistics.intervals import paired_interval
 from precis.words import WORDS_MAX
 
 
@@ -73,7 +73,9 @@ def main(
             if only in title:
                 made = earned(sources, attack)
                 gain = paired_interval(made.right, honest.right, asked)
-                table.add_row(f"  {title}", *_figures(made, asked), _gain(gain))
+                low, mean, high = (100 * value for value in (gain.low, gain.mean, gain.high))
+                shown = f"{mean:+.1f} ({low:+.1f} to {high:+.1f})"
+                table.add_row(f"  {title}", *_figures(made, asked), shown)
                 if not title.startswith("(") and gain.low > 0:
                     ahead.append(f"{name}: {title}")
     Console(width=136).print(table)
@@ -84,11 +86,6 @@ def main(
 def _figures(found: Earned, asked: Sequence[int]) -> list[str]:
     share = f"{sum(found.right) / sum(asked):.1%}"
     return [share, f"{fmean(found.prose):.2f}", f"{fmean(found.out):.0%}"]
-
-
-def _gain(gain: Interval) -> str:
-    low, mean, high = (100 * value for value in (gain.low, gain.mean, gain.high))
-    return f"{mean:+.1f} ({low:+.1f} to {high:+.1f})"
 
 
 if __name__ == "__main__":

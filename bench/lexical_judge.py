@@ -30,15 +30,12 @@ def main(
     for file in files or ["bundled"]:
         documents = read_documents(DocumentsConfig(source=file))
         shares = [*accuracies(documents), declined(documents)]
-        wrong = list(map(_named, false_accepts(documents)))
-        for share in (*shares, *wrong):
+        for wrong in false_accepts(documents):
+            shares.append(Share(f"accepted: {wrong.name}", wrong.counts))
+        for share in shares:
             table.add_row(Path(file).name, share.name, str(share.of), str(share.interval or "–"))
         table.add_section()
     Console().print(table)
-
-
-def _named(share: Share) -> Share:
-    return Share(f"accepted: {share.name}", share.counts)
 
 
 if __name__ == "__main__":

@@ -23,35 +23,10 @@ from pathlib import Path
 
 PRODUCT = ("precis", "flows", "tasks", "cli", "deployments", "tools")
 IRREGULAR = {
-    "begun",
-    "bound",
-    "built",
-    "done",
-    "drawn",
-    "found",
-    "given",
-    "gone",
-    "held",
-    "kept",
-    "known",
-    "laid",
-    "left",
-    "lost",
-    "made",
-    "met",
-    "paid",
-    "said",
-    "seen",
-    "sent",
-    "shown",
-    "spent",
-    "taken",
-    "thought",
-    "told",
-    "understood",
-    "worn",
-    "written",
-}
+    "begun", "bound", "built", "done", "drawn", "found", "given", "gone", "held", "kept",
+    "known", "laid", "left", "lost", "made", "met", "paid", "said", "seen", "sent", "shown",
+    "spent", "taken", "thought", "told", "understood", "worn", "written",
+}  # fmt: skip
 QUESTION_WORDS = {"how", "what", "when", "where", "whether", "which", "who", "whose", "why"}
 NO_PARTICIPLES = {"bed", "feed", "need", "red", "seed", "shed", "speed", "embed"}
 
@@ -71,10 +46,7 @@ class Measures:
     questions: int = 0
     comments: int = 0
     one_use: int = 0
-    packed: int = 0
-    walrus: int = 0
     comprehensions: int = 0
-    nested: int = 0
     classes: Counter[str] = field(default_factory=Counter)
 
     @property
@@ -130,15 +102,8 @@ def add_node(measures: Measures, node: ast.AST) -> None:
     elif isinstance(node, ast.ClassDef):
         measures.classes[node.name] += 1
         add_docstring(measures, node)
-    elif isinstance(node, ast.Assign):
-        is_packed = isinstance(node.targets[0], ast.Tuple) and isinstance(node.value, ast.Tuple)
-        measures.packed += is_packed
-    elif isinstance(node, ast.NamedExpr):
-        measures.walrus += 1
     elif isinstance(node, COMPREHENSIONS):
         measures.comprehensions += 1
-        inner = (each for each in ast.walk(node) if each is not node)
-        measures.nested += any(isinstance(each, COMPREHENSIONS) for each in inner)
 
 
 def add_function(measures: Measures, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
@@ -195,10 +160,7 @@ def report(measures: Measures) -> str:
             f"({measures.questions} of {measures.docstrings} begin with a question word)",
             f"comments                   {measures.comments / measures.lines:.1%} of lines",
             f"private, used once         {measures.per_thousand(measures.one_use):.1f} per 1,000",
-            f"packed assignments         {measures.per_thousand(measures.packed):.1f} per 1,000",
-            f"walrus                     {measures.per_thousand(measures.walrus):.1f}",
             f"comprehensions             {measures.per_thousand(measures.comprehensions):.1f}",
-            f"nested comprehensions      {measures.per_thousand(measures.nested):.1f}",
             f"named by a participle      {measures.participles / measures.functions:.1%}",
             f"class names used twice     {len(repeated)} ({', '.join(sorted(repeated))})",
         ]

@@ -20,7 +20,7 @@ from precis.text import tokens
 
 SENTENCES = 0.25
 """Of the answers that are given; the others are the golden answer."""
-SET_DOWN = ("{}", "{}.", '"{}"')
+_SET_DOWN = ("{}", "{}.", '"{}"')
 """How a model may set an answer down that is the golden one."""
 
 
@@ -32,7 +32,11 @@ def answer(text: str, question: str, sentences: float = SENTENCES) -> str:
     """
     for known in _questions().get(question, ()):
         if known.long_answer in text:
-            return _set_down(known, _drawn(text, question), sentences)
+            # Drawn alike for whoever asks this, in whichever process.
+            draw = Random(hashlib.sha256(f"{question}\0{text}".encode()).digest())
+            if draw.random() < sentences:
+                return known.long_answer
+            return draw.choice(_SET_DOWN).format(known.answer)
     return UNANSWERABLE
 
 
@@ -76,17 +80,6 @@ def _reply(data: dict[str, Any], sentences: float) -> dict[str, Any]:
         correct = grade(item["golden_answer"], item["given_answer"])
         grades.append({"id": item["id"], "correct": correct})
     return {"grades": grades}
-
-
-def _set_down(question: Question, draw: Random, sentences: float) -> str:
-    if draw.random() < sentences:
-        return question.long_answer
-    return draw.choice(SET_DOWN).format(question.answer)
-
-
-def _drawn(text: str, question: str) -> Random:
-    """Draw alike for whoever asks this, in whichever process."""
-    return Random(hashlib.sha256(f"{question}\0{text}".encode()).digest())
 
 
 @cache

@@ -10,18 +10,8 @@ from precis.rehearsal.judges.words import is_content
 _MONTHS = [month for month in calendar.month_name if month]
 _DAYS = list(calendar.day_name)
 _COUNTS = [
-    "two",
-    "three",
-    "four",
-    "five",
-    "six",
-    "seven",
-    "eight",
-    "nine",
-    "ten",
-    "twelve",
-    "forty",
-]
+    "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "twelve", "forty",
+]  # fmt: skip
 _DIGITS = re.compile(r"\d+(?:[.,:]\d+)*")
 _WORDS = [
     (words, re.compile(rf"\b(?:{'|'.join(words)})\b", re.IGNORECASE if words is _COUNTS else 0))

@@ -74,8 +74,11 @@ def false_accepts(documents: Sequence[Document]) -> Iterator[Share]:
         counts = tuple(_accepted(document, wrong) for document in documents)
         shares.append(Share(name, counts))
     yield from shares
-    by_document = zip(*(share.counts for share in shares), strict=True)
-    yield Share("all of them", tuple(map(_sum, by_document)))
+    totals = []
+    for counts in zip(*(share.counts for share in shares), strict=True):
+        parts, wholes = zip(*counts, strict=True)
+        totals.append((sum(parts), sum(wholes)))
+    yield Share("all of them", tuple(totals))
 
 
 def right(document: Document, text: str) -> int:
@@ -87,10 +90,6 @@ def _right(document: Document, text: str) -> tuple[int, int]:
     asked = [one for one in document.questions if one.answerable]
     grades = [grader.grade(one.text, one.answer, reader.answer(text, one.text)) for one in asked]
     return sum(grades), len(grades)
-
-
-def _sum(counts: Sequence[tuple[int, int]]) -> tuple[int, int]:
-    return sum(part for part, _ in counts), sum(whole for _, whole in counts)
 
 
 def _accepted(
