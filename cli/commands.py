@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from precis.commands.terminal import CONTINUES, fail, sentences
-from precis.errors import without_passwords
+from precis.errors import ConfigError, without_passwords
 from precis.processes.signals import as_interrupts
 from precis.settings.bounds import SEED_MAX, SEED_MIN
 
@@ -204,11 +204,26 @@ def secret(
 ) -> None:
     """Keep a key in a Secret block of the Prefect server; asks for it, or reads one line."""
     with sentences():
-        from cli.secret import keep
+        from precis.environment import key_variables
 
         asked = sys.stdin.isatty()
-        value = typer.prompt(variable, hide_input=True) if asked else sys.stdin.readline()
-        console.print(f"Kept in the Secret block {keep(variable, value.strip())!r}.")
+        given = typer.prompt(variable, hide_input=True) if asked else sys.stdin.readline()
+        known = key_variables()
+        if variable not in known:
+            raise ConfigError(f"No key is called {variable}; there are {', '.join(known)}.")
+        value = given.strip()
+        if not value:
+            raise ConfigError(f"No value was given for {variable}.")
+        from cli import prefect_server
+
+        prefect_server.attach()
+        from prefect.blocks.system import Secret  # only now, so that it heeds the server's address
+
+        from tasks.secrets import block_name
+
+        name = block_name(variable)
+        Secret(value=value).save(name, overwrite=True)
+        console.print(f"Kept in the Secret block {name!r}.")
 
 
 def stop() -> None:

@@ -30,12 +30,16 @@ async def delete_from_prefect(model: str, store: str) -> int:
     try:
         await asyncio.to_thread(found.wait)
         from prefect import get_client
+        from prefect.client.schemas.filters import FlowFilter, FlowFilterName
         from prefect.exceptions import PrefectException
 
+        from cli.live_runs import read_all
+
+        flows = FlowFilter(name=FlowFilterName(any_=["train", "benchmark"]))
         deleted = 0
         try:
             async with get_client() as client:
-                for run in await _flow_runs(client):
+                for run in await read_all(client, flow_filter=flows):
                     if is_of(run.parameters, model, store):
                         await _delete_artifacts(client, run.id)
                         await client.delete_flow_run(run.id)
@@ -54,18 +58,6 @@ def is_of(parameters: Mapping[str, Any], model: str, store: str) -> bool:
     named = given.get("model") or RunConfig.model_fields["model"].default
     url = open_store(given.get("store") or Variables().store).url
     return bool(named == model and url == store)
-
-
-async def _flow_runs(client: Any) -> list[Any]:
-    from prefect.client.schemas.filters import FlowFilter, FlowFilterName
-
-    flows = FlowFilter(name=FlowFilterName(any_=["train", "benchmark"]))
-    found: list[Any] = []
-    while True:
-        page = await client.read_flow_runs(flow_filter=flows, limit=_PAGE, offset=len(found))
-        if not page:
-            return found
-        found += page
 
 
 async def _delete_artifacts(client: Any, run: UUID) -> None:

@@ -1,7 +1,7 @@
 """The runs that are at work or wait for their turn, as the Prefect server knows them."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from textwrap import wrap
 from typing import Any
@@ -58,8 +58,9 @@ async def read_live_runs(now: datetime) -> list[LiveRun]:
     async with get_client() as client:
         found: list[FlowRun] = []
         for wanted in (at_work, waiting):
-            runs = [run for run in await _read_all(client, wanted) if not _is_part(run)]
-            found += sorted(runs, key=lambda run: _seconds(run, now))
+            runs = await read_all(client, flow_run_filter=wanted)
+            whole = [run for run in runs if not _is_part(run)]
+            found += sorted(whole, key=lambda run: _seconds(run, now))
         names = {}
         for run in found:
             if run.deployment_id not in names:
@@ -85,15 +86,11 @@ def as_lines(runs: Sequence[LiveRun], width: int) -> list[str]:
     return lines
 
 
-def as_records(runs: Sequence[LiveRun]) -> list[dict[str, Any]]:
-    """Return the same for a program."""
-    return list(map(asdict, runs))
-
-
-async def _read_all(client: PrefectClient, wanted: FlowRunFilter) -> list[FlowRun]:
+async def read_all(client: PrefectClient, **filters: Any) -> list[FlowRun]:
+    """Return all flow runs that the filters let through, page by page."""
     found: list[FlowRun] = []
     while True:
-        page = await client.read_flow_runs(flow_run_filter=wanted, limit=_PAGE, offset=len(found))
+        page = await client.read_flow_runs(**filters, limit=_PAGE, offset=len(found))
         found += page
         if len(page) < _PAGE:
             return found

@@ -111,7 +111,7 @@ def find_or_start(*, share: bool = False, port: int | None = None) -> PrefectSer
     """Return the configured server, which answers, or one of our own, which may still be starting.
 
     Also points this process at it; call before `prefect` is imported. A ConfigError: the server is
-    not one to share or has another port, its password is not known, or the port is in use.
+    not one to share or has another port, or the port is in use.
     """
     configured = find_api_url()
     if configured:
@@ -126,11 +126,6 @@ def find_or_start(*, share: bool = False, port: int | None = None) -> PrefectSer
     else:
         started = process.start("0.0.0.0" if share else process.LOOPBACK, port)
         server = PrefectServer(process.address() or "", ours=True, started=started)
-    if process.password() is None:
-        raise ConfigError(
-            f"The Prefect server at {server.api} was started by an older Précis, perhaps without a "
-            "password. Stop it with `precis stop`, and start again."
-        )
     _use(server.api)
     return server
 

@@ -135,7 +135,7 @@ def rehearse(
         console.print(f"{config.model} is trained to step {config.steps}, in {config.store}.")
         return None
     ledger = load_ledger(open_store(config.store), config.model)
-    steps = _counted(ledger.next_step, "step")
+    steps = "1 step" if ledger.next_step == 1 else f"{ledger.next_step} steps"
     table = Table(title=f"{steps}, {report.held_out}, {time.perf_counter() - started:.0f} s")
     for heading in report.headings:
         table.add_column(escape(heading))  # an agent names its metrics as it likes
@@ -313,7 +313,3 @@ def _bar(console: Console) -> Progress:
         console=console,
         transient=True,
     )
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"1 {noun}" if number == 1 else f"{number} {noun}s"

@@ -4,6 +4,7 @@ import asyncio
 import json
 import sys
 import webbrowser
+from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -47,11 +48,11 @@ def print_live_runs(context: typer.Context, as_json: AsJson = False) -> None:
             _print("No Prefect server is configured or up, so nothing runs.")
             return
         prefect_server.attach()
-        from cli.live_runs import as_lines, as_records, read_live_runs  # only now, with its address
+        from cli.live_runs import as_lines, read_live_runs  # only now, with its address
 
         runs = asyncio.run(read_live_runs(datetime.now(UTC)))
         if as_json:
-            _print_json(as_records(runs))
+            _print_json(list(map(asdict, runs)))
             return
         for line in as_lines(runs, _console().width) or ["Nothing runs, and nothing waits."]:
             _print(line)

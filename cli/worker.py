@@ -152,7 +152,7 @@ async def _finish(worker: ProcessWorker, shift: WorkerShutdown, say: Say) -> Non
             say(await _farewell(worker.client, going, told))
             if told == ShutdownStage.CANCELLING:
                 deadline = time.monotonic() + _CANCEL_PATIENCE_S
-                failure = await _error_of(lambda: _cancel(worker.client, _going(worker)))
+                failure = await _error_of(lambda: _cancel(worker))
                 if failure:
                     say(f"The Prefect server did not take that: {failure}")
         if shift.stage == ShutdownStage.LEAVING or time.monotonic() > deadline:
@@ -165,7 +165,13 @@ async def _finish(worker: ProcessWorker, shift: WorkerShutdown, say: Say) -> Non
 
 
 async def _farewell(client: PrefectClient, going: Sequence[UUID], stage: ShutdownStage) -> str:
-    names = ", ".join([await _name(client, run) for run in going])
+    called = []
+    for run in going:
+        try:
+            called.append((await client.read_flow_run(run)).name)
+        except (httpx.HTTPError, PrefectException):
+            called.append(str(run))
+    names = ", ".join(called)
     return {
         ShutdownStage.DRAINING: f"Waiting for {names}. No other run is taken. "
         "Ctrl-C again cancels.",
@@ -175,16 +181,9 @@ async def _farewell(client: PrefectClient, going: Sequence[UUID], stage: Shutdow
     }[stage]
 
 
-async def _name(client: PrefectClient, run: UUID) -> str:
-    try:
-        return (await client.read_flow_run(run)).name
-    except (httpx.HTTPError, PrefectException):
-        return str(run)
-
-
-async def _cancel(client: PrefectClient, going: Sequence[UUID]) -> None:
-    for run in going:
-        await client.set_flow_run_state(run, State(type=StateType.CANCELLING))
+async def _cancel(worker: ProcessWorker) -> None:
+    for run in _going(worker):
+        await worker.client.set_flow_run_state(run, State(type=StateType.CANCELLING))
 
 
 def _going(worker: ProcessWorker) -> list[UUID]:
