@@ -4,8 +4,6 @@ The sentence under a field is its help in the UI and in the docs. Units are in t
 Secrets are not settings: they are read from the environment (`precis.environment`).
 """
 
-import hashlib
-import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
@@ -13,7 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, model_validator
 
 from precis.environment import Variables
-from precis.record import Amount, BoundedFloat, BoundedInt, Name, Record
+from precis.record import Amount, BoundedFloat, BoundedInt, Name, Record, json_digest
 from precis.settings.bounds import SEED_MAX, SEED_MIN
 from precis.settings.cluster import ClusterConfig
 from precis.settings.environment import EnvironmentSettings, PythonSettings, SummariesSettings
@@ -568,7 +566,7 @@ class TrainConfig(RunConfig):
             decisive["warm_start"] = self.warm_start.identity(shown)
         if self.trainer.kind == "tool_calls":
             decisive["features"] = TOOL_CALL_FEATURES
-        return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()
+        return json_digest(decisive)
 
 
 class ManagedConfig(TrainConfig):

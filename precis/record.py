@@ -1,8 +1,11 @@
-"""The common base of all settings and records."""
+"""The common base of all settings and records; digests of JSON, and lines of it."""
 
+import hashlib
+import json
 import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -13,6 +16,8 @@ from pydantic import (
 )
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -76,3 +81,27 @@ class Record(BaseModel):
     """Base of all settings and records: immutable, and closed to keys it does not know."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+def json_digest(value: Any) -> str:
+    """Return the SHA-256 of a value as JSON, in whatever order its keys stand."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def read_json_lines(lines: Iterable[str], read: Callable[[int, dict[str, Any]], T]) -> Iterator[T]:
+    """Yield what `read` makes of the JSON objects that stand one a line, and of their lines'
+    numbers; a ValueError, by `read` too, is a sentence that begins with the line."""
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            try:
+                found = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                raise ValueError(f"it is no JSON ({error}).") from error
+            if not isinstance(found, dict):
+                raise ValueError("it is no JSON object.")
+            given = read(number, found)
+        except ValueError as error:
+            raise ValueError(f"line {number}: {error}") from None
+        yield given

@@ -1,7 +1,5 @@
 """A contender as the recorder asks it: by replies that are kept, or that are asked for."""
 
-import hashlib
-import json
 import logging
 from collections.abc import Callable
 from typing import Any, Self, TypeVar
@@ -14,6 +12,7 @@ from precis.llm.budget import Budget
 from precis.llm.client import ChatClient, ChatReply, CompletionRequest
 from precis.llm.providers import Endpoint
 from precis.llm.retry import Deadline
+from precis.record import json_digest
 from precis.records.spend import Usage
 from precis.rollouts.sample import seeds_of
 from precis.store.kept import KeptRecords
@@ -100,8 +99,7 @@ class ContenderClient:
     def key(self, request: CompletionRequest, sample: str = "") -> str:
         """Return the digest of all that decides a reply; of a sampled attempt also its name."""
         decisive = [self.spec.identity, request.payload, *([sample] if sample else [])]
-        digest = hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()
-        return f"replies/{digest}"
+        return f"replies/{json_digest(decisive)}"
 
     async def ask(
         self, request: CompletionRequest, deadline: Deadline, read: Callable[[ChatReply], T]

@@ -1,8 +1,6 @@
 """The contenders that take part, from a configuration and what serves it."""
 
 import asyncio
-import hashlib
-import json
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -18,6 +16,7 @@ from precis.environments.protocol import Environment
 from precis.errors import ConfigError, StoreError
 from precis.llm.loop_server import served_completions
 from precis.llm.server import ChatRequest, Completion
+from precis.record import json_digest
 from precis.records.ledger import Ledger, load_ledger
 from precis.rehearsal.checkpoint_files import folder_of, steps
 from precis.rehearsal.endpoint import PolicyEndpoint
@@ -114,7 +113,7 @@ def checkpoint_digest(store: Store, model: str, step: int) -> str:
     if found is None:
         raise StoreError(f"{store.url} holds no checkpoint {step} of {model!r}.")
     files = sorted((file.path, file.sha256) for file in found.files)
-    return hashlib.sha256(json.dumps(files).encode()).hexdigest()
+    return json_digest(files)
 
 
 def turns(contenders: Iterable[ContenderSpec]) -> Iterator[list[ContenderSpec]]:

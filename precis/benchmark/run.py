@@ -22,7 +22,7 @@ from precis.config import BenchmarkConfig
 from precis.environments.protocol import Environment
 from precis.environments.recorder import Recorder
 from precis.errors import ConfigError
-from precis.llm.budget import Budget
+from precis.llm.budget import Budget, PaidOnce
 from precis.llm.forecast import Forecast
 from precis.observe.observers import Observers, observing
 from precis.observe.rollouts import rollouts_of_contender
@@ -59,7 +59,9 @@ class BenchmarkRun:
         self.kept = KeptRecords(self.store)
         before = environment.spend
         self.budget = Budget(config.dollars_max, lambda: environment.spend.since(before).usd)
-        self.environment = environment.for_benchmark(config, self.kept, self.budget) or environment
+        self.environment = (
+            environment.for_benchmark(config, PaidOnce(self.kept, self.budget)) or environment
+        )
         self.given = environment
 
     @property
@@ -225,7 +227,7 @@ async def estimate_cost(
 async def announce_cost(run: BenchmarkRun, contenders: Sequence[ContenderSpec]) -> None:
     """Say what the benchmark will cost, before it costs anything; nothing where it is free, or the
     environment can't say."""
-    dry = run.given.for_benchmark(run.config, run.kept, run.budget, dry=True)
+    dry = run.given.for_benchmark(run.config, PaidOnce(run.kept, run.budget, dry=True))
     costs = any(one.paid for one in contenders) or run.environment.forecast(1) is not None
     if dry is None or not costs:
         return

@@ -21,7 +21,6 @@ from precis.inference.reader import FileReader
 from precis.inference.texts import Text, find_files
 from precis.llm.providers import SERVER_KEY_VARIABLE, Endpoint
 from precis.questions.corpus import rows_of, write_corpus
-from precis.questions.journal import PaymentJournal
 from precis.questions.make import (
     DocumentQuestions,
     QuestionMaker,
@@ -32,6 +31,8 @@ from precis.questions.rules import RuleWriter
 from precis.questions.writer import QuestionWriter
 from precis.records.cloze import CRUDE, MARK
 from precis.records.spend import PRICES, Price, Prices
+from precis.store import FolderStore
+from precis.store.kept import KeptRecords
 
 app = typer.Typer(no_args_is_help=True, help="Questions for documents that have none.")
 
@@ -88,7 +89,6 @@ def make(
             typer.echo(CRUDE)
         else:
             prices = {**PRICES, model: Price(*price)} if price else PRICES
-            journal = PaymentJournal(out.with_name(f"{out.name}.paid.jsonl"))
             endpoint = Endpoint(
                 url.rstrip("/"),
                 model,
@@ -96,7 +96,8 @@ def make(
                 key_variable=SERVER_KEY_VARIABLE,
                 role="writer",
             )
-            made = asyncio.run(_make(endpoint, judged_by, prices, journal, texts, asks=not yes))
+            paid = FolderStore(out.with_name(f"{out.name}.paid"))
+            made = asyncio.run(_make(endpoint, judged_by, prices, paid, texts, asks=not yes))
             _write(made, rows_of(made, folder), out)
         problems = [one for one in made if one.problem]
         if problems:
@@ -172,7 +173,7 @@ async def _make(
     endpoint: Endpoint,
     judged_by: JudgeConfig,
     prices: Prices,
-    journal: PaymentJournal,
+    paid: FolderStore,
     texts: Sequence[Text],
     *,
     asks: bool,
@@ -180,8 +181,13 @@ async def _make(
     async with AsyncExitStack() as stack:
         judge = await stack.enter_async_context(open_judge(judged_by))
         writer = await stack.enter_async_context(QuestionWriter(endpoint, prices))
-        maker = QuestionMaker(writer, judge, journal)
-        unpaid = maker.unpaid(texts)
+        # Before anything is paid for: where it can't be kept, nothing is asked.
+        await asyncio.to_thread(paid.check)
+        kept = KeptRecords(paid)
+        stack.callback(kept.close)
+        await kept.open()
+        maker = QuestionMaker(writer, judge, kept)
+        unpaid = await maker.unpaid(texts)
         if unpaid:
             typer.echo(forecast_writer(endpoint.model, unpaid, prices))
             typer.echo(forecast_judge(judged_by, judge.identity["model"], unpaid))

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from precis.environments.programs import end, harmless, output_of, start, tail
 from precis.environments.ruler import AgentEnvironment
 from precis.errors import ConfigError
+from precis.record import read_json_lines
 from precis.records.rollout import UNJUDGED, Scenario, Score, Split, Unscored
 
 if TYPE_CHECKING:
@@ -144,13 +145,17 @@ def _read_file(file: str) -> dict[Split, list[Scenario]]:
             "Give a file with a JSON object a line.",
         ) from error
     found: dict[Split, list[Scenario]] = {split: [] for split in _SPLITS}
-    for number, given in _objects(text, file):
+
+    def read(_: int, given: dict[str, Any]) -> None:
         split = given.pop("split", "train")
         if split not in _SPLITS:
-            raise ConfigError(
-                f"{file}, line {number}: the split {split!r} is neither 'train' nor 'validation'."
-            )
-        found[split].append(_scenario(given, f"{file}, line {number}"))
+            raise ValueError(f"the split {split!r} is neither 'train' nor 'validation'.")
+        found[split].append(Scenario.of(given))
+
+    try:
+        list(read_json_lines(text.split("\n"), read))
+    except ValueError as error:
+        raise ConfigError(f"{file}, {error}") from error
     return found
 
 
@@ -165,32 +170,11 @@ def _ask_for_scenarios(command: Sequence[str], split: Split) -> list[Scenario]:
             "Have it print one JSON object with an `id` a line, or name a file in "
             "`environment.scenarios`.",
         )
-    found = []
-    for number, given in _objects(output, where):
-        found.append(_scenario(given, f"{where}, line {number}"))
-    return found
-
-
-def _objects(text: str, where: str) -> list[tuple[int, dict[str, Any]]]:
-    found = []
-    for number, line in enumerate(text.splitlines(), 1):
-        if not line.strip():
-            continue
-        try:
-            given = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise ConfigError(f"{where}, line {number} is not JSON: {error}.") from error
-        if not isinstance(given, dict):
-            raise ConfigError(f"{where}, line {number} is no JSON object.")
-        found.append((number, given))
-    return found
-
-
-def _scenario(given: dict[str, Any], where: str) -> Scenario:
     try:
-        return Scenario.of(given)
+        lines = output.split("\n")
+        return list(read_json_lines(lines, lambda _, given: Scenario.of(given)))
     except ValueError as error:
-        raise ConfigError(f"{where}: {error}") from error
+        raise ConfigError(f"{where}, {error}") from error
 
 
 def relative_files(command: Sequence[str]) -> dict[str, Path]:

@@ -1,18 +1,19 @@
 """The demonstrations of a warm start: the best rollout of a scenario, or the lines of a file."""
 
-import hashlib
 import json
 import logging
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from precis.config import WarmStartConfig
 from precis.environments.conversations import conversations_of
 from precis.errors import ConfigError
+from precis.record import json_digest, read_json_lines
 from precis.records.demonstrations import Demonstration, ShownConversation, is_imitated
 from precis.records.nouns import Nouns
 from precis.records.rollout import UNJUDGED, Rollout, Scenario
@@ -142,8 +143,7 @@ def prepare_warm_start(
             "Lower warm_start.scenarios, or give the environment more of them.",
         )
     said = [one.model_dump(mode="json") for one in given]
-    digest = hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
-    return WarmStart(apart, tuple(given), digest)
+    return WarmStart(apart, tuple(given), json_digest(said))
 
 
 def _take(
@@ -177,31 +177,25 @@ def read_demonstrations(config: WarmStartConfig) -> list[Demonstration]:
     a rollout, and perhaps `id` and `reward`; a ConfigError names the line that is none."""
     path = Path(config.file).expanduser()
     try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "it is no text in UTF-8"
         raise ConfigError(
             f"The demonstrations {config.file} can't be read: {reason}.",
             "Give warm_start.file the path of a JSONL file.",
         ) from error
-    shown = []
-    for number, line in enumerate(lines, start=1):
-        if line.strip():
-            try:
-                shown.append(_read_line(line, number, config.reward_min is not None))
-            except ValueError as error:
-                raise ConfigError(f"{config.file}, line {number}: {error}") from error
+    read = partial(_read_row, config.reward_min is not None)
+    try:
+        shown = list(read_json_lines(lines, read))
+    except ValueError as error:
+        raise ConfigError(f"{config.file}, {error}") from error
     if not shown:
         raise ConfigError(f"{config.file} holds no demonstrations: give one a line.")
     return shown
 
 
-def _read_line(line: str, number: int, is_rewarded: bool) -> Demonstration:
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise ValueError("this is no JSON; write one JSON object a line.") from error
-    if not isinstance(row, dict) or not isinstance(row.get("messages"), list):
+def _read_row(is_rewarded: bool, number: int, row: Mapping[str, Any]) -> Demonstration:
+    if not isinstance(row.get("messages"), list):
         raise ValueError(
             'there is no list of messages; write {"messages": [...], "tools": [...]}, with both '
             "as OpenAI's API has them."

@@ -1,15 +1,15 @@
 """The parts of an environment: scenarios, a rollout of each, and the words to report it in."""
 
-import hashlib
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from precis.environments.demonstrations import WarmStart, choose_best
 from precis.environments.show import plain_conversation, show_conversation
-from precis.llm.budget import Budget
+from precis.llm.budget import PaidOnce
 from precis.llm.forecast import Estimate, Forecast
 from precis.llm.server import Complete
+from precis.record import json_digest
 from precis.records.demonstrations import Demonstration
 from precis.records.nouns import Figure, Nouns
 from precis.records.questions import QuestionRow
@@ -23,7 +23,6 @@ from precis.records.rollout import (
 )
 from precis.records.spend import Spend, Usage
 from precis.store import Store
-from precis.store.kept import KeptRecords
 
 if TYPE_CHECKING:
     import art
@@ -103,7 +102,7 @@ class Environment(Protocol):
         """A digest of the scenarios and of how they are split."""
         splits: tuple[Split, ...] = ("train", "validation")
         known = [[dict(one) for one in self.scenarios(split)] for split in splits]
-        return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
+        return json_digest(known)
 
     @property
     def caveat(self) -> str:
@@ -155,17 +154,10 @@ class Environment(Protocol):
         """The baselines of a benchmark whose settings name none."""
         return tuple(self.baselines())
 
-    def for_benchmark(
-        self, config: "BenchmarkConfig", kept: KeptRecords, budget: Budget, *, dry: bool = False
-    ) -> "Environment | None":
-        """Return the environment as a benchmark asks it, within its budget.
-
-        Args:
-            kept: keeps what scoring pays for.
-            dry: what would cost something is Unscored, with the cause `not_kept`. None if the
-                environment can't do without.
-        """
-        return None if dry else self
+    def for_benchmark(self, config: "BenchmarkConfig", paid: PaidOnce) -> "Environment | None":
+        """Return the environment as a benchmark asks it, which scores by `paid.ask` where that
+        costs something. None if `paid` is dry, and the environment can't do without."""
+        return None if paid.dry else self
 
     def forecast(self, rollouts: int) -> Forecast | None:
         """Return what scoring so many held-out rollouts costs; None where it costs nothing."""

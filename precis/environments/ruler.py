@@ -10,6 +10,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
@@ -29,18 +30,18 @@ from precis.environments.summaries.judge.protocol import (
     json_schema,
     validate_reply,
 )
-from precis.errors import BudgetReached, ProviderFailed
-from precis.llm.budget import Budget
+from precis.errors import ProviderFailed
+from precis.llm.budget import PaidOnce
 from precis.llm.concurrency import run_for_each
 from precis.llm.forecast import Estimate, Forecast
 from precis.llm.limits import Limiter
 from precis.llm.providers import Endpoint
 from precis.llm.retry import Deadline
 from precis.llm.tokens import estimate_tokens_with_margin
+from precis.record import json_digest
 from precis.records.nouns import COMPARED, PREFERRED, TRANSCRIPT
 from precis.records.rollout import UNJUDGED, Rollout, Scenario, Score, Split, Unscored
 from precis.records.spend import Spend, Usage, prices_of, usd
-from precis.store.kept import KeptRecords
 
 if TYPE_CHECKING:
     from precis.environments.workers import Workers
@@ -221,8 +222,8 @@ class AgentEnvironment(Environment):
 
     ruler: TrajectoryRuler | None = None
     workers: "Workers | None" = None
-    _benchmark: tuple[KeptRecords, Budget, bool] | None = None
-    """What a benchmark keeps and may spend, and whether it asks nobody."""
+    _paid: PaidOnce | None = None
+    """How a benchmark asks the judge."""
 
     def __init__(
         self,
@@ -286,13 +287,11 @@ class AgentEnvironment(Environment):
         of_pairs = self.ruler.forecast(pairs, 2)
         return [one for one in (of_groups, of_pairs) if one]
 
-    def for_benchmark(
-        self, config: BenchmarkConfig, kept: KeptRecords, budget: Budget, *, dry: bool = False
-    ) -> "Environment | None":
+    def for_benchmark(self, config: BenchmarkConfig, paid: PaidOnce) -> "Environment | None":
         if self.ruler is None:
-            return super().for_benchmark(config, kept, budget, dry=dry)
+            return super().for_benchmark(config, paid)
         copied = copy(self)
-        copied._benchmark = (kept, budget, dry)
+        copied._paid = paid
         return copied
 
     def unjudged(self) -> Environment:
@@ -362,30 +361,22 @@ class AgentEnvironment(Environment):
     async def _score_pair(
         self, pair: list[Transcript], tools: Sequence[Mapping[str, Any]]
     ) -> list[float] | Unscored:
-        assert self.ruler is not None
-        if self._benchmark is None:
-            return await self.ruler.score(pair, tools)
-        kept, budget, is_dry = self._benchmark
-        decisive = json.dumps([self.ruler.identity, pair, list(tools)], sort_keys=True)
-        key = f"rankings/{hashlib.sha256(decisive.encode()).hexdigest()}"
+        ruler = self.ruler
+        assert ruler is not None
+        if self._paid is None:
+            return await ruler.score(pair, tools)
 
         def decode(record: Any) -> list[float]:
             own, other = record
             return [float(own), float(other)]
 
-        known = await kept.get(key, decode)
-        if known is not None:
-            return known
-        if is_dry:
-            return Unscored("not_kept", "No earlier benchmark has asked for this comparison.")
-        try:
-            async with budget.reserve(self.ruler.estimate_usd(pair)):
-                found = await self.ruler.score(pair, tools)
-        except BudgetReached as error:
-            return Unscored("budget", str(error))
-        if not isinstance(found, Unscored):
-            await kept.put(key, found)
-        return found
+        return await self._paid.ask(
+            f"rankings/{json_digest([ruler.identity, pair, list(tools)])}",
+            partial(ruler.score, pair, tools),
+            partial(ruler.estimate_usd, pair),
+            encode=list,
+            decode=decode,
+        )
 
 
 def _preference(share: float, details: Mapping[str, Any] | None = None) -> Score:

@@ -1,6 +1,5 @@
 """The facts that a summary kept: the questions that a judge can still answer from it alone."""
 
-import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -14,6 +13,7 @@ from precis.environments.summaries.judge.endpoint import LEXICAL_MODEL
 from precis.errors import DocumentsError, JudgeUnavailable
 from precis.inference.texts import INPUT_NAME, STANDARD_INPUT
 from precis.llm.loop_server import served_completions
+from precis.record import read_json_lines
 from precis.records.documents import Document, Question
 from precis.rehearsal.judges.judge import lexical_judge
 
@@ -47,26 +47,23 @@ def read_questions(path: Path) -> list[FileQuestion]:
         DocumentsError: the file or a line of it can't be used; names the line.
     """
     try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise DocumentsError(f"Can't read the questions in {path}: {reason}.") from error
-    questions = []
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        where = f"{path}, line {number}"
-        try:
-            record: Any = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise DocumentsError(f"{where}: no JSON ({error}). Write one object a line.") from error
-        if not isinstance(record, dict):
-            raise DocumentsError(f'{where}: not an object: write {{"question": …, "answer": …}}.')
+
+    def read(_: int, record: dict[str, Any]) -> FileQuestion:
         for name in ("question", "answer"):
             if not isinstance(record.get(name), str) or not record[name].strip():
-                raise DocumentsError(f"{where}: {name!r} is missing or empty.")
-        file = str(record.get("file") or "")
-        questions.append(FileQuestion(record["question"], record["answer"], file))
+                raise ValueError(f"{name!r} is missing or empty.")
+        return FileQuestion(record["question"], record["answer"], str(record.get("file") or ""))
+
+    try:
+        questions = list(read_json_lines(lines, read))
+    except ValueError as error:
+        raise DocumentsError(
+            f"{path}, {error}", 'Write one object a line: {"question": …, "answer": …}.'
+        ) from error
     if not questions:
         raise DocumentsError(f"{path} holds no questions: write one JSON object a line.")
     return questions

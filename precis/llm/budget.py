@@ -1,11 +1,17 @@
 """The dollars that may still be spent: no request is sent that could lead past them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from precis.errors import BudgetReached
+from precis.records.rollout import Unscored
 from precis.records.spend import Spend
+from precis.store.kept import KeptRecords
+
+T = TypeVar("T")
 
 
 class Budget:
@@ -57,3 +63,42 @@ class Budget:
         finally:
             self._reserved.remove(usd)
             self._freed.set()
+
+
+@dataclass(frozen=True)
+class PaidOnce:
+    """The terms on which a benchmark asks judges: within a budget, and once for a store where one
+    keeps it; a dry one asks nobody."""
+
+    kept: KeptRecords | None
+    budget: Budget
+    dry: bool = False
+
+    async def ask(
+        self,
+        key: str,
+        ask: Callable[[], Awaitable[T | Unscored]],
+        usd: Callable[[], float],
+        *,
+        encode: Callable[[T], Any],
+        decode: Callable[[Any], T],
+    ) -> T | Unscored:
+        """Return what is kept under a key, or what asking for it gives, or why there is nothing.
+
+        Args:
+            usd: what asking costs at most.
+            encode: makes a record of what was given; `decode` is its inverse.
+        """
+        known = await self.kept.get(key, decode) if self.kept else None
+        if known is not None:
+            return known
+        if self.dry:
+            return Unscored("not_kept", "No earlier benchmark has asked for this.")
+        try:
+            async with self.budget.reserve(usd()):
+                found = await ask()
+        except BudgetReached as error:
+            return Unscored("budget", str(error))
+        if self.kept and not isinstance(found, Unscored):
+            await self.kept.put(key, encode(found))
+        return found

@@ -6,11 +6,10 @@ document does not answer, where the judge declines it.
 
 import asyncio
 import hashlib
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from difflib import SequenceMatcher
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from precis.config import JudgeConfig
 from precis.environments.summaries.judge import Answer, JudgeClient, Scored, Unscored
@@ -19,11 +18,14 @@ from precis.environments.summaries.judge.protocol import is_too_long
 from precis.errors import ProviderFailed
 from precis.inference.texts import Text
 from precis.llm.concurrency import run_for_each
-from precis.questions.journal import PaymentJournal
 from precis.questions.prompts import ANSWERED, UNANSWERED, WrittenQuestion, question_messages
 from precis.questions.writer import estimate_usage
+from precis.record import json_digest
 from precis.records.documents import Document, Question
 from precis.records.spend import Prices, Usage, usd
+from precis.store.kept import KeptRecords
+
+T = TypeVar("T")
 
 ALIKE = 0.85
 """Two questions of a document that share as much of their letters, in order, are one."""
@@ -61,23 +63,24 @@ Tell = Callable[[DocumentQuestions], None]
 
 
 class QuestionMaker:
-    """Makes the questions of documents, and pays for each document once, where a journal keeps
-    that.
+    """Makes the questions of documents, and pays for each document once, where records keep that.
 
-    `made = await QuestionMaker(writer, judge, journal).make(texts)`
+    `made = await QuestionMaker(writer, judge, kept).make(texts)`
     """
 
-    def __init__(
-        self, writer: Writer, judge: JudgeClient, journal: PaymentJournal | None = None
-    ) -> None:
+    def __init__(self, writer: Writer, judge: JudgeClient, kept: KeptRecords | None = None) -> None:
         self._writer = writer
         self._judge = judge
-        self._journal = journal
+        self._kept = kept
         self._turns = asyncio.Semaphore(_AT_ONCE)
 
-    def unpaid(self, texts: Sequence[Text]) -> list[Text]:
+    async def unpaid(self, texts: Sequence[Text]) -> list[Text]:
         """Those that the model has written no questions for yet."""
-        return [text for text in texts if self._get(self._key(text)) is None]
+        found = []
+        for text in texts:
+            if await self._get(self._key(text), _read_written) is None:
+                found.append(text)
+        return found
 
     async def make(
         self, texts: Sequence[Text], tell: Tell = lambda made: None
@@ -87,7 +90,7 @@ class QuestionMaker:
         Raises:
             ProviderRejected, JudgeRejected: the key, the model or the request as such is
                 rejected.
-            DocumentsError: what was paid for can't be kept.
+            StoreError: what was paid for can't be kept.
         """
 
         async def make_in_turn(text: Text) -> DocumentQuestions:
@@ -100,15 +103,13 @@ class QuestionMaker:
 
     async def _make_one(self, text: Text) -> DocumentQuestions:
         key = self._key(text)
-        known = self._get(key)
-        if known is not None:
-            written = [WrittenQuestion(**one) for one in known]
-        else:
+        written = await self._get(key, _read_written)
+        if written is None:
             try:
                 written = await self._writer.write(text.text)
             except ProviderFailed as error:
                 return DocumentQuestions(text, problem=f"no questions were written: {error}")
-            self._keep(key, list(map(asdict, written)))
+            await self._keep(key, list(map(asdict, written)))
         different = without_duplicates(written)
         document = document_of(text, different)
         read = await self._try(document, document.text)
@@ -121,30 +122,38 @@ class QuestionMaker:
 
     async def _try(self, document: Document, text: str | None) -> Scored | Unscored:
         """Return the judge's verdict from a text, or from none; asked for once."""
-        key = _digest([self._judge.identity, repr(document.questions), text])
-        known = self._get(key)
-        if known is not None:
+        key = f"trials/{json_digest([self._judge.identity, repr(document.questions), text])}"
+
+        def decode(record: Any) -> Scored:
             answers = []
-            for question, correct in zip(document.questions, known, strict=True):
+            for question, correct in zip(document.questions, record, strict=True):
                 answers.append(Answer(question.id, "", correct, question.answerable))
             return Scored(tuple(answers))
+
+        known = await self._get(key, decode)
+        if known is not None:
+            return known
         if text is None:
             verdict = await self._judge.guess(document)
         else:
             verdict = await self._judge.score(document, text)
         if isinstance(verdict, Scored):
-            self._keep(key, [one.correct for one in verdict.answers])
+            await self._keep(key, [one.correct for one in verdict.answers])
         return verdict
 
-    def _get(self, key: str) -> Any:
-        return self._journal.get(key) if self._journal else None
+    async def _get(self, key: str, decode: Callable[[Any], T]) -> T | None:
+        return await self._kept.get(key, decode) if self._kept else None
 
-    def _keep(self, key: str, record: Any) -> None:
-        if self._journal:
-            self._journal.put(key, record)
+    async def _keep(self, key: str, record: Any) -> None:
+        if self._kept:
+            await self._kept.put(key, record)
 
     def _key(self, text: Text) -> str:
-        return _digest([self._writer.model, question_messages(text.text)])
+        return f"questions/{json_digest([self._writer.model, question_messages(text.text)])}"
+
+
+def _read_written(record: Any) -> list[WrittenQuestion]:
+    return [WrittenQuestion(**one) for one in record]
 
 
 def document_of(
@@ -215,10 +224,6 @@ def _untried(text: Text, verdict: Unscored) -> DocumentQuestions:
 def _letters(question: str) -> str:
     kept = [letter if letter.isalnum() else " " for letter in question.casefold()]
     return " ".join("".join(kept).split())
-
-
-def _digest(parts: Any) -> str:
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
 def forecast_writer(model: str, texts: Sequence[Text], prices: Prices) -> str:

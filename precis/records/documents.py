@@ -3,8 +3,6 @@
 One row is one question; rows with the same `document_id` make a document.
 """
 
-import hashlib
-import json
 import logging
 import random
 from collections.abc import Callable, Iterable, Sequence
@@ -14,6 +12,7 @@ from typing import Any
 
 from precis.config import DocumentsConfig, DocumentSource, OtherDocuments
 from precis.errors import DocumentsError
+from precis.record import json_digest
 from precis.records.rows import CorpusRow, read_rows
 
 _UNANSWERABLE = {"unanswerable", "the answer is not found in the document"}
@@ -84,7 +83,7 @@ class Corpus:
     def digest(self) -> str:
         """SHA-256 over both parts: texts, questions and answers."""
         parts = [list(map(_content, part)) for part in (self.train, self.validation)]
-        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+        return json_digest(parts)
 
 
 def load_corpus(config: DocumentsConfig, warn: Warn = _log) -> Corpus:

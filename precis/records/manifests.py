@@ -5,14 +5,12 @@
     m/latest.json                             the pointer: which checkpoint is the newest
 
 Each attempt at a commit has its own folder, so that none can alter what another one's
-manifest vouches for. Before there were attempts, the files lay beside the manifest.
+manifest vouches for.
 
 A manifest comes from a bucket that others may be able to write to. What it says is checked here,
 in the record, before anything is fetched or written by it.
 """
 
-import hashlib
-import json
 import re
 from collections.abc import Iterable
 from typing import Annotated, Self
@@ -20,7 +18,7 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from precis.errors import StoreError
-from precis.record import Matching, Name, Record, Sha256, Step
+from precis.record import Matching, Name, Record, Sha256, Step, json_digest
 from precis.records.ledger import StepRecord
 from precis.store.keys import fault_of
 
@@ -60,8 +58,8 @@ class Checkpoint(Record):
     config: str
     run: str = ""
     """The run that committed it."""
-    attempt: Annotated[str, Matching(r"^([0-9a-f]{16})?$", "has 16 hexadecimal digits")] = ""
-    """The folder of the files; empty where they lie beside the manifest."""
+    attempt: Annotated[str, Matching(r"^[0-9a-f]{16}$", "has 16 hexadecimal digits")]
+    """The folder of the files."""
     files: tuple[File, ...] = Field(min_length=1, max_length=_FILES_MAX)
     record: StepRecord | None = None
     """The ledger's record, present or to come, of the step that made it; None for the first."""
@@ -91,8 +89,7 @@ class Checkpoint(Record):
     @property
     def folder(self) -> str:
         """The folder of the files in the store; it ends in a slash."""
-        below = f"{self.attempt}/" if self.attempt else ""
-        return checkpoint_key(self.model, self.step) + below
+        return f"{checkpoint_key(self.model, self.step)}{self.attempt}/"
 
 
 class LatestCheckpoint(Record):
@@ -104,7 +101,7 @@ class LatestCheckpoint(Record):
 def files_digest(files: Iterable[File]) -> str:
     """SHA-256 of paths, sizes and contents of some files, in whatever order."""
     described = sorted((file.path, file.bytes, file.sha256) for file in files)
-    return hashlib.sha256(json.dumps(described).encode()).hexdigest()
+    return json_digest(described)
 
 
 def checkpoints_key(model: str) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 
 from precis.config import DocumentSource
 from precis.errors import DocumentsError
+from precis.record import read_json_lines
 
 COLUMNS = (
     "document_id",
@@ -71,7 +72,15 @@ def read_rows(config: DocumentSource) -> Iterator[CorpusRow]:
         )
     path = Path(config.source).expanduser()
     if path.exists():
-        return chain.from_iterable(map(_file_rows, _data_files(path)))
+        found = [path]
+        if path.is_dir():
+            found = sorted(file for file in path.iterdir() if file.suffix.lower() in _READERS)
+        if not found:
+            raise DocumentsError(
+                f"The folder {path} holds no {', '.join(sorted(_READERS))} file.",
+                "Of a folder of texts `precis questions make` makes a corpus.",
+            )
+        return chain.from_iterable(map(_file_rows, found))
     if config.source.count("/") == 1 and not path.suffix:
         import datasets
 
@@ -100,18 +109,6 @@ def holds_rows(path: Path) -> bool:
     """Return whether a file, or one in a folder, is of a kind that rows are read from."""
     files = [path] if path.is_file() else path.iterdir()
     return any(file.suffix.lower() in _READERS for file in files)
-
-
-def _data_files(path: Path) -> list[Path]:
-    if path.is_file():
-        return [path]
-    found = sorted(file for file in path.iterdir() if file.suffix.lower() in _READERS)
-    if not found:
-        raise DocumentsError(
-            f"The folder {path} holds no {', '.join(sorted(_READERS))} file.",
-            "Of a folder of texts `precis questions make` makes a corpus.",
-        )
-    return found
 
 
 def _file_rows(path: Path) -> Iterator[CorpusRow]:
@@ -162,16 +159,7 @@ def _read(path: Path, kind: str) -> Iterator[Mapping[str, Any]]:
             yield from json.load(lines)
             return
         lines.seek(0)
-        for number, line in enumerate(lines, start=1):
-            if not line.strip():
-                continue
-            try:
-                row = json.loads(line)
-            except (ValueError, RecursionError) as error:
-                raise ValueError(f"line {number}: {error}") from None
-            if not isinstance(row, dict):
-                raise ValueError(f"line {number}: it is no JSON object")
-            yield row
+        yield from read_json_lines(lines, lambda _, row: row)
 
 
 def _check_columns(origin: str, names: Sequence[str]) -> None:

@@ -5,8 +5,6 @@ elsewhere it is dead when it has expired by the reader's clock, with a margin fo
 differ.
 """
 
-import hashlib
-import json
 import os
 import socket
 from datetime import datetime, timedelta
@@ -15,7 +13,7 @@ from pathlib import Path
 from pydantic import AwareDatetime
 
 from precis.processes.supervisor import find_process
-from precis.record import Count, Record
+from precis.record import Count, Record, json_digest
 
 _CLOCKS_DIFFER = timedelta(seconds=30)
 
@@ -46,7 +44,7 @@ class Holder(Record):
         """Names the lease; the same at each renewal, and for nobody else."""
         since = self.since.isoformat()
         who = (self.run, self.machine, self.host, self.pid, self.process_started, since)
-        return hashlib.sha256(json.dumps(who).encode()).hexdigest()[:16]
+        return json_digest(who)[:16]
 
     def __str__(self) -> str:
         return f"the run {self.run} (process {self.pid} on {self.host})"

@@ -68,10 +68,7 @@ def prune(
         own = checkpoint_key(model, step)
         below = (key.removeprefix(own) for key in sizes if key.startswith(own))
         attempts = {path.partition("/")[0] for path in below if "/" in path}
-        ours = {file.path.partition("/")[0] for file in whole[step].files}
-        if whole[step].attempt:
-            ours = {whole[step].attempt}
-        for attempt in sorted(attempts - ours):
+        for attempt in sorted(attempts - {whole[step].attempt}):
             check_lease(store, model, lease)
             store.delete(f"{own}{attempt}/")
     return surplus

@@ -1,6 +1,5 @@
 """The trials of a sweep: which runs it comes to, and under which names."""
 
-import hashlib
 import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,6 +10,7 @@ from pydantic import ValidationError
 
 from precis.config import TrainConfig
 from precis.errors import ConfigError
+from precis.record import json_digest
 from precis.settings.overrides import lay_over
 from precis.settings.problems import problems_in
 from precis.store import open_store
@@ -60,7 +60,8 @@ def plan_trials(config: SweepConfig) -> list[Trial]:
     trials = []
     for seed in config.seeds:
         for changes in combinations:
-            trials.append(Trial(f"{config.name}-{_digest(changes)}-seed{seed}", changes, seed))
+            model = f"{config.name}-{json_digest(changes)[:8]}-seed{seed}"
+            trials.append(Trial(model, changes, seed))
     return trials
 
 
@@ -151,11 +152,7 @@ def _combinations(config: SweepConfig) -> Iterator[dict[str, Any]]:
                     f"The sweep is given {name}, and with it {', '.join(parts)}, a part of it: "
                     f"give {name} whole, or its parts one by one."
                 )
-        digest = _digest(changes)
+        digest = json_digest(changes)
         if digest not in seen:
             seen.add(digest)
             yield changes
-
-
-def _digest(changes: Changes) -> str:
-    return hashlib.sha256(json.dumps(changes, sort_keys=True).encode()).hexdigest()[:8]

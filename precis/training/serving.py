@@ -15,7 +15,7 @@ from precis.benchmark.random_player import found_no_options
 from precis.benchmark.run import BenchmarkRun
 from precis.cluster.local import scratch_folder
 from precis.errors import ConfigError, TrainerLost
-from precis.llm.concurrency import run_together
+from precis.llm.concurrency import run_for_each
 from precis.processes.child import Launch
 from precis.records.results import TRAINED
 from precis.statistics.standings import Contender
@@ -186,7 +186,7 @@ async def measure_all(
     trained = checkpoints.contenders if checkpoints else []
     in_turn = [partial(measure_turn, group) for group in turns([*trained, *others])]
     work: list[Callable[[], Awaitable[Any]]] = [partial(measure_ceiling, run), *in_turn]
-    ceiling, *measured = await run_together(work)
+    ceiling, *measured = await run_for_each(lambda start: start(), work)
     everyone = []
     for contender, attempts in chain.from_iterable(measured):
         if run.config.baselines is None and found_no_options(contender, attempts):

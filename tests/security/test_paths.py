@@ -88,10 +88,10 @@ def test_a_path_that_leads_elsewhere_is_refused_in_the_record_itself(path: str) 
 
 
 def plant(store: Store, changes: dict[str, Any], **file: Any) -> None:
-    """Have manifest 1 of a run say something else."""
+    """Have manifest 1 of a run say something else, and the files of its attempt lie elsewhere."""
     blob = store.get(manifest_key("m", 1))
     assert blob is not None
-    said = {**json.loads(blob.data), **changes}
+    said = {**json.loads(blob.data), "attempt": "0" * 16, **changes}
     planted = {"path": "weights", "bytes": len(CONTENT), "sha256": SHA256, **file}
     store.put(manifest_key("m", 1), json.dumps({**said, "files": [planted]}).encode())
 
@@ -103,7 +103,7 @@ def test_a_manifest_writes_no_file_anywhere(store: FolderStore, tmp_path: Path, 
     (store.root.parent.parent / "outside").write_bytes(CONTENT)
     (store.root / "m" / "outside").write_bytes(CONTENT)
     before = sorted(tmp_path.rglob("*"))
-    plant(store, {"attempt": ""}, path=absolute)
+    plant(store, {}, path=absolute)
     into = tmp_path / "deep" / "a" / "b" / "c" / "into"
     into.parent.mkdir(parents=True)
     with pytest.raises(CorruptCheckpoint, match=r"0001/manifest.json is damaged.*no path of"):
@@ -246,8 +246,8 @@ def test_a_fork_of_a_manifest_with_another_content_is_refused(
     store: FolderStore, tmp_path: Path
 ) -> None:
     origin = origin_of(store, FromCheckpoint(model="m", step=1))
-    plant(store, {"attempt": ""})
-    store.put("m/checkpoints/0001/weights", CONTENT)
+    plant(store, {})
+    store.put(f"m/checkpoints/0001/{'0' * 16}/weights", CONTENT)
     with pytest.raises(CorruptCheckpoint, match="was replaced since"):
         fork(FolderStore(tmp_path / "forks"), "forked", origin, "c")
 

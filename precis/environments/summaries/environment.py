@@ -27,7 +27,7 @@ from precis.environments.summaries.services import Services
 from precis.environments.summaries.show import questions_about, show_summary
 from precis.environments.summaries.task import scenario_of
 from precis.environments.summaries.warm_start import prepare_warm_start
-from precis.llm.budget import Budget
+from precis.llm.budget import PaidOnce
 from precis.llm.forecast import Estimate, Forecast
 from precis.llm.server import Complete
 from precis.llm.tokens import estimate_tokens
@@ -40,7 +40,6 @@ from precis.records.spend import Spend, Usage
 from precis.records.verdict import Disqualified, Scored
 from precis.settings.tinker import TinkerTrainer
 from precis.store import Store
-from precis.store.kept import KeptRecords
 from precis.text import copied_share, count_words
 
 if TYPE_CHECKING:
@@ -215,13 +214,11 @@ class Summaries(Environment):
     def usual_baselines(self) -> Sequence[str]:
         return USUAL_BASELINES
 
-    def for_benchmark(
-        self, config: BenchmarkConfig, kept: KeptRecords, budget: Budget, *, dry: bool = False
-    ) -> Environment:
+    def for_benchmark(self, config: BenchmarkConfig, paid: PaidOnce) -> Environment:
         # What the lexical judge says is free and certain.
         judge = config.judge
-        keeps = None if judge.provider == "lexical" else kept
-        verdicts = KeptVerdicts(self.judge, judge, self.words_max, keeps, budget, dry)
+        paid = replace(paid, kept=None) if judge.provider == "lexical" else paid
+        verdicts = KeptVerdicts(self.judge, judge, self.words_max, paid)
         services = Services(self.judge)
         return Summaries(self.corpus, config.rollouts, services, verdicts=verdicts)
 

@@ -1,7 +1,6 @@
 """The documents of a warm start, which no step draws and none of which is held out."""
 
 import hashlib
-import json
 import logging
 from collections import Counter
 from collections.abc import Sequence
@@ -14,6 +13,7 @@ from precis.environments.summaries.prompt import summary_messages
 from precis.environments.summaries.rewards import disqualify
 from precis.environments.summaries.task import scenario_of
 from precis.errors import DocumentsError
+from precis.record import json_digest
 from precis.records.demonstrations import Demonstration, ShownConversation
 from precis.records.documents import Corpus, Document
 from precis.records.rows import read_objects
@@ -62,7 +62,7 @@ def prepare_warm_start(
         given = read_summaries(Path(config.file).expanduser())
         documents, shown = _match(given, config, corpus, words_max)
         said = [(one.document_id, one.text, one.summary) for one in given]
-        digest = hashlib.sha256(json.dumps(said).encode()).hexdigest()
+        digest = json_digest(said)
     else:
         # The last ones; which these are, the split's seed has drawn.
         available = len(corpus.train)

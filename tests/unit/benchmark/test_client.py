@@ -28,7 +28,7 @@ from precis.environments.summaries.environment import Summaries
 from precis.environments.summaries.judge import Answer, Scored, Verdict
 from precis.environments.summaries.judge.kept import KeptVerdicts
 from precis.errors import ConfigError, StaleAdapter
-from precis.llm.budget import Budget
+from precis.llm.budget import Budget, PaidOnce
 from precis.llm.loop_server import LoopServer
 from precis.llm.server import ApiError, ChatRequest, Choice, completions_app
 from precis.records.documents import Corpus, Document, Question, read_documents
@@ -107,7 +107,7 @@ def environment(
 ) -> Summaries:
     asked: Any = judge or Judge()
     config = JudgeConfig(provider="google")
-    verdicts = KeptVerdicts(asked, config, 350, kept, Budget(None), dry)
+    verdicts = KeptVerdicts(asked, config, 350, PaidOnce(kept, Budget(None), dry))
     corpus = Corpus((), tuple(documents))
     return Summaries(corpus, RolloutsConfig(), services(asked), verdicts=verdicts)
 

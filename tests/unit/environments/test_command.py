@@ -128,8 +128,8 @@ def test_it_may_say_its_scenarios_itself(tmp_path: Path) -> None:
     [
         ('{"id": 1}', "no scenarios for the split 'validation'"),
         ('{"id": 1}\n{"id": 1}\n{"id": 2, "split": "validation"}', "two scenarios have the id '1'"),
-        ('{"id": 1}\nx', "line 2 is not JSON"),
-        ("[1]", "line 1 is no JSON object"),
+        ('{"id": 1}\nx', "line 2: it is no JSON"),
+        ("[1]", "line 1: it is no JSON object"),
         ("{}", "line 1: A scenario has the id None"),
         ('{"id": 1, "split": "test"}', "neither 'train' nor 'validation'"),
     ],

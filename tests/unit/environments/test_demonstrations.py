@@ -97,8 +97,9 @@ def test_a_run_is_told_apart_by_what_its_file_shows(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
-        ("{", "line 2: this is no JSON; write one JSON object a line"),
-        ("[1]", "line 2: there is no list of messages; write"),
+        ("{", "line 2: it is no JSON"),
+        ("[1]", "line 2: it is no JSON object"),
+        ("{}", "line 2: there is no list of messages; write"),
         (row(tools=[{"name": "press"}]), "line 2: a tool has no function with a name"),
         (row(tools=3), "line 2: a tool has no function"),
         (row(messages=[ASKED, {"role": "robot"}]), "line 2: message 2 has the role 'robot'"),

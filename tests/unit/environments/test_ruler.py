@@ -18,7 +18,7 @@ from precis.environments.ruler import SYSTEM, TrajectoryRuler, ruler_prompt, tra
 from precis.environments.summaries.judge.cache import ReplyCache
 from precis.environments.summaries.judge.prompts import data_in
 from precis.errors import ConfigError, JudgeRejected
-from precis.llm.budget import Budget
+from precis.llm.budget import Budget, PaidOnce
 from precis.llm.providers import Endpoint
 from precis.llm.server import ChatRequest, Choice, Completion, completions_app
 from precis.observe.observers import Observers
@@ -255,7 +255,7 @@ async def test_a_benchmark_keeps_what_it_paid_for_and_stays_in_its_budget(tmp_pa
         start = await environment.compare([attempt("ant")], None)
 
         async def compared(budget: Budget, dry: bool = False) -> Any:
-            asked = environment.for_benchmark(benchmark, kept, budget, dry=dry)
+            asked = environment.for_benchmark(benchmark, PaidOnce(kept, budget, dry))
             assert asked is not None
             [one] = await asked.compare([attempt("bee")], start)
             return one.score.cause or one.reward

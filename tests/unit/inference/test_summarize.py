@@ -190,9 +190,9 @@ def test_a_question_may_name_standard_input(store: FolderStore, questions: Path,
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("{", "questions.jsonl, line 1: no JSON"),
-        ("[]", "questions.jsonl, line 1: not an object"),
-        ("[" * 100_000, "questions.jsonl, line 1: no JSON"),
+        ("{", "questions.jsonl, line 1: it is no JSON"),
+        ("[]", "questions.jsonl, line 1: it is no JSON object"),
+        ("[" * 100_000, "questions.jsonl, line 1: it is no JSON"),
         ('\n{"question": "?"}', "questions.jsonl, line 2: 'answer' is missing"),
         (" ", "holds no questions"),
         ('{"question": "?", "answer": "1", "file": "b.txt"}', "no document is called b.txt"),

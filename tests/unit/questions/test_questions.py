@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import polars as pl
 import pytest
@@ -18,12 +17,11 @@ from precis.config import DocumentsConfig, JudgeConfig
 from precis.environments.summaries.judge import Endpoint, JudgeClient
 from precis.environments.summaries.judge.prompts import UNANSWERABLE, data_in
 from precis.environments.summaries.judge.protocol import BadReply
-from precis.errors import DocumentsError, ProviderFailed
+from precis.errors import ProviderFailed
 from precis.inference.texts import Text
 from precis.llm.loop_server import LoopServer
 from precis.llm.server import ApiError, ChatRequest, Choice, Completion, completions_app
 from precis.questions.corpus import rows_of
-from precis.questions.journal import PaymentJournal
 from precis.questions.make import (
     DocumentQuestions,
     QuestionMaker,
@@ -255,7 +253,7 @@ class Knowing:
         return Completion(request.model, [Choice(json.dumps({"answers": answers}))])
 
 
-async def test_what_the_judge_knows_without_the_document_is_not_asked(tmp_path: Path) -> None:
+async def test_what_the_judge_knows_without_the_document_is_not_asked() -> None:
     document = CORPUS[1]
     known = next(one for one in document.questions if one.answerable)
     writer = LoopServer(completions_app(Writer().complete, lambda: ["w"]))
@@ -269,7 +267,7 @@ async def test_what_the_judge_knows_without_the_document_is_not_asked(tmp_path: 
             JudgeClient(endpoint, JudgeConfig()) as client,
             QuestionWriter(asked, PRICES) as asking,
         ):
-            maker = QuestionMaker(asking, client, PaymentJournal(tmp_path / "paid.jsonl"))
+            maker = QuestionMaker(asking, client)
             [made] = await maker.make([Text("a.txt", document.text.strip())])
     finally:
         await writer.stop()
@@ -321,22 +319,15 @@ def test_a_reply_that_is_not_what_was_asked_for_is_none(damage: object) -> None:
         parse_questions(json.dumps({"questions": damage(entries)}))  # type: ignore[operator]
 
 
-@given(st.binary(max_size=30))
-def test_a_journal_that_was_cut_short_keeps_what_is_whole(rest: bytes) -> None:
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "paid.jsonl"
-        PaymentJournal(path).put("a", [1])
-        with path.open("ab") as file:
-            file.write(b'{"key": "a", "rec' + rest.replace(b"\n", b""))
-        journal = PaymentJournal(path)
-        journal.put("b", [2])
-        assert (PaymentJournal(path).get("a"), PaymentJournal(path).get("b")) == ([1], [2])
-
-
-def test_a_journal_that_can_t_be_written_is_a_sentence(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(DocumentsError, match="choose another --out"):
-        PaymentJournal(tmp_path / "file" / "paid.jsonl")
+def test_nothing_is_paid_for_where_it_can_t_be_kept(
+    writer: tuple[Writer, str], folder: Path
+) -> None:
+    model, url = writer
+    (folder.parent / "corpus.parquet.paid").write_text("in the way")
+    result = make(folder, url, "--yes")
+    assert result.exit_code == 1
+    assert "corpus.parquet.paid" in said(result) and "Traceback" not in result.output
+    assert not model.asked
 
 
 @pytest.mark.parametrize(

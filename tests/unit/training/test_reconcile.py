@@ -41,6 +41,7 @@ def stored(*steps: int) -> dict[int, Checkpoint]:
             parent=step - 1 if step else None,
             config="c",
             run=RUN,
+            attempt="0" * 16,
             files=files(step),
             record=record(step - 1) if step else None,
         )

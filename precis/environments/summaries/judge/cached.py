@@ -1,8 +1,6 @@
 """A valid reply to one of the judge's prompts: from the cache, or from the judge."""
 
 import asyncio
-import hashlib
-import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -19,6 +17,7 @@ from precis.llm.providers import Endpoint
 from precis.llm.replies import SchemaRejected, strip_code_fence
 from precis.llm.retry import Deadline
 from precis.llm.tokens import estimate_tokens_with_margin
+from precis.record import json_digest
 from precis.records.spend import Spend, Usage, prices_of
 
 _TOKENS_AN_ENTRY = 40
@@ -121,7 +120,7 @@ class CachedJudge:
         ]
         if self._rules:
             parts.append(self._rules)
-        key = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+        key = json_digest(parts)
         while True:
             known = self._cache.get(key)
             if known is not None:

@@ -1,13 +1,13 @@
 """The ceiling of a judge: the share of questions that it answers from the documents' full texts."""
 
 import asyncio
-import hashlib
 import json
 from typing import Any
 
 from precis.environments.summaries.judge.client import JudgeClient
 from precis.errors import ConfigError
 from precis.llm.concurrency import run_for_each
+from precis.record import json_digest
 from precis.records.documents import Corpus, Document
 from precis.records.verdict import Scored, Unscored
 from precis.store import Store
@@ -43,8 +43,7 @@ async def measure_ceiling(
     parts: list[Any] = [corpus.digest, judge.identity]
     if len(documents) < len(corpus.validation):
         parts.append(len(documents))
-    asked_of = json.dumps(parts, sort_keys=True).encode()
-    key = f"ceilings/{hashlib.sha256(asked_of).hexdigest()[:16]}.json"
+    key = f"ceilings/{json_digest(parts)[:16]}.json"
     kept = await asyncio.to_thread(store.get, key)
     if kept:
         return float(json.loads(kept.data)["accuracy"])
