@@ -13,6 +13,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null)
 
+# The number of packages in the lock that a rule begins with.
+PACKAGES = $$(grep -c == $<)
+
 # uv installs in seconds what takes pip more than a minute.
 ifdef UV
 MAKE_VENV = $(UV) venv --quiet --clear --python $(PYTHON) $(VENV)
@@ -20,7 +23,7 @@ INSTALL = $(UV) pip install --quiet --python $(BIN)/python
 else
 # One of our own then; and pip, for whom only pip's settings lead to an index.
 PIP_INSTALL = $(BIN)/python -m pip install -qq --disable-pip-version-check
-MAKE_VENV = $(PYTHON) -m venv --clear $(VENV) \
+MAKE_VENV = $(PYTHON) -m venv --clear $(VENV) && echo "Installing uv, which is faster than pip …" \
 	&& $(PIP_INSTALL) --no-deps --require-hashes -r requirements-uv.lock
 INSTALL = install() { $(BIN)/uv pip install --quiet --python $(BIN)/python "$$@" \
 	|| { echo "uv could not; pip tries, for a minute or two …"; $(PIP_INSTALL) "$$@"; }; }; install
@@ -125,17 +128,21 @@ LOCK = --universal --python-version 3.11 $(LOCK_FORM)
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14) and "Précis needs Python 3.11, 3.12 or 3.13; name one with PYTHON=python3.12.")'
+	@echo "Making the environment $(VENV) with $$($(PYTHON) --version) …"
 	@$(MAKE_VENV)
 
 $(VENV)/.installed: requirements.lock pyproject.toml | $(VENV)/bin/python
-	@echo "Installing into $(VENV), once: half a minute where nothing is cached …"
-	@$(INSTALL) --no-deps --require-hashes -r requirements.lock
+	@echo "Installing $(PACKAGES) packages, once: about half a minute, a few seconds from uv's cache …"
+	@$(INSTALL) --no-deps --require-hashes -r $<
+	@echo "Installing Précis itself …"
 	@$(INSTALL) --no-deps --no-build-isolation -e .
+	@echo "Installed."
 	@touch $@
 
 install-gpu: .venv-gpu/.installed  ## to train on this machine's GPU; needs python3.12
 
 .venv-gpu/.installed: requirements-gpu.lock
+	@echo "Installing $(PACKAGES) packages into .venv-gpu, once: it takes minutes …"
 	@python3.12 -m venv --clear .venv-gpu
 	@.venv-gpu/bin/python -m pip install --quiet --no-deps --require-hashes -r $<
 	@.venv-gpu/bin/python -m pip install --quiet --no-deps --no-build-isolation -e .
@@ -144,36 +151,43 @@ install-gpu: .venv-gpu/.installed  ## to train on this machine's GPU; needs pyth
 install-sky: $(VENV)/.installed-sky  ## with SkyPilot, to rent machines
 
 $(VENV)/.installed-sky: requirements-sky.lock $(VENV)/.installed
-	@$(INSTALL) --no-deps --require-hashes -r requirements-sky.lock
+	@echo "Installing SkyPilot's packages beside the rest …"
+	@$(INSTALL) --no-deps --require-hashes -r $<
 	@touch $@
 
 install-tinker: $(VENV)/.installed-tinker  ## with the client of the Tinker API
 
 $(VENV)/.installed-tinker: requirements-tinker.lock $(VENV)/.installed
-	@$(INSTALL) --no-deps --require-hashes -r requirements-tinker.lock
+	@echo "Installing the Tinker API's packages beside the rest …"
+	@$(INSTALL) --no-deps --require-hashes -r $<
 	@touch $@
 
 install-environments: $(VENV)/.installed-environments  ## with reasoning-gym, TextArena and MCP
 
 $(VENV)/.installed-environments: requirements-environments.lock $(VENV)/.installed
-	@$(INSTALL) --no-deps --require-hashes -r requirements-environments.lock
+	@echo "Installing the environments' packages beside the rest …"
+	@$(INSTALL) --no-deps --require-hashes -r $<
 	@touch $@
 
 install-ray: $(VENV)/.installed-ray  ## with Ray, to play on more machines than one
 
 $(VENV)/.installed-ray: requirements-ray.lock $(VENV)/.installed
-	@$(INSTALL) --no-deps --require-hashes -r requirements-ray.lock
+	@echo "Installing Ray's packages beside the rest …"
+	@$(INSTALL) --no-deps --require-hashes -r $<
 	@touch $@
 
 install-verifiers: .venv-verifiers/.installed  ## to train on environments of verifiers, beside .venv
 
 .venv-verifiers/.installed: environments/precis_summaries/requirements.lock
+	@echo "Installing $(PACKAGES) packages into .venv-verifiers, once …"
 	@$(PYTHON) -m venv --clear .venv-verifiers
 	@.venv-verifiers/bin/python -m pip install --quiet --no-deps --require-hashes -r $<
 	@touch $@
 
 $(VENV)/.installed-dev: requirements-dev.lock requirements-environments.lock $(VENV)/.installed
-	@$(INSTALL) --no-deps --require-hashes -r requirements-dev.lock
+	@echo "Installing the packages of the checks and tests, once: $(PACKAGES) with those that are there …"
+	@$(INSTALL) --no-deps --require-hashes -r $<
+	@echo "Installing the environments' packages for their tests …"
 	@$(INSTALL) --no-deps --require-hashes -r requirements-environments.lock || \
 		echo "reasoning-gym is left out, with its tests: it needs a C compiler."
 	@touch $@
