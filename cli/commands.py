@@ -13,7 +13,7 @@ from rich.console import Console
 from precis.commands.terminal import CONTINUES, fail, sentences
 from precis.errors import ConfigError, without_passwords
 from precis.processes.signals import as_interrupts
-from precis.settings.bounds import SEED_MAX, SEED_MIN
+from precis.record import SEED_MAX, SEED_MIN
 
 # The shell's completion imports this module at every Tab, so a command imports what it runs.
 if TYPE_CHECKING:

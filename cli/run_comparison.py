@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from itertools import chain
 
-from cli.plain_table import PlainTable
+from cli.tables import PlainTable
 from precis.report.run_comparison import RunComparison, facts_of
 
 _BLOCKS = "▁▂▃▄▅▆▇█"

@@ -17,7 +17,7 @@ from precis.commands.terminal import errors, fail, say, sentences
 
 # The shell's completion imports this module at every Tab, so a command imports what it runs.
 if TYPE_CHECKING:
-    from cli.plain_table import PlainTable
+    from cli.tables import PlainTable
     from precis.store import Store
 
 app = typer.Typer(help="The runs at work, and the runs of a store.")

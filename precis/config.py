@@ -6,16 +6,24 @@ Secrets are not settings: they are read from the environment (`precis.environmen
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
-from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
 from precis.environment import Variables
-from precis.record import Amount, BoundedFloat, BoundedInt, Name, Record, json_digest
-from precis.settings.bounds import SEED_MAX, SEED_MIN
+from precis.record import (
+    SEED_MAX,
+    SEED_MIN,
+    Amount,
+    BoundedFloat,
+    BoundedInt,
+    Name,
+    Record,
+    json_digest,
+)
 from precis.settings.cluster import ClusterConfig
 from precis.settings.environment import EnvironmentSettings, PythonSettings, SummariesSettings
 from precis.settings.identity import ByIdentity, Decides, MayChange, decisive_settings
+from precis.settings.problems import check_hosted, refuse_password
 from precis.settings.store import StoreUrl
 from precis.settings.trainer import TOOL_CALL_FEATURES, ExtractiveTrainer, Trainer
 from precis.words import WORDS_MAX
@@ -33,12 +41,6 @@ Hosted = Literal[
     "claude-sonnet-4.5",
 ]
 """Hosted models by the names that `precis.benchmark.contender` knows them under."""
-
-
-def _refuse_password(address: str, name: str, variable: str) -> None:
-    """Refuse an address with a password: everybody on the Prefect server can read settings."""
-    if "@" in urlsplit(address).netloc:
-        raise ValueError(f"{name}: the address carries a password; set {variable} instead")
 
 
 class DocumentSource(Record):
@@ -179,7 +181,7 @@ class JudgeConfig(Record):
             raise ValueError("judge provider 'url' needs base_url and model")
         if self.base_url and not self.base_url.startswith(("http://", "https://")):
             raise ValueError("judge base_url must start with http:// or https://")
-        _refuse_password(self.base_url, "judge base_url", "JUDGE_API_KEY")
+        refuse_password(self.base_url, "judge base_url", "JUDGE_API_KEY")
         return self
 
 
@@ -229,12 +231,8 @@ class ContenderConfig(Record):
 
     @model_validator(mode="after")
     def _url_is_one(self) -> Self:
-        if self.provider == "url" and not self.base_url.startswith(("http://", "https://")):
-            raise ValueError(
-                f"contender {self.model!r} has provider 'url': its base_url must start with "
-                "http:// or https://"
-            )
-        _refuse_password(self.base_url, f"contender {self.model!r}", "CONTENDER_API_KEY")
+        name = f"contender {self.model!r}"
+        check_hosted(self.provider, self.base_url, name, "CONTENDER_API_KEY")
         return self
 
     @property
@@ -583,7 +581,7 @@ class ManagedConfig(TrainConfig):
                 "a managed job rents its machine: set cluster.where to 'sky', or take another "
                 "deployment"
             )
-        _refuse_password(self.prefect_api_url, "prefect_api_url", "PREFECT_API_AUTH_STRING")
+        refuse_password(self.prefect_api_url, "prefect_api_url", "PREFECT_API_AUTH_STRING")
         return self
 
     def on_its_machine(self) -> TrainConfig:

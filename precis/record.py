@@ -59,6 +59,19 @@ Name = Annotated[
     ),
 ]
 """The name of a model or a project, which files and keys are named after; never a path."""
+BaseModelName = Annotated[
+    str,
+    Matching(
+        r"^[A-Za-z0-9._/][A-Za-z0-9._/-]{0,255}$",
+        "is OWNER/NAME on the Hub or a folder: letters, digits, dots, dashes, underscores and "
+        "slashes, at most 256 in all, with no dash at the beginning",
+    ),
+]
+"""A model on the Hub, or a folder. ART puts it into a shell's command, so it has no character that
+a shell knows, and is no option."""
+SEED_MIN = -(2**63)
+SEED_MAX = 2**63 - 1
+"""A seed has 64 bits: Prefect's server stores larger numbers, and can't list its runs any more."""
 Step = Annotated[int, Field(ge=0, le=1_000_000)]
 """A step of a run, or the checkpoint that it begins with."""
 Count = Annotated[int, Field(ge=0, le=2**53)]

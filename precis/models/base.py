@@ -14,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from precis.errors import ConfigError
 from precis.models.tensors import Weights
-from precis.settings.base_model import BaseModelName
+from precis.record import BaseModelName
 
 HUB_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
 """OWNER/NAME, as the Hub writes it."""

@@ -12,8 +12,7 @@ from pydantic import ConfigDict, ValidationError
 
 from precis import __version__
 from precis.config import RunConfig
-from precis.record import Record
-from precis.settings.base_model import BaseModelName
+from precis.record import BaseModelName, Record
 from precis.settings.environment import CommandSettings, PythonSettings
 from precis.settings.tinker import TinkerTrainer
 from precis.settings.trainer import ArtTrainer, Trainer

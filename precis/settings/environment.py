@@ -11,13 +11,12 @@ environment: {kind: reasoning_gym, dataset: countdown}
 
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
-from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator, Field, JsonValue, model_validator
 
-from precis.record import BoundedFloat, BoundedInt, Record
-from precis.settings.bounds import SEED_MAX, SEED_MIN
+from precis.record import SEED_MAX, SEED_MIN, BoundedFloat, BoundedInt, Record
 from precis.settings.identity import ByIdentity, Decides, MayChange
+from precis.settings.problems import check_hosted
 from precis.settings.workers import WorkersSettings
 
 SENT_TO = "~/precis_agent"
@@ -167,16 +166,8 @@ class OpponentSettings(Record):
 
     @model_validator(mode="after")
     def _url_is_one(self) -> Self:
-        if self.provider == "url" and not self.base_url.startswith(("http://", "https://")):
-            raise ValueError(
-                f"opponent {self.model!r} has provider 'url': its base_url must start with http:// "
-                "or https://"
-            )
-        if urlsplit(self.base_url).password:
-            raise ValueError(
-                f"opponent {self.model!r}: its base_url holds a password: put the key into "
-                "OPPONENT_API_KEY"
-            )
+        name = f"opponent {self.model!r}"
+        check_hosted(self.provider, self.base_url, name, "OPPONENT_API_KEY")
         return self
 
 

@@ -7,8 +7,7 @@ from pydantic import Field, ValidationError
 from pydantic.fields import FieldInfo
 
 from precis.errors import ConfigError
-from precis.record import Record
-from precis.settings.bounds import SEED_MAX, SEED_MIN
+from precis.record import SEED_MAX, SEED_MIN, Record
 from precis.settings.overrides import CONFIG, Given
 from precis.settings.problems import problems_in
 

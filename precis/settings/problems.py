@@ -1,5 +1,7 @@
 """The problems of settings, in words."""
 
+from urllib.parse import urlsplit
+
 from pydantic import ValidationError
 
 
@@ -15,3 +17,18 @@ def problems_in(error: ValidationError) -> list[str]:
             what = "there is no such setting; docs/configuration.md lists them all"
         found.append(f"{where}: {what}" if where else what)
     return found
+
+
+def refuse_password(address: str, name: str, variable: str) -> None:
+    """Refuse an address with a password: everybody on the Prefect server can read settings."""
+    if "@" in urlsplit(address).netloc:
+        raise ValueError(f"{name}: the address carries a password; set {variable} instead")
+
+
+def check_hosted(provider: str, address: str, name: str, variable: str) -> None:
+    """Refuse an address of a hosted model that is none, or carries a password."""
+    if provider == "url" and not address.startswith(("http://", "https://")):
+        raise ValueError(
+            f"{name} has provider 'url': its base_url must start with http:// or https://"
+        )
+    refuse_password(address, name, variable)

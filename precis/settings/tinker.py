@@ -5,8 +5,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
-from precis.record import Amount, BoundedFloat, BoundedInt, Record
-from precis.settings.base_model import BaseModelName
+from precis.record import Amount, BaseModelName, BoundedFloat, BoundedInt, Record
 from precis.settings.identity import Decides, MayChange
 
 Loss = Literal["importance_sampling", "ppo", "cispo"]

@@ -10,8 +10,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from precis.record import BoundedFloat, BoundedInt, Matching, Record
-from precis.settings.base_model import BaseModelName
+from precis.record import BaseModelName, BoundedFloat, BoundedInt, Matching, Record
 from precis.settings.identity import Decides, MayChange
 from precis.settings.tinker import TinkerTrainer
 

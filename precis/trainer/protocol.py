@@ -17,10 +17,9 @@ from openai.types.chat.chat_completion import Choice
 from pydantic import BaseModel, ConfigDict
 
 from precis.errors import RolloutError
-from precis.record import Name, Step
+from precis.record import BaseModelName, Name, Step
 from precis.records.ledger import StepRecord
 from precis.records.manifests import File, FilePath
-from precis.settings.base_model import BaseModelName
 from precis.trainer.choices import decode_choice, encode_choice, sequence_of
 
 HEARTBEAT_S = 2.0

@@ -319,7 +319,7 @@ async def test_a_process_that_is_killed_costs_the_games_that_it_held() -> None:
         ({"opponent": {"model": "m", "provider": "url"}}, "must start with http"),
         (
             {"opponent": {"model": "m", "provider": "url", "base_url": "http://a:b@c/v1"}},
-            "holds a password",
+            "the address carries a password",
         ),
         ({"opponent": "stockfish"}, "opponent"),
         ({"moves_max": 51}, "lower it, or raise rollouts.turns_max"),
