@@ -8,7 +8,7 @@ keys. The attributes are those of https://langfuse.com/integrations/native/opent
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import httpx
 
@@ -25,13 +25,10 @@ _OK = 1
 class Langfuse:
     """The address of Langfuse, and the project's pair of keys."""
 
+    name: ClassVar[str] = "Langfuse"
     url: str
     public_key: str = field(repr=False)
-    secret_key: str = field(repr=False)
-
-    @property
-    def name(self) -> str:
-        return "Langfuse"
+    key: str = field(repr=False)
 
     @classmethod
     def from_environment(cls, environment: Variables) -> Self | None:
@@ -43,14 +40,10 @@ class Langfuse:
         return cls(host.rstrip("/"), public.get_secret_value(), secret.get_secret_value())
 
     @property
-    def key(self) -> str:
-        return self.secret_key
-
-    @property
     def options(self) -> Mapping[str, Any]:
         # Without this header a server of version 4 shows what is written minutes later.
         headers = {"x-langfuse-ingestion-version": "4"}
-        return {"auth": (self.public_key, self.secret_key), "headers": headers}
+        return {"auth": (self.public_key, self.key), "headers": headers}
 
     async def send(self, client: httpx.AsyncClient, batch: Sequence[RolloutRecord]) -> None:
         spans = [span for seen in batch for span in _spans(seen)]

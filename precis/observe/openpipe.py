@@ -6,7 +6,7 @@ Its reporting API is `POST {base}/report` with request, response, times and meta
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import httpx
 
@@ -19,12 +19,9 @@ from precis.observe.sender import post
 class OpenPipe:
     """The address of OpenPipe, and its key."""
 
+    name: ClassVar[str] = "OpenPipe"
     url: str
     key: str = field(repr=False)
-
-    @property
-    def name(self) -> str:
-        return "OpenPipe"
 
     @classmethod
     def from_environment(cls, environment: Variables) -> Self | None:

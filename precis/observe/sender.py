@@ -5,7 +5,7 @@ import logging
 import queue
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import httpx
 
@@ -22,7 +22,6 @@ _PAUSE_S = 0.5
 _DEADLINE_S = 10.0
 _REPLY_BYTES_MAX = 2**16
 """Nothing of a reply is read but what an error says."""
-_LOOK_S = 0.05
 
 logger = logging.getLogger(__name__)
 
@@ -30,8 +29,7 @@ logger = logging.getLogger(__name__)
 class Service(Protocol):
     """A service that rollouts are reported to."""
 
-    @property
-    def name(self) -> str: ...
+    name: ClassVar[str]
 
     @property
     def url(self) -> str:
@@ -71,10 +69,11 @@ class Sender:
 
     def __init__(self, service: Service, queue_max: int = QUEUE_MAX) -> None:
         self._service = service
-        self._waiting: queue.Queue[RolloutRecord] = queue.Queue(queue_max)
-        self._ending = threading.Event()
+        self._queue_max = queue_max
+        self._waiting: queue.SimpleQueue[RolloutRecord | None] = queue.SimpleQueue()
+        self._is_ending = False
         self._warned = False
-        self.sent = self.lost = 0
+        self._told = self._sent = 0
         self._thread = threading.Thread(
             target=lambda: asyncio.run(self._feed()), name=service.name, daemon=True
         )
@@ -82,20 +81,21 @@ class Sender:
 
     def tell(self, seen: RolloutRecord) -> None:
         """Report a rollout sooner or later; returns at once."""
-        try:
-            self._waiting.put_nowait(seen)
-        except queue.Full:
-            self.lost += 1
+        self._told += 1
+        if self._waiting.qsize() < self._queue_max:
+            self._waiting.put(seen)
+        else:
             self._warn("it takes them slower than they come")
 
     def end(self) -> None:
         """Send what waits, and then no more; returns at once."""
-        self._ending.set()
+        self._is_ending = True
+        self._waiting.put(None)
 
     def wait(self, within_s: float) -> None:
         """Wait for that a bounded time, and say what was lost."""
         self._thread.join(max(0.0, within_s))
-        lost = self.lost + (self._waiting.qsize() if self._thread.is_alive() else 0)
+        lost = self._told - self._sent
         if lost:
             logger.warning("%s has not got %d rollouts.", self._service.name, lost)
 
@@ -104,27 +104,21 @@ class Sender:
         async with BoundedClient(
             service.url, service.key, bytes_max=_REPLY_BYTES_MAX, **service.options
         ) as client:
-            while batch := self._next():  # nothing else is done in this thread meanwhile
+            while seen := self._waiting.get():  # nothing else is done in this thread meanwhile
+                batch = [seen]
+                calls = len(seen.calls)
+                while calls < CALLS_MAX and not self._waiting.empty():
+                    seen = self._waiting.get()
+                    if seen is None:
+                        self._waiting.put(None)  # the end comes after this batch
+                        break
+                    batch.append(seen)
+                    calls += len(seen.calls)
                 await self._deliver(client, batch)
-
-    def _next(self) -> list[RolloutRecord]:
-        """Return the next batch; empty when there is none left and none will come."""
-        while True:
-            # Looked at before the queue: what was told before the end is sent.
-            over = self._ending.is_set()
-            try:
-                batch = [self._waiting.get(timeout=_LOOK_S)]
-            except queue.Empty:
-                if over:
-                    return []
-                continue
-            while sum(len(one.calls) for one in batch) < CALLS_MAX and not self._waiting.empty():
-                batch.append(self._waiting.get_nowait())
-            return batch
 
     async def _deliver(self, client: httpx.AsyncClient, batch: Sequence[RolloutRecord]) -> None:
         # A service that is out is asked once for each batch, so that the queue keeps moving.
-        tries = 1 if self._warned or self._ending.is_set() else _TRIES
+        tries = 1 if self._warned or self._is_ending else _TRIES
         for tried in range(1, tries + 1):
             try:
                 await self._service.send(client, batch)
@@ -137,13 +131,11 @@ class Sender:
                     said = without_credentials(error.response.text, error.request)
                     reason = f"it answered {status} ({' '.join(said.split())[:200]})"
                 if tried == tries or not passes:
-                    self.lost += len(batch)
-                    self._warn(reason)
-                    return
+                    return self._warn(reason)
                 await asyncio.sleep(_PAUSE_S * tried)
             else:
-                self.sent += len(batch)
-                return
+                self._sent += len(batch)
+                return None
 
     def _warn(self, reason: str) -> None:
         if not self._warned:

@@ -8,7 +8,7 @@ is initialised, keeps threads of its own, and takes seconds to import.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import httpx
 
@@ -21,13 +21,10 @@ from precis.observe.sender import post
 class Weave:
     """The address of Weave, the project as `entity/project`, and the key of W&B."""
 
+    name: ClassVar[str] = "Weave"
     url: str
     project: str
     key: str = field(repr=False)
-
-    @property
-    def name(self) -> str:
-        return "Weave"
 
     @classmethod
     def from_environment(cls, environment: Variables) -> Self | None:
