@@ -21,7 +21,7 @@ ifdef UV
 MAKE_VENV = $(UV) venv --quiet --clear --python $(PYTHON) $(VENV)
 INSTALL = $(UV) pip install --quiet --python $(BIN)/python
 else
-# One of our own then; and pip, for whom only pip's settings lead to an index.
+# Install uv from its lock, and fall back to pip, which honours index settings that uv does not read.
 PIP_INSTALL = $(BIN)/python -m pip install -qq --disable-pip-version-check
 MAKE_VENV = $(PYTHON) -m venv --clear $(VENV) && echo "Installing uv, which is faster than pip …" \
 	&& $(PIP_INSTALL) --no-deps --require-hashes -r requirements-uv.lock
