@@ -3,15 +3,15 @@
 import json
 from typing import Any
 
-from precis.config import DocumentsConfig, JudgeConfig
+from precis.config import JudgeConfig
 from precis.environments.summaries.baselines import lead
 from precis.environments.summaries.judge import Endpoint, JudgeClient, Scored
 from precis.environments.summaries.judge.prompts import data_in
 from precis.llm.loop_server import LoopServer
 from precis.llm.server import ChatRequest, Choice, Completion, completions_app
-from precis.records.documents import read_documents
+from tests.support.corpora import BUNDLED
 
-DOCUMENT = read_documents(DocumentsConfig(source="bundled"))[0]
+DOCUMENT = BUNDLED[0]
 
 
 async def obliging(request: ChatRequest) -> Completion:

@@ -8,17 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from precis.config import DocumentsConfig
 from precis.environments.summaries.baselines import lead
 from precis.environments.summaries.prose import prose_share
 from precis.environments.summaries.rewards import disqualify
-from precis.records.documents import Document, read_documents
+from precis.records.documents import Document
 from precis.rehearsal.judges.grader import grade
 from precis.rehearsal.judges.reader import answer
 from precis.words import WORDS_MAX, count_words
+from tests.support.corpora import BUNDLED
 
-CORPUS = read_documents(DocumentsConfig(source="bundled"))
-TWELVE = CORPUS[::16]
+TWELVE = BUNDLED[::16]
 JOINTS = ("/", "_", "\u200b", "")
 MORE_JOINTS = ("-", ".", "'", "’", ",", "·", "\u00ad", "\u2060", "\ufeff", "\u200d", "\u3164", "\0")
 STOP = re.compile(
@@ -96,7 +95,7 @@ def test_more_words_than_allowed_are_over_the_limit_in_disguise_too(attack: Atta
     ],
 )
 def test_disguised_text_earns_no_more_than_honest_text(attack: Attack) -> None:
-    documents = CORPUS[::16]
+    documents = BUNDLED[::16]
     honest = sum(accuracy(each, lead(each.text, WORDS_MAX)) for each in documents)
     whole = sum(accuracy(each, attack(each.text)) for each in documents)
     packed = sum(accuracy(each, up_to_the_limit(attack(each.text))) for each in documents)
@@ -111,7 +110,7 @@ def without_vowels_in_pairs(text: str) -> str:
 
 
 def test_pairs_of_words_without_vowels_earn_nothing() -> None:
-    for document in CORPUS[::8]:
+    for document in BUNDLED[::8]:
         text = " ".join(without_vowels_in_pairs(document.text).split()[:280])
         share = prose_share(text, document.text)
         assert share < 0.2

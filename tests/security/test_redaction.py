@@ -11,18 +11,16 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from precis.config import DocumentsConfig
 from precis.llm.redaction import Redactor
 from precis.observe.langfuse import Langfuse
 from precis.observe.openpipe import OpenPipe
 from precis.observe.sender import Sender, Service
 from precis.observe.weave import Weave
-from precis.records.documents import read_documents
 from tests.security.hostile import hostile, quoting
 from tests.security.test_replies import ASKS, KEY, Ask, said
+from tests.support.corpora import BUNDLED
 from tests.support.observed import SEEN
 
-CORPUS = read_documents(DocumentsConfig(source="bundled"))
 LAST_FOUR = KEY[-4:]
 CUT_SHORT = [
     "sk-…{last}",
@@ -65,7 +63,7 @@ def test_no_end_that_is_told_of_in_words_is_seen(key: str, last: int) -> None:
         assert letters(cleaned) == letters(told.format(""))
 
 
-@given(key=keys, document=st.sampled_from(CORPUS))
+@given(key=keys, document=st.sampled_from(BUNDLED))
 def test_ordinary_text_stays_as_it_is(key: str, document: object) -> None:
     text = document.text  # type: ignore[attr-defined]
     # Eight characters of a key are left out wherever they stand, in a word like any other.

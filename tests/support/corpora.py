@@ -5,10 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from precis.config import DocumentsConfig
-from precis.records.documents import Corpus, group, split
+from precis.records.documents import Corpus, group, read_documents, split
 from precis.records.rows import CorpusRow
 
 Rows = list[dict[str, Any]]
+BUNDLED = read_documents(DocumentsConfig(source="bundled"))
 
 
 def rows(documents: int = 4, questions: int = 2) -> Rows:

@@ -37,11 +37,12 @@ from precis.questions.writer import SETTINGS, QuestionWriter
 from precis.records.documents import Document, read_documents
 from precis.records.spend import PRICES
 from precis.rehearsal.judges.judge import lexical_judge
+from tests.support.corpora import BUNDLED
 from tests.support.local_server import served
 
 KEY = "a-key-of-the-test-0815"
 QUICK = replace(SETTINGS, backoff_s=0.01)
-CORPUS = read_documents(DocumentsConfig(source="bundled"))[:6]
+CORPUS = BUNDLED[:6]
 BY_TEXT = {document.text.strip(): document for document in CORPUS}
 
 

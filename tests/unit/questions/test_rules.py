@@ -15,8 +15,9 @@ from precis.errors import DocumentsError
 from precis.inference.facts import open_judge
 from precis.records.cloze import CRUDE, crudeness_of, is_by_rules
 from precis.records.documents import Document, read_documents
+from tests.support.corpora import BUNDLED
 
-BUNDLED = read_documents(DocumentsConfig(source="bundled"))[:6]
+SIX = BUNDLED[:6]
 
 
 @pytest.fixture
@@ -24,7 +25,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PRECIS_HOME", str(tmp_path / "home"))
     folder = tmp_path / "My documents"
     folder.mkdir()
-    for number, document in enumerate(BUNDLED):
+    for number, document in enumerate(SIX):
         (folder / f"{number}.txt").write_text(document.text)
     (folder / "nothing.md").write_text("# A title\n\nand no fact at all\n")
     return folder
@@ -60,7 +61,7 @@ def test_a_corpus_without_a_key_holds_what_the_judge_answers_from_its_documents_
     assert set(asyncio.run(tried(made))) == {(True, False)}
     assert all(is_by_rules(question.id) for one in made for question in one.questions)
     assert crudeness_of(made) == CRUDE
-    assert crudeness_of(BUNDLED) == ""
+    assert crudeness_of(SIX) == ""
 
 
 @pytest.mark.parametrize(

@@ -124,9 +124,10 @@ KINDS = {
                 "rubric": "The word is found.",
             },
             "rollouts": {"groups_per_step": 2, "rollouts_per_group": 3, "scored_min": 2},
+            "steps": 1,
         },
         killed=-1,
-        points=frozenset(POINTS | {"in mid game"}),
+        points=frozenset(POINTS - {"manifest deleted"} | {"in mid game"}),
     ),
     "a training service": Kind(
         {

@@ -3,6 +3,7 @@
 import json
 import random
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -11,18 +12,12 @@ from bench.reading.attacks import ATTACKS, Source, sources_of
 from precis.config import DocumentsConfig
 from precis.environments.summaries.baselines import centroid, lead, random_sentences
 from precis.environments.summaries.prose import prose_share
-from precis.records.documents import read_documents
+from precis.records.documents import Document, read_documents
 from precis.text import tokens
 from precis.words import WORDS_MAX, pieces
+from tests.support.corpora import BUNDLED
 
 DATA = Path(__file__).parents[3] / "data"
-CORPUS = read_documents(DocumentsConfig(source="bundled"))
-PROSE = [
-    document
-    for name in ("prose_tuning", "prose_tuning_2", "prose_tuning_3")
-    for document in read_documents(DocumentsConfig(source=str(DATA / f"{name}.parquet")))
-]
-TEXTS = {document.id: document.text for document in (*CORPUS, *PROSE)}
 ABSTRACTS = [json.loads(line) for line in (DATA / "abstracts.jsonl").read_text().splitlines()]
 """Summaries in words of their own, as a language model writes them."""
 STORIES = json.loads((DATA / "stories.json").read_text())
@@ -38,6 +33,15 @@ SMALL = frozenset(
 )
 
 
+@cache
+def prose() -> list[Document]:
+    """The documents that the judge of prose was tuned on."""
+    found: list[Document] = []
+    for name in ("prose_tuning", "prose_tuning_2", "prose_tuning_3"):
+        found += read_documents(DocumentsConfig(source=str(DATA / f"{name}.parquet")))
+    return found
+
+
 def telegram(text: str, small: frozenset[str] = SMALL) -> str:
     """A text's words but the small ones."""
     return " ".join(word for word in pieces(text) if word.lower() not in small)
@@ -45,17 +49,18 @@ def telegram(text: str, small: frozenset[str] = SMALL) -> str:
 
 @pytest.mark.parametrize("summarize", [lead, random_sentences, centroid])
 def test_sentences_of_a_document_are_prose(summarize: Callable[[str, int], str]) -> None:
-    for document in PROSE[::2]:
+    for document in prose()[::2]:
         assert prose_share(summarize(document.text, WORDS_MAX), document.text) > 0.97
 
 
 @pytest.mark.parametrize("abstract", ABSTRACTS, ids=lambda one: f"{one['document_id']}")
 def test_sentences_in_other_words_are_prose(abstract: dict[str, str]) -> None:
-    assert prose_share(abstract["summary"], TEXTS[abstract["document_id"]]) > 0.97
+    texts = {document.id: document.text for document in (*BUNDLED, *prose())}
+    assert prose_share(abstract["summary"], texts[abstract["document_id"]]) > 0.97
 
 
 def test_words_without_those_that_join_them_are_none() -> None:
-    for document in (*PROSE[::2], *CORPUS[::8]):
+    for document in (*prose()[::2], *BUNDLED[::8]):
         listed = telegram(document.text).split()[:WORDS_MAX]
         once = list(dict.fromkeys(listed))
         mixed = random.Random(document.id).sample(listed, len(listed))
@@ -66,7 +71,7 @@ def test_words_without_those_that_join_them_are_none() -> None:
 @pytest.fixture(scope="module")
 def sources() -> list[Source]:
     """Honest texts of eight documents."""
-    return [one for found in sources_of(PROSE[::8]).values() for one in found]
+    return [one for found in sources_of(prose()[::8]).values() for one in found]
 
 
 @pytest.mark.parametrize(
@@ -112,5 +117,5 @@ def test_it_knows_prose_in_any_language(story: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("summary", ["", "?!", "Yes.", "The bridge is open.", "东京"])
 def test_what_is_too_short_to_tell_is_prose(summary: str) -> None:
-    assert prose_share(summary, PROSE[0].text) == 1.0
+    assert prose_share(summary, prose()[0].text) == 1.0
     assert prose_share(summary, "") == 1.0

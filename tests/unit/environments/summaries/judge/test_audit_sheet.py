@@ -22,7 +22,7 @@ from precis.errors import ConfigError
 from precis.records.verdict import Scored
 from tests.support.audits import judged, results, write
 
-EXPERIMENTS = 200
+EXPERIMENTS = 100
 
 
 DOZEN = [judged(f"d{number:02}") for number in range(12)]
@@ -87,20 +87,19 @@ def test_a_sheet_that_can_t_be_used_is_told_in_a_sentence(
 def simulated(rng: np.random.Generator, documents: int) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Rows that a judge ruled on, and the same with the truth: it accepts 30 % of what is wrong and
     rejects 5 % of what is right; the questions of a document are alike."""
-    rows = []
-    truths = []
-    for number in range(documents):
-        share = rng.beta(3, 3)
-        for question in range(4):
-            truth = bool(rng.random() < share)
-            ruled = bool(rng.random() < (0.95 if truth else 0.30))
-            rows.append(
-                {"document_id": f"d{number}", "question_id": f"q{question}", "answerable": True,
-                 "correct": ruled, "disqualified": None, "model": "m", "step": None}
-            )  # fmt: skip
-            truths.append(truth)
-    schema = {"disqualified": pl.String, "step": pl.Int64}
-    found = pl.DataFrame(rows, schema_overrides=schema)
+    shares = rng.beta(3, 3, documents).repeat(4)
+    truths = rng.random(4 * documents) < shares
+    columns = {
+        "document_id": [f"d{number}" for number in range(documents) for _ in range(4)],
+        "question_id": [f"q{number}" for number in range(4)] * documents,
+        "correct": rng.random(4 * documents) < np.where(truths, 0.95, 0.30),
+    }
+    found = pl.DataFrame(columns).with_columns(
+        answerable=True,
+        disqualified=pl.lit(None, pl.String),
+        model=pl.lit("m"),
+        step=pl.lit(None, pl.Int64),
+    )
     return found, found.with_columns(pl.Series("person", truths))
 
 
