@@ -187,10 +187,19 @@ async def _await_score(
 def score_of(returned: object) -> Score | Unscored:
     """Return what an agent has returned as a score: a number is a reward, True and False are a
     success and none, and of ART's trajectory reward, metrics and the metric `success` are taken."""
+    art = sys.modules.get("art")  # who returns a trajectory has imported it
     if isinstance(returned, Unscored):
         return returned
-    score = _score_in(returned)
-    if score is None:
+    if isinstance(returned, Score):
+        score = returned
+    elif isinstance(returned, bool):
+        score = Score(float(returned), returned)
+    elif isinstance(returned, numbers.Real):
+        score = Score(float(returned))
+    elif art is not None and isinstance(returned, art.Trajectory):
+        told: dict[str, Any] = dict(returned.metrics)
+        score = Score(returned.reward, told.pop("success", None), told)
+    else:
         what = "nothing" if returned is None else f"a {type(returned).__name__}"
         detail = f"It returned {what}: return a Score, a number or an art.Trajectory."
         return Unscored("no_score", detail)
@@ -202,21 +211,6 @@ def score_of(returned: object) -> Score | Unscored:
     metrics = {name: float(value) for name, value in score.metrics.items()}
     success = None if score.success is None else bool(score.success)
     return Score(float(score.reward), success, metrics, score.details)
-
-
-def _score_in(returned: object) -> Score | None:
-    if isinstance(returned, Score):
-        return returned
-    if isinstance(returned, bool):
-        return Score(float(returned), returned)
-    if isinstance(returned, numbers.Real):
-        return Score(float(returned))
-    art = sys.modules.get("art")  # who returns one has imported it
-    if art is not None and isinstance(returned, art.Trajectory):
-        metrics: dict[str, Any] = dict(returned.metrics)
-        success = metrics.pop("success", None)
-        return Score(returned.reward, None if success is None else bool(success), metrics)
-    return None
 
 
 def _is_finite(value: object) -> bool:
