@@ -23,13 +23,11 @@ from precis.environments.protocol import Environment
 from precis.environments.recorder import Recorder
 from precis.errors import ConfigError
 from precis.llm.budget import Budget, PaidOnce
-from precis.llm.forecast import Forecast
 from precis.observe.observers import Observers, observing
 from precis.observe.rollouts import rollouts_of_contender
-from precis.records.nouns import Nouns
 from precis.records.results import results_before
 from precis.records.rollout import Rollout, Unscored
-from precis.records.spend import Usage
+from precis.records.spend import Estimate, Usage
 from precis.records.trajectories import read_first_validation
 from precis.statistics.nights import NightlyChange, changes
 from precis.store import open_store
@@ -149,46 +147,16 @@ async def serve_others(run: BenchmarkRun) -> AsyncIterator[list[ContenderSpec]]:
         yield [*hosted, *extractive, *baselines]
 
 
-@dataclass(frozen=True)
-class CostEstimate:
-    """An estimate of what a benchmark will take, beyond what is kept already.
-
-    Attributes:
-        rollouts: those to pay for; of one with several turns, the first that is not kept
-            counts.
-        usd: the most that they cost, without what reasoning models think.
-        thinking_usd: what that may add, if they use up all the tokens they may think with.
-        unpriced: contenders whose price is not known, and which `usd` therefore misses.
-        scoring: of what is not kept; None where that costs nothing.
-    """
-
-    nouns: Nouns
-    rollouts: int
-    kept: int
-    usd: float
-    thinking_usd: float
-    unpriced: tuple[str, ...]
-    scoring: Forecast | None
-
-    def __str__(self) -> str:
-        thinking = f", and up to ${self.thinking_usd:,.2f} of thought" if self.thinking_usd else ""
-        unknown = f" The price of {', '.join(self.unpriced)} is not known." if self.unpriced else ""
-        asked = (
-            f"{self.rollouts:,} {self.nouns.rollouts} are to be paid for, up to ${self.usd:,.2f}"
-            f"{thinking}; {self.kept:,} are kept.{unknown}"
-        )
-        return f"{asked} {self.scoring}" if self.scoring else asked
-
-
 async def estimate_cost(
     recorder: Recorder,
     contenders: Sequence[ContenderClient],
     environment: Environment,
     first: Sequence[Rollout] = (),
     sampled: int = 0,
-) -> CostEstimate:
-    """See what is kept, and what the rest will cost, by dry contenders in an environment that asks
-    nobody; see `measure`."""
+) -> list[Estimate]:
+    """See what is kept, and what the rest will cost at most, by dry contenders in an environment
+    that asks nobody; see `measure`. Of a rollout with several turns, the first that is not kept
+    counts. What scoring costs is an estimate of its own."""
     unpriced: set[str] = set()
     paid = 0
     usd = thinking_usd = 0.0
@@ -213,15 +181,16 @@ async def estimate_cost(
                 else:
                     usd += spec.price.of(attempt.missing[0])
                     thinking_usd += spec.price.of(Usage(0, spec.thinking_tokens))
-    return CostEstimate(
-        environment.nouns,
-        rollouts=paid,
-        kept=kept,
-        usd=usd,
-        thinking_usd=thinking_usd,
-        unpriced=tuple(sorted(unpriced)),
-        scoring=environment.forecast(unscored) if unscored else None,
+    thinking = f", and up to ${thinking_usd:,.2f} of thought" if thinking_usd else ""
+    unknown = f" The price of {', '.join(sorted(unpriced))} is not known." if unpriced else ""
+    asked = Estimate(
+        f"{paid:,} {environment.nouns.rollouts} are to be paid for, up to ${usd:,.2f}{thinking}; "
+        f"{kept:,} are kept.{unknown}",
+        usd,
+        figures={"rollouts": paid, "kept": kept},
     )
+    scoring = environment.forecast(unscored) if unscored else None
+    return [asked, scoring] if scoring else [asked]
 
 
 async def announce_cost(run: BenchmarkRun, contenders: Sequence[ContenderSpec]) -> None:
@@ -238,11 +207,10 @@ async def announce_cost(run: BenchmarkRun, contenders: Sequence[ContenderSpec]) 
             clients.append(await stack.enter_async_context(client))
         first = await run.read_first()
         ahead = await estimate_cost(run.recorder, clients, dry, first, run.sampled)
-    if ahead.rollouts or ahead.scoring:
-        _log.info("%s", ahead)
+    if len(ahead) > 1 or ahead[0].figures["rollouts"]:
+        _log.info("%s", " ".join(map(str, ahead)))
     limit = run.config.dollars_max
-    scoring_usd = (ahead.scoring.usd or 0.0) if ahead.scoring else 0.0
-    if limit is not None and ahead.usd + scoring_usd > limit:
+    if limit is not None and sum(one.usd or 0.0 for one in ahead) > limit:
         _log.warning(
             "dollars_max, $%.2f, may not last: what is left over goes unscored, and a later "
             "benchmark makes up for it.",

@@ -13,7 +13,7 @@ from precis.environments.recorder import Recorder
 from precis.errors import BudgetReached, ConfigError, RolloutError
 from precis.llm.budget import Budget
 from precis.records.rollout import UNJUDGED, Rollout, Scenario, Unscored
-from precis.records.spend import Usage
+from precis.records.spend import Estimate, Usage
 from precis.store import Store
 from precis.store.kept import KeptRecords
 
@@ -87,10 +87,12 @@ def teacher_of(config: TrainConfig) -> Teacher | None:
 
 def forecast_teacher(
     spec: ContenderSpec, environment: Environment, scenarios: Sequence[Scenario]
-) -> tuple[str, float]:
-    """Say what asking the teacher for a rollout of each scenario will take; returns the dollars
-    too, without those for its thoughts: 0 where its price, or what a rollout takes, is unknown."""
-    usd = thinking_usd = 0.0
+) -> Estimate:
+    """Return what asking the teacher for a rollout of each scenario will take; its dollars are
+    without those for its thoughts, and None where its price, or what a rollout takes, is
+    unknown."""
+    usd: float | None = None
+    thinking_usd = 0.0
     dollars = "at an unknown price"
     price = spec.price
     usages = list(map(environment.estimate_usage, scenarios))
@@ -101,8 +103,8 @@ def forecast_teacher(
         thinking_usd = len(scenarios) * price.of(Usage(0, spec.thinking_tokens))
     if thinking_usd:
         dollars += f", and up to ${thinking_usd:,.2f} of thought"
-    asked = (
+    return Estimate(
         f"The teacher {spec.contender} will be asked for {len(scenarios)} "
-        f"{environment.nouns.rollouts}, {dollars}, less what the store keeps."
+        f"{environment.nouns.rollouts}, {dollars}, less what the store keeps.",
+        usd,
     )
-    return asked, usd

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 from precis.environments.demonstrations import WarmStart, choose_best
 from precis.environments.show import plain_conversation, show_conversation
 from precis.llm.budget import PaidOnce
-from precis.llm.forecast import Estimate, Forecast
 from precis.llm.server import Complete
 from precis.record import json_digest
 from precis.records.demonstrations import Demonstration
@@ -21,7 +20,7 @@ from precis.records.rollout import (
     Split,
     Unscored,
 )
-from precis.records.spend import Spend, Usage
+from precis.records.spend import Estimate, Spend, Usage
 from precis.store import Store
 
 if TYPE_CHECKING:
@@ -159,7 +158,7 @@ class Environment(Protocol):
         costs something. None if `paid` is dry, and the environment can't do without."""
         return None if paid.dry else self
 
-    def forecast(self, rollouts: int) -> Forecast | None:
+    def forecast(self, rollouts: int) -> Estimate | None:
         """Return what scoring so many held-out rollouts costs; None where it costs nothing."""
         return None
 

@@ -33,7 +33,6 @@ from precis.environments.summaries.judge.protocol import (
 from precis.errors import ProviderFailed
 from precis.llm.budget import PaidOnce
 from precis.llm.concurrency import run_for_each
-from precis.llm.forecast import Estimate, Forecast
 from precis.llm.limits import Limiter
 from precis.llm.providers import Endpoint
 from precis.llm.retry import Deadline
@@ -41,7 +40,7 @@ from precis.llm.tokens import estimate_tokens_with_margin
 from precis.record import json_digest
 from precis.records.nouns import COMPARED, PREFERRED, TRANSCRIPT
 from precis.records.rollout import UNJUDGED, Rollout, Scenario, Score, Split, Unscored
-from precis.records.spend import Spend, Usage, prices_of, usd
+from precis.records.spend import Estimate, Spend, Usage, prices_of, usd
 
 if TYPE_CHECKING:
     from precis.environments.workers import Workers
@@ -196,7 +195,7 @@ class TrajectoryRuler(CachedJudge):
         prompt = ruler_prompt("The answer is right.", (), attempts)
         return await self.try_out(prompt, parse_scores)
 
-    def forecast(self, groups: int, size: int) -> Forecast | None:
+    def forecast(self, groups: int, size: int) -> Estimate | None:
         """Return what scoring so many groups of attempts takes; None where that is free."""
         if self._config.provider == "lexical":
             return None
@@ -272,7 +271,7 @@ class AgentEnvironment(Environment):
     def trials(self) -> Mapping[str, Callable[[], Awaitable[str]]]:
         return {"judge": self.ruler.check} if self.ruler else {}
 
-    def forecast(self, rollouts: int) -> Forecast | None:
+    def forecast(self, rollouts: int) -> Estimate | None:
         return self.ruler.forecast(2 * rollouts, 2) if self.ruler else None
 
     def forecasts(self, config: TrainConfig, next_step: int) -> Sequence[Estimate]:

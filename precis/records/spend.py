@@ -5,7 +5,7 @@ so that a total of dollars can be shown as the lower bound it then is.
 """
 
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, field
 from typing import Any, Self
 
 from precis.config import JudgeConfig
@@ -130,6 +130,25 @@ class Spend:
             self.unpriced + other.unpriced,
             self.given_up + other.given_up,
         )
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """An estimate of what a model or a service will be asked for; its `str` is the sentence.
+
+    Attributes:
+        usd: dollars at list prices; None where a price is not known.
+        warnings: about it, a sentence each.
+        figures: the counts that it rests on, by name, such as `calls`.
+    """
+
+    sentence: str
+    usd: float | None
+    warnings: tuple[str, ...] = ()
+    figures: Mapping[str, float] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return self.sentence
 
 
 def prices_of(config: JudgeConfig) -> Prices:

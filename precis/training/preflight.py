@@ -162,13 +162,12 @@ def announce_cost(run: Run) -> None:
     config = run.config
     at = run.ledger.next_step
     usd = run.ledger.usd
+    found = list(run.environment.forecasts(config, at))
     teacher = teacher_of(config)
     if teacher and run.warm_start and at == 0:
         scenarios = run.warm_start.scenarios
-        asked, teacher_usd = forecast_teacher(teacher.spec, run.environment, scenarios)
-        _log.info("%s", asked)
-        usd += teacher_usd
-    for ahead in run.environment.forecasts(config, at):
+        found.insert(0, forecast_teacher(teacher.spec, run.environment, scenarios))
+    for ahead in found:
         _log.info("%s", ahead)
         for sentence in ahead.warnings:
             _log.warning("%s", sentence)

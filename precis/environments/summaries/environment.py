@@ -28,7 +28,6 @@ from precis.environments.summaries.show import questions_about, show_summary
 from precis.environments.summaries.task import scenario_of
 from precis.environments.summaries.warm_start import prepare_warm_start
 from precis.llm.budget import PaidOnce
-from precis.llm.forecast import Estimate, Forecast
 from precis.llm.server import Complete
 from precis.llm.tokens import estimate_tokens
 from precis.processes.kill_points import reached
@@ -36,7 +35,7 @@ from precis.records.cloze import crudeness_of
 from precis.records.demonstrations import Demonstration
 from precis.records.documents import Corpus, Document
 from precis.records.rollout import UNJUDGED, Rollout, Scenario, Score, Split, Unscored
-from precis.records.spend import Spend, Usage
+from precis.records.spend import Estimate, Spend, Usage
 from precis.records.verdict import Disqualified, Scored
 from precis.settings.tinker import TinkerTrainer
 from precis.store import Store
@@ -248,7 +247,7 @@ class Summaries(Environment):
         copied._is_unjudged = True
         return copied
 
-    def forecast(self, rollouts: int) -> Forecast | None:
+    def forecast(self, rollouts: int) -> Estimate | None:
         documents = self.corpus.validation
         return self._verdicts.forecast(documents, rollouts) if self._verdicts else None
 

@@ -2,14 +2,13 @@
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from precis.config import TrainConfig
 from precis.environments.summaries.baselines import USUAL_BASELINES
 from precis.environments.summaries.judge.forecast import forecast
-from precis.llm.forecast import Forecast
 from precis.llm.tokens import estimate_tokens
 from precis.records.documents import Document
+from precis.records.spend import Estimate
 from precis.run.retention import kept
 from precis.settings.tinker import TinkerTrainer
 
@@ -23,8 +22,8 @@ def forecast_judging(
     held_out: Sequence[Document],
     judge_model: str,
     warm_start_documents: int = 0,
-) -> Forecast:
-    """Forecast what the reward's judge takes from a step on, validations and benchmark included.
+) -> Estimate:
+    """Estimate what the reward's judge takes from a step on, validations and benchmark included.
 
     It is the most that a run may take: every document in place of another (`replacements_max`).
     """
@@ -41,8 +40,8 @@ def forecast_judging(
 
 def forecast_second_judge(
     config: TrainConfig, next_step: int, held_out: Sequence[Document], judge_model: str
-) -> Forecast:
-    """Forecast what the second judge takes from a step on: the validations."""
+) -> Estimate:
+    """Estimate what the second judge takes from a step on: the validations."""
     assert config.second_judge is not None
     return forecast(
         config.second_judge,
@@ -55,36 +54,10 @@ def forecast_second_judge(
     )
 
 
-@dataclass(frozen=True)
-class ServiceForecast:
-    """An estimate of the tokens that a service charges for, in dollars where prices are given."""
-
-    read: int
-    sampled: int
-    trained: int
-    usd: float | None
-
-    @property
-    def warnings(self) -> list[str]:
-        """That its prices are not given."""
-        if self.usd is not None:
-            return []
-        return [
-            "What the Tinker service charges is not counted. Give its prices in trainer.prices."
-        ]
-
-    def __str__(self) -> str:
-        dollars = "at prices that are not given" if self.usd is None else f"about ${self.usd:,.2f}"
-        return (
-            f"The Tinker service will read about {self.read:,} tokens, sample {self.sampled:,} and "
-            f"train on {self.trained:,}, {dollars}."
-        )
-
-
 def forecast_service(
     config: TrainConfig, trainer: TinkerTrainer, next_step: int, held_out: Sequence[Document]
-) -> ServiceForecast:
-    """Forecast what the service charges for from a step on: at most, as for the judge, and as if it
+) -> Estimate:
+    """Estimate what the service charges for from a step on: at most, as for the judge, and as if it
     had nothing in its cache. A warm start's own summaries are left out."""
     of_document = statistics.fmean([estimate_tokens(len(one.text)) for one in held_out])
     of_summary = estimate_tokens(_CHARACTERS_PER_WORD * config.rollouts.words_max)
@@ -93,7 +66,16 @@ def forecast_service(
     read = round(summaries * of_document)
     sampled = round(summaries * of_summary)
     trained = round(rollouts * (of_document + of_summary))
-    return ServiceForecast(read, sampled, trained, trainer.charge(read, sampled, trained))
+    usd = trainer.charge(read, sampled, trained)
+    dollars = "at prices that are not given" if usd is None else f"about ${usd:,.2f}"
+    warning = "What the Tinker service charges is not counted. Give its prices in trainer.prices."
+    return Estimate(
+        f"The Tinker service will read about {read:,} tokens, sample {sampled:,} and train on "
+        f"{trained:,}, {dollars}.",
+        usd,
+        () if usd is not None else (warning,),
+        {"read": read, "sampled": sampled, "trained": trained},
+    )
 
 
 def _rollouts(config: TrainConfig, next_step: int) -> int:

@@ -152,9 +152,9 @@ async def test_the_forecast_counts_every_attempt(
         Recorder() as recorder,
         ContenderClient(spec, RolloutsConfig(), Budget(None), kept, dry=True) as client,
     ):
-        ahead = await estimate_cost(recorder, [client], game, sampled=1)
+        ahead, *_ = await estimate_cost(recorder, [client], game, sampled=1)
     kept.close()
-    assert ahead.rollouts == 2 * len(game.scenarios("validation"))
+    assert ahead.figures["rollouts"] == 2 * len(game.scenarios("validation"))
     assert not hosted.temperatures, "a forecast has asked somebody"
 
 

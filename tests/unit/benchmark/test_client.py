@@ -346,9 +346,11 @@ async def test_the_forecast_counts_what_is_missing_and_names_what_has_no_price(
         asking(replace(unpriced, contender=Contender("x")), kept=kept, dry=True) as another,
         Recorder() as recorder,
     ):
-        ahead = await estimate_cost(recorder, [one, another], environment(kept=kept, dry=True))
-    assert (ahead.rollouts, ahead.kept, ahead.unpriced) == (5, 3, ("x",))
-    assert ahead.scoring is not None and ahead.scoring.calls == 10
+        dry = environment(kept=kept, dry=True)
+        ahead, scoring = await estimate_cost(recorder, [one, another], dry)
+    assert ahead.figures == {"rollouts": 5, "kept": 3}
+    assert "The price of x is not known." in str(ahead)
+    assert scoring.figures["calls"] == 10
     assert "5 summaries are to be paid for, up to $" in str(ahead)
     assert ahead.usd == pytest.approx(764 * 10 / 1e6, rel=0.2)
     assert len(provider.requests) == asked, "a forecast has asked somebody"

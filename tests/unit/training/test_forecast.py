@@ -4,11 +4,11 @@ from typing import Any
 
 from precis.config import TrainConfig
 from precis.environments.summaries.forecast import (
-    ServiceForecast,
     forecast_judging,
     forecast_service,
 )
 from precis.records.ledger import Ledger
+from precis.records.spend import Estimate
 from precis.records.warm_start import WarmStartRecord
 from precis.run.outlook import RunPlan, outlook
 from precis.settings.tinker import TinkerTrainer
@@ -27,7 +27,7 @@ def calls(next_step: int = 0, documents: int = 0, **settings: Any) -> int:
     }
     config = TrainConfig.model_validate(given)
     ahead = forecast_judging(config, next_step, CORPUS.validation, "lexical-judge", documents)
-    return ahead.calls
+    return int(ahead.figures["calls"])
 
 
 WARM = {"scenarios": 6, "samples": 3, "measured_scenarios": 2}
@@ -61,7 +61,7 @@ def test_the_rest_of_a_run_is_judged_by_its_steps_and_not_by_its_warm_start() ->
     assert ahead.seconds_left == 3.0
 
 
-def charged(next_step: int = 0, **trainer: Any) -> ServiceForecast:
+def charged(next_step: int = 0, **trainer: Any) -> Estimate:
     """What a service charges for: five steps of 2 × 4, validated at the beginning and the end."""
     given = {
         "store": "/s",
@@ -78,16 +78,18 @@ def charged(next_step: int = 0, **trainer: Any) -> ServiceForecast:
 def test_a_service_reads_and_samples_each_summary_and_trains_on_those_of_steps() -> None:
     summaries = 5 * 8 + 2 * len(CORPUS.validation)
     ahead = charged()
-    assert ahead.sampled == summaries * 150
-    a_document = ahead.read / summaries
-    assert ahead.trained == round(5 * 8 * (a_document + 150))
-    assert charged(4).trained * 5 == ahead.trained
+    assert ahead.figures["sampled"] == summaries * 150
+    a_document = ahead.figures["read"] / summaries
+    assert ahead.figures["trained"] == round(5 * 8 * (a_document + 150))
+    assert charged(4).figures["trained"] * 5 == ahead.figures["trained"]
 
 
 def test_a_service_without_prices_has_no_forecast_in_dollars() -> None:
     assert charged().usd is None
     assert "at prices that are not given" in str(charged())
     priced = charged(prices=[1, 10, 100])
-    expected = priced.read + 10 * priced.sampled + 100 * priced.trained
+    expected = (
+        priced.figures["read"] + 10 * priced.figures["sampled"] + 100 * priced.figures["trained"]
+    )
     assert priced.usd == expected / 1_000_000
     assert f"about ${priced.usd:,.2f}" in str(priced)

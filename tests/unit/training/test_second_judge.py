@@ -47,7 +47,7 @@ def test_the_forecast_counts_the_second_judge_s_validations_alone() -> None:
     run = config(steps=30, validate_every=10, benchmark=False)
     ahead = forecast_second_judge(run, 0, HELD_OUT, "openai/gpt-4.1")
     assert ahead is not None and ahead.usd is not None and ahead.usd > 0
-    assert ahead.calls == 2 * 4 * 4  # two calls, four validations, four documents
+    assert ahead.figures["calls"] == 2 * 4 * 4  # two calls, four validations, four documents
     assert str(ahead).startswith("The second judge will be called")
     first = forecast_judging(run, 0, HELD_OUT, "google/gemini-2.5-flash")
-    assert first.calls == 2 * (30 * 5 * 8 + 4 * 4)
+    assert first.figures["calls"] == 2 * (30 * 5 * 8 + 4 * 4)

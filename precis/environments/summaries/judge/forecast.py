@@ -5,6 +5,7 @@ grader make a run cheaper than its forecast, retries and hedges dearer.
 """
 
 import json
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -18,10 +19,9 @@ from precis.environments.summaries.judge.protocol import (
     grade_prompt,
     reading_prompt,
 )
-from precis.llm.forecast import Forecast
 from precis.llm.tokens import estimate_tokens
 from precis.records.documents import Document
-from precis.records.spend import Usage, prices_of, usd
+from precis.records.spend import Estimate, Usage, prices_of, usd
 from precis.words import WORDS_MAX
 
 _MEASURED_MAX = 200
@@ -37,7 +37,7 @@ def forecast(
     summary_words: int = WORDS_MAX,
     ceiling: bool = True,
     role: str = "The judge",
-) -> Forecast:
+) -> Estimate:
     """Estimate what judging a run takes.
 
     Args:
@@ -57,7 +57,7 @@ def forecast(
 
 def forecast_of(
     config: JudgeConfig, model: str, calls: int, usage: Usage, role: str = "The judge"
-) -> Forecast:
+) -> Estimate:
     """Return the forecast of so many calls of a judge, which take so many tokens."""
     limits = config.limits
     minutes = calls * _CALL_S / limits.in_flight / 60
@@ -69,17 +69,30 @@ def forecast_of(
         )
     # OpenRouter leaves Gemini's thinking off unless asked; Google's own endpoint turns it on.
     no_thought = ("", "none") if config.provider == "openrouter" else ("none",)
-    return Forecast(
-        calls=calls,
-        prompt_tokens=usage.prompt_tokens,
-        completion_tokens=usage.completion_tokens,
-        usd=usd(model, usage, prices_of(config)),
-        minutes=minutes,
-        requests_per_day=limits.requests_per_day,
-        thinks=config.provider != "lexical" and config.reasoning_effort not in no_thought,
-        role=role,
-        model=model,
+    thinks = config.provider != "lexical" and config.reasoning_effort not in no_thought
+    thinking = ", and what the model thinks on top" if thinks else ""
+    dollars = usd(model, usage, prices_of(config))
+    cost = "at an unknown price" if dollars is None else f"about ${dollars:,.2f}"
+    sentence = (
+        f"{role} will be called about {calls:,} times: {usage.tokens:,} tokens{thinking}, {cost}, "
+        f"at least {minutes:,.0f} min at its limits."
     )
+    warnings = []
+    if dollars is None:
+        warnings.append(
+            f"No price is known for {model}: its cost is not counted. Give one in its prices."
+        )
+    # How many days' quota it takes.
+    days = math.ceil(calls / limits.requests_per_day) if limits.requests_per_day else 1
+    if days > 1:
+        warnings.append(f"The daily quota suffices for one of {days} days.")
+        sentence += (
+            f" The quota of {limits.requests_per_day:,} requests a day does not suffice: the run "
+            f"needs {days} days of it. Raise the quota, or lower steps, rollouts_per_group or "
+            "val_size."
+        )
+    figures = {"calls": calls, "minutes": minutes, "days": days}
+    return Estimate(sentence, dollars, tuple(warnings), figures)
 
 
 def _cost(document: Document, text: str, config: JudgeConfig) -> npt.NDArray[np.float64]:

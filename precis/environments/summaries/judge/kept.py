@@ -9,9 +9,9 @@ from precis.config import JudgeConfig
 from precis.environments.summaries.judge.client import JudgeClient
 from precis.environments.summaries.judge.forecast import forecast
 from precis.llm.budget import PaidOnce
-from precis.llm.forecast import Forecast
 from precis.record import json_digest
 from precis.records.documents import Document
+from precis.records.spend import Estimate
 from precis.records.verdict import Answer, Scored, Unscored
 
 
@@ -49,7 +49,7 @@ class KeptVerdicts:
             decode=decode,
         )
 
-    def forecast(self, documents: Sequence[Document], summaries: int) -> Forecast | None:
+    def forecast(self, documents: Sequence[Document], summaries: int) -> Estimate | None:
         """Return what so many verdicts take; None where they cost nothing."""
         if self.config.provider == "lexical":
             return None

@@ -2,8 +2,8 @@
 
 from precis.config import JudgeConfig, RateLimits
 from precis.environments.summaries.judge.forecast import forecast
-from precis.llm.forecast import Forecast
 from precis.records.documents import Document, Question
+from precis.records.spend import Estimate
 
 _MODEL = "google/gemini-2.5-flash"
 
@@ -24,13 +24,13 @@ _DOCUMENTS = [document(number) for number in range(4)]
 _OPENROUTER = JudgeConfig(provider="openrouter")
 
 
-def of_run(config: JudgeConfig = _OPENROUTER) -> Forecast:
+def of_run(config: JudgeConfig = _OPENROUTER) -> Estimate:
     return forecast(config, _MODEL, _DOCUMENTS, summaries=1000)
 
 
 def test_a_daily_quota_that_does_not_suffice_is_told_with_what_to_do() -> None:
     short = of_run(JudgeConfig(provider="google", limits=RateLimits(requests_per_day=250)))
-    assert short.days == 9
+    assert short.figures["days"] == 9
     assert "needs 9 days of it" in str(short) and "lower steps" in str(short)
     enough = of_run(JudgeConfig(provider="google", limits=RateLimits(requests_per_day=5000)))
-    assert enough.days == 1 and "quota" not in str(enough)
+    assert enough.figures["days"] == 1 and "quota" not in str(enough)
