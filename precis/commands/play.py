@@ -28,7 +28,15 @@ from precis.llm.providers import SERVER_KEY_VARIABLE, Endpoint
 from precis.llm.retry import Deadline
 from precis.models.own_servers import Server
 from precis.models.reference import NamedCheckpoint, Reference, find_model
-from precis.records.rollout import UNJUDGED, Call, Rollout, Scenario, Unscored, content_text
+from precis.records.rollout import (
+    UNJUDGED,
+    Call,
+    Rollout,
+    Scenario,
+    Unscored,
+    content_text,
+    tool_calls_of,
+)
 from precis.rehearsal.checkpoint_files import folder_of
 from precis.rehearsal.endpoint import PolicyEndpoint
 from precis.rehearsal.kinds import kind_in
@@ -171,7 +179,7 @@ class ShownClient:
         call = call_of(request.payload, reply, asked_at)
         conversation.add(call)
         self._turns += 1
-        calls = [f"→ {one}" for one in _calls_of(call.message)]
+        calls = [f"→ {one}" for one in _calls_in(call.message)]
         _show(f"turn {self._turns}, {call.seconds:.1f} s", [call.text, *calls])
         return result
 
@@ -190,16 +198,12 @@ class ShownClient:
             self._conversations.append(one)
         for message in asked.messages[known:]:
             content = content_text(message.get("content"))
-            _show(str(message["role"]), [content, *_calls_of(message)])
+            _show(str(message["role"]), [content, *_calls_in(message)])
         return one
 
 
-def _calls_of(message: Mapping[str, Any]) -> list[str]:
-    shown = []
-    for one in message.get("tool_calls") or ():
-        function = one.get("function") or {}
-        shown.append(f"{function.get('name')}({function.get('arguments')})")
-    return shown
+def _calls_in(message: Mapping[str, Any]) -> list[str]:
+    return [f"{name}({arguments})" for name, arguments, _ in tool_calls_of(message)]
 
 
 def _show(speaker: str, parts: list[str]) -> None:

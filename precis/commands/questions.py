@@ -199,25 +199,21 @@ async def _make(
                 fail("Nobody is there to answer whether to pay for this: say --yes.")
             if not typer.confirm("Go on?"):
                 fail("Nothing was paid for.")
-        made = await maker.make(texts, _Progress(len(texts)))
+        told = 0
+
+        def tell(_: DocumentQuestions) -> None:
+            """Say how far it is, at each tenth of the documents."""
+            nonlocal told
+            told += 1
+            if told * 10 // len(texts) > (told - 1) * 10 // len(texts):
+                typer.echo(f"{told:,} of {len(texts):,} documents", err=True)
+
+        made = await maker.make(texts, tell)
         spent = writer.spend
     if spent.calls:
         dollars = "at an unknown price" if spent.unpriced else f"${spent.usd:,.2f}"
         typer.echo(f"The writer took {spent.calls:,} requests, {dollars}.")
     return made
-
-
-class _Progress:
-    """Says how far it is, at each tenth of the documents."""
-
-    def __init__(self, count: int) -> None:
-        self._count = count
-        self._done = 0
-
-    def __call__(self, made: DocumentQuestions) -> None:
-        self._done += 1
-        if self._done * 10 // self._count > (self._done - 1) * 10 // self._count:
-            typer.echo(f"{self._done:,} of {self._count:,} documents", err=True)
 
 
 def _dropped(made: Sequence[DocumentQuestions], rows: Sequence[dict[str, str]]) -> str:

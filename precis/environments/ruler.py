@@ -39,7 +39,16 @@ from precis.llm.retry import Deadline
 from precis.llm.tokens import estimate_tokens_with_margin
 from precis.record import json_digest
 from precis.records.nouns import COMPARED, PREFERRED, TRANSCRIPT
-from precis.records.rollout import UNJUDGED, Rollout, Scenario, Score, Split, Unscored
+from precis.records.rollout import (
+    UNJUDGED,
+    Rollout,
+    Scenario,
+    Score,
+    Split,
+    Unscored,
+    content_text,
+    tool_calls_of,
+)
 from precis.records.spend import Estimate, Spend, Usage, prices_of, usd
 
 if TYPE_CHECKING:
@@ -95,15 +104,11 @@ def transcript_of(rollout: Rollout, text_max: int = _TEXT_MAX) -> Transcript:
         if shown:
             shown.append({"role": "a further conversation"})
         for message in conversation.messages:
-            content = message.get("content") or ""
-            if isinstance(content, list):
-                content = "".join(str(part.get("text", "")) for part in content)
-            plain = {"role": str(message["role"]), "content": shortened(str(content))}
+            content = content_text(message.get("content"))
+            plain = {"role": str(message["role"]), "content": shortened(content)}
             calls = []
-            for call in message.get("tool_calls") or ():
-                given = call.get("function") or {}
-                arguments = shortened(str(given.get("arguments")))
-                calls.append({"name": str(given.get("name")), "arguments": arguments})
+            for name, arguments, _ in tool_calls_of(message):
+                calls.append({"name": name, "arguments": shortened(arguments)})
             shown.append({**plain, "calls": calls} if calls else plain)
     return shown
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from precis.environments.conversations import Conversation, conversations_of
 from precis.markdown import escape, quote
-from precis.records.rollout import Rollout, content_text
+from precis.records.rollout import Rollout, content_text, tool_calls_of
 
 _FOLDED_LONGER = 400
 _BEGINNING = 60
@@ -35,7 +35,7 @@ def plain_conversation(rollout: Rollout, scenario_max: int | None = None) -> str
             if scenario_max is not None and place < answered and len(text) > scenario_max:
                 text = f"{text[:scenario_max]}…"
             lines.append(f"{message['role']}: {text}".rstrip())
-            for name, arguments, _ in _tool_calls(message):
+            for name, arguments, _ in tool_calls_of(message):
                 lines.append(f"  calls {name}({arguments})")
     return "\n".join(lines)
 
@@ -59,7 +59,7 @@ def _show(conversation: Conversation) -> Iterator[str]:
         else:
             yield f"**{escape(message['role'])}**"
             yield quote(text)
-        for number, (name, arguments, _) in enumerate(_tool_calls(message)):
+        for number, (name, arguments, _) in enumerate(tool_calls_of(message)):
             label = f"{name}({_beginning(arguments)})"
             result = results.get((place, number))
             if result is not None:
@@ -80,23 +80,13 @@ def _results_of_calls(
     results = {}
     places = set()
     for place, message in enumerate(messages):
-        for number, (_, _, key) in enumerate(_tool_calls(message)):
+        for number, (_, _, key) in enumerate(tool_calls_of(message)):
             waiting.setdefault(key, []).append((place, number))
         calls = waiting.get(message.get("tool_call_id")) if message["role"] == "tool" else None
         if calls:
             results[calls.pop(0)] = content_text(message.get("content"))
             places.add(place)
     return results, places
-
-
-def _tool_calls(message: Message) -> Sequence[tuple[str, str, Any]]:
-    """Return the name, the arguments and the id of each call, one of a custom tool included."""
-    calls = []
-    for call in message.get("tool_calls") or ():
-        called = call.get("function") or call.get("custom") or {}
-        given = called.get("arguments", called.get("input", ""))
-        calls.append((str(called.get("name")), str(given), call.get("id")))
-    return calls
 
 
 def _folded(label: str, texts: Sequence[str]) -> str:

@@ -185,3 +185,13 @@ def content_text(content: Any) -> str:
         known = part if isinstance(part, Mapping) else {}
         texts.append(str(known["text"]) if "text" in known else f"[{known.get('type', 'part')}]")
     return "".join(texts)
+
+
+def tool_calls_of(message: Json) -> list[tuple[str, str, Any]]:
+    """Return the name, the arguments and the id of each call, one of a custom tool included."""
+    calls = []
+    for call in message.get("tool_calls") or ():
+        called = call.get("function") or call.get("custom") or {}
+        given = called.get("arguments", called.get("input", ""))
+        calls.append((str(called.get("name")), str(given), call.get("id")))
+    return calls

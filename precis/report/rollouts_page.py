@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from precis.errors import StoreError
-from precis.records.rollout import Split
+from precis.records.rollout import Split, tool_calls_of
 from precis.records.trajectories import scan_trajectories, trajectory_steps
 from precis.report import wording
 from precis.report.page import template_environment
@@ -89,10 +89,9 @@ class RolloutsData:
 
     def _message(self, message: Mapping[str, Any]) -> dict[str, Any]:
         calls = []
-        for call in json.loads(message["tool_calls"] or "[]"):
-            function = call.get("function") or {}
-            arguments = self.place_of(str(function.get("arguments") or ""))
-            calls.append([str(call.get("id")), str(function.get("name")), arguments])
+        made = {"tool_calls": json.loads(message["tool_calls"] or "[]")}
+        for name, arguments, key in tool_calls_of(made):
+            calls.append([str(key), name, self.place_of(arguments)])
         return {
             "role": message["role"],
             "text": self.place_of(message["content"] or ""),
