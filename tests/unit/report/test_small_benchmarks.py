@@ -14,7 +14,6 @@ from precis.config import BenchmarkConfig
 from precis.markdown import escape
 from precis.records.documents import Corpus, Document
 from precis.records.results import frame_of
-from precis.report.benchmark_charts import charts_of
 from precis.report.benchmark_view import Benchmark, benchmark_of
 from precis.report.charts import shorten
 from precis.report.curve import StepPoint
@@ -67,13 +66,11 @@ def test_too_few_documents_or_too_much_alike_foretell_no_number_of_them(
     assert "Too few scenarios, or too much alike, to say how many" in page
 
 
-@settings(max_examples=3, deadline=None)
+@settings(max_examples=1, deadline=None)
 @given(st.text(st.characters(max_codepoint=0x24F), max_size=200))
 @example("n" * 2000)
 def test_any_name_can_be_drawn(name: str) -> None:
     found = benchmark([3, 4], [2, 2], name=f"a{name}", topic=name)
-    for chart in charts_of(found).values():
-        assert chart.svg().startswith("<?xml")
     assert report_html(found) and benchmark_report(found)
 
 
