@@ -140,10 +140,11 @@ def read_objects(path: Path) -> Iterator[Mapping[str, Any]]:
 
 def _read(path: Path, kind: str) -> Iterator[Mapping[str, Any]]:
     if kind == "parquet":
-        from pyarrow import parquet
+        from pyarrow.parquet import ParquetFile
 
-        for batch in parquet.read_table(path).to_batches(max_chunksize=_BATCH):
-            yield from batch.to_pylist()
+        with ParquetFile(path) as file:  # `read_table` would import pandas, for 0.4 s
+            for batch in file.iter_batches(_BATCH):
+                yield from batch.to_pylist()
         return
     # What is no UTF-8 is named with its row, once that is known.
     with path.open(newline="", encoding="utf-8-sig", errors="surrogateescape") as lines:

@@ -1,5 +1,5 @@
-"""Processes that train don't wait for litellm, transformers, games and puzzles; those that use them
-do, as ever."""
+"""Processes that train don't wait for litellm, transformers, pandas, games and puzzles; those that
+use them do, as ever."""
 
 import json
 import subprocess
@@ -13,8 +13,12 @@ import sys
 import flows.train, precis.trainer.server
 import precis.environments.reasoning_gym.environment
 import precis.environments.textarena.environment
+from precis.config import DocumentsConfig
+from precis.records.documents import read_documents
 import art
-refused = {"litellm", "transformers", "textarena", "reasoning_gym", "nltk", "sympy"}
+
+read_documents(DocumentsConfig(source="bundled"))
+refused = {"litellm", "transformers", "pandas", "textarena", "reasoning_gym", "nltk", "sympy"}
 assert not refused & set(sys.modules)
 """
 WRITE = """
