@@ -13,6 +13,7 @@ from pydantic import (
     Field,
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
+    ValidationError,
 )
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
@@ -118,3 +119,10 @@ def read_json_lines(lines: Iterable[str], read: Callable[[int, dict[str, Any]], 
         except ValueError as error:
             raise ValueError(f"line {number}: {error}") from None
         yield given
+
+
+def first_problem(error: ValidationError) -> str:
+    """Return the first thing that is wrong with a record, and where it is."""
+    first = error.errors(include_url=False)[0]
+    where = ".".join(map(str, first["loc"]))
+    return f"{where}: {first['msg']}" if where else first["msg"]

@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
+from precis.record import first_problem
 from precis.text import count_words
 
 
@@ -127,9 +128,7 @@ def completions_app(
                 raise ApiError(400, "Streaming is not served here: leave out `stream`.", "stream")
             completion = await complete(asked)
         except ValidationError as error:
-            problem = error.errors(include_url=False)[0]
-            where = ".".join(map(str, problem["loc"])) or "body"
-            return ApiError(400, f"{where}: {problem['msg']}", "invalid_request").response()
+            return ApiError(400, first_problem(error), "invalid_request").response()
         except ApiError as error:
             return error.response()
         prompt = completion.prompt_tokens

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Self
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from precis.errors import StoreConflict, StoreError, UnusableRun
-from precis.record import Amount, Count, Finite, Name, Record, Sha256, Step
+from precis.record import Amount, Count, Finite, Name, Record, Sha256, Step, first_problem
 from precis.records.spend import Spend
 from precis.records.warm_start import GroupVariance, WarmStartRecord
 from precis.store import Store
@@ -401,11 +401,9 @@ def _parse(data: bytes, store: Store, model: str) -> Ledger:
     try:
         ledger = Ledger.model_validate_json(data)
     except ValidationError as error:
-        problem = error.errors(include_url=False)[0]
-        where = ".".join(map(str, problem["loc"])) or "the whole"
         raise UnusableRun(
             f"{store.url}/{ledger_key(model)} can't be read as a ledger of this version of Précis "
-            f"({where}: {problem['msg']}).",
+            f"({first_problem(error)}).",
             f"If it is damaged, `precis runs repair {model}` rebuilds it from the run's "
             "checkpoints; if a newer Précis has written it, update.",
         ) from error

@@ -25,6 +25,7 @@ from pydantic import ValidationError
 
 from precis.errors import CorruptCheckpoint, StoreError
 from precis.processes.kill_points import reached
+from precis.record import first_problem
 from precis.records.ledger import StepRecord
 from precis.records.manifests import (
     Checkpoint,
@@ -135,7 +136,7 @@ def manifest(store: Store, model: str, step: int) -> Checkpoint | None:
     try:
         checkpoint = Checkpoint.model_validate_json(blob.data)
     except ValidationError as error:
-        raise CorruptCheckpoint(f"{store.url}/{key} is damaged: {_reason(error)}.") from error
+        raise CorruptCheckpoint(f"{store.url}/{key} is damaged: {first_problem(error)}.") from error
     if (checkpoint.model, checkpoint.step) != (model, step):
         raise CorruptCheckpoint(
             f"{store.url}/{key} is the manifest of checkpoint {checkpoint.step} of "
@@ -272,11 +273,6 @@ def _file(folder: Path, path: Path) -> File:
     try:
         return File(path=name, bytes=size, sha256=digest)
     except ValidationError as error:
-        raise StoreError(f"{path} can't be part of a checkpoint: {_reason(error)}.") from error
-
-
-def _reason(error: ValidationError) -> str:
-    """Return the first of the reasons, and where it is."""
-    first = error.errors(include_url=False)[0]
-    where = ".".join(map(str, first["loc"]))
-    return f"{where}: {first['msg']}" if where else first["msg"]
+        raise StoreError(
+            f"{path} can't be part of a checkpoint: {first_problem(error)}."
+        ) from error

@@ -1,6 +1,6 @@
 """The settings of a trainer behind the Tinker API."""
 
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator, model_validator
@@ -8,6 +8,8 @@ from pydantic import Field, field_validator, model_validator
 from precis.record import Amount, BaseModelName, BoundedFloat, BoundedInt, Record
 from precis.settings.identity import Decides, MayChange
 
+SFT_LEARNING_RATE = 2e-4
+"""Adam's highest step size where rollouts are imitated: that of ART's own notebook."""
 Loss = Literal["importance_sampling", "ppo", "cispo"]
 """The API's losses for reinforcement that Précis offers."""
 
@@ -48,6 +50,8 @@ class TinkerTrainer(Record, title="Tinker"):
     """A language model that a service trains and samples over the Tinker API: Thinking Machines'
     own, or a SkyRL server on GPUs of one's own."""
 
+    backend: ClassVar[Literal["tinker"]] = "tinker"
+    sft_learning_rate: ClassVar[float] = SFT_LEARNING_RATE
     kind: Decides[Literal["tinker"]] = "tinker"
     service: MayChange[Literal["thinking-machines", "skyrl"]] = "thinking-machines"
     """The service behind the API. SkyRL's server trains with `importance_sampling` alone, samples
@@ -156,16 +160,6 @@ class TinkerTrainer(Record, title="Tinker"):
     def internal_config(self) -> dict[str, Any]:
         """ART's `_internal_config` of the model: our own section alone."""
         return {"tinker": self.model_dump(mode="json", include=_SERVER_SETTINGS)}
-
-    @property
-    def sft_learning_rate(self) -> float:
-        """Adam's highest step size where rollouts are imitated: that of ART's own notebook."""
-        return 2e-4
-
-    @property
-    def backend(self) -> Literal["tinker"]:
-        """The backend that the trainer server hosts for it."""
-        return "tinker"
 
     @property
     def options(self) -> dict[str, Any]:

@@ -6,13 +6,13 @@ trainer: {kind: art, base_model: Qwen/Qwen2.5-3B-Instruct}   # ART's LocalBacken
 trainer: {kind: serverless}                                  # W&B trains and serves
 """
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from precis.record import BaseModelName, BoundedFloat, BoundedInt, Matching, Record
 from precis.settings.identity import Decides, MayChange
-from precis.settings.tinker import TinkerTrainer
+from precis.settings.tinker import SFT_LEARNING_RATE, TinkerTrainer
 
 Options = dict[str, Any]
 BackendName = Literal["extractive", "tool_calls", "local", "serverless", "tinker"]
@@ -32,20 +32,22 @@ meaning."""
 class _TrainerSettings(Record):
     """The settings of each kind that does not say otherwise."""
 
+    backend: ClassVar[BackendName]
+    """The backend that the trainer server hosts for it."""
+    sft_learning_rate: ClassVar[float] = SFT_LEARNING_RATE
+
     @property
     def internal_config(self) -> dict[str, Any] | None:
         """ART's `_internal_config` of the model."""
         return None
 
-    @property
-    def sft_learning_rate(self) -> float:
-        """Adam's highest step size where rollouts are imitated: that of ART's own notebook."""
-        return 2e-4
-
 
 class EmbeddedTrainer(_TrainerSettings):
     """The training of an embedded policy on a CPU."""
 
+    base_model: ClassVar[str]
+    """The model to begin with, as ART knows it."""
+    sft_learning_rate: ClassVar[float] = 0.02
     learning_rate: Decides[BoundedFloat] = Field(0.02, gt=0)
     """Adam's step size."""
     epochs: Decides[BoundedInt] = Field(4, ge=1)
@@ -58,11 +60,6 @@ class EmbeddedTrainer(_TrainerSettings):
     """Divide advantages by the spread of their group's rewards."""
 
     @property
-    def sft_learning_rate(self) -> float:
-        """Adam's highest step size in imitation."""
-        return 0.02
-
-    @property
     def options(self) -> Options:
         """The options of each call of `art.Backend.train`."""
         return self.model_dump(exclude={"kind"})
@@ -72,32 +69,16 @@ class ExtractiveTrainer(EmbeddedTrainer, title="Embedded, summaries"):
     """The embedded policy of summaries, which picks sentences and trains on a CPU."""
 
     kind: Decides[Literal["extractive"]] = "extractive"
-
-    @property
-    def base_model(self) -> str:
-        """The model to begin with, as ART knows it."""
-        return "extractive"
-
-    @property
-    def backend(self) -> BackendName:
-        """The backend that the trainer server hosts for it."""
-        return "extractive"
+    base_model: ClassVar[str] = "extractive"
+    backend: ClassVar[BackendName] = "extractive"
 
 
 class ToolCallTrainer(EmbeddedTrainer, title="Embedded, agents"):
     """The embedded policy of agents, which picks calls of tools and trains on a CPU."""
 
     kind: Decides[Literal["tool_calls"]] = "tool_calls"
-
-    @property
-    def base_model(self) -> str:
-        """The model to begin with, as ART knows it."""
-        return "tool_calls"
-
-    @property
-    def backend(self) -> BackendName:
-        """The backend that the trainer server hosts for it."""
-        return "tool_calls"
+    base_model: ClassVar[str] = "tool_calls"
+    backend: ClassVar[BackendName] = "tool_calls"
 
 
 _MLP = ("gate_proj", "up_proj", "down_proj")
@@ -157,6 +138,7 @@ class EngineConfig(Record):
 class ArtTrainer(_TrainerSettings, title="ART on a GPU"):
     """A language model with a LoRA adapter, trained by ART's LocalBackend on a GPU."""
 
+    backend: ClassVar[BackendName] = "local"
     kind: Decides[Literal["art"]] = "art"
     base_model: Decides[BaseModelName] = "Qwen/Qwen2.5-3B-Instruct"
     """The model to begin with: on the Hub, or a folder on the machine that trains, whose path has
@@ -187,11 +169,6 @@ class ArtTrainer(_TrainerSettings, title="ART on a GPU"):
     """The division of the GPU between vLLM and training."""
 
     @property
-    def backend(self) -> BackendName:
-        """The backend that the trainer server hosts for it."""
-        return "local"
-
-    @property
     def options(self) -> Options:
         """The options of each call of `precis.trainer.gpu.backend.GpuBackend.train`."""
         chosen = self.model_dump(exclude={"kind", "base_model", "engine"})
@@ -206,6 +183,7 @@ class ArtTrainer(_TrainerSettings, title="ART on a GPU"):
 class ServerlessTrainer(_TrainerSettings, title="W&B serverless"):
     """A language model that W&B trains and serves (ART's ServerlessBackend); no machine of ours."""
 
+    backend: ClassVar[BackendName] = "serverless"
     kind: Decides[Literal["serverless"]] = "serverless"
     base_model: Decides[BaseModelName] = "OpenPipe/Qwen3-14B-Instruct"
     """The model to begin with; W&B trains few others."""
@@ -215,11 +193,6 @@ class ServerlessTrainer(_TrainerSettings, title="W&B serverless"):
     """Clip range of the probability ratio; ART's own if empty."""
     scale_rewards: Decides[bool] = True
     """Divide advantages by the spread of their group's rewards."""
-
-    @property
-    def backend(self) -> BackendName:
-        """The backend that the trainer server hosts for it."""
-        return "serverless"
 
     @property
     def options(self) -> Options:

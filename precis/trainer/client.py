@@ -19,6 +19,7 @@ from precis import errors
 from precis.cluster.site import TrainerAddress
 from precis.errors import PrecisError, TrainerError, TrainerLost
 from precis.llm.tls import tls_for
+from precis.record import first_problem
 from precis.records.ledger import StepRecord
 from precis.records.manifests import Checkpoint, File
 from precis.settings.imitation import ImitatesInOnePass
@@ -321,10 +322,8 @@ def _read(kind: type[_Record], data: Json | bytes) -> _Record:
             return kind.model_validate_json(data)
         return kind.model_validate(data)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(map(str, first["loc"]))
         raise TrainerError(
-            f"The trainer's answer is no {kind.__name__}: {where}: {first['msg']}.",
+            f"The trainer's answer is no {kind.__name__}: {first_problem(error)}.",
             "It may run another version of Précis.",
         ) from error
 
