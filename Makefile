@@ -50,8 +50,7 @@ stop: $(VENV)/.installed  ## stop the Prefect server that a rehearsal left up
 	@$(BIN)/precis stop
 
 test: $(VENV)/.installed-dev  ## every check, and every test but the long ones
-	@$(MAKE) --no-print-directory --jobs=2 lint docs unit
-	@$(MAKE) --no-print-directory services
+	@$(MAKE) --no-print-directory --jobs=2 services lint docs unit
 
 test-all:  ## the same and the long ones
 	@$(MAKE) --no-print-directory test

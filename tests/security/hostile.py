@@ -105,6 +105,7 @@ def quoting_in_the_status_line(key: str) -> Iterator[bytes]:
 
 
 @cache
+@cache
 def _bomb() -> bytes:
     packed = io.BytesIO()
     with gzip.GzipFile(fileobj=packed, mode="wb", compresslevel=1) as file:

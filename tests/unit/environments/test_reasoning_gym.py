@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,9 +13,12 @@ from precis.environments.reasoning_gym import environment as module
 from precis.environments.reasoning_gym.environment import ReasoningGym, load_reasoning_gym
 from precis.errors import ConfigError
 from precis.llm.server import ApiError, ChatRequest, Completion, ToolCall
+from precis.records.ledger import load_ledger
+from precis.records.trajectories import scan_trajectories
 from precis.settings.environment import ReasoningGymSettings
 from tests.services.needs import leave_out
 from tests.support.examples import embedded, play, score_of
+from tests.support.in_process import Life, one_process
 from tests.support.scripted_policy import ScriptedPolicy
 
 NO_ANSWER_OF_THEIR_OWN = {
@@ -202,3 +206,19 @@ def test_a_missing_package_is_named_with_its_installation(monkeypatch: pytest.Mo
     monkeypatch.setattr(module, "version", missing)
     with pytest.raises(ConfigError, match=r"pip install 'precis\[reasoning-gym\]'"):
         load_reasoning_gym(ReasoningGymSettings(dataset="countdown"))
+
+
+async def test_puzzles_are_trained_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "IsolatedModule", lambda _: PUZZLES)
+    puzzles = {"kind": "reasoning_gym", "dataset": "syllogism", "answers": ["Yes", "No"]}
+    rollouts = {"groups_per_step": 2, "rollouts_per_group": 3, "scored_min": 2}
+    settings = {"environment": {"size": 12, "val_size": 3, **puzzles}, "rollouts": rollouts}
+    life = Life(tmp_path / "store", {**settings, "steps": 1})
+    with one_process(tmp_path / "home"):
+        await life.live()
+    assert load_ledger(life.store, "m").next_step == 1
+    frame = scan_trajectories(life.store, "m", "train").collect()
+    assert set(frame["reward"]) == {0.0, 1.0}
+    held_out = scan_trajectories(life.store, "m", "validation").collect()
+    assert held_out.height == 2 * 3
+    assert not set(held_out["scenario_id"]) & set(frame["scenario_id"])
