@@ -112,6 +112,11 @@ class S3Environment(BaseSettings):
     timeout_s: float = Field(30, gt=0, validation_alias="PRECIS_S3_TIMEOUT_S")
     """Longest silence of the server within a request, in seconds."""
 
+    def in_clear(self) -> list[str | None]:
+        """Return the key's id, the key and the session's token, where they are set."""
+        keys = (self.aws_access_key_id, self.aws_secret_access_key, self.aws_session_token)
+        return [key.get_secret_value() if key else None for key in keys]
+
 
 def private_home() -> Path:
     """Return the folder of this machine's own files, made where it is missing, for its owner alone:

@@ -10,7 +10,7 @@ from precis.commands.terminal import echo, note, sentences, warn
 from precis.environment import Variables
 from precis.errors import ConfigError
 from precis.models.adapter import name_base
-from precis.models.card import base_of, card_of, newest_benchmark, write_card
+from precis.models.card import base_of, card_of, newest_benchmark
 from precis.models.export import Exported, ExportOptions, Format, export_model
 from precis.models.hub import check_repo, push_folder, token_for_hub
 from precis.models.prompt import parser_in
@@ -163,7 +163,8 @@ def push(
             known_as = base_of(found)
             if known_as and file_format == "adapter":
                 name_base(folder, known_as)
-            write_card(folder, card_of(found, known_as, file_format, repo, benchmarked))
+            card = card_of(found, known_as, file_format, repo, benchmarked)
+            (folder / "README.md").write_text(card, encoding="utf-8")
             message = f"{found.serving_name}, by Précis"
             echo(push_folder(folder, repo, token, private, message))
         if benchmarked is None:

@@ -97,11 +97,6 @@ def card_of(
     return "\n".join(sections)
 
 
-def write_card(folder: Path, card: str) -> None:
-    """Write a card where the Hub looks for it."""
-    (folder / "README.md").write_text(card, encoding="utf-8")
-
-
 def _metadata(model: NamedCheckpoint, base: str, file_format: Format) -> str:
     from huggingface_hub import ModelCardData  # which takes a while
 

@@ -14,7 +14,8 @@ from precis.report.examples import LatestSamples, best_and_worst, most_changed
 from precis.report.markdown import picture
 from precis.report.step_charts import phases, trends
 from precis.run.outlook import Projection, RunPlan, in_words, outlook
-from precis.run.shortcomings import parted, shortcoming, stopped
+from precis.run.shortcomings import shortcoming, stopped
+from precis.run.validations import parted
 
 _STEPS_SHOWN = 10
 _BYTES_MAX = 450_000
@@ -87,7 +88,7 @@ def _parts(view: TrainingView) -> Iterator[str]:
     # The last step is committed, and its adapter validated.
     validated = [one.step for one in ledger.validations]
     is_done = ledger.next_step >= view.plan.steps and view.plan.steps in validated
-    sentence = shortcoming(ledger) if is_done else parted(ledger)
+    sentence = shortcoming(ledger) if is_done else parted(ledger.validations)
     if sentence:
         yield f"⚠️ **{escape(sentence)}**"
     yield picture(learning_curve(curve_of(ledger), words=view.curve))

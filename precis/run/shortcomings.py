@@ -6,7 +6,7 @@ from math import hypot
 from statistics import fmean
 
 from precis.records.ledger import Ledger, StepRecord, Validation
-from precis.run.validations import divergence, gain
+from precis.run.validations import gain, parted
 
 _DROPPED_MAX = 0.5
 _ENTROPY = "loss/entropy"
@@ -21,7 +21,7 @@ def shortcoming(ledger: Ledger) -> str | None:
     A run has learned where its last validation is above its first by more than chance: the
     difference is compared with 1.96 standard errors, taken from the two 95 % intervals.
     """
-    found = [_learned_nothing(ledger), narrowed(ledger), parted(ledger)]
+    found = [_learned_nothing(ledger), narrowed(ledger), parted(ledger.validations)]
     # Groups whose rollouts all earned the same, or were not scored, teach nothing.
     causes: Counter[str] = Counter()
     for record in ledger.steps:
@@ -58,12 +58,6 @@ def nothing_to_train(ledger: Ledger, steps: int) -> str | None:
         f"{at} steps, train under another name (model), or go back with `precis runs restart "
         f"{ledger.model} --step …`."
     )
-
-
-def parted(ledger: Ledger) -> str | None:
-    """That the newest validation has reward and second judge part ways; None where it has not."""
-    found = divergence(ledger.validations)
-    return str(found) if found else None
 
 
 def narrowed(ledger: Ledger) -> str | None:

@@ -1,39 +1,11 @@
 """The changes of a run between two validations, paired over the held-out scenarios."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from precis.records.ledger import Metric, Validation
 from precis.statistics.intervals import CONFIDENCE, DOCUMENTS_MIN, Interval, paired_interval
 
 _GAP_CONFIDENCE = 0.99
-
-
-@dataclass(frozen=True)
-class Divergence:
-    """The reward's judge sees a gain between two validations that a second judge does not.
-
-    Attributes:
-        since: the step of the earlier validation.
-        step: of the later one.
-        judge: the second judge's model.
-        first: what the rollouts gained by the reward's judge.
-        second: by the second one, on the same scenarios.
-    """
-
-    since: int
-    step: int
-    judge: str
-    first: Interval
-    second: Interval
-
-    def __str__(self) -> str:
-        return (
-            f"The reward and the second judge part ways: from step {self.since} to {self.step} the "
-            f"reward's judge sees {_points(self.first)}, and {self.judge} {_points(self.second)}. "
-            "The policy may be learning what pleases the first alone: read some of what it writes, "
-            "and see how long that is and how much of it is copied."
-        )
 
 
 def gain(before: Validation, after: Validation) -> Interval | None:
@@ -59,8 +31,8 @@ def last_gain(validations: Sequence[Validation], now: Validation) -> int:
     return now.step if found is None or found.low > 0 else since
 
 
-def divergence(validations: Sequence[Validation]) -> Divergence | None:
-    """Return the divergence of reward and second judge at the newest validation; None without one.
+def parted(validations: Sequence[Validation]) -> str | None:
+    """Say that the newest validation has reward and second judge part ways; None where it has not.
 
     It is compared with the first, and with the one that the second judge liked best since: the
     reward's judge sees a gain, the second one none, by 95 % intervals, and the gap between the two
@@ -77,7 +49,7 @@ def divergence(validations: Sequence[Validation]) -> Divergence | None:
     return _diverge(earlier[0], now) or _diverge(best, now)
 
 
-def _diverge(before: Validation, now: Validation) -> Divergence | None:
+def _diverge(before: Validation, now: Validation) -> str | None:
     if before.second is None or now.second is None:
         return None
     first = _difference(now.score, before.score)
@@ -91,7 +63,12 @@ def _diverge(before: Validation, now: Validation) -> Divergence | None:
     )
     if gap is None or gap.low <= 0:
         return None
-    return Divergence(before.step, now.step, now.second.judge, first, second)
+    return (
+        f"The reward and the second judge part ways: from step {before.step} to {now.step} the "
+        f"reward's judge sees {_points(first)}, and {now.second.judge} {_points(second)}. "
+        "The policy may be learning what pleases the first alone: read some of what it writes, "
+        "and see how long that is and how much of it is copied."
+    )
 
 
 def _difference(after: Metric, before: Metric, confidence: float = CONFIDENCE) -> Interval | None:

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from pydantic import SecretStr
-
 from precis.environment import S3Environment
 from precis.errors import StoreError
 from precis.store.protocol import Store
@@ -62,11 +60,12 @@ def _objects(store: Store) -> Iterator[tuple["S3FileSystem", str]]:
     try:
         from s3fs import S3FileSystem
 
+        key_id, key, token = settings.in_clear()
         yield (
             S3FileSystem(
-                key=_clear(settings.aws_access_key_id),
-                secret=_clear(settings.aws_secret_access_key),
-                token=_clear(settings.aws_session_token),
+                key=key_id,
+                secret=key,
+                token=token,
                 endpoint_url=settings.aws_endpoint_url,
                 client_kwargs={"region_name": settings.aws_region},
                 config_kwargs={
@@ -83,7 +82,3 @@ def _objects(store: Store) -> Iterator[tuple["S3FileSystem", str]]:
         if isinstance(answer, FileNotFoundError):
             raise StoreError(f"Can't read {_S3}{answer}: it is not there.") from error
         raise explain(answer, f"read from {store.url}") from error
-
-
-def _clear(secret: SecretStr | None) -> str | None:
-    return secret.get_secret_value() if secret else None

@@ -8,7 +8,6 @@ import boto3
 from boto3.s3.transfer import TransferConfig, create_transfer_manager
 from botocore.config import Config
 from botocore.exceptions import ClientError
-from pydantic import SecretStr
 
 from precis.environment import S3Environment
 from precis.store.s3_errors import is_absent
@@ -52,11 +51,12 @@ def client_for(settings: S3Environment) -> Any:
         response_checksum_validation=wanted,
         s3={"addressing_style": settings.addressing},
     )
+    key_id, key, token = settings.in_clear()
     return boto3.session.Session().client(
         "s3",
-        aws_access_key_id=_clear(settings.aws_access_key_id),
-        aws_secret_access_key=_clear(settings.aws_secret_access_key),
-        aws_session_token=_clear(settings.aws_session_token),
+        aws_access_key_id=key_id,
+        aws_secret_access_key=key,
+        aws_session_token=token,
         region_name=settings.aws_region,
         endpoint_url=settings.aws_endpoint_url,
         config=config,
@@ -96,7 +96,3 @@ def ensure_bucket(client: Any, bucket: str, settings: S3Environment) -> None:
         # The answer to a HEAD has no body: what else is wrong, the first write says in words.
         if is_absent(error):
             client.create_bucket(Bucket=bucket, **where)
-
-
-def _clear(secret: SecretStr | None) -> str | None:
-    return secret.get_secret_value() if secret else None

@@ -31,8 +31,8 @@ from precis.rollouts.filter import (
     turns_to_success,
 )
 from precis.rollouts.sample import sample_each
-from precis.run.shortcomings import narrowed, parted
-from precis.run.validations import last_gain
+from precis.run.shortcomings import narrowed
+from precis.run.validations import last_gain, parted
 from precis.statistics.intervals import ratio_interval, share_interval
 from precis.training.run import Run
 from precis.training.stages import greedy_policy, keep_rollouts
@@ -63,7 +63,7 @@ async def validate(run: Run, step: int) -> Validation:
     await run.write_ledger(run.ledger.add_validation(validation, spend.usd), spend)
     if any(one.judge for one in run.environment.figures) and validation.second is None:
         _log.warning("The second judge failed on all held-out scenarios.")
-    for found in (parted(run.ledger), narrowed(run.ledger)):
+    for found in (parted(run.ledger.validations), narrowed(run.ledger)):
         if found:
             _log.warning("%s", found)
     return validation

@@ -50,16 +50,6 @@ class Kept(Record):
     reinforcement."""
 
 
-def checkpoint_folder(model_folder: Path, step: int) -> Path:
-    """Return the folder of a step's checkpoint."""
-    return model_folder / "checkpoints" / f"{step:04d}"
-
-
-def write_kept(folder: Path, kept: Kept) -> None:
-    """Note it in a checkpoint's folder."""
-    (folder / KEPT_FILE).write_text(kept.model_dump_json(indent=1), encoding="utf-8")
-
-
 def read_kept(folder: Path) -> Kept:
     """Read from a checkpoint where the service has its step; a CorruptCheckpoint says that the
     checkpoint does not say so."""

@@ -18,16 +18,14 @@ from art.metrics_taxonomy import average_metric_samples
 
 from precis.processes.kill_points import reached
 from precis.records.ledger import SERVICE_USD
-from precis.settings.tinker import TinkerTrainer
+from precis.settings.tinker import KEPT_FILE, TinkerTrainer
 from precis.store.durable import make_folder
 from precis.trainer.backend import Progress
 from precis.trainer.gpu.checkpoints import newest_step, write_checkpoint
 from precis.trainer.tinker.checkpoints import (
     Kept,
-    checkpoint_folder,
     copy_weights,
     read_kept,
-    write_kept,
 )
 from precis.trainer.tinker.data import IMITATION, Update, logprob_gap
 from precis.trainer.tinker.service import TinkerService
@@ -118,7 +116,7 @@ class TinkerModel:
 
     def folder_of(self, step: int) -> Path:
         """Return the folder of a step's checkpoint."""
-        return checkpoint_folder(self.folder, step)
+        return self.folder / "checkpoints" / f"{step:04d}"
 
     async def begin(self) -> None:
         """Have the service make an untrained adapter, and keep it as step 0."""
@@ -227,7 +225,7 @@ class TinkerModel:
         make_folder(incoming)
         if self.settings.copy_weights:
             await copy_weights(session.service, session.client, sampler, incoming)
-        write_kept(incoming, kept)
+        (incoming / KEPT_FILE).write_text(kept.model_dump_json(indent=1), encoding="utf-8")
 
         def move(into: Path) -> None:
             for file in incoming.iterdir():
