@@ -17,7 +17,6 @@ from precis.environments.recorder import Recorder
 from precis.errors import ConfigError, RolloutError
 from precis.llm.server import ChatRequest, ToolCall
 from precis.records.rollout import Rollout, Scenario, Score, Unscored
-from tests.services.patience import stretched
 from tests.support.scripted_policy import ScriptedPolicy, asked
 
 AGENT = """
@@ -128,8 +127,12 @@ async def test_an_agent_that_blocks_costs_its_own_rollout(
         text = text.replace('== "sleeps"', 'in ("sleeps", "spins")')  # one spinner is enough
     environment = load_python(write(tmp_path, text))
     async with Recorder() as recorder, asked(ScriptedPolicy()) as policy:
-        hurried = replace(policy, limits=replace(policy.limits, deadline_s=stretched(1.5)))
-        plays = [recorder.run(hurried, environment, one) for one in environment.scenarios("train")]
+        hurried = replace(policy, limits=replace(policy.limits, deadline_s=0.5))
+        patient = replace(policy, limits=replace(policy.limits, deadline_s=120))
+        # The others have all the time of a busy machine: those that block are not released before.
+        policies = (hurried, hurried, patient, patient)
+        pairs = zip(policies, environment.scenarios("train"), strict=True)
+        plays = [recorder.run(one, environment, scenario) for one, scenario in pairs]
         try:
             sleeps, spins, works, asks = await asyncio.gather(*plays)
         finally:
