@@ -21,7 +21,7 @@ from tests.support.corpora import rows, source, write_jsonl
 
 
 @contextmanager
-def server(status: int, body: bytes = b'"3.8.8"') -> Iterator[tuple[str, list[str]]]:
+def server(status: int, body: bytes = b'"3.9.1"') -> Iterator[tuple[str, list[str]]]:
     """A server that answers everything alike; its address, and the passwords it was shown."""
     shown: list[str] = []
 
@@ -112,7 +112,7 @@ async def test_a_server_that_answers_is_well_and_gets_our_password(
 ) -> None:
     monkeypatch.setenv("PREFECT_API_AUTH_STRING", "ana:secret")
     with server(200) as (api, shown):
-        assert await checks.check_server(api) == f"server 3.8.8 at {api}"
+        assert await checks.check_server(api) == f"server 3.9.1 at {api}"
     assert shown == ["Basic YW5hOnNlY3JldA=="]
 
 
