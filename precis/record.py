@@ -72,15 +72,15 @@ BaseModelName = Annotated[
 a shell knows, and is no option."""
 SEED_MIN = -(2**63)
 SEED_MAX = 2**63 - 1
-"""A seed has 64 bits: Prefect's server stores larger numbers, and can't list its runs any more."""
+"""A seed has 64 bits, as torch's have."""
 Step = Annotated[int, Field(ge=0, le=1_000_000)]
 """A step of a run, or the checkpoint that it begins with."""
 Count = Annotated[int, Field(ge=0, le=2**53)]
 """The number of something; the most that JSON carries exactly."""
 BoundedInt = Annotated[int, Field(le=2**53)]
-"""Any whole number of a setting: Prefect's server stores those of more than 64 bits, and then can't
-list its runs any more. Each setting says what its least is; one that says what its most is, is an
-`int` or a `float` with that alone, since of two limits the one here would hold."""
+"""Any whole number of a setting, up to the most that JSON carries exactly. Each setting says what
+its least is; one that says what its most is, is an `int` or a `float` with that alone, since of two
+limits the one here would hold."""
 BoundedFloat = Annotated[float, Field(le=2**53)]
 """The same for a number that may be a fraction, and could be given as a whole one."""
 Finite = Annotated[float, Field(allow_inf_nan=False)]

@@ -7,7 +7,7 @@ from pydantic import Field, ValidationError
 from pydantic.fields import FieldInfo
 
 from precis.errors import ConfigError
-from precis.record import SEED_MAX, SEED_MIN, Record
+from precis.record import Record
 from precis.settings.overrides import CONFIG, Given
 from precis.settings.problems import problems_in
 
@@ -19,8 +19,6 @@ _FIRST = (
 )  # fmt: skip
 """The settings that people change first, in the order of the form; the rest follows as the model
 has it."""
-_DEEPEST = 5
-"""So many objects and lists are within each other in the settings."""
 _CONFIG_HELP = """Any of these settings as one JSON object, for programs; it goes before those that
 are given alone."""
 
@@ -44,7 +42,7 @@ def signature_of(model: type[Record]) -> Signature:
     names = [name for name in _FIRST if name in fields]
     names += [name for name in fields if name not in _FIRST]
     alone = [_parameter(at, name, fields[name]) for at, name in enumerate(names)]
-    extra: Any = {"position": len(alone), "title": "Config", **_bound_numbers(_DEEPEST)}
+    extra: Any = {"position": len(alone), "title": "Config"}
     config = Parameter(
         CONFIG,
         Parameter.POSITIONAL_OR_KEYWORD,
@@ -52,14 +50,6 @@ def signature_of(model: type[Record]) -> Signature:
         annotation=dict[str, Any],
     )
     return Signature([config, *alone])
-
-
-def _bound_numbers(depth: int) -> dict[str, Any]:
-    """Return a schema for any JSON whose numbers a server can store, in objects and lists of a
-    depth."""
-    bounds = {"minimum": SEED_MIN, "maximum": SEED_MAX}
-    within = _bound_numbers(depth - 1) if depth else bounds
-    return {**bounds, "additionalProperties": within, "items": within}
 
 
 def _parameter(position: int, name: str, field: FieldInfo) -> Parameter:

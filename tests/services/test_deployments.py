@@ -84,7 +84,6 @@ def test_a_deployed_run_trains_and_leaves_nothing_running(
         ({"steps": "three"}, "not of type"),
         ({"seed": 2**64}, "maximum"),
         ({"steps": 10**30}, "maximum"),
-        ({"config": {"steps": 10**30}}, "maximum"),
         ({"documents": {"val_size": 0}}, "minimum"),
     ],
 )
@@ -97,6 +96,19 @@ def test_the_server_refuses_settings_that_do_not_fit(
         answer = api.post(f"/deployments/{deployment['id']}/create_flow_run", json=body)
     assert answer.status_code in (409, 422)
     assert why in answer.text
+
+
+def test_a_number_beyond_64_bits_does_not_keep_the_server_from_listing_runs(
+    deployed: Precis,
+) -> None:
+    with client_of(deployed.api) as api:
+        deployment = api.get("/deployments/name/train/rehearsal").json()["id"]
+        body = {"parameters": {"config": {"steps": 10**30}}}
+        made = api.post(f"/deployments/{deployment}/create_flow_run", json=body).raise_for_status()
+        listed = api.post("/flow_runs/filter", json={"limit": 200}).raise_for_status().json()
+        assert made.json()["id"] in [one["id"] for one in listed]
+        failed = reached(api, made.json()["id"], "FAILED")
+    assert "Settings that can't work: steps: Input should be" in failed["state"]["message"]
 
 
 def test_the_form_shows_each_setting_with_its_type_and_what_it_sends_is_taken(
