@@ -1,20 +1,18 @@
 """A process that lost its lease and does not know it yet: whatever it still writes, nothing of the
 run that took over is altered or deleted."""
 
-import hashlib
 import json
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from precis.config import Retention
 from precis.errors import CorruptCheckpoint, LeaseLost, StoreConflict
-from precis.records.ledger import Ledger, load_ledger, write_ledger
-from precis.records.manifests import manifest_key, pointer_key
+from precis.records.ledger import load_ledger
+from precis.records.manifests import pointer_key
 from precis.run.checkpoints import (
     commit,
     committed_steps,
@@ -23,7 +21,6 @@ from precis.run.checkpoints import (
     repair_pointer,
     restore,
 )
-from precis.run.export import export
 from precis.run.holder import this_process
 from precis.run.lease import check_lease, lease_key, read_lease
 from precis.run.restart import restart
@@ -258,58 +255,3 @@ def test_a_lease_has_one_name_from_its_beginning_to_its_end(store: FolderStore) 
     store.put(lease_key("m"), later.model_dump_json().encode())
     with pytest.raises(LeaseLost):
         check_lease(store, "m", lease)
-
-
-OLD_MANIFEST: dict[str, Any] = {
-    "model": "old",
-    "parent": None,
-    "config": "c",
-    "run": "first",
-    "record": None,
-}
-"""As versions wrote it that knew no attempts: the files lie beside it."""
-
-
-@pytest.fixture
-def old(tmp_path: Path) -> FolderStore:
-    """The store of an older version, with checkpoints 0 and 1 and a ledger without digests."""
-    store = FolderStore(tmp_path / "old")
-    for step in (0, 1):
-        content = b"weights %d" % step
-        (tmp_path / "content").write_bytes(content)
-        digest = hashlib.sha256(content).hexdigest()
-        file = {"path": "sub/weights", "bytes": len(content), "sha256": digest}
-        said = {**OLD_MANIFEST, "step": step, "parent": step - 1 if step else None, "files": [file]}
-        if step:
-            said["record"] = record(0).model_dump(mode="json")
-        store.put(f"old/checkpoints/{step:04d}/sub/weights", content)
-        store.put(manifest_key("old", step), json.dumps(said).encode())
-    store.put(pointer_key("old"), b'{"step": 1}')
-    ledger = Ledger(model="old", config="c", corpus="k", run_id="first").advance(record(0))
-    store.put("old/ledger.json", ledger.model_dump_json(exclude={"checkpoints"}).encode())
-    return store
-
-
-def test_what_older_versions_wrote_is_read_as_it_was(old: FolderStore, tmp_path: Path) -> None:
-    restore(old, "old", 1, tmp_path / "into")
-    assert (tmp_path / "into" / "sub" / "weights").read_bytes() == b"weights 1"
-    assert sorted(complete_around(old, "old", 1)) == [1]
-    plan = reconcile(load_ledger(old, "old"), complete_around(old, "old", 1), TrainerState())
-    assert (plan.trainer, plan.ledger.next_step) == ("restore", 1)
-    files = export(old, "old", tmp_path / "out", checkpoint=1)
-    assert tmp_path / "out" / "checkpoints" / "0001" / "sub" / "weights" in files
-
-
-def test_a_run_of_an_older_version_goes_on(old: FolderStore, tmp_path: Path) -> None:
-    folder = weights(tmp_path, b"ours")
-    checkpoint = commit(old, "old", 2, folder, "c", record(1), "first")
-    ledger = load_ledger(old, "old").advance(record(1), checkpoint.digest)
-    blob = old.get("old/ledger.json")
-    assert blob is not None
-    write_ledger(old, ledger, blob.version)
-    assert load_ledger(old, "old").checkpoints == {2: checkpoint.digest}
-    assert prune(old, "old", FEW, {}, at=2) == [1]
-    assert committed_steps(old, "old") == [0, 2]
-    for step in (0, 2):
-        restore(old, "old", step, tmp_path / f"into-{step}")
-    assert old.keys("old/checkpoints/0001/") == []
