@@ -74,7 +74,7 @@ class SummariesEnv(vf.Env[SummariesEnvConfig]):
         if isinstance(verdict, Unscored):
             raise RuntimeError(f"The judge gave no verdict ({verdict.cause}): {verdict.detail}")
         prose = prose_share(summary, document.text) * verdict.is_prose
-        trace.record_reward("accuracy", prose * verdict.reward)
+        trace.record_reward("accuracy", prose * verdict.accuracy)
         trace.record_metric("prose", prose)
         trace.record_metric("words", count_words(summary))
         trace.record_metric("disqualified", float(why is not None or not verdict.is_prose))
