@@ -1,7 +1,11 @@
 """A run's ledger in small: its steps and validations."""
 
-from precis.records.ledger import Metric, StepRecord, Validation
+from precis.records.ledger import Ledger, Metric, StepRecord, Validation
 from precis.records.spend import Spend
+from precis.records.warm_start import GroupVariance
+
+EMPTY = Ledger(model="m", config="c", corpus="k")
+"""That of a run which has only begun."""
 
 
 def record(step: int, reward: float = 0.5, usd: float = 0.25) -> StepRecord:
@@ -28,3 +32,9 @@ def validation(
         "words": Metric(value=words),
     }
     return Validation(step=step, measure="accuracy", metrics=metrics, seconds=1, unscored={})
+
+
+def variance(step: int, varied: int = 7) -> GroupVariance:
+    return GroupVariance(
+        step=step, groups=20, varied=varied, dropped={}, reward=0.2, reward_std=0.1, seconds=3
+    )

@@ -4,9 +4,8 @@ import asyncio
 import json
 import random
 import re
-import sys
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -125,8 +124,6 @@ async def test_a_function_of_art_s_notebooks_is_recorded_unchanged(recorder: Rec
 
 
 async def test_what_art_s_examples_use_of_a_model_is_there(recorder: Recorder) -> None:
-    seen: dict[str, Any] = {}
-
     class Config(BaseModel):
         turns_max: int = 7
 
@@ -136,13 +133,12 @@ async def test_what_art_s_examples_use_of_a_model_is_there(recorder: Recorder) -
             return Config()
 
     async def look(model: art.Model[Any, Any], scenario: Scenario) -> float:
-        seen["name"] = model.name
-        seen["inference_name"] = model.get_inference_name()
-        seen["trainable"] = model.trainable
-        seen["step"] = await model.get_step()
-        seen["turns_max"] = model.config.turns_max
-        seen["same_client"] = model.openai_client() is model.openai_client()
         assert isinstance(model, art.Model)
+        assert (model.name, model.get_inference_name()) == ("policy", "policy")
+        assert model.trainable
+        assert await model.get_step() == 3
+        assert model.config.turns_max == 7
+        assert model.openai_client() is model.openai_client()
         # ART·E asks by address, through litellm.
         parameters = model.litellm_completion_params()
         async with httpx.AsyncClient() as http:
@@ -156,15 +152,7 @@ async def test_what_art_s_examples_use_of_a_model_is_there(recorder: Recorder) -
 
     async with asked(ScriptedPolicy()) as policy:
         rollout = await recorder.run(policy, Configured(look), Scenario("a"))
-    assert rollout.reward == 1.0
-    assert seen == {
-        "name": "policy",
-        "inference_name": "policy",
-        "trainable": True,
-        "step": 3,
-        "turns_max": 7,
-        "same_client": True,
-    }
+    assert rollout.score == Score(1.0)
 
 
 def call_then_say(request: ChatRequest) -> str | ToolCall:
@@ -226,6 +214,22 @@ async def test_the_recorder_decides_how_the_policy_samples(recorder: Recorder) -
     assert not {"max_tokens", "max_completion_tokens"} & set(third)
 
 
+@asynccontextmanager
+async def answering(choice: dict[str, Any]) -> AsyncIterator[Policy]:
+    """A policy whose server gives this choice, as it is, to whatever it is asked."""
+
+    async def complete(request: Request) -> Response:
+        body = {"model": MODEL, "choices": [choice], "prompt_token_ids": [1, 2]}
+        return Response(json.dumps(body), media_type="application/json")
+
+    app = Starlette(routes=[Route("/v1/chat/completions", complete, methods=["POST"])])
+    with served(app) as url:
+        endpoint = Endpoint(f"{url}/v1", MODEL, "the-key", key_variable="", role="policy")
+        settings = OwnServer(without_quota(1), 20.0, tries_max=1)
+        async with ChatClient(endpoint, settings, prices={}) as client:
+            yield Policy(client, LIMITS, {}, step=3, trained=True)
+
+
 async def test_a_trainers_log_probabilities_are_numbers(recorder: Recorder) -> None:
     choice = {
         "message": {"role": "assistant", "content": "Yes."},
@@ -233,50 +237,20 @@ async def test_a_trainers_log_probabilities_are_numbers(recorder: Recorder) -> N
         "token_ids": [5, 7],
         "logprobs": {"content": None, "token_logprobs": [-0.5, -1]},
     }
-    answer = {"model": MODEL, "choices": [choice], "prompt_token_ids": [1, 2]}
-
-    async def complete(request: Request) -> Response:
-        return Response(json.dumps(answer), media_type="application/json")
 
     async def act(model: Any, scenario: Scenario) -> float:
-        reply = await ask(model)
-        assert reply.choices[0].logprobs is None  # it did not ask for any
+        assert (await ask(model)).logprobs is None  # it did not ask for any
         return 1.0
 
-    app = Starlette(routes=[Route("/v1/chat/completions", complete, methods=["POST"])])
-    with served(app) as address:
-        endpoint = Endpoint(f"{address}/v1", MODEL, "key", key_variable="", role="policy")
-        settings = OwnServer(without_quota(1), 10, tries_max=1)
-        async with ChatClient(endpoint, settings, prices={}) as client:
-            policy = Policy(client, LIMITS, {}, step=3, trained=True)
-            rollout = await recorder.run(policy, Agent(act), Scenario("1"))
-            call = rollout.calls[0]
-            assert (call.token_ids, call.logprobs) == ((5, 7), (-0.5, -1.0))
+    async with answering(choice) as policy:
+        rollout = await recorder.run(policy, Agent(act), Scenario("1"))
+        call = rollout.calls[0]
+        assert (call.token_ids, call.logprobs) == ((5, 7), (-0.5, -1.0))
 
-            choice["logprobs"] = {"content": None, "token_logprobs": [-0.5]}
-            rollout = await recorder.run(policy, Agent(act), Scenario("1"))
-            assert isinstance(rollout.score, Unscored)
-            assert "2 tokens and another number of log probabilities" in rollout.score.detail
-
-
-async def test_messages_of_any_form_arrive_as_they_were_said(recorder: Recorder) -> None:
-    async def two_forms(model: Any, scenario: Scenario) -> float:
-        client = model.openai_client()
-        name = model.get_inference_name()
-        messages: list[Any] = [{"role": "user", "content": "Move."}]
-        for _ in range(2):
-            reply = await client.chat.completions.create(
-                model=name, messages=messages, extra_body={"stop": ["."]}
-            )
-            messages += [reply.choices[0].message, {"role": "user", "content": "Again."}]
-        return 1.0
-
-    scripted = ScriptedPolicy()
-    rollout = await play(recorder, two_forms, scripted)
-    assert [one.model_dump()["stop"] for one in scripted.requests] == [["."], ["."]]
-    said = [[one["role"] for one in call.messages] for call in rollout.calls]
-    assert said == [["user"], ["user", "assistant", "user"]]
-    assert rollout.calls[0].messages[0] == {"role": "user", "content": "Move."}
+        choice["logprobs"] = {"content": None, "token_logprobs": [-0.5]}
+        rollout = await recorder.run(policy, Agent(act), Scenario("1"))
+        assert isinstance(rollout.score, Unscored)
+        assert "2 tokens and another number of log probabilities" in rollout.score.detail
 
 
 async def test_a_stream_is_given_of_a_whole_answer(recorder: Recorder) -> None:
@@ -306,70 +280,43 @@ async def test_a_stream_is_given_of_a_whole_answer(recorder: Recorder) -> None:
     assert said[-1].usage.completion_tokens == 3
 
 
-async def raises(model: Any, scenario: Scenario) -> float:
-    await ask(model)
-    raise KeyError("board")
+def ending(how: object) -> Act:
+    """An agent that asks once, and raises or returns this; that hangs for an event."""
 
+    async def act(model: Any, scenario: Scenario) -> object:
+        await ask(model)
+        if isinstance(how, BaseException):
+            raise how
+        if isinstance(how, asyncio.Event):
+            await how.wait()
+        return how
 
-async def reads_nonsense(model: Any, scenario: Scenario) -> float:
-    await ask(model)
-    return float(json.loads("{"))
-
-
-async def exits(model: Any, scenario: Scenario) -> float:
-    await ask(model)
-    sys.exit(3)
-
-
-async def hangs(model: Any, scenario: Scenario) -> float:
-    await ask(model)
-    await asyncio.Event().wait()
-    return 1.0
-
-
-async def returns_nothing(model: Any, scenario: Scenario) -> None:
-    await ask(model)
-
-
-async def returns_text(model: Any, scenario: Scenario) -> str:
-    await ask(model)
-    return "won"
-
-
-async def returns_nan(model: Any, scenario: Scenario) -> Score:
-    await ask(model)
-    return Score(float("nan"))
-
-
-async def measures_infinity(model: Any, scenario: Scenario) -> Score:
-    await ask(model)
-    return Score(1.0, metrics={"speed": float("inf")})
-
-
-async def cancels_itself(model: Any, scenario: Scenario) -> float:
-    await ask(model)
-    raise asyncio.CancelledError
+    return act
 
 
 @pytest.mark.parametrize(
-    ("act", "cause", "detail"),
+    ("how", "cause", "detail"),
     [
-        (raises, "agent_failed", r"KeyError: 'board' \(.*test_recorder.py, line \d+\)"),
-        (reads_nonsense, "agent_failed", r"JSONDecodeError: .* \(.*test_recorder.py, line \d+\)"),
-        (exits, "agent_failed", "SystemExit: 3"),
-        (hangs, "rollout_timeout", "No score within 0.3 s"),
-        (returns_nothing, "no_score", "It returned nothing: return a Score"),
-        (returns_text, "no_score", "It returned a str"),
-        (returns_nan, "no_score", "Its reward is nan, which is no number"),
-        (measures_infinity, "no_score", "Its metric speed is inf, which is no number"),
-        (cancels_itself, "agent_failed", "It cancelled itself"),
+        (KeyError("board"), "agent_failed", r"KeyError: 'board' \(.*test_recorder.py, line \d+\)"),
+        (json.JSONDecodeError("No board", "{", 1), "agent_failed", "JSONDecodeError: No board"),
+        (SystemExit(3), "agent_failed", "SystemExit: 3"),
+        (asyncio.Event(), "rollout_timeout", "No score within 0.3 s"),
+        (asyncio.CancelledError(), "agent_failed", "It cancelled itself"),
+        (None, "no_score", "It returned nothing: return a Score"),
+        ("won", "no_score", "It returned a str"),
+        (Score(float("nan")), "no_score", "Its reward is nan, which is no number"),
+        (
+            Score(1.0, metrics={"speed": float("inf")}),
+            "no_score",
+            "Its metric speed is inf, which is no number",
+        ),
     ],
 )
 async def test_an_agent_s_trouble_costs_its_own_rollout(
-    recorder: Recorder, act: Act, cause: str, detail: str
+    recorder: Recorder, how: object, cause: str, detail: str
 ) -> None:
-    limits = replace(LIMITS, deadline_s=0.3) if act is hangs else LIMITS
-    rollout = await play(recorder, act, limits=limits)
+    limits = replace(LIMITS, deadline_s=0.3) if cause == "rollout_timeout" else LIMITS
+    rollout = await play(recorder, ending(how), limits=limits)
     assert isinstance(rollout.score, Unscored)
     assert rollout.score.cause == cause
     assert re.search(detail, rollout.score.detail)
@@ -482,7 +429,7 @@ async def test_a_score_without_a_call_is_none(recorder: Recorder) -> None:
     assert isinstance(rollout.score, Unscored) and rollout.score.cause == "no_calls"
 
 
-def failing(status: int, message: str = "not today") -> ScriptedPolicy:
+def failing(status: int, message: str) -> ScriptedPolicy:
     def fail(request: ChatRequest) -> str:
         raise ApiError(status, message, "code")
 
@@ -497,10 +444,17 @@ async def gives_up(model: Any, scenario: Scenario) -> float:
     return 1.0
 
 
-async def test_what_the_policy_s_server_has_failed_at_is_never_a_zero(recorder: Recorder) -> None:
-    rollout = await play(recorder, gives_up, failing(503))
+@pytest.mark.parametrize(
+    ("act", "status", "cause"),
+    [(gives_up, 503, "generation_server_error"), (ask_once, 400, "generation_rejected")],
+)
+async def test_what_the_policy_s_server_has_failed_at_is_never_a_zero(
+    recorder: Recorder, act: Act, status: int, cause: str
+) -> None:
+    rollout = await play(recorder, act, failing(status, "Too long."))
     assert isinstance(rollout.score, Unscored)
-    assert rollout.score.cause == "generation_server_error"
+    assert rollout.score.cause == cause
+    assert "Too long." in rollout.score.detail
 
 
 async def test_an_agent_may_have_an_answer_to_a_prompt_that_is_too_long(
@@ -508,22 +462,14 @@ async def test_an_agent_may_have_an_answer_to_a_prompt_that_is_too_long(
 ) -> None:
     async def shortens(model: Any, scenario: Scenario) -> float:
         scripted.say = failing(400, "Too long.").say
-        try:
+        with pytest.raises(openai.BadRequestError):
             await ask(model)
-        except openai.BadRequestError:
-            scripted.say = lambda _: "[4]"
-            await ask(model, "Short.")
+        scripted.say = lambda _: "[4]"
+        await ask(model, "Short.")
         return 1.0
 
     scripted = ScriptedPolicy()
     assert (await play(recorder, shortens, scripted)).score == Score(1.0)
-
-
-async def test_a_prompt_that_is_too_long_costs_an_agent_that_has_none(recorder: Recorder) -> None:
-    rollout = await play(recorder, ask_once, failing(400, "Too long."))
-    assert isinstance(rollout.score, Unscored)
-    assert rollout.score.cause == "generation_rejected"
-    assert "Too long." in rollout.score.detail
 
 
 async def test_another_adapter_s_answer_ends_the_step(recorder: Recorder) -> None:
@@ -578,24 +524,14 @@ async def test_half_a_character_that_the_policy_says_can_be_kept(
     recorder: Recorder, tmp_path: Path
 ) -> None:
     """No file can hold it."""
-
-    async def complete(request: Request) -> Response:
-        choice = {
-            "message": {"role": "assistant", "content": "[\ud800]"},
-            "finish_reason": "stop",
-            "token_ids": [1],
-            "logprobs": {"content": [{"token": "[\udfff]", "logprob": -1.0}]},
-        }
-        body = {"model": MODEL, "choices": [choice], "prompt_token_ids": [1]}
-        return Response(json.dumps(body), media_type="application/json")
-
-    app = Starlette(routes=[Route("/v1/chat/completions", complete, methods=["POST"])])
-    with served(app) as url:
-        endpoint = Endpoint(f"{url}/v1", MODEL, "the-key", key_variable="", role="policy")
-        settings = OwnServer(without_quota(1), 20.0)
-        async with ChatClient(endpoint, settings, prices={}) as client:
-            policy = Policy(client, LIMITS, step=3, trained=True)
-            rollout = await recorder.run(policy, Agent(ask_once), Scenario("a"))
+    choice = {
+        "message": {"role": "assistant", "content": "[\ud800]"},
+        "finish_reason": "stop",
+        "token_ids": [1],
+        "logprobs": {"content": [{"token": "[\udfff]", "logprob": -1.0}]},
+    }
+    async with answering(choice) as policy:
+        rollout = await recorder.run(policy, Agent(ask_once), Scenario("a"))
     assert rollout.score == Score(1.0)
     assert rollout.calls[0].text == "[?]"
     put_trajectories(FolderStore(tmp_path), "m", "train", 0, [[rollout]], MODEL)

@@ -14,19 +14,17 @@ from precis.records.ledger import (
     Validation,
     ledger_key,
     load_ledger,
-    read_ledger,
 )
-from precis.records.warm_start import GroupVariance, WarmStartRecord
+from precis.records.warm_start import WarmStartRecord
 from precis.store import FolderStore
-from tests.support.ledgers import record, validation
+from tests.support.ledgers import EMPTY, record, validation, variance
 
 share = st.floats(0, 1)
-counts = st.dictionaries(st.sampled_from(["timeout", "bad_verdict", "empty"]), st.integers(1, 40))
 
 
 @given(rewards=st.lists(share, max_size=8), validated=st.lists(st.integers(0, 8), max_size=5))
 def test_a_ledger_survives_the_store_unchanged(rewards: list[float], validated: list[int]) -> None:
-    ledger = Ledger(model="m", config="c", corpus="k")
+    ledger = EMPTY
     for step, reward in enumerate(rewards):
         ledger = ledger.advance(record(step, reward))
     for step in validated:
@@ -38,21 +36,15 @@ def test_a_ledger_survives_the_store_unchanged(rewards: list[float], validated: 
 
 
 def test_a_step_cannot_be_skipped_or_repeated() -> None:
-    ledger = Ledger(model="m", config="c", corpus="k").advance(record(0))
+    ledger = EMPTY.advance(record(0))
     for step in (0, 2):
         with pytest.raises(ValidationError, match="do not run from 0"):
             ledger.advance(record(step))
 
 
 def test_validating_again_replaces_the_earlier_figure() -> None:
-    ledger = Ledger(model="m", config="c", corpus="k").add_validation(validation(0, 0.1))
+    ledger = EMPTY.add_validation(validation(0, 0.1))
     assert ledger.add_validation(validation(0, 0.9)).validations == (validation(0, 0.9),)
-
-
-def test_a_new_model_begins_at_step_zero(tmp_path: Path) -> None:
-    ledger, version = read_ledger(FolderStore(tmp_path), "m", "c", "k")
-    assert version is None
-    assert (ledger.next_step, ledger.steps) == (0, ())
 
 
 @pytest.mark.parametrize(
@@ -67,7 +59,7 @@ def test_a_ledger_that_is_not_understood_is_refused(tmp_path: Path, data: bytes)
 
 @given(rewards=st.lists(share, min_size=1, max_size=8), back=st.integers(0, 8))
 def test_rewinding_forgets_later_steps_and_no_money(rewards: list[float], back: int) -> None:
-    ledger = Ledger(model="m", config="c", corpus="k")
+    ledger = EMPTY
     for step, reward in enumerate(rewards):
         ledger = ledger.advance(record(step, reward)).add_validation(validation(step + 1))
     step = min(back, len(rewards))
@@ -79,7 +71,7 @@ def test_rewinding_forgets_later_steps_and_no_money(rewards: list[float], back: 
 
 def validated(*gains: int) -> Ledger:
     """A run that is validated at each step, where those named gained."""
-    ledger = Ledger(model="m", config="c", corpus="k")
+    ledger = EMPTY
     newest = 0
     for step in range(5):
         newest = step if step in gains else newest
@@ -104,7 +96,7 @@ def test_a_run_stops_once_its_patience_has_seen_no_gain(
 def test_the_validation_of_a_warm_start_takes_no_patience() -> None:
     """One that gained nothing would end a run of patience 1 before its first step."""
     made = WarmStartRecord(source="file", scenarios=4, demonstrations=4, left_out={}, reward=None)
-    ledger = Ledger(model="m", config="c", corpus="k")
+    ledger = EMPTY
     ledger = ledger.advance(record(0).model_copy(update={"warm_start": made}))
     for step in (0, 1):
         known = validation(step).model_copy(update={"last_gain": 0})
@@ -130,14 +122,8 @@ def test_the_model_of_a_run_that_stopped_early_is_its_best() -> None:
     assert stopped.rewind(3).stopped_early is None
 
 
-def variance(step: int, varied: int = 7) -> GroupVariance:
-    return GroupVariance(
-        step=step, groups=20, varied=varied, dropped={}, reward=0.2, reward_std=0.1, seconds=3
-    )
-
-
 def test_measures_of_the_groups_are_kept_by_adapter_and_what_they_cost_counts() -> None:
-    ledger = Ledger(model="m", config="c", corpus="k").add_variance(variance(1), 0.5)
+    ledger = EMPTY.add_variance(variance(1), 0.5)
     ledger = ledger.add_variance(variance(0), 0.5).add_variance(variance(1, 9), 0.25)
     assert [(one.step, one.varied) for one in ledger.variances] == [(0, 7), (1, 9)]
     assert ledger.usd == 1.25
@@ -145,7 +131,7 @@ def test_measures_of_the_groups_are_kept_by_adapter_and_what_they_cost_counts() 
 
 
 def test_a_run_that_goes_back_before_its_warm_start_measures_again() -> None:
-    ledger = Ledger(model="m", config="c", corpus="k").add_variance(variance(0))
+    ledger = EMPTY.add_variance(variance(0))
     ledger = ledger.advance(record(0)).add_variance(variance(1))
     assert [one.step for one in ledger.restart(0).variances] == [0]
     assert ledger.restart(1).variances == ledger.variances
@@ -160,7 +146,7 @@ def test_a_validation_has_what_it_is_measured_by() -> None:
 
 def test_a_ledger_of_an_older_version_is_refused_in_a_sentence(tmp_path: Path) -> None:
     store = FolderStore(tmp_path)
-    said = Ledger(model="m", config="c", corpus="k").add_validation(validation(0))
+    said = EMPTY.add_validation(validation(0))
     old = said.model_dump(mode="json")
     old["validations"] = [{"step": 0, "accuracy": 0.5, "words": 300, "seconds": 1, "unscored": {}}]
     store.put(ledger_key("m"), json.dumps(old).encode())

@@ -1,13 +1,12 @@
 """A run's numbers as a table."""
 
-from precis.records.ledger import Ledger
 from precis.records.metrics import metrics_frame
-from precis.records.warm_start import GroupVariance, WarmStartRecord
-from tests.support.ledgers import record, validation
+from precis.records.warm_start import WarmStartRecord
+from tests.support.ledgers import EMPTY, record, validation, variance
 
 
 def test_a_run_is_a_row_for_each_adapter() -> None:
-    ledger = Ledger(model="m", config="c", corpus="k").add_validation(validation(0, 0.25))
+    ledger = EMPTY.add_validation(validation(0, 0.25))
     first = record(0, reward=0.5).model_copy(update={"unscored": {"timeout": 2}})
     ledger = ledger.advance(first).advance(record(1, reward=1)).add_validation(validation(2, 0.75))
     frame = metrics_frame(ledger)
@@ -18,17 +17,14 @@ def test_a_run_is_a_row_for_each_adapter() -> None:
 
 
 def test_a_run_that_has_only_begun_is_one_row() -> None:
-    assert metrics_frame(Ledger(model="m", config="c", corpus="k")).rows() == [(0,)]
+    assert metrics_frame(EMPTY).rows() == [(0,)]
 
 
 def test_a_warm_start_has_columns_of_its_own() -> None:
     made = WarmStartRecord(
         source="best_of_n", scenarios=4, demonstrations=3, left_out={"not_scored": 1}, reward=0.5
     )
-    before = GroupVariance(
-        step=0, groups=20, varied=7, dropped={}, reward=0.2, reward_std=0.1, seconds=3
-    )
-    ledger = Ledger(model="m", config="c", corpus="k").add_variance(before)
+    ledger = EMPTY.add_variance(variance(0))
     ledger = ledger.advance(record(0).model_copy(update={"warm_start": made})).advance(record(1))
     frame = metrics_frame(ledger)
     assert frame["warm_start/demonstrations"].to_list() == [3, None, None]

@@ -2,59 +2,24 @@
 
 import pytest
 
-from precis.records.rollout import Call, Rollout, Scenario, Unscored
-from precis.records.spend import Usage
-
-PLAY = {"type": "function", "function": {"name": "play", "parameters": {"type": "object"}}}
-CALL = Call(
-    messages=({"role": "user", "content": "x . ."},),
-    choice={
-        "index": 0,
-        "finish_reason": "tool_calls",
-        "message": {
-            "role": "assistant",
-            "content": None,
-            "tool_calls": [
-                {
-                    "id": "c1",
-                    "type": "function",
-                    "function": {"name": "play", "arguments": '{"cell": 2}'},
-                }
-            ],
-        },
-    },
-    tools=(PLAY,),
-    prompt_ids=(1, 2, 3),
-    token_ids=(4, 5),
-    logprobs=(-0.5, -0.25),
-    usage=Usage(3, 2),
-    usd=0.001,
-    seconds=0.5,
-    served_by="policy@3",
-    asked_at=1.0,
-)
-
-
-def test_a_rollout_without_a_score_has_no_reward() -> None:
-    assert Rollout(Scenario("a"), 0, (), Unscored("turns", "Too many.")).reward is None
+from precis.records.rollout import Call, Scenario
 
 
 def test_a_tool_call_without_text_is_an_empty_text() -> None:
-    assert CALL.text == ""
-    assert CALL.finish == "tool_calls"
+    function = {"name": "play", "arguments": '{"cell": 2}'}
+    made = {"id": "c1", "type": "function", "function": function}
+    message = {"role": "assistant", "content": None, "tool_calls": [made]}
+    call = Call((), {"finish_reason": "tool_calls", "message": message})
+    assert (call.text, call.finish) == ("", "tool_calls")
 
 
 def test_a_scenario_is_read_as_a_mapping_of_its_data_and_id() -> None:
     scenario = Scenario.of({"id": "game-7", "seed": 7})
     assert scenario["seed"] == 7
-    assert dict(scenario) == {"id": "game-7", "seed": 7}
-    assert scenario.get("board") is None
     assert {**scenario} == {"id": "game-7", "seed": 7}
+    assert scenario.get("board") is None
     assert len({scenario, Scenario("game-7", {"seed": 7})}) == 1
-
-
-def test_a_number_is_an_id_too() -> None:
-    assert Scenario.of({"id": 7}) == Scenario("7")
+    assert Scenario.of({"id": 7}) == Scenario("7"), "a number is an id too"
 
 
 @pytest.mark.parametrize("given", [{}, {"id": ""}, {"id": None}, {"id": True}])

@@ -1,8 +1,21 @@
-from precis.report.benchmark_charts import Bar, comparison
-from precis.report.charts import Chart
+"""The pictures of reports: what they show, and that they need nothing else."""
+
+from datetime import UTC, datetime, timedelta
+from xml.etree import ElementTree
+
+import polars as pl
+import pytest
+
+from precis.report.benchmark_charts import Bar, by_topic, comparison
+from precis.report.benchmark_view import accuracy_by_topic
+from precis.report.charts import DARK, LIGHT, Chart, Theme
 from precis.report.curve import CurveWords, StepPoint, learning_curve
+from precis.report.nights import NightlyAccuracy, nights_of, over_nights
+from precis.report.wording import dollars
 from precis.statistics.intervals import Interval
+from precis.statistics.standings import Contender
 from tests.support.reports import texts
+from tests.support.results import rows
 
 CURVE = [
     StepPoint(0, 0.41, Interval(0.42, 0.36, 0.48)),
@@ -13,26 +26,50 @@ BARS = [
     Bar("lead-350", Interval(0.47, 0.41, 0.53)),
     Bar("trained, step 30", Interval(0.74, 0.69, 0.79), emphasised=True),
 ]
+TOPICS = accuracy_by_topic(
+    rows("a", {"d1": [True] * 5, "d2": [True, False] * 2 + [True]}, topic="News"), [Contender("a")]
+)
+FIRST = datetime(2026, 11, 1, 3, tzinfo=UTC)
+NIGHTS = [
+    NightlyAccuracy(FIRST + timedelta(days=day), model, Interval(0.5, 0.4, 0.6), model == "trained")
+    for day in range(30)
+    for model in ("trained", "gpt-4o")
+]
+CHARTS = {
+    "curve": learning_curve(CURVE, {"lead-350": 0.47, "random-350": 0.46}, ceiling=0.93),
+    "comparison": comparison(reversed(BARS), ceiling=0.93),
+    "topics": by_topic(TOPICS, [Contender("a"), Contender("b")]),
+    "nights": over_nights(NIGHTS, worse=["gpt-4o"]),
+}
 
 
-def curve() -> Chart:
-    return learning_curve(CURVE, {"lead-350": 0.47, "random-350": 0.46}, ceiling=0.93)
+@pytest.mark.parametrize("chart", CHARTS.values(), ids=CHARTS)
+@pytest.mark.parametrize("theme", [LIGHT, DARK])
+def test_a_picture_is_the_same_bytes_every_time_and_needs_nothing_else(
+    chart: Chart, theme: Theme
+) -> None:
+    svg = chart.svg(theme)
+    assert svg == chart.svg(theme)
+    assert [one.surface in svg for one in (LIGHT, DARK)] == [theme is LIGHT, theme is DARK]
+    assert not {one for one in ("<image", "@import", "dc:date") if one in svg}
+    assert len(svg) < 40_000
+    assert ElementTree.fromstring(svg).tag.endswith("svg")
 
 
 def test_the_legend_names_lines_with_their_last_value() -> None:
-    shown = texts(curve().svg())
+    shown = texts(CHARTS["curve"].svg())
     for label in ("trained  71%", "training reward", "lead-350  47%", "the ceiling  93%"):
         assert label in shown
 
 
 def test_bars_show_name_accuracy_and_interval_best_first() -> None:
-    shown = texts(comparison(reversed(BARS), ceiling=0.93).svg())
+    shown = texts(CHARTS["comparison"].svg())
     assert {"74.0% (69.0% to 79.0%)", "47.0% (41.0% to 53.0%)", "ceiling 93%"} <= set(shown)
     assert shown.index("trained, step 30") < shown.index("lead-350")
 
 
 def test_the_png_has_a_palette_since_lists_of_reports_bring_all_their_pictures() -> None:
-    png = curve().png(dpi=100)
+    png = CHARTS["curve"].png(dpi=100)
     colour_type = png[25]
     assert colour_type == 3
     assert len(png) < 16_000
@@ -50,8 +87,8 @@ def test_a_name_is_never_markup_nor_a_formula() -> None:
 
 
 def test_a_picture_says_what_it_shows_to_those_who_do_not_see_it() -> None:
-    assert "42.0% at step 0, 71.0% at step 2" in curve().alt
-    assert "trained, step 30 74.0% (69.0% to 79.0%)" in comparison(BARS).alt
+    assert "42.0% at step 0, 71.0% at step 2" in CHARTS["curve"].alt
+    assert "trained, step 30 74.0% (69.0% to 79.0%)" in CHARTS["comparison"].alt
 
 
 def test_a_curve_of_rewards_has_no_percentages() -> None:
@@ -66,3 +103,43 @@ def test_a_curve_of_rewards_has_no_percentages() -> None:
     assert "trained  12.5" in shown
     assert "On held-out boards; 95% interval" in shown
     assert not any(one.endswith("%") for one in shown)
+
+
+@pytest.mark.parametrize(
+    ("cost", "shown"),
+    [
+        (0, "free"),
+        (0.0123, "$0.012"),
+        (0.5, "$0.50"),
+        (2, "$2"),
+        (6.2, "$6.20"),
+        (1234.5, "$1,234"),
+    ],
+)
+def test_dollars_are_shown_to_two_digits_that_matter(cost: float, shown: str) -> None:
+    assert dollars(cost) == shown
+
+
+def test_a_topic_has_a_row_with_the_accuracy_of_its_documents() -> None:
+    assert {topic: found[Contender("a")].mean for topic, found in TOPICS.items()} == {"News": 0.75}
+    assert {"News", "a", "b"} <= set(texts(CHARTS["topics"].svg()))
+    assert CHARTS["topics"].alt.endswith("News 75%")
+
+
+def test_a_contender_that_became_worse_is_marked_by_more_than_colour() -> None:
+    shown = texts(CHARTS["nights"].svg())
+    assert "▼ gpt-4o  50%" in shown
+    assert "trained  50%" in shown
+    assert "1 Nov" in shown
+
+
+def test_a_night_shows_the_newest_checkpoint_and_no_incomplete_contender() -> None:
+    night = [
+        rows("trained", {"d1": [False] * 5}, step=0),
+        rows("trained", {"d1": [True] * 5}, step=30),
+        rows("gone", {"d1": [None] * 5}),
+    ]
+    frame = pl.concat(night).with_columns(pl.lit(FIRST).alias("night"))
+    (only,) = nights_of([frame])
+    assert (only.night, only.model, only.trained) == (FIRST, "trained", True)
+    assert only.accuracy.mean == 1.0

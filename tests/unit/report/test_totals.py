@@ -2,10 +2,10 @@
 
 from precis.records.ledger import Ledger
 from precis.records.spend import Spend
-from precis.records.warm_start import GroupVariance, WarmStartRecord
+from precis.records.warm_start import WarmStartRecord
 from precis.report.training_report import totals
 from precis.run.outlook import RunPlan, outlook
-from tests.support.ledgers import record
+from tests.support.ledgers import EMPTY, record, variance
 
 
 def shown(ledger: Ledger, steps: int = 3, budget_usd: float | None = None) -> str:
@@ -13,7 +13,7 @@ def shown(ledger: Ledger, steps: int = 3, budget_usd: float | None = None) -> st
 
 
 def test_causes_and_dollars_are_summed() -> None:
-    ledger = Ledger(model="m", config="c", corpus="k")
+    ledger = EMPTY
     for step in range(3):
         changes = {
             "groups_dropped": {"zero_variance": 2},
@@ -30,12 +30,12 @@ def test_causes_and_dollars_are_summed() -> None:
 
 def test_a_price_that_is_not_known_is_no_zero() -> None:
     spent = record(0).model_copy(update={"judge": Spend(calls=10, unpriced=10)})
-    ledger = Ledger(model="m", config="c", corpus="k").advance(spent)
+    ledger = EMPTY.advance(spent)
     assert "unknown price" in shown(ledger)
 
 
 def test_what_the_machine_costs_and_spot_saves_is_said_and_foretold() -> None:
-    ledger = Ledger(model="m", config="c", corpus="k")
+    ledger = EMPTY
     for step in range(2):
         machine = {"machine_usd": 1.5, "machine_saved_usd": 2.25}
         ledger = ledger.advance(record(step, usd=0.5).model_copy(update=machine))
@@ -45,25 +45,19 @@ def test_what_the_machine_costs_and_spot_saves_is_said_and_foretold() -> None:
 
 
 def test_the_forecast_says_where_the_budget_ends() -> None:
-    ledger = Ledger(model="m", config="c", corpus="k").advance(record(0, usd=0.5))
+    ledger = EMPTY.advance(record(0, usd=0.5))
     assert "about $5.00; the budget is reached at step 4" in shown(ledger, 10, budget_usd=2.0)
     assert "about $5.00 |" in shown(ledger, 10, budget_usd=6.0)
 
 
 def test_what_was_sampled_ahead_is_said_where_anything_was() -> None:
-    ledger = Ledger(model="m", config="c", corpus="k").advance(record(0))
+    ledger = EMPTY.advance(record(0))
     assert "one step ahead" not in shown(ledger)
     for step in (1, 2):
         stale = record(step).model_copy(update={"staleness": 1, "overlapped_s": 2.25})
         ledger = ledger.advance(stale)
     line = "| Sampled one step ahead | 2 of 3 steps, 4.5 s of it beside the training |"
     assert line in shown(ledger)
-
-
-def variance(step: int, varied: int) -> GroupVariance:
-    return GroupVariance(
-        step=step, groups=20, varied=varied, dropped={}, reward=0.2, reward_std=0.1, seconds=3
-    )
 
 
 def test_a_warm_start_is_told_with_what_became_of_the_groups() -> None:
@@ -74,7 +68,7 @@ def test_a_warm_start_is_told_with_what_became_of_the_groups() -> None:
         left_out={"nothing_earned": 2},
         reward=0.5,
     )
-    ledger = Ledger(model="m", config="c", corpus="k").add_variance(variance(0, 7))
+    ledger = EMPTY.add_variance(variance(0, 7))
     assert "| Warm start | 7 of 20 groups with rewards that differ before it |" in shown(ledger)
     warm = record(0).model_copy(update={"warm_start": made})
     ledger = ledger.advance(warm).add_variance(variance(1, 18))

@@ -1,23 +1,19 @@
 """Which groups are trained on, and what records say of them."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from precis.config import RolloutsConfig
-from precis.environments.protocol import Environment, Nouns
 from precis.environments.trajectories import group_of
 from precis.errors import JudgeUnavailable, RolloutError
-from precis.records.rollout import Rollout, Score, Unscored
-from precis.rollouts.filter import (
-    refuse_too_many_unscored,
-    split_groups,
-)
+from precis.records.rollout import Score, Unscored
+from precis.rollouts.filter import refuse_too_many_unscored, split_groups
 from precis.training.validation import validation_of
 from tests.support.bridges import CORPUS
 from tests.support.environments import summaries
 from tests.support.rollouts import rollout, rollouts
+from tests.support.scripted_policy import Agent
 
 LOST = Unscored("timeout", "late")
 SUMMARIES = summaries(CORPUS, judge=None)
@@ -77,25 +73,9 @@ def test_a_validation_without_any_verdict_is_no_zero() -> None:
         validation_of(3, rollouts(LOST, LOST), 1.0, SUMMARIES)
 
 
-class Game(Environment):
-    """Has won and lost games, and names no figures."""
-
-    nouns = Nouns("game", "games", "board", "boards", success="win rate")
-
-    def scenarios(self, split: Any) -> Any:
-        return []
-
-    async def rollout(self, model: Any, scenario: Any) -> float:
-        return 0.0
-
-
-def turns(index: int, count: int, success: bool | None) -> Rollout:
-    one = rollout(index, Score(0.5, success))
-    return replace(one, calls=one.calls * count)
-
-
 def test_an_environment_without_successes_is_measured_by_its_reward() -> None:
     games = [rollout(0, Score(-1.0)), rollout(1, Score(4.0))]
-    validation = validation_of(3, games, 1.0, Game())
+    nobody: Any = None  # it plays no more
+    validation = validation_of(3, games, 1.0, Agent(nobody))
     assert (validation.measure, validation.score.value) == ("reward", 1.5)
     assert not validation.score.is_share

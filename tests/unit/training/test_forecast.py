@@ -7,13 +7,12 @@ from precis.environments.summaries.forecast import (
     forecast_judging,
     forecast_service,
 )
-from precis.records.ledger import Ledger
 from precis.records.spend import Estimate
 from precis.records.warm_start import WarmStartRecord
 from precis.run.outlook import RunPlan, outlook
 from precis.settings.tinker import TinkerTrainer
 from tests.support.bridges import CORPUS
-from tests.support.ledgers import record
+from tests.support.ledgers import EMPTY, record
 
 
 def calls(next_step: int = 0, documents: int = 0, **settings: Any) -> int:
@@ -54,7 +53,7 @@ def test_the_rest_of_a_run_is_judged_by_its_steps_and_not_by_its_warm_start() ->
         source="teacher", scenarios=9, demonstrations=9, left_out={}, reward=None, usd=40.0
     )
     warm = record(0, usd=0.0).model_copy(update={"warm_start": made, "seconds": {"collect": 900}})
-    ledger = Ledger(model="m", config="c", corpus="k").advance(warm).charge(40.0)
+    ledger = EMPTY.advance(warm).charge(40.0)
     assert outlook(ledger, RunPlan(5, 2)).usd_at_end is None
     ahead = outlook(ledger.advance(record(1, usd=0.25)), RunPlan(5, 2))
     assert ahead.usd_at_end == 40.25 + 3 * 0.25

@@ -14,10 +14,9 @@ from starlette.routing import Route
 
 from precis.config import TrainConfig
 from precis.llm.loop_server import LoopServer
-from precis.records.ledger import Ledger
 from precis.training.log import RunLog
 from precis.training.run import PROJECT, trainable, work_folder
-from tests.support.ledgers import record, validation
+from tests.support.ledgers import EMPTY, record, validation
 from tests.support.rollouts import rollouts
 
 CONFIG = TrainConfig(model="m")
@@ -62,7 +61,7 @@ def history() -> list[dict[str, Any]]:
 
 
 async def test_steps_and_validations_stand_in_arts_files_without_any_key(log: RunLog) -> None:
-    ledger = Ledger(model="m", config="c", corpus="k").advance(record(0, reward=0.25))
+    ledger = EMPTY.advance(record(0, reward=0.25))
     await log.log_step(ledger, 0, None)
     await log.log_validation(validation(1, 0.75))
     step, validated = history()
