@@ -33,11 +33,9 @@ def by_text(request: ChatRequest) -> str:
 @pytest.mark.parametrize(
     ("row", "after"),
     [
-        ([2, 2, 0, 0], [4, 0, 0, 0]),
         ([2, 2, 2, 2], [4, 4, 0, 0]),
         ([4, 2, 2, 0], [4, 4, 0, 0]),
         ([2, 0, 2, 4], [4, 4, 0, 0]),
-        ([0, 0, 0, 8], [8, 0, 0, 0]),
         ([2, 4, 2, 4], [2, 4, 2, 4]),
         ([2, 2, 2, 0], [4, 2, 0, 0]),
     ],
@@ -58,7 +56,7 @@ def test_the_reward_is_that_of_art_s_example() -> None:
     assert GAME.reward_of([[64, 2, 2, 0], [0] * 4, [0] * 4, [0] * 4]) == 2.0
 
 
-async def test_games_are_played_to_their_end() -> None:
+async def test_games_are_played_to_their_end_and_are_the_same_by_call_and_by_text() -> None:
     rollouts = await play(example("2048.py"), ScriptedPolicy(by_call), 3)
     assert {score_of(one).success for one in rollouts} == {True, False}
     for rollout in rollouts:
@@ -67,13 +65,8 @@ async def test_games_are_played_to_their_end() -> None:
         assert score.success == (score.reward == 2.0) == (score.metrics["largest_tile"] == 64)
         roles = [one["role"] for one in rollout.calls[-1].messages[2:]]
         assert roles == ["assistant", "tool"] * (len(rollout.calls) - 1)
-
-
-async def test_the_same_moves_are_the_same_game_by_call_and_by_text() -> None:
-    environment = example("2048.py")
-    (called,) = await play(environment, ScriptedPolicy(by_call), 1)
-    (written,) = await play(environment, ScriptedPolicy(by_text), 1)
-    assert called.score == written.score
+    (written,) = await play(example("2048.py"), ScriptedPolicy(by_text), 1)
+    assert written.score == rollouts[0].score
     roles = [one["role"] for one in written.calls[-1].messages[2:]]
     assert roles == ["assistant", "user"] * (len(written.calls) - 1)
 
@@ -91,8 +84,7 @@ async def test_an_illegal_move_is_answered_and_does_not_end_the_game() -> None:
         assert sum(one.startswith("Illegal: move ") for one in said) == rollout.metrics["illegal"]
 
 
-async def test_every_call_of_a_message_is_answered_and_the_first_is_played() -> None:
-    game = GAME
+def test_every_call_of_a_message_is_answered_and_the_first_is_played() -> None:
     message = {
         "role": "assistant",
         "tool_calls": [
@@ -100,5 +92,5 @@ async def test_every_call_of_a_message_is_answered_and_the_first_is_played() -> 
             {"id": "b", "function": {"name": "move", "arguments": '{"direction": "down"}'}},
         ],
     }
-    assert game.direction_of(message) == "up"
-    assert [one["tool_call_id"] for one in game.answers(message, "The board.")] == ["a", "b"]
+    assert GAME.direction_of(message) == "up"
+    assert [one["tool_call_id"] for one in GAME.answers(message, "The board.")] == ["a", "b"]

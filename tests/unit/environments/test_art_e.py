@@ -76,12 +76,10 @@ def test_the_inbox_is_the_same_with_every_call_and_each_question_has_one_mail() 
 
 def test_training_asks_for_no_held_out_mail() -> None:
     environment = example("art_e.py")
-    asked = []
-    for split in ("train", "validation"):
-        scenarios = environment.scenarios(split)
-        asked.append({one["source"] for one in scenarios})
-    assert (len(asked[0]), len(asked[1])) == (240, 48)
-    assert not asked[0] & asked[1]
+    asked = [one["source"] for one in environment.scenarios("train")]
+    held_out = [one["source"] for one in environment.scenarios("validation")]
+    assert (len(asked), len(held_out)) == (240, 48)
+    assert not set(asked) & set(held_out)
 
 
 async def test_who_searches_and_reads_answers_right() -> None:
@@ -97,16 +95,6 @@ async def test_who_searches_and_reads_answers_right() -> None:
         ["search_inbox", "read_email", "return_final_answer"],
     ]
     assert question_of(policy.requests[2]).answer in listed[2]["return_final_answer"]
-
-
-async def test_to_a_model_the_tools_are_the_same_in_every_turn(
-    for_models: PythonEnvironment,
-) -> None:
-    policy = ScriptedPolicy(reader)
-    for rollout in await play(for_models, policy, 4):
-        assert score_of(rollout).reward == 1.0
-    assert {str(request.tools) for request in policy.requests} == {str(policy.requests[0].tools)}
-    assert set(enums(policy.requests[0]).values()) == {None}
 
 
 @pytest.mark.parametrize(
@@ -127,14 +115,10 @@ async def test_an_answer_is_right_word_for_word(
 @pytest.mark.parametrize(
     ("tool", "arguments", "said"),
     [
-        ("search_inbox", '{"keywords": "zebra"}', "No mail has all of these words."),
         ("search_inbox", '{"keywords": "\\" OR *"}', "No mail has all of these words."),
         ("search_inbox", '{"keywords": "?!"}', "This call can't be made: the keywords have no"),
-        ("search_inbox", '{"keywords": ["a"]}', "This call can't be made: call search_inbox, "),
         ("read_email", '{"number": 1}', "This call can't be made: the last list has 0 mails."),
-        ("read_email", '{"number": -1}', "This call can't be made: the last list has 0 mails."),
         ("delete_all", "{}", "This call can't be made: call search_inbox, "),
-        ("search_inbox", "{", "This call can't be made: Expecting property name"),
     ],
 )
 async def test_a_call_that_can_t_be_made_is_answered(

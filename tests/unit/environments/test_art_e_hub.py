@@ -12,7 +12,7 @@ import pytest
 from precis.environments.python import PythonEnvironment
 from precis.errors import ConfigError
 from precis.llm.server import ChatRequest, ToolCall
-from tests.support.examples import EXAMPLES, call, embedded, play, score_of, with_settings
+from tests.support.examples import EXAMPLES, call, play, score_of, with_settings
 from tests.support.scripted_policy import ScriptedPolicy
 
 VINCE, JEFF = "vince@enron.com", "Jeff.Dasovich@enron.com"
@@ -128,11 +128,6 @@ async def test_a_search_finds_no_mail_of_other_people_or_of_later_days(folder: P
     assert all(f", {VINCE}: " in line and " 2001-05-" in line for line in hits)
 
 
-async def test_the_embedded_policy_plays_on_them(folder: Path) -> None:
-    for rollout in await play(opened(folder), embedded(), 3):
-        assert rollout.metrics["turns"] == len(rollout.calls)
-
-
 def test_they_are_loaded_once(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     first = opened(folder)
     assert "once" in capsys.readouterr().out
@@ -148,7 +143,6 @@ def test_they_are_loaded_once(folder: Path, capsys: pytest.CaptureFixture[str]) 
     [
         ({"mails": {"train": [{"message_id": "1", "body": "No sender."}]}}, "no column 'from'"),
         ({"questions": {"train": [{"question": "?"}]}}, r"\(train\) has no column 'answer'"),
-        ({"questions": {"train": QUESTIONS["train"]}}, "test"),
         ({"questions": {**QUESTIONS, "test": [question(80)]}}, r"no question of .* \(test\) has"),
         ({"mails": {}}, "mails"),
     ],

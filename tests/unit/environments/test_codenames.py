@@ -62,13 +62,7 @@ async def test_a_team_that_finds_all_its_words_wins_together() -> None:
     rollout = await play_one("ours")
     score = score_of(rollout)
     assert (score.reward, score.success) == (1.0, True)
-    assert score.metrics == {
-        "turns": 5 + 9,
-        "illegal": 0,
-        "rounds": 5,
-        "found": 9,
-        "assassin": False,
-    }
+    assert (score.metrics["turns"], score.metrics["rounds"], score.metrics["found"]) == (14, 5, 9)
     conversations = conversations_of(rollout.calls)
     assert len(conversations) == 2
     for conversation, name in zip(conversations, ("give_clue", "guess"), strict=True):
@@ -83,17 +77,15 @@ async def test_the_guesser_never_sees_whose_the_words_are() -> None:
         assert not any(owner in content for content in said)
 
 
-async def test_who_touches_the_assassin_loses_everything() -> None:
-    score = score_of(await play_one("assassin"))
-    assert (score.reward, score.success, score.metrics["assassin"]) == (0.0, False, True)
-    assert score.metrics["turns"] == 2
-
-
-async def test_a_wrong_word_ends_the_turn_and_the_other_team_wins_with_its_last() -> None:
-    score = score_of(await play_one("theirs"))
+@pytest.mark.parametrize(("owner", "rounds", "turns"), [("assassin", 1, 2), ("theirs", 4, 8)])
+async def test_the_assassin_ends_the_game_and_so_do_the_other_team_s_words(
+    owner: str, rounds: int, turns: int
+) -> None:
+    score = score_of(await play_one(owner))
     assert (score.reward, score.success) == (0.0, False)
-    assert score.metrics["rounds"] == 4  # of its 8 words a round uncovers two
-    assert score.metrics["turns"] == 8
+    assert score.metrics["assassin"] == (owner == "assassin")
+    # Of the other team's 8 words a round uncovers two.
+    assert (score.metrics["rounds"], score.metrics["turns"]) == (rounds, turns)
 
 
 async def test_who_passes_keeps_what_was_found() -> None:
@@ -111,46 +103,7 @@ async def test_who_passes_keeps_what_was_found() -> None:
     (rollout,) = await play(example("codenames.py"), ScriptedPolicy(say), 1)
     # The other team finds its eighth word in the eighth round.
     assert score_of(rollout).reward == pytest.approx(0.5 * 8 / 9)
-    assert rollout.metrics == {
-        "turns": 24,
-        "illegal": 0,
-        "rounds": 8,
-        "found": 8,
-        "assassin": False,
-    }
-
-
-@pytest.mark.parametrize(
-    ("tool", "arguments", "said"),
-    [
-        ("give_clue", {"word": "animal", "number": 7}, "The number is from 1 to 4."),
-        ("give_clue", {"word": "animal", "number": True}, "The number is from 1 to 4."),
-        ("give_clue", {"word": "zoo", "number": 1}, "The word is none of the clues"),
-        ("give_clue", {"word": ["animal"], "number": 1}, "The word is none of the clues"),
-        ("guess", {"word": "zoo"}, "That is no word on the board"),
-        ("guess", {"word": "pass"}, "Guess one word at least."),
-        ("guess", {"word": {}}, "No call that can be read"),
-    ],
-)
-async def test_an_illegal_call_is_answered_in_its_own_conversation(
-    tool: str, arguments: dict[str, Any], said: str
-) -> None:
-    owners = owners_of(0)
-
-    def say(request: ChatRequest) -> ToolCall:
-        if tool_of(request) == tool and len(request.messages) == 2:
-            return call(request, tool, **arguments)
-        if tool_of(request) == "give_clue":
-            return call(request, "give_clue", word="animal", number=1)
-        assassin = next(one for one in owners if owners[one] == "assassin")
-        return call(request, "guess", word=assassin)
-
-    (rollout,) = await play(example("codenames.py"), ScriptedPolicy(say), 1)
-    answered = next(one for one in rollout.calls if len(one.messages) == 4)
-    assert answered.tools[0]["function"]["name"] == tool
-    assert answered.messages[-1]["role"] == "tool"
-    assert answered.messages[-1]["content"].startswith(said)
-    assert (rollout.metrics["illegal"], rollout.metrics["turns"]) == (1, 3)
+    assert (rollout.metrics["turns"], rollout.metrics["found"]) == (24, 8)
 
 
 async def test_a_free_clue_is_no_part_of_a_word_on_the_board(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 import random
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -92,15 +91,6 @@ async def test_games_are_played_to_their_end() -> None:
         assert rollout.metrics == {"turns": len(rollout.calls), "illegal": 0}
         assert isinstance(rollout.score, Score)
         assert rollout.score.success == (rollout.reward == 1.0)
-
-
-@pytest.mark.parametrize(
-    "said", [ToolCall("c", "play", '{"cell": 5}'), ToolCall("c", "play", "{"), "I resign."]
-)
-async def test_a_move_that_is_none_loses(said: Any) -> None:
-    rollouts = await play(load_python(str(FILE)), ScriptedPolicy(lambda _: said), 4)
-    assert {one.reward for one in rollouts} == {0.0}
-    assert {one.metrics["illegal"] for one in rollouts} == {1.0}
 
 
 async def test_a_perfect_opponent_never_loses(tmp_path: Path) -> None:

@@ -13,16 +13,11 @@ from tests.support.reports import rendered
 class Coin(Environment):
     """The least that an environment can be."""
 
-    closed = False
-
     def scenarios(self, split: Split) -> Sequence[Scenario]:
         return [Scenario("coin")]
 
     async def rollout(self, model: Any, scenario: Scenario) -> float:
         return 1.0
-
-    async def close(self) -> None:
-        self.closed = True
 
 
 def call(*messages: Json, answer: Json) -> Call:

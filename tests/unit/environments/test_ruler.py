@@ -181,19 +181,6 @@ async def test_a_fault_leaves_the_group_unscored_after_its_tries(fault: Fault) -
     assert server.requests == 2
 
 
-async def test_a_passing_fault_costs_a_retry_and_no_reward() -> None:
-    faults = Faults.evenly(0.5, seed=3, retry_after_s=0.01, slow_s=30, drip_s=1)
-    config = CONFIG.model_copy(update={"tries_max": 12, "call_timeout_s": 0.2})
-    attempts = [attempt("ant"), attempt("bee", index=1)]
-    found = []
-    for server in (FaultyServer(judge_app(), faults), FaultyServer(judge_app())):
-        async with server as url:
-            ruler = ruler_at(url, config)
-            found.append(await scored(ruler, attempts))
-            await ruler.close()
-    assert found[0] == found[1]
-
-
 async def test_a_rejected_key_stops_with_a_sentence() -> None:
     async with FaultyServer(completions_app(lexical_judge(), list, "another")) as url:
         ruler = ruler_at(url)

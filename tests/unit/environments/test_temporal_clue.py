@@ -95,29 +95,6 @@ async def test_a_wrong_answer_costs_its_share() -> None:
         assert not score_of(rollout).success
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ("{", "The arguments can't be read: "),
-        ("[1]", "Call `answer` with `who`, `when` and `where`."),
-        ('{"who": "Ada", "when": "6 pm"}', "`where` must be one of cellar, garden, kitchen."),
-        ('{"who": "Zoe"}', "`who` must be one of Ada, Boris, Clara."),
-    ],
-)
-async def test_an_answer_that_can_t_be_read_is_asked_for_again(arguments: str, said: str) -> None:
-    def say(request: ChatRequest) -> ToolCall:
-        if len(request.messages) == 1:
-            return ToolCall("first", "answer", arguments)
-        return detective(request)
-
-    (rollout,) = await play(example("temporal_clue.py"), ScriptedPolicy(say), 1)
-    result = rollout.calls[-1].messages[-1]
-    assert (result["role"], result["tool_call_id"]) == ("tool", "first")
-    assert result["content"].startswith(said)
-    assert rollout.metrics == {"turns": 2, "illegal": 1, "right": 3}
-    assert score_of(rollout).success
-
-
 def test_the_sizes_are_a_setting(tmp_path: Any) -> None:
     environment = with_settings("temporal_clue.py", tmp_path, SIZES=(4,))
     sizes = {Scenario.of(one)["size"] for one in environment.scenarios("validation")}

@@ -190,19 +190,12 @@ def test_each_sampled_token_is_trained_once_behind_what_the_model_has_read(
     for sequence in sequences:
         known = [value for value in sequence.logprobs if not math.isnan(value)]
         assert len(known) == sum(sequence.mask)
-
-
-@pytest.mark.parametrize(("make", "count"), CASES)
-def test_the_trainer_gets_the_same_samples_over_the_wire(
-    engine: Engine, make: Any, count: int
-) -> None:
-    calls = make(engine)
+    # And so the trainer gets them over the wire.
     here = group_of(calls)
     there = through_the_wire(here)
     samples = samples_of([there], scale_rewards=False)
     own = [one for one in samples if one.advantage > 0]
-    expected = join_calls(calls)
-    assert sorted(map(essence_of_sample, own)) == sorted(map(essence_of_sequence, expected))
+    assert sorted(map(essence_of_sample, own)) == sorted(map(essence_of_sequence, sequences))
     assert {one.advantage for one in own} == {0.5}
     assert {one.rollout_tokens for one in own} == {sum(len(call.token_ids) for call in calls)}
     assert count_prefix_breaks([there]) == count - 1
@@ -225,15 +218,6 @@ def test_a_tool_call_stands_once_in_what_is_trained_on(engine: Engine) -> None:
     assert text.count('"parameters"') == 1
     parts = [engine.text_of(part) for part in trained_parts(sample.token_ids, sample.mask)]
     assert parts == ["Let me look.<|im_end|>", f"{played(5)}<|im_end|>", "Done.<|im_end|>"]
-
-
-def test_thoughts_that_the_template_drops_are_trained_where_they_were_sampled(
-    engine: Engine,
-) -> None:
-    first, second = join_calls(thinking(engine))
-    assert "<think>" in engine.text_of(first.token_ids)
-    assert "<think>" not in engine.text_of(second.token_ids)
-    assert engine.text_of(second.token_ids).endswith("B2<|im_end|>")
 
 
 def test_a_group_s_rollouts_share_their_first_prompt(engine: Engine) -> None:

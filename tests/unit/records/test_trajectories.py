@@ -72,8 +72,9 @@ def test_a_model_without_trajectories_has_an_empty_frame_of_the_same_columns(
 ) -> None:
     empty = scan_trajectories(store, "m", "train")
     assert empty.collect().is_empty()
-    put(store, 1, [ROLLOUTS[0][1:]])
-    assert scan_trajectories(store, "m", "train").collect_schema() == empty.collect_schema()
+    for kept in ([], [ROLLOUTS[0][1:]]):
+        put(store, 1, kept)
+        assert scan_trajectories(store, "m", "train").collect_schema() == empty.collect_schema()
 
 
 def test_a_step_that_is_done_again_replaces_its_trajectories(store: FolderStore) -> None:
@@ -83,11 +84,6 @@ def test_a_step_that_is_done_again_replaces_its_trajectories(store: FolderStore)
     assert store.get(trajectories_key("m", "train", 1)) == once
     put(store, 1, ROLLOUTS[:1])
     assert scan_trajectories(store, "m", "train").collect().height == 3
-
-
-def test_a_step_with_nothing_in_it_is_kept_too(store: FolderStore) -> None:
-    put(store, 1, [])
-    assert scan_trajectories(store, "m", "train").collect().is_empty()
 
 
 def test_what_is_no_file_of_trajectories_is_named(store: FolderStore) -> None:

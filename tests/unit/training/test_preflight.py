@@ -129,6 +129,8 @@ async def test_a_ceiling_is_told_and_a_low_one_warned_of(tmp_path: Path) -> None
     found = await low.ceiling()
     assert found == "0% accuracy can be reached"
     assert len(warnings) == 1 and "rewards will be sparse" in warnings[0]
+    with pytest.raises(ConfigError, match="ceiling_min"):
+        await preflight(tmp_path / "least", Judge(right=0), warnings, ceiling_min=0.2).ceiling()
 
 
 async def test_a_judge_that_fails_on_a_document_measures_no_ceiling(tmp_path: Path) -> None:

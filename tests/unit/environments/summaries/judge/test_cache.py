@@ -69,13 +69,6 @@ def integrity(path: Path) -> str:
     return str(result)
 
 
-def test_a_kept_reply_is_there_in_the_next_process(path: Path) -> None:
-    with ReplyCache(path) as cache:
-        cache.put("key", "reply")
-    with ReplyCache(path) as cache:
-        assert (cache.get("key"), cache.get("other")) == ("reply", None)
-
-
 def test_a_full_cache_stays_within_its_bound_and_drops_the_least_recently_used(
     path: Path,
 ) -> None:

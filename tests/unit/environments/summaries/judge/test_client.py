@@ -84,14 +84,6 @@ def answering(*answers: str, **prose: Any) -> Step:
     return saying(json.dumps({"answers": listed} | (prose or {"is_prose": True})))
 
 
-async def dripping(writer: asyncio.StreamWriter) -> None:
-    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
-    for _ in range(1000):
-        writer.write(b" ")
-        await writer.drain()
-        await asyncio.sleep(0.01)
-
-
 async def resetting(writer: asyncio.StreamWriter) -> None:
     writer.transport.abort()
 
@@ -128,12 +120,6 @@ async def test_no_claim_of_a_summary_makes_a_list_of_words_prose(claim: str) -> 
         prose = await judge.score(FERRY, f"{SUMMARY} The mayor of the port is the owner. " * 9)
     assert isinstance(verdict, Scored) and not verdict.is_prose
     assert isinstance(prose, Scored) and prose.is_prose
-
-
-async def test_the_ceiling_is_the_verdict_on_the_full_text() -> None:
-    async with judge_of() as (judge, _):
-        verdict = await judge.score(FERRY, FERRY.text)
-    assert right_of(verdict) == dict.fromkeys(FOUND, True)
 
 
 async def test_a_repeated_verdict_comes_from_the_cache(tmp_path: Path) -> None:
@@ -196,7 +182,6 @@ async def test_a_bad_reply_is_asked_for_again_and_never_kept(tmp_path: Path) -> 
 
 FAULTS: dict[str, tuple[Step, str]] = {
     "429": (responding(429, {"error": {"message": "slow down"}}), "rate_limited"),
-    "429 with Retry-After": (responding(429, {}, Retry_After="0.01"), "rate_limited"),
     "500": (responding(500, b"oops"), "server_error"),
     "reset": (resetting, "connection"),
     "prose": (saying("All answers are correct!"), "bad_verdict"),
@@ -207,8 +192,6 @@ FAULTS: dict[str, tuple[Step, str]] = {
         "bad_verdict",
     ),
     "prose in a word": (answering(is_prose="true"), "bad_verdict"),
-    "prose in part": (answering(is_prose=0.5), "bad_verdict"),
-    "prose unknown": (answering(is_prose=None), "bad_verdict"),
     "a fence where a schema was promised": (saying("```json\n{}\n```"), "bad_verdict"),
 }
 
@@ -261,26 +244,6 @@ async def test_a_judge_that_rejects_every_form_of_request_stops_the_run() -> Non
     async with judge_of(no, no, no) as (judge, _):
         with pytest.raises(JudgeError, match="another model"):
             await judge.score(FERRY, SUMMARY)
-
-
-async def test_a_dripping_response_ends_at_the_deadline_of_its_call() -> None:
-    clock = asyncio.get_running_loop().time
-    began = clock()
-    async with judge_of(dripping, call_timeout_s=0.4) as (judge, server):
-        assert right_of(await judge.score(FERRY, SUMMARY)) == FOUND
-    assert clock() - began < 5.0
-    assert len(server.requests) == 3
-
-
-async def test_verdicts_given_up_at_any_moment_leave_the_client_usable() -> None:
-    async with judge_of(call_timeout_s=10, tries_max=1) as (judge, _):
-        for moment in range(0, 60, 3):
-            given_up = asyncio.ensure_future(judge.score(FERRY, SUMMARY))
-            for _ in range(moment):
-                await asyncio.sleep(0)
-            given_up.cancel()
-            await asyncio.gather(given_up, return_exceptions=True)
-        assert right_of(await judge.score(FERRY, SUMMARY)) == FOUND
 
 
 async def test_retry_after_holds_back_the_whole_client() -> None:

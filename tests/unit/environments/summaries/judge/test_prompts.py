@@ -51,6 +51,9 @@ def question(text: str = "Who?", answer: str = "Ann") -> Question:
 @pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
 def test_an_attack_in_a_summary_stays_inside_its_string(attack: str) -> None:
     prompt = answer_prompt(attack, [question(), question(attack)])
+    sent = prompt.messages[1]["content"]
+    assert ALLOWED_RAW.fullmatch(sent), "markup or a hidden character reaches the judge raw"
+    sent.encode("utf-8")
     assert [message["role"] for message in prompt.messages] == ["system", "user"]
     assert prompt.messages[0]["content"] == ANSWER_SYSTEM
     assert data_in(prompt.messages) == {
@@ -65,13 +68,6 @@ def test_an_attack_in_an_answer_stays_inside_its_string(attack: str) -> None:
     fields = {"question": attack, "golden_answer": attack, "given_answer": attack}
     assert prompt.messages[0]["content"] == GRADE_SYSTEM
     assert data_in(prompt.messages) == {"document": attack, "items": [{"id": "q1", **fields}]}
-
-
-@pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
-def test_no_markup_or_hidden_character_of_an_attack_reaches_the_judge_raw(attack: str) -> None:
-    sent = answer_prompt(attack, [question()]).messages[1]["content"]
-    assert ALLOWED_RAW.fullmatch(sent)
-    sent.encode("utf-8")
 
 
 @given(st.text(st.characters()), st.text(st.characters(categories=["Cs", "Cf", "Cc", "Co", "Po"])))

@@ -17,29 +17,22 @@ _DOCUMENT = (
     "On 3 March 2024 the town of Elmsford, led by Anna Ruiz, spent $1,200 on Lake Road. The mill "
     "had 40 workers. Later that week a neighbour, Clara Bell, wrote to the paper."
 )
-_CONFIG = JudgeConfig(
-    tries_max=3, backoff_s=0.01, call_timeout_s=10, verdict_timeout_s=60, model="lexical-judge"
-)
 
 
-def rollouts_of(*texts: str, text: str = _DOCUMENT) -> list[Rollout]:
+def rollouts_of(*texts: str) -> list[Rollout]:
     found = []
     for index, said in enumerate(texts):
         choice = {"message": {"role": "assistant", "content": said}, "finish_reason": "stop"}
-        call = Call(tuple(summary_messages(text)), choice)
+        call = Call(tuple(summary_messages(_DOCUMENT)), choice)
         unjudged = Unscored(UNJUDGED, "No judge was asked yet.")
         found.append(Rollout(Scenario("d"), index, (call,), unjudged))
     return found
 
 
-def judge_server(faults: Faults | None = None, key: str | None = None) -> FaultyServer:
-    return FaultyServer(completions_app(lexical_judge(), list, key), faults)
-
-
 async def test_a_judge_of_the_same_account_shares_its_limits() -> None:
-    server = judge_server(Faults({Fault.RATE_LIMITED: 1.0}))
-    config = _CONFIG.model_copy(update={"tries_max": 1})
-    async with server as url:
+    limited = Faults({Fault.RATE_LIMITED: 1.0})
+    config = JudgeConfig(tries_max=1, model="lexical-judge")
+    async with FaultyServer(completions_app(lexical_judge(), list), limited) as url:
         endpoint = Endpoint(url, "lexical-judge", "key")
         async with JudgeClient(endpoint, config) as judge:
             ruler = TrajectoryRuler(endpoint, config, RUBRIC, None, judge.limiter)
