@@ -28,27 +28,20 @@ from precis.statistics.nights import changes
 from precis.statistics.standings import Contender
 from tests.support.reports import HOSTILE, questions, rendered, rows
 
+CORRECT: list[tuple[str, int | None, list[int | None]]] = [
+    ("trained", 0, [1, 2] * 4),
+    ("trained", 5, [2, 3] * 4),
+    ("trained", 9, [3, 4] * 4),
+    ("lead-350", None, [2, 2, 1, 2, 2, 2, 1, 2]),
+    ("gpt-4o", None, [4, 4, 4, None, None, 4, 4, 4]),
+]
+"""Of each contender, at each step, how many of four answers to each document are right."""
+
 
 @pytest.fixture(scope="module")
 def benchmark() -> Benchmark:
-    frame = frame_of(
-        [
-            *rows("trained", 0, [1, 2, 1, 2, 1, 2, 1, 2]),
-            *rows("trained", 5, [2, 3, 2, 3, 2, 3, 2, 3]),
-            *rows("trained", 9, [3, 4, 3, 4, 3, 4, 3, 4]),
-            *rows("lead-350", None, [2, 2, 1, 2, 2, 2, 1, 2]),
-            *rows("gpt-4o", None, [4, 4, 4, None, None, 4, 4, 4]),
-        ]
-    )
-    asked = pl.concat(
-        [
-            questions("trained", 0, [1, 2, 1, 2, 1, 2, 1, 2]),
-            questions("trained", 5, [2, 3, 2, 3, 2, 3, 2, 3]),
-            questions("trained", 9, [3, 4, 3, 4, 3, 4, 3, 4]),
-            questions("lead-350", None, [2, 2, 1, 2, 2, 2, 1, 2]),
-            questions("gpt-4o", None, [4, 4, 4, None, None, 4, 4, 4]),
-        ]
-    )
+    frame = frame_of(row for given in CORRECT for row in rows(*given))
+    asked = pl.concat(questions(*given) for given in CORRECT)
     curve = [StepPoint(step, reward=0.5) for step in range(9)]
     return benchmark_of(frame, curve, ceiling=0.96, questions=asked)
 
@@ -116,12 +109,14 @@ def test_a_contender_with_too_many_unscored_is_shown_but_not_ranked(
     assert not [name for name, chart in charts_of(benchmark).items() if "gpt-4o" in chart.alt]
 
 
-def test_the_page_loads_nothing(page: str) -> None:
+def test_the_page_loads_nothing_and_no_summary_leaves_its_place(page: str) -> None:
     reader = Reader(page)
     assert reader.addresses
     assert all(address.startswith("data:image/svg+xml;base64,") for address in reader.addresses)
     assert not {"link", "iframe", "object"} & set(reader.tags)
     assert "default-src 'none'" in page
+    assert reader.tags.count("script") == 2
+    assert "alert(1)" not in page
 
 
 def embedded(page: str) -> dict[str, Any]:
@@ -132,21 +127,11 @@ def embedded(page: str) -> dict[str, Any]:
     return data
 
 
-def test_no_summary_can_leave_its_place_in_the_page(page: str) -> None:
-    assert Reader(page).tags.count("script") == 2
-    assert "alert(1)" not in page
-
-
 def test_a_hostile_name_is_text_wherever_it_stands() -> None:
     hostile = benchmark_of(
         frame_of([*rows(HOSTILE, 1, [3, 2]), *rows(f"{HOSTILE} 2", None, [2, 2])])
     )
-    shown = report_html(
-        hostile,
-        {HOSTILE: HOSTILE},
-        HOSTILE,
-        {HOSTILE: 1},
-    )
+    shown = report_html(hostile, {HOSTILE: HOSTILE}, HOSTILE, {HOSTILE: 1})
     assert Reader(shown).tags.count("script") == 2
     assert "<script>alert(1)" not in shown
 
@@ -215,17 +200,13 @@ def test_a_regression_is_announced_on_the_page() -> None:
 
 
 def test_a_page_of_91_documents_and_10_contenders_is_small_and_quick() -> None:
-    many = [
-        row
-        for name in range(10)
-        for row in rows(f"model-{name}", None, [index % 5 for index in range(91)])
-    ]
-    frame = frame_of(many)
+    correct = [index % 5 for index in range(91)]
+    frame = frame_of(row for name in range(10) for row in rows(f"model-{name}", None, correct))
     # Letters drawn at random: no language compresses as badly.
     generator = np.random.default_rng(0)
     texts = [generator.integers(97, 113, 2100, np.uint8).tobytes().decode() for _ in range(910)]
     frame = frame.with_columns(pl.Series("text", texts))
-    asked = [questions(f"model-{name}", None, [at % 5 for at in range(91)]) for name in range(10)]
+    asked = [questions(f"model-{name}", None, correct) for name in range(10)]
     start = time.process_time()
     summarised = benchmark_of(frame, questions=pl.concat(asked))
     assert time.process_time() - start < 3
@@ -274,21 +255,11 @@ def test_escaped_text_is_shown_as_it_is(text: str) -> None:
 
 @pytest.mark.parametrize(
     "line",
-    [
-        "12. one",
-        "3) one",
-        "- one",
-        "+ one",
-        "# one",
-        "---",
-        "===",
-        "| a | b |",
-        "    code",
-        "a@b.org",
-    ],
+    ["12. one", "3) one", "- one", "# one", "---", "===", "| a | b |", "    code", "a@b.org"],
 )
 def test_a_line_of_text_is_never_a_structure(line: str) -> None:
     assert rendered(escape(line)) == f"<p>{line.strip()}</p>\n"
+    assert escape("trainer.learning_rate=0.1") == "trainer.learning_rate=0.1", "no syntax in a word"
 
 
 def test_a_preference_is_the_measure_and_no_column_beside_it() -> None:

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from precis.benchmark.measure import BenchmarkId, report_folder
 from precis.benchmark.report import own_folder, store_report
 from precis.config import BenchmarkConfig
-from precis.markdown import escape
 from precis.records.documents import Corpus, Document
 from precis.records.results import frame_of
 from precis.report.benchmark_view import Benchmark, benchmark_of
@@ -79,18 +78,6 @@ def test_a_shortened_name_is_short_and_keeps_both_ends(name: str) -> None:
     short = shorten(f"begin {name} end")
     assert len(short) <= 32
     assert short.startswith("begin") and short.endswith("end")
-
-
-@pytest.mark.parametrize(
-    ("text", "escaped"),
-    [
-        ("trainer.learning_rate=0.1", "trainer.learning_rate=0.1"),
-        ("_emphasis_", "&#95;emphasis&#95;"),
-        ("a __b__ c", "a &#95;&#95;b&#95;&#95; c"),
-    ],
-)
-def test_an_underscore_within_a_word_is_no_syntax(text: str, escaped: str) -> None:
-    assert escape(text) == escaped
 
 
 def test_a_second_benchmark_of_a_step_leaves_the_first_s_report(tmp_path: Path) -> None:

@@ -26,7 +26,15 @@ from precis.llm.server import ChatRequest, Choice, Completion, completions_app
 from precis.llm.tls import tls_for
 from precis.records.documents import Corpus, Document
 from precis.records.rollout import Rollout, Scenario
-from precis.rollouts.sample import adapter_policy, sample_each, sample_groups, sample_seed, sampled
+from precis.rollouts.sample import (
+    adapter_policy,
+    draw_batch,
+    draw_spares,
+    sample_each,
+    sample_groups,
+    sample_seed,
+    sampled,
+)
 from precis.statistics.standings import Contender
 from tests.support.environments import summaries
 from tests.support.rollouts import DOCUMENT, SCENARIO, scored
@@ -240,3 +248,22 @@ async def test_a_group_without_variance_is_made_up_for_by_the_next_scenario(
         settings = config(in_flight=slots, rollouts_per_group=8)
         groups = await gather(client, environment, settings, drawn, more)
         assert tuple(group[0].scenario.id for group in groups) == taken
+
+
+SCENARIOS = tuple(Scenario(f"s{number}") for number in range(8))
+
+
+def test_a_batch_is_a_function_of_seed_and_step() -> None:
+    assert draw_batch(SCENARIOS, 1, 7, 3) == draw_batch(SCENARIOS, 1, 7, 3)
+    assert draw_batch(SCENARIOS, 1, 7, 3) != draw_batch(SCENARIOS, 2, 7, 3)
+
+
+def test_a_step_s_spares_follow_from_seed_and_step_and_are_not_of_its_batch() -> None:
+    batch = draw_batch(SCENARIOS, 1, 3, 2)
+    spares = draw_spares(SCENARIOS, 1, 3, 2, 4)
+    assert spares == draw_spares(SCENARIOS, 1, 3, 2, 4)
+    assert not set(spares) & set(batch)
+    assert spares[:2] == draw_spares(SCENARIOS, 1, 3, 2, 2)
+    assert spares != draw_spares(SCENARIOS, 1, 4, 2, 4)
+    assert len(draw_spares(SCENARIOS, 1, 3, 2, 10_000)) == len(SCENARIOS) - 2
+    assert draw_spares(SCENARIOS, 1, 3, 2, 0) == ()

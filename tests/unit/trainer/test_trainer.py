@@ -98,27 +98,24 @@ async def test_arts_client_works_through_the_proxy(inference: None, model: Model
     assert completion.choices[0].message.content == "a summary"
 
 
+async def ask(url: str, adapter: str) -> httpx.Response:
+    headers = {"authorization": f"Bearer {TOKEN}"}
+    async with httpx.AsyncClient(base_url=url, headers=headers) as client:
+        return await client.post("/v1/chat/completions", json={"model": adapter, "messages": []})
+
+
 @pytest.mark.parametrize("asked", ["m", "", "other@0", "m@x"])
 async def test_what_names_no_adapter_is_refused_in_a_sentence(
     inference: None, model: Model, url: str, asked: str
 ) -> None:
-    async with httpx.AsyncClient(
-        base_url=url, headers={"authorization": f"Bearer {TOKEN}"}
-    ) as client:
-        answer = await client.post("/v1/chat/completions", json={"model": asked, "messages": []})
+    answer = await ask(url, asked)
     assert answer.status_code == 400
-    assert (
-        answer.json()["message"]
-        == f"{asked!r} is no adapter of this trainer: ask for MODEL@STEP of m."
-    )
+    said = f"{asked!r} is no adapter of this trainer: ask for MODEL@STEP of m."
+    assert answer.json()["message"] == said
 
 
 async def test_an_endpoint_that_is_gone_is_said_in_a_sentence(model: Model, url: str) -> None:
-    # Its backend names an address where nobody listens.
-    async with httpx.AsyncClient(
-        base_url=url, headers={"authorization": f"Bearer {TOKEN}"}
-    ) as client:
-        answer = await client.post("/v1/chat/completions", json={"model": "m@0", "messages": []})
+    answer = await ask(url, "m@0")  # its backend names an address where nobody listens
     assert answer.status_code == 502
     assert answer.json()["type"] == "TrainerLost"
     assert "samples for this trainer does not answer (ConnectError" in answer.json()["message"]
@@ -138,14 +135,18 @@ def test_the_digest_follows_all_that_is_trained_on_and_not_the_timings() -> None
     assert len({digest_of(encode_groups([one])) for one in different}) == 4
 
 
-async def test_a_repeated_step_gets_the_stored_result(
+async def test_a_repeated_step_gets_the_stored_result_and_another_in_its_place_is_refused(
     model: Model, trainer: RemoteTrainer, backend: CountingBackend
 ) -> None:
     first = await trainer.train(model, [group(0, 1)], step=0, learning_rate=0.1)
     again = await trainer.train(model, [group(0, 1)], step=0, learning_rate=0.1)
     assert (first.step, first.metrics) == (again.step, again.metrics)
-    assert backend.trained == 1
     assert first.metrics["learning_rate"] == 0.1
+    with pytest.raises(StepConflict, match="trained already on other groups"):
+        await trainer.train(model, [group(1, 0)], step=0)
+    with pytest.raises(StepConflict, match="at step 1 of m, not at 7"):
+        await trainer.train(model, [group(1, 0)], step=7)
+    assert backend.trained == 1
 
 
 def shown(answer: str) -> art.Trajectory:
@@ -179,25 +180,11 @@ async def test_arts_own_call_imitates_once(
     assert await model.get_step() == 1
 
 
-async def test_a_repeat_on_other_groups_is_refused(
-    model: Model, trainer: RemoteTrainer, backend: CountingBackend
-) -> None:
-    await trainer.train(model, [group(0, 1)], step=0)
-    with pytest.raises(StepConflict, match="trained already on other groups"):
-        await trainer.train(model, [group(1, 0)], step=0)
-    with pytest.raises(StepConflict, match="at step 1 of m, not at 7"):
-        await trainer.train(model, [group(1, 0)], step=7)
-    assert backend.trained == 1
-
-
 async def test_of_two_requests_at_once_for_one_step_one_trains(
     model: Model, trainer: RemoteTrainer, backend: CountingBackend
 ) -> None:
     backend.pause = 0.1
-    both = [
-        trainer.train(model, [group(0, 1)], step=0),
-        trainer.train(model, [group(1, 0)], step=0),
-    ]
+    both = [trainer.train(model, [one], step=0) for one in (group(0, 1), group(1, 0))]
     outcomes = await asyncio.gather(*both, return_exceptions=True)
     assert backend.trained == 1
     assert sum(isinstance(outcome, StepConflict) for outcome in outcomes) == 1
@@ -236,7 +223,7 @@ async def test_a_checkpoint_is_committed_and_comes_back(
     assert [path.name for path in kept.iterdir()] == ["0001"]
 
 
-async def test_a_trainer_says_what_it_holds_and_of_which_run(
+async def test_a_trainer_says_what_it_holds_of_a_run_and_forgets_it_with_the_next(
     model: Model, trainer: RemoteTrainer
 ) -> None:
     assert (await trainer.state(model)).run == ""
@@ -247,6 +234,9 @@ async def test_a_trainer_says_what_it_holds_and_of_which_run(
     assert (state.run, sorted(state.checkpoints), sorted(state.trained)) == ("a-run", [0, 1], [0])
     assert state.trained[0].note == {"seen": 1}
     assert [file.path for file in state.checkpoints[1]] == ["weights"]
+    await trainer.begin(model, "another")
+    state = await trainer.state(model)
+    assert (state.run, state.checkpoints, state.trained) == ("another", {}, {})
 
 
 async def test_another_run_is_refused_until_it_restores(
@@ -260,16 +250,6 @@ async def test_another_run_is_refused_until_it_restores(
     await trainer.commit(model, 0, StoredModel(store=store.url, name="m", config="digest"))
     await trainer.restore(model, 0, StoredModel(store=store.url, name="m", run="another"))
     assert (await trainer.train(model, [group(0, 1)], step=0, run="another")).step == 1
-
-
-async def test_a_run_that_begins_anew_forgets_what_was_here(
-    model: Model, trainer: RemoteTrainer, backend: CountingBackend
-) -> None:
-    await trainer.begin(model, "a-run")
-    await trainer.train(model, [group(0, 1)], step=0)
-    await trainer.begin(model, "another")
-    state = await trainer.state(model)
-    assert (state.run, state.checkpoints, state.trained) == ("another", {}, {})
 
 
 class RecoveringBackend(CountingBackend):

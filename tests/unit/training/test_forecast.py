@@ -2,11 +2,13 @@
 
 from typing import Any
 
-from precis.config import TrainConfig
+from precis.config import JudgeConfig, RateLimits, TrainConfig
 from precis.environments.summaries.forecast import (
     forecast_judging,
+    forecast_second_judge,
     forecast_service,
 )
+from precis.environments.summaries.judge.forecast import forecast
 from precis.records.spend import Estimate
 from precis.records.warm_start import WarmStartRecord
 from precis.run.outlook import RunPlan, outlook
@@ -92,3 +94,29 @@ def test_a_service_without_prices_has_no_forecast_in_dollars() -> None:
     )
     assert priced.usd == expected / 1_000_000
     assert f"about ${priced.usd:,.2f}" in str(priced)
+
+
+def test_a_daily_quota_that_does_not_suffice_is_told_with_what_to_do() -> None:
+    def with_quota(requests_per_day: int) -> Estimate:
+        limits = RateLimits(requests_per_day=requests_per_day)
+        config = JudgeConfig(provider="google", limits=limits)
+        return forecast(config, "google/gemini-2.5-flash", CORPUS.validation, summaries=1000)
+
+    short = with_quota(250)
+    assert short.figures["days"] == 9
+    assert "needs 9 days of it" in str(short) and "lower steps" in str(short)
+    enough = with_quota(5000)
+    assert enough.figures["days"] == 1 and "quota" not in str(enough)
+
+
+def test_the_second_judge_is_asked_in_validations_alone() -> None:
+    judge = {"provider": "openrouter"}
+    given = {"store": "s", "judge": judge, "second_judge": judge, "validate_every": 10}
+    run = TrainConfig.model_validate({**given, "steps": 30, "benchmark": False})
+    held_out = CORPUS.validation
+    ahead = forecast_second_judge(run, 0, held_out, "openai/gpt-4.1")
+    assert ahead is not None and ahead.usd is not None and ahead.usd > 0
+    assert ahead.figures["calls"] == 2 * 4 * 4  # two calls, four validations, four documents
+    assert str(ahead).startswith("The second judge will be called")
+    first = forecast_judging(run, 0, held_out, "google/gemini-2.5-flash")
+    assert first.figures["calls"] == 2 * (30 * 5 * 8 + 4 * 4)

@@ -25,8 +25,8 @@ RENTED = {"SkyPilot's keys", "GPU", "budget"}
 class Judge:
     """Answers so many of a document's two questions; `error` is what it answers a trial with."""
 
-    def __init__(self, right: int = 2) -> None:
-        self.identity = {"model": "a-judge"}
+    def __init__(self, right: int = 2, model: str = "a-judge") -> None:
+        self.identity = {"model": model}
         self.right = right
         self.error: Exception | None = None
         self.fails_on = ""
@@ -53,10 +53,14 @@ def no_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def preflight(
-    folder: Path, judge: Judge, warnings: list[str] | None = None, **settings: Any
+    folder: Path,
+    judge: Judge,
+    warnings: list[str] | None = None,
+    second: Judge | None = None,
+    **settings: Any,
 ) -> Preflight:
     config = TrainConfig.model_validate({"store": str(folder / "store"), **settings})
-    environment = summaries_of(config, corpus(), judge)
+    environment = summaries_of(config, corpus(), judge, second)
     told = [] if warnings is None else warnings
     return Preflight(config, environment, told.append)
 
@@ -137,3 +141,12 @@ async def test_a_judge_that_fails_on_a_document_measures_no_ceiling(tmp_path: Pa
     judge = Judge()
     judge.fails_on = corpus().validation[0].id
     assert "not measured" in await preflight(tmp_path, judge).ceiling()
+
+
+async def test_a_second_judge_that_is_the_first_again_is_refused(tmp_path: Path) -> None:
+    first = Judge(model="flash")
+    with pytest.raises(ConfigError, match="the first one again, flash"):
+        await preflight(tmp_path, first, second=first).checks()["second judge"]()
+    another = preflight(tmp_path, first, second=Judge(model="gpt"))
+    assert await another.checks()["second judge"]() == "gpt"
+    assert "second judge" not in preflight(tmp_path, first).checks()

@@ -1,4 +1,4 @@
-"""The judge's cache: shared by processes, killed at any moment, bounded, and never a need."""
+"""The cache of replies: shared by processes, killed at any moment, bounded; and its command."""
 
 import logging
 import os
@@ -7,12 +7,14 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 import precis.environments.summaries.judge.cache
+from precis.commands.judge import app
 from precis.environments.summaries.judge.cache import ReplyCache
 
 # The module by its file: its package would cost each process a second of imports.
@@ -145,3 +147,33 @@ def test_processes_that_share_a_cache_lose_nothing_and_a_killed_one_breaks_nothi
             if cache.get(f"{name}-{index}") != f"{name}-{index} " * 40
         ]
         assert missing == [] and cache.get("d-0") is not None
+
+
+def runs(file: Path, arguments: Sequence[str]) -> tuple[int, str]:
+    outcome = CliRunner().invoke(app, [*arguments, str(file)])
+    return outcome.exit_code, outcome.output
+
+
+def test_the_cache_command_shows_and_prunes(tmp_path: Path) -> None:
+    file = tmp_path / "replies.sqlite"
+    with ReplyCache(file) as kept:
+        for index in range(10):
+            kept.put(f"key-{index}", "reply")
+        kept.get("key-1")
+    code, said = runs(file, ["cache", "--path"])
+    assert code == 0 and "10 replies" in said and "1 hits and 0 misses (100%)" in said
+    code, said = runs(file, ["cache", "--prune-to-mb", "0", "--path"])
+    assert code == 0 and "10 replies deleted" in said and " 0 replies in" in said
+
+
+def test_the_cache_command_without_a_cache_says_so(tmp_path: Path) -> None:
+    code, said = runs(tmp_path / "none.sqlite", ["cache", "--path"])
+    assert code == 0 and "There is no cache at" in said
+    assert not (tmp_path / "none.sqlite").exists()
+
+
+def test_a_damaged_cache_ends_with_a_sentence(tmp_path: Path) -> None:
+    file = tmp_path / "replies.sqlite"
+    file.write_bytes(b"this is no database " * 500)
+    code, said = runs(file, ["cache", "--path"])
+    assert code == 1 and "Delete it if it is damaged" in said
