@@ -6,11 +6,10 @@ import time
 from pathlib import Path
 
 import pytest
-import yaml
 from playwright.async_api import Page, expect
 
 from tests.services.browser import chromium_page, colours_of, log_in, photograph
-from tests.services.conftest import ROOT, Precis
+from tests.services.conftest import Precis
 from tests.services.patience import LONG_S
 from tests.services.prefect_api import PASSWORD, async_client_of
 from tests.services.switched_judge import SwitchedJudge
@@ -43,32 +42,6 @@ async def test_a_run_is_started_from_the_form_watched_failed_retried_and_read(
         await photograph(page, "completed")
         await read_the_report(page, ui)
         await open_the_benchmark(page, tmp_path / "browsed" / "benchmarks" / f"{STEPS:04d}")
-
-
-async def test_every_schedule_is_listed(deployed: Precis) -> None:
-    ui = deployed.api.removesuffix("/api")
-    async with chromium_page() as page:
-        await log_in(page, ui, PASSWORD)
-        await the_schedules_are_listed(page, ui)
-
-
-async def the_schedules_are_listed(page: Page, ui: str) -> None:
-    manifest = yaml.safe_load((ROOT / "prefect.yaml").read_text())
-    scheduled = [
-        (one["entrypoint"].rpartition(":")[2].replace("_", "-"), one["name"])
-        for one in manifest["deployments"]
-        if one.get("schedules")
-    ]
-    assert ("benchmark", "nightly") in scheduled
-    await page.set_viewport_size({"width": 1600, "height": 900})  # else long ones are only counted
-    await page.goto(f"{ui}/v2/deployments")
-    for flow, name in scheduled:
-        row = page.get_by_role("row").filter(has=page.get_by_role("link", name=flow, exact=True))
-        row = row.filter(has=page.get_by_role("link", name=name, exact=True))
-        await expect(row).to_contain_text("Active", timeout=LONG)
-        if name == "nightly":
-            await expect(row).to_contain_text("At 03:00 AM")
-    await photograph(page, "schedules")
 
 
 async def start_from_the_form(

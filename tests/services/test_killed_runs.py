@@ -19,9 +19,7 @@ from tests.support.guard import carriers, temporary_folders, writers_in
 
 HELD = {
     "program": ["sleep"],
-    "prefect": ["cli.serve_prefect"],
     "postgresql": ["bin/postgres"],
-    "chromium": ["chromium"],
     "slurm": ["munged", "slurmctld", "slurmd", "sshd", "sky.server", "slurmstepd"],
 }
 """What is held open, and the words by which each of its processes is known."""
@@ -82,11 +80,11 @@ def neighbour() -> Iterator[psutil.Popen]:
     process.wait()
 
 
-# The guard ends by the id whatever carries it; what these start carries it as others do.
-_LONG = [pytest.param(what, marks=pytest.mark.long) for what in ("prefect", "chromium", "slurm")]
+# Of its daemons one is another account's, and one writes over the environment with the run's id.
+SLURM = pytest.param("slurm", marks=pytest.mark.long)
 
 
-@pytest.mark.parametrize("what", ["program", "postgresql", *_LONG])
+@pytest.mark.parametrize("what", ["program", "postgresql", SLURM])
 def test_what_a_killed_run_has_started_ends_with_it(what: str, tmp_path: Path) -> None:
     # The Makefile's runs have processes of xdist's: one of them shows it.
     run = Run(what, tmp_path, workers=1 if what == "program" else 0)

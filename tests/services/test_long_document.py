@@ -1,58 +1,66 @@
-"""A document as long as three novels, in a rehearsal beside others of the usual length."""
+"""A folder of texts, two as long as three novels, comes to a result that says what it is worth."""
 
-import json
+import html
 from pathlib import Path
 
 import pytest
 
 from precis.config import DocumentsConfig
-from precis.records.documents import Document, read_documents
+from precis.records.cloze import CRUDE
+from precis.records.documents import load_corpus, read_documents
 from precis.words import count_words
 from tests.services.conftest import Precis
+from tests.services.prefect_api import client_of, runs_in
 
 WORDS = 210_000
-COUNT = 12
+TRAINED_ON, HELD_OUT = 3, 3
+LONG = ("1", "3")
 
 
-def write_corpus(path: Path) -> None:
-    """Documents of the bundled corpus, of which the fourth has all others around its text."""
+def write_texts(folder: Path) -> None:
+    """Texts of the bundled corpus; the long ones have all others behind their own."""
     documents = read_documents(DocumentsConfig(source="bundled"))
-    text = "\n\n".join(one.text for one in documents)
-    text = "\n\n".join([documents[3].text, text, text])
-    assert count_words(text) > WORDS
-    rows = []
-    for place, document in enumerate(documents[:COUNT]):
-        rows += rows_of(document, text if place == 3 else document.text)
-    path.write_text("\n".join(map(json.dumps, rows)))
+    others = "\n\n".join(one.text for one in documents)
+    long = others + others[: len(others) // 3]
+    assert count_words(long) > WORDS
+    folder.mkdir()
+    for place, document in enumerate(documents[: TRAINED_ON + HELD_OUT]):
+        text = f"{document.text}\n\n{long}" if str(place) in LONG else document.text
+        (folder / f"{place}.txt").write_text(text)
 
 
-def rows_of(document: Document, text: str) -> list[dict[str, str]]:
-    return [
-        {
-            "document_id": document.id,
-            "document_topic": document.topic,
-            "document_path": "",
-            "document_extracted": text,
-            "question_id": question.id,
-            "question": question.text,
-            "answer": question.answer,
-            "long_answer": "",
-        }
-        for question in document.questions
-    ]
-
-
-@pytest.mark.long  # minutes on a busy machine
-@pytest.mark.parametrize("held_out", [1, COUNT - 1], ids=["trained on", "held out"])
-def test_a_rehearsal_works_on_a_very_long_document_and_says_where_it_is(
-    precis: Precis, held_out: int, tmp_path: Path
+@pytest.mark.long  # a rehearsal, with texts that take a minute of a core
+def test_a_folder_of_long_texts_comes_to_a_result_that_says_its_questions_are_crude(
+    precis: Precis, tmp_path: Path
 ) -> None:
-    corpus = tmp_path / "long.jsonl"
-    write_corpus(corpus)
+    texts = tmp_path / "texts"
+    write_texts(texts)
+    store = tmp_path / "store"
     output = precis.run(
-        *("rehearse", "--steps", "2", "--documents", str(corpus), "--store", str(tmp_path)),
-        TRAIN_SIZE=str(COUNT - held_out),
-        VAL_SIZE=str(held_out),
+        *("rehearse", "--documents", str(texts), "--steps=1", f"--store={store}"),
+        TRAIN_SIZE=str(TRAINED_ON),
+        VAL_SIZE=str(HELD_OUT),
     )
-    assert "training: step " in output and "benchmarking: step 2 of 2" in output
+    assert_one_is_long_on_either_side(precis)
+    assert "training: step " in output and "benchmarking: step 1 of 1" in output
+    assert "trains an agent of your own: docs/agents.md" in output
+    assert f"questions about {TRAINED_ON + HELD_OUT} documents" in output
+    assert "trained, step 1" in output
     assert "Traceback" not in output
+    assert output.count(CRUDE) == 2, "before the training, and beside the figures"
+    page = next(store.rglob("report.html")).read_text()
+    assert CRUDE in html.unescape(page)
+    with client_of(precis.api) as api:
+        ids = [run["id"] for run in runs_in(api, str(store))]
+        of_these = {"flow_runs": {"id": {"any_": ids}}}
+        artifacts = {a["key"]: a for a in api.post("/artifacts/filter", json=of_these).json()}
+    for key in ("rehearsal-texts-seed1-training", "rehearsal-texts-seed1-benchmark"):
+        assert "made by rules" in artifacts[key]["data"]
+
+
+def assert_one_is_long_on_either_side(precis: Precis) -> None:
+    (corpus,) = (precis.home / "corpora").rglob("texts.parquet")
+    sizes = {"train_size": TRAINED_ON, "val_size": HELD_OUT}
+    found = load_corpus(DocumentsConfig(source=str(corpus), **sizes))
+    for side in (found.train, found.validation):
+        assert sum(count_words(one.text) > WORDS for one in side) == 1

@@ -1,6 +1,5 @@
 """The whole pipeline as a user runs it: what it shows, and what it keeps."""
 
-import html
 import json
 from pathlib import Path
 
@@ -8,9 +7,7 @@ import httpx
 import polars as pl
 import pytest
 
-from precis.config import DocumentsConfig, TrainConfig
-from precis.records.cloze import CRUDE
-from precis.records.documents import read_documents
+from precis.config import TrainConfig
 from precis.records.ledger import Ledger
 from precis.training.run import work_folder
 from tests.services.conftest import Precis
@@ -106,27 +103,3 @@ def test_art_has_its_own_files(undisturbed: tuple[Path, str], precis: Precis) ->
     rows = [json.loads(line) for line in history]
     assert [row["step"] for row in rows if "train/reward" in row] == list(range(STEPS))
     assert [row["step"] for row in rows if "val/accuracy" in row] == [0, STEPS]
-
-
-@pytest.mark.long  # a second rehearsal; tests/unit/questions/test_rules.py has the questions
-def test_a_folder_of_texts_comes_to_a_result_that_says_its_questions_are_crude(
-    precis: Precis, tmp_path: Path
-) -> None:
-    texts = tmp_path / "texts"
-    texts.mkdir()
-    for number, document in enumerate(read_documents(DocumentsConfig(source="bundled"))[:9]):
-        (texts / f"{number}.txt").write_text(document.text)
-    store = tmp_path / "store"
-    output = precis.run("rehearse", "--documents", str(texts), "--steps=1", f"--store={store}")
-    assert "trains an agent of your own: docs/agents.md" in output
-    assert "questions about 9 documents" in output
-    assert "trained, step 1" in output
-    assert output.count(CRUDE) == 2, "before the training, and beside the figures"
-    page = next(store.rglob("report.html")).read_text()
-    assert CRUDE in html.unescape(page)
-    with client_of(precis.api) as api:
-        ids = [run["id"] for run in runs_in(api, str(store))]
-        of_these = {"flow_runs": {"id": {"any_": ids}}}
-        artifacts = {a["key"]: a for a in api.post("/artifacts/filter", json=of_these).json()}
-    for key in ("rehearsal-texts-seed1-training", "rehearsal-texts-seed1-benchmark"):
-        assert "made by rules" in artifacts[key]["data"]
