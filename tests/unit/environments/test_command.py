@@ -54,7 +54,6 @@ async def play(environment: CommandEnvironment, deadline_s: float = 20.0) -> Rol
         ("", "no_score", "Its last line is ''"),
         ("print('It went well.')", "no_score", "Its last line is 'It went well.'"),
         ('print(\'{"reward": "much"}\')', "no_score", "print a number"),
-        ("print('{\"points\": 1}')", "no_score", "print a number"),
         ("print('NaN')", "no_score", "which is no number"),
         ('print(\'{"reward": 1, "metrics": {"x": "y"}}\')', "no_score", "metric x"),
         ("print('[' * 10**5)", "no_score", "Its last line is"),

@@ -21,13 +21,7 @@ from tests.support.examples import embedded, play, score_of
 from tests.support.in_process import Life, one_process
 from tests.support.scripted_policy import ScriptedPolicy
 
-NO_ANSWER_OF_THEIR_OWN = {
-    "boxnet",
-    "graph_color",
-    "propositional_logic",
-    "rubiks_cube",
-    "rush_hour",
-}
+UNANSWERED = {"boxnet", "graph_color", "propositional_logic", "rubiks_cube", "rush_hour"}
 """Many answers are right there, and the generator names none."""
 
 
@@ -87,7 +81,7 @@ def test_the_own_answers_of_all_generators_earn_all() -> None:
     known = PUZZLES.call_now("datasets")
     assert len(known) == 105
     scores = {name: score_own_answers(name) for name in known}
-    assert {name for name, found in scores.items() if not found} == NO_ANSWER_OF_THEIR_OWN
+    assert {name for name, found in scores.items() if not found} == UNANSWERED
     assert {score for found in scores.values() for score in found} == {1.0}
 
 
@@ -171,14 +165,9 @@ async def test_a_question_of_nobody_has_no_answer() -> None:
     ("given", "complaint"),
     [
         ({"dataset": "countdwn"}, "has no dataset 'countdwn'; it has countdown"),
-        ({"dataset": "composite"}, "has no dataset 'composite'"),
         (
             {"dataset": "countdown", "parameters": {"min_number": 3}},
             r"no parameter 'min_number'; it has min_numbers \(4\), max_numbers \(6\)",
-        ),
-        (
-            {"dataset": "countdown", "parameters": {"min_numbers": 9}},
-            "can't make puzzles of countdown",
         ),
         (
             {"dataset": "countdown", "parameters": {"min_numbers": "many"}},

@@ -17,7 +17,7 @@ from precis.environments.recorder import Recorder
 from precis.environments.ruler import SYSTEM, TrajectoryRuler, ruler_prompt, transcript_of
 from precis.environments.summaries.judge.cache import ReplyCache
 from precis.environments.summaries.judge.prompts import data_in
-from precis.errors import ConfigError, JudgeRejected
+from precis.errors import ConfigError
 from precis.llm.budget import Budget, PaidOnce
 from precis.llm.providers import Endpoint
 from precis.llm.server import ChatRequest, Choice, Completion, completions_app
@@ -179,16 +179,6 @@ async def test_a_fault_leaves_the_group_unscored_after_its_tries(fault: Fault) -
         ranked = await environment.rank([attempt("ant"), attempt("bee", index=1)])
     assert all(isinstance(one.score, Unscored) for one in ranked)
     assert server.requests == 2
-
-
-async def test_a_rejected_key_stops_with_a_sentence() -> None:
-    async with FaultyServer(completions_app(lexical_judge(), list, "another")) as url:
-        ruler = ruler_at(url)
-        with pytest.raises(JudgeRejected, match="JUDGE_API_KEY"):
-            await ruler.score([transcript_of(attempt("ant"))])
-        with pytest.raises(JudgeRejected):
-            await ruler.check()
-        await ruler.close()
 
 
 async def test_a_reply_is_paid_for_once(tmp_path: Path) -> None:

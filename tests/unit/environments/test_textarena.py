@@ -207,7 +207,6 @@ async def test_an_opponent_is_tried_in_preflight() -> None:
         ("GuessWho-v0", "a model at OpenRouter is part of it"),
         ("Klondike-v0", "can't read its code: SyntaxError"),
         ("ScorableGames-v0", "lacks a part of it: FileNotFoundError"),
-        ("BabyAiText-v0", "lacks a part of it: ImportError"),
         ("CharacterConclave-v0", "each move fails with TypeError"),
         ("CharacterConclave-v0-no-such", "has no game"),
         ("NewRecruit-v0", "name a model in environment.opponent"),
@@ -308,9 +307,7 @@ async def test_a_process_that_is_killed_costs_the_games_that_it_held() -> None:
             {"opponent": {"model": "m", "provider": "url", "base_url": "http://a:b@c/v1"}},
             "the address carries a password",
         ),
-        ({"opponent": "stockfish"}, "opponent"),
         ({"moves_max": 51}, "lower it, or raise rollouts.turns_max"),
-        ({"players": 99}, "players"),
     ],
 )
 def test_settings_that_can_t_work_are_refused(given: dict[str, Any], problem: str) -> None:

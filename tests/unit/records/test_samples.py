@@ -121,14 +121,6 @@ def sub_agent(engine: Engine) -> list[Call]:
     return [first, aside, second]
 
 
-def compaction(engine: Engine) -> list[Call]:
-    first = engine.say([SYSTEM, user("A very long board.")], "A1")
-    second = engine.say([*first.messages, first.message, user("Another.")], "B2")
-    compacted = engine.say([SYSTEM, user("In short: A1, B2. Now?")], "C3")
-    last = engine.say([*compacted.messages, compacted.message, user("And now?")], "C1")
-    return [first, second, compacted, last]
-
-
 def truncated(engine: Engine) -> list[Call]:
     first = engine.say([user("board 1")], "I think that the be", cut=True)
     return [first, engine.say([*first.messages, first.message, user("Shorter.")], "A1")]
@@ -146,7 +138,6 @@ CASES = [
     (three_turns, 1),
     (thinking, 2),
     (sub_agent, 2),
-    (compaction, 2),
     (truncated, 1),
     (changing_tools, 2),
 ]

@@ -26,12 +26,8 @@ def test_causes_and_dollars_are_summed() -> None:
     assert "| Rollouts not scored | 3 timeout |" in text
     assert "30 calls and 3 from the cache, 3,000 tokens" in text
     assert "$1.50" in text
-
-
-def test_a_price_that_is_not_known_is_no_zero() -> None:
-    spent = record(0).model_copy(update={"judge": Spend(calls=10, unpriced=10)})
-    ledger = EMPTY.advance(spent)
-    assert "unknown price" in shown(ledger)
+    unpriced = record(0).model_copy(update={"judge": Spend(calls=10, unpriced=10)})
+    assert "unknown price" in shown(EMPTY.advance(unpriced)), "and that is no zero"
 
 
 def test_what_the_machine_costs_and_spot_saves_is_said_and_foretold() -> None:

@@ -196,16 +196,13 @@ def test_questions_too_long_for_the_artifact_are_left_out() -> None:
     assert "Best summary" not in report
 
 
-def test_what_was_not_scored_is_neither_best_nor_worst() -> None:
+def test_the_best_the_worst_and_the_most_changed_are_looked_for_where_they_can_be() -> None:
     lost = Unscored("timeout", "")
     unscored = Rollout(scenario_of(document(0)), 0, (call("x"),), lost)
     assert best_and_worst([unscored, judged(0, "a")]) is None
     both = best_and_worst([unscored, judged(0, "a", 1), judged(1, "b", 3)])
     assert both is not None
     assert [each.text for each in both] == ["b", "a"]
-
-
-def test_nothing_has_changed_after_one_validation() -> None:
     assert most_changed(LatestSamples().add_validation(0, [judged(0, "a")])) is None
     change = most_changed(SEEN)
     assert change is not None

@@ -22,7 +22,7 @@ from precis.errors import (
 )
 from precis.llm.budget import Budget
 from precis.llm.loop_server import LoopServer
-from precis.llm.server import ChatRequest, Choice, Completion, completions_app
+from precis.llm.server import completions_app
 from precis.llm.tls import tls_for
 from precis.records.documents import Corpus, Document
 from precis.records.rollout import Rollout, Scenario
@@ -38,24 +38,10 @@ from precis.rollouts.sample import (
 from precis.statistics.standings import Contender
 from tests.support.environments import summaries
 from tests.support.rollouts import DOCUMENT, SCENARIO, scored
+from tests.support.scripted_policy import ScriptedPolicy
 
 CORPUS = Corpus((DOCUMENT,), ())
 HELD_OUT = Corpus((), (DOCUMENT,))
-
-
-class Policy:
-    """Answers every request with what `answer` returns for it."""
-
-    def __init__(self) -> None:
-        self.requests: list[ChatRequest] = []
-        self.answer: Callable[[ChatRequest], str] = lambda request: f"The mayor {request.seed}."
-
-    async def __call__(self, request: ChatRequest) -> Completion:
-        self.requests.append(request)
-        text = self.answer(request)
-        entries = [{"token": "token_id:7", "logprob": -0.5, "top_logprobs": []}]
-        choice = Choice(text, logprobs=entries, token_ids=[7])
-        return Completion(request.model, [choice], prompt_ids=[1, 2])
 
 
 class Judge:
@@ -72,12 +58,14 @@ class Judge:
 
 
 @pytest.fixture
-def policy() -> Policy:
-    return Policy()
+def policy() -> ScriptedPolicy:
+    scripted = ScriptedPolicy(lambda request: f"The mayor {request.seed}.")
+    scripted.model = "m@0"
+    return scripted
 
 
 @pytest.fixture
-async def client(policy: Policy) -> AsyncIterator[openai.AsyncOpenAI]:
+async def client(policy: ScriptedPolicy) -> AsyncIterator[openai.AsyncOpenAI]:
     server = LoopServer(completions_app(policy, lambda: ["m"], "none"))
     await server.start()
     url = f"http://127.0.0.1:{server.port}/v1"
@@ -99,30 +87,24 @@ async def gather(
     settings: RolloutsConfig | None = None,
     scenarios: Sequence[Scenario] = (SCENARIO,),
     spares: Sequence[Scenario] = (),
-    step: int = 0,
 ) -> list[list[Rollout]]:
     """The groups of a step."""
     settings = settings or config()
     async with (
         Recorder() as recorder,
-        adapter_policy(client, f"m@{step}", step, settings) as greedy,
+        adapter_policy(client, "m@0", 0, settings) as greedy,
     ):
-        policy = sampled(greedy, 1, step, settings.temperature)
+        policy = sampled(greedy, 1, 0, settings.temperature)
         return await sample_groups(recorder, policy, environment, scenarios, settings, spares)
 
 
 async def roll_out(
     client: openai.AsyncOpenAI,
     environment: Summaries,
-    scenario: Scenario = SCENARIO,
-    **settings: Any,
 ) -> Rollout:
     """One greedy rollout of the document."""
-    async with (
-        Recorder() as recorder,
-        adapter_policy(client, "m@0", 0, config(**settings)) as policy,
-    ):
-        (found,) = await sample_each(recorder, policy, environment, [scenario], config(**settings))
+    async with Recorder() as recorder, adapter_policy(client, "m@0", 0, config()) as policy:
+        (found,) = await sample_each(recorder, policy, environment, [SCENARIO], config())
     return found
 
 
@@ -143,7 +125,7 @@ def test_seeds_differ_by_step_scenario_and_index() -> None:
 
 
 async def test_validation_is_greedy_and_sends_the_request_that_a_benchmark_sends(
-    client: openai.AsyncOpenAI, policy: Policy
+    client: openai.AsyncOpenAI, policy: ScriptedPolicy
 ) -> None:
     environment = summaries(HELD_OUT, Judge())
     await roll_out(client, environment)
@@ -169,9 +151,9 @@ async def test_validation_is_greedy_and_sends_the_request_that_a_benchmark_sends
     [("word " * 351, "over_length"), ("", "empty"), ("мэр открыл новый мост", "wrong_script")],
 )
 async def test_a_disqualified_summary_scores_zero_without_asking_the_judge(
-    client: openai.AsyncOpenAI, policy: Policy, summary: str, cause: str
+    client: openai.AsyncOpenAI, policy: ScriptedPolicy, summary: str, cause: str
 ) -> None:
-    policy.answer = lambda _: summary
+    policy.say = lambda _: summary
     judge = Judge()
     found = await roll_out(client, summaries(CORPUS, judge))
     assert (found.metrics[cause], found.reward, judge.asked) == (1.0, 0.0, 0)

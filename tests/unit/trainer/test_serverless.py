@@ -152,27 +152,20 @@ async def test_an_agents_calls_of_tools_go_to_wandb_as_they_were_recorded(
 ) -> None:
     await trainer.begin(model, "a-run")
     await model.register(trainer)
-    call = {"id": "c", "type": "function", "function": {"name": "play", "arguments": "{}"}}
+    play = {"name": "play", "arguments": "{}"}
+    call = {"id": "c", "type": "function", "function": play}
     message = {"role": "assistant", "content": None, "tool_calls": [call]}
     entries = [{"token": "x", "logprob": -0.5, "bytes": None, "top_logprobs": []}]
-    choice = {
-        "index": 0,
-        "finish_reason": "tool_calls",
-        "message": message,
-        "logprobs": {"content": entries},
-    }
+    choice = {"index": 0, "finish_reason": "tool_calls", "message": message}
+    taken = Choice.model_validate({**choice, "logprobs": {"content": entries}})
     result = {"role": "tool", "tool_call_id": "c", "content": "It opens."}
-    tool = {"type": "function", "function": {"name": "play", "parameters": {"type": "object"}}}
+    tool: Any = {"type": "function", "function": {"name": "play", "parameters": {"type": "object"}}}
+    history: Any = [{"role": "user", "content": "Which door?"}, taken, result, taken]
     played = []
     for reward in (0.0, 1.0):
-        asked = {"role": "user", "content": "Which door?"}
-        taken = Choice.model_validate(choice)
-        history: Any = [asked, taken, result, taken]
-        tools: Any = [tool]
-        one = art.Trajectory(messages_and_choices=history, tools=tools, reward=reward)
-        played.append(one)
-    group_of_games = art.TrajectoryGroup(played)
-    await trainer.train(model, [group_of_games], step=0, run="a-run", learning_rate=1e-5)
+        played.append(art.Trajectory(messages_and_choices=history, tools=[tool], reward=reward))
+    games = art.TrajectoryGroup(played)
+    await trainer.train(model, [games], step=0, run="a-run", learning_rate=1e-5)
     sent = wandb[0].jobs[0]["trajectory_groups"][0]["trajectories"][0]
     assert sent["tools"] == [tool]
     history = sent["messages_and_choices"]

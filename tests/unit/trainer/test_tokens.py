@@ -78,13 +78,6 @@ def test_an_answer_that_vllm_could_not_have_written_is_not_imitated() -> None:
     assert len(one.token_ids) == 6
 
 
-def test_answers_to_one_prompt_share_it() -> None:
-    given = [shown("ab", "y"), shown("ab", "z")]
-    (one,), (other,) = tokenize_demonstrations(given, Tokenizer(), 100)
-    assert one.prompt_id == other.prompt_id
-    assert one.prompt_length == 3
-
-
 def test_an_own_answer_to_imitate_is_what_was_sampled() -> None:
     messages: Any = [{"role": "user", "content": "ab"}]
     own = art.Trajectory(messages_and_choices=[*messages, choice("ab", 1)])

@@ -20,16 +20,20 @@ from precis.environments.summaries.judge.audit import (
 from precis.environments.summaries.judge.correction import correct_accuracies, prediction_powered
 from precis.errors import ConfigError
 from precis.records.verdict import Scored
-from tests.support.audits import judged, results, write
+from tests.support.reports import judged
+from tests.support.results import answers, write_tables
+from tests.support.summaries import JudgedSummary
 
 EXPERIMENTS = 100
 
 
-DOZEN = [judged(f"d{number:02}") for number in range(12)]
+DOZEN, FROM = judged("trained", 3, [2] * 12)
+"""Summaries from each of which half of four questions are answered."""
 
 
-def frame(count: int = 12) -> pl.DataFrame:
-    return results(*DOZEN[:count])
+def frame(*some: JudgedSummary) -> pl.DataFrame:
+    """What an audit reads of some summaries."""
+    return answers(some or DOZEN, FROM)
 
 
 def fill_in(sheet: str, verdicts: dict[int, str], path: Path) -> Path:
@@ -46,13 +50,12 @@ def fill_in(sheet: str, verdicts: dict[int, str], path: Path) -> Path:
 
 def test_a_person_may_disagree_on_what_is_prose(tmp_path: Path) -> None:
     """The judge says that the first of two summaries is none, and answered from it all the same."""
-    verdict = judged("d0").verdict
-    assert isinstance(verdict, Scored)
-    ruled = replace(verdict, is_prose=False)
-    list_of_words = replace(judged("d0", ruled), disqualified="judged_not_prose", prose=0.0)
-    found = results(list_of_words, judged("d1"))
+    assert isinstance(DOZEN[0].verdict, Scored)
+    ruled = replace(DOZEN[0].verdict, is_prose=False)
+    words = replace(DOZEN[0], verdict=ruled, disqualified="judged_not_prose", prose=0.0)
+    found = frame(words, DOZEN[1])
     samples = draw_samples(found, 2, seed=1)
-    path = fill_in(as_sheet(samples), {2: "yes", 5: "yes"}, tmp_path / "s.csv")
+    path = fill_in(as_sheet(samples), {4: "yes", 9: "yes"}, tmp_path / "s.csv")
     assert "they agree on 50.0% of 2: 1 prose by both, 0 by the judge only, 1 by the person" in (
         report_on_sheet(found, path)
     )
@@ -69,7 +72,7 @@ def test_a_protocol_that_does_not_ask_about_prose_has_no_line_of_it() -> None:
         (lambda text: text, "holds no verdict"),
         (lambda text: text.replace('\n"",', "\n").replace("person", "who"), "'person' is missing"),
         (lambda text: text.replace("\n,", "\nperhaps,", 1), "line 2: 'perhaps' is no verdict"),
-        (lambda text: text.replace("\n,", "\nyes,").replace("d0", "e0"), "no verdict of a judge"),
+        (lambda text: text.replace("\n,", "\nyes,").replace(",d1", ",e1"), "no verdict of a judge"),
         (lambda text: text.replace("\n,", "\nyes,") + text.splitlines()[1].replace(",", "no,", 1),
          "is there twice"),
     ],
@@ -137,15 +140,15 @@ def audit(*arguments: str) -> Result:
 
 def test_the_command_makes_a_sheet_and_reads_it(tmp_path: Path) -> None:
     path, sheet = tmp_path / "results.parquet", tmp_path / "out" / "audit.csv"
-    write(path, *DOZEN)
+    write_tables(DOZEN, FROM, path)
     made = audit(str(path), "--out", str(sheet), "--samples", "8")
     assert "Fill in" in made.output
-    fill_in(sheet.read_text(), dict.fromkeys(range(24), "correct"), sheet)
+    fill_in(sheet.read_text(), dict.fromkeys(range(40), "correct"), sheet)
     again = audit(str(path), "--out", str(sheet), "--samples", "8")
     assert "stays as it is" in again.output
     told = audit(str(path), "--filled", str(sheet))
     assert told.exit_code == 0, told.output
-    assert "agree on 50.0% of 16 answerable questions" in told.output
+    assert "agree on 50.0% of 32 answerable questions" in told.output
     assert "they agree on 100.0% of 8: 8 prose by both" in told.output
     assert "trained@3" in told.output
     assert "50.0% (" in told.output and "100.0% (" in told.output
@@ -154,7 +157,7 @@ def test_the_command_makes_a_sheet_and_reads_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", ["of another", "a person's work", ""])
 def test_a_sheet_of_other_summaries_is_left_alone(content: str, tmp_path: Path) -> None:
     path, sheet = tmp_path / "r.parquet", tmp_path / "audit.csv"
-    write(path, *DOZEN)
+    write_tables(DOZEN, FROM, path)
     if content == "of another":
         assert audit(str(path), "--out", str(sheet), "--seed", "1", "--samples", "2").exit_code == 0
         content = sheet.read_text()
@@ -167,7 +170,7 @@ def test_a_sheet_of_other_summaries_is_left_alone(content: str, tmp_path: Path) 
 
 def test_a_sheet_that_can_t_be_written_is_a_sentence(tmp_path: Path) -> None:
     path = tmp_path / "results.parquet"
-    write(path, *DOZEN)
+    write_tables(DOZEN, FROM, path)
     told = audit(str(path), "--out", str(path / "audit.csv"))
     assert told.exit_code == 1
     assert "Can't write" in told.output and isinstance(told.exception, SystemExit)
@@ -175,7 +178,7 @@ def test_a_sheet_that_can_t_be_written_is_a_sentence(tmp_path: Path) -> None:
 
 def test_a_contender_that_is_none_is_a_sentence(tmp_path: Path) -> None:
     path = tmp_path / "results.parquet"
-    write(path, *DOZEN)
+    write_tables(DOZEN, FROM, path)
     told = audit(str(path), "--contender", "nobody")
     assert told.exit_code == 1
     assert "'nobody' is none of trained@3" in " ".join(told.output.split())
