@@ -457,9 +457,7 @@ async def test_what_the_policy_s_server_has_failed_at_is_never_a_zero(
     assert "Too long." in rollout.score.detail
 
 
-async def test_an_agent_may_have_an_answer_to_a_prompt_that_is_too_long(
-    recorder: Recorder,
-) -> None:
+async def test_an_agent_may_have_an_answer_to_a_prompt_that_is_too_long(recorder: Recorder) -> None:
     async def shortens(model: Any, scenario: Scenario) -> float:
         scripted.say = failing(400, "Too long.").say
         with pytest.raises(openai.BadRequestError):

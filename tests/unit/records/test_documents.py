@@ -83,10 +83,7 @@ def test_documents_that_answer_nothing_are_left_out(
         ({"document_extracted": " "}, "row 3, column 'document_extracted': is empty"),
         ({"question": ""}, "row 3, column 'question': is empty"),
         ({"question_id": "d0-q0"}, "row 3, column 'question_id': 'd0-q0' is already that of row 1"),
-        (
-            {"document_id": "d0"},
-            "row 3, column 'document_extracted': differs from that of row 1",
-        ),
+        ({"document_id": "d0"}, "row 3, column 'document_extracted': differs from that of row 1"),
     ],
 )
 def test_a_bad_row_is_named(
@@ -170,22 +167,16 @@ def test_a_damaged_or_empty_file_gets_one_sentence(tmp_path: Path, name: str) ->
     assert "\n" not in said and ". " not in said
 
 
-@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+@pytest.mark.parametrize("kind", ["jsonl", "parquet", "mixed.jsonl"])
 def test_a_list_for_an_answer_is_named(tmp_path: Path, kind: str) -> None:
     content = rows()
-    for row in content:
+    lists = content[2:3] if kind == "mixed.jsonl" else content
+    content[4]["answer"] = 42 if kind == "mixed.jsonl" else "42"  # a number can be read as text
+    for row in lists:
         row["answer"] = [row["answer"]]
-    path = WRITERS[kind](tmp_path / f"lists.{kind}", content)
-    with pytest.raises(DocumentsError, match=r"row 1, column 'answer': is a list"):
-        load_corpus(source(path))
-
-
-def test_one_list_among_texts_is_named(tmp_path: Path) -> None:
-    content = rows()
-    content[2]["answer"] = ["one", "two"]
-    content[4]["answer"] = 42  # a number can be read as text
-    path = write_jsonl(tmp_path / "mixed.jsonl", content)
-    with pytest.raises(DocumentsError, match=r"row 3, column 'answer': is a list"):
+    path = WRITERS[kind.rpartition(".")[2]](tmp_path / f"lists.{kind}", content)
+    number = content.index(lists[0]) + 1
+    with pytest.raises(DocumentsError, match=rf"row {number}, column 'answer': is a list"):
         load_corpus(source(path))
 
 

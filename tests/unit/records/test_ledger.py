@@ -9,12 +9,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from precis.errors import StoreError, UnusableRun
-from precis.records.ledger import (
-    Ledger,
-    Validation,
-    ledger_key,
-    load_ledger,
-)
+from precis.records.ledger import Ledger, Validation, ledger_key, load_ledger
 from precis.records.warm_start import WarmStartRecord
 from precis.store import FolderStore
 from tests.support.ledgers import EMPTY, record, validation, variance

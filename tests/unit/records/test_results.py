@@ -56,18 +56,15 @@ def test_the_second_table_says_what_was_asked_answered_and_ruled() -> None:
     assert both["document_id"].to_list() == ["d1", "d1"]
 
 
-def test_an_unscored_summary_has_a_cause_and_no_score() -> None:
-    judged = JudgedSummary(DOCUMENT, SUMMARY, Unscored("timeout", "No answer."))
-    row = row_of(judged, provenance())
-    assert (row["cause"], row["score"], row["weight"]) == ("timeout", None, None)
-    assert questions_of([judged], provenance())["correct"].to_list() == [None, None]
-
-
-def test_a_summary_scores_as_far_as_it_is_prose() -> None:
+def test_a_summary_scores_as_far_as_it_is_prose_and_an_unscored_one_has_a_cause() -> None:
     row = row_of(JudgedSummary(DOCUMENT, SUMMARY, SCORED, prose=0.25), provenance())
     assert (row["score"], row["weight"]) == (0.25, 1)
     metrics = json.loads(row["metrics"])
     assert (metrics["prose"], metrics["answered"]) == (0.25, 1)
+    unscored = JudgedSummary(DOCUMENT, SUMMARY, Unscored("timeout", "No answer."))
+    row = row_of(unscored, provenance())
+    assert (row["cause"], row["score"], row["weight"]) == ("timeout", None, None)
+    assert questions_of([unscored], provenance())["correct"].to_list() == [None, None]
 
 
 def test_a_disqualified_summary_scores_nothing_and_says_why() -> None:

@@ -134,13 +134,7 @@ def changing_tools(engine: Engine) -> list[Call]:
     return [first, engine.say(so_far, played(2), [other])]
 
 
-CASES = [
-    (three_turns, 1),
-    (thinking, 2),
-    (sub_agent, 2),
-    (truncated, 1),
-    (changing_tools, 2),
-]
+CASES = [(three_turns, 1), (thinking, 2), (sub_agent, 2), (truncated, 1), (changing_tools, 2)]
 
 
 def group_of(calls: Sequence[Call]) -> art.TrajectoryGroup:
@@ -215,9 +209,7 @@ def test_a_group_s_rollouts_share_their_first_prompt(engine: Engine) -> None:
     samples = samples_of([group_of(three_turns(engine))], scale_rewards=False)
     assert len(samples) == 2
     assert len({one.prompt_id for one in samples}) == 1
-    assert {one.prompt_length for one in samples} == {
-        len(three_turns(engine)[0].prompt_ids) - 1,
-    }
+    assert {one.prompt_length for one in samples} == {len(three_turns(engine)[0].prompt_ids) - 1}
 
 
 def test_prompts_are_sent_once(engine: Engine) -> None:

@@ -19,10 +19,6 @@ spends = st.builds(
 )
 
 
-def test_a_call_costs_its_tokens_at_the_table_s_price() -> None:
-    assert usd("gemini-2.5-flash", Usage(1_000_000, 100_000)) == pytest.approx(0.30 + 0.25)
-
-
 @pytest.mark.parametrize(
     ("model", "listed"),
     [
@@ -43,15 +39,16 @@ def test_a_similar_name_does_not_borrow_a_price(model: str) -> None:
     assert price_of(model) is None
 
 
-def test_an_unknown_price_is_counted_and_never_a_silent_zero() -> None:
-    spend = Spend.of_call("my-own-model", Usage(1000, 10))
-    assert (spend.calls, spend.unpriced, spend.usd) == (1, 1, 0.0)
-
-
-def test_the_provider_s_own_cost_wins_over_any_price() -> None:
+def test_a_call_costs_what_its_provider_says_or_its_tokens_at_the_table_s_price() -> None:
+    assert usd("gemini-2.5-flash", Usage(1_000_000, 100_000)) == pytest.approx(0.30 + 0.25)
+    unknown = Spend.of_call("my-own-model", Usage(1000, 10))
+    assert (unknown.calls, unknown.unpriced, unknown.usd) == (1, 1, 0.0), "never a silent zero"
     usage = Usage.from_response({"prompt_tokens": 10, "completion_tokens": 5, "cost": 0.0042})
     assert usd("my-own-model", usage) == 0.0042
     assert Spend.of_call("my-own-model", usage).unpriced == 0
+    given_up = Spend.of_call("gpt-4o", Usage(1_000_000, 0), given_up=True)
+    assert (given_up.calls, given_up.given_up, given_up.usd) == (0, 1, 2.5)
+    assert (given_up + given_up).given_up == 2
 
 
 def test_thinking_tokens_that_only_the_total_shows_are_paid_as_output() -> None:
@@ -80,9 +77,3 @@ def test_the_user_s_prices_go_before_the_table_and_leave_the_rest_of_it() -> Non
 def test_a_negative_price_is_refused() -> None:
     with pytest.raises(ValidationError):
         JudgeConfig(prices={"mine": (-1.0, 0.0)})
-
-
-def test_a_request_that_was_given_up_is_no_call_but_costs_tokens() -> None:
-    spend = Spend.of_call("gpt-4o", Usage(1_000_000, 0), given_up=True)
-    assert (spend.calls, spend.given_up, spend.usd) == (0, 1, 2.5)
-    assert (spend + spend).given_up == 2

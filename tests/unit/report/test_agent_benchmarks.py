@@ -23,10 +23,7 @@ REWARDED = Words(GAMES.nouns, "reward", is_share=False)
 
 
 def games(
-    model: str,
-    step: int | None,
-    played: Sequence[Mapping[str, float]],
-    measure: str = "success",
+    model: str, step: int | None, played: Sequence[Mapping[str, float]], measure: str = "success"
 ) -> pl.DataFrame:
     """A row for each game."""
     rows = []
@@ -74,33 +71,23 @@ def test_turns_tokens_and_dollars_stand_beside_the_win_rate(benchmark: Benchmark
     assert columns["Completion tokens a game"] == "6"
     assert "Win rate" not in columns, "it is the measure"
     assert "per 1,000 boards" in benchmark_report(benchmark)
-
-
-def test_a_metric_that_only_some_games_have_says_of_how_many(benchmark: Benchmark) -> None:
     illegal = benchmark.columns["Illegal"]
-    assert illegal[Contender("trained", 0)] == "0.5 (of 8)"
-    assert illegal[Contender("trained", 4)] == ""
-
-
-def test_the_turns_that_a_success_takes_are_drawn_by_step(benchmark: Benchmark) -> None:
+    assert illegal[Contender("trained", 0)] == "0.5 (of 8)", "only some games have it"
+    assert illegal[last] == ""
     chart = charts_of(benchmark)["turns"]
     assert chart.alt == "Turns that a success takes, by training step: 5 at step 0, 3.5 at step 4"
     assert chart.png()
 
 
-def test_the_share_of_successes_is_a_column_where_the_reward_is_the_measure() -> None:
-    rewarded = games("trained", 4, [won(3), lost(2)] * 4, measure="reward")
-    benchmark = benchmark_of(rewarded, words=REWARDED)
+def test_of_a_reward_the_share_of_successes_is_a_column_and_no_points_are_spoken_of() -> None:
+    trained = games("trained", 4, [won(3), lost(2)] * 4, measure="reward")
+    other = games("random", None, [won(5), lost(1)] * 4, measure="reward")
+    benchmark = benchmark_of(pl.concat([trained, other]), words=REWARDED)
     share = benchmark.columns["Win rate"][Contender("trained", 4)]
     assert share == "50.0% (21.5% to 78.5%)"
     assert "Reward" not in benchmark.columns
     assert benchmark.documents_needed is None, "three points of a reward mean nothing"
-
-
-def test_the_methods_of_a_reward_speak_of_no_points() -> None:
-    trained = games("trained", 4, [won(3), lost(2)] * 4, measure="reward")
-    other = games("random", None, [won(5), lost(1)] * 4, measure="reward")
-    page = report_html(benchmark_of(pl.concat([trained, other]), words=REWARDED))
+    page = report_html(benchmark)
     power = page[page.index("<b>Power.</b>") : page.index("<b>Missing scores.</b>")]
     assert "points" not in power and "is no share" in power
 

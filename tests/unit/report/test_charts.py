@@ -56,16 +56,15 @@ def test_a_picture_is_the_same_bytes_every_time_and_needs_nothing_else(
     assert ElementTree.fromstring(svg).tag.endswith("svg")
 
 
-def test_the_legend_names_lines_with_their_last_value() -> None:
+def test_lines_and_bars_are_named_with_their_values() -> None:
     shown = texts(CHARTS["curve"].svg())
     for label in ("trained  71%", "training reward", "lead-350  47%", "the ceiling  93%"):
         assert label in shown
-
-
-def test_bars_show_name_accuracy_and_interval_best_first() -> None:
+    assert "42.0% at step 0, 71.0% at step 2" in CHARTS["curve"].alt
     shown = texts(CHARTS["comparison"].svg())
     assert {"74.0% (69.0% to 79.0%)", "47.0% (41.0% to 53.0%)", "ceiling 93%"} <= set(shown)
-    assert shown.index("trained, step 30") < shown.index("lead-350")
+    assert shown.index("trained, step 30") < shown.index("lead-350"), "the best is first"
+    assert "trained, step 30 74.0% (69.0% to 79.0%)" in CHARTS["comparison"].alt
 
 
 def test_the_png_has_a_palette_since_lists_of_reports_bring_all_their_pictures() -> None:
@@ -84,11 +83,6 @@ def test_a_run_without_steps_and_one_without_validation_are_drawn() -> None:
 def test_a_name_is_never_markup_nor_a_formula() -> None:
     name = "$x^2$ <b>&"
     assert name in texts(comparison([Bar(name, Interval(0.5, 0.4, 0.6))]).svg())
-
-
-def test_a_picture_says_what_it_shows_to_those_who_do_not_see_it() -> None:
-    assert "42.0% at step 0, 71.0% at step 2" in CHARTS["curve"].alt
-    assert "trained, step 30 74.0% (69.0% to 79.0%)" in CHARTS["comparison"].alt
 
 
 def test_a_curve_of_rewards_has_no_percentages() -> None:

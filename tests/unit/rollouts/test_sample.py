@@ -15,11 +15,7 @@ from precis.environments.recorder import Recorder
 from precis.environments.summaries.environment import Summaries
 from precis.environments.summaries.judge import Unscored, Verdict
 from precis.environments.summaries.task import scenario_of
-from precis.errors import (
-    JudgeUnavailable,
-    TrainerError,
-    TrainerLost,
-)
+from precis.errors import JudgeUnavailable, TrainerError, TrainerLost
 from precis.llm.budget import Budget
 from precis.llm.loop_server import LoopServer
 from precis.llm.server import completions_app
@@ -90,18 +86,12 @@ async def gather(
 ) -> list[list[Rollout]]:
     """The groups of a step."""
     settings = settings or config()
-    async with (
-        Recorder() as recorder,
-        adapter_policy(client, "m@0", 0, settings) as greedy,
-    ):
+    async with Recorder() as recorder, adapter_policy(client, "m@0", 0, settings) as greedy:
         policy = sampled(greedy, 1, 0, settings.temperature)
         return await sample_groups(recorder, policy, environment, scenarios, settings, spares)
 
 
-async def roll_out(
-    client: openai.AsyncOpenAI,
-    environment: Summaries,
-) -> Rollout:
+async def roll_out(client: openai.AsyncOpenAI, environment: Summaries) -> Rollout:
     """One greedy rollout of the document."""
     async with Recorder() as recorder, adapter_policy(client, "m@0", 0, config()) as policy:
         (found,) = await sample_each(recorder, policy, environment, [SCENARIO], config())

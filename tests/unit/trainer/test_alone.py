@@ -79,10 +79,7 @@ def test_a_trainer_lives_as_long_as_its_client_is_served() -> None:
     assert "lived" in life("200", lost_s=3, times=45).stdout
 
 
-@pytest.mark.parametrize(
-    ("status", "token"),
-    [("404", "a-token"), ("200", "another")],
-)
+@pytest.mark.parametrize(("status", "token"), [("404", "a-token"), ("200", "another")])
 def test_who_is_refused_keeps_no_trainer_alive(status: str, token: str) -> None:
     done = life(status, token)
     assert "lived" not in done.stdout

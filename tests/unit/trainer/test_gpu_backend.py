@@ -61,18 +61,22 @@ class Service:
         self, step: int, updates: list[Any], config: Any, dev_config: Any, known: dict[str, float]
     ) -> AsyncIterator[dict[str, float]]:
         self.asked.append((step, updates, config, dev_config))
-        for number, _ in enumerate(updates):
-            yield {**known, "loss/train": 1.0 / (number + 1)}
-        if self.fails is not None:
-            raise self.fails
-        await self._write(step + 1, next(self.weights))
+        losses = [1.0 / (number + 1) for number in range(len(updates))]
+        async for told in self._step(step, losses, known):
+            yield told
 
     async def train_sft(
         self, step: int, updates: list[Any], rates: list[float], known: dict[str, float]
     ) -> AsyncIterator[dict[str, float]]:
         self.asked.append((step, updates, rates))
-        for rate in rates:
-            yield {**known, "loss/train": rate}
+        async for told in self._step(step, rates, known):
+            yield told
+
+    async def _step(
+        self, step: int, losses: list[float], known: dict[str, float]
+    ) -> AsyncIterator[dict[str, float]]:
+        for loss in losses:
+            yield {**known, "loss/train": loss}
         if self.fails is not None:
             raise self.fails
         await self._write(step + 1, next(self.weights))
@@ -172,17 +176,15 @@ async def test_vllm_listens_on_the_loopback_behind_a_key_and_serves_all(unready:
     assert await unready._prepare_backend_for_training(MODEL, None) == (url, key)
 
 
-async def test_training_tells_of_its_progress_and_ends_a_step_further(backend: Any) -> None:
-    seen: list[dict[str, float]] = []
-    result = await backend.train(MODEL, no_groups(), seen.append, learning_rate=1e-5)
-    assert result.step == 1
-    assert [one["loss/train"] for one in seen] == [1.0, 0.5]
-    assert seen[0]["data/step_num_gradient_steps"] == 2
-
-
-async def test_the_learning_rate_rises_over_the_first_steps(backend: Any) -> None:
-    for _ in range(2):
-        await backend.train(MODEL, no_groups(), learning_rate=4e-5, warmup_steps=3)
+async def test_training_tells_of_its_progress_and_its_learning_rate_rises(backend: Any) -> None:
+    for step in range(2):
+        seen: list[dict[str, float]] = []
+        result = await backend.train(
+            MODEL, no_groups(), seen.append, learning_rate=4e-5, warmup_steps=3
+        )
+        assert result.step == step + 1
+        assert [one["loss/train"] for one in seen] == [1.0, 0.5]
+        assert seen[0]["data/step_num_gradient_steps"] == 2
     asked = backend._services[MODEL.name].asked
     assert [round(config.learning_rate, 9) for _, _, config, _ in asked] == [1e-5, 2e-5]
 

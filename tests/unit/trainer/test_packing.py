@@ -45,14 +45,10 @@ def packed(
     return pack(samples, updates=updates, tokens_max=tokens_max, weighting=weighting, seed="1/0")
 
 
-def test_answers_to_one_prompt_share_it() -> None:
+def test_answers_to_one_prompt_share_it_and_stand_where_they_were_sampled() -> None:
     ((sequence,),) = packed(step([[40] * 4]), 1)
     used = int((sequence.groups >= 0).sum())
     assert used == 29 + 4 * (1 + 40)  # the prompt's last token predicts each answer's first
-
-
-def test_an_answer_stands_where_it_was_sampled() -> None:
-    ((sequence,),) = packed(step([[40] * 4]), 1)
     for group in set(sequence.groups[sequence.trained].tolist()):
         positions = sequence.positions[sequence.trained & (sequence.groups == group)]
         assert positions.tolist() == list(range(30, 70))

@@ -35,31 +35,22 @@ def shown(number: int, cause: str = "", reward: float | None = None) -> Demonstr
     )
 
 
-def test_what_was_collected_is_there_for_who_goes_on(tmp_path: Path) -> None:
+def test_what_was_collected_is_there_for_who_goes_on_with_the_same_settings(
+    tmp_path: Path,
+) -> None:
     store = FolderStore(tmp_path)
     DemonstrationJournal(store, "m", "c").add([shown(0), shown(1)])
-    again = DemonstrationJournal(store, "m", "c")
+    again, late = (DemonstrationJournal(store, "m", "c") for _ in range(2))
     scenarios = [Scenario(f"s{number}") for number in range(3)]
     assert again.missing(scenarios) == scenarios[2:]
     again.add([shown(2)])
     assert DemonstrationJournal(store, "m", "c").all == (shown(0), shown(1), shown(2))
-
-
-def test_what_was_collected_with_other_settings_does_not_count(tmp_path: Path) -> None:
-    store = FolderStore(tmp_path)
-    DemonstrationJournal(store, "m", "c").add([shown(0)])
+    with pytest.raises(StoreConflict):
+        late.add([shown(3)])  # two processes can't both add
     other = DemonstrationJournal(store, "m", "other")
     assert other.all == ()
     other.add([shown(1)])
     assert DemonstrationJournal(store, "m", "other").all == (shown(1),)
-
-
-def test_two_processes_can_not_both_add(tmp_path: Path) -> None:
-    store = FolderStore(tmp_path)
-    first, second = (DemonstrationJournal(store, "m", "c") for _ in range(2))
-    first.add([shown(0)])
-    with pytest.raises(StoreConflict):
-        second.add([shown(1)])
 
 
 def test_a_damaged_collection_says_what_to_do(tmp_path: Path) -> None:

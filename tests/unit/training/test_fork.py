@@ -60,18 +60,13 @@ def test_only_a_run_that_is_yet_to_begin_needs_its_origin(store: FolderStore) ->
     check_origin(store, "forked", gone)
 
 
-def test_an_origin_whose_contents_are_damaged_is_not_copied(store: FolderStore) -> None:
-    origin = origin_of(store, FromCheckpoint(model="m", step=2))
-    store.put(file_key(store, "m", 2, "weights"), b"\x09" * 1000)
-    with pytest.raises(CorruptCheckpoint, match="differs from its manifest"):
-        fork(store, "forked", origin, "c")
-    assert committed_steps(store, "forked") == []
-
-
-def test_an_origin_that_was_replaced_since_is_refused(store: FolderStore) -> None:
+def test_an_origin_that_is_damaged_or_was_replaced_since_is_not_copied(store: FolderStore) -> None:
     origin = origin_of(store, FromCheckpoint(model="m", step=2))
     with pytest.raises(CorruptCheckpoint, match="was replaced since 'forked' was begun"):
         fork(store, "forked", origin.model_copy(update={"files": "others"}), "c")
+    store.put(file_key(store, "m", 2, "weights"), b"\x09" * 1000)
+    with pytest.raises(CorruptCheckpoint, match="differs from its manifest"):
+        fork(store, "forked", origin, "c")
     assert committed_steps(store, "forked") == []
 
 

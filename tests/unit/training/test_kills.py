@@ -101,7 +101,7 @@ KINDS = {
                 "rollouts_per_group": 2,
                 "scored_min": 2,
                 "replacements_max": 3,
-            },
+            }
         },
         shows=lambda step: step.groups_added > 0,
     ),
@@ -152,8 +152,7 @@ MORE = {"plain, in every step", "an agent that imitates"}
     "ignore::pytest.PytestUnraisableExceptionWarning",
 )
 @pytest.mark.parametrize(
-    "name",
-    [pytest.param(one, marks=pytest.mark.long if one in MORE else ()) for one in KINDS],
+    "name", [pytest.param(one, marks=pytest.mark.long if one in MORE else ()) for one in KINDS]
 )
 async def test_any_prefix_of_the_writes_then_resume_gives_the_same_bits(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

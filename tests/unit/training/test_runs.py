@@ -253,9 +253,7 @@ async def test_a_run_is_taken_back_and_another_one_begun_with_it(tmp_path: Path)
     assert once is not None and again is not None and again.files == once.files
 
 
-async def test_an_agent_stops_at_its_budget_and_continues_with_a_larger_one(
-    tmp_path: Path,
-) -> None:
+async def test_an_agent_stops_at_its_budget_and_continues_with_a_larger_one(tmp_path: Path) -> None:
     """What a judge is paid for scoring its games counts, in training and in validations."""
     game = (EXAMPLES / "tic_tac_toe.py").read_text("utf-8")
     held_out = "range(10_000, 10_100)"

@@ -58,17 +58,15 @@ async def test_work_is_done_where_the_trainer_is(tmp_path: Path) -> None:
     assert place.shown == []
 
 
-async def test_a_trainer_that_is_lost_while_it_comes_up_is_lost_once_more(tmp_path: Path) -> None:
+async def test_a_trainer_that_is_lost_while_it_comes_up_is_given_up_after_so_many_losses(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     place = Place(lost=2)
     server = await server_at(place, tmp_path)
     await server.fetch()
     assert place.started == 3
     assert [spec.endpoint.base_url for spec in server.contenders] == ["http://127.0.0.1:3"]
-
-
-async def test_it_is_given_up_after_as_many_losses_as_are_allowed(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+    caplog.clear()
     place = Place(lost=9)
     server = await server_at(place, tmp_path, recoveries_max=2)
     with pytest.raises(TrainerLost, match="Nobody answers"):

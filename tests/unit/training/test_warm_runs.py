@@ -69,9 +69,7 @@ async def test_a_teacher_is_paid_once_for_all_runs_of_a_store(
     assert second.usd == ledgers[1].usd == 0
 
 
-async def test_a_run_that_has_spent_its_budget_keeps_what_the_teacher_wrote(
-    tmp_path: Path,
-) -> None:
+async def test_a_run_that_has_spent_its_budget_keeps_what_the_teacher_wrote(tmp_path: Path) -> None:
     with teaching() as (teacher, asked):
         warm = {"source": "teacher", "scenarios": 5, "teacher": teacher}
         poor = run(tmp_path / "store", {"budget_usd": 4.0}, **warm)

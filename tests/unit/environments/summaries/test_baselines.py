@@ -1,3 +1,5 @@
+from typing import Any
+
 import httpx
 import pytest
 from hypothesis import given, settings
@@ -35,25 +37,21 @@ def test_a_baseline_keeps_whole_sentences_in_order_within_the_limit(
         position = text.index(sentence[:3], position)
 
 
+async def ask(complete: Any, body: Any) -> httpx.Response:
+    transport = httpx.ASGITransport(completions_app(complete, lambda: []))
+    async with httpx.AsyncClient(transport=transport, base_url="http://local") as client:
+        return await client.post("/v1/chat/completions", json=body)
+
+
 async def test_baselines_speak_the_chat_protocol() -> None:
     for name, complete in baselines().items():
-        app = completions_app(complete, lambda: [])
-        transport = httpx.ASGITransport(app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://local") as client:
-            body = {"model": name, "messages": summary_messages(TEXT, words_max=20), "n": 2}
-            answer = (await client.post("/v1/chat/completions", json=body)).json()
+        body = {"model": name, "messages": summary_messages(TEXT, words_max=20), "n": 2}
+        answer = (await ask(complete, body)).json()
         first, second = (choice["message"]["content"] for choice in answer["choices"])
         assert answer["model"] == name
         assert first == second
         assert (0 < count_words(first) <= 20) is (name != "empty")
-
-
-async def test_a_request_without_a_document_is_a_400_that_says_why() -> None:
-    app = completions_app(baselines()["lead-350"], lambda: ["lead-350"])
     body = {"model": "lead-350", "messages": [{"role": "user", "content": "Hello"}]}
-    async with httpx.AsyncClient(
-        transport=httpx.ASGITransport(app), base_url="http://local"
-    ) as client:
-        answer = await client.post("/v1/chat/completions", json=body)
-    assert answer.status_code == 400
-    assert "No document found" in answer.json()["error"]["message"]
+    refused = await ask(baselines()["lead-350"], body)
+    assert refused.status_code == 400
+    assert "No document found" in refused.json()["error"]["message"]

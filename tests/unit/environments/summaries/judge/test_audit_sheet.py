@@ -168,19 +168,14 @@ def test_a_sheet_of_other_summaries_is_left_alone(content: str, tmp_path: Path) 
     assert sheet.read_text() == content
 
 
-def test_a_sheet_that_can_t_be_written_is_a_sentence(tmp_path: Path) -> None:
+def test_what_the_command_can_t_do_is_a_sentence(tmp_path: Path) -> None:
     path = tmp_path / "results.parquet"
     write_tables(DOZEN, FROM, path)
-    told = audit(str(path), "--out", str(path / "audit.csv"))
-    assert told.exit_code == 1
-    assert "Can't write" in told.output and isinstance(told.exception, SystemExit)
-
-
-def test_a_contender_that_is_none_is_a_sentence(tmp_path: Path) -> None:
-    path = tmp_path / "results.parquet"
-    write_tables(DOZEN, FROM, path)
-    told = audit(str(path), "--contender", "nobody")
-    assert told.exit_code == 1
-    assert "'nobody' is none of trained@3" in " ".join(told.output.split())
-    sheet = audit(str(path), "--filled", str(tmp_path / "none.csv"))
-    assert sheet.exit_code == 1 and "Can't read" in sheet.output
+    for given, said in {
+        ("--out", str(path / "audit.csv")): "Can't write",
+        ("--contender", "nobody"): "'nobody' is none of trained@3",
+        ("--filled", str(tmp_path / "none.csv")): "Can't read",
+    }.items():
+        told = audit(str(path), *given)
+        assert told.exit_code == 1 and isinstance(told.exception, SystemExit)
+        assert said in " ".join(told.output.split())

@@ -71,9 +71,7 @@ def integrity(path: Path) -> str:
     return str(result)
 
 
-def test_a_full_cache_stays_within_its_bound_and_drops_the_least_recently_used(
-    path: Path,
-) -> None:
+def test_a_full_cache_stays_within_its_bound_and_drops_the_least_recently_used(path: Path) -> None:
     clock = Clock()
     with ReplyCache(path, bytes_max=400_000, clock=clock) as cache:
         cache.put("read again and again", "x" * 500)

@@ -8,11 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precis.environments.summaries.judge.prompts import ANSWER_SYSTEM, GRADE_SYSTEM, data_in, fence
-from precis.environments.summaries.judge.protocol import (
-    Graded,
-    answer_prompt,
-    grade_prompt,
-)
+from precis.environments.summaries.judge.protocol import Graded, answer_prompt, grade_prompt
 from precis.records.documents import Question
 
 ATTACKS = {
