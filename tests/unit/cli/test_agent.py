@@ -73,29 +73,6 @@ def test_an_environment_of_another_kind_is_given_by_its_settings(
     assert config.trainer.kind == "tool_calls"
 
 
-def test_a_language_model_is_told_what_the_game_itself_says(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("PRECIS_STORE", "s3://bucket")
-    given = "{kind: textarena, game: Nim-v0, size: 8}"
-    config = agent_config(given, {"environment": {"val_size": 9}}, "train/h100")
-    assert config.environment == TextArenaSettings(game="Nim-v0", size=8, val_size=9)
-    assert config.model == "Nim-v0"
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ("{kind: textarena", r"is no YAML: expected .*'<stream end>'\. Write it as"),
-        ("{game: Nim-v0}", "names no kind"),
-        ("{}", "names no"),
-    ],
-)
-def test_settings_that_are_none_get_a_sentence(given: str, said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
-        agent_config(given, {})
-
-
 def test_it_takes_the_settings_of_a_deployment_but_those_of_summaries(
     file: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -109,6 +86,10 @@ def test_it_takes_the_settings_of_a_deployment_but_those_of_summaries(
     assert config.cluster.where == "sky"
     assert config.second_judge is None
     assert config.judge == TrainConfig(store="s").judge
+    nim = "{kind: textarena, game: Nim-v0, size: 8}"
+    config = agent_config(nim, {"environment": {"val_size": 9}}, "train/h100")
+    assert config.environment == TextArenaSettings(game="Nim-v0", size=8, val_size=9)
+    assert config.model == "Nim-v0"
 
 
 @pytest.mark.parametrize(
@@ -135,62 +116,56 @@ def test_the_model_of_a_deployments_summaries_is_never_an_agents(file: str) -> N
             lay_over(TrainConfig, parameters, {"environment": given})
     agents = {**parameters, "environment": file}
     assert lay_over(TrainConfig, agents, {"environment": file})["model"] == "rehearsal-seed1"
+    judge = {"second_judge": {"provider": "lexical"}}
+    given = {**judge, "environment": file}
+    with pytest.raises(ValidationError, match="second_judge is a setting of summaries"):
+        TrainConfig.model_validate(lay_over(TrainConfig, judge, given))
 
 
-def test_a_deployment_whose_flow_runs_elsewhere_is_refused(file: str) -> None:
-    with pytest.raises(ConfigError, match="train/managed does not train in the flow's own process"):
-        agent_config(file, {}, "train/managed")
-    with pytest.raises(ConfigError, match="has no deployment 'h100'"):
-        agent_config(file, {}, "h100")
-
-
-@pytest.mark.parametrize("command", ["train", "rehearse --environment"])
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("given", "deployment", "said"),
     [
-        (AGENT.replace("[{", "[] and [{"), "scenarios('train') returned none"),
-        (None, "can't be read: No such file or directory"),
+        (None, "train/managed", "train/managed does not train in the flow's own process"),
+        (None, "h100", "has no deployment 'h100'"),
+        ("{kind: textarena", "", r"is no YAML: expected .*'<stream end>'\. Write it as"),
+        ("{game: Nim-v0}", "", "names no kind"),
+        ("{}", "", "names no"),
     ],
 )
-def test_a_file_that_can_t_be_used_gets_a_sentence_before_anything_is_started(
-    command: str, text: str | None, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_what_is_neither_an_agent_nor_its_deployment_is_refused(
+    file: str, given: str | None, deployment: str, said: str
 ) -> None:
-    def start(**_: Any) -> None:
-        raise AssertionError("a Prefect server was started")
+    with pytest.raises(ConfigError, match=said):
+        agent_config(given or file, {}, deployment)
 
-    monkeypatch.setattr(prefect_server, "find_or_start", start)
+
+@pytest.mark.parametrize(
+    ("command", "text", "said", "code"),
+    [
+        ("train", AGENT.replace("[{", "[] and [{"), "scenarios('train') returned none", 1),
+        ("train", None, "can't be read: No such file or directory", 1),
+        ("rehearse --environment", None, "can't be read: No such file or directory", 1),
+        ("train -p steps", AGENT, "-p 'steps' is not of the form name=value", 1),
+        ("train -p steps=0", AGENT, "steps", 2),
+        ('train -p trainer={"kind":"extractive"}', AGENT, "picks sentences of documents", 2),
+    ],
+)
+def test_what_can_t_work_gets_a_sentence_before_anything_is_started(
+    command: str,
+    text: str | None,
+    said: str,
+    code: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delattr(prefect_server, "find_or_start")
     path = tmp_path / "broken.py"
     if text is not None:
         path.write_text(text)
     done = CliRunner().invoke(app, [*command.split(), str(path)])
-    assert done.exit_code == 1
-    assert said in re.sub(r"\s+", " ", done.output)
-    assert "Traceback" not in done.output
-
-
-@pytest.mark.parametrize(
-    ("params", "said", "code"),
-    [
-        (["steps"], "-p 'steps' is not of the form name=value", 1),
-        (["steps=0"], "steps", 2),
-        (['trainer={"kind": "extractive"}'], "picks sentences of documents", 2),
-    ],
-)
-def test_settings_that_can_t_work_are_said_before_anything_is_started(
-    params: list[str], said: str, code: int, file: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delattr(prefect_server, "find_or_start")
-    options = [word for one in params for word in ("-p", one)]
-    done = CliRunner().invoke(app, ["train", file, *options])
     assert done.exit_code == code
     assert said in re.sub(r"\s+", " ", done.output)
-
-
-def test_a_judge_given_with_the_environment_stays(file: str) -> None:
-    deployed = {"second_judge": {"provider": "lexical"}}
-    given = {"environment": file, "second_judge": {"provider": "lexical"}}
-    with pytest.raises(ValidationError, match="second_judge is a setting of summaries"):
-        TrainConfig.model_validate(lay_over(TrainConfig, deployed, given))
+    assert "Traceback" not in done.output
 
 
 def test_the_settings_that_the_documentation_shows_can_be_given() -> None:

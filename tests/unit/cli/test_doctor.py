@@ -1,7 +1,6 @@
 """What `precis doctor` examines, and what it says of deployments that it can't."""
 
 import logging
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -58,15 +57,12 @@ async def test_all_that_a_rented_machine_lacks_is_in_one_table() -> None:
         assert {"documents", "licence", "W&B"} <= planned.keys()
 
 
-async def test_what_tinker_needs_is_asked_for_each_by_itself() -> None:
+async def test_what_tinker_needs_is_asked_for_each_by_itself(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     said = await failures("train/tinker", "judge", "Tinker's client", "Tinker")
     assert "make install-tinker" in said["Tinker's client"]
     assert "TINKER_API_KEY" in said["Tinker"]
-
-
-async def test_a_key_of_tinker_is_looked_at_without_its_client(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
     monkeypatch.setenv("TINKER_API_KEY", "tml-key")
     assert "key is set" in await checks_of(read_settings("train/tinker"))["Tinker"]()
 
@@ -88,36 +84,15 @@ async def test_a_benchmark_is_examined_with_the_settings_of_its_models_run(
     assert found["model"] == "rehearsal-seed1 is at step 0"
 
 
-async def test_a_benchmark_of_no_model_lacks_the_model_and_nothing_else() -> None:
-    examined = doctor._complete(read_settings("benchmark/nightly"))
+async def test_a_benchmark_of_no_model_lacks_the_model_and_its_hosted_contenders_their_key() -> (
+    None
+):
+    examined = doctor._complete(read_settings("benchmark/nightly", ['hosted=["gpt-4o"]']))
     assert isinstance(examined.config, BenchmarkConfig)
     rows = await run_checks(checks_of(examined))
-    assert [row.name for row in rows if not row.ok] == ["model"]
-
-
-async def test_hosted_contenders_of_a_benchmark_lack_their_key() -> None:
-    examined = read_settings("benchmark/nightly", ['hosted=["gpt-4o"]'])
-    [row] = await run_checks({"contenders": checks_of(examined)["contenders"]})
-    assert "OPENROUTER_API_KEY" in row.detail
-
-
-@pytest.mark.parametrize(
-    ("params", "train_size", "val_size"),
-    [
-        (['documents={"val_size": 8}'], 160, 8),
-        (['documents={"val_size": 8}', "steps=50"], 160, 8),
-        (['config={"documents": {"train_size": 9}}'], 9, 32),
-    ],
-)
-def test_settings_are_laid_over_the_deployments_as_a_run_takes_them(
-    params: Sequence[str], train_size: int, val_size: int
-) -> None:
-    documents = read_settings("train/rehearsal", params).config.documents
-    assert (documents.source, documents.train_size, documents.val_size) == (
-        "bundled",
-        train_size,
-        val_size,
-    )
+    lacking = {row.name: row.detail for row in rows if not row.ok}
+    assert lacking.keys() == {"model", "contenders"}
+    assert "OPENROUTER_API_KEY" in lacking["contenders"]
 
 
 async def test_a_python_file_is_examined_in_place_of_documents_and_judge(
@@ -130,15 +105,8 @@ async def test_a_python_file_is_examined_in_place_of_documents_and_judge(
         "documents": {},
         "model": "game",
     }
-    (tmp_path / "prefect.yaml").write_text(
-        yaml.safe_dump(
-            {
-                "deployments": [
-                    {"name": "game", "entrypoint": "flows/train.py:train", "parameters": settings}
-                ]
-            }
-        )
-    )
+    game = {"name": "game", "entrypoint": "flows/train.py:train", "parameters": settings}
+    (tmp_path / "prefect.yaml").write_text(yaml.safe_dump({"deployments": [game]}))
     monkeypatch.setattr(deployments, "ROOT", tmp_path)
     planned = checks_of(read_settings("train/game"))
     assert not {"documents", "judge", "second judge"} & planned.keys()
@@ -151,16 +119,14 @@ async def test_a_python_file_is_examined_in_place_of_documents_and_judge(
 
 
 def test_a_word_is_a_setting_and_broken_json_is_none() -> None:
-    assert read_settings("train/rehearsal", ["model=mine"]).config.model == "mine"
+    params = ["model=mine", 'documents={"val_size": 8}', 'config={"documents": {"train_size": 9}}']
+    config = read_settings("train/rehearsal", params).config
+    assert config.model == "mine"
+    found = config.documents
+    assert (found.source, found.train_size, found.val_size) == ("bundled", 9, 8)
     for wrong, problem in [("steps", "not of the form name=value"), ("grid={", "is no JSON")]:
         with pytest.raises(ConfigError, match=problem):
             read_settings("train/rehearsal", [wrong])
-
-
-def test_settings_that_cannot_work_are_said_as_a_run_says_them() -> None:
-    said = CliRunner().invoke(cli.app, ["doctor", "train/rehearsal", "-p", "steps=0"])
-    assert said.exit_code == 2
-    assert said.output.startswith("steps: Input should be greater than or equal to 1")
 
 
 def test_where_all_is_well_it_says_what_to_run(
@@ -194,10 +160,17 @@ async def test_a_run_that_is_continued_says_from_where_and_another_one_is_refuse
     assert (await row("model=other")).detail == "other is new"
 
 
-def test_a_deployment_that_only_starts_others_is_not_said_to_be_missing() -> None:
-    said = CliRunner().invoke(cli.app, ["doctor", "sweep/rehearsal"])
-    assert said.exit_code == 1
-    assert "'sweep/rehearsal' of training or a benchmark; it has train/rehearsal, " in said.output
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        ("train/rehearsal -p steps=0", 2, "steps: Input should be greater than or equal to 1"),
+        ("sweep/rehearsal", 1, "'sweep/rehearsal' of training or a benchmark; it has train/reh"),
+    ],
+)
+def test_what_cannot_be_examined_is_said(arguments: str, code: int, told: str) -> None:
+    said = CliRunner().invoke(cli.app, ["doctor", *arguments.split()])
+    assert said.exit_code == code
+    assert told in said.output
 
 
 def test_a_managed_job_is_examined_with_the_settings_that_it_alone_has(

@@ -20,14 +20,6 @@ LONG = LiveRun(
 )
 
 
-def test_a_run_is_told_in_two_lines() -> None:
-    run = LiveRun(ID, "train m: step 12 of 30", "train/rehearsal", "Running", 200.0)
-    assert as_lines([run], 80) == [
-        "train m: step 12 of 30",
-        f"  Running for about 3 min; train/rehearsal; {ID}",
-    ]
-
-
 @pytest.mark.parametrize("width", [80, 60])
 def test_no_line_is_wider_than_the_terminal_and_no_name_is_cut_off(width: int) -> None:
     lines = as_lines([LONG], width)
@@ -35,6 +27,11 @@ def test_no_line_is_wider_than_the_terminal_and_no_name_is_cut_off(width: int) -
     told = " ".join(" ".join(lines).split())
     for part in (LONG.name, LONG.deployment, LONG.state, LONG.id):
         assert part in told
+    run = LiveRun(ID, "train m: step 12 of 30", "train/rehearsal", "Running", 200.0)
+    assert as_lines([run], 80) == [
+        "train m: step 12 of 30",
+        f"  Running for about 3 min; train/rehearsal; {ID}",
+    ]
 
 
 def run(**fields: object) -> FlowRun:
@@ -61,11 +58,3 @@ def test_without_a_server_nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     said = CliRunner().invoke(app, [])
     assert said.exit_code == 0
     assert said.output == "No Prefect server is configured or up, so nothing runs.\n"
-
-
-def test_the_other_commands_ask_no_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    def asked() -> str:
-        raise AssertionError("A store is read without a server.")
-
-    monkeypatch.setattr(prefect_server, "find", asked)
-    assert CliRunner().invoke(app, ["list", "--store", "/nowhere/at/all"]).exit_code in (0, 1)

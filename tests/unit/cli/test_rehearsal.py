@@ -18,10 +18,6 @@ from tests.support.corpora import rows, write_jsonl
 from tests.support.ledgers import record, validation
 
 
-def config(documents: Path) -> TrainConfig:
-    return rehearsal_config(30, str(documents), 1, str(documents.parent / "store"))
-
-
 def test_documents_that_can_t_be_read_are_said_before_a_server_is_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -33,33 +29,28 @@ def test_documents_that_can_t_be_read_are_said_before_a_server_is_started(
     assert "Traceback" not in done.output
 
 
-def test_a_sixth_of_the_documents_is_held_out(tmp_path: Path) -> None:
-    given = config(write_jsonl(tmp_path / "own.jsonl", rows(12))).documents
-    assert (given.train_size, given.val_size) == (10, 2)
-
-
-def test_the_sizes_of_the_environment_go_before_that(
+def test_a_sixth_of_the_documents_is_held_out_unless_the_environment_has_sizes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     documents = write_jsonl(tmp_path / "own.jsonl", rows(12))
+
+    def sizes() -> tuple[int | None, int | None]:
+        given = rehearsal_config(30, str(documents), 1, str(tmp_path / "store")).documents
+        return given.train_size, given.val_size
+
+    assert sizes() == (10, 2)
     monkeypatch.setenv("VAL_SIZE", "5")
-    given = config(documents).documents
-    assert (given.train_size, given.val_size) == (7, 5)
+    assert sizes() == (7, 5)
     monkeypatch.setenv("TRAIN_SIZE", "3")
-    given = config(documents).documents
-    assert (given.train_size, given.val_size) == (3, 5)
-
-
-def test_a_rehearsal_has_the_name_that_it_is_given() -> None:
-    named = rehearsal_config(30, "bundled", 2, "store", model="another")
-    assert named.model == "another"
-    assert rehearsal_config(30, "bundled", 2, "store").model == "rehearsal-seed2"
+    assert sizes() == (3, 5)
 
 
 def test_each_rehearsal_leads_to_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("PRECIS_STORE", str(tmp_path / "store"))
     bundled = rehearsal_config(30, "bundled", 1, str(tmp_path / "store"))
+    assert bundled.model == "rehearsal-seed1"
+    assert rehearsal_config(30, "bundled", 1, "store", model="another").model == "another"
     assert list(next_steps(bundled)) == [
         ".venv/bin/precis summarize report.pdf",
         "make rehearse DOCUMENTS=my-documents/",
@@ -92,7 +83,8 @@ def test_a_seed_that_does_not_fit_into_64_bits_is_refused(seed: int) -> None:
 
 
 def test_without_a_terminal_there_is_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    console = Console(file=io.StringIO(), force_terminal=False, width=100)
+    output = io.StringIO()
+    console = Console(file=output, force_terminal=False, width=100)
     monkeypatch.setattr(rehearsal, "_LINE_S", 0.0)
     with rehearsal._bar(console) as bar:
         shown = bar.add_task("starting", total=2, reward="", accuracy="")
@@ -101,11 +93,14 @@ def test_without_a_terminal_there_is_a_line_now_and_then(monkeypatch: pytest.Mon
             rehearsal._show(ledger, bar, shown)
             rehearsal._show(ledger, bar, shown)  # nothing new is nothing to say
             ledger = ledger.advance(record(step))
-        rehearsal._show(ledger.add_validation(validation(2, 0.5)), bar, shown)
-    assert isinstance(console.file, io.StringIO)
-    assert console.file.getvalue().splitlines() == [
+        ledger = ledger.add_validation(validation(2, 0.5))
+        rehearsal._show(ledger, bar, shown)
+    with rehearsal._bar(console) as bar:  # of a run that had come further than it is to go
+        rehearsal._show(ledger, bar, bar.add_task("starting", total=1, reward="", accuracy=""))
+    assert output.getvalue().splitlines() == [
         "training: step 0 of 2, held-out accuracy 25.0%",
         "training: step 1 of 2, reward 0.50, held-out accuracy 25.0%",
+        "benchmarking: step 2 of 2, reward 0.50, held-out accuracy 50.0%",
         "benchmarking: step 2 of 2, reward 0.50, held-out accuracy 50.0%",
     ]
 
@@ -137,12 +132,3 @@ def test_what_preflight_warns_of_and_what_the_run_waits_for_is_said(
         "The judge reads [40%] of it.",
         "The judge has answered no request for 10 s.",
     ]
-
-
-def test_a_run_that_had_come_further_is_not_shown_at_step_two_of_one() -> None:
-    console = Console(file=io.StringIO(), force_terminal=False, width=100)
-    ledger = Ledger(model="m", config="c", corpus="k").advance(record(0)).advance(record(1))
-    with rehearsal._bar(console) as bar:
-        rehearsal._show(ledger, bar, bar.add_task("starting", total=1, reward="", accuracy=""))
-    assert isinstance(console.file, io.StringIO)
-    assert console.file.getvalue() == "benchmarking: step 2 of 2, reward 0.50\n"

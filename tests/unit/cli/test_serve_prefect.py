@@ -2,9 +2,10 @@
 
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from cli import serve_prefect
 from cli.serve_prefect import LastUse, end_when_unused
@@ -13,76 +14,44 @@ HOUR = 3600.0
 
 
 class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
+    now = 0.0
 
     def __call__(self) -> float:
         return self.now
 
 
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def lock(tmp_path: Path) -> Path:
-    path = tmp_path / "prefect" / "server.pid"
-    path.parent.mkdir()
-    path.touch()
-    return path
-
-
-async def _no_message() -> Message:
-    raise AssertionError("Nothing is received.")
-
-
-async def _nowhere(message: Message) -> None:
-    raise AssertionError("Nothing is sent.")
-
-
-async def ask(
-    use: LastUse, clock: Clock, path: str, kind: str = "http", lasts_s: float = 0
-) -> float:
-    """Ask for a path; how long the server counts as idle in the middle of it."""
-    found: list[float] = []
+@pytest.mark.parametrize(
+    ("path", "kind", "lasts", "idle_during", "idle_after"),
+    [
+        ("/api/flow_runs/filter", "http", 0, 0, 0),
+        ("/api/health", "http", 0, 5, 5),
+        ("/api/events/in", "websocket", 99, 0, 0),
+    ],
+)
+async def test_whoever_asks_for_anything_but_its_health_uses_the_server(
+    path: str, kind: str, lasts: int, idle_during: int, idle_after: int
+) -> None:
+    clock = Clock()
+    use = LastUse(clock)
+    clock.now = 5 * HOUR
+    assert use.idle_s == 5 * HOUR
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        clock.now += lasts_s
-        found.append(use.idle_s)
+        clock.now += lasts * HOUR
+        assert use.idle_s == idle_during * HOUR
 
-    await use.around(app)({"type": kind, "path": path}, _no_message, _nowhere)
-    return found[0]
-
-
-async def test_whoever_asks_for_anything_uses_the_server(clock: Clock) -> None:
-    use = LastUse(clock)
-    clock.now = 5 * HOUR
-    assert use.idle_s == 5 * HOUR
-    await ask(use, clock, "/api/flow_runs/filter")
-    assert use.idle_s == 0
+    nothing: Any = None
+    await use.around(app)({"type": kind, "path": path}, nothing, nothing)
+    assert use.idle_s == idle_after * HOUR
 
 
-async def test_a_look_at_its_health_is_no_use(clock: Clock) -> None:
-    use = LastUse(clock)
-    clock.now = 5 * HOUR
-    await ask(use, clock, "/api/health")
-    assert use.idle_s == 5 * HOUR
-
-
-async def test_a_connection_is_used_as_long_as_it_lasts(clock: Clock) -> None:
-    use = LastUse(clock)
-    assert await ask(use, clock, "/api/events/in", "websocket", lasts_s=99 * HOUR) == 0
-    assert use.idle_s == 0
-
-
-def watch(lock: Path, use: LastUse, monkeypatch: pytest.MonkeyPatch, looks: int = 3) -> list[str]:
-    """Watch for so many looks; the reasons to end."""
+def watch(lock: Path, use: LastUse, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Watch for three looks; the reasons to end."""
     monkeypatch.setattr(serve_prefect, "_LOOK_S", 0.0)
     said: list[str] = []
 
     class Looks(threading.Event):
-        left = looks
+        left = 3
 
         def wait(self, timeout: float | None = None) -> bool:
             self.left -= 1
@@ -92,29 +61,30 @@ def watch(lock: Path, use: LastUse, monkeypatch: pytest.MonkeyPatch, looks: int 
     return said
 
 
-def test_a_server_that_is_used_goes_on(
-    lock: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    use = LastUse(clock)
-    clock.now = 23 * HOUR
-    assert watch(lock, use, monkeypatch) == []
-
-
+@pytest.mark.parametrize(
+    ("hours", "reasons"),
+    [(23, []), (24.1, ["For 24 hours nobody has asked for anything."])],
+)
 def test_a_server_that_nobody_has_used_for_a_day_ends(
-    lock: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    hours: float, reasons: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    (tmp_path / "server.pid").touch()
+    clock = Clock()
     use = LastUse(clock)
-    clock.now = 24.1 * HOUR
-    assert watch(lock, use, monkeypatch) == ["For 24 hours nobody has asked for anything."]
+    clock.now = hours * HOUR
+    assert watch(tmp_path / "server.pid", use, monkeypatch) == reasons
 
 
 def test_a_server_whose_folder_is_gone_or_another_ends(
-    lock: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    lock = tmp_path / "server.pid"
+    lock.touch()
+
     class Removed(LastUse):
         @property
         def idle_s(self) -> float:
             lock.rename(lock.with_name("moved"))
             return 0.0
 
-    assert watch(lock, Removed(clock), monkeypatch) == [f"{lock.parent} is gone."]
+    assert watch(lock, Removed(Clock()), monkeypatch) == [f"{tmp_path} is gone."]

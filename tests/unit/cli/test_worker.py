@@ -22,13 +22,9 @@ async def test_what_ends_a_worker_is_a_sentence_and_no_group(
 
 async def test_a_signal_ends_a_look_for_runs_that_nobody_answers() -> None:
     shutdown = worker.WorkerShutdown()
+    assert await shutdown.result_before_signal(asyncio.sleep(0, "a run")) == "a run"
     looking = asyncio.create_task(shutdown.result_before_signal(asyncio.sleep(3600, "a run")))
     await asyncio.sleep(0)
     shutdown.on_terminate()
     assert await asyncio.wait_for(looking, 60) is None
     assert shutdown.stage == worker.ShutdownStage.CANCELLING
-
-
-async def test_without_a_signal_a_look_has_its_result() -> None:
-    shutdown = worker.WorkerShutdown()
-    assert await shutdown.result_before_signal(asyncio.sleep(0, "a run")) == "a run"

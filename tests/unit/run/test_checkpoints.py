@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from precis.errors import CorruptCheckpoint, StoreConflict, StoreError
+from precis.errors import CorruptCheckpoint, StoreError
 from precis.run.checkpoints import (
     commit,
-    committed_steps,
     complete_around,
     manifest,
     restore,
@@ -40,30 +39,10 @@ def test_a_manifest_with_unknown_fields_is_refused(store: FolderStore, folder: P
         manifest(store, "m", 1)
 
 
-def test_committing_again_changes_nothing(store: FolderStore, folder: Path) -> None:
-    first = commit(store, "m", 1, folder, "digest")
-    assert commit(store, "m", 1, folder, "digest") == first
-    assert committed_steps(store, "m") == [1]
-
-
 def test_an_empty_folder_is_not_a_checkpoint(store: FolderStore, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(StoreError, match="empty"):
         commit(store, "m", 1, tmp_path / "empty", "digest")
-
-
-def test_the_newest_whole_checkpoint_is_used_and_the_broken_ones_are_named(
-    store: FolderStore, folder: Path
-) -> None:
-    for step in (1, 2, 3, 4):
-        commit(store, "m", step, folder, "digest")
-    store.delete("m/checkpoints/0004/manifest.json")
-    store.delete(file_key(store, "m", 3, "sub/config"))
-    store.put(file_key(store, "m", 2, "weights"), b"v" * 1000)
-    warnings: list[str] = []
-    found = newest_whole(store, "m", warnings=warnings)
-    assert found is not None and found.step == 2
-    assert file_key(store, "m", 3, "sub/config") + " is missing" in warnings[0]
 
 
 def test_from_a_step_on_every_whole_checkpoint_is_found_and_below_it_only_the_newest(
@@ -76,7 +55,10 @@ def test_from_a_step_on_every_whole_checkpoint_is_found_and_below_it_only_the_ne
     assert sorted(complete_around(store, "m", 4)) == [3, 5]
     assert sorted(complete_around(store, "m", 4, passed_over=[3])) == [2, 5]
     store.put(file_key(store, "m", 3, "weights"), b"w" * 999)
-    assert sorted(complete_around(store, "m", 4)) == [2, 5]
+    store.delete("m/checkpoints/0002/manifest.json")
+    warnings: list[str] = []
+    assert sorted(complete_around(store, "m", 4, warnings.append)) == [1, 5]
+    assert file_key(store, "m", 4, "weights") + " is missing" in "".join(warnings)
 
 
 @pytest.mark.parametrize("writes", range(4))
@@ -91,6 +73,7 @@ def test_a_commit_that_was_killed_leaves_the_checkpoint_before(
     assert pointer is not None and pointer.data == b'{"step": 1}'
     assert newest_whole(store, "m", at_most=1) is not None
     assert commit(store, "m", 2, folder, "digest") == newest_whole(store, "m")
+    assert commit(store, "m", 2, folder, "digest") == newest_whole(store, "m"), "once more"
 
 
 @pytest.mark.parametrize("writes", range(4))
@@ -106,16 +89,6 @@ def test_an_old_manifest_never_vouches_for_new_files(
         restore(store, "m", found.step, tmp_path / "into")
     assert found in (None, old, manifest(store, "m", 1))
     assert (found == old) == (writes < 3)  # two files, then the manifest
-
-
-def test_a_pointer_that_moved_meanwhile_stops_the_commit(store: FolderStore, folder: Path) -> None:
-    class Rivalled(FolderStore):
-        def upload(self, path: Path, key: str) -> None:
-            store.put("m/latest.json", b'{"step": 9}')
-            super().upload(path, key)
-
-    with pytest.raises(StoreConflict):
-        commit(Rivalled(store.root), "m", 1, folder, "digest")
 
 
 @settings(max_examples=50)
@@ -136,7 +109,9 @@ def test_any_files_come_back_as_they_were_and_any_damage_is_found(
 
         name = data.draw(st.sampled_from(sorted(written)))
         damaged = data.draw(st.none() | st.binary(max_size=50).filter(lambda b: b != written[name]))
-        _damage(store, file_key(store, "m", 1, name), damaged)
+        store.delete(file_key(store, "m", 1, name))
+        if damaged is not None:
+            store.put(file_key(store, "m", 1, name), damaged)
         with pytest.raises(CorruptCheckpoint, match="0001/"):
             restore(store, "m", 1, into)
         assert {name: (into / name).read_bytes() for name in written} == written
@@ -151,10 +126,3 @@ def _write(folder: Path, name: str, content: bytes) -> bool:
     except OSError:
         return False
     return True
-
-
-def _damage(store: FolderStore, key: str, content: bytes | None) -> None:
-    if content is None:
-        (store.root / key).unlink()
-    else:
-        store.put(key, content)

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from precis.store import FolderStore
 from tests.services.patience import patience_s, until
 
 
-def elsewhere(store: FolderStore, now: datetime, **changes: object) -> Holder:
+def elsewhere(store: FolderStore, now: datetime) -> None:
     """Put a lease into the store that another machine took."""
     holder = Holder(
         run="theirs",
@@ -25,9 +26,8 @@ def elsewhere(store: FolderStore, now: datetime, **changes: object) -> Holder:
         process_started="1",
         since=now,
         expires=now + timedelta(seconds=60),
-    ).model_copy(update=changes)
+    )
     store.put(lease_key("m"), holder.model_dump_json().encode())
-    return holder
 
 
 async def test_a_second_run_is_refused_with_who_holds_it_and_how_to_take_over(
@@ -163,46 +163,35 @@ async def test_a_dead_process_of_this_machine_holds_nothing(store: FolderStore) 
         await lease.check()
 
 
-async def test_a_lease_from_elsewhere_counts_until_it_has_expired(store: FolderStore) -> None:
-    begun = datetime(2026, 1, 1, tzinfo=UTC)
+async def test_a_lease_from_elsewhere_counts_until_it_has_expired_but_for_its_own_run(
+    store: FolderStore,
+) -> None:
+    begun = datetime.now(UTC)
     elsewhere(store, begun)
     with pytest.raises(LeaseHeld, match="run theirs"):
-        async with leased(store, "m", "mine", now=lambda: begun + timedelta(seconds=61)):
-            raise AssertionError
+        check_free(store, "m")
+    refused: list[dict[str, Any]] = [
+        {"run": "mine", "one_run": True},
+        {"run": "theirs"},
+        {"run": "mine", "now": lambda: begun + timedelta(seconds=61)},
+    ]
+    for options in refused:
+        with pytest.raises(LeaseHeld, match="run theirs"):
+            async with leased(store, "m", **options):
+                raise AssertionError
+    async with leased(store, "m", "theirs", one_run=True) as lease:
+        await lease.check()
+    check_free(store, "m")
+    elsewhere(store, begun)
     async with leased(store, "m", "mine", now=lambda: begun + timedelta(seconds=91)):
         pass
 
 
-async def test_a_later_attempt_at_the_same_run_takes_over_from_a_lost_machine(
-    store: FolderStore,
-) -> None:
-    now = datetime.now(UTC)
-    elsewhere(store, now)
-    with pytest.raises(LeaseHeld, match="run theirs"):
-        check_free(store, "m")
-    with pytest.raises(LeaseHeld, match="run theirs"):
-        async with leased(store, "m", "mine", one_run=True):
-            raise AssertionError
-    with pytest.raises(LeaseHeld, match="run theirs"):
-        async with leased(store, "m", "theirs"):
-            raise AssertionError
-    async with leased(store, "m", "theirs", one_run=True) as lease:
-        await lease.check()
-    check_free(store, "m")
-
-
-def test_another_process_with_the_same_pid_is_not_the_holder(store: FolderStore) -> None:
-    asyncio.run(_hold_and_leave(store))
-    holder = read_lease(store, "m")
-    assert holder is not None
-    held = holder.model_copy(update={"released": False})
+async def test_another_process_with_the_same_pid_is_not_the_holder(store: FolderStore) -> None:
+    async with leased(store, "m", "first") as lease:
+        held = lease.holder
     assert is_alive(held, held.since)
     assert not is_alive(held.model_copy(update={"process_started": "1"}), held.since)
-
-
-async def _hold_and_leave(store: FolderStore) -> None:
-    async with leased(store, "m", "first"):
-        pass
 
 
 async def test_a_lease_that_is_not_understood_is_refused_unless_taken_over(

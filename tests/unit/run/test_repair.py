@@ -179,6 +179,8 @@ async def test_killed_at_any_write_a_repair_can_be_done_again(
 
 async def test_a_repaired_run_goes_on_with_the_settings_that_it_had(store: FolderStore) -> None:
     store.delete(ledger_key("m"))
+    runs, (lost,) = list_runs(store, NOW)
+    assert runs == [] and "`precis runs repair m`" in lost.why
     await repair(store, "m")
     ledger, _ = read_ledger(store, "m", "other", "k")
     with pytest.raises(ConfigError, match="with other settings: which ones is not known"):
@@ -191,23 +193,9 @@ async def test_a_repaired_run_goes_on_with_the_settings_that_it_had(store: Folde
     assert (plan.ledger.next_step, plan.trainer) == (STEPS, "restore")
     write_ledger(store, ledger.under({"seed": 7}), version)
     with_settings_of_its_run(BenchmarkConfig(model="m"), store)
-
-
-async def test_what_may_be_the_best_checkpoint_is_not_deleted_after_a_repair(
-    store: FolderStore,
-) -> None:
-    store.delete(ledger_key("m"))
-    ledger = (await repair(store, "m")).ledger
+    # What may be the best checkpoint is not deleted.
     few = Retention(keep_last=1, keep_every=0, keep_best=1)
     assert prune(store, "m", few, {}, at=STEPS, rebuilt_at=ledger.rebuilt_at) == []
-
-
-def test_a_run_that_lost_its_ledger_is_listed_with_what_to_do(store: FolderStore) -> None:
-    store.delete(ledger_key("m"))
-    store.put("no-run/file", b"x")
-    runs, (lost,) = list_runs(store, NOW)
-    assert runs == []
-    assert "`precis runs repair m`" in lost.why
 
 
 def test_a_checkpoint_is_called_whole_only_where_it_was_read(store: FolderStore) -> None:

@@ -7,12 +7,9 @@ import webbrowser
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from cli.deletion import is_of
 from cli.run_comparison import curve, ends
-from precis import __version__
-from precis.commands.main import app as precis
 from precis.config import RunConfig
 from precis.errors import LeaseHeld, StoreError
 from precis.records.documents import Document, Question
@@ -146,15 +143,12 @@ def test_runs_measured_by_a_reward_differ_by_no_points(store: FolderStore) -> No
     assert line.split() == ["turns", "to", "success", "4"], "of its last validation b has none"
 
 
-def test_one_run_or_the_same_twice_is_no_comparison(store: FolderStore) -> None:
+def test_what_can_t_be_compared_is_said(store: FolderStore) -> None:
     for names in (["a"], ["a", "b", "a"]):
         told = precis_runs("compare", *names, store=store, code=1)
         assert "takes two runs or more" in told
     assert "give --html" in precis_runs("compare", "a", "b", "--to", "x", store=store, code=1)
-
-
-def test_what_can_t_be_compared_is_said(store: FolderStore) -> None:
-    assert "No benchmark of both" in precis_runs("compare", "a", "b", store=store)
+    assert "holds no run 'c'" in precis_runs("compare", "a", "c", store=store, code=1)
     put_results(store, "a", [4] * 6)
     put_results(store, "b", [4] * 6, prefix="e")
     assert "No benchmark of both" in precis_runs("compare", "a", "b", store=store)
@@ -162,7 +156,6 @@ def test_what_can_t_be_compared_is_said(store: FolderStore) -> None:
     assert "not comparable" in precis_runs("compare", "a", "b", store=store)
     put_results(store, "a", [4] * 2)
     assert "Too few documents" in precis_runs("compare", "a", "b", store=store)
-    assert "holds no run 'c'" in precis_runs("compare", "a", "c", store=store, code=1)
 
 
 async def test_a_deleted_run_leaves_nothing_and_all_of_others_stays(store: FolderStore) -> None:
@@ -219,26 +212,9 @@ async def nothing() -> int:
     return 0
 
 
-async def test_a_deleted_run_leaves_nothing(store: FolderStore) -> None:
-    folder = work_folder(RunConfig(model="a", store=store.url))
-    folder.mkdir(parents=True)
-    (folder / "log").write_text("")
-    others = store.keys("b/")
-    await delete(store, "a", nothing)
-    assert store.keys("a/") == []
-    assert not (store.root / "a").exists()
-    assert not folder.exists()
-    assert store.keys("b/") == others
-
-
-def test_a_deletion_asks_first(store: FolderStore) -> None:
-    told = precis_runs("delete", "a", store=store, code=1)
-    assert "for good. Go on?" in " ".join(told.split())
-    assert "say --yes" in " ".join(told.split())
-    assert store.keys("a/")
-
-
-def test_a_name_that_is_a_path_deletes_nothing(store: FolderStore) -> None:
+def test_a_deletion_asks_first_and_takes_no_path(store: FolderStore) -> None:
+    told = " ".join(precis_runs("delete", "a", store=store, code=1).split())
+    assert "for good. Go on?" in told and "say --yes" in told
     for name in ("..", "", "a/checkpoints", "."):
         precis_runs("delete", name, "--yes", store=store, code=1)
     assert store.keys("a/") and store.keys("b/")
@@ -289,8 +265,3 @@ def test_the_newest_report_is_opened(
     assert "there are reports of step 3, 10" in told
     store.delete("a/benchmarks/0010/")
     assert report_file(store, "a").parent.name == "0010-0123abcd"
-
-
-def test_the_command_says_its_version_and_completes() -> None:
-    assert CliRunner().invoke(precis, ["--version"]).output == f"precis {__version__}\n"
-    assert "--install-completion" in CliRunner().invoke(precis, ["--help"]).output
