@@ -6,11 +6,11 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.responses import PlainTextResponse
 from typer.testing import Result
 
 from precis.environments.summaries.prompt import request_in
@@ -25,25 +25,24 @@ from precis.models.serving import ServerAddress
 from precis.processes.child import is_running
 from precis.store import FolderStore
 from tests.services.patience import patience_s, wait_until
-from tests.support import vllm_program
 from tests.support.command import run_precis
 from tests.support.local_server import served
+from tests.support.programs import put_gpu, put_program, put_vllm
 from tests.support.tiny_model import store_with_adapter
 
 PRECIS = str(Path(sys.executable).with_name("precis"))
+MINE = Reference.parse("mine@1")
 STORY = "The mill was built in 1784 by Thomas Aldery. It closed in 1967."
 
 
 @pytest.fixture(autouse=True)
 def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Neither servers nor GPUs nor programs are this machine's; gives the folder on PATH."""
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    monkeypatch.setenv("PATH", str(programs))
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.setenv("PRECIS_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("PRECIS_API_KEY", "the-key")
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    return programs
+    return tmp_path / "bin"
 
 
 @pytest.fixture
@@ -61,24 +60,13 @@ def story(tmp_path: Path) -> Path:
 @pytest.fixture
 def pids(bare: Path, tmp_path: Path) -> Path:
     """The file in which the stand-in for vLLM names its processes; there is a GPU for it."""
-    has(bare, "nvidia-smi", "echo '0, GPU-aaaa, NVIDIA H200, 143771 MiB'")
-    found = tmp_path / "pids"
-    has(bare, "vllm", f'exec {sys.executable} {vllm_program.__file__} {found} "$@"')
-    return found
-
-
-def has(programs: Path, name: str, script: str) -> None:
-    program = programs / name
-    program.write_text(f"#!/bin/sh\n{script}\n")
-    program.chmod(0o755)
+    put_gpu(bare)
+    put_vllm(bare, tmp_path / "pids")
+    return tmp_path / "pids"
 
 
 def summarize(*arguments: object, store: FolderStore) -> Result:
     return run_precis("summarize", *arguments, store=store)
-
-
-def start(store: FolderStore) -> AbstractAsyncContextManager[Server]:
-    return find_or_start_server(find_model(store, Reference.parse("mine@1")), None, print)
 
 
 def started(pids: Path) -> list[int]:
@@ -89,10 +77,6 @@ def started(pids: Path) -> list[int]:
 
 def alive(pids: Path) -> list[int]:
     return [pid for pid in started(pids) if is_running(pid)]
-
-
-def wait_until_gone(pids: Path) -> None:
-    wait_until(lambda: not alive(pids), "the end of the stand-in's processes")
 
 
 @pytest.fixture
@@ -130,9 +114,11 @@ def test_a_server_that_is_up_is_used(
     assert done.stderr == told
     assert [asked.model for asked in seen] == ["mine@1"]
     assert request_in(seen[0].messages).words_max == 120  # as in training
+    named = summarize(story, "--url", server, "--model", "mine@1", store=store)
+    assert named.exit_code == 0, "it is asked with its own key"
 
 
-def test_a_server_that_has_the_newest_checkpoint_and_not_the_best_is_used(
+def test_a_server_is_used_for_the_best_checkpoint_that_it_has(
     store: FolderStore, story: Path, server: str, models: list[str], seen: list[ChatRequest]
 ) -> None:
     models.remove("mine@1")
@@ -140,29 +126,39 @@ def test_a_server_that_has_the_newest_checkpoint_and_not_the_best_is_used(
     assert done.exit_code == 0, done.stderr
     assert "Written by mine@2 (held-out accuracy 50.0%), the best that can" in done.stderr
     assert [asked.model for asked in seen] == ["mine@2"]
-
-
-def test_a_server_with_other_models_is_passed_over(
-    store: FolderStore, story: Path, server: str, models: list[str], seen: list[ChatRequest]
-) -> None:
     models[:] = ["owner/tiny", "mine@0"]
     done = summarize(story, store=store)
     assert done.exit_code == 1
     assert f"the server at {server} has owner/tiny, mine@0. None can be started" in done.stderr
-    assert seen == []
+    assert len(seen) == 1
 
 
-def test_what_does_not_list_its_models_is_passed_over(store: FolderStore, story: Path) -> None:
-    with served(_page) as url, announced(Server(url=f"{url}/v1", key="its-key")):
+def test_what_does_not_list_its_models_is_passed_over(
+    store: FolderStore, story: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def page(scope: Any, receive: Any, send: Any) -> None:
+        await PlainTextResponse("<html>")(scope, receive, send)
+
+    async def complete(asked: ChatRequest) -> Completion:
+        raise AssertionError("Nobody is to be asked for a summary.")
+
+    monkeypatch.setattr(local_server, "_ANSWER_TIMEOUT_S", 0.2)
+    with served(page) as url, announced(Server(url=f"{url}/v1", key="its-key")):
         done = summarize(story, store=store)
     assert done.exit_code == 1
     assert f"what answers at {url}/v1 lists no models" in done.stderr
-    app = completions_app(_refuse, lambda: ["mine@2"], "its-key")
+    app = completions_app(complete, lambda: ["mine@2"], "its-key")
     with served(app) as url, announced(Server(url=f"{url}/v1", key="another-key")):
         done = summarize(story, store=store)
     assert done.exit_code == 1
     assert f"the server at {url}/v1 rejects the key. None can be started" in done.stderr
     assert "another-key" not in done.stderr
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/v1"
+        with announced(Server(url=url, key="its-key")):
+            done = summarize(story, store=store)
+    assert done.exit_code == 1
+    assert "does not list its models within" in done.stderr
 
 
 def test_vllm_ends_with_a_command_that_is_killed(store: FolderStore, pids: Path) -> None:
@@ -174,18 +170,14 @@ def test_vllm_ends_with_a_command_that_is_killed(store: FolderStore, pids: Path)
         assert len(alive(pids)) == 2
         process.kill()
         process.wait(patience_s())
-        wait_until_gone(pids)
+        wait_until(lambda: not alive(pids), "the end of the stand-in's processes")
     finally:
         process.kill()
         process.communicate()
 
 
-async def _refuse(asked: ChatRequest) -> Completion:
-    raise AssertionError("Nobody is to be asked for a summary.")
-
-
-def test_a_stranger_where_our_server_would_be_is_told_nothing(
-    store: FolderStore, story: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_stranger_where_our_server_was_or_would_be_is_told_nothing(
+    store: FolderStore, story: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever listens at the default address got the key of the environment, and the document."""
     with socket.create_server(("127.0.0.1", 0)) as stranger:
@@ -193,56 +185,20 @@ def test_a_stranger_where_our_server_would_be_is_told_nothing(
         for module in (local_server, serving):
             monkeypatch.setattr(module, "DEFAULT_ADDRESS", address, raising=False)
         done = summarize(story, store=store)
-        stranger.setblocking(False)
-        with pytest.raises(BlockingIOError):
-            stranger.accept()
-    assert done.exit_code == 1
-    assert "`precis model serve` runs none here" in done.stderr
-
-
-def test_a_server_that_was_killed_is_asked_nothing_and_forgotten(
-    store: FolderStore, story: Path, tmp_path: Path
-) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as stranger:
-        url = f"http://127.0.0.1:{stranger.getsockname()[1]}/v1"
-        with announced(Server(url=url, key="its-key")):
+        assert done.exit_code == 1
+        assert "`precis model serve` runs none here" in done.stderr
+        with announced(Server(url=f"http://127.0.0.1:{address.port}/v1", key="its-key")):
             (file,) = (tmp_path / "home" / "servers").iterdir()
             assert stat.S_IMODE(file.stat().st_mode) == 0o600
             left = file.read_text()
             assert "its-key" in left and "its-key" not in repr(own_servers())
         assert not file.exists()
-        file.write_text(left)  # as one leaves it that can't delete it
+        file.write_text(left)  # as one leaves it that was killed
         assert "runs none here" in summarize(story, store=store).stderr
         assert not file.exists()
         stranger.setblocking(False)
         with pytest.raises(BlockingIOError):
             stranger.accept()
-
-
-def test_a_server_of_ours_that_is_named_is_asked_with_its_key(
-    store: FolderStore, story: Path, server: str
-) -> None:
-    done = summarize(story, "--url", server, "--model", "mine@1", store=store)
-    assert done.exit_code == 0, done.stderr
-
-
-async def _page(scope: Any, receive: Any, send: Any) -> None:
-    if scope["type"] != "http":
-        return
-    await send({"type": "http.response.start", "status": 200, "headers": []})
-    await send({"type": "http.response.body", "body": b"<html>"})
-
-
-def test_a_server_that_never_answers_is_passed_over(
-    store: FolderStore, story: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(local_server, "_ANSWER_TIMEOUT_S", 0.2)
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        url = f"http://127.0.0.1:{silent.getsockname()[1]}/v1"
-        with announced(Server(url=url, key="its-key")):
-            done = summarize(story, store=store)
-    assert done.exit_code == 1
-    assert "does not list its models within" in done.stderr
 
 
 def test_without_a_server_or_a_gpu_it_says_what_to_do(
@@ -253,7 +209,7 @@ def test_without_a_server_or_a_gpu_it_says_what_to_do(
     assert "None can be started here: vLLM is not on PATH. Start one with" in done.stderr
     assert "`precis model serve mine@1 --run`" in done.stderr
     assert len(done.stderr.splitlines()) == 1
-    has(bare, "vllm", "exit 1")
+    put_program(bare, "vllm", "exit 1")
     assert "nvidia-smi finds no GPU" in summarize(story, store=store).stderr
 
 
@@ -277,7 +233,7 @@ def test_vllm_is_started_used_and_stopped(
 
 async def test_vllm_is_stopped_after_an_exception(store: FolderStore, pids: Path) -> None:
     with pytest.raises(RuntimeError, match="in the block"):
-        async with start(store) as server:
+        async with find_or_start_server(find_model(store, MINE), None, print) as server:
             assert len(alive(pids)) == 2
             assert server.key not in repr(server)
             raise RuntimeError("in the block")
@@ -285,7 +241,9 @@ async def test_vllm_is_stopped_after_an_exception(store: FolderStore, pids: Path
 
 
 def test_vllm_that_fails_says_why(store: FolderStore, story: Path, pids: Path, bare: Path) -> None:
-    has(bare, "vllm", "echo 'ValueError: Free memory on device cuda:0 is less.' >&2\nexit 1")
+    put_program(
+        bare, "vllm", "echo 'ValueError: Free memory on device cuda:0 is less.' >&2\nexit 1"
+    )
     done = summarize(story, store=store)
     assert done.exit_code == 1
     started, failed = done.stderr.splitlines()
@@ -307,7 +265,7 @@ async def test_vllm_that_does_not_come_up_is_given_up(
     monkeypatch.setattr(local_server, "_why_unfit", unfit)
     monkeypatch.setattr(local_server, "_START_TIMEOUT_S", 0.1)
     with pytest.raises(SummaryError, match="mine@1 was not up after 0 minutes"):
-        async with start(store):
+        async with find_or_start_server(find_model(store, MINE), None, print):
             raise AssertionError("it is up")
     assert len(started(pids)) == 2
     assert alive(pids) == []

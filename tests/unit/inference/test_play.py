@@ -83,10 +83,6 @@ def test_an_episode_is_shown_turn_by_turn_with_its_score(store: FolderStore) -> 
     assert "system\n    Play Tic Tac Toe as x" in shown
     assert re.search(r'turn 1, \d+\.\d s\n    → play\(\{"cell": \d\}\)', shown)
     assert re.search(r"Reward [\d.]+, (a|no) success, turns \d, illegal \d\. \d turns?, ", shown)
-    assert play(store, GAME).stdout.partition("turn")[0] == shown.partition("turn")[0]
-
-
-def test_each_message_is_shown_once_and_results_of_tools_too(store: FolderStore) -> None:
     other = play(store, GAME, "--scenario", "game-3", "--model", "player@0")
     assert "player@0 attempts game-3." in other.output
     assert other.stdout.count("Play Tic Tac Toe as x") == 1
@@ -114,17 +110,6 @@ def test_a_mistake_gets_one_sentence(
     assert said in done.stderr and "Traceback" not in done.output
 
 
-def test_an_agent_without_any_option_says_why_there_is_no_score(
-    store: FolderStore, tmp_path: Path
-) -> None:
-    file = tmp_path / "talks.py"
-    file.write_text(HOSTILE.replace("Look\\x1b[2J\\x1b]0;owned\\x07", "Look"))
-    done = play(store, file, "--model", "player")
-    assert done.exit_code == 1
-    assert "No score (generation_rejected)" in done.stdout
-    assert "the embedded policy writes no text" in done.stdout
-
-
 def test_a_server_is_asked_and_hostile_text_stays_text(
     store: FolderStore, tmp_path: Path, url: str
 ) -> None:
@@ -140,6 +125,11 @@ def test_a_server_is_asked_and_hostile_text_stays_text(
     assert any(line.startswith("    Reward 1, a success(") for line in lines)
     assert not any(line.startswith("Reward") for line in lines)
     assert lines[-1].startswith("No score (agent_failed): RuntimeError: ")
+    file.write_text(HOSTILE.replace("Look\\x1b[2J\\x1b]0;owned\\x07", "Look"))
+    embedded = play(store, file, "--model", "player")
+    assert embedded.exit_code == 1
+    assert "No score (generation_rejected)" in embedded.stdout
+    assert "the embedded policy writes no text" in embedded.stdout
 
 
 def test_a_policy_of_an_agent_is_served_by_our_own_server_and_summarizes_nothing(

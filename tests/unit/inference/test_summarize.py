@@ -14,8 +14,8 @@ from precis.errors import ConfigError
 from precis.inference.summarizer import room_for_text
 from precis.llm.server import ChatRequest, Choice, Completion, completions_app
 from precis.models.reference import Reference, find_model
-from precis.records.ledger import load_ledger
-from precis.store import FolderStore
+from precis.records.ledger import ledger_key, load_ledger
+from precis.store import FolderStore, Store
 from precis.text import count_words, sentences
 from tests.support.command import run_precis
 from tests.support.ledgers import validation
@@ -77,59 +77,50 @@ def test_who_wrote_is_said_beside_the_summaries_once(
     assert "Written by" not in chosen.stdout
 
 
+def validate(store: FolderStore, name: str, *scores: float, corpus: str = "k") -> None:
+    """Say that a run was validated with these scores, after its last step the last time."""
+    steps = range(0, 2 * len(scores), 2)
+    found = tuple(validation(step, score) for step, score in zip(steps, scores, strict=True))
+    ledger = load_ledger(store, name)
+    ledger = ledger.model_copy(update={"validations": found, "corpus": corpus})
+    store.put(ledger_key(name), ledger.model_dump_json().encode())
+
+
 def put_policy(store: FolderStore, folder: Path, name: str, score: float, corpus: str) -> None:
     """A run of two steps, which is validated at its end."""
     train_policy(store, name, folder / name)
-    ledger = load_ledger(store, name).model_copy(
-        update={"validations": (validation(0, 0.1), validation(2, score)), "corpus": corpus}
-    )
-    store.put(f"{name}/ledger.json", ledger.model_dump_json().encode())
+    validate(store, name, 0.1, score, corpus=corpus)
 
 
-def test_the_best_run_writes_and_not_the_newest(
-    store: FolderStore, story: Path, tmp_path: Path
+def chosen(store: FolderStore, story: Path) -> str:
+    """The model that writes where none is named."""
+    done = summarize(story, "--json", store=store)
+    return str(json.loads(done.stdout)["model"])
+
+
+def test_the_best_run_that_can_be_used_here_writes_and_not_the_newest(
+    store: FolderStore, story: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, score, corpus in [("good", 0.7, "k"), ("poor", 0.3, "k")]:
-        put_policy(store, tmp_path, name, score, corpus)
-    assert json.loads(summarize(story, "--json", store=store).stdout)["model"] == "good@2"
-
-
-def test_scores_on_other_documents_are_not_compared_and_the_newest_ones_count(
-    store: FolderStore, story: Path, tmp_path: Path
-) -> None:
-    for name, score, corpus in [("easy", 0.9, "e"), ("poor", 0.3, "own"), ("fair", 0.4, "own")]:
-        put_policy(store, tmp_path, name, score, corpus)
-    assert json.loads(summarize(story, "--json", store=store).stdout)["model"] == "fair@2"
+    put_policy(store, tmp_path, "good", 0.7, "k")
+    put_policy(store, tmp_path, "poor", 0.3, "k")
+    assert chosen(store, story) == "good@2"
+    store.delete("good/checkpoints/")
+    monkeypatch.setenv("PATH", str(tmp_path))  # no vLLM
+    monkeypatch.setenv("PRECIS_HOME", str(tmp_path / "home"))
+    write_adapter(tmp_path / "adapter")
+    put_run(store, "adapter", tmp_path / "adapter")  # of 60 %
+    assert chosen(store, story) == "mine@0"
+    # Scores on other documents are not compared, and the newest ones count.
+    put_policy(store, tmp_path, "worse", 0.2, "own")
+    put_policy(store, tmp_path, "fair", 0.4, "own")
+    assert chosen(store, story) == "fair@2"
 
 
 def test_a_run_of_which_only_the_start_was_validated_gives_its_newest_checkpoint(
     store: FolderStore, story: Path
 ) -> None:
-    ledger = load_ledger(store, "mine").model_copy(update={"validations": (validation(0, 0.3),)})
-    store.put("mine/ledger.json", ledger.model_dump_json().encode())
-    assert json.loads(summarize(story, "--json", store=store).stdout)["model"] == "mine@2"
-
-
-def test_a_better_model_that_is_damaged_or_cannot_run_here_is_passed_over(
-    store: FolderStore, story: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))  # no vLLM
-    monkeypatch.setenv("PRECIS_HOME", str(tmp_path / "home"))
-    put_policy(store, tmp_path, "damaged", 0.8, "k")
-    store.delete("damaged/checkpoints/")
-    write_adapter(tmp_path / "adapter")
-    put_run(store, "adapter", tmp_path / "adapter")  # of 60 %
-    assert json.loads(summarize(story, "--json", store=store).stdout)["model"] == "mine@0"
-
-
-def test_standard_input_and_json(store: FolderStore) -> None:
-    done = summarize("-", "--json", "--model", "mine@best", store=store, given=STORY)
-    result = json.loads(done.stdout)
-    assert result["file"] == "standard input"
-    assert result["model"] == "mine@0"
-    assert result["words"] == count_words(result["summary"])
-    assert (result["parts"], result["facts"]) == (1, [])
-    assert result["document_words"] == count_words(STORY)
+    validate(store, "mine", 0.3)
+    assert chosen(store, story) == "mine@2"
 
 
 def test_a_summary_reads_as_prose(store: FolderStore, tmp_path: Path) -> None:
@@ -180,11 +171,17 @@ def test_facts_that_were_not_kept_are_told_of(
 
 
 @pytest.mark.parametrize("name", ["-", "standard input"])
-def test_a_question_may_name_standard_input(store: FolderStore, questions: Path, name: str) -> None:
+def test_standard_input_is_summarized_and_may_be_named_in_a_question(
+    store: FolderStore, questions: Path, name: str
+) -> None:
     questions.write_text(json.dumps(QUESTIONS[0] | {"file": name}))
     done = summarize("-", "--json", "--questions", questions, store=store, given=STORY)
     assert done.exit_code == 0, done.stderr
-    assert [fact["fate"] for fact in json.loads(done.stdout)["facts"]] == ["kept"]
+    result = json.loads(done.stdout)
+    assert [fact["fate"] for fact in result["facts"]] == ["kept"]
+    assert (result["file"], result["model"]) == ("standard input", "mine@0")
+    assert result["words"] == count_words(result["summary"])
+    assert (result["parts"], result["document_words"]) == (1, count_words(STORY))
 
 
 @pytest.mark.parametrize(
@@ -212,12 +209,8 @@ def test_models_are_named_by_step_or_best(store: FolderStore) -> None:
     def step_of(text: str) -> int:
         return find_model(store, Reference.parse(text)).step
 
-    assert [step_of(text) for text in ("mine", "mine@1", "mine@best", "mine@newest")] == [
-        2,
-        1,
-        0,
-        2,
-    ]
+    named = {"mine": 2, "mine@1": 1, "mine@best": 0, "mine@newest": 2}
+    assert {text: step_of(text) for text in named} == named
     store.delete("mine/checkpoints/0000/")
     assert step_of("mine@best") == 1
     for bad in ("", "@1", "mine@", "mine@first", "mine@-1"):
@@ -265,45 +258,50 @@ def server(seen: list[ChatRequest]) -> Iterator[str]:
         yield f"{url}/v1"
 
 
+def ask(*arguments: object, store: Store, key: str = "the-key") -> Result:
+    return run_precis("summarize", *arguments, store=store, PRECIS_API_KEY=key)
+
+
 def test_a_server_is_asked_as_in_training(
     store: FolderStore, story: Path, server: str, seen: list[ChatRequest]
 ) -> None:
     arguments: tuple[Any, ...] = (story, "--url", server, "--words", 25, "--json")
-    done = summarize(*arguments, "--model", "mine", store=store, PRECIS_API_KEY="the-key")
+    done = ask(*arguments, "--model", "mine", store=store)
     assert done.exit_code == 0, done.stderr
     assert json.loads(done.stdout)["model"] == "mine@3"
     (asked,) = seen
     assert (asked.model, asked.temperature, asked.max_tokens) == ("mine@3", 0.0, 114)
     assert request_in(asked.messages).words_max == 25
-    refused = summarize(*arguments, store=store, PRECIS_API_KEY="another")
+    refused = ask(*arguments, store=store, key="another")
     assert "rejects the key. Set PRECIS_API_KEY" in refused.stderr
-    unclear = summarize(*arguments, store=store, PRECIS_API_KEY="the-key")
+    unclear = ask(*arguments, store=store)
     assert "there are: mine@3, other@1" in unclear.stderr
+    small = ask(story, "--url", server, "--model", "mine@3", "--context", 512, store=store)
+    assert small.exit_code == 1
+    assert "no room for a document" in small.stderr
+    story.write_text("This is too long. " * 20)
+    long = ask(story, "--url", server, "--model", "mine@3", "--words", 20, store=store)
+    assert "the summary has 21 words, over the 20 asked for" in long.stderr
 
 
 def test_a_served_model_is_asked_for_what_it_was_trained_for(
     store: FolderStore, story: Path, server: str, seen: list[ChatRequest], tmp_path: Path
 ) -> None:
     write_adapter(tmp_path / "adapter")
-    put_run(FolderStore(tmp_path / "runs"), "mine", tmp_path / "adapter")
+    runs = FolderStore(tmp_path / "runs")
+    put_run(runs, "mine", tmp_path / "adapter")
     story.write_text("Each of these sentences is as long as the others are. " * 120)
     asked = (story, "--url", server, "--model", "mine@3", "--json")
-    done = summarize(*asked, store=FolderStore(tmp_path / "runs"), PRECIS_API_KEY="the-key")
+    done = ask(*asked, store=runs)
     assert {request_in(one.messages).words_max for one in seen} == {120}
     assert json.loads(done.stdout)["parts"] > 1  # it was trained, and is served, with 2,048 tokens
     seen.clear()
-    done = summarize(*asked, "--context", 4096, "--words", 30, store=store,
-                     PRECIS_API_KEY="the-key")  # fmt: skip
+    done = ask(*asked, "--context", 4096, "--words", 30, store=store)
     assert {request_in(one.messages).words_max for one in seen} == {30}
     assert json.loads(done.stdout)["parts"] == 1
-    unknown = summarize(*asked, store=store, PRECIS_API_KEY="the-key", PRECIS_STORE="")
-    assert unknown.exit_code == 0
-
-
-def test_a_store_that_cannot_be_asked_stops_no_summary(story: Path, server: str) -> None:
     command = ["summarize", str(story), "--url", server, "--model", "mine@3", "--store", "gs://x"]
     done = CliRunner().invoke(app, command, env={"PRECIS_API_KEY": "the-key", "COLUMNS": "200"})
-    assert done.exit_code == 0, done.stderr
+    assert done.exit_code == 0, "a store that can't be asked stops no summary"
     assert "How mine@3 was trained is not known here" in done.stderr
 
 
@@ -311,13 +309,12 @@ def test_a_store_that_cannot_be_asked_stops_no_summary(story: Path, server: str)
 def test_a_key_that_cannot_be_sent_is_not_quoted(
     store: FolderStore, story: Path, server: str, key: str
 ) -> None:
-    done = summarize(story, "--url", server, "--model", "mine", store=store, PRECIS_API_KEY=key)
+    asked = (story, "--url", server, "--model", "mine")
+    done = ask(*asked, store=store, key=key)
     assert done.exit_code == 1
     assert "PRECIS_API_KEY holds characters that no key has" in done.stderr
     assert "the-key" not in done.stderr and "schl" not in done.stderr
-    spaced = summarize(
-        story, "--url", server, "--model", "mine", store=store, PRECIS_API_KEY="the-key\r\n"
-    )
+    spaced = ask(*asked, store=store, key="the-key\r\n")
     assert spaced.exit_code == 0, spaced.stderr
 
 
@@ -327,7 +324,7 @@ def test_a_long_document_is_split_and_told_of(
     sentences = [f"Fact number {n} stands in sentence {n} of this document." for n in range(300)]
     story.write_text(" ".join(sentences))
     arguments = (story, "--url", server, "--model", "mine@3", "--words", 40, "--context", 2000)
-    done = summarize(*arguments, "--json", store=store, PRECIS_API_KEY="the-key")
+    done = ask(*arguments, "--json", store=store)
     result = json.loads(done.stdout)
     assert result["parts"] > 1
     assert f"summarized in {result['parts']} parts" in done.stderr
@@ -340,17 +337,3 @@ def test_a_long_document_is_split_and_told_of(
     joined = request_in(seen[-1].messages).text
     at = [joined.index(f"Fact number {number} ") for number in sorted(parts, key=int)]
     assert at == sorted(at)
-
-
-def test_a_summary_over_the_limit_is_told_of(store: FolderStore, story: Path, server: str) -> None:
-    story.write_text("This is too long. " * 20)
-    arguments = (story, "--url", server, "--model", "mine@3", "--words", 20)
-    done = summarize(*arguments, store=store, PRECIS_API_KEY="the-key")
-    assert "the summary has 21 words, over the 20 asked for" in done.stderr
-
-
-def test_a_context_without_room_is_refused(store: FolderStore, story: Path, server: str) -> None:
-    arguments = (story, "--url", server, "--model", "mine@3", "--context", 512)
-    done = summarize(*arguments, store=store, PRECIS_API_KEY="the-key")
-    assert done.exit_code == 1
-    assert "no room for a document" in done.stderr

@@ -42,32 +42,18 @@ def test_a_page_is_read_without_what_stands_around_it() -> None:
     assert "214 people" in text
     for noise in ("Home", "alert", "color", "a firm"):
         assert noise not in text
+    letter = read("letter.docx", word_file(WORD))
+    assert letter.split("\n\n") == ["It was built in 1784.", "It closed in 1967."]
 
 
-def test_a_word_file_is_read_by_paragraph() -> None:
-    text = read("letter.docx", word_file(WORD))
-    assert text.split("\n\n") == ["It was built in 1784.", "It closed in 1967."]
-
-
-def test_the_lines_of_a_pdf_are_joined_to_sentences() -> None:
-    lines = [
-        "The mill was built in 1784 by Thomas Al-",
-        "dery, who had come from Leeds.",
-    ]
-    assert read("mill.pdf", pdf(lines)) == (
-        "The mill was built in 1784 by Thomas Aldery, who had come from Leeds."
-    )
-
-
-def test_headings_items_and_paragraphs_keep_their_lines() -> None:
+def test_lines_are_joined_to_paragraphs_but_for_headings_and_items() -> None:
     text = "# Mill\nA line that goes to the edge of the page\nand goes on.\n- one\n- two\n\nEnd."
-    joined = text.replace("page\nand", "page and")
-    assert unwrap(text).strip() == joined
-
-
-def test_a_long_line_is_a_paragraph_of_its_own() -> None:
+    assert unwrap(text).strip() == text.replace("page\nand", "page and")
     long = "word " * 40
     assert unwrap(f"{long}\nNext.").splitlines() == [long.strip(), "Next."]
+    hyphenated = ["The mill was built in 1784 by Thomas Al-", "dery, who had come from Leeds."]
+    joined = "The mill was built in 1784 by Thomas Aldery, who had come from Leeds."
+    assert read("mill.pdf", pdf(hyphenated)) == joined
 
 
 @pytest.mark.parametrize(

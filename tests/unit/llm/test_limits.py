@@ -81,30 +81,18 @@ async def test_no_minute_of_the_judge_s_clock_is_over_the_limits(seed: int) -> N
     assert most_in_a_minute(arrivals, tokens) <= 10_000
 
 
-async def test_a_quota_is_used_up_and_not_only_kept() -> None:
-    clock = Clock()
-    limits = RateLimits(requests_per_minute=30, in_flight=30)
-    limiter = Limiter(limits, clock, clock.sleep)
-
-    async def request() -> None:
-        async with limiter.turn(1):
-            await clock.sleep(0.5)
-
-    await clock.run(asyncio.gather(*(request() for _ in range(120))))
-    assert clock.now == pytest.approx(3 * 60.5 + 0.5)
-
-
-async def test_turns_are_given_in_the_order_in_which_they_were_asked_for() -> None:
+async def test_a_quota_is_used_up_in_the_order_in_which_turns_were_asked_for() -> None:
     clock, order = Clock(), []
-    limiter = Limiter(RateLimits(requests_per_minute=5, in_flight=2), clock, clock.sleep)
+    limiter = Limiter(RateLimits(requests_per_minute=30, in_flight=30), clock, clock.sleep)
 
     async def request(number: int) -> None:
         async with limiter.turn(1):
             order.append(number)
-            await clock.sleep(1)
+            await clock.sleep(0.5)
 
-    await clock.run(asyncio.gather(*(request(number) for number in range(12))))
-    assert order == list(range(12))
+    await clock.run(asyncio.gather(*(request(number) for number in range(120))))
+    assert clock.now == pytest.approx(3 * 60.5 + 0.5)
+    assert order == list(range(120))
 
 
 async def test_a_rejection_stops_all_for_as_long_as_it_asks_but_no_longer_than_a_minute() -> None:
@@ -117,9 +105,17 @@ async def test_a_rejection_stops_all_for_as_long_as_it_asks_but_no_longer_than_a
         assert clock.now - before == pytest.approx(waited)
 
 
-async def _one_turn(limiter: Limiter) -> None:
-    async with limiter.turn(1):
+async def _one_turn(limiter: Limiter, tokens: int = 1) -> None:
+    async with limiter.turn(tokens):
         pass
+
+
+async def test_a_request_larger_than_a_minute_s_tokens_goes_alone() -> None:
+    clock = Clock()
+    limiter = Limiter(RateLimits(tokens_per_minute=1000), clock, clock.sleep)
+    await clock.run(asyncio.ensure_future(_one_turn(limiter, 5000)))
+    await clock.run(asyncio.ensure_future(_one_turn(limiter, 5000)))
+    assert clock.now == pytest.approx(60.0)
 
 
 def test_rejections_of_requests_that_ran_together_at_most_halve_the_rate() -> None:
@@ -152,19 +148,6 @@ def test_a_rejection_now_and_then_does_not_slow_the_client_for_long() -> None:
             limiter.speed_up()
         shares.append(limiter.share)
     assert sum(shares) / len(shares) > 0.8
-
-
-async def test_a_request_larger_than_a_minute_s_tokens_goes_alone() -> None:
-    clock = Clock()
-    limiter = Limiter(RateLimits(tokens_per_minute=1000), clock, clock.sleep)
-    await clock.run(asyncio.ensure_future(_turn_of(limiter, 5000)))
-    await clock.run(asyncio.ensure_future(_turn_of(limiter, 5000)))
-    assert clock.now == pytest.approx(60.0)
-
-
-async def _turn_of(limiter: Limiter, tokens: int) -> None:
-    async with limiter.turn(tokens):
-        pass
 
 
 async def test_a_turn_that_is_given_up_while_waiting_blocks_nobody() -> None:

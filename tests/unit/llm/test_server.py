@@ -55,14 +55,10 @@ async def test_tokens_are_given_by_id_as_vllm_gives_them() -> None:
     assert asked.return_token_ids
     assert reply.body["prompt_token_ids"] == [1, 2, 3]
     assert reply.choice["token_ids"] == [7, 8]
-
-
-async def test_an_answer_without_tools_and_ids_says_nothing_of_them() -> None:
-    reply, _ = await ask(Completion("m", [Choice("Yes.")]))
-    assert reply.tool_calls == ()
-    assert "tool_calls" not in reply.choice["message"]
-    assert "token_ids" not in reply.choice
-    assert "prompt_token_ids" not in reply.body
+    without, _ = await ask(Completion("m", [Choice("Yes.")]))
+    assert without.tool_calls == ()
+    assert "tool_calls" not in without.choice["message"]
+    assert "token_ids" not in without.choice and "prompt_token_ids" not in without.body
 
 
 @pytest.mark.parametrize("choice", [None, "auto", "required", {"function": "look"}, {"type": "x"}])

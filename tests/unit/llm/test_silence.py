@@ -19,6 +19,7 @@ from tests.services.patience import until
 from tests.support.faulty import FaultyServer
 
 KEY = "sk-secret-key-of-somebody"
+SILENT = Endpoint("http://somebody:password@127.0.0.1:9/v1", "m", KEY)
 ASKING_MAX = 20
 
 
@@ -80,34 +81,24 @@ async def test_who_answers_nobody_is_named_once_with_cause_and_said_to_answer_ag
         assert silences() == []
 
 
-async def test_the_next_try_is_said_with_the_pause_that_the_server_asks_for(
-    caplog: pytest.LogCaptureFixture,
+async def test_a_silence_that_goes_on_is_said_again_with_the_pause_that_the_server_asks_for(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("precis.llm.silence._SAID_AGAIN_S", 0.2)
     async with FaultyServer(Server(Retry_After="1000")) as url, client_of(url) as client:
         asking = asyncio.create_task(ask(client))
-        await until(lambda: caplog.messages, "a line on the server")
+        await until(lambda: len(caplog.messages) >= 3, "a third line")
         assert re.search(r"It is asked again in (9\d\d|1000) s\.$", caplog.messages[0])
         asking.cancel()
         await asyncio.wait([asking])
         assert silences() == []
 
 
-async def test_a_silence_that_goes_on_is_said_again_now_and_then(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("precis.llm.silence._SAID_AGAIN_S", 0.2)
-    async with FaultyServer(Server()) as url, client_of(url) as client:
-        asking = asyncio.create_task(ask(client))
-        await until(lambda: len(caplog.messages) >= 3, "a third line")
-        asking.cancel()
-        await asyncio.wait([asking])
-
-
 @pytest.mark.parametrize("answered", [True, False], ids=["answered", "nobody asks any more"])
 async def test_a_silence_that_ended_is_not_said(
     caplog: pytest.LogCaptureFixture, answered: bool
 ) -> None:
-    watch = SilenceWatch(Endpoint("http://127.0.0.1:9/v1", "m", KEY), Limiter(RateLimits()))
+    watch = SilenceWatch(SILENT, Limiter(RateLimits()))
     with watch.asking():
         watch.failed(ProviderFailed("timeout", "It took too long."))
         if answered:
@@ -120,20 +111,13 @@ async def test_a_silence_that_ended_is_not_said(
 async def test_whom_the_own_limits_leave_no_turn_to_ask_is_not_silent(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    watch = SilenceWatch(Endpoint("http://127.0.0.1:9/v1", "m", KEY), Limiter(RateLimits()))
+    watch = SilenceWatch(SILENT, Limiter(RateLimits()))
     with watch.asking():
         watch.failed(ProviderFailed("timeout", "It took too long."))
         await asyncio.sleep(0.5)
         assert caplog.messages == []
-        assert "asked again as soon as its limits allow" in watch.describe()
+        said = watch.describe()
+        assert said.startswith("The judge 'm' at http://127.0.0.1:9/v1 has answered no request")
+        assert "asked again as soon as its limits allow" in said
         with watch.sending():
             await until(lambda: caplog.messages, "a line on the server, which is asked again")
-
-
-async def test_a_password_in_the_address_is_not_said(caplog: pytest.LogCaptureFixture) -> None:
-    endpoint = Endpoint("http://somebody:password@127.0.0.1:9/v1", "m", KEY)
-    watch = SilenceWatch(endpoint, Limiter(RateLimits()))
-    with watch.asking():
-        watch.failed(ProviderFailed("timeout", "It took too long."))
-        said = watch.describe()
-    assert said.startswith("The judge 'm' at http://127.0.0.1:9/v1 has answered no request")

@@ -7,8 +7,8 @@ import pytest
 
 from precis.models.card import base_of, card_of
 from precis.models.export import write_modelfile
-from precis.models.record import TrainingRecord, read_record, write_record
-from precis.models.reference import NamedCheckpoint, Reference, find_model
+from precis.models.record import read_record, write_record
+from precis.models.reference import Reference, find_model
 from precis.models.serving import DEFAULT_ADDRESS, command_for_merged
 from precis.store import FolderStore
 from tests.support.command import run_precis
@@ -21,27 +21,17 @@ TOOLS = ["--enable-auto-tool-choice", "--tool-call-parser", "llama3_json"]
 def store(tmp_path: Path) -> FolderStore:
     """The run `mine` of an adapter that plays a game."""
     store = store_with_adapter(tmp_path)
-    write_record(store, "mine", agents_record(store))
-    return store
-
-
-def agents_record(store: FolderStore) -> TrainingRecord:
     known = read_record(store, "mine")
     assert known is not None
-    return known.model_copy(
-        update={
-            "environment": "python",
-            "tool_call_parser": "llama3_json",
-            "documents": "tic_tac_toe.py",
-            "documents_split": "",
-            "judge": "",
-        }
-    )
-
-
-@pytest.fixture
-def agent(store: FolderStore) -> NamedCheckpoint:
-    return find_model(store, Reference("mine"))
+    changes = {
+        "environment": "python",
+        "tool_call_parser": "llama3_json",
+        "documents": "tic_tac_toe.py",
+        "documents_split": "",
+        "judge": "",
+    }
+    write_record(store, "mine", known.model_copy(update=changes))
+    return store
 
 
 def test_an_adapter_is_served_with_the_calls_of_tools_that_it_was_trained_with(
@@ -66,16 +56,14 @@ def test_merged_weights_are_served_with_tools_too(store: FolderStore, tmp_path: 
     assert set(prompt) == {"environment", "tool_call_parser", "temperature"}
 
 
-def test_its_card_speaks_of_no_summaries(agent: NamedCheckpoint) -> None:
+def test_its_card_and_its_file_for_ollama_speak_of_no_summaries(
+    store: FolderStore, tmp_path: Path
+) -> None:
+    agent = find_model(store, Reference("mine"))
     for file_format in ("adapter", "merged", "gguf"):
         card = card_of(agent, base_of(agent), file_format, "me/player", None)
         assert "tic_tac_toe.py" in card and "precis play AGENT.py" in card
         for word in ("ummar", "document", "judge"):
             assert word not in card, word
-
-
-def test_ollama_is_given_no_system_prompt_of_a_summarizer(
-    store: FolderStore, tmp_path: Path
-) -> None:
-    write_modelfile(tmp_path, "mine.gguf", agents_record(store))
+    write_modelfile(tmp_path, "mine.gguf", read_record(store, "mine"))
     assert "SYSTEM" not in (tmp_path / "Modelfile").read_text()

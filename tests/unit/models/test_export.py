@@ -26,6 +26,7 @@ from precis.store import FolderStore
 from tests.support.command import run_precis
 from tests.support.tiny_model import put_run, store_with_adapter, write_adapter, write_base
 
+INDEX = "model.safetensors.index.json"
 QUERY = "model.layers.0.self_attn.q_proj"
 
 
@@ -44,6 +45,21 @@ def export(*arguments: object, store: FolderStore, code: int = 0) -> Result:
     done = run_precis("model", "export", *arguments, store=store)
     assert done.exit_code == code, done.output
     return done
+
+
+def store_of(folder: Path, **adapter: Any) -> FolderStore:
+    """A store with the run `mine` of an adapter in a folder of its own."""
+    folder.mkdir()
+    return store_with_adapter(folder, **adapter)
+
+
+def merged(store: FolderStore, base: Path, out: Path, *options: object, code: int = 0) -> Result:
+    asked = ("mine", "--format", "merged", "--base", base, "--to", out, *options)
+    return export(*asked, store=store, code=code)
+
+
+def json_in(path: Path) -> Any:
+    return json.loads(path.read_text())
 
 
 def all_weights(folder: Path) -> dict[str, Tensor]:
@@ -80,15 +96,6 @@ def test_an_adapter_is_exported_with_the_prompt_that_it_was_trained_with(
     assert (prompt["words_max"], prompt["temperature"], prompt["max_tokens"]) == (120, 0.0, 304)
 
 
-def test_where_a_service_keeps_the_weights_is_nobody_elses_business(tmp_path: Path) -> None:
-    store = FolderStore(tmp_path / "store")
-    write_adapter(tmp_path / "adapter")
-    (tmp_path / "adapter" / KEPT_FILE).write_text('{"state": "tinker://run/weights/0002"}')
-    put_run(store, "mine", tmp_path / "adapter")
-    export("mine", "--to", tmp_path / "out", store=store)
-    assert not (tmp_path / "out" / KEPT_FILE).exists()
-
-
 @pytest.mark.parametrize("file_format", ["adapter", "merged"])
 def test_what_a_checkpoint_holds_besides_is_given_to_nobody(
     file_format: str, base: Path, tmp_path: Path
@@ -98,16 +105,9 @@ def test_what_a_checkpoint_holds_besides_is_given_to_nobody(
     adapter = tmp_path / "adapter"
     write_adapter(adapter)
     (adapter / "nested").mkdir()
-    for name in (
-        "modeling_evil.py",
-        "optimizer.pkl",
-        "nested/adapter_model.bin",
-        "README.md",
-        "optimizer.pt",
-        "metrics.json",
-        ".gitattributes",
-        "nested/tokenizer.json",
-    ):
+    strange = ["modeling_evil.py", "optimizer.pkl", "README.md", "metrics.json", ".gitattributes"]
+    strange += ["optimizer.pt", "nested/adapter_model.bin", "nested/tokenizer.json", KEPT_FILE]
+    for name in strange:
         (adapter / name).write_text("import os")
     for name in ("tokenizer_config.json", "chat_template.jinja"):
         (adapter / name).write_text("{}")
@@ -116,16 +116,11 @@ def test_what_a_checkpoint_holds_besides_is_given_to_nobody(
     export(*asked, store=store)
     found = {str(file.relative_to(tmp_path / "out")) for file in (tmp_path / "out").rglob("*")}
     weights = {
-        "adapter": {"adapter_config.json", "adapter_model.safetensors"},
-        "merged": {
-            "model.safetensors",
-            "config.json",
-            "tokenizer.json",
-            "LICENSE",
-            "verification.json",
-        },
-    }[file_format]
-    assert found == weights | {"tokenizer_config.json", "chat_template.jinja", "prompt.json"}
+        "adapter": "adapter_config.json adapter_model.safetensors",
+        "merged": "model.safetensors config.json tokenizer.json LICENSE verification.json",
+    }[file_format].split()
+    kept = {"tokenizer_config.json", "chat_template.jinja", "prompt.json"}
+    assert found == {*weights, *kept}
 
 
 @pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, np.float16, np.float32])
@@ -161,39 +156,23 @@ def test_ranks_and_scales_may_differ_by_layer(tmp_path: Path) -> None:
     assert (scales["q_proj"], scales["down_proj"], scales["up_proj"]) == (6.0, 0.25, 2.0)
 
 
-def _spoil(folder: Path, change: Callable[[dict[str, Tensor]], None]) -> None:
-    tensors = load_file(folder / "model.safetensors")
-    change(tensors)
-    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
-
-
-def _one_bit(name: str) -> Callable[[dict[str, Tensor]], None]:
-    def change(tensors: dict[str, Tensor]) -> None:
-        tensors[name].view(np.uint16).flat[5] ^= 1
-
-    return change
-
-
-def _without(tensors: dict[str, Tensor]) -> None:
-    del tensors["model.norm.weight"]
-
-
-def _in_other_type(tensors: dict[str, Tensor]) -> None:
-    tensors["model.norm.weight"] = tensors["model.norm.weight"].astype(np.float32)
+def flipped(tensor: Tensor) -> Tensor:
+    tensor.view(np.uint16).flat[5] ^= 1
+    return tensor
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("name", "change", "said"),
     [
-        (_one_bit(f"{QUERY}.weight"), "q_proj.weight is not base \\+ product"),
-        (_one_bit(f"{QUERY}.bias"), "q_proj.bias is not the base's"),
-        (_one_bit("model.embed_tokens.weight"), "embed_tokens.weight is not the base's"),
-        (_without, "differ in having model.norm.weight"),
-        (_in_other_type, "norm.weight is not the base's"),
+        (f"{QUERY}.weight", flipped, "q_proj.weight is not base \\+ product"),
+        (f"{QUERY}.bias", flipped, "q_proj.bias is not the base's"),
+        ("model.embed_tokens.weight", flipped, "embed_tokens.weight is not the base's"),
+        ("model.norm.weight", None, "differ in having model.norm.weight"),
+        ("model.norm.weight", lambda norm: norm.astype(np.float32), "norm.weight is not the base"),
     ],
 )
 def test_one_wrong_bit_is_found(
-    tmp_path: Path, change: Callable[[dict[str, Tensor]], None], said: str
+    tmp_path: Path, name: str, change: Callable[[Tensor], Tensor] | None, said: str
 ) -> None:
     write_base(tmp_path / "base")
     write_adapter(tmp_path / "adapter")
@@ -201,66 +180,39 @@ def test_one_wrong_bit_is_found(
     (tmp_path / "merged").mkdir()
     merge(tmp_path / "base", products, tmp_path / "merged")
     verify(tmp_path / "base", products, tmp_path / "merged")
-    _spoil(tmp_path / "merged", change)
+    tensors = all_weights(tmp_path / "merged")
+    spoiled = tensors.pop(name)
+    if change is not None:
+        tensors[name] = change(spoiled)
+    save_file(tensors, tmp_path / "merged" / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(ModelError, match=said):
         verify(tmp_path / "base", products, tmp_path / "merged")
 
 
+@pytest.mark.parametrize("named", ["torch_dtype", "dtype"])  # the second by newer transformers
 def test_an_update_too_small_for_16_bits_is_refused_and_merged_in_32(
-    tmp_path: Path, base: Path
+    tmp_path: Path, base: Path, named: str
 ) -> None:
-    write_adapter(tmp_path / "faint", size=1e-4)
-    store = FolderStore(tmp_path / "store")
-    put_run(store, "faint", tmp_path / "faint")
-    asked = ("faint", "--format", "merged", "--base", base, "--to")
-    refused = export(*asked, tmp_path / "out", store=store, code=1)
-    assert "0% of what the adapter adds is left" in refused.stderr
-    assert not (tmp_path / "out").exists()
-    export(*asked, tmp_path / "out", "--dtype", "float32", store=store)
-    assert json.loads((tmp_path / "out" / "verification.json").read_text())["kept"] > 0.99
-    assert json.loads((tmp_path / "out" / "config.json").read_text())["torch_dtype"] == "float32"
-    assert {one.dtype for one in all_weights(tmp_path / "out").values()} == {np.dtype(np.float32)}
-
-
-def test_a_base_that_newer_transformers_wrote_says_32_bits_too(
-    store: FolderStore, base: Path, tmp_path: Path
-) -> None:
-    """They read `dtype` before `torch_dtype`."""
-    config = json.loads((base / "config.json").read_text())
-    config["dtype"] = config.pop("torch_dtype")
+    store = store_of(tmp_path / "faint", size=1e-4)
+    config = json_in(base / "config.json")
+    config[named] = config.pop("torch_dtype")
     (base / "config.json").write_text(json.dumps(config))
-    asked = ("mine", "--format", "merged", "--base", base, "--to", tmp_path / "out")
-    export(*asked, "--dtype", "float32", store=store)
-    known = json.loads((tmp_path / "out" / "config.json").read_text())
-    assert known["dtype"] == known["torch_dtype"] == "float32"
-
-
-@pytest.mark.parametrize("index", ["{", "{}", '{"weight_map": []}', "[]"])
-def test_a_damaged_index_is_a_sentence(
-    store: FolderStore, base: Path, tmp_path: Path, index: str
-) -> None:
-    (base / "model.safetensors.index.json").write_text(index)
-    asked = ("mine", "--format", "merged", "--base", base, "--to", tmp_path / "out")
-    told = export(*asked, store=store, code=1)
-    assert "can't be read as an index of weights" in told.stderr
+    out = tmp_path / "out"
+    refused = merged(store, base, out, code=1)
+    assert "0% of what the adapter adds is left" in refused.stderr
+    assert not out.exists()
+    merged(store, base, out, "--dtype", "float32")
+    assert json_in(out / "verification.json")["kept"] > 0.99
+    assert {json_in(out / "config.json")[key] for key in (named, "torch_dtype")} == {"float32"}
+    assert {one.dtype for one in all_weights(out).values()} == {np.dtype(np.float32)}
 
 
 def test_a_small_update_says_how_much_of_it_is_left(tmp_path: Path, base: Path) -> None:
-    write_adapter(tmp_path / "small", size=3e-3)
-    store = FolderStore(tmp_path / "store")
-    put_run(store, "small", tmp_path / "small")
-    asked = ("small", "--format", "merged", "--base", base, "--to", tmp_path / "out")
-    done = export(*asked, store=store)
-    kept = json.loads((tmp_path / "out" / "verification.json").read_text())["kept"]
+    done = merged(store_of(tmp_path / "small", size=3e-3), base, tmp_path / "out")
+    kept = json_in(tmp_path / "out" / "verification.json")["kept"]
     assert 0.5 < kept < 0.9
     assert f"Only {kept:.0%} of what the adapter adds is left" in done.stderr
-
-
-def test_an_untrained_adapter_adds_nothing_and_says_so(tmp_path: Path, base: Path) -> None:
-    write_adapter(tmp_path / "zero", size=0.0)
-    store = FolderStore(tmp_path / "store")
-    put_run(store, "zero", tmp_path / "zero")
-    done = export("zero", "--format", "merged", "--base", base, "--to", tmp_path / "o", store=store)
+    done = merged(store_of(tmp_path / "zero", size=0.0), base, tmp_path / "zeros")
     assert "The adapter adds nothing yet" in done.stderr
 
 
@@ -288,38 +240,62 @@ def test_shards_hold_what_was_given_in_its_order(tmp_path: Path) -> None:
 def test_an_adapter_that_is_no_plain_product_is_refused(
     tmp_path: Path, base: Path, config: dict[str, Any], said: str
 ) -> None:
-    write_adapter(tmp_path / "odd", **config)
-    store = FolderStore(tmp_path / "store")
-    put_run(store, "odd", tmp_path / "odd")
-    asked = ("odd", "--format", "merged", "--base", base, "--to", tmp_path / "o")
-    done = export(*asked, store=store, code=1)
+    done = merged(store_of(tmp_path / "odd", **config), base, tmp_path / "out", code=1)
     assert said in done.stderr
     assert len(done.stderr.splitlines()) == 1
-    assert sorted(one.name for one in tmp_path.iterdir()) == ["base", "odd", "store"]
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["base", "odd"]
 
 
-def test_a_quantized_base_is_refused(store: FolderStore, tmp_path: Path) -> None:
-    write_base(tmp_path / "four", quantization_config={"load_in_4bit": True})
-    asked = ("mine", "--format", "merged", "--base", tmp_path / "four", "--to", tmp_path / "o")
-    assert "is quantized (4 or 8 bits)" in export(*asked, store=store, code=1).stderr
-    packed = write_base(tmp_path / "packed", files=1)
-    packed[f"{QUERY}.weight"] = packed[f"{QUERY}.weight"].view(np.uint8)
-    save_file(packed, tmp_path / "packed" / "model.safetensors")
-    asked = ("mine", "--format", "merged", "--base", tmp_path / "packed", "--to", tmp_path / "o")
-    assert "is quantized (4 or 8 bits)" in export(*asked, store=store, code=1).stderr
+def quantized(base: Path) -> None:
+    (base / "config.json").write_text(json.dumps({"quantization_config": {"load_in_4bit": True}}))
 
 
-def test_a_base_of_another_model_is_refused(store: FolderStore, base: Path, tmp_path: Path) -> None:
-    weights = load_file(base / "model-00001-of-00002.safetensors")
+def packed(base: Path) -> None:
+    change_weight(base, lambda weight: weight.view(np.uint8))
+
+
+def cut_off(base: Path) -> None:
+    change_weight(base, lambda weight: weight[:-1].copy())
+
+
+def change_weight(base: Path, change: Callable[[Tensor], Tensor]) -> None:
+    file = base / "model-00001-of-00002.safetensors"
+    weights = load_file(file)
     name = next(name for name in weights if name.endswith("proj.weight"))
-    asked = ("mine", "--format", "merged", "--base", base, "--to", tmp_path / "o")
-    weights[name] = weights[name][:-1].copy()
-    save_file(weights, base / "model-00001-of-00002.safetensors")
-    assert "it is another model" in export(*asked, store=store, code=1).stderr
-    index = json.loads((base / "model.safetensors.index.json").read_text())
-    del index["weight_map"][name]
-    (base / "model.safetensors.index.json").write_text(json.dumps(index))
-    assert f"has no tensor {name}" in export(*asked, store=store, code=1).stderr
+    save_file({**weights, name: change(weights[name])}, file)
+
+
+def without_a_tensor(base: Path) -> None:
+    index = json_in(base / INDEX)
+    del index["weight_map"][f"{QUERY}.weight"]
+    (base / INDEX).write_text(json.dumps(index))
+
+
+def with_index(text: str) -> Callable[[Path], object]:
+    return lambda base: (base / INDEX).write_text(text)
+
+
+NO_INDEX = "can't be read as an index of weights"
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (quantized, "is quantized (4 or 8 bits)"),
+        (packed, "is quantized (4 or 8 bits)"),
+        (cut_off, "it is another model"),
+        (without_a_tensor, f"has no tensor {QUERY}.weight"),
+        (with_index("{"), NO_INDEX),
+        (with_index("{}"), NO_INDEX),
+        (with_index('{"weight_map": []}'), NO_INDEX),
+        (with_index("[]"), NO_INDEX),
+    ],
+)
+def test_a_base_that_is_damaged_quantized_or_another_model_is_refused(
+    store: FolderStore, base: Path, tmp_path: Path, spoil: Callable[[Path], object], said: str
+) -> None:
+    spoil(base)
+    assert said in merged(store, base, tmp_path / "out", code=1).stderr
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from tests.support.hub_server import HubServer
 from tests.support.local_server import served
 from tests.support.runs import train_policy
 from tests.support.summaries import JudgedSummary, Summary, row_of
-from tests.support.tiny_model import put_run, store_with_adapter, write_adapter
+from tests.support.tiny_model import put_run, store_with_adapter
 
 TOKEN = "hf_token_of_the_test"
 
@@ -120,22 +120,14 @@ def test_the_card_says_what_it_was_trained_on_and_how_sure_its_figures_are(
         "Summarize this document in at",
     ):
         assert fact in body
-
-
-def test_a_name_with_a_bar_stays_in_its_cell(
-    store: FolderStore, hub: HubServer, address: str, tmp_path: Path
-) -> None:
-    record = read_record(store, "mine")
-    assert record is not None
-    write_record(store, "mine", record.model_copy(update={"documents": "one|two.parquet"}))
-    push("mine", "--repo", "me/mine", store=store, hub=address)
-    assert "| documents | one\\|two.parquet, split" in hub.files["me/mine", "README.md"].decode()
+    done = push("mine", "--repo", "me/early", "--step", "1", store=store, hub=address)
+    assert "was in no benchmark" in done.stderr
+    text = hub.files["me/early", "README.md"].decode()
+    assert "No benchmark of this checkpoint was made. Its held-out accuracy: 60.0%" in text
 
 
 def test_no_path_of_this_machine_goes_up(hub: HubServer, address: str, tmp_path: Path) -> None:
-    store = FolderStore(tmp_path / "store")
-    write_adapter(tmp_path / "adapter", base_model_name_or_path=str(tmp_path / "models" / "tiny"))
-    put_run(store, "mine", tmp_path / "adapter")
+    store = store_with_adapter(tmp_path, base_model_name_or_path=str(tmp_path / "models" / "tiny"))
     store.delete("mine/training.json")
     push("mine", "--repo", "me/mine", store=store, hub=address)
     config = json.loads(hub.files["me/mine", "adapter_config.json"])
@@ -143,61 +135,46 @@ def test_no_path_of_this_machine_goes_up(hub: HubServer, address: str, tmp_path:
     assert not any(str(tmp_path).encode() in content for content in hub.files.values())
 
 
-def test_a_checkpoint_without_a_benchmark_says_so(
-    store: FolderStore, hub: HubServer, address: str, tmp_path: Path
-) -> None:
-    put_benchmark(store, "mine", datetime(2026, 11, 20, tzinfo=UTC), tmp_path)
-    done = push("mine", "--repo", "me/mine", "--step", "1", store=store, hub=address)
-    assert "was in no benchmark" in done.stderr
-    text = hub.files["me/mine", "README.md"].decode()
-    assert "No benchmark of this checkpoint was made. Its held-out accuracy: 60.0%" in text
-
-
-def test_a_research_licence_is_in_the_card(store: FolderStore) -> None:
+def test_a_research_licence_is_in_the_card(store: FolderStore, tmp_path: Path) -> None:
+    record = read_record(store, "mine")
+    assert record is not None
+    write_record(store, "mine", record.model_copy(update={"documents": "one|two.parquet"}))
     found = find_model(store, Reference("mine"))
     text = card.card_of(found, "Qwen/Qwen2.5-3B-Instruct", "merged", "me/mine", None)
     metadata = yaml.safe_load(text.split("---\n")[1])
     assert (metadata["license"], metadata["license_name"]) == ("other", "qwen-research")
     assert "allows no commercial use" in text
+    assert "| documents | one\\|two.parquet, split" in text, "a bar stays in its cell"
     free = card.card_of(found, "Qwen/Qwen2.5-1.5B-Instruct", "merged", "me/mine", None)
     assert yaml.safe_load(free.split("---\n")[1])["license"] == "apache-2.0"
     assert "commercial" not in free
-
-
-def test_the_embedded_policy_is_published_too(tmp_path: Path) -> None:
-    store = FolderStore(tmp_path / "policies")
     train_policy(store, "small", tmp_path / "trainer")
-    found = find_model(store, Reference("small"))
-    text = card.card_of(found, card.base_of(found), "adapter", "me/small", None)
+    small = find_model(store, Reference("small"))
+    text = card.card_of(small, card.base_of(small), "adapter", "me/small", None)
     assert "an extractive policy, which picks sentences" in text
 
 
 @pytest.mark.parametrize(
-    ("arguments", "token", "said"),
+    ("repo", "token", "said"),
     [
-        (("--repo", "me/mine"), "another", "HF_TOKEN must be a valid token"),
-        (("--repo", "somebody-else/mine"), TOKEN, "refuses to write to somebody-else/mine (403)"),
-        (("--repo", "mine"), TOKEN, "Write OWNER/NAME"),
-        (("--repo", "me/mine"), "", "HF_TOKEN is not set"),
-        (("--repo", "me/mine"), f"{TOKEN}\rx", "HF_TOKEN holds characters that no key has"),
+        ("me/mine", "another", "HF_TOKEN must be a valid token"),
+        ("somebody-else/mine", TOKEN, "refuses to write to somebody-else/mine (403)"),
+        ("mine", TOKEN, "Write OWNER/NAME"),
+        ("me/mine", "", "HF_TOKEN is not set"),
+        ("me/mine", f"{TOKEN}\rx", "HF_TOKEN holds characters that no key has"),
     ],
 )
 def test_a_refusal_is_a_sentence(
-    store: FolderStore,
-    hub: HubServer,
-    address: str,
-    arguments: tuple[str, ...],
-    token: str,
-    said: str,
+    store: FolderStore, hub: HubServer, address: str, repo: str, token: str, said: str
 ) -> None:
-    done = push("mine", *arguments, store=store, hub=address, token=token)
+    done = push("mine", "--repo", repo, store=store, hub=address, token=token)
     assert done.exit_code == 1
     assert said in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert not hub.files
 
 
-def test_a_file_that_does_not_arrive_is_a_sentence(
+def test_what_does_not_arrive_is_a_sentence(
     store: FolderStore, hub: HubServer, address: str
 ) -> None:
     hub.takes_objects = False
@@ -205,9 +182,6 @@ def test_a_file_that_does_not_arrive_is_a_sentence(
     assert done.exit_code == 1
     assert "Error while uploading 'adapter_model.safetensors'" in done.stderr
     assert not hub.files
-
-
-def test_a_hub_that_is_not_there_is_a_sentence(store: FolderStore) -> None:
     done = push("mine", "--repo", "me/mine", store=store, hub="http://127.0.0.1:1")
     assert done.exit_code == 1
     assert "does not answer" in done.stderr

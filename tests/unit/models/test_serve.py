@@ -19,10 +19,10 @@ from precis.environments.summaries.prompt import summary_messages
 from precis.processes.child import free_port, is_running
 from precis.store import FolderStore
 from tests.services.patience import patience_s, wait_until
-from tests.support import vllm_program
 from tests.support.agents import put_agent
 from tests.support.command import run_precis
 from tests.support.examples import EXAMPLES
+from tests.support.programs import put_vllm
 from tests.support.runs import train_policy
 from tests.support.tiny_model import put_run, store_with_adapter, write_base
 
@@ -39,12 +39,22 @@ def serve(*arguments: object, store: FolderStore, home: Path, path: str = "") ->
     return run_precis("model", "serve", *arguments, store=store, **env)
 
 
+@pytest.fixture
+def vllm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file in which the stand-in for vLLM names its processes."""
+    put_vllm(tmp_path / "bin", tmp_path / "vllm")
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    return tmp_path / "vllm"
+
+
 def words_in(shown: str) -> list[str]:
     """A command as a shell reads it, which goes on where a line ends in a backslash."""
     return shlex.split(shown.replace("\\\n", ""))
 
 
-def test_an_adapter_is_served_beside_its_base(store: FolderStore, tmp_path: Path) -> None:
+def test_an_adapter_is_served_beside_its_base(
+    store: FolderStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     done = serve("mine@best", store=store, home=tmp_path / "home")
     command = words_in(done.stdout)
     folder = Path(command[-1].partition("=")[2])
@@ -65,16 +75,12 @@ def test_an_adapter_is_served_beside_its_base(store: FolderStore, tmp_path: Path
     assert words_in(again.stdout)[2] == "/models/tiny"
     at_ipv6 = serve("mine@1", "--host", "::1", store=store, home=tmp_path / "home")
     assert "--url http://[::1]:8000/v1 " in at_ipv6.stderr
-
-
-def test_the_command_holds_wherever_it_is_pasted(
-    store: FolderStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    # The command holds wherever it is pasted.
     monkeypatch.chdir(tmp_path)
-    shown = words_in(serve("mine@1", store=store, home=Path("home")).stdout)
+    shown = words_in(serve("mine@1", store=store, home=Path("relative")).stdout)
     folder = Path(shown[-1].partition("=")[2])
     assert folder.is_absolute() and folder.is_dir()
-    assert (tmp_path / "home").stat().st_mode & 0o077 == 0
+    assert (tmp_path / "relative").stat().st_mode & 0o077 == 0
 
 
 @pytest.mark.parametrize(
@@ -94,14 +100,6 @@ def test_merged_weights_are_served_from_their_folder_as_they_are(
     assert shown[-2:] == last
 
 
-def test_without_vllm_run_says_what_to_do(store: FolderStore, tmp_path: Path) -> None:
-    (tmp_path / "bin").mkdir()
-    path = str(tmp_path / "bin")
-    done = serve("mine", "--run", store=store, home=tmp_path / "home", path=path)
-    assert done.exit_code == 1
-    assert "vLLM is not on PATH" in done.stderr
-
-
 @contextmanager
 def started(
     store: FolderStore, name: str, home: Path, port: int, **environment: str
@@ -117,18 +115,6 @@ def started(
         said = b"".join(process.communicate(timeout=patience_s()))
         assert b"Traceback" not in said
         assert b"the-key" not in said
-
-
-@pytest.fixture
-def vllm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The file in which the stand-in for vLLM names its processes."""
-    pids = tmp_path / "vllm"
-    program = tmp_path / "bin" / "vllm"
-    program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} {vllm_program.__file__} {pids} "$@"\n')
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
-    return pids
 
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGKILL])
@@ -172,19 +158,22 @@ def test_vllm_is_not_started_where_somebody_listens(
     assert done.exit_code == 1
     assert f"Can't listen at 127.0.0.1:{port}" in done.stderr
     assert not vllm.exists()
+    path = str(tmp_path / "nothing")
+    done = serve("mine", "--run", store=store, home=tmp_path / "home", path=path)
+    assert done.exit_code == 1
+    assert "vLLM is not on PATH" in done.stderr
 
 
 def wait_until_up(url: str, process: "subprocess.Popen[bytes]") -> None:
-    wait_until(lambda: _answers(url, process), f"an answer of {url}")
+    def answers() -> bool:
+        assert process.poll() is None, "it has ended"
+        try:
+            _list_models(url)
+        except httpx.TransportError:
+            return False
+        return True
 
-
-def _answers(url: str, process: "subprocess.Popen[bytes]") -> bool:
-    assert process.poll() is None, "it has ended"
-    try:
-        _list_models(url)
-    except httpx.TransportError:
-        return False
-    return True
+    wait_until(answers, f"an answer of {url}")
 
 
 def _list_models(url: str) -> httpx.Response:

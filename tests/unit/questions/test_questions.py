@@ -144,29 +144,28 @@ def test_a_file_that_cannot_be_read_is_no_failure_of_the_rest(
     assert pl.read_parquet(folder.parent / "corpus.parquet")["document_id"].n_unique() > 1
 
 
-def test_nothing_is_paid_for_twice(writer: tuple[Writer, str], folder: Path) -> None:
-    model, url = writer
-    make(folder, url, "--yes")
-    out = folder.parent / "corpus.parquet"
-    first = pl.read_parquet(out)
-    result = make(folder, url)
-    assert result.exit_code == 0, result.output
-    assert "6 of 6 documents are paid for already." in said(result)
-    assert pl.read_parquet(out).equals(first)
-    (folder / "0.txt").unlink()
-    assert make(folder, url).exit_code == 0
-    assert len(model.asked) == 6
-    assert len(read_documents(DocumentsConfig(source=str(out)))) < first["document_id"].n_unique()
-
-
-def test_nobody_is_asked_to_pay_where_nobody_is_there(
+def test_nothing_is_paid_for_twice_and_nothing_unasked(
     writer: tuple[Writer, str], folder: Path
 ) -> None:
     model, url = writer
     result = make(folder, url)
     assert result.exit_code == 1
     assert "say --yes" in said(result)
-    assert not model.asked
+    assert not model.asked, "nobody is there to be asked"
+    (folder / "again.md").write_text(CORPUS[0].text)
+    result = make(folder, url, "--yes")
+    assert "1 files hold the same" in said(result)
+    out = folder.parent / "corpus.parquet"
+    first = pl.read_parquet(out)
+    result = make(folder, url)
+    assert result.exit_code == 0, result.output
+    assert "6 of 6 documents are paid for already." in said(result)
+    assert pl.read_parquet(out).equals(first)
+    for name in ("0.txt", "again.md"):
+        (folder / name).unlink()
+    assert make(folder, url).exit_code == 0
+    assert len(model.asked) == 6
+    assert len(read_documents(DocumentsConfig(source=str(out)))) < first["document_id"].n_unique()
 
 
 def test_a_document_that_fails_is_tried_again_alone(
@@ -197,14 +196,6 @@ def test_a_writer_that_can_t_be_used_stops_the_command_with_a_sentence(
     assert not model.asked
 
 
-def test_the_same_text_twice_is_one_document(writer: tuple[Writer, str], folder: Path) -> None:
-    model, url = writer
-    (folder / "again.md").write_text(CORPUS[0].text)
-    result = make(folder, url, "--yes")
-    assert "1 files hold the same" in said(result)
-    assert len(model.asked) == 6
-
-
 class Plain(Writer):
     """A model that can't be held to a schema, and fences its JSON."""
 
@@ -229,10 +220,7 @@ async def test_a_writer_that_takes_no_schema_is_asked_without_one() -> None:
                 written = await writer.write(document.text.strip())
                 assert len(written) == ANSWERED + UNANSWERED
     assert (model.refused, len(model.asked)) == (1, 2)
-
-
-async def test_a_writer_that_blames_a_schema_that_was_not_sent_fails_that_document() -> None:
-    model = Plain("json_schema again")
+    model = Plain("json_schema again")  # it blames one that was not sent
     with served(completions_app(model.complete, lambda: ["w"], KEY)) as url:
         async with QuestionWriter(Endpoint(f"{url}/v1", "w", KEY), PRICES) as writer:
             with pytest.raises(ProviderFailed, match="json_schema again"):

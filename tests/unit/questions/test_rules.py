@@ -1,7 +1,6 @@
 """Questions that rules make: what is left out of which sentence, and what is said of it."""
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -81,28 +80,20 @@ def test_half_a_model_or_a_judge_that_costs_is_no_order_for_rules(
     assert not (folder.parent / "corpus.parquet").exists()
 
 
-def test_a_folder_of_texts_is_rehearsed_with_under_its_name(folder: Path) -> None:
+def test_a_folder_of_texts_is_rehearsed_with_under_its_name_and_a_corpus_as_it_is(
+    folder: Path, tmp_path: Path
+) -> None:
     corpus = corpus_of(str(folder))
     assert corpus_of(f"{folder}/") == corpus
     config = rehearsal_config(3, corpus, 2, "store")
     assert config.model == "rehearsal-My-documents-seed2"
     assert (config.documents.train_size, config.documents.val_size) == (5, 1)
-
-
-@pytest.fixture(params=["bundled", "rows.jsonl", "folder-of-rows", "not-there"])
-def corpus(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    if request.param == "bundled":
-        yield "bundled"
-        return
-    (tmp_path / "rows.jsonl").touch()
     (tmp_path / "folder-of-rows").mkdir()
-    (tmp_path / "folder-of-rows" / "rows.csv").touch()
-    (tmp_path / "folder-of-rows" / "README.md").touch()
-    yield str(tmp_path / request.param)
-
-
-def test_what_is_a_corpus_already_is_taken_as_it_is(corpus: str) -> None:
-    assert corpus_of(corpus) == corpus
+    for name in ("rows.jsonl", "folder-of-rows/rows.csv", "folder-of-rows/README.md"):
+        (tmp_path / name).touch()
+    for name in ("rows.jsonl", "folder-of-rows", "not-there"):
+        assert corpus_of(str(tmp_path / name)) == str(tmp_path / name)
+    assert corpus_of("bundled") == "bundled"
 
 
 def test_a_folder_with_nothing_to_ask_for_is_refused(

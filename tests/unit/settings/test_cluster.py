@@ -18,8 +18,5 @@ def test_a_machine_with_fewer_gpus_than_are_trained_on_is_not_rented(gpu: str) -
     cluster = {"where": "sky", "gpu": gpu}
     with pytest.raises(ValidationError, match=r"set cluster\.gpu to H100:2"):
         TrainConfig.model_validate({**RENTED, "cluster": cluster})
-
-
-def test_a_machine_with_enough_gpus_is() -> None:
-    cluster = {"where": "sky", "gpu": "H100:2"}
-    assert TrainConfig.model_validate({**RENTED, "cluster": cluster}).cluster.gpus == 2
+    enough = {"where": "sky", "gpu": "H100:2"}
+    assert TrainConfig.model_validate({**RENTED, "cluster": enough}).cluster.gpus == 2

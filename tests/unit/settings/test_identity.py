@@ -151,22 +151,20 @@ def test_where_and_how_fast_it_is_made_is_no_part_of_what_a_run_is(
 
 
 @pytest.mark.parametrize(
-    ("given", "complaint"),
+    ("given", "trainer", "complaint"),
     [
-        ({"source": "teacher"}, "`teacher` belong together"),
-        ({"teacher": TEACHER}, "`teacher` belong together"),
-        ({"source": "file"}, "`file` belong together"),
-        ({"file": "a.jsonl"}, "`file` belong together"),
+        ({"source": "teacher"}, "extractive", "`teacher` belong together"),
+        ({"teacher": TEACHER}, "extractive", "`teacher` belong together"),
+        ({"source": "file"}, "extractive", "`file` belong together"),
+        ({"file": "a.jsonl"}, "extractive", "`file` belong together"),
+        ({}, "serverless", "serverless"),
     ],
 )
-def test_a_source_comes_with_what_it_needs(given: dict[str, Any], complaint: str) -> None:
+def test_a_warm_start_comes_with_what_it_needs(
+    given: dict[str, Any], trainer: str, complaint: str
+) -> None:
     with pytest.raises(ValidationError, match=complaint):
-        identity(warm_start=given)
-
-
-def test_wandb_imitates_nothing() -> None:
-    with pytest.raises(ValidationError, match="serverless"):
-        identity(warm_start={}, trainer={"kind": "serverless"})
+        identity(warm_start=given, trainer={"kind": trainer})
 
 
 @pytest.mark.parametrize(

@@ -16,32 +16,27 @@ from precis.trainer.protocol import TrainRequest
 NAMES = "may have letters, digits, dots, dashes and underscores, at most {} in all, and begins with"
 
 
-def test_a_setting_is_named_and_settings_that_do_not_go_together_speak_for_themselves() -> None:
+def problems(model: type[BaseModel], given: dict[str, Any]) -> list[str]:
     with pytest.raises(ValidationError) as caught:
-        TrainConfig.model_validate({"steps": "many", "documents": {"val_size": 0}})
-    assert problems_in(caught.value) == [
+        model.model_validate(given)
+    return problems_in(caught.value)
+
+
+def test_a_setting_is_named_and_settings_that_do_not_go_together_speak_for_themselves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert problems(TrainConfig, {"steps": "many", "documents": {"val_size": 0}}) == [
         "documents.val_size: Input should be greater than or equal to 1",
         "steps: Input should be a valid integer, unable to parse string as an integer",
     ]
-    with pytest.raises(ValidationError) as caught:
-        TrainConfig.model_validate({"stesp": 3, "judge": {"speed": 1}})
-    assert problems_in(caught.value) == [
+    assert problems(TrainConfig, {"stesp": 3, "judge": {"speed": 1}}) == [
         "judge.speed: there is no such setting; docs/configuration.md lists them all",
         "stesp: there is no such setting; docs/configuration.md lists them all",
     ]
-    with pytest.raises(ValidationError) as caught:
-        TrainConfig.model_validate({"cluster": {"where": "sky"}, "store": "folder"})
-    (said,) = problems_in(caught.value)
+    (said,) = problems(TrainConfig, {"cluster": {"where": "sky"}, "store": "folder"})
     assert said.startswith("cluster.where is 'sky', but")
-
-
-def test_a_wrong_variable_says_nothing_of_those_that_could_not_be_made(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
     monkeypatch.setenv("VAL_SIZE", "many")
-    with pytest.raises(ValidationError) as caught:
-        Variables()
-    (said,) = problems_in(caught.value)
+    (said,) = problems(Variables, {})  # nothing of those that could not be made
     assert said.startswith("val_size: Input should be a valid integer")
 
 
@@ -95,9 +90,7 @@ def test_a_wrong_variable_says_nothing_of_those_that_could_not_be_made(
 def test_a_text_of_another_form_is_told_in_words_which_one_is_allowed(
     model: type[BaseModel], given: dict[str, Any], said: str
 ) -> None:
-    with pytest.raises(ValidationError) as caught:
-        model.model_validate(given)
-    assert problems_in(caught.value) == [said]
+    assert problems(model, given) == [said]
 
 
 @pytest.mark.parametrize(

@@ -46,23 +46,19 @@ def test_clips_are_distances_from_1_here_and_ratios_there() -> None:
     assert TinkerTrainer(loss="ppo").loss_config == {}
 
 
+def test_it_is_looked_for_where_it_runs_and_no_machine_is_rented_for_it() -> None:
+    assert TinkerTrainer().address is None
+    assert TinkerTrainer(service="skyrl").address == "http://127.0.0.1:8000"
+    assert TinkerTrainer(base_url="https://host/api/").address == "https://host/api"
+    rented = {"trainer": {"kind": "tinker"}, "cluster": {"where": "sky"}, "store": "s3://b"}
+    with pytest.raises(ValidationError, match="needs no machine of ours"):
+        TrainConfig.model_validate(rented)
+
+
 def test_each_setting_goes_to_the_session_or_to_each_training() -> None:
     trainer = TinkerTrainer(loss="ppo", epsilon=0.1, epsilon_high=0.2, keep_days=3)
     told = {*trainer.options, *trainer.internal_config["tinker"], "kind", "base_model"}
     assert told == set(TinkerTrainer.model_fields)
-
-
-def test_skyrl_is_looked_for_on_this_machine() -> None:
-    assert TinkerTrainer().address is None
-    assert TinkerTrainer(service="skyrl").address == "http://127.0.0.1:8000"
-    assert TinkerTrainer(base_url="https://host/api/").address == "https://host/api"
-
-
-def test_no_machine_is_rented_for_it() -> None:
-    with pytest.raises(ValidationError, match="needs no machine of ours"):
-        TrainConfig.model_validate(
-            {"trainer": {"kind": "tinker"}, "cluster": {"where": "sky"}, "store": "s3://b"}
-        )
 
 
 def test_a_key_that_would_cross_a_network_in_clear_is_named(

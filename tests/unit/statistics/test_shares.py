@@ -15,8 +15,5 @@ def test_a_share_of_successes_has_wilson_s_interval(
     found = share_interval(successes, count)
     assert found.mean == successes / count
     assert (found.low, found.high) == pytest.approx((low, high), abs=1e-4)
-
-
-def test_a_share_of_nothing_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one trial"):
         share_interval(0, 0)

@@ -14,13 +14,8 @@ from precis.statistics.intervals import (
     share_interval,
     smallest_difference,
 )
-from precis.statistics.standings import Contender, Standing, figure_of, summarise
+from precis.statistics.standings import Contender, figure_of, summarise
 from tests.support.results import rows
-
-
-def only(standings: list[Standing]) -> Standing:
-    (standing,) = standings
-    return standing
 
 
 def simulated(
@@ -74,14 +69,12 @@ def test_equal_contenders_are_told_apart_in_5_of_100_experiments() -> None:
     assert 1 <= found <= 11
 
 
-def test_one_document_says_nothing_of_the_spread() -> None:
+def test_one_document_says_nothing_of_the_spread_and_none_is_refused() -> None:
     assert ratio_interval([3], [4]) == Interval(0.75, 0.0, 1.0)
-
-
-@pytest.mark.parametrize(("parts", "wholes"), [([], []), ([1], [1, 2]), ([1, 1], [1, 0])])
-def test_an_interval_of_nothing_is_refused(parts: list[float], wholes: list[float]) -> None:
-    with pytest.raises(ValueError, match="one part for each whole"):
-        ratio_interval(parts, wholes)
+    nothing: list[tuple[list[float], list[float]]] = [([], []), ([1], [1, 2]), ([1, 1], [1, 0])]
+    for parts, wholes in nothing:
+        with pytest.raises(ValueError, match="one part for each whole"):
+            ratio_interval(parts, wholes)
 
 
 def test_the_permutation_test_agrees_with_counting_by_hand() -> None:
@@ -120,26 +113,24 @@ def test_a_smaller_difference_needs_more_documents() -> None:
         documents_needed([1], [1], [4])
 
 
-WORDS = Figure("words", "words")
-
-
-def test_accuracy_counts_answerable_questions_only() -> None:
+def test_accuracy_counts_answerable_questions_of_scored_summaries_only() -> None:
+    words = Figure("words", "words")
     frame = rows("a", {"d1": [True, True, True, False, False], "d2": [True, False] * 2 + [True]})
-    standing = only(summarise(frame))
+    (standing,) = summarise(frame)
     assert standing.accuracy is not None
     assert standing.accuracy.mean == 5 / 8
     assert figure_of(frame, Figure("honest", "declined", "unanswerable")) == 0.5
     assert standing.documents == 2
-
-
-def test_an_unscored_summary_is_in_no_figure_and_is_counted() -> None:
-    frame = pl.concat(
-        [rows("a", {"d1": [True] * 5}, words=80), rows("a", {"d2": [None] * 5}, words=900)]
-    )
-    standing = only(summarise(frame, unscored_share_max=0.5))
+    unscored = rows("a", {"d2": [None] * 5}, words=900)
+    frame = pl.concat([rows("a", {"d1": [True] * 5}, words=80), unscored])
+    (standing,) = summarise(frame, unscored_share_max=0.5)
     assert standing.accuracy is not None
-    assert (standing.accuracy.mean, figure_of(frame, WORDS)) == (1.0, 80)
+    assert (standing.accuracy.mean, figure_of(frame, words)) == (1.0, 80)
     assert (standing.unscored, standing.complete) == ({"timeout": 1}, True)
+    (standing,) = summarise(unscored)
+    assert standing.accuracy is None and figure_of(unscored, words) is None
+    (standing,) = summarise(rows("a", {f"d{n}": [n < 9] for n in range(10)}))
+    assert standing.accuracy == share_interval(9, 10), "what is won or lost has Wilson's interval"
 
 
 def test_a_contender_with_too_many_unscored_is_not_ranked() -> None:
@@ -152,32 +143,12 @@ def test_a_contender_with_too_many_unscored_is_not_ranked() -> None:
     ]
 
 
-def test_a_contender_without_any_verdict_has_no_accuracy() -> None:
-    unscored = rows("a", {"d1": [None] * 5})
-    assert only(summarise(unscored)).accuracy is None
-    assert figure_of(unscored, WORDS) is None
-
-
-def test_what_is_won_or_lost_has_wilsons_interval() -> None:
-    won = rows("a", {f"d{n}": [n < 9] for n in range(10)})
-    assert only(summarise(won)).accuracy == share_interval(9, 10)
-
-
-def test_one_contender_is_compared_with_itself_on_another_night() -> None:
-    tonight = rows("gpt-4o", {f"d{index}": [True] * 5 for index in range(8)})
-    before = rows("gpt-4o", {f"d{index}": [True] * 3 + [False] * 2 for index in range(8)})
-    found = difference(tonight, before)
-    assert found is not None
-    assert not found.accuracy.low <= 0 <= found.accuracy.high
-    assert difference(tonight, before.clear()) is None
-    assert documents_to_see(tonight, before.clear()) is None
-
-
 def test_differences_are_paired_over_the_documents_both_were_scored_on() -> None:
     trained, lead, gone = Contender("trained", 5), Contender("lead-350"), Contender("gone")
+    of_trained = rows("trained", {f"d{index}": [True] * 5 for index in range(9)}, step=5)
     frame = pl.concat(
         [
-            rows("trained", {f"d{index}": [True] * 5 for index in range(9)}, step=5),
+            of_trained,
             rows("lead-350", {f"d{index}": [False] * 5 for index in range(8)}),
             rows("lead-350", {"d8": [None] * 5}),
             rows("gone", {"d0": [None] * 5}),
@@ -187,6 +158,8 @@ def test_differences_are_paired_over_the_documents_both_were_scored_on() -> None
     assert list(found) == [lead]
     assert (found[lead].accuracy.mean, found[lead].documents) == (1.0, 8)
     assert found[lead].p_value == pytest.approx(2 / 256, abs=0.003)
+    assert difference(of_trained, of_trained.clear()) is None
+    assert documents_to_see(of_trained, of_trained.clear()) is None
 
 
 def test_every_two_contenders_are_compared_once_and_corrected_together() -> None:

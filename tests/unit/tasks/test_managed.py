@@ -17,8 +17,8 @@ CONFIG = ManagedConfig.model_validate({"store": "s3://b/runs", "cluster": {"wher
 class SkyPilot:
     """Loses the answer to a launch; afterwards the queue says what it is given to say."""
 
-    def __init__(self, *answers: ManagedJob | ClusterError | None) -> None:
-        self._answers = iter([None, *answers])
+    def __init__(self, answer: ManagedJob | ClusterError | None) -> None:
+        self._answers = iter([None, answer])
 
     async def find(self, _: str) -> ManagedJob | None:
         answer = next(self._answers)
@@ -57,15 +57,16 @@ async def launched(skypilot: SkyPilot, patch: pytest.MonkeyPatch) -> list[str]:
     return dropped
 
 
-async def test_without_a_job_nobody_executes_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert await launched(SkyPilot(None), monkeypatch) == ["a-run"]
-
-
-async def test_a_job_that_may_have_been_taken_finds_its_run(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    ("answer", "dropped"),
+    [
+        (None, ["a-run"]),
+        # The next try finds the job, which would end at once if its run were over.
+        (ClusterError("SkyPilot does not answer."), []),
+        (ManagedJob(1, "precis-m", "STARTING", 0), []),
+    ],
+)
+async def test_a_run_is_dropped_only_where_no_job_may_execute_it(
+    answer: ManagedJob | ClusterError | None, dropped: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The next try finds the job, which would end at once if its run were over."""
-    away = ClusterError("SkyPilot does not answer.")
-    assert await launched(SkyPilot(away), monkeypatch) == []
-    taken = ManagedJob(1, "precis-m", "STARTING", 0)
-    assert await launched(SkyPilot(taken), monkeypatch) == []
+    assert await launched(SkyPilot(answer), monkeypatch) == dropped

@@ -49,9 +49,6 @@ def test_every_setting_is_a_parameter_with_its_help(flow: Any, model: type[Recor
     assert rest == [name for name in model.model_fields if name in rest], "as the model has it"
     for field in model.model_fields.values():
         assert json.dumps(field.description) in json.dumps(shown)
-
-
-def test_the_machines_flows_take_their_settings_alone_as_well() -> None:
     assert set(schema_of(cluster_down)["properties"]) == {"config", "model", "store", "force"}
     assert schema_of(cluster_down)["required"] == ["model"]
     assert set(schema_of(cluster_sweep)["properties"]) == {"config", "spare_hours"}
@@ -104,9 +101,6 @@ async def test_a_setting_alone_leaves_the_others_at_their_defaults() -> None:
     assert await called(steps=3) == TrainConfig(steps=3)
     assert await called(config={"steps": 3, "model": "n"}) == TrainConfig(steps=3, model="n")
     assert await called(steps=3, config={"steps": 4}) == TrainConfig(steps=4)
-
-
-async def test_a_whole_config_is_taken_as_it_is() -> None:
     config = TrainConfig(model="n", steps=2)
     assert await called(config=config) is config
     assert await told(config) is config

@@ -1,5 +1,7 @@
 """What a task is tried again for."""
 
+from typing import Any
+
 import pytest
 from prefect.client.schemas.objects import State, StateType
 
@@ -18,29 +20,23 @@ from tasks.preflight import make_checks
 
 
 @pytest.mark.parametrize(
-    ("error", "again"),
+    ("error", "again", "in_preflight"),
     [
-        (StoreError("The store is out."), True),
-        (JudgeUnavailable("The judge is out."), True),
-        (JudgeRejected("The key is wrong."), False),
-        (UnusableRun("There is no such run."), False),
-        (StoreRefused("It may not be written."), False),
-        (ConfigError("It can't work."), False),
-        (DocumentsError("It can't be read."), False),
+        (StoreError("The store is out."), True, True),
+        # A preflight has asked it for minutes.
+        (JudgeUnavailable("The judge is out."), True, False),
+        (JudgeRejected("The key is wrong."), False, False),
+        (UnusableRun("There is no such run."), False, False),
+        (StoreRefused("It may not be written."), False, False),
+        (ConfigError("It can't work."), False, False),
+        (DocumentsError("It can't be read."), False, False),
     ],
 )
-def test_only_what_may_pass_is_tried_again(error: PrecisError, again: bool) -> None:
-    state = State(type=StateType.FAILED, data=error)
-    assert worth_retrying(None, None, state) is again  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("error", "again"),
-    [(JudgeUnavailable("The judge is out."), False), (StoreError("The store is out."), True)],
-)
-def test_a_preflight_does_not_ask_a_judge_again_that_was_asked_for_minutes(
-    error: PrecisError, again: bool
+def test_only_what_may_pass_is_tried_again(
+    error: PrecisError, again: bool, in_preflight: bool
 ) -> None:
-    state = State(type=StateType.FAILED, data=error)
+    state: Any = State(type=StateType.FAILED, data=error)
+    nothing: Any = None
+    assert worth_retrying(nothing, nothing, state) is again
     assert make_checks.retry_condition_fn is not None
-    assert make_checks.retry_condition_fn(None, None, state) is again  # type: ignore[arg-type]
+    assert make_checks.retry_condition_fn(nothing, nothing, state) is in_preflight

@@ -41,21 +41,19 @@ def console() -> Iterator[Kept]:
     logging.getLogger().removeHandler(kept)
 
 
-def test_a_warning_stands_in_the_runs_log_and_nowhere_else(run_log: Kept, console: Kept) -> None:
+def test_a_warning_stands_in_the_runs_log_once_and_nowhere_else(
+    run_log: Kept, console: Kept
+) -> None:
     with lines_in_run_log():
         SILENCE.warning("The judge has answered no request for %s s: 100%%.", 10)
         SILENCE.info("All is well.")
-    SILENCE.warning("The run has ended.")
-    assert run_log.lines == ["The judge has answered no request for 10 s: 100%."]
-    assert console.lines == ["The run has ended."]
-
-
-def test_a_flow_within_a_flow_says_nothing_twice(run_log: Kept) -> None:
-    with lines_in_run_log():
         with lines_in_run_log():
             SILENCE.warning("Once.")
         SILENCE.warning("Once more.")
-    assert run_log.lines == ["Once.", "Once more."]
+    SILENCE.warning("The run has ended.")
+    answered = "The judge has answered no request for 10 s: 100%."
+    assert run_log.lines == [answered, "Once.", "Once more."]
+    assert console.lines == ["The run has ended."]
 
 
 def test_what_no_run_says_is_not_lost(console: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
