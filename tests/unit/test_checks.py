@@ -52,18 +52,15 @@ async def test_rows_come_in_the_order_of_their_checks_whatever_becomes_of_each()
         await asyncio.sleep(60)
         return ""
 
+    async def broken() -> str:
+        raise sqlite3.Error("a fault")
+
     assert await run_checks({"store": refused, "silent": silent, "well": well}, 0.05) == [
         CheckResult("store", False, "The bucket is not there.", "Make it. Or name another."),
         CheckResult("silent", False, "No answer in 0.05 s.", "See whether it is up."),
         CheckResult("well", True, "fine"),
     ]
-
-
-async def test_a_check_with_a_fault_of_its_own_is_not_hidden() -> None:
-    async def broken() -> str:
-        raise sqlite3.Error("a fault")
-
-    with pytest.raises(sqlite3.Error):
+    with pytest.raises(sqlite3.Error):  # a check's own fault is not hidden
         await run_checks({"broken": broken})
 
 
@@ -72,27 +69,18 @@ async def row_of(check: Awaitable[str]) -> CheckResult:
     return row
 
 
-async def test_this_environment_passes() -> None:
-    assert await checks.check_python()
-    assert "prefect 3." in await checks.check_packages()
-
-
 @pytest.mark.parametrize("version", ["3.10.9", "3.14.0"])
 async def test_another_python_is_refused(monkeypatch: pytest.MonkeyPatch, version: str) -> None:
+    monkeypatch.setattr(platform, "system", lambda: "Darwin")
+    assert (await checks.check_python()).endswith("on Darwin, which is not tested")
     monkeypatch.setattr(platform, "python_version", lambda: version)
     row = await row_of(checks.check_python())
     assert row.detail == f"This is {version}, and Précis runs on <3.14,>=3.11."
     assert "PYTHON=python3.12" in row.remedy
 
 
-async def test_a_system_that_nobody_has_tested_is_said_to_be_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(platform, "system", lambda: "Darwin")
-    assert (await checks.check_python()).endswith("on Darwin, which is not tested")
-
-
 async def test_a_package_of_another_version_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "prefect 3." in await checks.check_packages()
     asked = ["prefect<3", "no-such-thing>=1"]
     monkeypatch.setattr(importlib.metadata, "requires", lambda _: asked)
     row = await row_of(checks.check_packages())
@@ -102,6 +90,7 @@ async def test_a_package_of_another_version_is_named(monkeypatch: pytest.MonkeyP
 
 
 async def test_a_disk_without_room_is_refused(tmp_path: Path) -> None:
+    assert str(tmp_path) in await checks.check_store(str(tmp_path))
     assert "GB free" in await checks.check_disk(tmp_path / "not" / "yet", 0)
     row = await row_of(checks.check_disk(tmp_path, 10**9))
     assert not row.ok and "1000000000 GB are needed" in row.remedy
@@ -114,25 +103,13 @@ async def test_a_server_that_answers_is_well_and_gets_our_password(
     with server(200) as (api, shown):
         assert await checks.check_server(api) == f"server 3.9.1 at {api}"
     assert shown == ["Basic YW5hOnNlY3JldA=="]
-
-
-async def test_a_server_that_wants_a_password_says_where_to_put_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.delenv("PREFECT_API_AUTH_STRING", raising=False)
+    assert "precis up" in await checks.check_server(None)
+    monkeypatch.delenv("PREFECT_API_AUTH_STRING")
     with server(401) as (api, _):
         row = await row_of(checks.check_server(api))
     assert not row.ok and "PREFECT_API_AUTH_STRING" in row.remedy
-
-
-async def test_a_server_that_is_not_there_fails_and_none_at_all_is_well() -> None:
-    row = await row_of(checks.check_server("http://127.0.0.1:1/api"))
+    row = await row_of(checks.check_server(api))
     assert not row.ok and "precis up" in row.remedy
-    assert "precis up" in await checks.check_server(None)
-
-
-async def test_a_store_that_can_be_written_is_well(tmp_path: Path) -> None:
-    assert str(tmp_path) in await checks.check_store(str(tmp_path))
 
 
 async def test_a_judge_without_its_key_names_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,17 +120,16 @@ async def test_a_judge_without_its_key_names_the_variable(monkeypatch: pytest.Mo
     assert "needs no key" in await checks.check_judge(JudgeConfig())
 
 
-async def test_a_corpus_smaller_than_its_split_fails() -> None:
+async def test_a_corpus_smaller_than_its_split_fails_and_what_is_left_out_is_counted(
+    tmp_path: Path,
+) -> None:
     row = await row_of(checks.check_documents(DocumentsConfig(train_size=10**6)))
     assert not row.ok and "TRAIN_SIZE" in row.detail + row.remedy
     small = DocumentsConfig(train_size=8, val_size=4)
     assert "8 to train on, 4 held out" in await checks.check_documents(small)
-
-
-async def test_documents_that_are_left_out_are_counted(tmp_path: Path) -> None:
     content = rows()
-    for row in content[:2]:
-        row["answer"] = "UNANSWERABLE"
+    for one in content[:2]:
+        one["answer"] = "UNANSWERABLE"
     given = source(write_jsonl(tmp_path / "c.jsonl", content), train_size=2)
     found = await checks.check_documents(given)
     assert "1 of 4 documents have no answerable question and are left out." in found

@@ -4,7 +4,6 @@ import pickle
 
 import pytest
 
-from precis.checks import run_checks
 from precis.errors import (
     ConfigError,
     PrecisError,
@@ -35,14 +34,3 @@ def test_an_error_is_the_same_in_another_process(error: PrecisError) -> None:
     assert type(copy) is type(error)
     assert vars(copy) == vars(error)
     assert str(copy) == str(error)
-
-
-async def test_a_check_shows_both_and_cuts_no_sentence() -> None:
-    async def fail() -> str:
-        raise ConfigError("A wrapped error says e.g. this. And that.", "Do something.")
-
-    (row,) = await run_checks({"judge": fail})
-    assert (row.detail, row.remedy) == (
-        "A wrapped error says e.g. this. And that.",
-        "Do something.",
-    )

@@ -68,6 +68,18 @@ def test_no_packages_import_each_other_in_a_circle(graph: dict[str, set[str]]) -
     tuple(TopologicalSorter(graph).static_order())
 
 
+def test_what_is_true_without_prefect_imports_none_of_it(graph: dict[str, set[str]]) -> None:
+    above = {"prefect", "tasks", "flows", "cli", "tools", "deployments"}
+    for package, imported in graph.items():
+        if package.startswith("precis"):
+            assert not imported & above, package
+    assert not graph["tasks"] & {"flows", "cli", "tools"}
+    assert not graph["flows"] & {"cli", "tools"}
+    below = {"config", "environment", "errors", "record", "settings", "store", "text", "words"}
+    ours = {package for package in graph["precis.records"] if package.startswith("precis")}
+    assert ours <= {f"precis.{name}" for name in below}
+
+
 def test_a_package_imports_from_its_own_floor_and_those_below_it_alone(
     graph: dict[str, set[str]],
 ) -> None:
@@ -83,24 +95,6 @@ def test_a_package_imports_from_its_own_floor_and_those_below_it_alone(
     for name in height:
         for other in {package.removeprefix("precis.") for package in graph[drawn[name]]}:
             assert height[name] >= height.get(other, 0), f"{name} imports {other}"
-
-
-def test_what_is_true_without_prefect_imports_none_of_it(graph: dict[str, set[str]]) -> None:
-    above = {"prefect", "tasks", "flows", "cli", "tools", "deployments"}
-    for package, imported in graph.items():
-        if package.startswith("precis"):
-            assert not imported & above, package
-
-
-def test_tasks_know_neither_flows_nor_the_command(graph: dict[str, set[str]]) -> None:
-    assert not graph["tasks"] & {"flows", "cli", "tools"}
-    assert not graph["flows"] & {"cli", "tools"}
-
-
-def test_records_know_nobody_above_them(graph: dict[str, set[str]]) -> None:
-    below = {"config", "environment", "errors", "record", "settings", "store", "text", "words"}
-    ours = {package for package in graph["precis.records"] if package.startswith("precis")}
-    assert ours <= {f"precis.{name}" for name in below}
 
 
 def test_only_what_is_about_summarizing_knows_the_summaries() -> None:

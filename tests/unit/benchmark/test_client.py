@@ -69,18 +69,6 @@ async def url(provider: Provider) -> AsyncIterator[str]:
     await server.stop()
 
 
-def failing(*statuses: int) -> Callable[[ChatRequest], Choice]:
-    """Answers these statuses first, and then well."""
-    left = list(statuses)
-
-    def answer(request: ChatRequest) -> Choice:
-        if left:
-            raise ApiError(left.pop(0), "not today", "code")
-        return Choice("The mayor did.")
-
-    return answer
-
-
 def entry(url: str, **settings: Any) -> ContenderSpec:
     known = {"provider": "url", "model": "m", "backoff_s": 0.001, "prices": (1.0, 10.0)}
     config = ContenderConfig.model_validate({**known, "base_url": url, **settings})
@@ -112,17 +100,41 @@ def environment(
     return Summaries(corpus, RolloutsConfig(), services(asked), verdicts=verdicts)
 
 
-@asynccontextmanager
-async def asking(
+ONE = DOCUMENTS[:1]
+
+
+def asking(
     of: ContenderSpec,
     *,
     kept: KeptRecords | None = None,
     budget: Budget | None = None,
     dry: bool = False,
-) -> AsyncIterator[ContenderClient]:
-    limit = budget or Budget(None)
-    async with ContenderClient(of, RolloutsConfig(), limit, kept, dry) as opened:
-        yield opened
+) -> ContenderClient:
+    return ContenderClient(of, RolloutsConfig(), budget or Budget(None), kept, dry)
+
+
+@asynccontextmanager
+async def opened(folder: Path) -> AsyncIterator[KeptRecords]:
+    kept = KeptRecords(open_store(str(folder)))
+    await kept.open()
+    yield kept
+    kept.close()
+
+
+def texts(found: Sequence[Attempt]) -> list[str]:
+    return [one.rollout.text for one in found]
+
+
+def failing(*statuses: int) -> Callable[[ChatRequest], Choice]:
+    """Answers these statuses first, and then well."""
+    left = list(statuses)
+
+    def answer(request: ChatRequest) -> Choice:
+        if left:
+            raise ApiError(left.pop(0), "not today", "code")
+        return Choice("The mayor did.")
+
+    return answer
 
 
 async def attempts(
@@ -133,18 +145,8 @@ async def attempts(
         return await measure(recorder, contender, of, held_out)
 
 
-async def opened(folder: Path) -> KeptRecords:
-    kept = KeptRecords(open_store(str(folder)))
-    await kept.open()
-    return kept
-
-
 def causes(found: Sequence[Attempt]) -> list[str]:
     return [one.rollout.score.cause for one in found if one.rollout.score.cause]
-
-
-def texts(found: Sequence[Attempt]) -> list[str]:
-    return [one.rollout.text for one in found]
 
 
 @pytest.mark.parametrize(
@@ -167,7 +169,7 @@ async def test_a_reasoning_model_gets_no_temperature_and_room_to_think(
     keys = {**KEYS, "OPENROUTER_API_KEY": "sk-secret-key"}
     config = entry(url, **settings).settings.model_copy(update={"base_url": url})
     async with asking(hosted_contender(config, keys)) as contender:
-        await attempts(contender, environment(documents=DOCUMENTS[:1]))
+        await attempts(contender, environment(documents=ONE))
     (request,) = provider.requests
     known = {"model", "messages"}
     assert request.model_dump(exclude_unset=True, exclude=known) == sent
@@ -185,7 +187,7 @@ async def test_a_rejected_contender_is_asked_no_more_and_its_key_is_not_told(
     async with asking(entry(url, limits={"in_flight": 1})) as contender:
         found = await attempts(contender, environment())
         asked = len(provider.requests)
-        (again,) = await attempts(contender, environment(documents=DOCUMENTS[:1]))
+        (again,) = await attempts(contender, environment(documents=ONE))
     assert set(causes(found)) == {"generation_rejected"}
     score = again.rollout.score
     assert isinstance(score, Unscored) and len(provider.requests) == asked < 2 * len(DOCUMENTS)
@@ -198,7 +200,7 @@ async def test_a_model_that_only_thinks_has_no_summary_and_no_zero(
 ) -> None:
     provider.answer = lambda request: Choice("", finish_reason="length")
     async with asking(entry(url, reasoning=True, tries_max=1)) as contender:
-        found = await attempts(contender, environment(documents=DOCUMENTS[:1]))
+        found = await attempts(contender, environment(documents=ONE))
     assert causes(found) == ["generation_truncated"]
 
 
@@ -230,34 +232,37 @@ async def test_what_was_paid_for_is_paid_for_once(
 ) -> None:
     judge = Judge()
     for night in (1, 2):
-        kept = await opened(tmp_path)
-        async with asking(entry(url), kept=kept) as contender:
+        async with opened(tmp_path) as kept, asking(entry(url), kept=kept) as contender:
             found = await attempts(contender, environment(judge, kept=kept))
         assert texts(found) == ["The mayor did."] * 4
         assert [one.kept for one in found] == [night == 2] * 4
-        kept.close()
     assert (len(provider.requests), judge.asked) == (4, 4)
+    for file in (tmp_path / "kept" / "replies").iterdir():
+        file.write_text('{"body": {"half')
+    async with opened(tmp_path) as kept, asking(entry(url), kept=kept) as contender:
+        assert causes(await attempts(contender, environment(judge, kept=kept))) == []
+    assert len(provider.requests) == 8, "a damaged record is asked for again"
 
 
 async def test_only_what_changed_is_asked_for_anew(
     url: str, provider: Provider, tmp_path: Path
 ) -> None:
-    kept, judge = await opened(tmp_path), Judge()
+    judge = Judge()
     changed = replace(DOCUMENTS[0], text="The mayor closed the bridge.")
     requests = []
-    for of, documents in [
-        (entry(url), DOCUMENTS),
-        (entry(url), [changed, *DOCUMENTS[1:]]),
-        (entry(url, reasoning=True), DOCUMENTS[:1]),
-        (replace(entry(url), identity="another checkpoint"), DOCUMENTS[:1]),
-    ]:
-        before = len(provider.requests)
-        async with asking(of, kept=kept) as contender:
-            await attempts(contender, environment(judge, documents=documents, kept=kept))
-        requests.append(len(provider.requests) - before)
+    async with opened(tmp_path) as kept:
+        for of, documents in [
+            (entry(url), DOCUMENTS),
+            (entry(url), [changed, *DOCUMENTS[1:]]),
+            (entry(url, reasoning=True), ONE),
+            (replace(entry(url), identity="another checkpoint"), ONE),
+        ]:
+            before = len(provider.requests)
+            async with asking(of, kept=kept) as contender:
+                await attempts(contender, environment(judge, documents=documents, kept=kept))
+            requests.append(len(provider.requests) - before)
     assert requests == [4, 1, 1, 1]
     assert judge.asked == 5
-    kept.close()
 
 
 async def test_each_turn_of_an_agent_is_paid_for_once(
@@ -280,42 +285,22 @@ async def test_each_turn_of_an_agent_is_paid_for_once(
                 messages.append({"role": "assistant", "content": reply.choices[0].message.content})
             return 1.0
 
-    kept, talk = await opened(tmp_path), Talk()
+    talk = Talk()
     for turns, asked, is_kept in ((2, 2, False), (3, 3, False), (3, 3, True)):
         talk.turns = turns
-        async with asking(entry(url), kept=kept) as contender:
+        async with opened(tmp_path) as kept, asking(entry(url), kept=kept) as contender:
             (one,) = await attempts(contender, talk)
         assert (len(one.rollout.calls), len(provider.requests)) == (turns, asked)
         assert one.kept == is_kept
-    kept.close()
 
 
 async def test_a_failure_is_never_kept(url: str, provider: Provider, tmp_path: Path) -> None:
-    kept = await opened(tmp_path)
     provider.answer = failing(503)
-    one = environment(documents=DOCUMENTS[:1])
-    async with asking(entry(url, tries_max=1), kept=kept) as contender:
+    one = environment(documents=ONE)
+    async with opened(tmp_path) as kept, asking(entry(url, tries_max=1), kept=kept) as contender:
         assert causes(await attempts(contender, one)) == ["generation_server_error"]
         assert causes(await attempts(contender, one)) == []
         assert [found.kept for found in await attempts(contender, one)] == [True]
-    kept.close()
-
-
-async def test_a_damaged_record_is_asked_for_again(
-    url: str, provider: Provider, tmp_path: Path
-) -> None:
-    one = environment(documents=DOCUMENTS[:1])
-    kept = await opened(tmp_path)
-    async with asking(entry(url), kept=kept) as contender:
-        await attempts(contender, one)
-    kept.close()
-    for file in (tmp_path / "kept" / "replies").iterdir():
-        file.write_text('{"body": {"half')
-    kept = await opened(tmp_path)
-    async with asking(entry(url), kept=kept) as contender:
-        assert causes(await attempts(contender, one)) == []
-    assert len(provider.requests) == 2
-    kept.close()
 
 
 async def test_the_budget_holds_and_what_it_leaves_over_is_no_zero(url: str) -> None:
@@ -336,25 +321,24 @@ async def test_the_budget_holds_and_what_it_leaves_over_is_no_zero(url: str) -> 
 async def test_the_forecast_counts_what_is_missing_and_names_what_has_no_price(
     url: str, provider: Provider, tmp_path: Path
 ) -> None:
-    kept, judge = await opened(tmp_path), Judge()
-    async with asking(entry(url), kept=kept) as contender:
-        await attempts(contender, environment(judge, documents=DOCUMENTS[:3], kept=kept))
-    asked = len(provider.requests)
-    unpriced = replace(entry(url, name="x"), price=None, identity="x")
-    async with (
-        asking(entry(url), kept=kept, dry=True) as one,
-        asking(replace(unpriced, contender=Contender("x")), kept=kept, dry=True) as another,
-        Recorder() as recorder,
-    ):
-        dry = environment(kept=kept, dry=True)
-        ahead, scoring = await estimate_cost(recorder, [one, another], dry)
+    unpriced = replace(entry(url), price=None, identity="x", contender=Contender("x"))
+    async with opened(tmp_path) as kept:
+        async with asking(entry(url), kept=kept) as contender:
+            await attempts(contender, environment(documents=DOCUMENTS[:3], kept=kept))
+        asked = len(provider.requests)
+        async with (
+            asking(entry(url), kept=kept, dry=True) as one,
+            asking(unpriced, kept=kept, dry=True) as another,
+            Recorder() as recorder,
+        ):
+            dry = environment(kept=kept, dry=True)
+            ahead, scoring = await estimate_cost(recorder, [one, another], dry)
     assert ahead.figures == {"rollouts": 5, "kept": 3}
     assert "The price of x is not known." in str(ahead)
     assert scoring.figures["calls"] == 10
     assert "5 summaries are to be paid for, up to $" in str(ahead)
     assert ahead.usd == pytest.approx(764 * 10 / 1e6, rel=0.2)
     assert len(provider.requests) == asked, "a forecast has asked somebody"
-    kept.close()
 
 
 async def test_a_rehearsed_model_takes_part_beside_the_others(tmp_path: Path) -> None:
@@ -362,7 +346,7 @@ async def test_a_rehearsed_model_takes_part_beside_the_others(tmp_path: Path) ->
     folder = save(tmp_path / "small", initial_state(SENTENCES.layout, 1), SENTENCES.layout)
     commit(store, "small", 0, folder, "digest", None)
     write_ledger(store, Ledger(model="small", config="digest", corpus="corpus"), None)
-    one = environment(documents=DOCUMENTS[:1])
+    one = environment(documents=ONE)
     async with (
         serve_rehearsed(store, config, "corpus") as (small,),
         asking(small) as contender,
@@ -374,7 +358,7 @@ async def test_a_rehearsed_model_takes_part_beside_the_others(tmp_path: Path) ->
 
 
 async def test_an_environments_own_baselines_take_part() -> None:
-    one = environment(documents=DOCUMENTS[:1])
+    one = environment(documents=ONE)
     async with serve_baselines(BenchmarkConfig(), one) as found:
         assert [str(each.contender) for each in found] == list(one.usual_baselines)
         async with asking(found[0]) as contender:

@@ -43,35 +43,27 @@ def line_up(
     return found.steps, found.seen, warnings
 
 
-def test_no_checkpoint_takes_part_where_none_is_wanted(store: FolderStore) -> None:
+def test_a_model_of_other_documents_is_refused_but_for_documents_of_the_benchmarks_own(
+    store: FolderStore,
+) -> None:
+    with pytest.raises(ConfigError, match="trained on other documents"):
+        line_up(store, corpus(seed=2))
+    _, seen, (warning,) = line_up(store, corpus(seed=2), test_documents={"source": "own.csv"})
+    assert seen is None
+    assert "does not say which documents 'm' was trained on" in warning
     config = BenchmarkConfig(model="nobody", checkpoints="none")
     assert line_up_trained(store, config, summaries(HELD_OUT, judge=None), print) is None
 
 
-def test_a_checkpoint_that_no_ledger_knows_takes_no_part(store: FolderStore) -> None:
-    ledger = make_run(FolderStore(store.root.parent / "other"), "m", 2)
-    behind = ledger.model_copy(update={"corpus": HELD_OUT.digest})
-    store.put(ledger_key("m"), behind.model_dump_json().encode())
-    assert line_up(store, checkpoints="last")[0] == (2,)
-
-
-def test_a_model_of_other_documents_is_refused(store: FolderStore) -> None:
-    with pytest.raises(ConfigError, match="trained on other documents"):
-        line_up(store, corpus(seed=2))
-
-
-def test_documents_of_its_own_may_be_unknown_to_the_store(store: FolderStore) -> None:
-    _, seen, (warning,) = line_up(store, corpus(seed=2), test_documents={"source": "own.csv"})
-    assert seen is None
-    assert "does not say which documents 'm' was trained on" in warning
-
-
 def test_documents_that_were_trained_on_are_counted_and_told(store: FolderStore) -> None:
-    ledger = make_run(FolderStore(store.root.parent / "other"), "m", 1)
+    ledger = make_run(FolderStore(store.root.parent / "other"), "m", 2)
     keep_trained_on(store, ledger, [one.text for one in HELD_OUT.validation])
     _, seen, (warning,) = line_up(store)
     assert seen == 2
     assert "trained on 2 of these 2 documents" in warning
+    behind = ledger.model_copy(update={"corpus": HELD_OUT.digest})
+    store.put(ledger_key("m"), behind.model_dump_json().encode())
+    assert line_up(store, checkpoints="last")[0] == (2,), "no ledger knows the third"
 
 
 @pytest.mark.parametrize(

@@ -44,11 +44,12 @@ async def teacher(provider: Provider) -> AsyncIterator[Teacher]:
 
 
 async def taught(
-    teacher: Teacher, documents: Sequence[Document], store: FolderStore, budget: Budget
+    teacher: Teacher, documents: Sequence[Document], folder: Path
 ) -> list[Demonstration]:
     environment = summaries(Corpus((), tuple(documents)), judge=None, words_max=30).unjudged()
     async with Recorder() as recorder:
         scenarios = environment.scenarios("validation")
+        store, budget = FolderStore(folder), Budget(None)
         rollouts = await teacher.attempt(environment, scenarios, recorder, store, budget)
     return [environment.demonstrate([one]) for one in rollouts]
 
@@ -57,7 +58,7 @@ async def test_a_summary_that_would_earn_nothing_is_left_out(
     teacher: Teacher, provider: Provider, tmp_path: Path
 ) -> None:
     provider.answer = lambda request: Choice("mayor " * 31)
-    (one,) = await taught(teacher, DOCUMENTS[:1], FolderStore(tmp_path), Budget(None))
+    (one,) = await taught(teacher, DOCUMENTS[:1], tmp_path)
     assert one.cause == "over_length"
 
 
@@ -69,7 +70,7 @@ async def test_a_teacher_that_fails_too_often_stops_the_run_and_says_why(
 
     provider.answer = answer
     with pytest.raises(RolloutError, match="ended only 0 of 4 summaries"):
-        await taught(teacher, DOCUMENTS, FolderStore(tmp_path), Budget(None))
+        await taught(teacher, DOCUMENTS, tmp_path)
 
 
 def test_a_teacher_without_its_key_is_refused() -> None:

@@ -1,6 +1,5 @@
 """A benchmark on documents of its own, and the settings that it takes from the model's run."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,7 @@ import pytest
 from precis.benchmark.measure import with_settings_of_its_run
 from precis.config import BenchmarkConfig, OtherDocuments, TrainConfig
 from precis.errors import ConfigError, DocumentsError, UnusableRun
-from precis.records.documents import Document, load_corpus, load_others
+from precis.records.documents import load_corpus, load_others
 from precis.records.ledger import Ledger, Origin, write_ledger
 from precis.run.trained_on import keep_trained_on, trained_on
 from precis.store import FolderStore
@@ -21,35 +20,28 @@ def ledger(model: str = "m", **settings: Any) -> Ledger:
     return Ledger(model=model, config="c", corpus="k").under(config.model_dump(mode="json"))
 
 
-def test_all_documents_are_taken_whatever_a_run_would_hold_out(tmp_path: Path) -> None:
+def test_all_documents_are_taken_or_some_that_the_seed_draws(tmp_path: Path) -> None:
     path = write_jsonl(tmp_path / "own.jsonl", rows(12))
     found = load_others(OtherDocuments(source=str(path)))
     assert (len(found.train), len(found.validation)) == (0, 12)
     assert found.digest != load_corpus(source(path, train_size=10, val_size=2)).digest
-
-
-def test_some_of_them_are_drawn_by_the_seed(tmp_path: Path) -> None:
-    path = str(write_jsonl(tmp_path / "own.jsonl", rows(12)))
     first, again, other = (
-        load_others(OtherDocuments(source=path, count=5, seed=seed)) for seed in (1, 1, 2)
+        load_others(OtherDocuments(source=str(path), count=5, seed=seed)) for seed in (1, 1, 2)
     )
     assert first == again != other and len(first.validation) == 5
     with pytest.raises(
         DocumentsError, match=r"12 documents, but test_documents\.count asks for 13"
     ):
-        load_others(OtherDocuments(source=path, count=13))
-
-
-def texts(documents: Sequence[Document]) -> list[str]:
-    return [document.text for document in documents]
+        load_others(OtherDocuments(source=str(path), count=13))
 
 
 def test_what_a_run_was_begun_with_was_trained_on_as_well(store: FolderStore) -> None:
     known = corpus()
-    keep_trained_on(store, ledger(), texts(known.train))
+    before, after = ([one.text for one in part] for part in (known.train, known.validation))
+    keep_trained_on(store, ledger(), before)
     origin = Origin(model="m", step=3, store=store.url, files="f" * 64, corpus="k")
-    keep_trained_on(store, ledger("n").begin_from(origin), texts(known.validation))
-    assert trained_on(store, "n", texts(known.train)) == [True] * len(known.train)
+    keep_trained_on(store, ledger("n").begin_from(origin), after)
+    assert trained_on(store, "n", before) == [True] * len(before)
 
 
 def test_settings_that_are_not_given_are_those_of_the_run(store: FolderStore) -> None:
@@ -69,13 +61,11 @@ def test_settings_that_are_not_given_are_those_of_the_run(store: FolderStore) ->
 def test_a_model_that_is_not_there_is_told_of_those_that_are(store: FolderStore) -> None:
     with pytest.raises(UnusableRun, match="holds no run 'rehearsal'"):
         with_settings_of_its_run(BenchmarkConfig(model="rehearsal"), store)
-    write_ledger(store, ledger("rehearsal-seed2"), None)
-    with pytest.raises(UnusableRun, match="one of those that are there: rehearsal-seed2"):
-        with_settings_of_its_run(BenchmarkConfig(model="rehearsal"), store)
-
-
-def test_settings_of_another_version_are_named(store: FolderStore) -> None:
-    old = ledger()
+    old = ledger("m")
     write_ledger(store, old.under({**old.settings, "documents": {"gone": 1}}), None)
     with pytest.raises(ConfigError, match=r"documents\.gone"):
         with_settings_of_its_run(BenchmarkConfig(model="m"), store)
+    store.delete("m/")
+    write_ledger(store, ledger("rehearsal-seed2"), None)
+    with pytest.raises(UnusableRun, match="one of those that are there: rehearsal-seed2"):
+        with_settings_of_its_run(BenchmarkConfig(model="rehearsal"), store)

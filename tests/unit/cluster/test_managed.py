@@ -57,16 +57,9 @@ def test_on_its_machine_the_run_trains_beside_the_flow_and_is_the_same_run() -> 
     assert there.cluster.where == "local"
     assert there.steps == 7
     assert there.identity("corpus", {}) == launched.identity("corpus", {})
-
-
-def test_a_managed_job_has_to_rent() -> None:
+    assert job_name(config()) == job_name(launched) != job_name(config(model="n"))
     with pytest.raises(ValidationError, match=r"set cluster\.where to 'sky'"):
         config(cluster={"where": "local"})
-
-
-def test_the_job_is_called_the_same_at_each_launch() -> None:
-    assert job_name(config()) == job_name(config(steps=99))
-    assert job_name(config()) != job_name(config(model="n"))
 
 
 def test_only_the_keys_that_the_run_needs_travel_and_as_secrets(
@@ -182,9 +175,6 @@ def test_the_files_that_an_agent_lists_go_with_it(tmp_path: Path) -> None:
     agent.with_name("mcp_scenarios.jsonl").unlink()
     with pytest.raises(ConfigError, match=r"mcp_agent\.py lists 'mcp_scenarios\.jsonl'"):
         agent_files(config(environment=str(agent)))
-
-
-def test_an_agents_file_that_is_not_there_is_named() -> None:
     with pytest.raises(ConfigError, match=r"environment\.file is missing\.py"):
         agent_files(config(environment="missing.py"))
 
@@ -247,20 +237,13 @@ class Jobs:
         return found, len(found), {}, len(self.records)
 
 
-class NoController(Jobs):
-    """The same before its controller was ever brought up, or after it has gone."""
-
-    def get(self, found: list[Any]) -> Any:
-        raise ClusterNotUpError("The jobs controller is not up.")
+def use(client: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api, "sdk", lambda: client)
+    monkeypatch.setattr(jobs, "_sdk", lambda: client)
 
 
 class ClusterNotUpError(Exception):
     """SkyPilot's."""
-
-
-def use(client: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api, "sdk", lambda: client)
-    monkeypatch.setattr(jobs, "_sdk", lambda: client)
 
 
 async def test_a_job_is_found_by_its_whole_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -268,11 +251,6 @@ async def test_a_job_is_found_by_its_whole_name(monkeypatch: pytest.MonkeyPatch)
     found = await jobs.find("precis-a")
     assert found == jobs.ManagedJob(2, "precis-a", "RUNNING", 0)
     assert await jobs.find("precis-b") is None
-
-
-async def test_a_job_that_is_being_cancelled_is_not_at_work(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
     cancelled = Jobs("precis-a")
     cancelled.records[0].status.value = "CANCELLING"
     use(cancelled, monkeypatch)
@@ -280,20 +258,22 @@ async def test_a_job_that_is_being_cancelled_is_not_at_work(
         await jobs.find("precis-a")
 
 
-async def test_without_a_controller_no_job_is_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    use(NoController(), monkeypatch)
-    assert await jobs.find("precis-a") is None
-
-
-async def test_a_queue_that_can_not_be_read_is_no_empty_one(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [(ClusterNotUpError("The jobs controller is not up."), None), (RuntimeError("ssh"), "ssh")],
+)
+async def test_a_queue_that_can_not_be_read_is_no_empty_one_unless_there_is_no_controller(
+    error: Exception, said: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Broken(Jobs):
         def get(self, found: list[Any]) -> Any:
-            raise RuntimeError("ssh failed")
+            raise error
 
     use(Broken(), monkeypatch)
-    with pytest.raises(ClusterError, match="ssh failed"):
+    if said is None:
+        assert await jobs.find("precis-a") is None
+        return
+    with pytest.raises(ClusterError, match=said):
         await jobs.find("precis-a")
 
 
@@ -319,9 +299,6 @@ async def test_a_job_that_was_taken_is_launched_though_the_answer_was_lost(
     """Its flow run would be cancelled otherwise, and the job find nothing to do."""
     use(LostAnswer(takes=True), monkeypatch)
     assert await jobs.launch("task", "precis-a", print, 10) == (1, False)
-
-
-async def test_a_job_that_was_not_taken_is_not_launched(monkeypatch: pytest.MonkeyPatch) -> None:
     use(LostAnswer("precis-another", takes=False), monkeypatch)
     with pytest.raises(ClusterError, match="The API server was restarted"):
         await jobs.launch("task", "precis-a", print, 10)

@@ -44,33 +44,20 @@ asyncio.run(main())
 async def test_requests_reach_the_far_end_and_a_dropped_tunnel_comes_back(tmp_path: Path) -> None:
     said: list[str] = []
     async with far_end() as port:
+        assert not await answers(TrainerAddress(f"http://127.0.0.1:{port}", "wrong"))
         tunnel = Tunnel(ssh(tmp_path, lasts_s=0.6), port, said.append)
         tunnel.open()
+        address = TrainerAddress(tunnel.url, "right")
+        connected = tmp_path / "cluster"
         try:
-            address = TrainerAddress(tunnel.url, "right")
             await until_answered(address)
-            await until_lines(tmp_path / "cluster", 2)
+            await until(lambda: len(connected.read_text().splitlines()) >= 2, "a second tunnel")
             await until_answered(address)
         finally:
             await tunnel.close()
             await tunnel.close()
+        assert not await answers(address), "a closed tunnel forwards"
     assert any("The machine went away" in line for line in said)
-
-
-async def test_a_closed_tunnel_forwards_nothing(tmp_path: Path) -> None:
-    async with far_end() as port:
-        tunnel = Tunnel(ssh(tmp_path, lasts_s=60), port, print)
-        tunnel.open()
-        address = TrainerAddress(tunnel.url, "right")
-        await until_answered(address)
-        await tunnel.close()
-        assert not await answers(address)
-
-
-async def test_a_trainer_with_another_token_is_not_ours(tmp_path: Path) -> None:
-    async with far_end() as port:
-        assert await answers(TrainerAddress(f"http://127.0.0.1:{port}", "right"))
-        assert not await answers(TrainerAddress(f"http://127.0.0.1:{port}", "wrong"))
 
 
 def ssh(folder: Path, lasts_s: float) -> list[str]:
@@ -107,7 +94,3 @@ async def until_answered(address: TrainerAddress) -> None:
             return False
 
     await until(is_up, "an answer through the tunnel")
-
-
-async def until_lines(file: Path, count: int) -> None:
-    await until(lambda: len(file.read_text().splitlines()) >= count, f"{count} lines in {file}")

@@ -9,8 +9,10 @@ import pytest
 from typer.core import TyperGroup
 from typer.testing import CliRunner
 
+from precis import __version__
 from precis.commands.main import COMMANDS, app, load
 
+MODULES = {command.target.partition(":")[0] for command in COMMANDS.values()}
 IMPORTED = """
 import json, sys
 from precis.__main__ import main
@@ -35,27 +37,20 @@ def run_precis(*arguments: str, **environment: str) -> tuple[str, set[str]]:
     return done.stdout, set(json.loads(done.stderr))
 
 
-def command_modules() -> set[str]:
-    return {command.target.partition(":")[0] for command in COMMANDS.values()}
-
-
 def test_the_help_lists_every_command_and_imports_none() -> None:
     said, imported = run_precis("--help", COLUMNS="200")
     for name, command in COMMANDS.items():
         assert f"{name} " in said
         assert command.help in said
-    assert not imported & {*command_modules(), "pydantic"}
+    assert not imported & {*MODULES, "pydantic"}
 
 
-def test_the_shell_completes_every_command_and_imports_none() -> None:
+def test_the_shell_completes_every_command_and_imports_none_but_the_one_asked_for() -> None:
     said, imported = run_precis(
         _PRECIS_COMPLETE="complete_bash", COMP_WORDS="precis r", COMP_CWORD="1"
     )
     assert said.split() == ["rehearse", "runs"]
-    assert not imported & command_modules()
-
-
-def test_the_shell_completes_what_a_command_takes() -> None:
+    assert not imported & MODULES
     said, imported = run_precis(
         _PRECIS_COMPLETE="complete_bash", COMP_WORDS="precis runs re", COMP_CWORD="2"
     )
@@ -75,6 +70,8 @@ def test_a_command_is_listed_in_the_words_of_its_own_help(name: str) -> None:
 def test_an_unknown_command_is_named_with_one_like_it() -> None:
     done = CliRunner().invoke(app, ["rehears"], env={"COLUMNS": "200"})
     assert done.exit_code == 2
+    version = CliRunner().invoke(app, ["--version"])
+    assert version.output == f"precis {__version__}\n"
     assert "No such command 'rehears'. Did you mean 'rehearse'?" in done.output
 
 

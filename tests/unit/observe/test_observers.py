@@ -226,20 +226,14 @@ async def test_a_slow_service_delays_nothing_and_the_end_is_bounded(
 
 
 def test_a_rollout_is_seen_with_its_verdict_or_without_one() -> None:
-    lost = Unscored("timeout", "late")
-    row = rollouts(True, lost)
-    told = list(rollouts_of_step([row], run="r", policy="m@4", split="train", step=4))
-    scored, unscored = told
+    def told(group: list[Rollout], step: int) -> list[RolloutRecord]:
+        return list(rollouts_of_step([group], run="r", policy="m@4", split="train", step=step))
+
+    scored, unscored = told(rollouts(True, Unscored("timeout", "late")), step=4)
     assert scored.scores == {"reward": 1.0, "words": 2, "correct": 1, "asked": 1}
     assert unscored.scores == {} and unscored.notes["unscored"] == "timeout"
     assert scored.notes["scenario"] == DOCUMENT.id and scored.id != unscored.id
     assert scored.calls[0].messages[1]["content"].count(DOCUMENT.text) == 1
-
-
-def test_the_same_summary_in_two_steps_of_one_adapter_is_told_as_two() -> None:
-    """With `off_policy_steps` two steps can be sampled from it, of the same document."""
-    told: list[RolloutRecord] = []
-    for step in (0, 1, 1):
-        told += rollouts_of_step([rollouts(True)], run="r", policy="m@0", split="train", step=step)
-    first, second, again = (one.id for one in told)
-    assert first != second == again
+    # With `off_policy_steps` two steps can be sampled from one adapter, of the same document.
+    (first,), (second,), (again,) = (told(rollouts(True), step) for step in (0, 1, 1))
+    assert first.id != second.id == again.id

@@ -4,6 +4,8 @@ import asyncio
 import os
 from pathlib import Path
 
+import pytest
+
 from precis.errors import StepConflict
 from precis.processes.causes import cause_of
 from precis.trainer.jobs import Job
@@ -52,61 +54,63 @@ def engine_log(cause: str) -> str:
     )
 
 
-def test_an_error_that_points_above_gives_way_to_what_it_points_at() -> None:
+_SHORT = (
+    "ValueError: To serve at least one request with the models's max seq len (32768), (3.50 GiB "
+    "KV cache is needed, which is larger than the available KV cache memory (1.24 GiB). Based on "
+    "the available memory, the estimated maximum model length is 11600."
+)
+_NO_CACHE = "ValueError: No available memory for the cache blocks. Try increasing it."
+
+
+@pytest.mark.parametrize(
+    ("error", "log", "told"),
+    [
+        (
+            _POINTER,
+            engine_log(_MEMORY),
+            ["13.62 of 79.18 GiB were free", "63.34 GiB (trainer.engine.gpu_memory_share: 0.8)"],
+        ),
+        (
+            _TORCH,
+            "",
+            [
+                "1.21 GiB of 79.18 GiB were free, and 2.32 GiB more were asked for",
+                "Lower trainer.engine.tokens_max, or trainer.engine.gpu_memory_share",
+            ],
+        ),
+        (
+            _LIMITED,
+            "",
+            [
+                "it may take 44.34 GiB of the GPU's 79.18 GiB",
+                "1.25 GiB more were asked for",
+                "trainer.engine.packed_tokens",
+            ],
+        ),
+        (_POINTER, engine_log(_SHORT), ["has 1.24 GiB", "32768 tokens takes 3.50 GiB"]),
+        (_POINTER, engine_log(_NO_CACHE), ["Raise trainer.engine.gpu_memory_share"]),
+    ],
+)
+def test_memory_that_lacks_says_how_much_there_is_and_what_to_change(
+    error: str, log: str, told: list[str]
+) -> None:
+    cause = cause_of(error, log)
+    for part in told:
+        assert part in cause
+    assert "30.50" not in cause, "free memory that training may not take"
+
+
+def test_the_cause_is_the_error_or_what_was_printed_where_it_only_points_at_that() -> None:
     refused = "ValueError: There is no module or parameter named 'lora_b' in LlamaForCausalLM"
     assert cause_of(_POINTER, engine_log(refused)) == refused
     assert cause_of("", engine_log(refused)) == refused
-
-
-def test_training_that_fills_its_share_is_not_told_that_memory_is_free() -> None:
-    cause = cause_of(_LIMITED)
-    assert "it may take 44.34 GiB of the GPU's 79.18 GiB" in cause
-    assert "1.25 GiB more were asked for" in cause
-    assert "trainer.engine.packed_tokens" in cause
-    assert "30.50" not in cause
-
-
-def test_memory_that_others_hold_says_how_much_is_free_and_what_to_change() -> None:
-    cause = cause_of(_POINTER, engine_log(_MEMORY))
-    assert "13.62 of 79.18 GiB were free" in cause
-    assert "63.34 GiB (trainer.engine.gpu_memory_share: 0.8)" in cause
-
-
-def test_torch_out_of_memory_says_how_much_was_free_and_what_to_change() -> None:
-    cause = cause_of(_TORCH)
-    assert "1.21 GiB of 79.18 GiB were free, and 2.32 GiB more were asked for" in cause
-    assert "Lower trainer.engine.tokens_max, or trainer.engine.gpu_memory_share" in cause
-
-
-def test_a_cache_that_is_too_small_names_the_settings() -> None:
-    short = (
-        "ValueError: To serve at least one request with the models's max seq len (32768), "
-        "(3.50 GiB KV cache is needed, which is larger than the available KV cache memory "
-        "(1.24 GiB). Based on the available memory, the estimated maximum model length is 11600."
-    )
-    cause = cause_of(_POINTER, engine_log(short))
-    assert "has 1.24 GiB" in cause and "32768 tokens takes 3.50 GiB" in cause
-    none = "ValueError: No available memory for the cache blocks. Try increasing it."
-    assert "Raise trainer.engine.gpu_memory_share" in cause_of(_POINTER, engine_log(none))
-
-
-def test_an_error_of_its_own_is_kept_whatever_the_log_says() -> None:
     error = "ValueError: 151935 is not in list"
     assert cause_of(error, engine_log(_MEMORY)) == error
-
-
-def test_a_service_that_died_gives_way_to_what_it_printed() -> None:
     died = "RuntimeError: Child process 'precis-gpu' exited with code 1"
-    printed = f"Traceback (most recent call last):\n  File ...\n{_TORCH}\n"
-    assert "out of memory" in cause_of(died, printed)
+    assert "out of memory" in cause_of(died, f"Traceback …\n  File ...\n{_TORCH}\n")
     assert cause_of(died, "nothing of use") == died
-
-
-def test_a_start_that_failed_has_its_log_alone() -> None:
-    refused = "Another trainer works in /runs/a: stop it."
-    assert cause_of("", f"{refused}\n\n") == refused
     missing = "ModuleNotFoundError: No module named 'vllm'"
-    assert cause_of("", f"Traceback …\n{missing}\n") == missing
+    assert cause_of("", f"Traceback …\n{missing}\n\n") == missing
     assert cause_of("", "") == "It printed nothing."
 
 

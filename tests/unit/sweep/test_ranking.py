@@ -18,13 +18,10 @@ def results(rate: float, *accuracies: float | None) -> list[TrialResult]:
     ]
 
 
-def test_one_seed_says_nothing_of_chance() -> None:
+def test_of_one_or_two_seeds_the_figures_are_told_and_no_interval() -> None:
     ranked = rank([*results(0.1, 0.5), *results(0.3, 0.9)])
     assert not ranked[1].is_told_apart
     assert "With one seed nobody can say" in verdict(ranked)
-
-
-def test_of_two_seeds_both_figures_are_told_and_no_interval() -> None:
     ranked = rank([*results(0.1, 0.61, 0.70), *results(0.3, 0.55, 0.69)])
     page = sweep_report("s", ranked)
     assert "65.5% (61.0% and 70.0%)" in page
@@ -58,10 +55,7 @@ def test_trials_that_failed_are_named_and_never_a_zero() -> None:
     assert "not measured" in page
     assert "s-x-seed1: BudgetReached: 3 &#60; 4 $" in page
     assert "| 1 | trainer.learning_rate=0.1 | 55.0%" in page
-
-
-def test_a_run_that_was_cut_short_and_is_ranked_says_so() -> None:
-    """Beside runs that went to their end, its accuracy is that of fewer steps."""
+    # One that was cut short is ranked by the accuracy of fewer steps.
     trial = Trial("s-x-seed2", {"trainer.learning_rate": 0.1}, 2)
     short = TrialResult(trial, accuracy=0.4, steps=12, failure="BudgetReached: Spent.")
     page = sweep_report("s", rank([*results(0.1, 0.5), short]))

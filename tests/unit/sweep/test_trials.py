@@ -14,11 +14,6 @@ def config(**given: Any) -> SweepConfig:
     return SweepConfig(name="s", store="st", **given)
 
 
-def test_no_changes_are_the_deployments_own_settings() -> None:
-    """Whoever wants a baseline gives `{}`; a table's cell without a word would not say so."""
-    assert describe({}) == "the deployment's own settings"
-
-
 def test_the_longest_name_is_still_a_models() -> None:
     given = SweepConfig(name="s" * 30, settings=[{"steps": 5}], seeds=(-(2**63) + 1,), store="st")
     (trial,) = plan_trials(given)
@@ -41,20 +36,24 @@ def test_settings_that_make_no_sweep_are_refused(given: dict[str, Any], sentence
         config(**given)
 
 
-def test_what_the_sweep_gives_itself_cant_be_tried() -> None:
-    with pytest.raises(ConfigError, match="gives its trials their model, seed itself"):
-        plan_trials(config(settings=[{"seed": 3, "model": "m"}]))
+PART, WHOLE = {"trainer.learning_rate": [0.1, 0.3]}, {"trainer": [{"kind": "extractive"}]}
+TWICE = r"given trainer, and with it trainer\.learning_rate"
 
 
-@pytest.mark.parametrize("whole", [{"kind": "extractive"}, 3])
-def test_a_setting_beside_a_part_of_it_is_refused(whole: Any) -> None:
-    """Whichever came last, it would win without a word."""
-    for grid in (
-        {"trainer.learning_rate": [0.1, 0.3], "trainer": [whole]},
-        {"trainer": [whole], "trainer.learning_rate": [0.1, 0.3]},
-    ):
-        with pytest.raises(ConfigError, match=r"given trainer, and with it trainer\.learning_rate"):
-            plan_trials(config(grid=grid))
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"settings": [{"seed": 3, "model": "m"}]}, "gives its trials their model, seed itself"),
+        # Whichever came last, it would win without a word.
+        ({"grid": {**PART, **WHOLE}}, TWICE),
+        ({"grid": {**WHOLE, **PART}}, TWICE),
+        ({"grid": {"trainer": [3], **PART}}, TWICE),
+    ],
+)
+def test_trials_that_can_t_be_told_apart_are_refused(given: dict[str, Any], sentence: str) -> None:
+    assert describe({}) == "the deployment's own settings", "what gives a baseline"
+    with pytest.raises(ConfigError, match=sentence):
+        plan_trials(config(**given))
 
 
 def test_too_many_runs_are_refused_however_many_they_are() -> None:

@@ -18,26 +18,6 @@ from precis.words import WORDS_MAX
 from tools.corpus.compose import Composed, ComposedRow
 from tools.corpus.make import PATH, corpus, write
 
-TOPICS = {
-    "Company Policies",
-    "Cybersecurity News",
-    "Incident Report",
-    "Local Arts and Culture",
-    "Local Economy and Market",
-    "Local Education Systems",
-    "Local Environmental Issues",
-    "Local Health and Wellness",
-    "Local News",
-    "Local Politics and Governance",
-    "Local Sports and Activities",
-    "Local Technology and Innovation",
-    "Neighborhood Stories",
-    "News Stories",
-    "Regional Cuisine and Recipes",
-    "Regional Folklore and Myths",
-    "Small and Medium Enterprises",
-}
-
 
 @pytest.fixture(scope="module")
 def documents() -> list[Composed]:
@@ -48,33 +28,23 @@ def test_the_program_makes_the_bundled_corpus_again(tmp_path: Path) -> None:
     again = tmp_path / "again.parquet"
     write(again)
     assert pq.read_table(again).equals(pq.read_table(PATH))
-    if _written_by(again) == _written_by(PATH):
+    if pq.read_metadata(again).created_by == pq.read_metadata(PATH).created_by:
         assert again.read_bytes() == PATH.read_bytes()
 
 
-def test_every_topic_has_its_share_of_documents(documents: list[Composed]) -> None:
+def test_documents_are_in_the_manner_of_repliqa(documents: list[Composed]) -> None:
     counts = Counter(document.topic for document in documents)
-    assert set(counts) == TOPICS
+    assert len(counts) == 17 and min(counts.values()) >= 9
     assert len(documents) >= 160
-    assert min(counts.values()) >= 9
-
-
-def test_documents_are_as_long_as_those_of_repliqa(documents: list[Composed]) -> None:
     words = [count_words(document.text) for document in documents]
     assert min(words) >= 500
     assert max(words) <= 1100
-
-
-def test_about_one_question_in_five_is_unanswerable(documents: list[Composed]) -> None:
     asked = [asked for document in documents for asked in document.asked]
     share = mean(question.answer == UNANSWERABLE for question in asked)
     assert share == pytest.approx(0.2, abs=0.03)
-
-
-def test_no_template_is_left_in_what_a_reader_sees(documents: list[Composed]) -> None:
     for document in documents:
         shown = document.text + "".join(asked.question + asked.answer for asked in document.asked)
-        assert not set("{}[]|=") & set(shown), document.id
+        assert not set("{}[]|=") & set(shown), f"a template is left in {document.id}"
 
 
 def test_documents_of_one_topic_seldom_share_a_passage(documents: list[Composed]) -> None:
@@ -174,7 +144,3 @@ def _has_digit(sentence: str) -> bool:
 
 def _capitals(sentence: str) -> int:
     return sum(word[:1].isupper() for word in sentence.split()[1:])
-
-
-def _written_by(path: Path) -> str:
-    return str(pq.read_metadata(path).created_by)

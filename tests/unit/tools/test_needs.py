@@ -11,19 +11,14 @@ from tests.services import needs
 INSTALL = Path(needs.__file__).with_name("install.sh")
 
 
-def test_a_program_that_is_there_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(needs.COMPLETE, "1")
-    assert needs.need("dash", "sh").endswith("/sh")
-
-
-def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_missing_is_named_and_fails_where_all_is_to_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.delenv(needs.COMPLETE, raising=False)
     with pytest.raises(pytest.skip.Exception, match="the Debian package dash is not installed"):
         needs.need("dash", "sh", "no-such-program")
-
-
-def test_nothing_is_left_out_where_all_is_to_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(needs.COMPLETE, "1")
+    assert needs.need("dash", "sh").endswith("/sh")
     with pytest.raises(pytest.fail.Exception, match="dash is not installed"):
         needs.need("dash", "no-such-program")
 

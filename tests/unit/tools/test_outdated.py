@@ -69,15 +69,9 @@ def test_each_pin_that_shuts_the_newest_release_out_is_printed_with_its_reason(
         "pyproject.toml:11: end<2,>=1 shuts out 2.0.",
         "    its clock is wrong",
     ]
-
-
-def test_a_pin_without_a_reason_fails(index: Path) -> None:
     done = outdated(index, 'dependencies = [\n    "held<2",\n]\n')
     assert done.returncode == 1
     assert "No reason stands beside it." in done.stdout
-
-
-def test_an_index_without_the_package_is_said_in_a_sentence(index: Path) -> None:
     done = outdated(index, 'dependencies = [\n    "unknown<2",  # it is not there\n]\n')
     assert done.returncode == 1
     assert done.stderr.startswith("The newest releases can't be found: ")

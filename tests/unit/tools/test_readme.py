@@ -17,19 +17,17 @@ def test_the_configuration_reference_is_up_to_date() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_file_that_a_page_names_is_there(page: Path) -> None:
+def test_every_file_and_target_that_a_page_names_is_there(page: Path) -> None:
     text = page.read_text()
-    for name in re.findall(r"`((?:flows|tasks|precis|bench|docs)/[\w./-]*)`", text):
+    folders = "flows|tasks|precis|bench|docs|deployments|tests"
+    for name in re.findall(rf"`((?:{folders})/[\w./-]*)`", text):
         assert (ROOT / name).exists(), name
-    for name in re.findall(r'(?:src|srcset)="([^"]+)"', text):
+    links = re.findall(r"\]\(([^)#:]+)[)#]", text)
+    for name in (*links, *re.findall(r'(?:src|srcset)="([^"]+)"', text)):
         assert (page.parent / name).exists(), name
-
-
-def test_every_page_that_the_readme_links_to_is_there() -> None:
-    links = re.findall(r"\]\(([^)#]+)", README.read_text())
-    assert links
-    for link in links:
-        assert (ROOT / link).exists(), link
+    makefile = (ROOT / "Makefile").read_text()
+    for target in re.findall(r"\bmake (\w+)" if page == README else r"`make (\w+)", text):
+        assert f"\n{target}:" in makefile, target
 
 
 def test_the_pythons_that_are_named_are_those_that_may_be_installed_on() -> None:
@@ -43,14 +41,6 @@ def test_the_pythons_that_are_named_are_those_that_may_be_installed_on() -> None
         f"(3, {minors[0]}) <= sys.version_info < (3, {minors[-1] + 1})"
         in (ROOT / "Makefile").read_text()
     )
-
-
-def test_every_make_target_that_a_page_names_is_there() -> None:
-    makefile = (ROOT / "Makefile").read_text()
-    targets = {target for page in PAGES for target in re.findall(r"`make (\w+)", page.read_text())}
-    targets |= set(re.findall(r"\bmake (\w+)", README.read_text()))
-    for target in targets:
-        assert f"\n{target}:" in makefile, target
 
 
 def test_the_locks_name_no_registry() -> None:

@@ -17,7 +17,7 @@ from precis.errors import TrainerError
 from precis.rehearsal.backend import EmbeddedBackend
 from precis.rehearsal.checkpoint_files import load
 from precis.rehearsal.extractive.kind import SENTENCES, sample_of
-from precis.rehearsal.extractive.policy import PickedSample, batch_of
+from precis.rehearsal.extractive.policy import batch_of
 from precis.rehearsal.grpo import logprobs_of
 from precis.rehearsal.train_step import passes, with_advantages
 from precis.settings.trainer import ExtractiveTrainer
@@ -101,15 +101,13 @@ async def test_a_stale_sample_is_corrected_for_by_the_probabilities_of_who_sampl
     once = ExtractiveTrainer(epochs=1)
     (corrected,) = passes(current, batch, once)
     assert np.array_equal(trained, corrected.trained.policy.weights)
-    as_if_current = [_as_if_sampled_by(current.policy.weights, sample) for sample in samples]
+    now = [logprobs_of(current.policy.weights, batch_of([sample]))[0] for sample in samples]
+    as_if_current = [
+        replace(sample, logprobs=tuple(logprobs.tolist()))
+        for sample, logprobs in zip(samples, now, strict=True)
+    ]
     (uncorrected,) = passes(current, batch_of(as_if_current), once)
     assert not np.allclose(trained, uncorrected.trained.policy.weights)
-
-
-def _as_if_sampled_by(weights: Any, sample: PickedSample) -> PickedSample:
-    """The sample with the probabilities of another policy."""
-    now = logprobs_of(weights, batch_of([sample]))[0]
-    return replace(sample, logprobs=tuple(now.tolist()))
 
 
 async def test_logprobs_name_the_sentences_in_the_order_of_picking(
@@ -161,6 +159,15 @@ async def test_what_can_not_be_trained_on_is_refused(
         await backend.train(model, [art.TrajectoryGroup([unjudged])])
     with pytest.raises(TypeError, match="no training option warmth"):
         await backend.train(model, [], warmth=1)
+    foreign: Any = {"role": "assistant", "content": "Zzz."}
+    shown = [art.Trajectory(messages_and_choices=[*messages, foreign])]
+    with pytest.raises(TrainerError, match=r"nothing in common with its document: 'Zzz\.'"):
+        await backend.train_sft(model, shown, batch_size=1, learning_rates=[0.1])
+    twin: art.TrainableModel[Any, Any] = art.TrainableModel(
+        name=model.name, project="another", base_model="extractive"
+    )
+    with pytest.raises(TrainerError, match="another project"):
+        await twin.register(backend)
     assert await model.get_step() == 0
 
 
@@ -175,24 +182,3 @@ async def test_supervised_training_imitates_summaries(
     assert await model.get_step() == 1
     learned = await complete(model, temperature=0)
     assert str(learned.choices[0].message.content).count("crowns") == 5
-
-
-async def test_a_summary_that_has_nothing_of_its_document_is_refused(
-    model: art.TrainableModel[Any, Any], backend: EmbeddedBackend
-) -> None:
-    messages: Any = summary_messages(DOCUMENT, WORDS_MAX)
-    foreign: Any = {"role": "assistant", "content": "Zzz."}
-    shown = [art.Trajectory(messages_and_choices=[*messages, foreign])]
-    with pytest.raises(TrainerError, match=r"nothing in common with its document: 'Zzz\.'"):
-        await backend.train_sft(model, shown, batch_size=1, learning_rates=[0.1])
-    assert await model.get_step() == 0
-
-
-async def test_a_name_belongs_to_one_project(
-    model: art.TrainableModel[Any, Any], backend: EmbeddedBackend
-) -> None:
-    twin: art.TrainableModel[Any, Any] = art.TrainableModel(
-        name=model.name, project="another", base_model="extractive"
-    )
-    with pytest.raises(TrainerError, match="another project"):
-        await twin.register(backend)

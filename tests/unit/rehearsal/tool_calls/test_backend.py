@@ -42,10 +42,7 @@ COLOURS = ("red", "green", "blue")
 
 
 class Lights(Environment):
-    """Two turns: press the button whose light is on, by a tool or, later, in brackets."""
-
-    def __init__(self, tools: bool = True) -> None:
-        self._options: dict[str, Any] = {"tools": [PRESS]} if tools else {}
+    """Two turns: press the button whose light is on, by a tool."""
 
     def scenarios(self, split: Split) -> Sequence[Scenario]:
         return [Scenario(f"light-{number}", {"seed": number}) for number in range(6)]
@@ -56,20 +53,17 @@ class Lights(Environment):
         for turn in range(2):
             light = COLOURS[(scenario["seed"] + turn) % 3]
             content = f"The light is {light}. Press [red], [green] or [blue]."
-            last = messages[-1].get("tool_calls") if messages else None
-            if last:
-                messages.append({"role": "tool", "tool_call_id": last[0]["id"], "content": content})
+            if messages:
+                answered = messages[-1]["tool_calls"][0]["id"]
+                messages.append({"role": "tool", "tool_call_id": answered, "content": content})
             else:
                 messages.append({"role": "user", "content": content})
             reply = await model.openai_client().chat.completions.create(
-                model=model.get_inference_name(), messages=messages, **self._options
+                model=model.get_inference_name(), messages=messages, tools=[PRESS]
             )
             message = reply.choices[0].message
             messages.append(message.model_dump(exclude_none=True))
-            if message.tool_calls:
-                pressed = json.loads(message.tool_calls[0].function.arguments)["button"]
-            else:
-                pressed = message.content.strip("[]")
+            pressed = json.loads(message.tool_calls[0].function.arguments)["button"]
             right += pressed == light
         return Score(right / 2, right == 2)
 
@@ -92,12 +86,7 @@ async def model(backend: EmbeddedBackend) -> AsyncIterator[Model]:
 
 
 async def play(
-    model: Model,
-    environment: Environment,
-    step: int,
-    rollouts: int = 4,
-    greedy: bool = False,
-    scenarios: Sequence[Scenario] = (),
+    model: Model, environment: Environment, step: int, rollouts: int = 4, greedy: bool = False
 ) -> list[list[Rollout]]:
     url = str(model.openai_client().base_url).rstrip("/")
     key = model.openai_client().api_key
@@ -112,12 +101,10 @@ async def play(
             step=step,
             trained=True,
         )
-        groups = []
-        for scenario in scenarios or environment.scenarios("train"):
-            groups.append(
-                [await recorder.run(policy, environment, scenario, at) for at in range(rollouts)]
-            )
-        return groups
+        return [
+            [await recorder.run(policy, environment, scenario, at) for at in range(rollouts)]
+            for scenario in environment.scenarios("train")
+        ]
 
 
 def share_won(groups: Sequence[Sequence[Rollout]]) -> float:
@@ -156,35 +143,28 @@ async def test_the_choice_of_a_tool_is_heeded(choice: Any, count: int) -> None:
     assert len(answer.tool_calls) == count
 
 
-async def test_calls_are_imitated_whoever_made_them(model: Model, backend: EmbeddedBackend) -> None:
-    shown = []
-    for number, light in enumerate(COLOURS):
-        function = {"name": "press", "arguments": json.dumps({"button": light})}
-        call = {"id": str(number), "type": "function", "function": function}
-        content = f"The light is {light}. Press [red], [green] or [blue]."
-        messages: Any = [
-            {"role": "user", "content": content},
-            {"role": "assistant", "content": None, "tool_calls": [call]},
-        ]
-        tools: Any = [PRESS]
-        shown.append(art.Trajectory(messages_and_choices=messages, tools=tools))
-    await backend.train_sft(model, shown, batch_size=3, learning_rates=[0.1] * 10)
-    assert share_won(await play(model, Lights(), 1, 1, greedy=True)) == 1.0
-
-
-async def test_an_answer_that_was_not_allowed_is_not_learned_from(
-    model: Model, backend: EmbeddedBackend
-) -> None:
-    function = {"name": "press", "arguments": '{"button": "yellow"}'}
-    call = {"id": "1", "type": "function", "function": function}
+def shown(light: str, button: str) -> art.Trajectory:
+    """Somebody's answer to a light."""
+    function = {"name": "press", "arguments": json.dumps({"button": button})}
+    call = {"id": light, "type": "function", "function": function}
+    content = f"The light is {light}. Press [red], [green] or [blue]."
     messages: Any = [
-        {"role": "user", "content": "The light is red."},
+        {"role": "user", "content": content},
         {"role": "assistant", "content": None, "tool_calls": [call]},
     ]
     tools: Any = [PRESS]
-    shown = [art.Trajectory(messages_and_choices=messages, tools=tools)]
+    return art.Trajectory(messages_and_choices=messages, tools=tools)
+
+
+async def test_calls_are_imitated_whoever_made_them_if_they_were_allowed(
+    model: Model, backend: EmbeddedBackend
+) -> None:
+    wrong = [shown("red", "yellow")]
     with pytest.raises(TrainerError, match="none of the 3 that its request allows"):
-        await backend.train_sft(model, shown, batch_size=1, learning_rates=[0.1])
+        await backend.train_sft(model, wrong, batch_size=1, learning_rates=[0.1])
+    right = [shown(light, light) for light in COLOURS]
+    await backend.train_sft(model, right, batch_size=3, learning_rates=[0.1] * 10)
+    assert share_won(await play(model, Lights(), 1, 1, greedy=True)) == 1.0
 
 
 def test_a_prompt_s_tokens_are_its_tools_and_its_messages() -> None:
