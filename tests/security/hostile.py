@@ -56,6 +56,15 @@ def endless(_: str) -> Iterator[bytes]:
         yield b" " * MIB
 
 
+@cache
+def _bomb() -> bytes:
+    packed = io.BytesIO()
+    with gzip.GzipFile(fileobj=packed, mode="wb", compresslevel=1) as file:
+        for _ in range(256):
+            file.write(bytes(MIB))
+    return packed.getvalue()
+
+
 def bomb(_: str) -> Iterator[bytes]:
     """256 MiB in about one of gzip."""
     packed = _bomb()
@@ -102,13 +111,3 @@ def quoting(status: int, body: Callable[[str], str]) -> Callable[[str], Iterator
 
 def quoting_in_the_status_line(key: str) -> Iterator[bytes]:
     yield f"HTTP/1.1 {key} {key}\r\n\r\n".encode()
-
-
-@cache
-@cache
-def _bomb() -> bytes:
-    packed = io.BytesIO()
-    with gzip.GzipFile(fileobj=packed, mode="wb", compresslevel=1) as file:
-        for _ in range(256):
-            file.write(bytes(MIB))
-    return packed.getvalue()

@@ -17,15 +17,13 @@ DOCUMENT = BUNDLED[0]
 async def obliging(request: ChatRequest) -> Completion:
     """A judge that was talked into answering with all it has, and into finding it correct."""
     data = data_in(request.messages) or {}
+    reply: dict[str, Any]
     if "questions" in data:
-        entries: list[dict[str, Any]] = [
-            {"id": one["id"], "answer": data["summary"]} for one in data["questions"]
-        ]
-        return Completion(
-            request.model, [Choice(json.dumps({"answers": entries, "is_prose": True}))]
-        )
-    entries = [{"id": one["id"], "correct": True} for one in data["items"]]
-    return Completion(request.model, [Choice(json.dumps({"grades": entries}))])
+        answers = [{"id": one["id"], "answer": data["summary"]} for one in data["questions"]]
+        reply = {"answers": answers, "is_prose": True}
+    else:
+        reply = {"grades": [{"id": one["id"], "correct": True} for one in data["items"]]}
+    return Completion(request.model, [Choice(json.dumps(reply))])
 
 
 async def test_a_judge_that_answers_with_the_whole_summary_earns_it_nothing() -> None:

@@ -3,7 +3,6 @@ a checkpoint here."""
 
 import json
 import os
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,8 +10,8 @@ from typer.testing import Result
 
 from precis.models.record import read_record, record_key
 from precis.store import FolderStore
-from tests.support import vllm_program
 from tests.support.command import run_precis
+from tests.support.programs import put_gpu, put_vllm
 from tests.support.tiny_model import BASE, put_run, store_with_adapter, write_adapter, write_base
 
 NO_NAMES = [
@@ -35,21 +34,16 @@ COMMANDS = {
 
 
 @pytest.fixture(autouse=True)
-def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder on PATH, with a stand-in for vLLM and a GPU for it."""
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    vllm = f'exec {sys.executable} {vllm_program.__file__} {tmp_path / "vllm"} "$@"'
-    for name, script in (("nvidia-smi", "echo '0, GPU-aaaa, NVIDIA H200, 1 MiB'"), ("vllm", vllm)):
-        (folder / name).write_text(f"#!/bin/sh\n{script}\n")
-        (folder / name).chmod(0o755)
-    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stand-in for vLLM is on PATH, with a GPU for it; no key and no Hub is anybody's."""
+    put_gpu(tmp_path / "bin")
+    put_vllm(tmp_path / "bin", tmp_path / "vllm")
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
     monkeypatch.setenv("PRECIS_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("PRECIS_API_KEY", "the-key")
     monkeypatch.setenv("HF_TOKEN", "hf_token_of_the_test")
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:1")
     monkeypatch.chdir(tmp_path)
-    return folder
 
 
 def spoiled_store(folder: Path, claimed: str | None, recorded: str | None) -> FolderStore:

@@ -45,13 +45,12 @@ def test_user_and_password_are_left_out_of_each_address(text: str, shown: str) -
         ProviderFailed("timeout", f"{ADDRESS} is late."),
     ],
 )
-def test_no_error_has_it(error: Exception) -> None:
+def test_no_error_has_it_and_nothing_that_is_printed(
+    error: Exception, capsys: pytest.CaptureFixture[str]
+) -> None:
     for one in (error, pickle.loads(pickle.dumps(error))):
         assert PASSWORD not in f"{one} {one!r} {one.args}"
         assert "…@127.0.0.1" in str(one)
-
-
-def test_nothing_that_is_printed_has_it(capsys: pytest.CaptureFixture[str]) -> None:
     say(f"No server at {ADDRESS}.")
     note(f"mine@1 is asked of the server at {ADDRESS}.")
     assert PASSWORD not in "".join(capsys.readouterr())

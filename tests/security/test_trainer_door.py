@@ -2,6 +2,7 @@
 that is allowed breaks it or leads out of it."""
 
 import asyncio
+import contextlib
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -11,9 +12,9 @@ import httpx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from starlette.responses import JSONResponse, Response
 
 from precis.llm.loop_server import LoopServer
-from precis.llm.server import ChatRequest, Completion, completions_app
 from precis.trainer.guard import BODY_BYTES_MAX, Guard
 from precis.trainer.server import trainer_app
 from tests.support.trainers import TOKEN, CountingBackend
@@ -34,6 +35,32 @@ async def port(backend: CountingBackend) -> AsyncIterator[int]:
     server = LoopServer(trainer_app(backend, backend.path, TOKEN))
     await server.start()
     yield server.port
+    await server.stop()
+
+
+@pytest.fixture
+async def client(port: int) -> AsyncIterator[httpx.AsyncClient]:
+    """Somebody with the token, whose model is registered."""
+    headers = {"authorization": f"Bearer {TOKEN}", "content-type": "application/json"}
+    url = f"http://127.0.0.1:{port}"
+    async with httpx.AsyncClient(base_url=url, timeout=PATIENCE_S, headers=headers) as client:
+        assert (await client.post("/register", json=SPEC)).status_code == 200
+        yield client
+
+
+@pytest.fixture
+async def upstream(backend: CountingBackend) -> AsyncIterator[list[str]]:
+    """The paths that the model's own server behind the trainer is asked for."""
+    asked: list[str] = []
+
+    async def answer(scope: Any, receive: Any, send: Any) -> None:
+        asked.append(scope["path"])
+        await JSONResponse({})(scope, receive, send)
+
+    server = LoopServer(answer)
+    await server.start()
+    backend.inference_url = f"http://127.0.0.1:{server.port}/v1"
+    yield asked
     await server.stop()
 
 
@@ -80,13 +107,10 @@ async def test_a_body_beyond_the_limit_is_refused_before_it_comes(port: int) -> 
 
 async def swallow(scope: Any, receive: Any, send: Any) -> None:
     """An app that reads a whole body, and makes something of it whatever happened."""
-    try:
+    with contextlib.suppress(Exception):  # as FastAPI does, which says 400
         while (await receive())["more_body"]:
             pass
-    except Exception:  # as FastAPI does, which says 400
-        pass
-    await send({"type": "http.response.start", "status": 400, "headers": []})
-    await send({"type": "http.response.body", "body": b"something"})
+    await Response(b"something", 400)(scope, receive, send)
 
 
 async def test_a_body_that_never_ends_is_cut_off() -> None:
@@ -156,12 +180,10 @@ def test_whatever_is_asked_without_the_token_is_unauthorized(
     "path", ["/register", "/train", "/train_sft", "/state", "/file", "/v1/chat/completions"]
 )
 @pytest.mark.parametrize("body", [b"{", b"\xff\xfe", DEEP, b'{"model": ' * 50_000], ids=range(4))
+@pytest.mark.usefixtures("client")
 async def test_broken_json_is_a_bad_request_in_one_sentence(
     port: int, path: str, body: bytes
 ) -> None:
-    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE_S) as client:
-        client.headers["authorization"] = f"Bearer {TOKEN}"
-        assert (await client.post("/register", json=SPEC)).status_code == 200
     status, answer = await say(port, request(path, body))
     assert status == 400
     assert is_one_sentence(answer)
@@ -169,39 +191,11 @@ async def test_broken_json_is_a_bad_request_in_one_sentence(
 
 @pytest.mark.parametrize("body", [b"[]", b'"x"', b"7", b'{"model": ["m"]}', b"null"])
 async def test_a_completion_of_no_model_breaks_nothing(
-    port: int, backend: CountingBackend, body: bytes
+    upstream: list[str], client: httpx.AsyncClient, body: bytes
 ) -> None:
-    upstream = Upstream()
-    server = LoopServer(completions_app(upstream.complete, lambda: ["m@0"], "inner"))
-    await server.start()
-    backend.inference_url = f"http://127.0.0.1:{server.port}/v1"
-    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE_S) as client:
-        client.headers["authorization"] = f"Bearer {TOKEN}"
-        assert (await client.post("/register", json=SPEC)).status_code == 200
-        answer = await client.post(
-            "/v1/chat/completions", content=body, headers={"content-type": "application/json"}
-        )
-        assert 400 <= answer.status_code < 500
-    await server.stop()
-
-
-class Upstream:
-    """What answers for completions behind the trainer."""
-
-    async def complete(self, asked: ChatRequest) -> Completion:
-        raise AssertionError("it was asked")
-
-
-class Recorder:
-    """An app that remembers which paths it was asked for."""
-
-    def __init__(self) -> None:
-        self.asked: list[str] = []
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        self.asked.append(scope["path"])
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-        await send({"type": "http.response.body", "body": b"{}"})
+    answer = await client.post("/v1/chat/completions", content=body)
+    assert 400 <= answer.status_code < 500
+    assert upstream == []
 
 
 @pytest.mark.parametrize(
@@ -220,21 +214,13 @@ class Recorder:
     ],
 )
 async def test_the_proxys_path_stays_below_what_it_stands_for(
-    port: int, backend: CountingBackend, path: str
+    upstream: list[str], client: httpx.AsyncClient, port: int, path: str
 ) -> None:
-    recorder = Recorder()
-    server = LoopServer(recorder)
-    await server.start()
-    backend.inference_url = f"http://127.0.0.1:{server.port}/v1"
-    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE_S) as client:
-        client.headers["authorization"] = f"Bearer {TOKEN}"
-        assert (await client.post("/register", json=SPEC)).status_code == 200
-        assert (await client.get("/v1/models")).status_code == 200
+    assert (await client.get("/v1/models")).status_code == 200
     status, answer = await say(port, request(path))
     assert status in (400, 404)
     assert is_one_sentence(answer)
-    assert recorder.asked == ["/v1/models"]
-    await server.stop()
+    assert upstream == ["/v1/models"]
 
 
 @pytest.mark.parametrize("name", ["../../outside", "a/b", "..", ""])
@@ -250,11 +236,8 @@ async def test_a_name_that_is_a_path_is_refused_and_makes_no_folder(
         assert is_one_sentence(answer)
         assert which in json.loads(answer)["message"]
     assert sorted(tmp_path.rglob("*")) == before
-
-
-@pytest.mark.parametrize("step", [-1, 10**9, 10**30])
-async def test_a_step_that_is_none_is_refused(port: int, step: int) -> None:
-    body = {"model": SPEC, "step": step, "path": "weights"}
-    status, answer = await say(port, request("/file", json.dumps(body).encode()))
-    assert status == 422
-    assert "step" in json.loads(answer)["message"]
+    for step in (-1, 10**9, 10**30):
+        wrong = json.dumps({"model": SPEC, "step": step, "path": "weights"}).encode()
+        status, answer = await say(port, request("/file", wrong))
+        assert status == 422
+        assert "step" in json.loads(answer)["message"]
