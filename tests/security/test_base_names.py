@@ -63,11 +63,10 @@ def try_command(name: str, store: FolderStore, folder: Path) -> Result:
     (folder / "story.txt").write_text("The mill was built in 1784.")
     places = {"story": folder / "story.txt", "out": folder / "out"}
     arguments = [argument.format(**places) for argument in COMMANDS[name]]
-    return run_precis(*arguments, store=store)
+    return run_precis(*arguments, store=store, code=1)
 
 
 def assert_refused(done: Result, said: str, folder: Path) -> None:
-    assert done.exit_code == 1
     assert said in done.stderr
     assert "--base" in done.stderr
     assert "\x1b" not in done.output and "Traceback" not in done.output
@@ -113,12 +112,12 @@ def test_the_user_may_name_the_base_of_a_run_that_names_two(tmp_path: Path) -> N
     shown = run_precis("model", "serve", "mine", "--base", "base", store=store)
     assert shown.stdout.startswith(f"vllm serve {base} ")
     merged = ("model", "export", "mine", "--format", "merged", "--to", tmp_path / "merged")
-    assert run_precis(*merged, "--base", base, store=store).exit_code == 0
+    run_precis(*merged, "--base", base, store=store)
     adapter = ("model", "export", "mine", "--to", tmp_path / "adapter-of-mine", "--base", BASE)
-    assert run_precis(*adapter, store=store).exit_code == 0
+    run_precis(*adapter, store=store)
     known = json.loads((tmp_path / "adapter-of-mine" / "adapter_config.json").read_text())
     assert known["base_model_name_or_path"] == BASE
-    option = run_precis("model", "serve", "mine", "--base", "--config=x", store=store)
+    option = run_precis("model", "serve", "mine", "--base", "--config=x", store=store, code=1)
     assert "--base '--config=x' is neither a folder nor a name" in option.stderr
 
 
@@ -134,7 +133,6 @@ def test_a_configuration_of_other_types_is_a_sentence(
     written.write_text(json.dumps({**json.loads(written.read_text()), **config}))
     put_run(store, "mine", tmp_path / "adapter")
     done = try_command("serve", store, tmp_path)
-    assert done.exit_code == 1
     assert "is not the configuration of a LoRA adapter" in done.stderr
 
 

@@ -15,7 +15,6 @@ from pydantic import ValidationError
 
 from precis.config import FromCheckpoint
 from precis.errors import CorruptCheckpoint, StoreError, TrainerError
-from precis.llm.loop_server import LoopServer
 from precis.records.ledger import ledger_key, load_ledger, write_ledger
 from precis.records.manifests import File, LatestCheckpoint, manifest_key, pointer_key
 from precis.run.checkpoints import complete_around, manifest, repair_pointer, restore
@@ -29,6 +28,7 @@ from precis.trainer.client import RemoteTrainer, _error
 from precis.trainer.protocol import Event, FileRequest, ModelSpec, TrainerState
 from precis.training.fork import fork, origin_of
 from tests.support.ledgers import record
+from tests.support.local_server import serving
 from tests.support.runs import make_run
 
 ESCAPES = [
@@ -295,10 +295,8 @@ class Lying:
 @pytest.fixture
 async def lying() -> AsyncIterator[tuple[Lying, str]]:
     app = Lying()
-    server = LoopServer(app)
-    await server.start()
-    yield app, f"http://127.0.0.1:{server.port}"
-    await server.stop()
+    async with serving(app) as url:
+        yield app, url
 
 
 @pytest.mark.parametrize(

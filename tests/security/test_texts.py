@@ -1,6 +1,7 @@
 """What documents and summaries say stays text: for the policy, for RULER, and in a spreadsheet."""
 
 import json
+from typing import Any
 
 import polars as pl
 import pytest
@@ -9,12 +10,15 @@ from hypothesis import strategies as st
 
 from precis.config import JudgeConfig
 from precis.environments.ruler import TrajectoryRuler
-from precis.environments.summaries.judge import Endpoint
+from precis.environments.summaries.baselines import lead
+from precis.environments.summaries.judge import Endpoint, JudgeClient, Scored
+from precis.environments.summaries.judge.prompts import data_in
 from precis.environments.summaries.prompt import request_in, summary_messages
 from precis.environments.summaries.services import RUBRIC
-from precis.llm.loop_server import LoopServer
 from precis.llm.server import ChatRequest, Choice, Completion, completions_app
 from precis.run.export import _as_text
+from tests.support.corpora import BUNDLED
+from tests.support.local_server import serving
 
 _PIECES = ["<", "\\", "/", "document", ">", " ", "\n", "DOCUMENT", "a", "</document>"]
 ENDS = st.lists(st.sampled_from(_PIECES)).map("".join)
@@ -54,15 +58,11 @@ async def test_no_summary_can_end_its_attempt_in_what_ruler_reads() -> None:
     attempts = []
     for summary in (attack, "Anna spoke."):
         attempts.append([*messages, {"role": "assistant", "content": summary}])
-    server = LoopServer(completions_app(complete, list))
-    await server.start()
-    endpoint = Endpoint(f"http://127.0.0.1:{server.port}/v1", "m", "key")
-    ruler = TrajectoryRuler(endpoint, JudgeConfig(tries_max=1), RUBRIC)
-    try:
+    async with serving(completions_app(complete, list)) as url:
+        endpoint = Endpoint(f"{url}/v1", "m", "key")
+        ruler = TrajectoryRuler(endpoint, JudgeConfig(tries_max=1), RUBRIC)
         assert await ruler.score(attempts) == [0.5, 0.5]
-    finally:
         await ruler.close()
-        await server.stop()
     read = str(asked[0].messages[-1]["content"])
     assert "<" not in read and ">" not in read
     said = [one["messages"][0]["content"] for one in json.loads(read)["attempts"]]
@@ -78,3 +78,28 @@ def test_no_cell_of_a_csv_begins_as_a_formula_does(cells: list[str]) -> None:
             assert after in (before, f"'{before}")
             assert not after.strip().startswith(("=", "+", "-", "@", "＝"))
     assert written["words"].to_list() == [-1] * len(cells)
+
+
+DOCUMENT = BUNDLED[0]
+
+
+async def obliging(request: ChatRequest) -> Completion:
+    """A judge that was talked into answering with all it has, and into finding it correct."""
+    data = data_in(request.messages) or {}
+    reply: dict[str, Any]
+    if "questions" in data:
+        answers = [{"id": one["id"], "answer": data["summary"]} for one in data["questions"]]
+        reply = {"answers": answers, "is_prose": True}
+    else:
+        reply = {"grades": [{"id": one["id"], "correct": True} for one in data["items"]]}
+    return Completion(request.model, [Choice(json.dumps(reply))])
+
+
+async def test_a_judge_that_answers_with_the_whole_summary_earns_it_nothing() -> None:
+    async with (
+        serving(completions_app(obliging, lambda: ["m"])) as url,
+        JudgeClient(Endpoint(f"{url}/v1", "m", "key"), JudgeConfig()) as judge,
+    ):
+        verdict = await judge.score(DOCUMENT, lead(DOCUMENT.text, 350))
+    assert isinstance(verdict, Scored)
+    assert not any(answer.correct for answer in verdict.answers)

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from starlette.responses import JSONResponse, Response
 
-from precis.llm.loop_server import LoopServer
 from precis.trainer.guard import BODY_BYTES_MAX, Guard
 from precis.trainer.server import trainer_app
+from tests.support.local_server import serving
 from tests.support.trainers import TOKEN, CountingBackend
 
 PATIENCE_S = 60
@@ -32,10 +32,8 @@ def backend(tmp_path: Path) -> CountingBackend:
 
 @pytest.fixture
 async def port(backend: CountingBackend) -> AsyncIterator[int]:
-    server = LoopServer(trainer_app(backend, backend.path, TOKEN))
-    await server.start()
-    yield server.port
-    await server.stop()
+    async with serving(trainer_app(backend, backend.path, TOKEN)) as url:
+        yield int(url.rpartition(":")[2])
 
 
 @pytest.fixture
@@ -57,11 +55,9 @@ async def upstream(backend: CountingBackend) -> AsyncIterator[list[str]]:
         asked.append(scope["path"])
         await JSONResponse({})(scope, receive, send)
 
-    server = LoopServer(answer)
-    await server.start()
-    backend.inference_url = f"http://127.0.0.1:{server.port}/v1"
-    yield asked
-    await server.stop()
+    async with serving(answer) as url:
+        backend.inference_url = f"{url}/v1"
+        yield asked
 
 
 async def say(port: int, request: bytes) -> tuple[int, str]:

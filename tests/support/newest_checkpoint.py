@@ -5,12 +5,9 @@ from precis.run.checkpoints import complete_around, manifest
 from precis.store import Store
 
 
-def newest_whole(
-    store: Store, model: str, at_most: int = 9999, warnings: list[str] | None = None
-) -> Checkpoint | None:
+def newest_whole(store: Store, model: str, at_most: int = 9999) -> Checkpoint | None:
     """The newest whole checkpoint up to a step; None if none is whole."""
-    seen: list[str] = [] if warnings is None else warnings
-    found = complete_around(store, model, at_most, seen.append)
+    found = complete_around(store, model, at_most, lambda _: None)
     return next((found[step] for step in sorted(found, reverse=True) if step <= at_most), None)
 
 

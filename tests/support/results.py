@@ -18,14 +18,13 @@ def rows(
     verdicts: Verdicts,
     step: int | None = None,
     words: float = 100,
-    over_length: bool = False,
     **columns: object,
 ) -> pl.DataFrame:
     """Four answerable questions and one unanswerable for each document; None is unscored."""
     records = []
     for document, given in verdicts.items():
         is_scored = given[0] is not None
-        metrics: dict[str, float] = {"words": words, "over_length": float(over_length)}
+        metrics: dict[str, float] = {"words": words, "over_length": 0.0}
         if is_scored:
             others = given[4:]
             metrics |= {"unanswerable": len(others), "declined": sum(map(bool, others))}

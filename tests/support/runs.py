@@ -4,9 +4,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from typer.testing import CliRunner
-
-from cli.runs import app
 from precis.environments.trajectories import put_trajectories
 from precis.records.ledger import Ledger, write_ledger
 from precis.rehearsal import checkpoint_files
@@ -15,6 +12,7 @@ from precis.run.checkpoints import commit
 from precis.run.holder import this_process
 from precis.run.lease import lease_key
 from precis.store import FolderStore, Store
+from tests.support.command import run_precis
 from tests.support.ledgers import record, validation
 from tests.support.rollouts import ROLLOUTS
 
@@ -45,10 +43,7 @@ def hold(store: Store, model: str, run: str) -> None:
 
 def precis_runs(*arguments: str, store: Store, code: int = 0) -> str:
     """What the command prints; errors too, and no traceback."""
-    done = CliRunner().invoke(app, [*arguments, "--store", store.url], env={"COLUMNS": "200"})
-    assert done.exit_code == code, done.output
-    assert done.exception is None or isinstance(done.exception, SystemExit)
-    return done.output
+    return run_precis("runs", *arguments, store=store, code=code).output
 
 
 def train_policy(store: FolderStore, name: str, folder: Path, steps: int = 2) -> None:

@@ -21,7 +21,6 @@ from precis.environments.python import load_python
 from precis.environments.recorder import Recorder
 from precis.errors import ConfigError
 from precis.llm.budget import Budget
-from precis.llm.loop_server import LoopServer
 from precis.llm.server import ChatRequest, Completion, completions_app
 from precis.records.results import scan_results
 from precis.records.rollout import Score
@@ -31,6 +30,7 @@ from precis.store import open_store
 from precis.store.kept import KeptRecords
 from precis.training.serving import measure_all, measure_contender
 from tests.support.examples import EXAMPLES
+from tests.support.local_server import serving
 
 BOARDS = 4
 SAMPLED = 4
@@ -71,17 +71,10 @@ def hosted() -> Hosted:
 
 
 @pytest.fixture
-async def url(hosted: Hosted) -> AsyncIterator[str]:
-    server = LoopServer(completions_app(hosted, lambda: ["m"], KEY))
-    await server.start()
-    yield f"http://127.0.0.1:{server.port}/v1"
-    await server.stop()
-
-
-@pytest.fixture
-def spec(url: str) -> ContenderSpec:
-    config = ContenderConfig(provider="url", base_url=url, model="m", prices=(1.0, 4.0))
-    return hosted_contender(config, {"CONTENDER_API_KEY": KEY})
+async def spec(hosted: Hosted) -> AsyncIterator[ContenderSpec]:
+    async with serving(completions_app(hosted, lambda: ["m"], KEY)) as url:
+        config = ContenderConfig(provider="url", base_url=f"{url}/v1", model="m", prices=(1.0, 4.0))
+        yield hosted_contender(config, {"CONTENDER_API_KEY": KEY})
 
 
 async def play(

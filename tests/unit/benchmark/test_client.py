@@ -29,7 +29,6 @@ from precis.environments.summaries.judge import Answer, Scored, Verdict
 from precis.environments.summaries.judge.kept import KeptVerdicts
 from precis.errors import ConfigError, StaleAdapter
 from precis.llm.budget import Budget, PaidOnce
-from precis.llm.loop_server import LoopServer
 from precis.llm.server import ApiError, ChatRequest, Choice, completions_app
 from precis.records.documents import Corpus, Document, Question, read_documents
 from precis.records.ledger import Ledger, write_ledger
@@ -42,6 +41,7 @@ from precis.statistics.standings import Contender
 from precis.store import open_store
 from precis.store.kept import KeptRecords
 from tests.support.environments import services
+from tests.support.local_server import serving
 from tests.support.provider import Provider
 
 KEYS = {"CONTENDER_API_KEY": "sk-secret-key", "OPENROUTER_API_KEY": "sk-or"}
@@ -63,10 +63,8 @@ def provider() -> Provider:
 
 @pytest.fixture
 async def url(provider: Provider) -> AsyncIterator[str]:
-    server = LoopServer(completions_app(provider, lambda: ["m"], "sk-secret-key"))
-    await server.start()
-    yield f"http://127.0.0.1:{server.port}/v1"
-    await server.stop()
+    async with serving(completions_app(provider, lambda: ["m"], "sk-secret-key")) as address:
+        yield f"{address}/v1"
 
 
 def entry(url: str, **settings: Any) -> ContenderSpec:

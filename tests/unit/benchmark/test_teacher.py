@@ -10,13 +10,13 @@ from precis.config import ContenderConfig, RolloutsConfig
 from precis.environments.recorder import Recorder
 from precis.errors import ConfigError, RolloutError
 from precis.llm.budget import Budget
-from precis.llm.loop_server import LoopServer
 from precis.llm.server import ApiError, Choice, completions_app
 from precis.records.demonstrations import Demonstration
 from precis.records.documents import Corpus, Document
 from precis.store import FolderStore
 from tests.support.bridges import document
 from tests.support.environments import summaries
+from tests.support.local_server import serving
 from tests.support.provider import Provider
 
 KEYS = {"CONTENDER_API_KEY": "sk-secret-key"}
@@ -30,17 +30,11 @@ def provider() -> Provider:
 
 @pytest.fixture
 async def teacher(provider: Provider) -> AsyncIterator[Teacher]:
-    server = LoopServer(completions_app(provider, lambda: ["m"], "sk-secret-key"))
-    await server.start()
-    config = ContenderConfig(
-        model="m",
-        provider="url",
-        base_url=f"http://127.0.0.1:{server.port}/v1",
-        prices=(1.0, 1.0),
-        tries_max=1,
-    )
-    yield Teacher(config, KEYS, RolloutsConfig(words_max=30))
-    await server.stop()
+    async with serving(completions_app(provider, lambda: ["m"], "sk-secret-key")) as url:
+        config = ContenderConfig(
+            model="m", provider="url", base_url=f"{url}/v1", prices=(1.0, 1.0), tries_max=1
+        )
+        yield Teacher(config, KEYS, RolloutsConfig(words_max=30))
 
 
 async def taught(

@@ -117,9 +117,9 @@ def test_the_model_of_a_deployments_summaries_is_never_an_agents(file: str) -> N
     agents = {**parameters, "environment": file}
     assert lay_over(TrainConfig, agents, {"environment": file})["model"] == "rehearsal-seed1"
     judge = {"second_judge": {"provider": "lexical"}}
-    given = {**judge, "environment": file}
+    own: dict[str, Any] = {**judge, "environment": file}
     with pytest.raises(ValidationError, match="second_judge is a setting of summaries"):
-        TrainConfig.model_validate(lay_over(TrainConfig, judge, given))
+        TrainConfig.model_validate(lay_over(TrainConfig, judge, own))
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
-"""What `precis up` says."""
+"""What `precis up` says, and how its worker ends."""
 
+import asyncio
 import io
 import logging
 import os
@@ -11,8 +12,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from cli import prefect_server, up
-from precis.errors import ConfigError
+from cli import prefect_server, up, worker
+from precis.errors import ConfigError, PrecisError
 
 
 def test_the_path_of_the_worker_s_log_can_be_copied_from_a_narrow_terminal() -> None:
@@ -69,3 +70,25 @@ def test_a_server_that_is_up_is_not_changed_behind_its_back(
     monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
     with pytest.raises(ConfigError, match=sentence):
         prefect_server.find_or_start(**asked)
+
+
+async def test_what_ends_a_worker_is_a_sentence_and_no_group(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def end(*_: object) -> None:
+        inner = ExceptionGroup("runs", [PrecisError("Left 1 of its runs killed.")])
+        raise ExceptionGroup("worker", [inner])
+
+    monkeypatch.setattr(worker, "_work", end)
+    with pytest.raises(PrecisError, match="Left 1 of its runs killed"):
+        await worker.work(1, 1.0, print)
+
+
+async def test_a_signal_ends_a_look_for_runs_that_nobody_answers() -> None:
+    shutdown = worker.WorkerShutdown()
+    assert await shutdown.result_before_signal(asyncio.sleep(0, "a run")) == "a run"
+    looking = asyncio.create_task(shutdown.result_before_signal(asyncio.sleep(3600, "a run")))
+    await asyncio.sleep(0)
+    shutdown.on_terminate()
+    assert await asyncio.wait_for(looking, 60) is None
+    assert shutdown.stage == worker.ShutdownStage.CANCELLING

@@ -6,18 +6,17 @@ from typing import Any
 
 import pytest
 import yaml
-from pydantic import ValidationError
 
 from precis.checks import CheckResult, raise_failures
-from precis.cluster import local
+from precis.cluster import gpus, local
+from precis.cluster.gpus import gpus_suffice
 from precis.cluster.keys import Keys, cluster_name, forget_keys, read_keys, write_keys
-from precis.cluster.offers import cloud_of
 from precis.cluster.price import HourlyPrice
 from precis.cluster.task import TASK, candidates, s3_variables
-from precis.config import TrainConfig
 from precis.errors import ConfigError, NoCapacity
 from precis.settings.cluster import ClusterConfig
 from precis.training.meter import Meter
+from tests.support.programs import put_program
 
 
 def test_the_name_of_a_cluster_follows_from_model_and_store_and_fits_every_cloud() -> None:
@@ -27,8 +26,6 @@ def test_the_name_of_a_cluster_follows_from_model_and_store_and_fits_every_cloud
     others = {cluster_name("Sum_marizer.v2", "s3://b"), cluster_name("sum-marizer-v2", "s3://b")}
     assert len({one, *others}) == 3
     assert len(cluster_name("x" * 64, "s3://bucket")) <= 40
-
-
 
 
 def test_keys_are_found_again_and_readable_by_nobody_else(tmp_path: Path) -> None:
@@ -42,8 +39,6 @@ def test_keys_are_found_again_and_readable_by_nobody_else(tmp_path: Path) -> Non
     forget_keys(tmp_path, "precis-a")
     forget_keys(tmp_path, "precis-a")
     assert read_keys(tmp_path, "precis-a") is None
-
-
 
 
 @pytest.mark.parametrize(
@@ -75,13 +70,6 @@ def test_the_task_opens_no_port_and_takes_the_token_as_a_secret() -> None:
     assert task["secrets"] == {"PRECIS_TOKEN": None}
     assert "PRECIS_TOKEN" not in task["envs"]
     assert "PRECIS_TOKEN" not in task["run"]
-
-
-def test_a_rented_machine_needs_a_store_that_it_can_reach() -> None:
-    with pytest.raises(ValidationError, match="can't reach the store"):
-        TrainConfig.model_validate({"cluster": {"where": "sky"}, "store": "/data/store"})
-
-
 
 
 async def test_a_gpu_of_this_machine_needs_packages_of_its_own(
@@ -124,9 +112,65 @@ def test_one_failing_check_is_raised_as_it_is_and_several_as_a_list() -> None:
         raise_failures([no_gpu, CheckResult("judge", False, "No key", "", key)])
 
 
-def test_the_cloud_of_a_place() -> None:
-    assert [cloud_of(one) for one in ("runpod", "aws/us-east-1", "k8s/mine")] == [
-        "runpod",
-        "aws",
-        "kubernetes",
-    ]
+TWO = """0, GPU-aaaa, NVIDIA H200, 143771 MiB
+1, GPU-bbbb, NVIDIA H200, 143771 MiB
+"""
+ONE = TWO.splitlines()[0]
+BOTH = "GPU 0: NVIDIA H200, 143771 MiB; GPU 1: NVIDIA H200, 143771 MiB"
+
+
+@pytest.fixture(autouse=True)
+def no_choice(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Neither GPUs nor the choice of them are this machine's."""
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("visible", "asked", "found"),
+    [
+        (None, 2, BOTH),
+        (None, 1, BOTH),
+        ("1", 1, "GPU 1: NVIDIA H200, 143771 MiB"),
+        ("GPU-b", 1, "GPU 1: NVIDIA H200, 143771 MiB"),
+        ("MIG-1234", 1, "a part of a GPU"),
+    ],
+)
+async def test_the_gpus_that_a_trainer_would_see_are_named(
+    visible: str | None,
+    asked: int,
+    found: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    put_program(tmp_path, "nvidia-smi", f"printf '%s' '{TWO}'")
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert found in await gpus_suffice(asked)
+
+
+@pytest.mark.parametrize(
+    ("script", "visible", "said"),
+    [
+        (f"printf '%s' '{ONE}'", None, r"gpus is 2, and the trainer would see 1 here \(GPU 0"),
+        (f"printf '%s' '{TWO}'", "GPU-b", "CUDA_VISIBLE_DEVICES=GPU-b"),
+        (f"printf '%s' '{TWO}'", "", "would see 0 here"),
+        (None, None, "nvidia-smi can't be run"),
+        ("echo 'No devices were found'; exit 6", None, "finds no GPU here"),
+        ("exec /bin/sleep 600", None, "nvidia-smi does not answer"),
+    ],
+)
+async def test_too_few_gpus_are_refused_with_the_cause(
+    script: str | None,
+    visible: str | None,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if script is not None:
+        put_program(tmp_path, "nvidia-smi", script)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    monkeypatch.setattr(gpus, "_ANSWER_S", 0.2 if "sleep" in str(script) else 60)
+    with pytest.raises(ConfigError, match=said):
+        await gpus_suffice(2)

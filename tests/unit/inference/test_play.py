@@ -57,8 +57,8 @@ def store(tmp_path: Path) -> FolderStore:
     return store
 
 
-def play(store: FolderStore, *arguments: object) -> Result:
-    return run_precis("play", *arguments, store=store)
+def play(store: FolderStore, *arguments: object, code: int = 0) -> Result:
+    return run_precis("play", *arguments, store=store, code=code)
 
 
 @pytest.fixture
@@ -77,7 +77,6 @@ def url(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 def test_an_episode_is_shown_turn_by_turn_with_its_score(store: FolderStore) -> None:
     done = play(store, GAME)
-    assert done.exit_code == 0, done.output
     assert "player@1 attempts game-10000." in done.output
     shown = done.stdout
     assert "system\n    Play Tic Tac Toe as x" in shown
@@ -105,8 +104,7 @@ def test_an_episode_is_shown_turn_by_turn_with_its_score(store: FolderStore) -> 
 def test_a_mistake_gets_one_sentence(
     store: FolderStore, arguments: tuple[object, ...], said: str
 ) -> None:
-    done = play(store, *arguments)
-    assert done.exit_code == 1
+    done = play(store, *arguments, code=1)
     assert said in done.stderr and "Traceback" not in done.output
 
 
@@ -115,8 +113,7 @@ def test_a_server_is_asked_and_hostile_text_stays_text(
 ) -> None:
     file = tmp_path / "hostile.py"
     file.write_text(HOSTILE)
-    done = play(store, file, "--url", url)
-    assert done.exit_code == 1
+    done = play(store, file, "--url", url, code=1)
     assert "served@3 attempts" in done.output
     assert "\x1b" not in done.output and "\x07" not in done.output
     lines = done.stdout.splitlines()
@@ -126,8 +123,7 @@ def test_a_server_is_asked_and_hostile_text_stays_text(
     assert not any(line.startswith("Reward") for line in lines)
     assert lines[-1].startswith("No score (agent_failed): RuntimeError: ")
     file.write_text(HOSTILE.replace("Look\\x1b[2J\\x1b]0;owned\\x07", "Look"))
-    embedded = play(store, file, "--model", "player")
-    assert embedded.exit_code == 1
+    embedded = play(store, file, "--model", "player", code=1)
     assert "No score (generation_rejected)" in embedded.stdout
     assert "the embedded policy writes no text" in embedded.stdout
 
@@ -137,13 +133,12 @@ def test_a_policy_of_an_agent_is_served_by_our_own_server_and_summarizes_nothing
 ) -> None:
     told = run_precis("model", "serve", "player", store=store)
     assert "precis model serve player@1 --run" in told.output
-    refused = run_precis("summarize", GAME, "--model", "player", store=store)
-    assert refused.exit_code == 1 and "is an agent, and writes no summaries" in refused.stderr
-    nobody = run_precis("summarize", GAME, store=store)
-    assert nobody.exit_code == 1 and "holds no model that summarizes" in nobody.stderr
+    refused = run_precis("summarize", GAME, "--model", "player", store=store, code=1)
+    assert "is an agent, and writes no summaries" in refused.stderr
+    nobody = run_precis("summarize", GAME, store=store, code=1)
+    assert "holds no model that summarizes" in nobody.stderr
     assert find_model(store, Reference("player")).is_agent
-    done = run_precis("model", "export", "player", "--to", tmp_path / "given", store=store)
-    assert done.exit_code == 0
+    run_precis("model", "export", "player", "--to", tmp_path / "given", store=store)
     assert '"environment": "python"' in (tmp_path / "given" / "prompt.json").read_text()
 
 

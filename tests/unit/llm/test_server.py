@@ -1,6 +1,11 @@
 """What a server of ours answers, as our client reads it."""
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
 import pytest
+from starlette.applications import Starlette
 
 from precis.config import RateLimits
 from precis.llm.client import ChatClient, ChatReply, CompletionRequest, OwnServer
@@ -16,6 +21,7 @@ from precis.llm.server import (
     completions_app,
 )
 from precis.records.spend import Usage
+from tests.support.local_server import serving
 
 PLAY = {"type": "function", "function": {"name": "play", "parameters": {"type": "object"}}}
 
@@ -27,14 +33,13 @@ async def ask(answer: Completion, **options: object) -> tuple[ChatReply, ChatReq
         asked.append(request)
         return answer
 
-    server = LoopServer(completions_app(complete, lambda: ["m"]))
-    await server.start()
-    endpoint = Endpoint(f"http://127.0.0.1:{server.port}/v1", "m", "key", key_variable="", role="m")
     payload = {"model": "m", "messages": [{"role": "user", "content": "Play."}], **options}
     request = CompletionRequest(payload, Usage(1, 1))
-    async with ChatClient(endpoint, OwnServer(RateLimits(), 5.0), prices={}) as client:
-        reply = await client.complete(request, Deadline(5.0), lambda reply: reply)
-    await server.stop()
+    settings = OwnServer(RateLimits(), 5.0)
+    async with serving(completions_app(complete, lambda: ["m"])) as url:
+        endpoint = Endpoint(f"{url}/v1", "m", "key", key_variable="", role="m")
+        async with ChatClient(endpoint, settings, prices={}) as client:
+            reply = await client.complete(request, Deadline(5.0), lambda reply: reply)
     return reply, asked[0]
 
 
@@ -67,3 +72,17 @@ def test_a_choice_that_names_no_tool_leaves_all(choice: object) -> None:
     assert callable_tools(tools, choice) == tools
     assert callable_tools(tools, {"function": {"name": "go"}}) == tools[1:]
     assert callable_tools(tools, "none") == ()
+
+
+@asynccontextmanager
+async def broken(_: Starlette) -> AsyncIterator[None]:
+    raise ValueError("no database")
+    yield
+
+
+async def test_an_app_that_does_not_start_is_waited_for_no_longer() -> None:
+    server = LoopServer(Starlette(lifespan=broken))
+    async with asyncio.timeout(5):
+        with pytest.raises(RuntimeError, match="did not start"):
+            await server.start()
+    assert not server.alive

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,7 +38,7 @@ def store(tmp_path: Path) -> FolderStore:
 def test_an_adapter_is_served_with_the_calls_of_tools_that_it_was_trained_with(
     store: FolderStore, tmp_path: Path
 ) -> None:
-    home = {"PRECIS_HOME": str(tmp_path / "home")}
+    home: dict[str, Any] = {"PRECIS_HOME": str(tmp_path / "home")}
     done = run_precis("model", "serve", "mine", store=store, **home)
     assert "--enable-auto-tool-choice" in done.stdout
     assert "--tool-call-parser llama3_json" in done.stdout
@@ -48,8 +49,7 @@ def test_merged_weights_are_served_with_tools_too(store: FolderStore, tmp_path: 
     write_base(tmp_path / "base")
     merged = tmp_path / "merged"
     options = ("--format", "merged", "--base", tmp_path / "base", "--to", merged)
-    done = run_precis("model", "export", "mine", *options, store=store)
-    assert done.exit_code == 0, done.output
+    run_precis("model", "export", "mine", *options, store=store)
     command = command_for_merged("mine@2", merged, 2048, DEFAULT_ADDRESS)
     assert [one for one in command if one in TOOLS] == TOOLS
     prompt = json.loads((merged / "prompt.json").read_text())

@@ -18,12 +18,12 @@ from starlette.routing import Route
 
 from precis.environment import Variables
 from precis.environments.summaries.judge import Unscored
-from precis.llm.loop_server import LoopServer
 from precis.observe.observers import Observers, observing, services
 from precis.observe.rollouts import RolloutRecord, rollouts_of_step
 from precis.observe.samples import sample_table
 from precis.observe.sender import Sender
 from precis.records.rollout import Rollout, Score
+from tests.support.local_server import serving
 from tests.support.observed import ASKED, CALLING, PLAY, RESULT, SEEN, START
 from tests.support.rollouts import DOCUMENT, SCENARIO, rollouts
 
@@ -60,10 +60,9 @@ async def url(endpoint: Endpoint) -> AsyncIterator[str]:
     async def serve(request: Request) -> Response:
         return await endpoint(request)
 
-    server = LoopServer(Starlette(routes=[Route("/{path:path}", serve, methods=["POST"])]))
-    await server.start()
-    yield f"http://127.0.0.1:{server.port}"
-    await asyncio.wait_for(server.stop(), 10)
+    route = Route("/{path:path}", serve, methods=["POST"])
+    async with serving(Starlette(routes=[route])) as address:
+        yield address
 
 
 def environment(**settings: Any) -> Variables:

@@ -19,7 +19,6 @@ from precis.environments.summaries.judge.prompts import UNANSWERABLE, data_in
 from precis.environments.summaries.judge.protocol import BadReply
 from precis.errors import ProviderFailed
 from precis.inference.texts import Text
-from precis.llm.loop_server import LoopServer
 from precis.llm.server import ApiError, ChatRequest, Choice, Completion, completions_app
 from precis.questions.corpus import rows_of
 from precis.questions.make import (
@@ -38,7 +37,7 @@ from precis.records.documents import Document, read_documents
 from precis.records.spend import PRICES
 from precis.rehearsal.judges.judge import lexical_judge
 from tests.support.corpora import BUNDLED
-from tests.support.local_server import served
+from tests.support.local_server import served, serving
 
 KEY = "a-key-of-the-test-0815"
 QUICK = replace(SETTINGS, backoff_s=0.01)
@@ -245,22 +244,14 @@ class Knowing:
 async def test_what_the_judge_knows_without_the_document_is_not_asked() -> None:
     document = CORPUS[1]
     known = next(one for one in document.questions if one.answerable)
-    writer = LoopServer(completions_app(Writer().complete, lambda: ["w"]))
-    judge = LoopServer(completions_app(Knowing(known.answer), lambda: ["j"]))
-    await writer.start()
-    await judge.start()
-    try:
-        endpoint = Endpoint(f"http://127.0.0.1:{judge.port}/v1", "j", "key")
-        asked = Endpoint(f"http://127.0.0.1:{writer.port}/v1", "w", "key")
-        async with (
-            JudgeClient(endpoint, JudgeConfig()) as client,
-            QuestionWriter(asked, PRICES) as asking,
-        ):
-            maker = QuestionMaker(asking, client)
-            [made] = await maker.make([Text("a.txt", document.text.strip())])
-    finally:
-        await writer.stop()
-        await judge.stop()
+    async with (
+        serving(completions_app(Writer().complete, lambda: ["w"])) as writer,
+        serving(completions_app(Knowing(known.answer), lambda: ["j"])) as judge,
+        JudgeClient(Endpoint(f"{judge}/v1", "j", "key"), JudgeConfig()) as client,
+        QuestionWriter(Endpoint(f"{writer}/v1", "w", "key"), PRICES) as asking,
+    ):
+        maker = QuestionMaker(asking, client)
+        [made] = await maker.make([Text("a.txt", document.text.strip())])
     assert known.text not in [one.question for one in made.answered]
     assert dict(made.dropped)["answered without it"] == 1
     assert len(made.unanswered) == UNANSWERED

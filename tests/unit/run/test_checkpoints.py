@@ -76,21 +76,6 @@ def test_a_commit_that_was_killed_leaves_the_checkpoint_before(
     assert commit(store, "m", 2, folder, "digest") == newest_whole(store, "m"), "once more"
 
 
-@pytest.mark.parametrize("writes", range(4))
-def test_an_old_manifest_never_vouches_for_new_files(
-    store: FolderStore, folder: Path, tmp_path: Path, writes: int
-) -> None:
-    old = commit(store, "m", 1, folder, "digest")
-    (folder / "weights").write_bytes(b"v" * 1000)
-    with pytest.raises(Killed):
-        commit(MortalStore(store.root, writes), "m", 1, folder, "digest")
-    found = newest_whole(store, "m")
-    if found:
-        restore(store, "m", found.step, tmp_path / "into")
-    assert found in (None, old, manifest(store, "m", 1))
-    assert (found == old) == (writes < 3)  # two files, then the manifest
-
-
 @settings(max_examples=50)
 @given(files=st.dictionaries(names, st.binary(max_size=50), min_size=1, max_size=5), data=st.data())
 def test_any_files_come_back_as_they_were_and_any_damage_is_found(

@@ -54,15 +54,14 @@ def store(tmp_path: Path) -> FolderStore:
 _FEW = Retention(keep_last=2, keep_every=0, keep_best=1)
 
 
-def test_a_prune_keeps_first_newest_and_best(store: FolderStore) -> None:
-    assert prune(store, "m", _FEW, {2: 0.9, 4: 0.5}, at=7) == [1, 3, 4, 5]
+def test_a_prune_keeps_first_newest_and_best_and_what_the_ledger_has_not_reached(
+    store: FolderStore,
+) -> None:
+    assert prune(store, "m", _FEW, {2: 0.9}, at=5) == [1, 3]
+    assert committed_steps(store, "m") == [0, 2, 4, 5, 6, 7]
+    assert prune(store, "m", _FEW, {2: 0.9, 4: 0.5}, at=7) == [4, 5]
     assert committed_steps(store, "m") == [0, 2, 6, 7]
     assert store.keys("m/checkpoints/0003/") == []
-
-
-def test_what_the_ledger_has_not_reached_is_left_alone(store: FolderStore) -> None:
-    prune(store, "m", _FEW, {}, at=5)
-    assert committed_steps(store, "m") == [0, 4, 5, 6, 7]
 
 
 def test_broken_checkpoints_make_no_older_one_unnecessary(store: FolderStore) -> None:

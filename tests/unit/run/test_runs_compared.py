@@ -5,6 +5,7 @@ import json
 import re
 import webbrowser
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -75,16 +76,6 @@ def test_two_runs_are_compared_document_by_document(store: FolderStore) -> None:
     assert "b − a: -37.5 points" in back
 
 
-def test_a_comparison_for_a_program(store: FolderStore) -> None:
-    put_results(store, "a", [4] * 6)
-    put_results(store, "b", [4] * 6)
-    found = json.loads(precis_runs("compare", "a", "b", "--json", store=store))
-    assert [run["model"] for run in found["runs"]] == ["a", "b"]
-    assert found["runs"][0]["scores"]["3"] == 0.5
-    assert found["differences"]["b"]["accuracy"] == 0.0
-    assert len(found["documents"]) == 6
-
-
 def test_several_runs_lie_over_each_other_on_a_page(store: FolderStore, tmp_path: Path) -> None:
     make_run(store, "c", 5)
     put_results(store, "a", [4, 3, 4, 3, 4, 3, 4, 4])
@@ -105,6 +96,26 @@ def test_several_runs_lie_over_each_other_on_a_page(store: FolderStore, tmp_path
     terminal = precis_runs("compare", "a", "b", "c", store=store).splitlines()
     assert terminal[0].split() == ["a", "b", "c"]
     assert terminal[1].split() == ["steps", "3", "3", "5"]
+
+
+def test_listings_and_comparisons_for_programs(store: FolderStore) -> None:
+    def found(*arguments: str, at: FolderStore = store) -> Any:
+        return json.loads(precis_runs(*arguments, "--json", store=at))
+
+    for model in ("a", "b"):
+        put_results(store, model, [4] * 6)
+    compared = found("compare", "a", "b")
+    assert [run["model"] for run in compared["runs"]] == ["a", "b"]
+    assert compared["runs"][0]["scores"]["3"] == 0.5
+    assert compared["differences"]["b"]["accuracy"] == 0.0
+    assert len(compared["documents"]) == 6
+    listed = found("list")
+    assert {one["model"] for one in listed} == {"a", "b"}
+    assert listed[0]["usd"] == 0.75 and listed[0]["held_by"] is None
+    shown = found("show", "a", "--last", "1")
+    assert [one["step"] for one in shown["steps"]] == [2]
+    assert [one["damage"] for one in shown["checkpoints"]] == [""] * 4
+    assert found("list", at=FolderStore(store.root.parent / "none")) == []
 
 
 def test_turns_are_drawn_for_the_runs_that_have_them() -> None:
@@ -195,17 +206,6 @@ def test_curves_of_rewards_beyond_0_and_1_are_drawn_to_their_ends_on_one_scale()
     assert ends(rewards) == (-2.0, 6.0)
     assert [curve(each, *ends(rewards)) for each in rewards] == ["▁▃▅", "▅█"]
     assert ends([[0.2, 0.4]]) == (0.0, 1.0), "shares keep the scale of shares"
-
-
-def test_listings_for_programs(store: FolderStore) -> None:
-    listed = json.loads(precis_runs("list", "--json", store=store))
-    assert {one["model"] for one in listed} == {"a", "b"}
-    assert listed[0]["usd"] == 0.75 and listed[0]["held_by"] is None
-    shown = json.loads(precis_runs("show", "a", "--json", "--last", "1", store=store))
-    assert [one["step"] for one in shown["steps"]] == [2]
-    assert [one["damage"] for one in shown["checkpoints"]] == [""] * 4
-    empty = FolderStore(store.root.parent / "none")
-    assert json.loads(precis_runs("list", "--json", store=empty)) == []
 
 
 async def nothing() -> int:

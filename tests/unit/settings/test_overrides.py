@@ -18,12 +18,6 @@ BASE: dict[str, Any] = {
 @pytest.mark.parametrize(
     ("over", "where", "there"),
     [
-        ({"steps": 3}, "steps", 3),
-        (
-            {"documents": {"val_size": 8}},
-            "documents",
-            {"source": "bundled", "train_size": 160, "val_size": 8},
-        ),
         (
             {"judge": {"limits": {"in_flight": 9}}},
             "judge",
@@ -33,11 +27,6 @@ BASE: dict[str, Any] = {
             {"judge": {"prices": {"b": [3, 4]}}},
             "judge",
             {"prices": {"b": [3, 4]}, "limits": {"in_flight": 4, "requests_per_minute": 10}},
-        ),
-        (
-            {"trainer": {"engine": {"lora_rank": 32}}},
-            "trainer",
-            {"kind": "art", "engine": {"lora_rank": 32, "tokens_max": 8192}},
         ),
         ({"trainer": {"kind": "extractive"}}, "trainer", {"kind": "extractive"}),
         ({"from_checkpoint": {"model": "n"}}, "from_checkpoint", {"model": "n"}),

@@ -174,3 +174,17 @@ def test_every_two_contenders_are_compared_once_and_corrected_together() -> None
     alone = difference(frame.filter(model="a"), frame.filter(model="b"))
     assert alone is not None
     assert pairs[names[0], names[1]].p_value > alone.p_value
+
+
+@pytest.mark.parametrize(
+    ("successes", "count", "low", "high"),
+    [(0, 100, 0.0, 0.0370), (88, 100, 0.8019, 0.9300), (100, 100, 0.9630, 1.0), (1, 1, 0.2065, 1)],
+)
+def test_a_share_of_successes_has_wilson_s_interval(
+    successes: int, count: int, low: float, high: float
+) -> None:
+    found = share_interval(successes, count)
+    assert found.mean == successes / count
+    assert (found.low, found.high) == pytest.approx((low, high), abs=1e-4)
+    with pytest.raises(ValueError, match="at least one trial"):
+        share_interval(0, 0)

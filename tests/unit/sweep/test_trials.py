@@ -1,13 +1,22 @@
-"""Which runs a sweep comes to."""
+"""Which runs a sweep comes to, and how it finds those that it has left at work."""
 
 from typing import Any
 
 import pytest
+import yaml
 from pydantic import ValidationError
 
 from precis.errors import ConfigError
 from precis.sweep.config import SweepConfig
-from precis.sweep.trials import check_trials, describe, describe_budgets, plan_trials
+from precis.sweep.trials import (
+    Trial,
+    check_trials,
+    describe,
+    describe_budgets,
+    plan_trials,
+    refuse_launcher,
+)
+from tests.support.repository import ROOT
 
 
 def config(**given: Any) -> SweepConfig:
@@ -96,3 +105,19 @@ def test_an_agent_is_swept_with_its_own_policy_and_nothing_of_the_summaries() ->
     assert [one.trainer.kind for one in found] == ["tool_calls", "tool_calls"]
     assert {one.trainer.learning_rate for one in found} == {0.02, 0.05}
     assert {one.validate_every for one in found} == {30}
+
+
+def test_a_trial_of_the_same_name_in_another_store_is_another_one() -> None:
+    """A team's sweeps share a server, and `sweep` is the name of each that was given none."""
+    trial = Trial("sweep-0123abcd-seed1", {"steps": 5}, 1)
+    assert trial.tag("ana") == trial.tag("./ana")
+    assert trial.tag("ana") != trial.tag("bo")
+
+
+def test_a_deployment_that_only_launches_a_job_is_refused() -> None:
+    """Its runs complete at once, and the sweep would end while all its machines are rented."""
+    manifest = yaml.safe_load((ROOT / "prefect.yaml").read_text())
+    entrypoints = {one["name"]: one["entrypoint"] for one in manifest["deployments"]}
+    refuse_launcher("train/h100", entrypoints["h100"])
+    with pytest.raises(ConfigError, match="A run of train/managed ends once"):
+        refuse_launcher("train/managed", entrypoints["managed"])

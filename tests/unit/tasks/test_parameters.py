@@ -58,17 +58,14 @@ def test_every_setting_is_a_parameter_with_its_help(flow: Any, model: type[Recor
     ("given", "fits"),
     [
         ({"steps": 3, "documents": {"val_size": 8}}, True),
-        ({"config": {"steps": 3}}, True),
         ({"trainer": {"kind": "art", "base_model": "b"}}, True),
         ({"environment": "/agents/game.py"}, True),
         ({"environment": {"kind": "python", "file": "game.py"}}, True),
         ({"environment": 3}, False),
         ({"steps": "three"}, False),
         ({"steps": 0}, False),
-        ({"seed": 2**63}, False),
         ({"model": "two words"}, False),
         ({"cluster": {"infra": ["AWS"]}}, False),
-        ({"documents": {"val_size": 0}}, False),
         ({"retention": {"keep": 1}}, False),
     ],
 )
@@ -81,13 +78,10 @@ def test_the_server_checks_each_setting_by_its_type(given: dict[str, Any], fits:
     "given",
     [
         {"steps": HUGE},
-        {"budget_usd": HUGE},
         {"judge": {"prices": {"m": [HUGE, 1]}}},
         {"judge": {"limits": {"in_flight": HUGE}}},
-        {"config": {"steps": HUGE}},
         {"config": {"judge": {"limits": {"in_flight": HUGE}}}},
         {"config": {"judge": {"prices": {"m": [HUGE, 1]}}}},
-        {"config": {"seed": -HUGE}},
     ],
 )
 def test_a_number_that_is_too_large_is_refused_in_one_sentence(given: dict[str, Any]) -> None:

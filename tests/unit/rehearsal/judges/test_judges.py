@@ -1,0 +1,117 @@
+"""The lexical judge: how it reads, what it takes for right, and what it refuses."""
+
+import pytest
+
+from precis.llm.server import ApiError, ChatRequest
+from precis.rehearsal.judges.grader import grade
+from precis.rehearsal.judges.judge import MODEL, lexical_judge
+from precis.rehearsal.judges.reader import answer
+from precis.rehearsal.judges.words import words_of
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        *("25 November 2023", "November 25th, 2023", "the twenty-fifth of November, 2023"),
+        *("2023-11-25", "2023/11/25", "25/11/2023", "11/25/2023", "25.11.2023"),
+        *("25-Nov-2023", "25 Nov. 2023", "Nov. 25th, 2023"),
+    ],
+)
+def test_a_date_is_the_same_words_in_any_form(written: str) -> None:
+    assert {"25", "november", "2023"} == set(words_of(written)) - {"the", "of"}
+
+
+@pytest.mark.parametrize(
+    ("written", "words"),
+    [
+        # An ordinal is a day only in a date.
+        ("the first of May", "the 1 of maius"),
+        ("the twenty-second of November", "the 22 of november"),
+        ("on March the third", "on march 3"),
+        ("a second march on the capital", "a second march on the capital"),
+        ("5.11.2023", "5 november 2023"),
+        ("13/13/2023", "13 13 2023"),
+        # A time has its half of the day where that is known.
+        ("14:30", "2:30 2:30pm"),
+        ("2.30 p.m.", "2:30 2:30pm"),
+        ("00:31", "12:31 12:31am"),
+        ("seven o'clock", "7:00"),
+        ("noon", "12:00 12:00pm"),
+        ("midnight", "12:00 12:00am"),
+        ("afternoon", "afternoon"),
+    ],
+)
+def test_days_and_times_are_written_in_one_form(written: str, words: str) -> None:
+    assert " ".join(words_of(written)) == words
+
+
+@pytest.mark.parametrize(
+    ("text", "question", "gold"),
+    [
+        ("大桥于1958年建成。它长350米。市长是李华。", "大桥是哪一年建成的？", "1958年"),
+        ("بني الجسر في عام 1958. يبلغ طوله 350 مترا؟ العمدة هو سامي.", "متى بني الجسر؟", "1958"),
+        ("पुल 1958 में बना था। महापौर रवि हैं। नदी गहरी है।", "पुल कब बना था?", "1958"),
+    ],
+)
+def test_any_script_is_read(text: str, question: str, gold: str) -> None:
+    assert grade(question, gold, answer(text, question))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "Hello!",
+        '{"questions": 3}',
+        '{"items": [{"id": "q1", "question": 2, "golden_answer": 3, "given_answer": 4}]}',
+        '<trajectory id="1">\n[]',
+        '<trajectory id="1">\n[3]\n</trajectory>',
+        '<context>\n{\n</context>\n<trajectory id="1">\n[]\n</trajectory>',
+        None,
+    ],
+)
+async def test_it_rejects_other_requests_as_an_api_does(content: str | None) -> None:
+    request = ChatRequest(model=MODEL, messages=[{"role": "user", "content": content}])
+    with pytest.raises(ApiError) as raised:
+        await lexical_judge()(request)
+    assert raised.value.status == 400
+
+
+DIFFERENT = [
+    ("$1.2 million", "$1.3 million"),
+    ("14 March 2023", "14 March 2022"),
+    ("Ada Brightwater", "Ada Merriman"),
+    ("450 members", "45 members"),
+    ("because the roof beams had rotted", "because the lease had run out"),
+    ("behind the brewery", "UNANSWERABLE"),
+    ("7:30 a.m.", "8:30 a.m."),
+    ("Grey Heron", ""),
+    ("The fee was not raised by the board.", "The fee was raised by the board."),
+    (
+        "The ferry is run by Ada Quill and a son.",
+        "The ferry is run by Tom Fry and a son.",
+    ),
+    ("Yes, the rule covers guests.", "No, the rule covers guests."),
+    ("It fell from 61 members to 17.", "It fell from 61 members to 19."),
+    ("The hall reopens on 1 September.", "The hall reopens on 1 October."),
+    ("It lost by six votes to five.", "It lost by five votes to five."),
+    ("It is shut until mid-April.", "It is shut until mid-May."),
+    ("Brightwater had asked for a new lock.", "Merriman had asked for a new lock."),
+    ("The key went to Óscar Quill.", "The key went to Émile Fry."),
+    ("The shop opens at 7 pm.", "The shop opens at 7 am."),
+    ("The shop opens at 14:30.", "The shop opens at 2:30 am."),
+    ("The shop opens at midnight.", "The shop opens at noon."),
+    ("It was founded on November 1.", "It was founded on the second of November."),
+    ("It was founded on 6 November 2023.", "It was founded on 05/11/2023."),
+    ("It cost £2,500.", "It cost €2,500."),
+    ("It cost 2,500 dollars.", "It cost 2,500 euros."),
+    ("The trail is 3 km long.", "The trail is 3 miles long."),
+    ("It lasted three days.", "It lasted three hours."),
+    ("There were 12 percent more.", "There were 12 kg more."),
+    ("Maria Lopez led the works.", "Juan Lopez led the works."),
+]
+
+
+@pytest.mark.parametrize(("golden", "given"), DIFFERENT)
+def test_another_date_time_unit_or_name_or_the_opposite_is_wrong(golden: str, given: str) -> None:
+    assert grade("What do we know of it?", golden, golden)
+    assert not grade("What do we know of it?", golden, given)
