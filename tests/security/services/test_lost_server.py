@@ -58,11 +58,11 @@ def kill_server(precis: Precis) -> None:
 
 
 def begin(
-    precis: Precis, store: Path, lost_after_s: float = SOON_S, **environment: str
+    precis: Precis, store: Path, lost_after_s: float, **environment: str
 ) -> subprocess.Popen[str]:
-    """A rehearsal that has committed a step."""
+    """A rehearsal that is about to commit a step."""
     arguments = (str(lost_after_s), "rehearse", "--steps", str(STEPS), "--store", str(store))
-    process = subprocess.Popen(
+    return subprocess.Popen(
         [sys.executable, "-c", SOON, *arguments],
         cwd=ROOT,
         env={**precis.environment, **FEW, **environment},
@@ -72,19 +72,21 @@ def begin(
         text=True,
     )
 
+
+def wait_for_a_step(process: subprocess.Popen[str], store: Path) -> None:
     def has_committed() -> bool:
         assert process.poll() is None, process.communicate()[0]
         return (store / "rehearsal-seed1" / "ledger.json").exists()
 
     wait_until(has_committed, "the rehearsal's first step", pause_s=0.05)
-    return process
 
 
 @pytest.mark.long  # minutes of silence, as the next three
 def test_a_rehearsal_whose_server_is_killed_brings_it_back_and_completes(tmp_path: Path) -> None:
     precis = started(tmp_path, "home")
     try:
-        process = begin(precis, tmp_path / "store")
+        process = begin(precis, tmp_path / "store", SOON_S)
+        wait_for_a_step(process, tmp_path / "store")
         kill_server(precis)
         output = read_to_end(process)
         assert process.returncode == 0, output
@@ -97,12 +99,36 @@ def test_a_rehearsal_whose_server_is_killed_brings_it_back_and_completes(tmp_pat
         precis.run("stop")
 
 
+Stranded = dict[float, "subprocess.Popen[str]"]
+
+
+@pytest.fixture(scope="module")
+def stranded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stranded]:
+    """Rehearsals whose server, which is another's, is gone: by when each gives it up."""
+    folder = tmp_path_factory.mktemp("stranded")
+    other = started(folder, "other")
+    begun: Stranded = {}
+    try:
+        for lost_after_s in (SOON_S, NEVER_S):
+            home, store = (folder / f"{name}-{lost_after_s}" for name in ("home", "store"))
+            begun[lost_after_s] = begin(
+                Precis(home), store, lost_after_s, PREFECT_API_URL=other.api
+            )
+        for lost_after_s, process in begun.items():
+            wait_for_a_step(process, folder / f"store-{lost_after_s}")
+        kill_server(other)
+        yield begun
+    finally:
+        for process in begun.values():
+            process.kill()
+            process.wait()
+
+
 @pytest.mark.long
-def test_a_server_of_another_that_is_gone_ends_a_rehearsal_with_a_sentence(tmp_path: Path) -> None:
-    other = started(tmp_path, "other")
-    precis = Precis(tmp_path / "home")
-    process = begin(precis, tmp_path / "store", PREFECT_API_URL=other.api)
-    kill_server(other)
+def test_a_server_of_another_that_is_gone_ends_a_rehearsal_with_a_sentence(
+    stranded: Stranded,
+) -> None:
+    process = stranded[SOON_S]
     began = time.monotonic()
     output = read_to_end(process)
     assert time.monotonic() - began < stretched(60), "eight seconds on an idle machine"
@@ -112,11 +138,8 @@ def test_a_server_of_another_that_is_gone_ends_a_rehearsal_with_a_sentence(tmp_p
 
 
 @pytest.mark.long
-def test_ctrl_c_without_a_server_ends_soon_and_with_a_sentence(tmp_path: Path) -> None:
-    other = started(tmp_path, "other")
-    precis = Precis(tmp_path / "home")
-    process = begin(precis, tmp_path / "store", NEVER_S, PREFECT_API_URL=other.api)
-    kill_server(other)
+def test_ctrl_c_without_a_server_ends_soon_and_with_a_sentence(stranded: Stranded) -> None:
+    process = stranded[NEVER_S]
     began = time.monotonic()
     process.send_signal(signal.SIGINT)
     output = read_to_end(process)
