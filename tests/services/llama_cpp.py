@@ -37,7 +37,8 @@ def install(folder: Path) -> LlamaCpp:
     environment = folder / "environment"
     subprocess.run([_PYTHON, "-m", "venv", "--without-pip", environment], check=True)
     pip = (sys.executable, "-m", "pip", "--python", str(environment / "bin" / "python"))
-    _run(*pip, "install", "--no-deps", "--require-hashes", "-r", _LOCKS / "llama_cpp.lock")
+    plain = ("--no-compile", "--no-deps", "--require-hashes")  # most of it is never imported
+    _run(*pip, "install", *plain, "-r", _LOCKS / "llama_cpp.lock")
     source = (*pip, "download", "--no-deps", "--no-binary=:all:", "--no-build-isolation")
     locked = ("--require-hashes", "-r", _LOCKS / "llama_cpp_source.lock")
     _run(*source, *locked, "--dest", folder)

@@ -1,7 +1,7 @@
-"""What a worker hands to Kubernetes or ECS for a deployment: `python render_pool.py TYPE NAME`.
+"""What a worker hands to Kubernetes or ECS for deployments: `python render_pool.py TYPE NAME…`.
 
-By Prefect's own workers, from what the server holds; printed as JSON, once the provider's own
-client has taken it.
+By Prefect's own workers, from what the server holds; printed as JSON by name, once the provider's
+own client has taken it.
 """
 
 import asyncio
@@ -113,5 +113,9 @@ def _ask_for_task(worker: ECSWorker, configuration: Any) -> dict[str, Any]:
     return {"definition": definition, "request": request}
 
 
+async def main(kind: str, *names: str) -> None:
+    print(json.dumps({name: await render(kind, name) for name in names}, default=str))
+
+
 if __name__ == "__main__":
-    print(json.dumps(asyncio.run(render(*sys.argv[1:])), default=str))
+    asyncio.run(main(*sys.argv[1:]))

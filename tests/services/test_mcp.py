@@ -355,14 +355,15 @@ async def test_it_trains_and_is_validated_by_a_judge_alone(tmp_path: Path, url: 
         "environment": str(tmp_path / "mcp_agent.py"),
         "documents": {},
         "rollouts": {"groups_per_step": 2, "rollouts_per_group": 4},
+        "steps": 1,
     }
     with one_process(tmp_path / "home"):
         life = Life(tmp_path / "run", settings)
         await life.live()
     found = load_ledger(life.store, "m")
-    assert [one.measure for one in found.validations] == ["preferred to the start"] * 3
+    assert [one.measure for one in found.validations] == ["preferred to the start"] * 2
     rows = scan_trajectories(life.store, "m", "train").collect()
-    assert len(rows) == 16
+    assert len(rows) == 8
     assert rows["reward"].null_count() == 0
     assert rows["reward"].n_unique() > 2
     assert re.search(r"is (booked for|taken on) \w+day\.", str(rows["messages"].to_list()))

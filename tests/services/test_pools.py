@@ -33,7 +33,7 @@ SECRET_OF_KUBERNETES = {f"{_WORKER}_NAME": "precis-server", f"{_WORKER}_KEY": "p
 
 
 @pytest.fixture(scope="module", params=["kubernetes", "ecs"])
-def kind(request: pytest.FixtureRequest, precis: Precis, tmp_path_factory: Any) -> str:
+def kind(request: pytest.FixtureRequest, precis: Precis) -> str:
     """A kind of pool, made from Prefect's template, with its deployments."""
     # Each process that collects the tests would import them, which takes seconds.
     from prefect_aws.workers.ecs_worker import ECSWorker
@@ -41,18 +41,19 @@ def kind(request: pytest.FixtureRequest, precis: Precis, tmp_path_factory: Any) 
 
     kind: str = request.param
     worker = {"kubernetes": KubernetesWorker, "ecs": ECSWorker}[kind]
-    template: Path = tmp_path_factory.mktemp("pool") / "template.json"
-    template.write_text(json.dumps(worker.get_default_base_job_template()))
-    made = ("work-pool", "create", f"precis-{kind}", "--type", kind)
-    precis.prefect(*made, "--base-job-template", str(template))
+    template = worker.get_default_base_job_template()
+    made = {"name": f"precis-{kind}", "type": kind, "base_job_template": template}
+    with client_of(precis.api) as api:
+        api.post("/work_pools/", json=made).raise_for_status()
     file = f"deployments/pools/{kind}.yaml"
     precis.prefect("--no-prompt", "deploy", "--all", "--prefect-file", file, **SETTINGS)
     return kind
 
 
-def rendered(precis: Precis, kind: str, name: str) -> dict[str, Any]:
-    """What the worker would hand over for a deployment."""
-    program = [sys.executable, ROOT / "tests/services/render_pool.py", kind, f"{name}-{kind}"]
+@pytest.fixture(scope="module")
+def rendered(precis: Precis, kind: str) -> dict[str, Any]:
+    """What the worker would hand over, by deployment."""
+    program = ROOT / "tests/services/render_pool.py"
     # A worker hands on every setting of Prefect that it has: the server's are none of its own.
     settings = {
         name: value
@@ -60,7 +61,7 @@ def rendered(precis: Precis, kind: str, name: str) -> dict[str, Any]:
         if not name.startswith("PREFECT_SERVER_")
     }
     done = subprocess.run(
-        [*map(str, program)],
+        [sys.executable, str(program), kind, *(f"{name}-{kind}" for name in NAMES)],
         env={**settings, **SECRET_OF_KUBERNETES, "PREFECT_API_URL": precis.api},
         capture_output=True,
         text=True,
@@ -68,14 +69,14 @@ def rendered(precis: Precis, kind: str, name: str) -> dict[str, Any]:
     )
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    return {name.removesuffix(f"-{kind}"): asked for name, asked in found.items()}
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_provider_takes_what_the_worker_makes_of_a_run(
-    precis: Precis, kind: str, name: str
+    rendered: dict[str, Any], name: str
 ) -> None:
-    asked = rendered(precis, kind, name)
+    asked = rendered[name]
     text = json.dumps(asked)
     assert "{{" not in text, "a placeholder was left"
     assert SETTINGS["PRECIS_IMAGE"] in text and SETTINGS["PRECIS_STORE"] in text
@@ -84,8 +85,10 @@ def test_the_provider_takes_what_the_worker_makes_of_a_run(
     assert step == {"prefect.deployments.steps.set_working_directory": {"directory": "/precis"}}
 
 
-def test_a_run_gets_the_servers_password_from_a_secret_alone(precis: Precis, kind: str) -> None:
-    asked = rendered(precis, kind, "train/rehearsal")
+def test_a_run_gets_the_servers_password_from_a_secret_alone(
+    precis: Precis, kind: str, rendered: dict[str, Any]
+) -> None:
+    asked = rendered["train/rehearsal"]
     assert precis.environment["PREFECT_API_AUTH_STRING"] not in json.dumps(asked)
     if kind == "ecs":
         [container] = asked["definition"]["containerDefinitions"]

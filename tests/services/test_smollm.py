@@ -60,13 +60,23 @@ def llama_cpp(tmp_path_factory: pytest.TempPathFactory) -> LlamaCpp:
     return install(tmp_path_factory.mktemp("llama_cpp"))
 
 
-@pytest.fixture
-def store(smollm: SmolLM, tmp_path: Path) -> FolderStore:
+@pytest.fixture(scope="module")
+def store(smollm: SmolLM, tmp_path_factory: pytest.TempPathFactory) -> FolderStore:
     """With a run of one checkpoint: an adapter of the model."""
-    write_adapter(smollm.model, tmp_path / "adapter")
-    found = FolderStore(tmp_path / "store")
-    put_run(found, "small", tmp_path / "adapter", steps=0)
+    folder = tmp_path_factory.mktemp("run")
+    write_adapter(smollm.model, folder / "adapter")
+    found = FolderStore(folder / "store")
+    put_run(found, "small", folder / "adapter", steps=0)
     return found
+
+
+@pytest.fixture(scope="module")
+def merged(
+    smollm: SmolLM, store: FolderStore, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, str]:
+    """The folder of the merged weights, and what was said of them."""
+    folder = tmp_path_factory.mktemp("merged") / "merged"
+    return folder, export(store, smollm, "merged", folder)
 
 
 def export(store: FolderStore, smollm: SmolLM, file_format: str, to: Path, *more: str) -> str:
@@ -98,17 +108,17 @@ def write_adapter(base: Path, folder: Path, rank: int = 16) -> None:
 
 
 def test_a_real_model_is_merged_and_every_number_of_it_verified(
-    smollm: SmolLM, store: FolderStore, tmp_path: Path
+    smollm: SmolLM, merged: tuple[Path, str]
 ) -> None:
-    said = export(store, smollm, "merged", tmp_path / "merged")
+    folder, said = merged
     assert "Verified: 210 tensors are base + adapter" in said
-    base, merged = Weights(smollm.model), Weights(tmp_path / "merged")
+    base, found = Weights(smollm.model), Weights(folder)
     assert len(base.files) == 272
     changed = {
-        name for name in base.files if base.read(name).tobytes() != merged.read(name).tobytes()
+        name for name in base.files if base.read(name).tobytes() != found.read(name).tobytes()
     }
     assert changed == {name for name in base.files if name.split(".")[-2] in _TARGETS}
-    proof = json.loads((tmp_path / "merged" / "verification.json").read_text())
+    proof = json.loads((folder / "verification.json").read_text())
     assert (proof["merged"], proof["equal"]) == (210, 62)
     assert proof["kept"] > 0.9
 
@@ -117,19 +127,19 @@ def test_llama_cpp_makes_a_gguf_of_every_number_and_token_that_was_merged(
     smollm: SmolLM,
     llama_cpp: LlamaCpp,
     store: FolderStore,
+    merged: tuple[Path, str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("PATH", f"{llama_cpp.programs}:{os.environ['PATH']}")
-    export(store, smollm, "merged", tmp_path / "merged")
     script = str(llama_cpp.converter)
     said = export(store, smollm, "gguf", tmp_path / "gguf", "--converter", script)
     assert "Verified: 210 tensors are base + adapter" in said
     smollm.read(tmp_path / "gguf" / "small-0.gguf", tmp_path / "read", "float32")
-    merged, read = Weights(tmp_path / "merged"), Weights(tmp_path / "read")
-    assert set(read.files) == set(merged.files)
-    for name in merged.files:
-        assert (read.read(name) == merged.read(name).astype(np.float32)).all(), name
+    expected, read = Weights(merged[0]), Weights(tmp_path / "read")
+    assert set(read.files) == set(expected.files)
+    for name in expected.files:
+        assert (read.read(name) == expected.read(name).astype(np.float32)).all(), name
     for file in ("tokenizer.json", "tokenizer_config.json"):
         assert (tmp_path / "read" / file).read_text() == (smollm.model / file).read_text()
     config = json.loads((smollm.model / "config.json").read_text())
@@ -137,19 +147,3 @@ def test_llama_cpp_makes_a_gguf_of_every_number_and_token_that_was_merged(
     assert read_config == {**config, "_name_or_path": "small@0"}
     modelfile = (tmp_path / "gguf" / "Modelfile").read_text()
     assert modelfile.startswith("FROM ./small-0.gguf\n")
-
-
-def test_a_converter_without_its_packages_says_how_it_gets_them(
-    smollm: SmolLM, llama_cpp: LlamaCpp, store: FolderStore, tmp_path: Path
-) -> None:
-    script = tmp_path / "convert_hf_to_gguf.py"
-    script.write_text(llama_cpp.converter.read_text())
-    asked = ("--format", "gguf", "--to", tmp_path / "out", "--base", smollm.model)
-    command = ["model", "export", "small", *asked, "--converter", script, "--store", store.url]
-    bare = {"COLUMNS": "400", "PATH": str(Path(sys.executable).parent)}
-    done = CliRunner().invoke(app, list(map(str, command)), env=bare)
-    assert done.exit_code == 1
-    assert "misses a package (ModuleNotFoundError: No module named 'torch')" in done.stderr
-    assert "install llama.cpp's requirements" in done.stderr
-    assert len(done.stderr.splitlines()) == 1
-    assert not (tmp_path / "out").exists()

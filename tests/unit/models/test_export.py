@@ -355,6 +355,12 @@ def test_gguf_is_made_by_the_converter_with_a_file_for_ollama(
     failed = export(*asked, tmp_path / "again", store=store, code=1)
     assert "Model architecture is not supported" in failed.stderr
     assert not (tmp_path / "again").exists()
+    converter.write_text(f"#!{sys.executable}\nimport no_such_package")
+    bare = export(*asked, tmp_path / "again", store=store, code=1)
+    assert (
+        "misses a package (ModuleNotFoundError: No module named 'no_such_package')" in bare.stderr
+    )
+    assert "install llama.cpp's requirements" in bare.stderr
     converter.write_text("#!/nowhere/python3")
     lost = export(*asked, tmp_path / "again", store=store, code=1)
     assert f"{converter} can't be run: No such file or directory." in lost.stderr
