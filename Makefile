@@ -71,8 +71,8 @@ matrices: $(VENV)/.installed-dev $(VENV)/.installed-ray  ## what test-all adds t
 		--no-loadscope-reorder --durations=15
 
 test-gpu: $(VENV)/.installed-dev .venv-gpu/.installed  ## on a machine with a GPU: tests/gpu/README.md
-	.venv-gpu/bin/python -m pytest -c /dev/null --rootdir . tests/gpu/test_learner.py \
-		tests/gpu/test_lora.py tests/gpu/test_outputs.py
+	.venv-gpu/bin/python -m pytest -c /dev/null --rootdir . tests/gpu/test_layers.py \
+		tests/gpu/test_learner.py tests/gpu/test_lora.py tests/gpu/test_outputs.py
 	PATH="$$PWD/.venv-gpu/bin:$$PATH" $(BIN)/python -m pytest tests/gpu/flow -s
 
 lint: $(VENV)/.installed-dev

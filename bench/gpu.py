@@ -217,13 +217,14 @@ async def _take_steps(
 
 
 class Writing(Environment):
-    """Calls for answers of exactly so many tokens, each after all before it; the reward is made
-    up."""
+    """Calls for answers of so many tokens, give or take `spread`, each after all before it; the
+    reward is made up."""
 
     name = "writing"
 
-    def __init__(self, tokens: int, turns: int) -> None:
+    def __init__(self, tokens: int, spread: int, turns: int) -> None:
         self._tokens = tokens
+        self._spread = spread
         self._turns = turns
 
     def scenarios(self, split: Split) -> Sequence[Scenario]:
@@ -235,7 +236,7 @@ class Writing(Environment):
             answer = await model.openai_client().chat.completions.create(
                 model=model.get_inference_name(),
                 messages=messages,
-                max_tokens=self._tokens,
+                max_tokens=self._tokens + random.randint(-self._spread, self._spread),
                 extra_body={"ignore_eos": True},
             )
             messages.append({"role": "assistant", "content": answer.choices[0].message.content})
@@ -254,9 +255,11 @@ async def _sample(
     """The summaries of step `number`, as the product samples them."""
     at_once = options.groups * options.rollouts
     config = RolloutsConfig(
-        in_flight=at_once, timeout_s=600, tokens_max=options.tokens * options.turns
+        in_flight=at_once,
+        timeout_s=600,
+        tokens_max=(options.tokens + options.spread) * options.turns,
     )
-    environment = Writing(options.tokens, options.turns)
+    environment = Writing(options.tokens, options.spread, options.turns)
     scenarios = [
         Scenario(str(at), {"messages": summary_messages(prompt)})
         for at, prompt in enumerate(_prompts(number, options))
@@ -357,6 +360,7 @@ def main() -> None:
     parser.add_argument("--rollouts", type=int, default=8, help="summaries a document")
     parser.add_argument("--prompt-tokens", type=int, default=1500)
     parser.add_argument("--tokens", type=int, default=450, help="tokens a summary")
+    parser.add_argument("--spread", type=int, default=0, help="tokens more or less, as agents do")
     parser.add_argument("--turns", type=int, default=1, help="calls a rollout, as agents make them")
     parser.add_argument("--layers", default="all", help="trainer.engine.adapted_layers")
     parser.add_argument("--steps", type=int, default=5, help="the first is left out of the medians")

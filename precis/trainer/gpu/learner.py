@@ -8,7 +8,7 @@ that were sampled alone.
 import logging
 import statistics
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,11 @@ from art import dev
 from art.loss import loss_fn
 from art.types import TrainConfig
 from peft import LoraConfig, PeftModel, get_peft_model
-from peft.helpers import disable_input_dtype_casting
-from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils.checkpoint import checkpoint as recomputed
 from transformers import AutoModelForCausalLM, AutoTokenizer, BitsAndBytesConfig
 
 from precis.settings.trainer import ADAPTED, EngineConfig
+from precis.trainer.gpu.attention import ATTENTION, parts_of
+from precis.trainer.gpu.layers import AdaptedLayers
 from precis.trainer.gpu.optimizer import load_optimizer, make_optimizer, save_optimizer
 from precis.trainer.gpu.packing import PackedSequence, Update
 from precis.trainer.gpu.resting import RestingWeights
@@ -33,9 +32,6 @@ _IMITATED_NORM_MAX = 1.0
 """ART's own for imitation: what is shown has no noise of rewards."""
 _LOGITS_AT_ONCE = 1024
 """Tokens whose logits (one for each entry of the vocabulary) exist at a time."""
-_ATTENTION = [SDPBackend.CUDNN_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
-"""In this order, as far as each can: with a mask, cuDNN's takes a third of the time of PyTorch's
-own, which was half of an update."""
 _OTHERS_SHARE = 0.04
 """Of the GPU's memory, for what CUDA itself takes in each process."""
 
@@ -63,7 +59,7 @@ class Learner:
         base = AutoModelForCausalLM.from_pretrained(
             base_model,
             dtype=torch.bfloat16,
-            attn_implementation="sdpa",
+            attn_implementation=ATTENTION,
             device_map={"": device},
             quantization_config=BitsAndBytesConfig(
                 load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=torch.bfloat16
@@ -87,6 +83,7 @@ class Learner:
         else:
             self._model = PeftModel.from_pretrained(base, str(checkpoint), is_trainable=True)
         self._model.train()
+        self._layers = AdaptedLayers(self._model)
         self._weights = [weight for weight in self._model.parameters() if weight.requires_grad]
         self._optimizer = make_optimizer(self._weights)
         self._reference: list[torch.Tensor] | None = None
@@ -188,10 +185,9 @@ class Learner:
         """Add the gradient of a sequence's answers to those of the update; returns its metrics."""
         # The weight of a token stands at its own place, its likelihood at the place before.
         weights = torch.from_numpy(sequence.weights[1:]).to(self._model.device)
-        with sdpa_kernel(_ATTENTION, set_priority=True):  # as in `_backward`
-            logprobs, entropy = self.logprobs(sequence)
-            loss = -(logprobs[0, :-1] * weights).sum()
-            loss.backward()
+        logprobs, entropy = self.logprobs(sequence)
+        loss = -(logprobs[0, :-1] * weights).sum()
+        loss.backward()
         return {"loss/train": loss.item(), "loss/entropy": entropy.item()}
 
     def _backward(
@@ -206,15 +202,13 @@ class Learner:
             "weights": torch.from_numpy(sequence.weights)[None].to(device),
             "group_ids": torch.from_numpy(sequence.groups)[None].to(device),
         }
-        # Around the backward pass too: what it computes again has to be computed as before.
-        with sdpa_kernel(_ATTENTION, set_priority=True):
-            reference = None
-            if config.kl_penalty_coef:
-                with torch.no_grad(), self._as_reference():
-                    reference, _ = self.logprobs(sequence)
-            logprobs, entropy = self.logprobs(sequence)
-            loss = loss_fn(inputs, logprobs, reference, None, dev_config)
-            loss.policy_loss_sum.backward()
+        reference = None
+        if config.kl_penalty_coef:
+            with torch.no_grad(), self._as_reference():
+                reference, _ = self.logprobs(sequence)
+        logprobs, entropy = self.logprobs(sequence)
+        loss = loss_fn(inputs, logprobs, reference, None, dev_config)
+        loss.policy_loss_sum.backward()
         metrics = {
             "loss/train": loss.policy_loss_sum.item(),
             "loss/entropy": entropy.item(),
@@ -234,20 +228,18 @@ class Learner:
         device = self._model.device
         tokens = torch.from_numpy(sequence.tokens).to(device)
         predicting = torch.from_numpy(sequence.trained[1:].nonzero()[0]).to(device)
-        with self._computing():
-            hidden = self._model.get_base_model().model(
-                input_ids=tokens[None],
-                position_ids=torch.from_numpy(sequence.positions)[None].to(device),
-                attention_mask=_attention_mask(sequence, device),
-                use_cache=False,
-            )
-            states = hidden.last_hidden_state[0, predicting]
-            head = self._model.get_output_embeddings().weight
-            pieces = []
-            for part, target in _parts(tokens[predicting + 1]):
-                pieces.append(
-                    recomputed(_score_tokens, states[part], head, target, use_reentrant=False)
-                )
+        self._layers.round(torch.bfloat16)
+        hidden = self._model.get_base_model().model(
+            input_ids=tokens[None],
+            position_ids=torch.from_numpy(sequence.positions)[None].to(device),
+            parts=parts_of(sequence, device),
+            use_cache=False,
+        )
+        states = hidden.last_hidden_state[0, predicting]
+        head = self._model.get_output_embeddings().weight
+        pieces = []
+        for part, target in _parts(tokens[predicting + 1]):
+            pieces.append(_Scores.apply(states[part], head, target))
         logprobs = torch.zeros(len(tokens), device=device)
         logprobs[predicting] = torch.cat([logprob for logprob, _ in pieces])
         entropy = torch.cat([entropy for _, entropy in pieces]).mean()
@@ -266,35 +258,34 @@ class Learner:
             for weight, mine in zip(self._weights, own, strict=True):
                 weight.data = mine
 
-    @contextmanager
-    def _computing(self) -> Iterator[None]:
-        """Matrix products in 16 bits; the adapter's weights stay in 32."""
-        on_gpu = self._model.device.type == "cuda"
-        precision = torch.autocast("cuda", torch.bfloat16) if on_gpu else nullcontext()
-        with precision, disable_input_dtype_casting(self._model, active=on_gpu):
-            yield
 
+class _Scores(torch.autograd.Function):  # type: ignore[misc]
+    """Log probabilities of `targets` [n] after `states` [n, width], and entropies, in 32 bits.
 
-def _attention_mask(sequence: PackedSequence, device: torch.device) -> torch.Tensor:
-    """[1, 1, tokens, tokens], added to attention: 0 where a token is seen, -inf elsewhere."""
-    groups = torch.from_numpy(sequence.groups).to(device)
-    parents = torch.from_numpy(sequence.parents).to(device)
-    seen = (groups[:, None] == groups[None]) | (parents[:, None] == groups[None])
-    seen &= torch.ones_like(seen).tril()
-    mask = torch.zeros(seen.shape, dtype=torch.bfloat16, device=device)
-    return mask.masked_fill_(~seen, float("-inf"))[None, None]
+    The logits are computed again in the backward pass. Entropies have no gradient.
+    """
 
-
-def _score_tokens(
-    states: torch.Tensor, head: torch.Tensor, targets: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Log probabilities of `targets` [n] after `states` [n, width], and entropies, in 32 bits."""
-    logits = torch.nn.functional.linear(states, head).float()
-    normalizer = torch.logsumexp(logits, dim=-1)
-    logprobs = logits.gather(-1, targets[:, None])[:, 0] - normalizer
-    with torch.no_grad():
+    @staticmethod
+    def forward(
+        ctx: Any, states: torch.Tensor, head: torch.Tensor, targets: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        logits = torch.nn.functional.linear(states, head).float()
+        normalizer = torch.logsumexp(logits, dim=-1)
+        logprobs = logits.gather(-1, targets[:, None])[:, 0] - normalizer
         entropies = normalizer - (logits.softmax(-1) * logits).sum(-1)
-    return logprobs, entropies
+        ctx.save_for_backward(states, head, targets, normalizer)
+        ctx.mark_non_differentiable(entropies)
+        return logprobs, entropies
+
+    @staticmethod
+    def backward(
+        ctx: Any, gradient: torch.Tensor, _: torch.Tensor
+    ) -> tuple[torch.Tensor | None, ...]:
+        states, head, targets, normalizer = ctx.saved_tensors
+        logits = torch.nn.functional.linear(states, head).float()
+        of_logits = logits.sub_(normalizer[:, None]).exp_().mul_(-gradient[:, None])
+        of_logits[torch.arange(len(targets), device=targets.device), targets] += gradient
+        return of_logits.to(states.dtype) @ head, None, None
 
 
 def _parts(targets: torch.Tensor) -> Iterator[tuple[slice, torch.Tensor]]:

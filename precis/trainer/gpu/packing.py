@@ -22,12 +22,6 @@ from precis.errors import TrainerError
 Weighting = Literal["token", "sequence"]
 """The unit that counts the same in the loss: each token that was sampled, or each rollout."""
 
-_PADDED_TO = 512
-"""Lengths are rounded up to a multiple of this: for each new one cuDNN plans its attention anew,
-which takes about a second."""
-_NOBODY = -1
-"""The prompt and the answer that padding belongs to."""
-
 
 @dataclass(frozen=True)
 class TrainingSample:
@@ -57,7 +51,7 @@ class PackedSequence:
     """Tokens that go through the model together; all arrays are of one length.
 
     Attributes:
-        tokens: ids; 0 where it is padding.
+        tokens: ids.
         positions: of each token in its own prompt and answer.
         parents: the prompt that a token belongs to.
         groups: the prompt or the answer that a token belongs to. A token sees those before it
@@ -192,14 +186,13 @@ class _Draft:
             self.weights.append(weight if trained else 0.0)
 
     def finish(self) -> PackedSequence:
-        missing = -len(self.tokens) % _PADDED_TO
         return PackedSequence(
-            tokens=np.array(self.tokens + [0] * missing, dtype=np.int64),
-            positions=np.array(self.positions + [0] * missing, dtype=np.int64),
-            parents=np.array(self.parents + [_NOBODY] * missing, dtype=np.int64),
-            groups=np.array(self.groups + [_NOBODY] * missing, dtype=np.int64),
-            trained=np.array(self.trained + [False] * missing, dtype=np.bool_),
-            logprobs=np.array(self.logprobs + [np.nan] * missing, dtype=np.float32),
-            advantages=np.array(self.advantages + [0.0] * missing, dtype=np.float32),
-            weights=np.array(self.weights + [0.0] * missing, dtype=np.float32),
+            tokens=np.array(self.tokens, dtype=np.int64),
+            positions=np.array(self.positions, dtype=np.int64),
+            parents=np.array(self.parents, dtype=np.int64),
+            groups=np.array(self.groups, dtype=np.int64),
+            trained=np.array(self.trained, dtype=np.bool_),
+            logprobs=np.array(self.logprobs, dtype=np.float32),
+            advantages=np.array(self.advantages, dtype=np.float32),
+            weights=np.array(self.weights, dtype=np.float32),
         )
