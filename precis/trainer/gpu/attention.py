@@ -79,7 +79,7 @@ def _attend(
     scaling: float,
     **_: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Attention of one sequence, as Transformers asks for it.
+    """Attention of one sequence, as Transformers calls it; part by part where there is no GPU.
 
     Args:
         query: [1, heads, tokens, width]; key and value with as many heads, or with fewer.
@@ -87,26 +87,26 @@ def _attend(
     Returns:
         [1, tokens, heads, width], and no weights.
     """
-    asked, keys, values = (one[0].transpose(0, 1) for one in (query, key, value))
     if query.is_cuda:
-        return _Flash.apply(asked, keys, values, parts, scaling)[None], None
+        queries, keys, values = (one[0].transpose(0, 1) for one in (query, key, value))
+        return _Flash.apply(queries, keys, values, parts, scaling)[None], None
     outputs = []
-    for own, seen, told in zip(
-        asked.split(parts.lengths),
-        keys[parts.seen].split(parts.seen_lengths),
-        values[parts.seen].split(parts.seen_lengths),
+    for part_query, part_key, part_value in zip(
+        query[0].split(parts.lengths, dim=1),
+        key[0][:, parts.seen].split(parts.seen_lengths, dim=1),
+        value[0][:, parts.seen].split(parts.seen_lengths, dim=1),
         strict=True,
     ):
         output = torch.nn.functional.scaled_dot_product_attention(
-            own.transpose(0, 1),
-            seen.transpose(0, 1),
-            told.transpose(0, 1),
-            causal_lower_right(len(own), len(seen)),
+            part_query,
+            part_key,
+            part_value,
+            causal_lower_right(part_query.shape[1], part_key.shape[1]),
             scale=scaling,
             enable_gqa=True,
         )
-        outputs.append(output.transpose(0, 1))
-    return torch.cat(outputs)[None], None
+        outputs.append(output)
+    return torch.cat(outputs, dim=1).transpose(0, 1)[None], None
 
 
 class _Flash(torch.autograd.Function):  # type: ignore[misc]
@@ -125,16 +125,16 @@ class _Flash(torch.autograd.Function):  # type: ignore[misc]
         scale: float,
     ) -> torch.Tensor:
         keys, values = key.index_select(0, parts.seen), value.index_select(0, parts.seen)
-        output, normalizer, chance, unused, _ = torch.ops.aten._flash_attention_forward(
+        output, normalizer, random_state, unused, _ = torch.ops.aten._flash_attention_forward(
             query, keys, values, *_flash_options(parts), return_debug_mask=False, scale=scale
         )
-        ctx.save_for_backward(query, keys, values, output, normalizer, chance, unused)
+        ctx.save_for_backward(query, keys, values, output, normalizer, random_state, unused)
         ctx.parts, ctx.scale = parts, scale
         return output
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        query, keys, values, output, normalizer, chance, unused = ctx.saved_tensors
+        query, keys, values, output, normalizer, random_state, unused = ctx.saved_tensors
         parts: Parts = ctx.parts
         before = torch._C._get_deterministic_algorithms()
         torch._C._set_deterministic_algorithms(True)
@@ -147,7 +147,7 @@ class _Flash(torch.autograd.Function):  # type: ignore[misc]
                 output,
                 normalizer,
                 *_flash_options(parts),
-                chance,
+                random_state,
                 unused,
                 scale=ctx.scale,
             )
