@@ -30,12 +30,8 @@ window.cancelAnimationFrame = clearTimeout;
 
 
 @asynccontextmanager
-async def chromium_page(*, every_frame: bool = False) -> AsyncIterator[Page]:
-    """A page of a fresh browser, 1280 by 900.
-
-    Args:
-        every_frame: whether it is told of every frame, and not of five a second.
-    """
+async def chromium_page() -> AsyncIterator[Page]:
+    """A page of a fresh browser, 1280 by 900, which is told of five frames a second."""
     path = need("chromium", "chromium")
     # Chromium refuses its sandbox to root, who runs the tests in a container.
     arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
@@ -45,8 +41,7 @@ async def chromium_page(*, every_frame: bool = False) -> AsyncIterator[Page]:
         page = await browser.new_page(
             viewport={"width": 1280, "height": 900}, reduced_motion="reduce"
         )
-        if not every_frame:
-            await page.add_init_script(_FIVE_FRAMES_A_SECOND)
+        await page.add_init_script(_FIVE_FRAMES_A_SECOND)
         page.set_default_timeout(patience_s() * 1000)
         try:
             yield page

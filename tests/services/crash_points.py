@@ -67,10 +67,7 @@ class Kills:
 
 
 POINTS = {
-    "before sampling": Point("flow", "before sampling"),
-    "sampled, before scoring": Point("flow", "summary sampled"),
-    "after scoring": Point("flow", "rollouts scored"),
-    "before training": Point("flow", "before training"),
+    "first demonstrations kept": Point("flow", "demonstrations kept"),
     "training begun": Point("trainer", "training begun"),
     "before weights saved": Point("trainer", "before weights saved"),
     "weights saved": Point("trainer", "weights saved"),
@@ -82,16 +79,10 @@ POINTS = {
     "second file uploaded": Point("trainer", "all files uploaded", 1),
     "manifest written": Point("trainer", "manifest written", 1),
     "pointer moved": Point("trainer", "pointer moved", 1),
-    "before ledger": Point("flow", "before ledger", 1),
-    "ledger written": Point("flow", "ledger written", 1),
-    "lease renewed": Point("flow", "lease renewed"),
-    "validated": Point("flow", "validation scored"),
-    "in retention": Point("flow", "manifest deleted"),
 }
-"""Of a step that is followed by a validation; the checkpoint before it goes with its commit."""
-
-WARM_POINTS = {"first demonstrations kept": Point("flow", "demonstrations kept")}
-"""Of a warm start, which is step 0."""
+"""All of the trainer's, and those of the flow that a test needs: it may die at any, as
+tests/unit/training/test_kills.py proves in process. The first is of a warm start, which is step 0.
+"""
 
 INTERRUPTED = {"training begun", "before weights saved"}
 """Points at which a training is under way whose weights are not saved: it begins again."""
@@ -106,7 +97,7 @@ def arm(role: Role, kills: Kills) -> None:
     """Have this process kill at those points that are of its role."""
     at: dict[tuple[str, int | None], Kill] = {}
     for kill in kills.planned:
-        point = (POINTS | WARM_POINTS)[kill.point]
+        point = POINTS[kill.point]
         if point.role == role:
             at[point.reached, kill.step + point.ahead] = kill
 
