@@ -60,13 +60,8 @@ def test_a_tool_call_is_folded_with_its_result() -> None:
     assert f"&lt;/details&gt;{'x' * 500}" in folded[2]
     assert html.count("<details>") == html.count("</details>") == 1
     assert html.index("</details>") < html.index("Turn 2") < html.index("Oh.")
-
-
-def test_a_rollout_that_the_store_has_kept_is_shown_by_turns_too() -> None:
-    thrown = throwing("{}")
-    result = {"role": "tool", "tool_call_id": "1", "content": "Tails fell."}
-    kept = call(ASKED, thrown, result, answer={"content": "Oh."})
-    shown = Coin().show(Rollout(Scenario("coin"), 0, (kept,), Score(1.0)))
+    # The store keeps the last call alone.
+    shown = Coin().show(Rollout(Scenario("coin"), 0, calls[1:], Score(1.0)))
     assert shown.index("**Turn 1**") < shown.index("throw(") < shown.index("**Turn 2**")
     assert "empty" not in shown
 

@@ -22,7 +22,7 @@ from precis.environments.textarena.environment import TextArenaEnvironment, load
 from precis.environments.textarena.opponent import Opponent
 from precis.errors import ConfigError, ProviderRejected
 from precis.llm.server import ApiError, ChatRequest, Choice, Completion, completions_app
-from precis.records.rollout import Rollout, Unscored
+from precis.records.rollout import Rollout
 from precis.settings.environment import OpponentSettings, TextArenaSettings, opponent_of
 from tests.support.examples import LIMITS, play, score_of
 from tests.support.local_server import served
@@ -177,10 +177,8 @@ async def test_an_opponent_that_fails_costs_the_game_and_one_that_refuses_the_ke
         raise ApiError(413, "The prompt is too long.", "too_long")
 
     with opponent(fail) as (settings, _):
-        rollouts = await games_of("Nim-v0", 1, opponent=settings)
-        assert isinstance(rollouts[0].score, Unscored)
-        assert rollouts[0].score.cause == "opponent_failed"
-    with opponent() as (settings, _):
+        [rollout] = await games_of("Nim-v0", 1, opponent=settings)
+        assert rollout.score.cause == "opponent_failed"
         monkeypatch.setenv("OPPONENT_API_KEY", "wrong")
         monkeypatch.setattr(module, "IsolatedModule", lambda _: GAMES_PROCESS)
         given = TextArenaSettings.model_validate({"game": "Nim-v0", "opponent": settings})

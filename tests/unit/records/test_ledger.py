@@ -27,6 +27,8 @@ def test_a_ledger_survives_the_store_unchanged(rewards: list[float], validated: 
     assert Ledger.model_validate_json(ledger.model_dump_json()) == ledger
     assert ledger.next_step == len(rewards)
     assert [one.step for one in ledger.validations] == sorted(set(validated))
+    again = ledger.add_validation(validation(0, 0.9)).validations
+    assert again[0] == validation(0, 0.9), "validating again replaces the earlier figure"
     assert ledger.usd == pytest.approx(0.25 * len(rewards))
 
 
@@ -35,11 +37,6 @@ def test_a_step_cannot_be_skipped_or_repeated() -> None:
     for step in (0, 2):
         with pytest.raises(ValidationError, match="do not run from 0"):
             ledger.advance(record(step))
-
-
-def test_validating_again_replaces_the_earlier_figure() -> None:
-    ledger = EMPTY.add_validation(validation(0, 0.1))
-    assert ledger.add_validation(validation(0, 0.9)).validations == (validation(0, 0.9),)
 
 
 @pytest.mark.parametrize(
@@ -84,8 +81,11 @@ def validated(*gains: int) -> Ledger:
 def test_a_run_stops_once_its_patience_has_seen_no_gain(
     gains: tuple[int, ...], patience: int, stops: bool
 ) -> None:
-    ledger = validated(*gains).stop_early(patience, steps=9)
-    assert ledger.stopped_early == (4 if stops else None)
+    ledger = validated(*gains)
+    assert ledger.stop_early(patience, steps=9).stopped_early == (4 if stops else None)
+    assert ledger.stop_early(patience, steps=4).stopped_early is None, "it is at its last step"
+    between_validations = ledger.advance(record(4))
+    assert between_validations.stop_early(patience, steps=9).stopped_early is None
 
 
 def test_the_validation_of_a_warm_start_takes_no_patience() -> None:
@@ -103,12 +103,6 @@ def test_the_validation_of_a_warm_start_takes_no_patience() -> None:
     assert later.stop_early(2, steps=9).stopped_early is None
 
 
-def test_a_run_at_its_last_step_or_between_validations_has_not_stopped_early() -> None:
-    assert validated(0).stop_early(1, steps=4).stopped_early is None
-    between = validated(0).advance(record(4))
-    assert between.stop_early(1, steps=9).stopped_early is None
-
-
 def test_the_model_of_a_run_that_stopped_early_is_its_best() -> None:
     stopped = validated(0).stop_early(2, steps=9)
     assert stopped.final and stopped.final.step == 2
@@ -123,13 +117,9 @@ def test_measures_of_the_groups_are_kept_by_adapter_and_what_they_cost_counts() 
     assert [(one.step, one.varied) for one in ledger.variances] == [(0, 7), (1, 9)]
     assert ledger.usd == 1.25
     assert Ledger.model_validate_json(ledger.model_dump_json()) == ledger
-
-
-def test_a_run_that_goes_back_before_its_warm_start_measures_again() -> None:
-    ledger = EMPTY.add_variance(variance(0))
-    ledger = ledger.advance(record(0)).add_variance(variance(1))
-    assert [one.step for one in ledger.restart(0).variances] == [0]
-    assert ledger.restart(1).variances == ledger.variances
+    begun = EMPTY.add_variance(variance(0)).advance(record(0)).add_variance(variance(1))
+    assert [one.step for one in begun.restart(0).variances] == [0], "it measures again"
+    assert begun.restart(1).variances == begun.variances
 
 
 def test_a_validation_has_what_it_is_measured_by() -> None:

@@ -24,7 +24,7 @@ from precis.records.ledger import StepRecord, load_ledger
 from precis.records.trajectories import scan_trajectories
 from precis.run.checkpoints import committed_steps, manifest, restore
 from precis.trainer.tinker.checkpoints import read_kept
-from tests.support import echoing, unscored
+from tests.support import unscored
 from tests.support.in_process import Life, Point, live_noting, one_process
 from tests.support.tinker_server import BASE_MODEL, KEY, TinkerServer
 from tests.support.tokenizers import write_chat_tokenizer
@@ -105,16 +105,6 @@ KINDS = {
         },
         shows=lambda step: step.groups_added > 0,
     ),
-    "an agent that imitates": Kind(
-        {
-            "environment": {"kind": "python", "file": echoing.__file__},
-            "rollouts": {"groups_per_step": 2, "rollouts_per_group": 3, "scored_min": 2},
-            "warm_start": {"scenarios": 3, "samples": 3, "measured_scenarios": 2},
-        },
-        killed=0,
-        points=frozenset(POINTS | IMITATED),
-        shows=lambda step: step.warm_start is not None,
-    ),
     "an agent that a judge scores": Kind(
         {
             "environment": {
@@ -142,8 +132,8 @@ KINDS = {
     ),
 }
 
-MORE = {"plain, in every step", "an agent that imitates"}
-"""Kinds of the long tests; what makes each of them is in two others as well."""
+MORE = {"plain, in every step"}
+"""Kinds of the long tests; what makes each of them is in others as well."""
 
 
 @pytest.mark.filterwarnings(

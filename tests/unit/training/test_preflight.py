@@ -90,9 +90,10 @@ async def test_a_judge_that_refuses_is_one_failed_check_among_others(tmp_path: P
     ]
 
 
-async def test_other_settings_than_a_stored_runs_are_refused_before_anything_is_rented(
+async def test_a_stored_run_of_other_settings_or_without_its_ledger_is_refused(
     tmp_path: Path,
 ) -> None:
+    """Before anything is rented."""
     now = preflight(tmp_path, Judge(), model="m", seed=2)
     before = now.config.model_copy(update={"seed": 1})
     ledger = Ledger(model="m", config="before", corpus=corpus().digest)
@@ -100,13 +101,7 @@ async def test_other_settings_than_a_stored_runs_are_refused_before_anything_is_
     write_ledger(store, ledger.under(before.model_dump(mode="json")), None)
     with pytest.raises(ConfigError, match="seed was 1 and is 2 now"):
         await now.store()
-
-
-async def test_a_run_that_lost_its_ledger_is_refused_before_anything_is_rented(
-    tmp_path: Path,
-) -> None:
-    now = preflight(tmp_path, Judge(), model="m")
-    store = open_store(now.config.store)
+    store.delete(ledger_key("m"))
     make_run(store, "m", 1)
     store.delete(ledger_key("m"))
     with pytest.raises(UnusableRun, match="`precis runs repair m`"):
@@ -135,12 +130,9 @@ async def test_a_ceiling_is_told_and_a_low_one_warned_of(tmp_path: Path) -> None
     assert len(warnings) == 1 and "rewards will be sparse" in warnings[0]
     with pytest.raises(ConfigError, match="ceiling_min"):
         await preflight(tmp_path / "least", Judge(right=0), warnings, ceiling_min=0.2).ceiling()
-
-
-async def test_a_judge_that_fails_on_a_document_measures_no_ceiling(tmp_path: Path) -> None:
     judge = Judge()
     judge.fails_on = corpus().validation[0].id
-    assert "not measured" in await preflight(tmp_path, judge).ceiling()
+    assert "not measured" in await preflight(tmp_path / "fails", judge).ceiling()
 
 
 async def test_a_second_judge_that_is_the_first_again_is_refused(tmp_path: Path) -> None:

@@ -46,10 +46,12 @@ def test_what_is_set_apart_is_drawn_by_no_step_and_never_held_out() -> None:
     assert prepared(scenarios=5) == (warm_start, corpus)
 
 
-@pytest.mark.parametrize("count", [12, 13])
-def test_something_must_be_left_for_the_steps(count: int) -> None:
-    with pytest.raises(DocumentsError, match=f"sets {count} documents apart, of 12"):
-        prepared(scenarios=count)
+def test_something_must_be_left_for_the_steps(tmp_path: Path) -> None:
+    with pytest.raises(DocumentsError, match="sets 12 documents apart, of 12"):
+        prepared(scenarios=12)
+    rows = [{"document_id": one.id, "summary": "The mayor."} for one in CORPUS.train]
+    with pytest.raises(DocumentsError, match="leaves no document for the steps"):
+        prepared(source="file", file=written(tmp_path, *rows))
 
 
 def test_a_files_documents_are_found_by_id_and_by_text(tmp_path: Path) -> None:
@@ -80,17 +82,9 @@ def test_a_held_out_document_is_left_out_however_it_is_named(tmp_path: Path) -> 
         {"document_id": "d2", "summary": "mayor " * 21},
     )
     warm_start, _ = prepared(source="file", file=file)
-    assert [one.cause for one in warm_start.given] == [
-        "held_out",
-        "held_out",
-        "held_out",
-        "held_out",
-        "",
-        "other_text",
-        "",
-        "no_such_document",
-        "over_length",
-    ]
+    causes = [one.cause for one in warm_start.given]
+    assert causes[:4] == ["held_out"] * 4
+    assert causes[4:] == ["", "other_text", "", "no_such_document", "over_length"]
     assert "4 left out: held_out" in warm_start.describe(Nouns())
     [own] = [one for one in warm_start.scenarios if one.id != "d1"]
     assert own["text"] == "The mayor opened bridge 150."
@@ -129,12 +123,6 @@ def test_a_file_that_is_not_there_or_of_another_kind_is_refused(tmp_path: Path) 
         prepared(source="file", file=str(tmp_path / "missing.jsonl"))
     with pytest.raises(DocumentsError, match=r"not one of \.csv, \.json, \.jsonl, \.parquet"):
         prepared(source="file", file="summaries.txt")
-
-
-def test_a_file_with_all_training_documents_leaves_none_for_the_steps(tmp_path: Path) -> None:
-    rows = [{"document_id": one.id, "summary": "The mayor."} for one in CORPUS.train]
-    with pytest.raises(DocumentsError, match="leaves no document for the steps"):
-        prepared(source="file", file=written(tmp_path, *rows))
 
 
 def test_a_run_is_told_apart_by_what_its_file_says_not_by_where_it_lies(tmp_path: Path) -> None:
