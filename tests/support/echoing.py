@@ -1,13 +1,9 @@
-"""A tiny environment with a tool: press the colour that is shown, twice.
-
-Its process may die between the two.
-"""
+"""A tiny environment with a tool: press the colour that is shown, twice."""
 
 import json
 from typing import Any
 
 from precis.environments.protocol import Score
-from precis.processes.kill_points import reached
 
 COLOURS = ["red", "green", "blue"]
 COLOUR = {"type": "string", "enum": COLOURS}
@@ -31,8 +27,6 @@ async def rollout(model: Any, scenario: Any) -> Score:
         )
         message = reply.choices[0].message.model_dump(exclude_none=True)
         messages.append(message)
-        if turn == 0:
-            reached("in mid game", await model.get_step())
         call = message["tool_calls"][0]
         right += json.loads(call["function"]["arguments"])["colour"] == colour
         messages.append({"role": "tool", "tool_call_id": call["id"], "content": "Pressed."})

@@ -17,14 +17,6 @@ from tests.support.environments import summaries_of
 from tests.support.ledgers import record
 
 
-class Judge:
-    """Has been paid so much."""
-
-    def __init__(self) -> None:
-        self.identity = {"model": "a-judge"}
-        self.spend = Spend()
-
-
 class Lease:
     id = "lease"
 
@@ -37,7 +29,7 @@ class Process:
 
     def __init__(self, folder: Path) -> None:
         settings = TrainConfig(store=str(folder))
-        self.judge = Judge()
+        self.judge = SimpleNamespace(identity={"model": "a-judge"}, spend=Spend())
         self.hours = 0.0
         meter = Meter(lambda: 3600 * self.hours)
         meter.start(HourlyPrice(1.0, 1.0))

@@ -69,19 +69,14 @@ async def test_steps_and_validations_stand_in_arts_files_without_any_key(log: Ru
     assert (validated["step"], validated["val/accuracy"]) == (1, 0.75)
 
 
-async def test_nobody_has_a_page_where_no_key_is_set(log: RunLog, tmp_path: Path) -> None:
-    async with log.open(CONFIG, "run", tmp_path / "wandb"):
-        assert log.wandb_url == ""
-        log.tell_samples([rollouts(True)], "run", "validation", 0, 0)
-    assert not (tmp_path / "wandb").exists()
-
-
 async def test_the_observers_hear_of_samples_while_it_is_open(
     log: RunLog, told: list[Any], tmp_path: Path
 ) -> None:
     group = [rollouts(True, False)]
     log.tell_samples(group, "run", "train", 0, 0)
     async with log.open(CONFIG, "run", tmp_path / "wandb"):
+        assert log.wandb_url == "", "nobody has a page without a key"
         log.tell_samples(group, "run", "train", 4, 3)
+    assert not (tmp_path / "wandb").exists()
     assert [report["metadata"]["step"] for report in told] == ["4", "4"]
     assert {report["metadata"]["score.reward"] for report in told} == {"1", "0"}

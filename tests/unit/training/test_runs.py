@@ -32,6 +32,14 @@ STALE: dict[str, Any] = {
     "off_policy_steps": 1,
     "retention": {"keep_last": 2, "keep_every": 0, "keep_best": 0},
 }
+IDLE: dict[str, Any] = {
+    "trainer": {"kind": "extractive", "learning_rate": 1e-9},
+    "documents": {"source": "bundled", "train_size": 12, "val_size": 8},
+    "retention": {"keep_last": 2, "keep_every": 0, "keep_best": 1},
+    "steps": 6,
+    "validate_every": 2,
+}
+"""Learns nothing."""
 UNSCORED = """
 play = rollout
 
@@ -156,11 +164,8 @@ async def test_the_run_stops_at_its_budget_and_continues_with_a_larger_one(
 
 
 async def test_a_run_that_stops_early_has_booked_what_it_sampled_ahead(tmp_path: Path) -> None:
-    idle = {"kind": "extractive", "learning_rate": 1e-9}
-    kept = {"keep_last": 2, "keep_every": 0, "keep_best": 1}
-    early: dict[str, Any] = {"trainer": idle, "validate_every": 2, "patience": 1, "retention": kept}
-    early["documents"] = {"source": "bundled", "train_size": 12, "val_size": 8}
-    async with paid(tmp_path / "early", **{**STALE, **early, "steps": 6}) as (life, judge):
+    early = {**IDLE, "off_policy_steps": 1, "patience": 1}
+    async with paid(tmp_path / "early", **early) as (life, judge):
         await life.live()
     assert ledger(life).stopped_early == 2
     assert ledger(life).usd == pytest.approx(judge.usd)
@@ -193,9 +198,9 @@ async def test_a_second_judge_rules_on_every_validation(
         await life.live()
     validations = ledger(life).validations
     assert len(validations) == 3
-    assert all(one.second and one.second.value < one.score.value for one in validations)
     for validation in validations:
         assert validation.second is not None
+        assert validation.second.value < validation.score.value
         assert validation.second.judge == "strict"
         assert len(validation.second.scores) == len(validation.score.weights) == 8
         assert validation.metrics["copied"].value > 0.9  # it picks sentences
@@ -204,14 +209,7 @@ async def test_a_second_judge_rules_on_every_validation(
 async def test_a_run_without_gain_stops_early_and_its_best_checkpoint_is_the_model(
     tmp_path: Path,
 ) -> None:
-    settings: dict[str, Any] = {
-        "trainer": {"kind": "extractive", "learning_rate": 1e-9},
-        "documents": {"source": "bundled", "train_size": 12, "val_size": 8},
-        "retention": {"keep_last": 1, "keep_every": 0, "keep_best": 1},
-        "steps": 6,
-        "validate_every": 2,
-    }
-    patient = Life(tmp_path, {**settings, "patience": 1})
+    patient = Life(tmp_path, {**IDLE, "patience": 1})
     await patient.live()
     stopped = ledger(patient)
     assert (stopped.next_step, stopped.stopped_early) == (2, 2)
@@ -220,7 +218,7 @@ async def test_a_run_without_gain_stops_early_and_its_best_checkpoint_is_the_mod
     assert find_model(patient.store, Reference("m")).step == stopped.best.step
     await patient.live()
     assert ledger(patient).steps == stopped.steps
-    await Life(tmp_path, {**settings, "patience": 0}).live()
+    await Life(tmp_path, {**IDLE, "patience": 0}).live()
     finished = ledger(patient)
     assert (finished.next_step, finished.stopped_early) == (6, None)
     assert find_model(patient.store, Reference("m")).step == 6
@@ -260,13 +258,8 @@ async def test_an_agent_stops_at_its_budget_and_continues_with_a_larger_one(tmp_
     assert held_out in game
     file = tmp_path / "game.py"
     file.write_text(game.replace(held_out, "range(10_000, 10_003)") + UNSCORED)
-    agent: dict[str, Any] = {
-        "environment": str(file),
-        "documents": {},
-        "steps": 3,
-        "validate_every": 5,
-    }
-    async with paid(tmp_path / "games", **agent) as (life, judge):
+    agent: dict[str, Any] = {"environment": str(file), "documents": {}, "validate_every": 5}
+    async with paid(tmp_path / "games", steps=3, **agent) as (life, judge):
         bounded = Life(life.folder, {**life.settings, "budget_usd": 1e-4})
         with pytest.raises(BudgetReached, match="The run has spent"):
             await bounded.live()

@@ -38,7 +38,6 @@ def of(answer: str, *, answerable: bool = True) -> Question:
     [
         ("Maria Silva", "maria  silva."),
         ("The storm", "a storm"),
-        ("An old mill.", "“Old mill”"),
         ("3 May 2021", "3 May\n2021"),
         ("café", "cafe\u0301"),
         ("A", "a."),
@@ -53,8 +52,6 @@ def test_the_golden_answer_word_for_word_takes_no_grader(golden: str, given: str
     [
         ("5", "-5"),
         ("5", ".5"),
-        ("5", "$5"),
-        ("5", "5%"),
         ("5", "(5)"),
         ("5½", "51⁄2"),
         ("40,000 euros", "40000 euros"),
