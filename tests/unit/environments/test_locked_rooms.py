@@ -78,15 +78,6 @@ async def test_a_wrong_key_or_door_ends_the_visit() -> None:
         assert score_of(rollout).reward == rollout.metrics["rooms"] / PUZZLE.ROOMS < 1
 
 
-async def test_tools_take_what_is_in_the_room_and_not_yet_searched() -> None:
-    policy = ScriptedPolicy(reader)
-    await play(ENVIRONMENT, policy, 1)
-    first, second = (allowed(one) for one in policy.requests[:2])
-    assert set(second["search"]["place"]) < set(first["search"]["place"])
-    assert "unlock" not in first
-    assert [one for one in map(allowed, policy.requests) if "search" not in one]
-
-
 def test_held_out_houses_have_words_of_their_own() -> None:
     shown = {}
     for split in ("train", "validation"):

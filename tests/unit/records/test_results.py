@@ -44,12 +44,8 @@ def test_the_second_table_says_what_was_asked_answered_and_ruled() -> None:
     questions = questions_of([judged], provenance())
     assert questions.schema == QUESTIONS
     first, second = questions.to_dicts()
-    assert (first["question"], first["gold"], first["answer"], first["correct"]) == (
-        "When did the bridge open?",
-        "In May",
-        "May",
-        True,
-    )
+    assert (first["question"], first["gold"]) == ("When did the bridge open?", "In May")
+    assert (first["answer"], first["correct"]) == ("May", True)
     assert (second["answerable"], second["correct"]) == (False, False)
     both = answers_in(frame_of([row_of(judged, provenance())]), questions)
     assert both["summary"].to_list() == [SUMMARY.text] * 2
@@ -79,10 +75,8 @@ def test_a_disqualified_summary_scores_nothing_and_says_why() -> None:
 
 
 def test_the_order_of_rows_does_not_depend_on_the_order_of_work() -> None:
-    rows = [
-        row_of(JudgedSummary(DOCUMENT, SUMMARY, SCORED), provenance()),
-        row_of(JudgedSummary(DOCUMENT, SUMMARY, SCORED), provenance("lead-350", None)),
-    ]
+    judged = JudgedSummary(DOCUMENT, SUMMARY, SCORED)
+    rows = [row_of(judged, provenance()), row_of(judged, provenance("lead-350", None))]
     assert frame_of(rows).equals(frame_of(reversed(rows)))
     assert frame_of(rows)["model"].to_list() == ["lead-350", "trained"]
 
@@ -151,10 +145,8 @@ def test_the_nights_before_one_leave_it_out(tmp_path: Path) -> None:
     for night in (1, 2, 3, 4):
         stored(store, night)
     before = results_before(store, "m", "20261104T030000Z-0000", 2)
-    assert before["run"].unique().sort().to_list() == [
-        "20261102T030000Z-0000",
-        "20261103T030000Z-0000",
-    ]
+    nights = before["run"].unique().sort().to_list()
+    assert nights == ["20261102T030000Z-0000", "20261103T030000Z-0000"]
     assert results_before(store, "m", "20261104T030000Z-0000", 0).is_empty()
 
 

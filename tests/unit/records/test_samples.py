@@ -196,15 +196,6 @@ def essence_of_sequence(one: TokenSequence) -> tuple[Any, ...]:
     return one.token_ids, one.mask, [value for value in one.logprobs if not math.isnan(value)]
 
 
-def test_a_tool_call_stands_once_in_what_is_trained_on(engine: Engine) -> None:
-    (sample,) = join_calls(three_turns(engine))
-    text = engine.text_of(sample.token_ids)
-    assert text.count('"cell": 5') == 1
-    assert text.count('"parameters"') == 1
-    parts = [engine.text_of(part) for part in trained_parts(sample.token_ids, sample.mask)]
-    assert parts == ["Let me look.<|im_end|>", f"{played(5)}<|im_end|>", "Done.<|im_end|>"]
-
-
 def test_a_group_s_rollouts_share_their_first_prompt(engine: Engine) -> None:
     samples = samples_of([group_of(three_turns(engine))], scale_rewards=False)
     assert len(samples) == 2

@@ -171,15 +171,6 @@ async def test_imitation_is_a_step_like_any_other(
     assert (await trainer.train(model, [group(0, 1)])).step == 2
 
 
-async def test_arts_own_call_imitates_once(
-    model: Model, trainer: RemoteTrainer, backend: CountingBackend
-) -> None:
-    config = art.TrainSFTConfig(learning_rate=0.1, batch_size=2)
-    await model.train_sft([shown("a"), shown("b"), shown("c")], config)
-    assert [one.messages()[-1]["content"] for one in backend.shown] == ["a", "b", "c"]
-    assert await model.get_step() == 1
-
-
 async def test_of_two_requests_at_once_for_one_step_one_trains(
     model: Model, trainer: RemoteTrainer, backend: CountingBackend
 ) -> None:
