@@ -1,12 +1,13 @@
 """A document, and scored rollouts of it."""
 
+import json
 from dataclasses import asdict, replace
 
 from precis.environments.summaries.judge import Answer, Scored
 from precis.environments.summaries.prompt import summary_messages
 from precis.environments.summaries.task import scenario_of
 from precis.records.documents import Document, Question
-from precis.records.rollout import Call, Rollout, Score, Unscored
+from precis.records.rollout import Call, Json, Rollout, Score, Unscored
 from precis.records.spend import Usage
 
 DOCUMENT = Document(
@@ -32,6 +33,13 @@ def call(text: str, tokens: tuple[int, ...] = (3, 1)) -> Call:
         seconds=1.5,
         asked_at=1_800_000_000.0,
     )
+
+
+def calling(tool: str, arguments: object, id: str = "1") -> Json:
+    """The message that calls a tool; a text of arguments stays as it is."""
+    given = arguments if isinstance(arguments, str) else json.dumps(arguments)
+    called = {"id": id, "type": "function", "function": {"name": tool, "arguments": given}}
+    return {"role": "assistant", "content": None, "tool_calls": [called]}
 
 
 def score_of(verdict: Scored, words: float = 2) -> Score:

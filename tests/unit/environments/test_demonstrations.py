@@ -13,14 +13,13 @@ from precis.errors import ConfigError
 from precis.records.nouns import Nouns
 from precis.records.rollout import UNJUDGED, Call, Rollout, Scenario, Score, Unscored
 from tests.support import echoing
+from tests.support.rollouts import calling
 
 ASKED = {"role": "user", "content": "The lamp is red."}
 
 
 def press(colour: str, name: str = "press") -> dict[str, Any]:
-    function = {"name": name, "arguments": json.dumps({"colour": colour})}
-    call = {"id": "1", "type": "function", "function": function}
-    return {"role": "assistant", "content": None, "tool_calls": [call]}
+    return calling(name, {"colour": colour})
 
 
 def rollout(index: int, score: Score | Unscored | float) -> Rollout:

@@ -8,6 +8,7 @@ from typing import Any
 from precis.environments.protocol import Environment
 from precis.records.rollout import Call, Json, Rollout, Scenario, Score, Split
 from tests.support.reports import rendered
+from tests.support.rollouts import calling
 
 
 class Coin(Environment):
@@ -42,14 +43,8 @@ def test_what_a_policy_wrote_is_text_and_no_markup() -> None:
     assert "# A" not in shown.replace("&#35;", "") and "<script>" not in shown
 
 
-def throwing(arguments: str) -> Json:
-    function = {"name": "throw", "arguments": arguments}
-    called = {"id": "1", "type": "function", "function": function}
-    return {"role": "assistant", "content": None, "tool_calls": [called]}
-
-
 def test_a_tool_call_is_folded_with_its_result() -> None:
-    thrown = throwing('{"side": "heads"}')
+    thrown = calling("throw", '{"side": "heads"}')
     result = {"role": "tool", "tool_call_id": "1", "content": f"Tails fell.\n</details>{'x' * 500}"}
     calls = (call(ASKED, answer=thrown), call(ASKED, thrown, result, answer={"content": "Oh."}))
     shown = Coin().show(Rollout(Scenario("coin"), 0, calls, Score(1.0)))
@@ -68,7 +63,7 @@ def test_a_tool_call_is_folded_with_its_result() -> None:
 
 def test_a_call_without_a_result_is_shown_and_a_long_prompt_is_folded() -> None:
     rules = {"role": "system", "content": f"The rules. {'y' * 1000}"}
-    played = call(rules, ASKED, answer=throwing("{}"))
+    played = call(rules, ASKED, answer=calling("throw", {}))
     shown = Coin().show(Rollout(Scenario("coin"), 0, (played,), Score(1.0)))
     assert shown.startswith("<details><summary>system: The rules. ")
     assert shown.endswith("**Turn 1**\n\nthrow(&#123;&#125;)")

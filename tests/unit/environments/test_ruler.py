@@ -30,6 +30,7 @@ from precis.training.validation import validation_of
 from tests.support import unscored
 from tests.support.faults import Fault, Faults
 from tests.support.faulty import FaultyServer
+from tests.support.rollouts import calling
 
 RUBRIC = "The word is found."
 CONFIG = JudgeConfig(
@@ -49,10 +50,9 @@ def attempt(*words: str, index: int = 0, result: str = "") -> Rollout:
     """An attempt that looked up some words, with the result of the last."""
     messages: list[Any] = [{"role": "user", "content": "Find the bee."}]
     for place, word in enumerate(words):
-        function = {"name": "look_up", "arguments": json.dumps({"word": word})}
-        made = {"id": f"{index}-{place}", "type": "function", "function": function}
-        messages.append({"role": "assistant", "content": None, "tool_calls": [made]})
-        messages.append({"role": "tool", "tool_call_id": made["id"], "content": f"A {word}."})
+        id = f"{index}-{place}"
+        messages.append(calling("look_up", {"word": word}, id))
+        messages.append({"role": "tool", "tool_call_id": id, "content": f"A {word}."})
     if result:
         messages[-1]["content"] = result
     last = {"finish_reason": "stop", "message": {"role": "assistant", "content": "Done."}}

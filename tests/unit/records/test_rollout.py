@@ -3,13 +3,11 @@
 import pytest
 
 from precis.records.rollout import Call, Scenario
+from tests.support.rollouts import calling
 
 
 def test_a_tool_call_without_text_is_an_empty_text() -> None:
-    function = {"name": "play", "arguments": '{"cell": 2}'}
-    made = {"id": "c1", "type": "function", "function": function}
-    message = {"role": "assistant", "content": None, "tool_calls": [made]}
-    call = Call((), {"finish_reason": "tool_calls", "message": message})
+    call = Call((), {"finish_reason": "tool_calls", "message": calling("play", {"cell": 2})})
     assert (call.text, call.finish) == ("", "tool_calls")
 
 

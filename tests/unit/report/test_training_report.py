@@ -19,7 +19,7 @@ from precis.run.shortcomings import shortcoming
 from tests.support.ledgers import record
 from tests.support.ledgers import validation as validated
 from tests.support.reports import HOSTILE, document, rendered, texts, verdict
-from tests.support.rollouts import call, score_of
+from tests.support.rollouts import call, calling, score_of
 from tests.support.validations import correct, validation
 
 
@@ -111,12 +111,9 @@ def test_games_are_shown_by_turns_with_their_scores_and_the_most_changed_by_its_
     def played(name: str, *moves: str, score: Score | Unscored) -> Rollout:
         calls: list[Call] = []
         for move in moves:
-            function = {"name": "play", "arguments": move}
-            called = [{"id": move, "type": "function", "function": function}]
-            message = {"role": "assistant", "content": None, "tool_calls": called}
             before = calls[-1] if calls else None
             messages = (*before.messages, before.message) if before else ()
-            calls.append(Call(messages, {"message": message}))
+            calls.append(Call(messages, {"message": calling("play", move, move)}))
         return Rollout(Scenario(name), 0, tuple(calls), score)
 
     won, lost = Score(1.0, True, {"turns": 2}), Unscored("timeout", "It took 300 s.")

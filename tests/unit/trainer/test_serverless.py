@@ -22,6 +22,7 @@ from precis.trainer.client import RemoteTrainer
 from precis.trainer.protocol import StoredModel
 from precis.trainer.server import trainer_app
 from precis.trainer.serverless import WandbBackend, open_wandb
+from tests.support.rollouts import calling
 from tests.support.trainers import Model, group
 
 KEY = "k" * 40
@@ -152,11 +153,8 @@ async def test_an_agents_calls_of_tools_go_to_wandb_as_they_were_recorded(
 ) -> None:
     await trainer.begin(model, "a-run")
     await model.register(trainer)
-    play = {"name": "play", "arguments": "{}"}
-    call = {"id": "c", "type": "function", "function": play}
-    message = {"role": "assistant", "content": None, "tool_calls": [call]}
     entries = [{"token": "x", "logprob": -0.5, "bytes": None, "top_logprobs": []}]
-    choice = {"index": 0, "finish_reason": "tool_calls", "message": message}
+    choice = {"index": 0, "finish_reason": "tool_calls", "message": calling("play", {}, "c")}
     taken = Choice.model_validate({**choice, "logprobs": {"content": entries}})
     result = {"role": "tool", "tool_call_id": "c", "content": "It opens."}
     tool: Any = {"type": "function", "function": {"name": "play", "parameters": {"type": "object"}}}

@@ -13,6 +13,7 @@ from precis.trainer.choices import decode_choice, encode_choice
 from precis.trainer.gpu.packing import TrainingSample
 from precis.trainer.gpu.tokens import samples_of, tokenize_demonstrations
 from precis.trainer.tinker.tokenizer import ChatTokenizer, load_tokenizer
+from tests.support.rollouts import calling
 from tests.support.tokenizers import TEMPLATE_WITH_TOOLS, Tokenizer, write_chat_tokenizer
 
 
@@ -79,10 +80,8 @@ def test_an_own_answer_to_imitate_is_what_was_sampled() -> None:
 PLAY: Any = {"type": "function", "function": {"name": "play", "parameters": {"type": "object"}}}
 
 
-def played(cell: int, arguments: str | None = None) -> dict[str, Any]:
-    function = {"name": "play", "arguments": arguments or json.dumps({"cell": cell})}
-    call = {"id": f"call_{cell}", "type": "function", "function": function}
-    return {"role": "assistant", "content": None, "tool_calls": [call]}
+def played(cell: int) -> dict[str, Any]:
+    return calling("play", {"cell": cell}, f"call_{cell}")
 
 
 def game(*answers: dict[str, Any]) -> art.Trajectory:
