@@ -97,6 +97,16 @@ async def test_who_searches_and_reads_answers_right() -> None:
     assert question_of(policy.requests[2]).answer in listed[2]["return_final_answer"]
 
 
+async def test_to_a_model_the_tools_are_the_same_in_every_turn(
+    for_models: PythonEnvironment,
+) -> None:
+    policy = ScriptedPolicy(reader)
+    for rollout in await play(for_models, policy, 4):
+        assert score_of(rollout).reward == 1.0
+    assert {str(request.tools) for request in policy.requests} == {str(policy.requests[0].tools)}
+    assert set(enums(policy.requests[0]).values()) == {None}
+
+
 @pytest.mark.parametrize(
     ("answer", "success"),
     [("Nobody knows", False), ("", False), ("the {}", True), (" {}. ", True), ("{} or 7", False)],

@@ -106,6 +106,36 @@ async def test_who_passes_keeps_what_was_found() -> None:
     assert (rollout.metrics["turns"], rollout.metrics["found"]) == (24, 8)
 
 
+@pytest.mark.parametrize(
+    ("tool", "arguments", "said"),
+    [
+        ("give_clue", {"word": "animal", "number": 7}, "The number is from 1 to 4."),
+        ("give_clue", {"word": "zoo", "number": 1}, "The word is none of the clues"),
+        ("guess", {"word": "zoo"}, "That is no word on the board"),
+        ("guess", {"word": "pass"}, "Guess one word at least."),
+    ],
+)
+async def test_an_illegal_call_is_answered_in_its_own_conversation(
+    tool: str, arguments: dict[str, Any], said: str
+) -> None:
+    owners = owners_of(0)
+
+    def say(request: ChatRequest) -> ToolCall:
+        if tool_of(request) == tool and len(request.messages) == 2:
+            return call(request, tool, **arguments)
+        if tool_of(request) == "give_clue":
+            return call(request, "give_clue", word="animal", number=1)
+        assassin = next(one for one in owners if owners[one] == "assassin")
+        return call(request, "guess", word=assassin)
+
+    (rollout,) = await play(example("codenames.py"), ScriptedPolicy(say), 1)
+    answered = next(one for one in rollout.calls if len(one.messages) == 4)
+    assert answered.tools[0]["function"]["name"] == tool
+    assert answered.messages[-1]["role"] == "tool"
+    assert answered.messages[-1]["content"].startswith(said)
+    assert (rollout.metrics["illegal"], rollout.metrics["turns"]) == (1, 3)
+
+
 async def test_a_free_clue_is_no_part_of_a_word_on_the_board(tmp_path: Path) -> None:
     words = tmp_path / "codenames_words.py"
     words.write_text((EXAMPLES / words.name).read_text("utf-8"), "utf-8")

@@ -86,6 +86,12 @@ def test_a_files_first_so_many_that_earned_enough_are_taken(tmp_path: Path) -> N
     assert [one.cause for one in found.given] == ["below_reward_min", "", "below_reward_min", ""]
 
 
+def test_a_run_is_told_apart_by_what_its_file_shows(tmp_path: Path) -> None:
+    first = prepared(tmp_path, row()).digest
+    assert prepared(tmp_path, row()).digest == first
+    assert prepared(tmp_path, {**row(), "messages": [ASKED, press("blue")]}).digest != first
+
+
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [

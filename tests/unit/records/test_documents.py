@@ -16,6 +16,7 @@ from precis.config import DocumentsConfig
 from precis.errors import DocumentsError
 from precis.records.documents import Corpus, Document, Question, load_corpus, read_documents
 from precis.records.rows import COLUMNS
+from precis.rollouts.sample import draw_batch
 from tests.support.corpora import Rows, corpus, rows, source, write_jsonl
 
 
@@ -220,6 +221,13 @@ def test_the_split_follows_from_its_seed_alone() -> None:
     assert corpus(seed=1) == corpus(seed=1)
     assert corpus(seed=1).validation != corpus(seed=2).validation
     assert corpus(seed=1).digest != corpus(seed=2).digest
+
+
+def test_training_never_sees_a_held_out_document() -> None:
+    one = corpus()
+    held_out = {document.id for document in one.validation}
+    seen = {document.id for step in range(20) for document in draw_batch(one.drawn, 1, step, 3)}
+    assert not held_out & seen
 
 
 def test_the_digest_follows_from_the_content_and_not_from_how_documents_are_written_down() -> None:

@@ -64,10 +64,12 @@ def shown(prompt: str, answer: str) -> art.Trajectory:
 
 def test_an_answer_to_imitate_is_its_own_tokens_and_its_end() -> None:
     too_long = shown("ab", "y" * 50)  # which vLLM could not have written
-    ((one,),) = tokenize_demonstrations([too_long, shown("ab", "yz")], Tokenizer(), 10)
+    given = [too_long, shown("ab", "yz"), shown("ab", "z")]
+    (one,), (other,) = tokenize_demonstrations(given, Tokenizer(), 10)
     assert one.token_ids == [1, ord("a"), ord("b"), 2, ord("y"), ord("z"), 9]
     assert one.assistant_mask == [0, 0, 0, 0, 1, 1, 1]
     assert one.advantage == 1.0
+    assert (one.prompt_id, one.prompt_length) == (other.prompt_id, 3), "they share their prompt"
 
 
 def test_an_own_answer_to_imitate_is_what_was_sampled() -> None:

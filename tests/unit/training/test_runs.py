@@ -139,6 +139,16 @@ async def test_one_fault_of_the_judge_in_five_costs_no_score(
     assert all(not step.unscored for step in ledger(storm).steps)
 
 
+async def test_the_same_summaries_are_judged_from_the_cache(tmp_path: Path) -> None:
+    async with paid(tmp_path / "first") as (first, _):
+        await first.live()
+        second = Life(tmp_path / "second", first.settings)
+        await second.live()
+    assert digests(second) == digests(first)
+    assert sum(step.judge.calls for step in ledger(first).steps) > 0
+    assert sum(step.judge.calls for step in ledger(second).steps) == 0
+
+
 @pytest.mark.parametrize("off_policy_steps", [0, 1])
 async def test_the_run_stops_at_its_budget_and_continues_with_a_larger_one(
     off_policy_steps: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
