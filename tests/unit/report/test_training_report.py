@@ -12,7 +12,7 @@ from precis.records.rollout import Call, Rollout, Scenario, Score, Unscored
 from precis.records.spend import Spend
 from precis.report.curve import curve_of, learning_curve
 from precis.report.examples import LatestSamples, best_and_worst, most_changed
-from precis.report.step_charts import phases
+from precis.report.step_charts import phases, trends
 from precis.report.training_report import TrainingView, training_report
 from precis.run.outlook import RunPlan
 from precis.run.shortcomings import shortcoming
@@ -129,6 +129,18 @@ def test_games_are_shown_by_turns_with_their_scores_and_the_most_changed_by_its_
     order += ["Most changed game: h2", "play(3)", "play(4)", "Not scored (timeout): It took 300 s."]
     places = [html.index(each) for each in order]
     assert places == sorted(places)
+
+
+def test_the_turns_that_a_success_takes_are_drawn_where_there_are_any() -> None:
+    steps = [
+        one.model_copy(update={"metrics": {"words": 3.0}})
+        if one.step == 1
+        else one.model_copy(update={"metrics": {"words": 3.0, "turns_to_success": 4.0 + one.step}})
+        for one in ledger_of(3).steps
+    ]
+    chart = trends(steps)
+    assert "Turns to success" in texts(chart.svg())
+    assert "6 turns_to_success" in chart.alt
 
 
 def test_every_validation_shows_all_its_metrics() -> None:
