@@ -253,6 +253,26 @@ async def test_a_trainers_log_probabilities_are_numbers(recorder: Recorder) -> N
         assert "2 tokens and another number of log probabilities" in rollout.score.detail
 
 
+async def test_messages_of_any_form_arrive_as_they_were_said(recorder: Recorder) -> None:
+    async def two_forms(model: Any, scenario: Scenario) -> float:
+        client = model.openai_client()
+        name = model.get_inference_name()
+        messages: list[Any] = [{"role": "user", "content": "Move."}]
+        for _ in range(2):
+            reply = await client.chat.completions.create(
+                model=name, messages=messages, extra_body={"stop": ["."]}
+            )
+            messages += [reply.choices[0].message, {"role": "user", "content": "Again."}]
+        return 1.0
+
+    scripted = ScriptedPolicy()
+    rollout = await play(recorder, two_forms, scripted)
+    assert [one.model_dump()["stop"] for one in scripted.requests] == [["."], ["."]]
+    said = [[one["role"] for one in call.messages] for call in rollout.calls]
+    assert said == [["user"], ["user", "assistant", "user"]]
+    assert rollout.calls[0].messages[0] == {"role": "user", "content": "Move."}
+
+
 async def test_a_stream_is_given_of_a_whole_answer(recorder: Recorder) -> None:
     scripted = ScriptedPolicy(call_then_say)
     pieces: list[Any] = []
