@@ -2,12 +2,13 @@
 
 import json
 from dataclasses import asdict, replace
+from typing import Any
 
 from precis.environments.summaries.judge import Answer, Scored
 from precis.environments.summaries.prompt import summary_messages
 from precis.environments.summaries.task import scenario_of
 from precis.records.documents import Document, Question
-from precis.records.rollout import Call, Json, Rollout, Score, Unscored
+from precis.records.rollout import Call, Rollout, Score, Unscored
 from precis.records.spend import Usage
 
 DOCUMENT = Document(
@@ -35,7 +36,7 @@ def call(text: str, tokens: tuple[int, ...] = (3, 1)) -> Call:
     )
 
 
-def calling(tool: str, arguments: object, id: str = "1") -> Json:
+def calling(tool: str, arguments: object, id: str = "1") -> dict[str, Any]:
     """The message that calls a tool; a text of arguments stays as it is."""
     given = arguments if isinstance(arguments, str) else json.dumps(arguments)
     called = {"id": id, "type": "function", "function": {"name": tool, "arguments": given}}
