@@ -89,12 +89,20 @@ async def play(
 
 
 async def test_it_is_played_at_the_recorders_address(tmp_path: Path) -> None:
-    environment = load_verifiers(settings_of(tmp_path, success_min=0.75))
+    environment = load_verifiers(settings_of(tmp_path))
     assert [one.id for one in environment.scenarios("validation")] == ["c"]
     assert environment.scenarios("train")[1]["task"] == {"idx": 2}
     [rollout] = await play(environment)
-    assert rollout.score == Score(0.75, True, {"turns": 1.0})
+    assert rollout.score == Score(0.75, None, {"turns": 1.0})
     assert [call.messages[0]["content"] for call in rollout.calls] == ["Go."]
+
+
+@pytest.mark.parametrize(("least", "success"), [(0.75, True), (0.8, False)])
+async def test_a_reward_is_a_success_if_it_is_at_least_success_min(
+    tmp_path: Path, least: float, success: bool
+) -> None:
+    [rollout] = await play(load_verifiers(settings_of(tmp_path, success_min=least)))
+    assert rollout.score == Score(0.75, success, {"turns": 1.0})
 
 
 CAUSE = "send({'number': asked['number'], 'cause': 'CAUSE', 'detail': 'TaskError: no board'})"

@@ -60,6 +60,14 @@ async def test_a_failure_is_raised_to_who_takes_it_and_the_step_can_be_sampled_a
     assert await ahead.take(4) is None
 
 
+async def test_another_step_than_the_one_that_was_sampled_is_refused() -> None:
+    ahead = SamplingAhead()
+    ahead.start(4, Sampling().run())
+    with pytest.raises(AssertionError, match="step 4 was sampled ahead, not 5"):
+        await ahead.take(5)
+    await ahead.cancel()
+
+
 @pytest.mark.parametrize("is_done", [False, True])
 async def test_what_is_given_up_does_not_go_on(is_done: bool) -> None:
     ahead = SamplingAhead()

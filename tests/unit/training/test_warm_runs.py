@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
-from precis.environments.summaries.baselines import baselines
+from precis.config import DocumentsConfig
+from precis.environments.summaries.baselines import baselines, lead
 from precis.errors import BudgetReached
 from precis.llm.server import ChatRequest, Choice, Completion, ToolCall, completions_app
+from precis.records.documents import load_corpus
 from precis.records.ledger import Ledger, load_ledger
 from precis.records.trajectories import scan_trajectories
 from tests.support import echoing
@@ -83,6 +85,22 @@ async def test_a_run_that_has_spent_its_budget_keeps_what_the_teacher_wrote(tmp_
     made = ledger.steps[0].warm_start
     assert made is not None
     assert made.usd == pytest.approx(ledger.usd)
+
+
+async def test_a_file_of_summaries_needs_no_judge_to_begin_with(tmp_path: Path) -> None:
+    corpus = load_corpus(DocumentsConfig.model_validate(DOCUMENTS))
+    rows = []
+    for document in (*corpus.train[:4], *corpus.validation[:1]):
+        rows.append({"document_id": document.id, "summary": lead(document.text, 100)})
+    file = tmp_path / "summaries.jsonl"
+    file.write_text("\n".join(json.dumps(row) for row in rows))
+    life = run(tmp_path / "store", {}, source="file", file=str(file))
+    await life.live()
+    made = load_ledger(life.store, "m").steps[0].warm_start
+    assert made is not None
+    assert (made.source, made.scenarios, made.demonstrations) == ("file", 4, 4)
+    assert made.left_out == {"held_out": 1}
+    assert made.reward is None
 
 
 async def press_the_lamp(request: ChatRequest) -> Completion:
