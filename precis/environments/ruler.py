@@ -342,7 +342,9 @@ class AgentEnvironment(Environment):
                 score = Unscored("no_reference", detail)
             else:
                 tools = rollout.calls[0].tools
-                score = await self._prefer(own, reference.score.details[TRANSCRIPT], tools)
+                # One with a score of its own was not shown as the others were.
+                other = reference.score.details.get(TRANSCRIPT) or transcript_of(reference)
+                score = await self._prefer(own, other, tools)
             return replace(rollout, score=score)
 
         return await run_for_each(compared, rollouts)

@@ -209,6 +209,14 @@ async def test_a_held_out_attempt_is_compared_with_the_first_in_both_orders() ->
     assert validation.score.value == 1.0
 
 
+async def test_a_first_attempt_with_a_score_of_its_own_is_compared_with_too() -> None:
+    lost = replace(attempt("ant"), score=Score(0.0, False))
+    async with judged_by(answering(prefers_bees, [])) as environment:
+        start = await environment.compare([lost], None)
+        [better] = await environment.compare([attempt("bee")], start)
+    assert better.reward == 1.0
+
+
 async def test_what_there_is_nothing_to_compare_with_has_no_score() -> None:
     async with judged_by(FaultyServer(judge_app())) as environment:
         [compared] = await environment.compare([attempt("bee")], [])
