@@ -17,7 +17,17 @@ from precis.records.spend import Spend
 ZERO_VARIANCE = "zero_variance"
 """The cause of dropping a group whose rollouts all earned the same."""
 
-_NOT_THE_JUDGE = ("generation_", "agent_", "no_", "turns", "tokens", "rollout_timeout")
+_NOT_THE_JUDGE = (
+    "generation_",
+    "agent_",
+    "environment_",
+    "opponent_",
+    "worker_",
+    "no_",
+    "turns",
+    "tokens",
+    "rollout_timeout",
+)
 """The beginnings of the causes that policy or agent are to blame for, and not the judge."""
 
 Group = list[Rollout]
