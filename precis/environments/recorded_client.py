@@ -21,6 +21,9 @@ class RecordedClient(openai.AsyncOpenAI):
     def chat(self) -> AsyncChat:
         return _Chat(self)
 
+    async def close(self) -> None:
+        """Do nothing: the connection is that of all rollouts, and the recorder's to close."""
+
 
 def recorded_client(
     base_url: str | None, key: str | None, http: httpx.AsyncClient

@@ -15,6 +15,7 @@ import secrets
 import sys
 import sysconfig
 import traceback
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -45,6 +46,7 @@ _LIBRARY_FOLDERS = (
 """The folders of Python, of installed packages and of Précis: an error is the line's that called
 into them."""
 _DETAIL_MAX = 300
+_NOT_THE_AGENT = (PrecisError, asyncio.CancelledError, KeyboardInterrupt, GeneratorExit)
 
 logger = logging.getLogger(__name__)
 
@@ -137,16 +139,19 @@ async def attempt(
     environment: Environment, model: "art.Model[Any, Any]", scenario: Scenario
 ) -> Score | Unscored:
     """Have an environment attempt a scenario; what the agent raises is its score, if it is no
-    PrecisError."""
+    PrecisError. Of a group of errors the first counts."""
     try:
         return score_of(await environment.rollout(model, scenario))
-    except PrecisError:
-        raise
-    except (Exception, SystemExit) as error:
+    except BaseException as raised:
+        error = raised
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        if isinstance(error, _NOT_THE_AGENT):
+            raise error
         said = type(error).__name__
-        text = " ".join(str(error).split())[:_DETAIL_MAX]
-        if text:
-            said = f"{said}: {text}"
+        with suppress(Exception):  # of its own `__str__`
+            text = " ".join(str(error).split())[:_DETAIL_MAX]
+            said = f"{said}: {text}" if text else said
         frames = traceback.extract_tb(error.__traceback__)
         of_agent = [frame for frame in frames if not frame.filename.startswith(_LIBRARY_FOLDERS)]
         if frames:
@@ -190,6 +195,8 @@ def score_of(returned: object) -> Score | Unscored:
     art = sys.modules.get("art")  # who returns a trajectory has imported it
     if isinstance(returned, Unscored):
         return returned
+    if hasattr(returned, "item"):  # a number of numpy or torch, or one of their booleans
+        returned = returned.item()
     if isinstance(returned, Score):
         score = returned
     elif isinstance(returned, bool):

@@ -12,6 +12,7 @@ from typing import Any
 
 import art
 import httpx
+import numpy as np
 import openai
 import pytest
 from pydantic import BaseModel
@@ -184,6 +185,17 @@ async def test_an_address_is_its_rollout_s_alone_and_ends_with_it(recorder: Reco
     assert answer.status_code == 410
 
 
+async def test_a_client_that_an_agent_closes_is_closed_for_nobody_else(recorder: Recorder) -> None:
+    async def close(model: Any, scenario: Scenario) -> float:
+        async with model.openai_client():
+            await ask(model)
+        return 1.0
+
+    first = await play(recorder, close)
+    second = await play(recorder, ask_once)
+    assert (first.score, second.score) == (Score(1.0), Score(1.0))
+
+
 async def test_the_recorder_decides_how_the_policy_samples(recorder: Recorder) -> None:
     scripted = ScriptedPolicy()
 
@@ -300,6 +312,15 @@ async def test_a_stream_is_given_of_a_whole_answer(recorder: Recorder) -> None:
     assert said[-1].usage.completion_tokens == 3
 
 
+class Abort(BaseException):
+    """An error of a library that means to end its program."""
+
+
+class Silent(Exception):
+    def __str__(self) -> str:
+        raise ValueError("It can't be said.")
+
+
 def ending(how: object) -> Act:
     """An agent that asks once, and raises or returns this; that hangs for an event."""
 
@@ -320,6 +341,13 @@ def ending(how: object) -> Act:
         (KeyError("board"), "agent_failed", r"KeyError: 'board' \(.*test_recorder.py, line \d+\)"),
         (json.JSONDecodeError("No board", "{", 1), "agent_failed", "JSONDecodeError: No board"),
         (SystemExit(3), "agent_failed", "SystemExit: 3"),
+        (Abort("no more"), "agent_failed", "Abort: no more"),
+        (Silent(), "agent_failed", r"^Silent \("),
+        (
+            BaseExceptionGroup("1 error", [ExceptionGroup("1 error", [KeyError("board")])]),
+            "agent_failed",
+            "^KeyError: 'board'",
+        ),
         (asyncio.Event(), "rollout_timeout", "No score within 0.3 s"),
         (asyncio.CancelledError(), "agent_failed", "It cancelled itself"),
         (None, "no_score", "It returned nothing: return a Score"),
@@ -562,6 +590,8 @@ async def test_half_a_character_that_the_policy_says_can_be_kept(
         (0.5, Score(0.5)),
         (True, Score(1.0, True)),
         (False, Score(0.0, False)),
+        (np.bool_(True), Score(1.0, True)),
+        (np.float32(0.5), Score(0.5)),
         (Score(1, True, {"turns": 3}), Score(1.0, True, {"turns": 3.0})),
         (Unscored("turns", "Too many."), Unscored("turns", "Too many.")),
     ],
