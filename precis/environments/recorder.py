@@ -142,12 +142,14 @@ async def attempt(
     PrecisError. Of a group of errors the first counts."""
     try:
         return score_of(await environment.rollout(model, scenario))
+    except _NOT_THE_AGENT:
+        raise
     except BaseException as raised:
         error = raised
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
         if isinstance(error, _NOT_THE_AGENT):
-            raise error
+            raise error from raised
         said = type(error).__name__
         with suppress(Exception):  # of its own `__str__`
             text = " ".join(str(error).split())[:_DETAIL_MAX]
