@@ -86,9 +86,10 @@ class FolderStore:
         return sorted(self.sizes(prefix))
 
     def folders(self) -> list[str]:
-        if not self.root.is_dir():
-            return []
-        return sorted(path.name for path in self.root.iterdir() if path.is_dir())
+        with _explaining(self.root, "read"):
+            if not self.root.is_dir():
+                return []
+            return sorted(path.name for path in self.root.iterdir() if path.is_dir())
 
     def sizes(self, prefix: str) -> dict[str, int]:
         sizes: dict[str, int] = {}
@@ -103,7 +104,8 @@ class FolderStore:
 
     def delete(self, prefix: str) -> None:
         for key in self.keys(prefix):
-            (self.root / key).unlink(missing_ok=True)
+            with _explaining(self.root / key, "delete"):
+                (self.root / key).unlink(missing_ok=True)
         emptied = self._inside(prefix)
         if emptied.is_dir():
             shutil.rmtree(emptied, ignore_errors=True)
@@ -112,7 +114,7 @@ class FolderStore:
         before = time.time() - _ABANDONED_AFTER_S
         removed = 0
         for temporary in self.root.rglob(f"{_OWN}-*.tmp"):
-            with suppress(FileNotFoundError):
+            with suppress(OSError):  # gone by now, or another user's
                 if temporary.stat().st_mtime < before:
                     temporary.unlink()
                     removed += 1
@@ -156,11 +158,17 @@ class FolderStore:
 
     @contextmanager
     def _writing(self, path: Path) -> Iterator[None]:
-        try:
+        with _explaining(path, "write"):
             self._make(path.parent)
             yield
-        except OSError as error:
-            raise _explain(error, path, "write") from error
+
+
+@contextmanager
+def _explaining(path: Path, verb: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise _explain(error, path, verb) from error
 
 
 def _explain(error: OSError, path: Path, verb: str) -> StoreError:

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from precis.config import RunConfig
-from precis.errors import ConfigError, CorruptCheckpoint
+from precis.errors import ConfigError, CorruptCheckpoint, StoreError
 from precis.models.record import training_record, write_record
 from precis.records.ledger import StepRecord
 from precis.records.manifests import files_digest
@@ -65,7 +65,10 @@ async def resume(
         _log.warning("%s", idle)
     elif run.next_step:
         _log.info("Continues from step %d.", run.next_step)
-    await asyncio.to_thread(run.store.clean)
+    try:
+        await asyncio.to_thread(run.store.clean)
+    except StoreError as error:  # a key for a run's own objects may not be enough to list these
+        _log.warning("What killed writers left in the store was not removed: %s", error)
 
 
 def _repair_art_files(config: RunConfig) -> None:

@@ -86,6 +86,24 @@ def test_cleaning_removes_only_what_was_abandoned_a_day_ago(store: FolderStore) 
     assert store.keys("") == ["m/whole"]
 
 
+def test_what_another_user_has_left_half_written_is_left_alone(
+    store: FolderStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.put("m/whole", b"x")
+    theirs = store.root / "m" / ".precis-theirs.tmp"
+    theirs.write_bytes(b"half")
+    os.utime(theirs, (0, 0))
+    monkeypatch.setattr(Path, "unlink", _refuse)
+    assert store.clean() == 0
+    with pytest.raises(StoreRefused, match=r"Can't delete .*/m/whole: Operation not permitted"):
+        store.delete("m/")
+    assert store.keys("") == ["m/whole"]
+
+
+def _refuse(path: Path, missing_ok: bool = False) -> None:
+    raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), str(path))
+
+
 def test_the_bucket_of_the_seed_scripts_is_the_default_store(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from precis.errors import BudgetReached
+from precis.errors import BudgetReached, StoreRefused
 from precis.llm.server import ChatRequest, Choice, Completion, completions_app
 from precis.models.reference import Reference, find_model
 from precis.processes import kill_points
@@ -18,6 +18,7 @@ from precis.rehearsal.judges.judge import MODEL, lexical_judge
 from precis.run.checkpoints import committed_steps, manifest
 from precis.run.repair import repair
 from precis.run.restart import restart
+from precis.store import FolderStore
 from precis.training.loop import TrainingLoop
 from tests.support import unscored
 from tests.support.examples import EXAMPLES
@@ -179,6 +180,20 @@ async def test_a_run_that_stops_early_has_booked_what_it_sampled_ahead(tmp_path:
         await life.live()
     assert ledger(life).stopped_early == 2
     assert ledger(life).usd == pytest.approx(judge.usd)
+
+
+async def test_a_key_that_may_not_list_what_was_left_half_written_trains(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S3 asks for a permission of its own for that, of the bucket as a whole."""
+
+    def refuse(_: FolderStore) -> int:
+        raise StoreRefused("Can't clean s3://bucket: the key is not permitted to.")
+
+    monkeypatch.setattr(FolderStore, "clean", refuse)
+    life = Life(tmp_path / "run", {"steps": 1, "validate_every": 5})
+    await life.live()
+    assert ledger(life).next_step == 1
 
 
 async def test_a_ruler_rewards_without_golden_answers(tmp_path: Path) -> None:
