@@ -38,6 +38,7 @@ from precis.observe.wandb import unreachable
 from precis.records.documents import read_documents
 from precis.records.ledger import Ledger, find_ledger, load_ledger
 from precis.records.rows import holds_rows
+from precis.run.lease import check_free
 from precis.run.shortcomings import nothing_to_train, shortcoming
 from precis.store import open_store
 from precis.training.run import work_folder
@@ -107,8 +108,12 @@ def corpus_of(documents: str) -> str:
 
 
 def forget(config: TrainConfig) -> None:
-    """Drop what the store and the work folder hold of this model."""
-    open_store(config.store).delete(f"{config.model}/")
+    """Drop what the store and the work folder hold of this model; a LeaseHeld says that a live run
+    works on it, where the new one is not to take it over."""
+    store = open_store(config.store)
+    if not config.take_over:
+        check_free(store, config.model)
+    store.delete(f"{config.model}/")
     shutil.rmtree(work_folder(config), ignore_errors=True)
 
 

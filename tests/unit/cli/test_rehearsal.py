@@ -13,7 +13,10 @@ from cli import prefect_server, rehearsal
 from cli.rehearsal import next_steps, rehearsal_config
 from precis.commands import main as cli
 from precis.config import BenchmarkConfig, DocumentsConfig, TrainConfig
+from precis.errors import LeaseHeld
 from precis.records.ledger import Ledger
+from precis.run.lease import leased
+from precis.store import FolderStore
 from tests.support.corpora import rows, write_jsonl
 from tests.support.ledgers import record, validation
 
@@ -70,6 +73,25 @@ def test_each_rehearsal_leads_to_the_next(tmp_path: Path, monkeypatch: pytest.Mo
         ".venv/bin/precis play 'my agent.py'",
         ".venv/bin/precis doctor train/h100",
     ]
+
+
+async def test_to_begin_afresh_takes_nothing_from_a_run_at_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRECIS_HOME", str(tmp_path / "home"))
+    config = rehearsal_config(1, "bundled", 1, str(tmp_path / "store"))
+    store = FolderStore(tmp_path / "store")
+    key = f"{config.model}/ledger.json"
+    async with leased(store, config.model, "another"):
+        store.put(key, b"{}")
+        with pytest.raises(LeaseHeld, match="the run another"):
+            rehearsal.forget(config)
+        assert store.get(key) is not None
+        rehearsal.forget(config.model_copy(update={"take_over": True}))
+        assert store.get(key) is None
+    store.put(key, b"{}")
+    rehearsal.forget(config)
+    assert store.get(key) is None
 
 
 @pytest.mark.parametrize("seed", [2**63, -(2**63) - 1, 10**30])
