@@ -14,10 +14,11 @@ from precis.benchmark.measure import Attempt, Measured, measure, results_of
 from precis.benchmark.random_player import found_no_options
 from precis.benchmark.run import BenchmarkRun
 from precis.cluster.local import scratch_folder
-from precis.errors import ConfigError, TrainerLost
+from precis.errors import ConfigError, LeaseHeld, TrainerLost
 from precis.llm.concurrency import run_for_each
 from precis.processes.child import Launch
 from precis.records.results import TRAINED
+from precis.run.lease import leased, read_lease
 from precis.statistics.standings import Contender
 from precis.trainer.client import RemoteTrainer
 from precis.trainer.protocol import StoredModel
@@ -108,13 +109,16 @@ async def serve_checkpoints(
 ) -> AsyncIterator[CheckpointServer | None]:
     """Serve the checkpoints that take part while the block lasts; None where none does.
 
-    Without a trainer one is started here. `show` is as of `CheckpointServer`.
+    Without a trainer one is started here. `show` is as of `CheckpointServer`. A LeaseHeld says that
+    a live run works on the machine that would be rented.
     """
     if trained is None:
         yield None
         return
     async with AsyncExitStack() as stack:
         if trainer is None:
+            if run.config.cluster.where == "sky":
+                await stack.enter_async_context(_machine_held(run))
             # Of this process alone: it only serves the checkpoints that it fetches.
             folder = stack.enter_context(scratch_folder(work_folder(run.config) / "trainers"))
             own = connect_trainer(run.config, folder, launch, start)
@@ -123,6 +127,20 @@ async def serve_checkpoints(
         server = CheckpointServer(fetching, trainer, run.config.recoveries_max, show)
         await server.fetch()
         yield server
+
+
+@asynccontextmanager
+async def _machine_held(run: BenchmarkRun) -> AsyncIterator[None]:
+    """Hold the model's lease: its runs have the same machine, which a benchmark takes down at its
+    end, and a sweep takes down what no live run holds."""
+    try:
+        async with leased(run.store, run.name, f"benchmark {run.id.id}"):
+            yield
+    except LeaseHeld as error:
+        raise LeaseHeld(
+            f"The machine of {run.name!r} is held by {read_lease(run.store, run.name)}.",
+            "Benchmark the model when that has ended.",
+        ) from error
 
 
 async def fetch_checkpoints(

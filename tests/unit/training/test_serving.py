@@ -1,17 +1,24 @@
 """Checkpoints that are served go on being served when their trainer is lost."""
 
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from precis.benchmark.contender import ContenderSpec, local_contender
 from precis.cluster.site import TrainerAddress
-from precis.errors import TrainerLost
+from precis.config import BenchmarkConfig
+from precis.errors import LeaseHeld, TrainerLost
+from precis.processes.child import child_service
+from precis.run.lease import check_free, leased
 from precis.statistics.standings import Contender
+from precis.store import FolderStore
 from precis.trainer.client import RemoteTrainer
 from precis.training.connection import TrainerConnection
 from precis.training.meter import Meter
-from precis.training.serving import CheckpointServer
+from precis.training.serving import CheckpointServer, serve_checkpoints
 
 NEWEST = Contender("trained", 4)
 
@@ -73,3 +80,54 @@ async def test_a_trainer_that_is_lost_while_it_comes_up_is_given_up_after_so_man
         await server.fetch()
     assert place.started == 3
     assert len(caplog.messages) == 2
+
+
+async def test_a_rented_machine_is_held_while_a_benchmark_of_its_own_is_at_work_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a sweep would take it down, or the benchmark that of a run that trains."""
+    taken_down: list[str] = []
+
+    async def take_down(name: str) -> None:
+        taken_down.append(name)
+
+    monkeypatch.setattr("precis.cluster.api.down", take_down)
+    monkeypatch.setenv("PRECIS_HOME", str(tmp_path / "home"))
+    place = Place()
+    store = FolderStore(tmp_path / "store")
+    cluster = {"where": "sky", "infra": ["slurm/lab/gpu"]}
+    given = {"model": "m", "store": "s3://precis/runs", "cluster": cluster}
+    run: Any = SimpleNamespace(
+        config=BenchmarkConfig.model_validate(given),
+        store=store,
+        name="m",
+        id=SimpleNamespace(id="b-1"),
+    )
+
+    async def start(*_: object) -> TrainerAddress:
+        return await place.start()
+
+    async def fetch(_run: object, _lineup: object, trainer: RemoteTrainer) -> list[ContenderSpec]:
+        return await place.fetch(trainer)
+
+    lineup: Any = "some checkpoints"
+    serving = partial(
+        serve_checkpoints,
+        run,
+        lineup,
+        None,
+        launch=child_service,
+        start=start,
+        fetch=fetch,
+        show=place.show,
+    )
+    async with leased(store, "m", "a training"):
+        with pytest.raises(LeaseHeld, match="machine of 'm' is held by the run a training"):
+            async with serving():
+                pass
+    assert (place.started, taken_down) == (0, [])
+    async with serving():
+        with pytest.raises(LeaseHeld, match="the run benchmark b-1"):
+            check_free(store, "m")
+    check_free(store, "m")
+    assert len(taken_down) == 1
