@@ -189,6 +189,7 @@ def upload_kept(store: Store, ledger: Ledger, folder: Path, lease: str = "") -> 
     if lacks_it:
         files = folder / _FILES
         commit(store, ledger.model, step, files, ledger.config, record, ledger.run_id, lease)
+    path.unlink()  # first: without it, the files that a kill leaves are no checkpoint
     shutil.rmtree(folder)
     return step if lacks_it else None
 
