@@ -10,6 +10,7 @@ Each file but the log is replaced in one move.
 
 import json
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -68,10 +69,12 @@ class Journal:
 
     def finished(self, step: int, trained: TrainedStep) -> None:
         """A training has ended, and its weights are saved; said twice, it is logged once."""
-        data = _read(self.folder / "trainings.jsonl") or b""
-        lines = (json.loads(line) for line in data.splitlines() if line.endswith(b"}"))
-        said = ("trained", step, trained.digest, self.run)
-        if not any((one["event"], one["step"], one["digest"], one["run"]) == said for one in lines):
+        logged = []
+        for line in (_read(self.folder / "trainings.jsonl") or b"").splitlines():
+            with suppress(ValueError):  # a full disk has cut one off, and the next stands behind it
+                one = json.loads(line)
+                logged.append((one["event"], one["step"], one["digest"], one["run"]))
+        if ("trained", step, trained.digest, self.run) not in logged:
             self._log("trained", step, trained.digest)
             reached("training logged", step)
         # The result before the mark of a pending training is taken away: a kill in between

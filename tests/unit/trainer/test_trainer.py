@@ -287,6 +287,17 @@ def test_a_training_is_logged_once_however_often_it_is_found_finished(tmp_path: 
     assert journal.pending is None
 
 
+def test_a_training_ends_whose_log_a_full_disk_has_cut_off(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    journal.belongs("a-run", 0)
+    (tmp_path / "trainings.jsonl").write_text('{"event": "began", "st')
+    journal.began(0, "groups", {})
+    for _ in range(2):
+        journal.finished(0, TrainedStep(digest="groups", result={"step": 1}, note={}))
+    assert journal.trained(0) is not None
+    assert (tmp_path / "trainings.jsonl").read_text().count('"trained"') == 1
+
+
 async def test_a_checkpoint_that_can_not_be_uploaded_is_saved_on_this_side(
     model: Model, trainer: RemoteTrainer, tmp_path: Path
 ) -> None:
