@@ -10,6 +10,7 @@ import importlib.util
 import io
 import math
 import re
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import chain
@@ -231,18 +232,29 @@ async def call_in_time(submit: Callable[[], Any], deadline_s: float = _ASK_S) ->
 async def call(submit: Callable[[], Any], deadline_s: float, log: Log | None = None) -> Any:
     """Send a request and wait for its result, or for the deadline, with a TimeoutError; a request
     that is given up is taken back. `log` takes what SkyPilot prints meanwhile."""
+    requests: list[Any] = []
+    given_up = threading.Event()
+
+    def send() -> None:
+        requests.append(submit())
+        if given_up.is_set():
+            take_back()
+
+    def take_back() -> None:
+        sdk().api_cancel(requests, silent=True)
+
     async with asyncio.timeout(deadline_s):
-        request = await _in_thread(submit)
-        if log is None:
-            wait = functools.partial(sdk().get, request)
-        else:
-            wait = functools.partial(sdk().stream_and_get, request, output_stream=_LineStream(log))
         try:
-            return await _in_thread(wait)
+            await _in_thread(send)
+            if log is None:
+                return await _in_thread(lambda: sdk().get(requests[0]))
+            stream = _LineStream(log)
+            return await _in_thread(lambda: sdk().stream_and_get(requests[0], output_stream=stream))
         except asyncio.CancelledError:
-            await asyncio.shield(
-                _in_thread(functools.partial(sdk().api_cancel, [request], silent=True))
-            )
+            # The thread that still sends it takes it back itself: it may be at it for long.
+            given_up.set()
+            if requests:
+                await asyncio.shield(_in_thread(take_back))
             raise
 
 

@@ -1,6 +1,8 @@
 """Giving machines back, against a stand-in for SkyPilot's SDK."""
 
+import asyncio
 import importlib
+import threading
 import time
 import warnings
 from enum import Enum
@@ -18,7 +20,7 @@ from precis.cluster.sweep import down_cluster, sweep
 from precis.errors import ClusterError, ConfigError, NoCapacity
 from precis.run.lease import leased
 from precis.store import open_store
-from tests.services.patience import wait_until
+from tests.services.patience import patience_s, wait_until
 
 
 @cache
@@ -180,4 +182,27 @@ async def test_a_request_that_takes_too_long_is_taken_back(
     use(Slow(), monkeypatch)
     with pytest.raises(ClusterError, match="did not answer within 0 s"):
         await api.call_in_time(lambda: "a request", 0.2)
+    assert taken_back == ["a request"]
+
+
+async def test_a_request_that_is_still_being_sent_when_it_is_given_up_is_taken_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else a machine would come up for a run that was cancelled meanwhile."""
+    given_up = threading.Event()
+    taken_back: list[Any] = []
+
+    class Slow(Sdk):
+        def api_cancel(self, requests: list[Any], silent: bool) -> None:
+            taken_back.extend(requests)
+
+    def submit() -> str:
+        assert given_up.wait(patience_s())
+        return "a request"
+
+    use(Slow(), monkeypatch)
+    with pytest.raises(ClusterError, match="did not answer"):
+        await api.call_in_time(submit, 0.1)
+    given_up.set()
+    await asyncio.get_running_loop().shutdown_default_executor()
     assert taken_back == ["a request"]
