@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from precis.statistics.bootstrap import BLOCK, NORMAL, bca_bounds
+from precis.statistics.bootstrap import BLOCK, NORMAL, Floats, bca_bounds
 
 CONFIDENCE = 0.95
 RESAMPLES = 4000
@@ -57,6 +57,8 @@ def ratio_interval(
     wholes: npt.ArrayLike,
     seed: int = 0,
     resamples: int = RESAMPLES,
+    *,
+    of_share: bool = True,
 ) -> Interval:
     """`sum(parts) / sum(wholes)` with its 95 % interval from a bootstrap over the pairs.
 
@@ -64,6 +66,9 @@ def ratio_interval(
     documents have the same share right, the interval has the exact bound of Clopper and Pearson
     (1934) for the share of such documents; of the others anything from none to all may be right.
     What is no share, such as a reward of any size, has an interval without width then.
+
+    Args:
+        of_share: False where the ratio is no share even if it lies between 0 and 1.
 
     Raises:
         ValueError: no document, or a whole that is not positive.
@@ -73,7 +78,7 @@ def ratio_interval(
     if not len(part) or len(part) != len(whole) or np.any(whole <= 0):
         raise ValueError("an interval needs one part for each whole, and wholes above zero")
     mean = float(part.sum() / whole.sum())
-    is_share = bool(np.all((part >= 0) & (part <= whole)))
+    is_share = of_share and _are_shares(part, whole)
     is_alike = np.allclose(part, mean * whole)
     if is_alike and not is_share:
         return Interval(mean, mean, mean)
@@ -127,13 +132,22 @@ def paired_interval(
     asked: npt.ArrayLike,
     confidence: float = CONFIDENCE,
 ) -> Interval:
-    """Return the first's accuracy minus the second's, with its cluster bootstrap interval."""
-    gains = np.asarray(first, float) - np.asarray(second, float)
-    whole = np.asarray(asked, float)
-    bounds = (-1.0, 1.0)
+    """Return the first's accuracy minus the second's, with its cluster bootstrap interval.
+
+    On one document that is all that there can be, or without width where it is no share.
+    """
+    one, other, whole = (np.asarray(values, float) for values in (first, second, asked))
+    gains = one - other
+    mean = float(gains.sum() / whole.sum())
     if len(gains) > 1:
-        bounds = bca_bounds(gains, whole, confidence, 0, RESAMPLES)
-    return Interval(float(gains.sum() / whole.sum()), *bounds)
+        return Interval(mean, *bca_bounds(gains, whole, confidence, 0, RESAMPLES))
+    if _are_shares(one, whole) and _are_shares(other, whole):
+        return Interval(mean, -1.0, 1.0)
+    return Interval(mean, mean, mean)
+
+
+def _are_shares(parts: Floats, wholes: Floats) -> bool:
+    return bool(np.all((parts >= 0) & (parts <= wholes)))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

@@ -87,7 +87,7 @@ def turns_of_successes(rows: pl.DataFrame) -> Interval | None:
     """Return how many turns a success takes on average; None where there is none."""
     won = rows.filter(pl.col("cause").is_null(), metric("success") > 0)
     turns = _drop_nulls(won.select(metric("turns")).to_series())
-    return ratio_interval(turns, np.ones(len(turns))) if len(turns) else None
+    return ratio_interval(turns, np.ones(len(turns)), of_share=False) if len(turns) else None
 
 
 def summarise(

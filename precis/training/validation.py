@@ -116,7 +116,7 @@ def validation_of(
             metrics.setdefault(name, Metric(value=value, rollouts=some))
     turns = turns_to_success(rollouts)
     if turns:
-        interval = ratio_interval(turns, [1.0] * len(turns))
+        interval = ratio_interval(turns, [1.0] * len(turns), of_share=False)
         metrics[TURNS] = Metric(value=interval.mean, low=interval.low, high=interval.high)
     return Validation(
         step=step,

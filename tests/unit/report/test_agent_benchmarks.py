@@ -14,9 +14,9 @@ from precis.report.markdown import benchmark_report
 from precis.report.nights import nightly_section, regression_payload
 from precis.report.page import report_html
 from precis.report.wording import Words
-from precis.statistics.intervals import ratio_interval
+from precis.statistics.intervals import Interval, paired_difference, ratio_interval
 from precis.statistics.nights import changes
-from precis.statistics.standings import Contender
+from precis.statistics.standings import Contender, turns_of_successes
 
 GAMES = Words(Nouns("game", "games", "board", "boards", success="win rate"), "win rate")
 REWARDED = Words(GAMES.nouns, "reward", is_share=False)
@@ -113,3 +113,11 @@ def test_rewards_that_are_all_alike_have_an_interval_that_holds_their_mean(
 ) -> None:
     found = ratio_interval(rewards, [1.0] * len(rewards))
     assert (found.low, found.mean, found.high) == (mean, mean, mean)
+
+
+def test_a_gap_of_rewards_in_one_scenario_lies_in_its_interval() -> None:
+    assert paired_difference([30.0], [-5.0], [1.0]).accuracy == Interval(35.0, 35.0, 35.0)
+
+
+def test_successes_in_one_turn_take_one_and_never_less() -> None:
+    assert turns_of_successes(games("solver", None, [won(1)] * 3)) == Interval(1.0, 1.0, 1.0)

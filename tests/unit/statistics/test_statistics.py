@@ -71,6 +71,7 @@ def test_equal_contenders_are_told_apart_in_5_of_100_experiments() -> None:
 
 def test_one_document_says_nothing_of_the_spread_and_none_is_refused() -> None:
     assert ratio_interval([3], [4]) == Interval(0.75, 0.0, 1.0)
+    assert paired_difference([3], [1], [4]).accuracy == Interval(0.5, -1.0, 1.0)
     nothing: list[tuple[list[float], list[float]]] = [([], []), ([1], [1, 2]), ([1, 1], [1, 0])]
     for parts, wholes in nothing:
         with pytest.raises(ValueError, match="one part for each whole"):
