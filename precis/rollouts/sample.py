@@ -117,20 +117,25 @@ async def sample_groups(
         async with slots:
             return await recorder.run(policy, environment, scenario, index)
 
-    async def roll_out_group(scenario: Scenario) -> list[Rollout]:
-        indices = range(config.rollouts_per_group)
-        group = await run_for_each(partial(roll_out, scenario), indices)
+    drawn = [*scenarios, *spares]
+
+    async def roll_out_group(place: int) -> list[Rollout]:
+        scenario = drawn[place]
+        # Where one epoch ends and the next begins a scenario may be drawn twice: the second time
+        # it is sampled anew, and not with the seeds of the first.
+        size = config.rollouts_per_group
+        first = size * sum(one.id == scenario.id for one in drawn[:place])
+        group = await run_for_each(partial(roll_out, scenario), range(first, first + size))
         return list(await environment.rank(group))
 
-    drawn = [*scenarios, *spares]
     unused = deque(range(len(scenarios), len(drawn)))
     groups: dict[int, list[Rollout]] = {}
 
     async def roll_out_until_varied(place: int) -> None:
-        groups[place] = await roll_out_group(drawn[place])
+        groups[place] = await roll_out_group(place)
         while unused and why_dropped(groups[place], config) == ZERO_VARIANCE:
             place = unused.popleft()
-            groups[place] = await roll_out_group(drawn[place])
+            groups[place] = await roll_out_group(place)
 
     await run_for_each(roll_out_until_varied, range(len(scenarios)))
     refuse_too_many_unscored(list(chain.from_iterable(groups.values())), config)

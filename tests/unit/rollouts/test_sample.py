@@ -109,6 +109,15 @@ async def test_a_step_samples_the_same_however_it_is_interleaved(
     assert len(set(found[0])) == 4
 
 
+async def test_a_scenario_that_a_step_has_twice_is_sampled_anew(
+    client: openai.AsyncOpenAI,
+) -> None:
+    groups = await gather(client, summaries(CORPUS, Judge()), scenarios=(SCENARIO, SCENARIO))
+    rollouts = [one for group in groups for one in group]
+    assert [one.index for one in rollouts] == list(range(8))
+    assert len({one.text for one in rollouts}) == 8
+
+
 def test_seeds_differ_by_step_scenario_and_index() -> None:
     seeds = {sample_seed(1, step, name, at) for step in (0, 1) for name in "ab" for at in (0, 1)}
     assert len(seeds) == 8
