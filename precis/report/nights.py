@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 
+from precis.markdown import escape
 from precis.records.nouns import Nouns
 from precis.report.charts import Chart, Line, line_chart, shorten
 from precis.report.curve import exact
@@ -107,7 +108,7 @@ def nightly_section(changes: Sequence[NightlyChange], nights: int, nouns: Nouns)
     for each in changes:
         p_value = each.difference.p_value
         corrected = "< 0.001" if p_value < 0.001 else f"{p_value:.3f}"
-        cells = [name(each.contender), each.gap, each.gap_bounds, corrected]
+        cells = [escape(name(each.contender)), each.gap, each.gap_bounds, corrected]
         lines.append(f"| {' | '.join(cells)} | {each.difference.documents} |")
     return "\n".join([*lines, ""])
 

@@ -85,8 +85,8 @@ def trends(steps: Sequence[StepRecord]) -> Chart:
 
 
 def _step_axis(axes: Axes, theme: Theme) -> None:
-    """Steps along the bottom; upwards from zero."""
-    axes.set_ylim(0, max(axes.get_ylim()[1], 1e-3))
+    """Steps along the bottom; upwards from zero, or from what is below it."""
+    axes.set_ylim(min(0, axes.dataLim.y0), max(axes.get_ylim()[1], 1e-3))
     axes.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
     axes.yaxis.set_major_locator(MaxNLocator(nbins=4))
     axes.tick_params(labelsize=9)

@@ -218,8 +218,7 @@ def totals(ledger: Ledger, ahead: Projection) -> str:
         rows["Sampled one step ahead"] = wording.overlap(steps)
     if ledger.variances:
         rows = {"Warm start": wording.warm_start(ledger), **rows}
-    lines = [f"| {name} | {value} |" for name, value in rows.items()]
-    return "\n".join(["| So far | |", "| --- | --- |", *lines])
+    return table(["So far", ""], list(rows.items()))
 
 
 def _dollars(usd: float, ahead: Projection) -> str:

@@ -41,3 +41,8 @@ def test_every_comparison_is_shown_worst_first() -> None:
     assert "trained, step 9 | -10.0 | -13.0 to -7.0 | < 0.001 | 91" in rows[2]
     assert "gpt-4o | +1.0 | -4.0 to +6.0 | 0.600 | 91" in rows[3]
     assert nightly_section([], 0, Nouns()) == ""
+
+
+def test_a_contender_s_name_is_no_markup() -> None:
+    section = nightly_section([change("a|<b>", 0.1, 0.1, 0.5)], 1, Nouns())
+    assert section.splitlines()[-1].startswith("| a&#124;&#60;b&#62; |")

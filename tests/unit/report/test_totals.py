@@ -17,13 +17,13 @@ def test_causes_and_dollars_are_summed() -> None:
     for step in range(3):
         changes = {
             "groups_dropped": {"zero_variance": 2},
-            "unscored": {"timeout": 1},
+            "unscored": {"timeout": 1, "odd|<cause>": 1},
             "judge": Spend(calls=10, cached=1, prompt_tokens=1000, usd=0.5),
         }
         ledger = ledger.advance(record(step).model_copy(update=changes))
     text = shown(ledger)
     assert "| Groups dropped | 6 zero_variance |" in text
-    assert "| Rollouts not scored | 3 timeout |" in text
+    assert "| Rollouts not scored | 3 odd&#124;&#60;cause&#62;, 3 timeout |" in text
     assert "30 calls and 3 from the cache, 3,000 tokens" in text
     assert "$1.50" in text
     unpriced = record(0).model_copy(update={"judge": Spend(calls=10, unpriced=10)})

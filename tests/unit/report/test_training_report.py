@@ -3,6 +3,8 @@
 import random
 from dataclasses import replace
 
+from matplotlib.figure import Figure
+
 from precis.environments.show import show_conversation
 from precis.environments.summaries.show import show_summary
 from precis.environments.summaries.task import scenario_of
@@ -10,6 +12,7 @@ from precis.records.documents import Document, Question
 from precis.records.ledger import Ledger, Metric
 from precis.records.rollout import Call, Rollout, Scenario, Score, Unscored
 from precis.records.spend import Spend
+from precis.report.charts import LIGHT
 from precis.report.curve import curve_of, learning_curve
 from precis.report.examples import LatestSamples, best_and_worst, most_changed
 from precis.report.step_charts import phases, trends
@@ -141,6 +144,14 @@ def test_the_turns_that_a_success_takes_are_drawn_where_there_are_any() -> None:
     chart = trends(steps)
     assert "Turns to success" in texts(chart.svg())
     assert "6 turns_to_success" in chart.alt
+
+
+def test_a_metric_below_zero_is_drawn() -> None:
+    steps = [one.model_copy(update={"metrics": {"margin": -3.0}}) for one in ledger_of(3).steps]
+    figure = Figure()
+    trends(steps).draw(figure, LIGHT)
+    low, high = figure.axes[1].get_ylim()
+    assert low <= -3 < high
 
 
 def test_every_validation_shows_all_its_metrics() -> None:
