@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from itertools import chain
 from typing import Any
 
 from rich.cells import cell_len
@@ -98,8 +99,8 @@ def _flat(settings: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]
 def steps_table(ledger: Ledger, last: int) -> PlainTable:
     """Return the newest steps, with the score of the adapter that each sampled from."""
     validations = {one.step: one.metrics for one in ledger.validations}
-    sampled = list(dict.fromkeys(name for step in ledger.steps for name in step.metrics))[:1]
-    measured = dict.fromkeys(name for one in validations.values() for name in one)
+    sampled = [name for step in ledger.steps for name in step.metrics][:1]
+    measured = dict.fromkeys(chain.from_iterable(validations.values()))
     names = [name for name in measured if name not in sampled]
     table = PlainTable("step", "reward", *sampled, *names, "seconds", "dollars")
     for step in ledger.steps[-last:]:
@@ -108,7 +109,7 @@ def steps_table(ledger: Ledger, last: int) -> PlainTable:
             f"{step.reward:.3f}",
             *(f"{step.metrics[name]:.4g}" if name in step.metrics else "" for name in sampled),
             *_cells(names, validations.get(step.step, {})),
-            f"{sum(step.seconds.values()):.1f}",
+            f"{step.wall_s:.1f}",
             f"{step.judge.usd:.4f}",
         )
     newest = validations.get(ledger.next_step)

@@ -218,12 +218,11 @@ def _show(speaker: str, parts: list[str]) -> None:
 
 def _show_end(rollout: Rollout, is_compared: bool) -> bool:
     """Show what the episode earned and took; returns whether it has ended as it should."""
-    calls = rollout.calls
+    turns = len(rollout.calls)
+    usage = rollout.usage
     took = (
-        f"{len(calls)} turn{'' if len(calls) == 1 else 's'}, "
-        f"{sum(call.usage.prompt_tokens for call in calls):,} + "
-        f"{sum(call.usage.completion_tokens for call in calls):,} tokens, "
-        f"{sum(call.seconds for call in calls):.1f} s"
+        f"{turns} turn{'' if turns == 1 else 's'}, "
+        f"{usage.prompt_tokens:,} + {usage.completion_tokens:,} tokens, {rollout.seconds:.1f} s"
     )
     score = rollout.score
     if isinstance(score, Unscored):

@@ -81,6 +81,11 @@ class StepRecord(Record):
         """The cost of the step in all."""
         return self.judge.usd + self.machine_usd
 
+    @property
+    def wall_s(self) -> float:
+        """The wall time of the step in all."""
+        return sum(self.seconds.values())
+
 
 class Metric(Record):
     """A figure of a validation: a mean, or a ratio, over the held-out scenarios."""
@@ -244,6 +249,11 @@ class Ledger(Record):
     def machine_saved_usd(self) -> float:
         """The dollars that spot machines have saved on all steps."""
         return sum(record.machine_saved_usd for record in self.steps)
+
+    @property
+    def wall_s(self) -> float:
+        """The wall time of all steps."""
+        return sum(record.wall_s for record in self.steps)
 
     @property
     def best(self) -> Validation | None:

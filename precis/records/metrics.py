@@ -30,7 +30,7 @@ def step_metrics(ledger: Ledger, record: StepRecord) -> dict[str, float]:
         "groups_dropped": sum(record.groups_dropped.values()),
         "groups_added": record.groups_added,
         "unscored": sum(record.unscored.values()),
-        "seconds": sum(record.seconds.values()),
+        "seconds": record.wall_s,
         "staleness": record.staleness,
         "overlapped_s": record.overlapped_s,
         **{f"judge/{name}": value for name, value in asdict(record.judge).items()},

@@ -122,6 +122,7 @@ def row_of(
     calls = rollout.calls
     score = rollout.score if isinstance(rollout.score, Score) else None
     dollars = [call.usd for call in calls]
+    usage = rollout.usage
     metrics: dict[str, float] = {"turns": len(calls)}
     if score is not None:
         success = {} if score.success is None else {"success": float(score.success)}
@@ -139,9 +140,9 @@ def row_of(
         "cause": rollout.score.cause,
         "text": text,
         "finish": calls[-1].finish if calls else "none",
-        "seconds": sum(call.seconds for call in calls) if calls else None,
-        "prompt_tokens": sum(call.usage.prompt_tokens for call in calls) if calls else None,
-        "completion_tokens": sum(call.usage.completion_tokens for call in calls) if calls else None,
+        "seconds": rollout.seconds if calls else None,
+        "prompt_tokens": usage.prompt_tokens if calls else None,
+        "completion_tokens": usage.completion_tokens if calls else None,
         "usd": None if not calls or None in dollars else sum(one or 0.0 for one in dollars),
         "served_by": calls[-1].served_by if calls else None,
         "kept": kept,

@@ -172,6 +172,17 @@ class Rollout:
         """The metrics; none where there is no score."""
         return self.score.metrics if isinstance(self.score, Score) else {}
 
+    @property
+    def usage(self) -> Usage:
+        """The tokens of all calls."""
+        prompt_tokens = sum(call.usage.prompt_tokens for call in self.calls)
+        return Usage(prompt_tokens, sum(call.usage.completion_tokens for call in self.calls))
+
+    @property
+    def seconds(self) -> float:
+        """The time that all calls took."""
+        return sum(call.seconds for call in self.calls)
+
 
 def content_text(content: Any) -> str:
     """Return a message's content as text: OpenAI allows None, a text, or a list of parts.

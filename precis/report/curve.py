@@ -40,9 +40,8 @@ def curve_of(ledger: Ledger) -> list[StepPoint]:
     opinions = {one.step: one.second.value for one in ledger.validations if one.second}
     points = []
     for one in ledger.steps:
-        took = sum(one.seconds.values())
         at = one.step
-        points.append(StepPoint(at, one.reward, accuracies.get(at), took, opinions.get(at)))
+        points.append(StepPoint(at, one.reward, accuracies.get(at), one.wall_s, opinions.get(at)))
     at = ledger.next_step
     return [*points, StepPoint(at, accuracy=accuracies.get(at), second=opinions.get(at))]
 

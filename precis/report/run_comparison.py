@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from itertools import chain
 from typing import Any
 
 import polars as pl
@@ -84,7 +85,7 @@ def facts_of(run: Overview) -> dict[str, str]:
         "best": f"{best.score} at {best.step}" if best else "not validated",
         **({"turns to success": str(turns)} if turns else {}),
         "dollars": f"{ledger.usd:.2f}",
-        "minutes": f"{seconds_of(run) / 60:.1f}",
+        "minutes": f"{ledger.wall_s / 60:.1f}",
     }
 
 
@@ -115,7 +116,7 @@ def describe_differences(found: RunComparison) -> Iterator[str]:
 def comparison_html(found: RunComparison, place: str, now: datetime) -> str:
     """Return the comparison as a self-contained page: curves over each other, and the table."""
     facts = {run.model: facts_of(run) for run in found.runs}
-    names = list(dict.fromkeys(name for each in facts.values() for name in each))
+    names = list(dict.fromkeys(chain.from_iterable(facts.values())))
     charts = overlays({run.model: run.ledger for run in found.runs})
     return (
         template_environment()
@@ -183,7 +184,7 @@ def as_record(found: RunComparison) -> dict[str, Any]:
             "model": run.model,
             "step": run.ledger.next_step,
             "usd": run.ledger.usd,
-            "seconds": seconds_of(run),
+            "seconds": run.ledger.wall_s,
             "rewards": {one.step: one.reward for one in run.ledger.steps},
             "scores": {one.step: one.score.value for one in run.ledger.validations},
         }
@@ -204,11 +205,6 @@ def as_record(found: RunComparison) -> dict[str, Any]:
         "judges": list(found.protocols),
         "documents": list(map(asdict, found.documents)),
     }
-
-
-def seconds_of(run: Overview) -> float:
-    """Return the wall time of a run's steps."""
-    return sum(sum(one.seconds.values()) for one in run.ledger.steps)
 
 
 def _by_document(rows: pl.DataFrame) -> pl.DataFrame:

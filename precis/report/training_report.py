@@ -155,7 +155,7 @@ def _last_steps(ledger: Ledger) -> str:
         "Step": [str(one.step) for one in shown],
         "Reward": [wording.number(one.reward) for one in shown],
         "Spread": [wording.number(one.reward_std) for one in shown],
-        "Seconds": [wording.number(sum(one.seconds.values())) for one in shown],
+        "Seconds": [wording.number(one.wall_s) for one in shown],
     }
     if any(one.staleness for one in shown):
         columns["Staleness"] = [str(one.staleness) for one in shown]

@@ -63,7 +63,7 @@ def outlook(ledger: Ledger, plan: RunPlan) -> Projection:
     rest = ledger.usd - sum(step.usd for step in ledger.steps)
     rest -= sum(step.warm_start.usd for step in ledger.steps if step.warm_start)
     other_usd = plan.validations_left * (max(0.0, rest) / max(1, len(ledger.validations)))
-    seconds = left * fmean(sum(step.seconds.values()) for step in recent)
+    seconds = left * fmean(step.wall_s for step in recent)
     validated = [one.seconds for one in ledger.validations]
     seconds += plan.validations_left * (fmean(validated) if validated else 0.0)
     usd_a_step = step_usd + other_usd / max(1, left)
