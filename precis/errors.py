@@ -26,8 +26,8 @@
     ├── LockHeld                 another process of this machine does not give a lock back
     ├── ClusterError             the machine can't be had, or was lost
     │   └── NoCapacity           no place has such a machine to rent now
-    └── ModelError               the trained model can't be used, merged, converted or pushed
-        └── SummaryError         a document can't be summarized; others may be
+    └── ModelError               the trained model can't be used, merged, converted or pushed, or
+                                 can't summarize a document
 
 A summary that could not be judged is not an error but a record (`Unscored`): it
 leaves its group and is counted.
@@ -185,11 +185,7 @@ class NoCapacity(ClusterError):
 
 
 class ModelError(PrecisError):
-    """The trained model can't be used."""
-
-
-class SummaryError(ModelError):
-    """A document can't be summarized; others may be."""
+    """The trained model can't be used, or can't summarize a document."""
 
 
 HOPELESS = (

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 from precis.cluster.gpus import gpus_suffice
 from precis.environment import private_home
-from precis.errors import ConfigError, StoreError, SummaryError
+from precis.errors import ConfigError, ModelError, StoreError
 from precis.inference.summarizer import describe_models, list_models
 from precis.llm.providers import NO_KEY, key_of_server
 from precis.models.own_servers import Server, key_of_own, own_servers
@@ -39,7 +39,7 @@ async def find_or_start_server(
 
     Raises:
         ConfigError: none is up, and none can be started here.
-        SummaryError: the one that was started did not come up.
+        ModelError: the one that was started did not come up.
     """
     name = model.serving_name
     unfit = []
@@ -152,11 +152,11 @@ async def _start_server(
             async with asyncio.timeout(_START_TIMEOUT_S):
                 while await _why_unfit(server, name):
                     if child.process.returncode is not None:
-                        raise SummaryError(_describe_failure(child, name, "ended before it was up"))
+                        raise ModelError(_describe_failure(child, name, "ended before it was up"))
                     await asyncio.sleep(_POLL_S)
         except TimeoutError as error:
             late = f"was not up after {_START_TIMEOUT_S / 60:.0f} minutes"
-            raise SummaryError(_describe_failure(child, name, late)) from error
+            raise ModelError(_describe_failure(child, name, late)) from error
         yield server
 
 

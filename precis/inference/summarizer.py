@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from precis.config import RateLimits
 from precis.environments.summaries.prompt import summary_messages, summary_tokens_max
-from precis.errors import ConfigError, ProviderFailed, ProviderRejected, SummaryError
+from precis.errors import ConfigError, ModelError, ProviderError, ProviderFailed
 from precis.inference.parts import split
 from precis.inference.texts import Text
 from precis.llm.client import ChatClient, ChatReply, CompletionRequest, OwnServer
@@ -58,7 +58,7 @@ class Summarizer(Protocol):
         """Tokens that it reads at once, prompt and summary included; None for any number."""
 
     async def write(self, text: str, words_max: int) -> str:
-        """Return a summary in at most so many words, or say why there is none in a SummaryError."""
+        """Return a summary in at most so many words, or say why there is none in a ModelError."""
 
 
 async def summarize_text(summarizer: Summarizer, text: Text, words_max: int) -> tuple[str, int]:
@@ -66,7 +66,7 @@ async def summarize_text(summarizer: Summarizer, text: Text, words_max: int) -> 
     the parts of a longer one than the summarizer reads at once are summarized together.
 
     Raises:
-        SummaryError: there is none; the message says why.
+        ModelError: there is none; the message says why.
     """
     room = room_for_text(summarizer.context_tokens, words_max)
     read = text.prose if summarizer.picks_sentences else text.text
@@ -78,7 +78,7 @@ async def summarize_text(summarizer: Summarizer, text: Text, words_max: int) -> 
             return summaries[0], len(first)
         assert room is not None
         parts = split("\n\n".join(summaries), room)
-    raise SummaryError("The summaries of its parts do not get shorter.", "Raise --context.")
+    raise ModelError("The summaries of its parts do not get shorter.", "Raise --context.")
 
 
 def room_for_text(context_tokens: int | None, words_max: int) -> int | None:
@@ -117,10 +117,10 @@ class PolicySummarizer:
         try:
             completion = await self._endpoint.complete(asked)
         except ApiError as error:
-            raise SummaryError(str(error)) from error
+            raise ModelError(str(error)) from error
         summary = completion.choices[0].content
         if not summary.strip():
-            raise SummaryError(f"No sentence of it fits into {words_max} words.", "Raise --words.")
+            raise ModelError(f"No sentence of it fits into {words_max} words.", "Raise --words.")
         return summary
 
 
@@ -166,10 +166,10 @@ class ServedSummarizer:
 
         try:
             written = await self._client.complete(request, Deadline(_TIMEOUT_S), read)
-        except (ProviderFailed, ProviderRejected, SchemaRejected) as error:
-            raise SummaryError(str(error)) from error
+        except (ProviderError, SchemaRejected) as error:
+            raise ModelError(str(error)) from error
         if not written.strip():
-            raise SummaryError(f"{self.model} answered with an empty summary.")
+            raise ModelError(f"{self.model} answered with an empty summary.")
         return written.strip()
 
 

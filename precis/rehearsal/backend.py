@@ -47,18 +47,10 @@ class EmbeddedBackend(ImitatesInOnePass):
     """Trains embedded policies of one kind; use it where ART takes a backend. Its only state are
     the checkpoints in ART's layout (`{path}/{project}/models/{name}/checkpoints/0001/`)."""
 
-    def __init__(
-        self,
-        kind: PolicyKind,
-        *,
-        path: str | Path,
-        seed: int = 1,
-        settings: EmbeddedTrainer | None = None,
-    ) -> None:
+    def __init__(self, kind: PolicyKind, *, path: str | Path, seed: int = 1) -> None:
         self._kind = kind
         self._path = Path(path)
         self._seed = seed
-        self._settings = settings or EmbeddedTrainer()
         self._folders: dict[str, Path] = {}
         self._training = asyncio.Lock()
         endpoint = PolicyEndpoint(kind, self._folders)
@@ -102,8 +94,7 @@ class EmbeddedBackend(ImitatesInOnePass):
                 f"An embedded policy has no training option {', '.join(unknown)}: it takes "
                 f"{', '.join(_OPTIONS)}."
             )
-        chosen = self._settings.model_dump(include=set(_OPTIONS))
-        settings = EmbeddedTrainer.model_validate({**chosen, **options})
+        settings = EmbeddedTrainer.model_validate(options)
         groups = list(trajectory_groups)
         async with self._training:
             trained = self._latest(model)

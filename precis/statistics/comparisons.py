@@ -68,17 +68,15 @@ def correct_p_values(found: Mapping[Key, Difference]) -> dict[Key, Difference]:
     return corrected
 
 
-def documents_to_see(
-    first: pl.DataFrame, second: pl.DataFrame, difference: float = 0.03
-) -> int | None:
-    """Return how many documents it takes to see a difference in accuracy between two contenders
-    such as these, at 80 % power; None with fewer than five in common, or where the two differ by as
-    much on each."""
+def documents_to_see(first: pl.DataFrame, second: pl.DataFrame) -> int | None:
+    """Return how many documents it takes to see a difference of three points in accuracy between
+    two contenders such as these, at 80 % power; None with fewer than five in common, or where the
+    two differ by as much on each."""
     one, other, asked = _align(scores_by_scenario(first), scores_by_scenario(second))
     gains = one / asked - other / asked
     if len(gains) < DOCUMENTS_MIN or np.allclose(gains, gains[0]):
         return None
-    return documents_needed(one, other, asked, difference=difference)
+    return documents_needed(one, other, asked)
 
 
 def _difference(first: pl.DataFrame, second: pl.DataFrame) -> Difference | None:

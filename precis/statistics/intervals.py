@@ -165,10 +165,9 @@ def documents_needed(
     second: npt.ArrayLike,
     asked: npt.ArrayLike,
     difference: float = 0.03,
-    power: float = POWER,
 ) -> int:
-    """Return how many documents a paired comparison needs to see a difference in accuracy, as often
-    as `power`, by the answers of a pilot.
+    """Return how many documents a paired comparison needs to see a difference in accuracy, four
+    times of five, by the answers of a pilot.
 
     Raises:
         ValueError: the pilot has fewer than two documents.
@@ -178,7 +177,7 @@ def documents_needed(
     if len(gains) < 2:
         raise ValueError("a pilot needs two documents or more")
     spread = np.std((gains - whole * gains.sum() / whole.sum()) / whole.mean(), ddof=1)
-    reach = NORMAL.inv_cdf((1 + CONFIDENCE) / 2) + NORMAL.inv_cdf(power)
+    reach = NORMAL.inv_cdf((1 + CONFIDENCE) / 2) + NORMAL.inv_cdf(POWER)
     return max(2, int(np.ceil((reach * spread / difference) ** 2)))
 
 

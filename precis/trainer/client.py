@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,20 +70,13 @@ class RemoteTrainer(ImitatesInOnePass):
 
     Every method raises what the server raised, and TrainerLost when it no longer answers. Each may
     be repeated: work that continued meanwhile is attached to, not done twice. ART's own files go
-    under `path`, and `progress` is told what the trainer reports while it trains.
+    under `path`.
     """
 
-    def __init__(
-        self,
-        url: str,
-        token: str,
-        path: Path,
-        progress: Callable[[Json], None] = lambda data: None,
-    ) -> None:
+    def __init__(self, url: str, token: str, path: Path) -> None:
         self.url = url
         self._token = token
         self._path = path
-        self._progress = progress
         self._http = self._client()
 
     async def move_to(self, address: TrainerAddress) -> None:
@@ -249,8 +242,6 @@ class RemoteTrainer(ImitatesInOnePass):
                         return event.data
                     if event.event == "error":
                         raise _error({**_UNEXPLAINED, **event.data})
-                    if event.event == "progress":
-                        self._progress(event.data)
                 raise httpx.RemoteProtocolError("The trainer's answer ended before its result.")
             except httpx.TransportError as error:
                 if failures == len(_RECONNECTS):

@@ -15,7 +15,7 @@ from precis.environment import Variables as Variables
 from precis.environments.isolated import IsolatedError, IsolatedModule, ProcessDied
 from precis.environments.ruler import AgentEnvironment
 from precis.environments.textarena.opponent import Opponent
-from precis.errors import ConfigError, ProviderFailed, ProviderRejected
+from precis.errors import ConfigError, ProviderError, ProviderRejected
 from precis.llm.server import ApiError, ChatRequest, Choice, Complete, Completion
 from precis.records.nouns import Nouns
 from precis.records.rollout import Scenario, Score, Split, Unscored
@@ -134,7 +134,7 @@ class TextArenaEnvironment(AgentEnvironment):
             if len(rewards) == 1:
                 is_won = reward >= 1
             return Score(reward, is_won, metrics, {"reason": state["reasons"].get(str(seat)) or ""})
-        except (ProviderFailed, ProviderRejected) as error:
+        except ProviderError as error:
             if isinstance(error, ProviderRejected) and error.status not in _OF_ONE_REQUEST:
                 raise
             return Unscored("opponent_failed", f"The opponent made no move: {error}")
