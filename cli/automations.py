@@ -32,23 +32,22 @@ async def apply() -> list[str]:
             # The block of Slack's webhooks takes any address that Apprise knows, mailtos:// too.
             block = SlackWebhook(url=SecretStr(address.get_secret_value()))
             channel = str(await block.save(BLOCK, overwrite=True))
-        return [await _apply(client, path, channel) for path in sorted(FOLDER.glob("*.yaml"))]
-
-
-async def _apply(client: PrefectClient, path: Path, channel: str | None) -> str:
-    raw = yaml.safe_load(path.read_text())
-    raw["actions"] = [await _action(client, action, channel) for action in raw["actions"]]
-    wanted = AutomationCore.model_validate(raw)
-    older = await client.read_automations_by_name(wanted.name)
-    for surplus in older[1:]:
-        await client.delete_automation(surplus.id)
-    if not older:
-        await client.create_automation(wanted)
-    elif _settings(older[0]) != _settings(wanted):
-        # The client sends only what was set: this is all of it.
-        complete = AutomationCore.model_validate(_settings(wanted))
-        await client.update_automation(older[0].id, complete)
-    return wanted.name.removeprefix("precis: ")
+        names = []
+        for path in sorted(FOLDER.glob("*.yaml")):
+            raw = yaml.safe_load(path.read_text())
+            raw["actions"] = [await _action(client, action, channel) for action in raw["actions"]]
+            wanted = AutomationCore.model_validate(raw)
+            older = await client.read_automations_by_name(wanted.name)
+            for surplus in older[1:]:
+                await client.delete_automation(surplus.id)
+            if not older:
+                await client.create_automation(wanted)
+            elif _settings(older[0]) != _settings(wanted):
+                # The client sends only what was set: this is all of it.
+                complete = AutomationCore.model_validate(_settings(wanted))
+                await client.update_automation(older[0].id, complete)
+            names.append(wanted.name.removeprefix("precis: "))
+        return names
 
 
 def _settings(automation: AutomationCore) -> dict[str, Any]:

@@ -23,7 +23,7 @@ def runs_side_by_side(found: RunComparison) -> PlainTable:
         }
         columns.append(dict([steps, *curves.items(), *others]))
     table = PlainTable("", *(run.model for run in found.runs))
-    for name in dict.fromkeys(name for column in columns for name in column):
+    for name in dict.fromkeys(chain.from_iterable(columns)):
         table.add_row(name, *(column.get(name, "") for column in columns))
     return table
 

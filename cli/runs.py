@@ -156,7 +156,15 @@ def restart(
 
         at = _open(store)
         if not yes:
-            _ask_before_deleting(at, model, step)
+            from precis.run.checkpoints import committed_steps
+            from precis.run.restart import load_reached
+
+            reached = load_reached(at, model, step)
+            later = [one for one in committed_steps(at, model) if one > step]
+            _agree(
+                f"This deletes the {reached.next_step - step} steps and {len(later)} checkpoints "
+                f"after step {step} of {model} in {at.url}, for good. Go on?"
+            )
         ledger = asyncio.run(restart_run(at, model, step))
         _console().print(
             f"{model} is at step {ledger.next_step} again, and goes on from there when it is next "
@@ -314,17 +322,6 @@ def _open_in_browser(file: Path) -> None:
     _print(str(file))
     if not webbrowser.open(file.as_uri()):
         say("No browser could be started: open this file yourself.")
-
-
-def _ask_before_deleting(store: "Store", model: str, step: int) -> None:
-    """Go on only where somebody agrees to lose what came after a step."""
-    from precis.run.checkpoints import committed_steps
-    from precis.run.restart import load_reached
-
-    ledger = load_reached(store, model, step)
-    later = [one for one in committed_steps(store, model) if one > step]
-    lost = f"{ledger.next_step - step} steps and {len(later)} checkpoints after step {step}"
-    _agree(f"This deletes the {lost} of {model} in {store.url}, for good. Go on?")
 
 
 def _agree(question: str) -> None:

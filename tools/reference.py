@@ -31,7 +31,9 @@ def reference() -> str:
         DownConfig,
         ClusterSweepConfig,
     )
-    models = dict.fromkeys(model for config in configs for model in _models(config))
+    models: dict[type[Record], None] = {}
+    for config in configs:
+        models.update(dict.fromkeys(_models(config)))
     return "\n\n".join(map(_table, models))
 
 

@@ -116,20 +116,20 @@ def store_report(
     with TemporaryDirectory() as temporary:
         results = Path(temporary) / "results.parquet"
         write_results(benchmark.frame, results)
-        store.upload(results, results_key(model, benchmark_id))
-        for each in folders:
-            store.upload(results, f"{each}results.parquet")
         questions = Path(temporary) / "questions.parquet"
         benchmark.questions.write_parquet(questions)
-        store.upload(questions, questions_key(model, benchmark_id))
-        for each in folders:
-            store.upload(questions, f"{each}questions.parquet")
+        keys = {
+            results: results_key(model, benchmark_id),
+            questions: questions_key(model, benchmark_id),
+        }
         if not benchmark.attempts.is_empty():
             attempts = Path(temporary) / "attempts.parquet"
             benchmark.attempts.write_parquet(attempts)
-            store.upload(attempts, attempts_key(model, benchmark_id))
+            keys[attempts] = attempts_key(model, benchmark_id)
+        for file, key in keys.items():
+            store.upload(file, key)
             for each in folders:
-                store.upload(attempts, f"{each}attempts.parquet")
+                store.upload(file, f"{each}{file.name}")
     files = report_files(benchmark, page)
     for each in folders:
         for name, content in files.items():

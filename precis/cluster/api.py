@@ -193,24 +193,24 @@ async def _status(names: list[str] | None, refresh: bool) -> list[Cluster]:
 
     mode = sky.StatusRefreshMode.FORCE if refresh else sky.StatusRefreshMode.NONE
     records = await call_in_time(functools.partial(sdk().status, names, refresh=mode))
-    return list(map(_cluster, records))
-
-
-def _cluster(record: Any) -> Cluster:
-    resources = getattr(record.handle, "launched_resources", None)
-    task = yaml.safe_load(record.last_creation_yaml or "") or {}
-    price = HourlyPrice(0.0, 0.0)
-    if resources:
-        on_demand = resources.copy(use_spot=False)
-        price = HourlyPrice(resources.get_cost(3600), on_demand.get_cost(3600))
-    return Cluster(
-        name=record.name,
-        status=record.status.value,
-        infra=str(resources.infra.to_str()) if resources else "",
-        price=price,
-        launched_at=float(record.launched_at),
-        envs={key: str(value) for key, value in (task.get("envs") or {}).items()},
-    )
+    clusters = []
+    for record in records:
+        resources = getattr(record.handle, "launched_resources", None)
+        task = yaml.safe_load(record.last_creation_yaml or "") or {}
+        price = HourlyPrice(0.0, 0.0)
+        if resources:
+            on_demand = resources.copy(use_spot=False)
+            price = HourlyPrice(resources.get_cost(3600), on_demand.get_cost(3600))
+        cluster = Cluster(
+            name=record.name,
+            status=record.status.value,
+            infra=str(resources.infra.to_str()) if resources else "",
+            price=price,
+            launched_at=float(record.launched_at),
+            envs={key: str(value) for key, value in (task.get("envs") or {}).items()},
+        )
+        clusters.append(cluster)
+    return clusters
 
 
 async def call_in_time(submit: Callable[[], Any], deadline_s: float = _ASK_S) -> Any:

@@ -115,6 +115,19 @@ def s3_variables() -> tuple[dict[str, str], dict[str, str]]:
     for name, value in environment:
         if hasattr(value, "get_secret_value"):
             secrets[name.upper()] = value.get_secret_value()
+    if not secrets:
+        # Those that AWS's own tools would take here: of a profile, or the machine's role.
+        import boto3
+
+        credentials = boto3.Session().get_credentials()
+        if credentials is not None:
+            found = credentials.get_frozen_credentials()
+            named = {
+                "AWS_ACCESS_KEY_ID": found.access_key,
+                "AWS_SECRET_ACCESS_KEY": found.secret_key,
+                "AWS_SESSION_TOKEN": found.token,
+            }
+            secrets = {name: value for name, value in named.items() if value}
     plain = {
         "AWS_REGION": environment.aws_region,
         "AWS_ENDPOINT_URL": environment.aws_endpoint_url,
@@ -124,23 +137,7 @@ def s3_variables() -> tuple[dict[str, str], dict[str, str]]:
         "PRECIS_S3_TRIES_MAX": str(environment.tries_max),
         "PRECIS_S3_TIMEOUT_S": str(environment.timeout_s),
     }
-    return secrets or _keys_of_profile(), {key: value for key, value in plain.items() if value}
-
-
-def _keys_of_profile() -> dict[str, str]:
-    """Return the keys that AWS's own tools would take here: of a profile, or the machine's role."""
-    import boto3
-
-    credentials = boto3.Session().get_credentials()
-    if credentials is None:
-        return {}
-    found = credentials.get_frozen_credentials()
-    named = {
-        "AWS_ACCESS_KEY_ID": found.access_key,
-        "AWS_SECRET_ACCESS_KEY": found.secret_key,
-        "AWS_SESSION_TOKEN": found.token,
-    }
-    return {name: value for name, value in named.items() if value}
+    return secrets, {key: value for key, value in plain.items() if value}
 
 
 def seconds_max(config: ClusterConfig) -> str:

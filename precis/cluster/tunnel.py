@@ -82,7 +82,9 @@ class Tunnel:
                 "ServerAliveCountMax": "3",
                 "LogLevel": "ERROR",
             }
-            settings = [word for key, value in options.items() for word in ("-o", f"{key}={value}")]
+            settings: list[str] = []
+            for key, value in options.items():
+                settings += ["-o", f"{key}={value}"]
             process = await asyncio.create_subprocess_exec(
                 *[program, "-N", "-L", forward, *settings, *rest],
                 stdin=asyncio.subprocess.DEVNULL,

@@ -100,7 +100,7 @@ class Environment(Protocol):
     def digest(self) -> str:
         """A digest of the scenarios and of how they are split."""
         splits: tuple[Split, ...] = ("train", "validation")
-        known = [[dict(one) for one in self.scenarios(split)] for split in splits]
+        known = [list(map(dict, self.scenarios(split))) for split in splits]
         return json_digest(known)
 
     @property

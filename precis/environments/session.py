@@ -207,7 +207,17 @@ class Session:
             return self._decline(400, str(error))
         self.calls.append(call_of(payload, reply, asked_at))
         self._tokens += reply.usage.completion_tokens
-        return _reply(body, reply)
+        # As the agent has asked for it: without ids, most of it.
+        hidden = {"token_ids"} if body.get("logprobs") else {"token_ids", "logprobs"}
+        choice = {key: value for key, value in reply.choice.items() if key not in hidden}
+        whole = {key: value for key, value in reply.body.items() if key != "prompt_token_ids"}
+        options = body.get("stream_options") or {}
+        return SessionReply(
+            200,
+            {**whole, "choices": [choice]},
+            streamed=bool(body.get("stream")),
+            with_usage=bool(options.get("include_usage")),
+        )
 
     def _check(self, reply: ChatReply) -> ChatReply:
         policy = self._policy
@@ -320,20 +330,6 @@ def _problem(body: object, content: bytes) -> str | None:
         half = json.dumps(error.object[error.start])
         return f"The request holds {half}, half of a character, which no UTF-8 can hold."
     return None
-
-
-def _reply(body: Mapping[str, Any], reply: ChatReply) -> SessionReply:
-    """Return the policy's answer as the agent has asked for it: without ids, most of it."""
-    hidden = {"token_ids"} if body.get("logprobs") else {"token_ids", "logprobs"}
-    choice = {key: value for key, value in reply.choice.items() if key not in hidden}
-    whole = {key: value for key, value in reply.body.items() if key != "prompt_token_ids"}
-    options = body.get("stream_options") or {}
-    return SessionReply(
-        200,
-        {**whole, "choices": [choice]},
-        streamed=bool(body.get("stream")),
-        with_usage=bool(options.get("include_usage")),
-    )
 
 
 def refuse(status: int, message: str, code: str) -> SessionReply:

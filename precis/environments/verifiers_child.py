@@ -69,7 +69,7 @@ class ConversationHarness(vf.Harness[vf.HarnessConfig]):  # type: ignore[misc]
         if isinstance(prompt, str):
             messages.append({"role": "user", "content": prompt})
         else:
-            messages.extend(message_to_wire(one) for one in prompt or ())
+            messages.extend(map(message_to_wire, prompt or ()))
         client = openai.AsyncOpenAI(
             base_url=endpoint, api_key=secret, http_client=self.http, max_retries=0, timeout=None
         )

@@ -67,7 +67,17 @@ class FileReader:
         """
         name = INPUT_NAME if str(path) == STANDARD_INPUT else str(path)
         limits = self._limits
-        content = _content(path, name, limits.file_bytes)
+        bytes_max = limits.file_bytes
+        try:
+            if str(path) == STANDARD_INPUT:
+                content = sys.stdin.buffer.read(bytes_max + 1)
+            else:
+                with path.open("rb") as file:
+                    content = file.read(bytes_max + 1)
+        except OSError as error:
+            raise DocumentsError(f"Can't read {name}: {error.strerror}.") from error
+        if len(content) > bytes_max:
+            raise DocumentsError(f"{name} is larger than {bytes_max / 1e6:g} MB.", "Split it.")
         cpu_s = limits.cpu_s + limits.cpu_s_per_mb * len(content) / 1e6
         asked = {
             "name": name.encode("utf-8", "replace").decode(),  # it may hold half a character
@@ -106,7 +116,14 @@ class FileReader:
         except TimeoutError:
             raise _too_slow(asked) from None
         except (ValueError, ConnectionError, asyncio.IncompleteReadError):
-            raise _describe_death(asked, await self._end(grace_s=_DEATH_S)) from None
+            status = await self._end(grace_s=_DEATH_S)
+            if status == -signal.SIGXCPU:
+                raise _too_slow(asked) from None
+            what = f"{asked['name']} can't be read: the process that read it ended ({status})."
+            if status == OUT_OF_MEMORY:
+                gigabytes = asked["memory_bytes"] / 2**30
+                what = f"{asked['name']} takes more than {gigabytes:.1f} GB to read."
+            raise DocumentsError(what, _PLAIN) from None
         finally:
             if answer is None:
                 await self._end()
@@ -129,28 +146,3 @@ class FileReader:
 def _too_slow(asked: Mapping[str, Any]) -> DocumentsError:
     what = f"{asked['name']} takes more than {asked['cpu_s']:.0f} s to read."
     return DocumentsError(what, _PLAIN)
-
-
-def _describe_death(asked: Mapping[str, Any], status: int | None) -> DocumentsError:
-    """Build the error for a file that the process has died of."""
-    if status == -signal.SIGXCPU:
-        return _too_slow(asked)
-    what = f"{asked['name']} can't be read: the process that read it ended ({status})."
-    if status == OUT_OF_MEMORY:
-        what = f"{asked['name']} takes more than {asked['memory_bytes'] / 2**30:.1f} GB to read."
-    return DocumentsError(what, _PLAIN)
-
-
-def _content(path: Path, name: str, bytes_max: int) -> bytes:
-    """Return the content of a file or of standard input."""
-    try:
-        if str(path) == STANDARD_INPUT:
-            content = sys.stdin.buffer.read(bytes_max + 1)
-        else:
-            with path.open("rb") as file:
-                content = file.read(bytes_max + 1)
-    except OSError as error:
-        raise DocumentsError(f"Can't read {name}: {error.strerror}.") from error
-    if len(content) > bytes_max:
-        raise DocumentsError(f"{name} is larger than {bytes_max / 1e6:g} MB.", "Split it.")
-    return content

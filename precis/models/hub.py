@@ -49,7 +49,15 @@ def push_folder(folder: Path, repo: str, token: str, private: bool, message: str
         api.create_repo(repo, private=private or None, exist_ok=True)
         commit = api.upload_folder(repo_id=repo, folder_path=folder, commit_message=message)
     except HfHubHTTPError as error:
-        raise ModelError(_explain_refusal(error, repo, token)) from error
+        status = error.response.status_code
+        if status in (401, 403):
+            raise ModelError(
+                f"The Hub refuses to write to {repo} ({status}): HF_TOKEN must be a valid token "
+                "with write access to that owner's repositories."
+            ) from error
+        said = Redactor(token).clean_text(error.server_message or str(error))
+        detail = " ".join(said.split())[:300]
+        raise ModelError(f"The Hub did not take {repo} ({status}: {detail}).") from error
     except ValueError as error:  # its answer to the card's metadata, or to a file's announcement
         said = Redactor(token).clean_text(" ".join(str(error).split()))
         raise ModelError(f"The Hub did not take {repo}: {said}") from error
@@ -63,16 +71,3 @@ def push_folder(folder: Path, repo: str, token: str, private: bool, message: str
             "twice.",
         ) from error
     return str(commit.commit_url)
-
-
-def _explain_refusal(error: object, repo: str, token: str) -> str:
-    """Return a sentence about an answer of the Hub, without the token."""
-    response = getattr(error, "response", None)
-    status = getattr(response, "status_code", None)
-    if status in (401, 403):
-        return (
-            f"The Hub refuses to write to {repo} ({status}): HF_TOKEN must be a valid token with "
-            "write access to that owner's repositories."
-        )
-    said = Redactor(token).clean_text(str(getattr(error, "server_message", None) or error))
-    return f"The Hub did not take {repo} ({status}: {' '.join(said.split())[:300]})."

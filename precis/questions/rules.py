@@ -121,28 +121,23 @@ def write_cloze(text: str) -> list[WrittenQuestion]:
 
 
 def _choose(sentence: str, told: Sequence[str]) -> _Fact | None:
-    """Return the fact that the fewest other sentences have; of those the longest."""
-    found = []
-    for fact in _facts(sentence):
-        answer = sentence[fact.start : fact.end]
-        others = sum(answer in other for other in told) - 1
-        if others < _SAID_OFTEN:
-            found.append((others, -len(answer), fact.start, fact))
-    return min(found, key=lambda one: one[:3])[3] if found else None
-
-
-def _facts(sentence: str) -> list[_Fact]:
-    """Return the dates, numbers and names of a sentence, none within another.
+    """Return the date, number or name that the fewest other sentences have; of those the longest.
 
     What a sentence begins with is none: its first word has a capital anyway, and a number there is
     that of a list.
     """
-    found: list[_Fact] = []
+    facts: list[_Fact] = []
     for kind, pattern in (*_FACTS, ("name", _NAME)):
         for match in pattern.finditer(sentence):
             fact = _Fact(kind, match.start(), match.end())
-            if any(fact.start < other.end and other.start < fact.end for other in found):
+            if any(fact.start < other.end and other.start < fact.end for other in facts):
                 continue
             if any(character.isalnum() for character in sentence[: fact.start]):
-                found.append(fact)
-    return found
+                facts.append(fact)
+    rare = []
+    for fact in facts:
+        answer = sentence[fact.start : fact.end]
+        others = sum(answer in other for other in told) - 1
+        if others < _SAID_OFTEN:
+            rare.append((others, -len(answer), fact.start, fact))
+    return min(rare, key=lambda one: one[:3])[3] if rare else None

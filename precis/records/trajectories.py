@@ -6,7 +6,7 @@ one table, and imports no ART, which takes seconds; `precis.environments.traject
 """
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -89,12 +89,25 @@ def scan_trajectories(
     empty = _FILE.to_frame().lazy().with_columns(step=_step(0))
     # The names of all metrics in some files, but of those that are columns of another kind.
     taken = {"step", "group", "reward", "text", "messages", *_METADATA.to_schema()}
-    names: dict[str, None] = {}
+    names: dict[str, pl.DataType] = {}
     for content in contents.values():
         for metrics in pl.read_parquet(BytesIO(content), columns=["metrics"])["metrics"]:
-            names.update(dict.fromkeys(json.loads(metrics or "{}")))
-    return _tidy(
-        pl.concat(files) if files else empty, [name for name in names if name not in taken]
+            for name in json.loads(metrics or "{}"):
+                if name not in taken:
+                    names[name] = pl.Float64()
+    frame = pl.concat(files) if files else empty
+    spoken = pl.col("messages").list.last().struct
+    return frame.with_columns(
+        metadata=pl.col("metadata").str.json_decode(_METADATA),
+        metrics=pl.col("metrics").str.json_decode(pl.Struct(names)),
+    ).select(
+        "step",
+        pl.col("group_index").alias("group"),
+        pl.col("reward").fill_nan(None),
+        pl.col("metadata").struct.unnest(),
+        pl.col("metrics").struct.unnest(),
+        pl.when(spoken.field("trainable")).then(spoken.field("content")).alias("text"),
+        "messages",
     )
 
 
@@ -185,24 +198,6 @@ def _scan(store: Store, key: str, content: bytes, step: int) -> pl.LazyFrame:
             f"{store.url}/{key} is no file of trajectories: it has no column {min(missing)!r}."
         )
     return pl.scan_parquet(content).select(_FILE.names()).with_columns(step=_step(step))
-
-
-def _tidy(frame: pl.LazyFrame, metrics: Sequence[str]) -> pl.LazyFrame:
-    shape = pl.Struct(dict.fromkeys(metrics, pl.Float64()))
-    decoded = frame.with_columns(
-        metadata=pl.col("metadata").str.json_decode(_METADATA),
-        metrics=pl.col("metrics").str.json_decode(shape),
-    )
-    spoken = pl.col("messages").list.last().struct
-    return decoded.select(
-        "step",
-        pl.col("group_index").alias("group"),
-        pl.col("reward").fill_nan(None),
-        pl.col("metadata").struct.unnest(),
-        *(pl.col("metrics").struct.field(name) for name in metrics),
-        pl.when(spoken.field("trainable")).then(spoken.field("content")).alias("text"),
-        "messages",
-    )
 
 
 def _step(step: int) -> pl.Expr:

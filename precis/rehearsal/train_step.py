@@ -26,26 +26,23 @@ def with_advantages(groups: Sequence[Group[S]], scale_rewards: bool = True) -> l
     """
     ordered = [sorted((list(one) for one in group if one), key=_order) for group in groups]
     ordered.sort(key=lambda group: list(map(_order, group)))
-    return [sample for group in ordered for sample in _centred(group, scale_rewards)]
+    found = []
+    for group in ordered:
+        rewards = np.array([rollout[0].reward for rollout in group])
+        if not len(rewards) or (rewards == rewards[0]).all():
+            continue
+        advantages = rewards - rewards.mean()
+        if scale_rewards:
+            advantages = advantages / rewards.std()
+        for rollout, advantage in zip(group, advantages, strict=True):
+            for sample in rollout:
+                if sample.picks:
+                    found.append(sample.with_advantage(float(advantage)))
+    return found
 
 
 def _order(rollout: Sequence[Sample]) -> list[object]:
     return [sample.order for sample in rollout]
-
-
-def _centred(group: Group[S], scale_rewards: bool) -> list[S]:
-    rewards = np.array([rollout[0].reward for rollout in group])
-    if not len(rewards) or (rewards == rewards[0]).all():
-        return []
-    advantages = rewards - rewards.mean()
-    if scale_rewards:
-        advantages = advantages / rewards.std()
-    centred = []
-    for rollout, advantage in zip(group, advantages, strict=True):
-        for sample in rollout:
-            if sample.picks:
-                centred.append(sample.with_advantage(float(advantage)))
-    return centred
 
 
 @dataclass(frozen=True, eq=False)

@@ -127,23 +127,27 @@ def by_topic(topics: Topics, order: Sequence[Contender], words: Words | None = N
     def draw(figure: Figure, theme: Theme) -> None:
         axes = titled_axes(figure, theme, title, "95% interval of the first")
         for place, contender in enumerate(order):
-            found = {row: topics[topic].get(contender) for row, topic in enumerate(rows)}
-            scored = {row: each for row, each in found.items() if each}
+            at: list[int] = []
+            found: list[Interval] = []
+            for row, topic in enumerate(rows):
+                if contender in topics[topic]:
+                    at.append(row)
+                    found.append(topics[topic][contender])
             colour = theme.colours[min(place, 4)]
             axes.plot(
-                [each.mean for each in scored.values()],
-                list(scored),
+                [each.mean for each in found],
+                at,
                 linestyle="",
                 marker=_MARKERS[place % len(_MARKERS)],
                 color=colour,
                 label=shorten(name(contender)),
             )
             if contender == first:
-                lows = [each.low for each in scored.values()]
-                highs = [each.high for each in scored.values()]
-                axes.hlines(list(scored), lows, highs, color=colour, linewidth=1.6, alpha=0.6)
+                lows = [each.low for each in found]
+                highs = [each.high for each in found]
+                axes.hlines(at, lows, highs, color=colour, linewidth=1.6, alpha=0.6)
         axes.set_xlim(-0.01, 1.01)
-        axes.set_yticks(range(len(rows)), [shorten(topic) for topic in rows])
+        axes.set_yticks(range(len(rows)), list(map(shorten, rows)))
         axes.tick_params(axis="y", labelcolor=theme.ink)
         axes.invert_yaxis()
         axes.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))

@@ -80,9 +80,11 @@ def most_changed(seen: LatestSamples) -> Change | None:
 
 def said(rollout: Rollout) -> str:
     """Return what a policy wrote in the conversation of its last call, and what it had tools do."""
+    if not rollout.calls:
+        return ""
     words = []
-    last = rollout.calls[-1:]
-    for message in [message for call in last for message in (*call.messages, call.message)]:
+    last = rollout.calls[-1]
+    for message in (*last.messages, last.message):
         if message["role"] == "assistant":
             words.append(content_text(message.get("content")))
             calls = message.get("tool_calls") or ()

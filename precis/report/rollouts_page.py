@@ -111,7 +111,7 @@ def gather_rollouts(
     """Read a run's rollouts, the newest steps first, until the page is full; of some steps or of
     one scenario alone, where these are named. A StoreError says that there are none."""
     kept = {split: trajectory_steps(store, model, split) for split in _SPLITS}
-    known = sorted({step for each in kept.values() for step in each}, reverse=True)
+    known = sorted(set().union(*kept.values()), reverse=True)
     if not known:
         raise StoreError(
             f"{store.url} holds no rollouts of {model!r}.", "See `precis runs list` for its runs."

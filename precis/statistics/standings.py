@@ -95,8 +95,23 @@ def summarise(
 ) -> list[Standing]:
     """Return the standings of one run: complete contenders by falling accuracy, then the others, of
     whose rollouts a larger share is unscored."""
-    groups = frame.partition_by(["model", "step"], maintain_order=True)
-    standings = [_standing(group, unscored_share_max) for group in groups]
+    standings = []
+    for group in frame.partition_by(["model", "step"], maintain_order=True):
+        scored = group.filter(pl.col("cause").is_null())
+        missing = group["cause"].drop_nulls().value_counts(sort=True)
+        mean_usd = _mean(group["usd"])
+        seconds = _drop_nulls(group["seconds"])
+        standing = Standing(
+            contender=Contender(group["model"][0], group["step"][0]),
+            accuracy=accuracy_of(scores_by_scenario(group)),
+            documents=len(scored),
+            unscored=dict(missing.iter_rows()),
+            usd=_total(group["usd"]),
+            usd_per_1000=None if mean_usd is None else 1000 * mean_usd,
+            seconds=float(np.median(seconds)) if len(seconds) else None,
+            complete=len(group) - len(scored) <= unscored_share_max * len(group),
+        )
+        standings.append(standing)
 
     def rank(standing: Standing) -> tuple[bool, float, str, int]:
         accuracy = standing.accuracy.mean if standing.accuracy else -1.0
@@ -137,24 +152,6 @@ def rows_by(frame: pl.DataFrame, contender: Contender) -> pl.DataFrame:
     """Return the rows of one contender."""
     return frame.filter(
         pl.col("model") == contender.model, pl.col("step").eq_missing(pl.lit(contender.step))
-    )
-
-
-def _standing(group: pl.DataFrame, unscored_share_max: float) -> Standing:
-    scored = group.filter(pl.col("cause").is_null())
-    counts = scores_by_scenario(group)
-    missing = group["cause"].drop_nulls().value_counts(sort=True)
-    mean_usd = _mean(group["usd"])
-    seconds = _drop_nulls(group["seconds"])
-    return Standing(
-        contender=Contender(group["model"][0], group["step"][0]),
-        accuracy=accuracy_of(counts),
-        documents=len(scored),
-        unscored=dict(missing.iter_rows()),
-        usd=_total(group["usd"]),
-        usd_per_1000=None if mean_usd is None else 1000 * mean_usd,
-        seconds=float(np.median(seconds)) if len(seconds) else None,
-        complete=len(group) - len(scored) <= unscored_share_max * len(group),
     )
 
 

@@ -36,26 +36,23 @@ class Job:
                 self.changed.clear()
             except TimeoutError:
                 yield _line(Event(event="heartbeat"))
-            for data in self.progress[told:]:
-                yield _line(Event(event="progress", data=data))
+            for progress in self.progress[told:]:
+                yield _line(Event(event="progress", data=progress))
             told = len(self.progress)
         error = self.task.exception()
-        if error is not None and not isinstance(error, PrecisError):
+        if error is None:
+            yield _line(Event(event="result", data=self.task.result()))
+            return
+        if not isinstance(error, PrecisError):
             # The backend may say so before the process that it lost is gone.
             await asyncio.to_thread(end_if_broken, NOTICE_S)
-        yield _line(self._outcome())
-
-    def _outcome(self) -> Event:
-        error = self.task.exception()
-        if error is None:
-            return Event(event="result", data=self.task.result())
-        if not isinstance(error, PrecisError):
             logger.error("The backend failed.", exc_info=error)
             said = f"{type(error).__name__}: {error}"
             error = TrainerError(
                 f"The trainer's backend failed: {cause_of(said, output_since(self.began))}"
             )
-        return Event(event="error", data={"type": type(error).__name__, "message": str(error)})
+        data = {"type": type(error).__name__, "message": str(error)}
+        yield _line(Event(event="error", data=data))
 
 
 class Jobs:

@@ -131,27 +131,28 @@ def _measure(figure: Figure, scores: Sequence[Score | None]) -> Metric | None:
     """Return a figure over the scenarios whose rollouts have it; None where none has."""
     parts: list[float | None] = []
     weights: list[float | None] = []
-    known: list[tuple[float, float]] = []
+    known: list[float] = []
+    wholes: list[float] = []
     for score in scores:
         part = figure.part_of(score)
         whole = figure.whole_of(score)
         parts.append(part)
         weights.append(None if part is None else whole)
         if part is not None and whole:
-            known.append((part, whole))
+            known.append(part)
+            wholes.append(whole)
     if not known:
         return None
     if not figure.whole and figure.part not in (SUCCESS, REWARD):
-        mean = statistics.fmean(part for part, _ in known)
-        return Metric(value=mean, is_share=figure.is_share)
+        return Metric(value=statistics.fmean(known), is_share=figure.is_share)
     # What later attempts are compared with is compared with nobody: it has no interval.
     by_definition = figure.part == PREFERRED and any(
         one is not None and TRANSCRIPT in one.details for one in scores
     )
     if figure.part == SUCCESS:
-        interval = share_interval(sum(part == 1 for part, _ in known), len(known))
+        interval = share_interval(known.count(1), len(known))
     else:
-        interval = ratio_interval([part for part, _ in known], [whole for _, whole in known])
+        interval = ratio_interval(known, wholes)
     return Metric(
         value=interval.mean,
         low=None if by_definition else interval.low,

@@ -45,10 +45,15 @@ def compose(story: Story, rng: Random) -> Composed:
     rest = facts[QUESTIONS - unanswerable :]
     asked = [_tell(fact, draw, rng) for fact in told]
     unasked = [_tell(fact, draw, rng).long_answer for fact in rest[: rng.choice(_UNASKED)]]
-    missing = _missing(story, rest[max(_UNASKED) :], unanswerable, draw, rng)
+    # Questions that fit the topic but that the document is silent about.
+    foreign = [rng.choice(fact.questions) for fact in rest[max(_UNASKED) :][:1]]
+    missing = []
+    for question in rng.sample([*story.sections["absent"], *foreign], unanswerable):
+        missing.append(ComposedRow(draw.tell(question, {}), UNANSWERABLE, UNANSWERABLE))
     text = _text(story, [item.long_answer for item in asked] + unasked, draw, rng)
     questions = rng.sample([*asked, *missing], QUESTIONS)
-    return Composed(_identifier(rng), story.topic, text, tuple(questions))
+    identifier = "".join(rng.choices(string.ascii_lowercase, k=8))
+    return Composed(identifier, story.topic, text, tuple(questions))
 
 
 def _tell(fact: FactTemplate, draw: Draw, rng: Random) -> ComposedRow:
@@ -56,15 +61,6 @@ def _tell(fact: FactTemplate, draw: Draw, rng: Random) -> ComposedRow:
     sentence = draw.tell(rng.choice(fact.tellings), own)
     question = draw.tell(rng.choice(fact.questions), own)
     return ComposedRow(question, draw.tell(fact.answer, own).strip("“”"), sentence)
-
-
-def _missing(
-    story: Story, unused: list[FactTemplate], count: int, draw: Draw, rng: Random
-) -> list[ComposedRow]:
-    """Questions that fit the topic but that the document is silent about."""
-    foreign = [rng.choice(fact.questions) for fact in unused[:1]]
-    chosen = rng.sample([*story.sections["absent"], *foreign], count)
-    return [ComposedRow(draw.tell(question, {}), UNANSWERABLE, UNANSWERABLE) for question in chosen]
 
 
 def _text(story: Story, facts: list[str], draw: Draw, rng: Random) -> str:
@@ -75,7 +71,9 @@ def _text(story: Story, facts: list[str], draw: Draw, rng: Random) -> str:
 
     opening = one("openings")
     closing = one("closings")
-    passages = _passages(story, draw, rng)
+    # The story's own filler and asides that any story may have, in turn by chance.
+    lines = [*_shuffle(story, "filler", rng), *_shuffle(story, "asides", rng)[:_ASIDES]]
+    passages = [draw.tell(line, {}) for line in rng.sample(lines, len(lines))]
     details = [draw.tell(line, {}) for line in _shuffle(story, "background", rng)]
     loose = [*facts, *details[: rng.randint(5, len(details))]]
     room = rng.randint(_WORDS_MIN, _WORDS_MAX) - _length(" ".join([opening, closing, *loose]))
@@ -96,12 +94,6 @@ def _length(text: str) -> int:
     return len(text.split())
 
 
-def _passages(story: Story, draw: Draw, rng: Random) -> list[str]:
-    """Return the story's own filler and asides that any story may have, in turn by chance."""
-    lines = [*_shuffle(story, "filler", rng), *_shuffle(story, "asides", rng)[:_ASIDES]]
-    return [draw.tell(line, {}) for line in rng.sample(lines, len(lines))]
-
-
 def _paragraphs(passages: list[str], loose: list[str], rng: Random) -> list[str]:
     """Scatter single sentences before and after the passages, crowding some of them.
 
@@ -119,18 +111,14 @@ def _paragraphs(passages: list[str], loose: list[str], rng: Random) -> list[str]
     whole = []
     for place, passage in enumerate(passages):
         whole.append(" ".join([*before[place], passage, *after[place]]))
-    return _join(whole, rng)
-
-
-def _join(paragraphs: list[str], rng: Random) -> list[str]:
-    """Some neighbours run together, so that paragraphs differ in length as an author's do."""
-    joined = [paragraphs[0]]
-    for paragraph in paragraphs[1:-1]:
+    # Some neighbours run together, so that paragraphs differ in length as an author's do.
+    joined = [whole[0]]
+    for paragraph in whole[1:-1]:
         if rng.random() < 0.25 and _length(joined[-1] + paragraph) < 150:
             joined[-1] += " " + paragraph
         else:
             joined.append(paragraph)
-    return [*joined, paragraphs[-1]]
+    return [*joined, whole[-1]]
 
 
 def _add_headings(paragraphs: list[str], headings: tuple[str, ...]) -> list[str]:
@@ -147,7 +135,3 @@ def _add_headings(paragraphs: list[str], headings: tuple[str, ...]) -> list[str]
 def _shuffle(story: Story, section: str, rng: Random) -> list[str]:
     lines = story.sections[section]
     return rng.sample(lines, len(lines))
-
-
-def _identifier(rng: Random) -> str:
-    return "".join(rng.choices(string.ascii_lowercase, k=8))

@@ -61,13 +61,12 @@ class Story:
 def read_stories(folder: Path) -> list[Story]:
     """All stories of a folder, by file name; `asides.txt` beside it serves them all."""
     asides = parse_story(folder.with_name("asides.txt").read_text("utf-8")).sections
-    stories = [parse_story(path.read_text("utf-8")) for path in sorted(folder.glob("*.txt"))]
-    return [_with_asides(story, asides) for story in stories]
-
-
-def _with_asides(story: Story, asides: dict[str, tuple[str, ...]]) -> Story:
-    (manner,) = story.sections.get("manner", ("local",))
-    return replace(story, sections={**story.sections, "asides": asides[manner]})
+    stories = []
+    for path in sorted(folder.glob("*.txt")):
+        story = parse_story(path.read_text("utf-8"))
+        (manner,) = story.sections.get("manner", ("local",))
+        stories.append(replace(story, sections={**story.sections, "asides": asides[manner]}))
+    return stories
 
 
 def parse_story(text: str) -> Story:
@@ -118,10 +117,12 @@ class Draw:
         text = template
         while _CHOICE.search(text):
             text = _CHOICE.sub(lambda match: self._rng.choice(match[1].split("|")), text, count=1)
-        text = _OPENING_SLOT.sub(
-            lambda match: match[1] + _capitalise(self._value(match[2], own)), text
-        )
-        return self._plain(text, own)
+
+        def capitalise(match: re.Match[str]) -> str:
+            value = self._value(match[2], own)
+            return match[1] + value[:1].upper() + value[1:]
+
+        return self._plain(_OPENING_SLOT.sub(capitalise, text), own)
 
     def own_values(self, fact: FactTemplate) -> dict[str, str]:
         """Return a fact's own values, drawn."""
@@ -147,7 +148,3 @@ class Draw:
                 break
         self._taken.add(value)
         return value
-
-
-def _capitalise(text: str) -> str:
-    return text[:1].upper() + text[1:]

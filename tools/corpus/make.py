@@ -32,7 +32,10 @@ def corpus(documents: int = DOCUMENTS, seed: int = _SEED) -> list[Composed]:
         seed: of everything that is drawn; each document has its own generator, so a
             document does not change when others are added.
     """
-    topics = _by_topic(read_stories(_STORIES))
+    by_topic: dict[str, list[Story]] = {}
+    for story in read_stories(_STORIES):
+        by_topic.setdefault(story.topic, []).append(story)
+    topics = list(by_topic.values())
     made = []
     for number in range(documents):
         turn, topic = divmod(number, len(topics))
@@ -40,13 +43,6 @@ def corpus(documents: int = DOCUMENTS, seed: int = _SEED) -> list[Composed]:
         made.append(compose(story, Random(f"{seed}/{number}")))
     Random(seed).shuffle(made)
     return made
-
-
-def _by_topic(stories: list[Story]) -> list[list[Story]]:
-    topics: dict[str, list[Story]] = {}
-    for story in stories:
-        topics.setdefault(story.topic, []).append(story)
-    return list(topics.values())
 
 
 def table(documents: list[Composed]) -> pa.Table:

@@ -15,6 +15,7 @@ def _lists(path: Path) -> dict[str, list[str]]:
 
 
 _NAMES = _lists(Path(__file__).with_name("names.txt"))
+_STREET_TAILS = ("Street", "Lane", "Road", "Row")
 _FIRM_TAILS = ("& Daughters", "& Sons", "Associates", "Partners", "Works", "Group", "Cooperative")
 
 
@@ -30,24 +31,8 @@ def _man(rng: Random) -> str:
     return f"{rng.choice(_NAMES['men'])} {rng.choice(_NAMES['surnames'])}"
 
 
-def _person(rng: Random) -> str:
-    return rng.choice((_woman, _man))(rng)
-
-
-def _firm(rng: Random) -> str:
-    return f"{rng.choice(_NAMES['surnames'])} {rng.choice(_FIRM_TAILS)}"
-
-
-def _street(rng: Random) -> str:
-    return f"{rng.choice(_NAMES['streets'])} {rng.choice(('Street', 'Lane', 'Road', 'Row'))}"
-
-
 def _day(rng: Random) -> str:
     return f"{rng.choice(_NAMES['months'])} {rng.randint(1, 28)}"
-
-
-def _date(rng: Random) -> str:
-    return f"{_day(rng)}, {rng.randint(2019, 2024)}"
 
 
 def _time(rng: Random) -> str:
@@ -57,16 +42,16 @@ def _time(rng: Random) -> str:
 
 
 SLOTS: dict[str, Callable[[Random], str]] = {
-    "person": _person,
+    "person": lambda rng: rng.choice((_woman, _man))(rng),
     "woman": _woman,
     "man": _man,
     "surname": _choose_from("surnames"),
-    "firm": _firm,
+    "firm": lambda rng: f"{rng.choice(_NAMES['surnames'])} {rng.choice(_FIRM_TAILS)}",
     "town": _choose_from("towns"),
     "quarter": _choose_from("quarters"),
-    "street": _street,
+    "street": lambda rng: f"{rng.choice(_NAMES['streets'])} {rng.choice(_STREET_TAILS)}",
     "river": lambda rng: f"River {rng.choice(_NAMES['rivers'])}",
-    "date": _date,
+    "date": lambda rng: f"{_day(rng)}, {rng.randint(2019, 2024)}",
     "day": _day,
     "month": _choose_from("months"),
     "weekday": _choose_from("weekdays"),

@@ -7,7 +7,7 @@ in three names is only a label.
 import hashlib
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import chain
 from math import log, sqrt
 
@@ -78,8 +78,42 @@ def centroid(text: str, words_max: int) -> str:
     query; a sentence counts as a document for the inverse document frequency.
     """
     found = sentences(text)
-    chosen = _central_picks(found, list(map(count_words, found)), words_max)
-    return " ".join(found[index] for index in sorted(chosen))
+    # One unit vector for each bag of tokens; a bag without rare tokens is a vector of zeros.
+    bags = list(map(tokens, found))
+    document_frequency = Counter(chain.from_iterable(map(set, bags)))
+    units = []
+    for bag in bags:
+        weights = {}
+        for word, count in Counter(bag).items():
+            weights[word] = count * log(len(bags) / document_frequency[word])
+        length = sqrt(sum(weight**2 for weight in weights.values())) or 1.0
+        units.append({word: weight / length for word, weight in weights.items()})
+    centre: defaultdict[str, float] = defaultdict(float)
+    holders: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
+    for index, unit in enumerate(units):
+        for word, weight in unit.items():
+            centre[word] += weight
+            holders[word].append((index, weight))
+    length = sqrt(sum(weight**2 for weight in centre.values())) or 1.0
+    relevance = np.array([sum(unit[word] * centre[word] for word in unit) for unit in units])
+    lengths = np.array(list(map(count_words, found)))
+    nearest = np.zeros(len(found))
+    waiting = np.ones(len(found), dtype=bool)
+    picks: list[int] = []
+    left = words_max
+    while (fitting := waiting & (lengths <= left)).any():
+        scores = np.where(fitting, relevance / length - _REDUNDANCY * nearest, -np.inf)
+        best = int(scores.argmax())
+        waiting[best] = False
+        picks.append(best)
+        left -= int(lengths[best])
+        # By an index of who holds a word, not by all pairs.
+        similar = np.zeros(len(found))
+        for word, weight in units[best].items():
+            for index, its_weight in holders[word]:
+                similar[index] += weight * its_weight
+        nearest = np.maximum(nearest, similar)
+    return " ".join(found[index] for index in sorted(picks))
 
 
 def telegraph(text: str, words_max: int) -> str:
@@ -100,42 +134,3 @@ def _complete_with(summarize: Callable[[str, int], str]) -> Complete:
         return Completion(asked.model, [Choice(summary)] * asked.n)
 
     return complete
-
-
-def _central_picks(found: Sequence[str], words: Sequence[int], left: int) -> list[int]:
-    """Return the sentences to take: the best that still fits, until none does. Similarities go by
-    an index of who holds a word, not by all pairs."""
-    # One unit vector for each bag of tokens; a bag without rare tokens is a vector of zeros.
-    bags = list(map(tokens, found))
-    document_frequency = Counter(chain.from_iterable(map(set, bags)))
-    units = []
-    for bag in bags:
-        weights = {}
-        for word, count in Counter(bag).items():
-            weights[word] = count * log(len(bags) / document_frequency[word])
-        length = sqrt(sum(weight**2 for weight in weights.values())) or 1.0
-        units.append({word: weight / length for word, weight in weights.items()})
-    centre: defaultdict[str, float] = defaultdict(float)
-    holders: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
-    for index, unit in enumerate(units):
-        for word, weight in unit.items():
-            centre[word] += weight
-            holders[word].append((index, weight))
-    length = sqrt(sum(weight**2 for weight in centre.values())) or 1.0
-    relevance = np.array([sum(unit[word] * centre[word] for word in unit) for unit in units])
-    lengths = np.array(words)
-    nearest = np.zeros(len(found))
-    waiting = np.ones(len(found), dtype=bool)
-    picks: list[int] = []
-    while (fitting := waiting & (lengths <= left)).any():
-        scores = np.where(fitting, relevance / length - _REDUNDANCY * nearest, -np.inf)
-        best = int(scores.argmax())
-        waiting[best] = False
-        picks.append(best)
-        left -= words[best]
-        similar = np.zeros(len(found))
-        for word, weight in units[best].items():
-            for index, its_weight in holders[word]:
-                similar[index] += weight * its_weight
-        nearest = np.maximum(nearest, similar)
-    return picks

@@ -27,12 +27,19 @@ def forecast_judging(
 
     It is the most that a run may take: every document in place of another (`replacements_max`).
     """
+    summaries = _summaries(config, next_step, len(held_out))
+    warm_start = config.warm_start
+    if warm_start is not None and next_step <= 1:
+        # Those that measure the groups, before and after it.
+        measured = warm_start.measured_scenarios * config.rollouts.rollouts_per_group
+        summaries += measured if next_step == 1 else 2 * measured
+        if next_step == 0 and warm_start.source == "best_of_n":
+            summaries += warm_start_documents * warm_start.samples
     return forecast(
         config.judge,
         judge_model,
         held_out,
-        summaries=_summaries(config, next_step, len(held_out))
-        + _warm_start_summaries(config, next_step, warm_start_documents),
+        summaries=summaries,
         summary_words=config.rollouts.words_max,
         ceiling=config.benchmark,
     )
@@ -104,16 +111,3 @@ def _validated(config: TrainConfig, next_step: int) -> set[int]:
     if config.warm_start and next_step <= 1:
         validated.add(1)
     return {*validated, config.steps}
-
-
-def _warm_start_summaries(config: TrainConfig, next_step: int, documents: int) -> int:
-    """Count the summaries that a warm start has judged: its own, and those that measure the
-    groups."""
-    settings = config.warm_start
-    if settings is None or next_step > 1:
-        return 0
-    measured = settings.measured_scenarios * config.rollouts.rollouts_per_group
-    if next_step == 1:
-        return measured
-    samples = settings.samples if settings.source == "best_of_n" else 0
-    return documents * samples + 2 * measured

@@ -10,7 +10,16 @@ def show_summary(rollout: Rollout) -> str:
     """Return a summary as Markdown, with what was asked and answered of it."""
     document = rollout.scenario
     words = count_words(rollout.text)
-    about = f"{document.id} ({document['topic']}): {_score(rollout)}, {words} words"
+    score = rollout.score
+    if isinstance(score, Unscored):
+        earned = f"not scored ({score.cause})"
+    elif "correct" not in score.metrics:
+        earned = f"ranked {score.reward:.2f}"
+    else:
+        earned = f"{score.metrics['correct']:.0f} of {score.metrics['asked']:.0f} right"
+        why = score.details.get("disqualified")
+        earned += f" (scored zero: {why})" if why else ""
+    about = f"{document.id} ({document['topic']}): {earned}, {words} words"
     # What was asked, what should have been answered, and what was.
     rows = []
     for question in questions_about(rollout):
@@ -40,14 +49,3 @@ def questions_about(rollout: Rollout) -> list[QuestionRow]:
         asked = (one["id"], one["text"], one["answer"], one["answerable"])
         rows.append(QuestionRow(*asked, found.get("answer"), found.get("correct")))
     return rows
-
-
-def _score(rollout: Rollout) -> str:
-    score = rollout.score
-    if isinstance(score, Unscored):
-        return f"not scored ({score.cause})"
-    if "correct" not in score.metrics:
-        return f"ranked {score.reward:.2f}"
-    why = score.details.get("disqualified")
-    zero = f" (scored zero: {why})" if why else ""
-    return f"{score.metrics['correct']:.0f} of {score.metrics['asked']:.0f} right{zero}"

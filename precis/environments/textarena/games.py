@@ -157,10 +157,10 @@ def _state(game: Game) -> dict[str, Any]:
         }
     player, observed = game.env.get_observation()
     # Another player's words are no rules: nobody puts moves into a random player's mouth.
-    rules = [
-        str(part) for sender, *parts in observed if sender == textarena.GAME_ID for part in parts
-    ]
-    game.seen.setdefault(player, []).extend(rules)
+    seen = game.seen.setdefault(player, [])
+    for sender, *parts in observed:
+        if sender == textarena.GAME_ID:
+            seen.extend(map(str, parts))
     text = _text_of(state, player, observed)
     return {"done": False, "player": player, "text": text, "illegal": illegal}
 

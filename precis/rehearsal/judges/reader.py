@@ -87,23 +87,18 @@ def answer(text: str, question: str) -> str:
     known = _known(index, question)
     if max((sum(words.values()) for words in known), default=0.0) < _KNOWN_MIN:
         return UNANSWERABLE
-    chosen = _best(index.sentences, _scores(index, known, question))
-    return " ".join(index.sentences[place] for place in chosen) or UNANSWERABLE
-
-
-def _best(found: Sequence[str], scores: Sequence[float]) -> list[int]:
-    """Return the places of the best sentences that fit into an answer, in order."""
+    scores = _scores(index, known, question)
+    best = max(scores)
     chosen: list[int] = []
     left = WORDS_MAX
-    best = max(scores)
     for place in sorted(range(len(scores)), key=lambda place: -scores[place]):
-        words = count_words(found[place])
+        words = count_words(index.sentences[place])
         if len(chosen) == SENTENCES_MAX or scores[place] < best - _FAR_BEHIND:
             break
         if words <= left:
             chosen.append(place)
             left -= words
-    return sorted(chosen)
+    return " ".join(index.sentences[place] for place in sorted(chosen)) or UNANSWERABLE
 
 
 def _known(index: _Index, question: str) -> list[Weights]:
@@ -150,13 +145,18 @@ def _scores(index: _Index, known: Sequence[Weights], question: str) -> list[floa
         kept.append(_CARRIED * _PARAGRAPH if apart else _CARRIED)
     before = _carried(known, [0.0, *kept])
     after = _carried(known[::-1], [0.0, *reversed(kept)])[::-1]
-    around = _around(index.paragraphs, known)
+    # How much of the question each paragraph has.
+    around: defaultdict[int, Weights] = defaultdict(dict)
+    for paragraph, own in zip(index.paragraphs, known, strict=True):
+        for word, weight in own.items():
+            around[paragraph][word] = max(weight, around[paragraph].get(word, 0.0))
     scores = []
     for place, sentence in enumerate(index.sentences):
         own = known[place]
         score = sum(min(weight, word_max) for weight in own.values())
         score += _BEFORE * _beyond(own, before[place]) + _AFTER * _beyond(own, after[place])
-        score += _AROUND * around[place] + _LENGTH_BONUS * _log_length(sentence)
+        of_paragraph = sum(around[index.paragraphs[place]].values())
+        score += _AROUND * of_paragraph + _LENGTH_BONUS * _log_length(sentence)
         if shows(sentence, kind):
             score += _KIND_BONUS
         if kind == "number" and any(map(has_digit, set(_stems(sentence)) - asked)):
@@ -176,15 +176,6 @@ def _carried(known: Sequence[Weights], kept: Sequence[float]) -> list[Weights]:
         for word, weight in own.items():
             carried[word] = max(weight, carried.get(word, 0.0))
     return found
-
-
-def _around(paragraphs: Sequence[int], known: Sequence[Weights]) -> list[float]:
-    """Return how much of the question the paragraph of each sentence has."""
-    found: defaultdict[int, Weights] = defaultdict(dict)
-    for paragraph, own in zip(paragraphs, known, strict=True):
-        for word, weight in own.items():
-            found[paragraph][word] = max(weight, found[paragraph].get(word, 0.0))
-    return [sum(found[paragraph].values()) for paragraph in paragraphs]
 
 
 def _beyond(own: Weights, around: Weights) -> float:

@@ -136,8 +136,11 @@ def common_stems() -> frozenset[str]:
 @cache
 def _listed(name: str) -> frozenset[str]:
     """Return the words of a list in this package."""
-    lines = (files("precis.rehearsal.judges") / name).read_text("utf-8").splitlines()
-    return frozenset(word for line in lines if not line.startswith("#") for word in line.split())
+    found: set[str] = set()
+    for line in (files("precis.rehearsal.judges") / name).read_text("utf-8").splitlines():
+        if not line.startswith("#"):
+            found.update(line.split())
+    return frozenset(found)
 
 
 @lru_cache(maxsize=32_768)

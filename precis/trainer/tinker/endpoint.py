@@ -43,7 +43,21 @@ class TinkerEndpoint:
         prompt = model.tokenizer.apply_chat_template(
             for_template(asked.messages), add_generation_prompt=True, tools=tools
         )
-        params = _sampling_params(asked, model, len(prompt))
+        room = model.settings.tokens_max - len(prompt)
+        wanted = asked.max_completion_tokens or asked.max_tokens or room
+        if room < wanted or room < 1:
+            raise ApiError(
+                400,
+                f"The prompt has {len(prompt)} tokens, and with the {wanted} of the answer more "
+                f"than trainer.tokens_max, {model.settings.tokens_max}.",
+                "context_length_exceeded",
+            )
+        params = tinker.SamplingParams(
+            max_tokens=wanted,
+            temperature=asked.temperature,
+            seed=None if asked.seed is None else asked.seed % 2**31,  # all that SkyRL's vLLM takes
+            stop=[model.tokenizer.eos_token_id],
+        )
         try:
             answer = await _sample(model, step, prompt, params, asked.n)
         except TrainerLost as error:
@@ -85,26 +99,6 @@ async def _sample(
                 raise
             await model.leave(session)
             is_second = True
-
-
-def _sampling_params(
-    asked: ChatRequest, model: TinkerModel, prompt_tokens: int
-) -> tinker.SamplingParams:
-    room = model.settings.tokens_max - prompt_tokens
-    wanted = asked.max_completion_tokens or asked.max_tokens or room
-    if room < wanted or room < 1:
-        raise ApiError(
-            400,
-            f"The prompt has {prompt_tokens} tokens, and with the {wanted} of the answer more than "
-            f"trainer.tokens_max, {model.settings.tokens_max}.",
-            "context_length_exceeded",
-        )
-    return tinker.SamplingParams(
-        max_tokens=wanted,
-        temperature=asked.temperature,
-        seed=None if asked.seed is None else asked.seed % 2**31,  # all that SkyRL's vLLM takes
-        stop=[model.tokenizer.eos_token_id],
-    )
 
 
 def _choice(

@@ -172,7 +172,12 @@ class TinkerModel:
         """Return the metrics of each update, once all are taken."""
         seen: list[Metrics] = []
         for update, rate in zip(learning.updates, learning.rates, strict=True):
-            output = await self._update(session, model, update, rate, learning)
+            # Both are on their way at once: the service takes them in the same turn of its clock.
+            config = dict(learning.config) or None
+            forward = model.forward_backward(update.data, learning.loss, config)
+            move = model.optim_step(tinker.AdamParams(learning_rate=rate))
+            output, _ = await session.ask("train", asyncio.gather(forward, move), _UPDATE_S)
+            self.count.trained += update.tokens
             metrics = {"loss/learning_rate": rate}
             if "loss:sum" in output.metrics:
                 metrics["loss/train"] = output.metrics["loss:sum"]
@@ -182,24 +187,6 @@ class TinkerModel:
             seen.append(metrics)
             on_progress(metrics)
         return seen
-
-    async def _update(
-        self,
-        session: TinkerSession,
-        model: tinker.TrainingClient,
-        update: Update,
-        rate: float,
-        learning: Learning,
-    ) -> tinker.ForwardBackwardOutput:
-        # Both are on their way at once: the service takes them in the same turn of its clock.
-        config = dict(learning.config) or None
-        forward = model.forward_backward(update.data, learning.loss, config)
-        move = model.optim_step(tinker.AdamParams(learning_rate=rate))
-        both = asyncio.gather(forward, move)
-        output: tinker.ForwardBackwardOutput
-        output, _ = await session.ask("train", both, _UPDATE_S)
-        self.count.trained += update.tokens
-        return output
 
     async def _keep(
         self,
