@@ -1,7 +1,10 @@
 """A contender as the recorder asks it: by replies that are kept, or that are asked for."""
 
+import asyncio
 import logging
+from collections import defaultdict
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, Self, TypeVar
 
 from precis.benchmark.contender import ContenderSpec
@@ -51,6 +54,7 @@ class ContenderClient:
         limit = budget if spec.paid else None
         self.chat = ChatClient(spec.endpoint, spec.settings, prices=prices, budget=limit)
         self._rollouts = rollouts
+        self._asking = defaultdict[str, asyncio.Lock](asyncio.Lock)
         self._rejected: ProviderRejected | None = None
 
     async def __aenter__(self) -> Self:
@@ -100,6 +104,10 @@ class ContenderClient:
         """Return the digest of all that decides a reply; of a sampled attempt also its name."""
         decisive = [self.spec.identity, request.payload, *([sample] if sample else [])]
         return f"replies/{json_digest(decisive)}"
+
+    def asking(self, key: str) -> AbstractAsyncContextManager[object]:
+        """Hold off others that want the same reply, where it is kept for them."""
+        return self._asking[key] if self.kept else nullcontext()
 
     async def ask(
         self, request: CompletionRequest, deadline: Deadline, read: Callable[[ChatReply], T]
@@ -159,16 +167,17 @@ class Replies:
             except ProviderFailed as error:
                 raise ValueError(str(error)) from error
 
-        if contender.kept:
-            kept = await contender.kept.get(key, decode)
-            if kept is not None:
-                return read(kept)
-        self.asked += 1
-        if contender.dry:
-            self.missing.append(request.expected)
-            raise ProviderFailed("not_kept", "No earlier benchmark has asked for this reply.")
-        reply, result = await contender.ask(request, deadline, read)
-        if contender.kept:
-            record = {"body": reply.body, "usd": reply.usd, "seconds": reply.seconds}
-            await contender.kept.put(key, record)
-        return result
+        async with contender.asking(key):
+            if contender.kept:
+                kept = await contender.kept.get(key, decode)
+                if kept is not None:
+                    return read(kept)
+            self.asked += 1
+            if contender.dry:
+                self.missing.append(request.expected)
+                raise ProviderFailed("not_kept", "No earlier benchmark has asked for this reply.")
+            reply, result = await contender.ask(request, deadline, read)
+            if contender.kept:
+                record = {"body": reply.body, "usd": reply.usd, "seconds": reply.seconds}
+                await contender.kept.put(key, record)
+            return result

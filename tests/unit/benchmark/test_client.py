@@ -266,13 +266,14 @@ async def test_only_what_changed_is_asked_for_anew(
 async def test_each_turn_of_an_agent_is_paid_for_once(
     url: str, provider: Provider, tmp_path: Path
 ) -> None:
-    """Where a game is cut off after two of its turns, the next one goes on from there."""
+    """Where a game is cut off after two of its turns, the next one goes on from there; and two that
+    are played at the same time and begin alike are asked for once."""
 
     class Talk(Environment):
         turns = 2
 
         def scenarios(self, split: Split) -> Sequence[Scenario]:
-            return [Scenario("a")]
+            return [Scenario("a"), Scenario("b")]
 
         async def rollout(self, model: Any, scenario: Scenario) -> float:
             messages: list[Any] = [{"role": "user", "content": "Who?"}]
@@ -287,7 +288,8 @@ async def test_each_turn_of_an_agent_is_paid_for_once(
     for turns, asked, is_kept in ((2, 2, False), (3, 3, False), (3, 3, True)):
         talk.turns = turns
         async with opened(tmp_path) as kept, asking(entry(url), kept=kept) as contender:
-            (one,) = await attempts(contender, talk)
+            one, other = await attempts(contender, talk)
+        assert len(other.rollout.calls) == turns
         assert (len(one.rollout.calls), len(provider.requests)) == (turns, asked)
         assert one.kept == is_kept
 
