@@ -110,7 +110,7 @@ def steps_table(ledger: Ledger, last: int) -> PlainTable:
             *(f"{step.metrics[name]:.4g}" if name in step.metrics else "" for name in sampled),
             *_cells(names, validations.get(step.step, {})),
             f"{step.wall_s:.1f}",
-            f"{step.judge.usd:.4f}",
+            f"{step.usd:.4f}",
         )
     newest = validations.get(ledger.next_step)
     if newest:

@@ -14,6 +14,7 @@ from precis.run.checkpoints import committed_steps
 from precis.run.export import export
 from precis.run.overview import kept_checkpoints, list_runs
 from precis.store import FolderStore
+from tests.support.ledgers import EMPTY, record
 from tests.support.newest_checkpoint import file_key
 from tests.support.rollouts import ROLLOUTS
 from tests.support.runs import NOW, hold, make_run, precis_runs
@@ -63,6 +64,14 @@ def test_a_run_is_shown_with_steps_and_checkpoints(store: FolderStore) -> None:
     assert "held by    nobody" in shown
     assert "weights is missing" in shown
     assert [line.split()[0] for line in shown.splitlines() if "0.500" in line] == ["1", "2"]
+
+
+def test_the_dollars_of_a_step_are_those_of_its_machine_too(store: FolderStore) -> None:
+    step = record(0, usd=0.25).model_copy(update={"machine_usd": 1.5})
+    write_ledger(store, EMPTY.model_copy(update={"model": "rented"}).advance(step), None)
+    shown = precis_runs("show", "rented", store=store)
+    assert [line.split()[-1] for line in shown.splitlines() if "0.500" in line] == ["1.7500"]
+    assert "dollars    1.7500" in shown
 
 
 def test_a_run_is_shown_with_its_settings_by_name(store: FolderStore) -> None:
