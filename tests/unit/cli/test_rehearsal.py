@@ -1,7 +1,9 @@
 """What `precis rehearse` makes of its arguments, and what it says while it works."""
 
+import asyncio
 import io
 import logging
+import time
 from pathlib import Path
 
 import pytest
@@ -125,6 +127,27 @@ def test_without_a_terminal_there_is_a_line_now_and_then(monkeypatch: pytest.Mon
         "benchmarking: step 2 of 2, reward 0.50, held-out accuracy 50.0%",
         "benchmarking: step 2 of 2, reward 0.50, held-out accuracy 50.0%",
     ]
+
+
+async def test_a_long_ledger_is_looked_at_less_often(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+
+    def load(*_: object) -> Ledger:
+        time.sleep(0.03)
+        return Ledger(model="m", config="c", corpus="k")
+
+    async def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        raise asyncio.CancelledError
+
+    monkeypatch.setattr(rehearsal, "load_ledger", load)
+    monkeypatch.setattr(asyncio, "sleep", pause)
+    config = rehearsal_config(1, "bundled", 1, str(tmp_path))
+    with rehearsal._bar(Console(file=io.StringIO())) as bar, pytest.raises(asyncio.CancelledError):
+        await rehearsal._follow(config, bar)
+    assert pauses[0] >= 20 * 0.03
 
 
 @pytest.mark.parametrize("logger", ["prefect.flow_runs", "prefect.task_runs"])
