@@ -7,6 +7,7 @@ thread, at most every few seconds and for a hundredth of the time, and always at
 import asyncio
 import contextlib
 import logging
+import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -56,10 +57,15 @@ async def follow(
             await publish(seen, None)
             start = time.monotonic()
             if is_last or start >= report_due:
-                report = await asyncio.to_thread(training_report, seen)
-                now = time.monotonic()
-                report_due = now + max(_REPORT_PAUSE_S, _REPORT_SHARE * (now - start))
-                await publish(seen, report)
+                try:
+                    report = await asyncio.to_thread(training_report, seen)
+                except Exception as error:  # an agent's own `show` may raise anything
+                    _log.error("The run's report could not be made.", exc_info=error)
+                    report_due = math.inf
+                else:
+                    now = time.monotonic()
+                    report_due = now + max(_REPORT_PAUSE_S, _REPORT_SHARE * (now - start))
+                    await publish(seen, report)
             if is_last:
                 return
             with contextlib.suppress(TimeoutError):

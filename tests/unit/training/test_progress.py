@@ -1,14 +1,18 @@
 """A run's page: shown when there is news, and with its report at the end."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
 from precis.records.ledger import Ledger
+from precis.report.examples import LatestSamples
 from precis.report.training_report import TrainingView
 from precis.run.outlook import RunPlan
+from precis.training import progress
 from precis.training.progress import follow
 from tests.support.ledgers import record
+from tests.support.rollouts import ROLLOUTS
 
 
 def view() -> TrainingView:
@@ -41,3 +45,25 @@ async def test_a_report_that_can_not_be_made_does_not_end_the_run(
     async with follow(view, publish):
         pass
     assert "The run's report could not be made." in caplog.text
+
+
+async def test_an_agent_that_can_not_show_its_rollouts_is_followed_all_the_same(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(progress, "_REPORT_PAUSE_S", 0.0)
+    monkeypatch.setattr(progress, "_PAUSE_S", 0.0)
+    seen = asyncio.Event()
+
+    async def publish(seen_view: TrainingView, report: str | None) -> None:
+        seen.set()
+
+    def unshown() -> TrainingView:
+        rollouts = LatestSamples(rollouts=tuple(ROLLOUTS[1]))
+        return replace(view(), seen=rollouts, show=lambda rollout: rollout.scenario["no such key"])
+
+    async with follow(unshown, publish) as tell:
+        for _ in range(3):
+            await asyncio.wait_for(seen.wait(), 10)
+            seen.clear()
+            tell()
+    assert caplog.messages == ["The run's report could not be made."] * 2
