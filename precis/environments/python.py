@@ -12,15 +12,17 @@ import importlib.util
 import inspect
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from modulefinder import ModuleFinder
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from precis.environments.protocol import Figure, Nouns
+from precis.environments.recorder import score_of
 from precis.environments.ruler import AgentEnvironment
 from precis.environments.threads import UserThreads
-from precis.errors import ConfigError
+from precis.errors import ConfigError, RolloutError
 from precis.llm.server import Complete
 from precis.records.rollout import UNJUDGED, Rollout, Scenario, Score, Split, Unscored
 
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
 _SPLITS: tuple[Split, ...] = ("train", "validation")
+_SHOWN = 200
 
 
 class PythonEnvironment(AgentEnvironment):
@@ -78,8 +81,15 @@ class PythonEnvironment(AgentEnvironment):
     async def rank(self, group: Sequence[Rollout]) -> Sequence[Rollout]:
         if not hasattr(self._module, "rank"):
             return await super().rank(group)
-        ranked: Sequence[Rollout] = await self._threads.run(self._module.rank, group)
-        return ranked
+        ranked = await self._threads.run(self._module.rank, group)
+        try:
+            # A reward may be no number any more: a group's deviation is zero where all are alike.
+            return [replace(one, score=score_of(one.score)) for one in ranked]
+        except (AttributeError, TypeError) as error:
+            raise RolloutError(
+                f"{self._where}: rank returned {repr(ranked)[:_SHOWN]}.",
+                "Have it return the rollouts of the group, each with its score.",
+            ) from error
 
     def baselines(self) -> Mapping[str, Complete]:
         baselines = getattr(self._module, "baselines", super().baselines)

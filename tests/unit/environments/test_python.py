@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -66,6 +67,35 @@ async def open():
         assert await environment.checks() == ["The board is missing."]
         assert environment.show(played) == "reward 1.0"
         assert await environment.rank([played, played]) == [played]
+
+
+@pytest.mark.parametrize("returned", ["None", "[0.5, 0.5]", "0.5"])
+async def test_a_rank_that_returns_no_rollouts_ends_the_step_with_a_sentence(
+    tmp_path: Path, returned: str
+) -> None:
+    environment = load_python(write(tmp_path, f"{AGENT}\ndef rank(group):\n    return {returned}"))
+    with pytest.raises(RolloutError, match=f"rank returned {re.escape(returned)}. Have it return"):
+        await environment.rank([Rollout(Scenario("game-0"), 0, (), Score(1.0))])
+
+
+async def test_a_rank_that_makes_a_reward_no_number_leaves_it_without_a_score(
+    tmp_path: Path,
+) -> None:
+    text = """
+from dataclasses import replace
+import numpy as np
+from precis.environments.protocol import Score
+
+
+def rank(group):
+    rewards = np.array([one.reward for one in group])
+    with np.errstate(invalid="ignore"):
+        rewards = (rewards - rewards.mean()) / rewards.std()
+    return [replace(one, score=Score(value)) for one, value in zip(group, rewards)]
+"""
+    environment = load_python(write(tmp_path, AGENT + text))
+    group = [Rollout(Scenario("game-0"), index, (), Score(1.0)) for index in range(2)]
+    assert {one.score.cause for one in await environment.rank(group)} == {"no_score"}
 
 
 def test_a_changed_file_is_another_run(tmp_path: Path) -> None:
