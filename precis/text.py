@@ -127,12 +127,13 @@ def without_controls(text: str) -> str:
     return _CONTROLS.sub("", _LINE_ENDS.sub("\n", text))
 
 
-def copied_share(text: str, source: str, run: int = 5) -> float:
-    """Return the share of a text's tokens that stand in a source word for word, `run` or more in a
+def copied_share(text: str, source: str) -> float:
+    """Return the share of a text's tokens that stand in a source word for word, five or more in a
     row.
 
     Shorter runs are a language's own: `at the end of`.
     """
+    run = 5
     own = tokens(text)
     theirs = tokens(source)
     runs = {tuple(theirs[start : start + run]) for start in range(len(theirs) - run + 1)}

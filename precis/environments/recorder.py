@@ -16,7 +16,7 @@ import sys
 import sysconfig
 import traceback
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -24,7 +24,6 @@ import httpx
 
 from precis.environments.addresses import ROOT, Sessions, SessionTransport, sessions_app
 from precis.environments.clock import Clock
-from precis.environments.plain_model import PlainModel
 from precis.environments.protocol import Environment
 from precis.environments.session import Policy, Session
 from precis.errors import ConfigError, PrecisError
@@ -34,6 +33,7 @@ from precis.text import without_controls
 
 if TYPE_CHECKING:
     import art
+    import openai
 
     from precis.config import RunConfig
 
@@ -49,6 +49,53 @@ _DETAIL_MAX = 300
 _NOT_THE_AGENT = (PrecisError, asyncio.CancelledError, KeyboardInterrupt, GeneratorExit)
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass
+class PlainModel:
+    """The model that an agent is given where ART is not installed, as for whoever only plays it:
+    the part of an `art.Model` that ART's examples use, for one rollout. `http` carries what
+    `openai_client()` asks, and `step` is 0 for a model that is not trained."""
+
+    name: str
+    inference_base_url: str
+    inference_api_key: str = field(repr=False)
+    config: Any
+    http: httpx.AsyncClient = field(repr=False)
+    step: int
+    trainable: bool
+    project: str = "precis"
+    _client: "openai.AsyncOpenAI | None" = field(default=None, repr=False)
+
+    @property
+    def inference_model_name(self) -> str:
+        """The model's name in requests."""
+        return self.name
+
+    def get_inference_name(self, step: int | None = None) -> str:
+        """Return what the model is called in requests."""
+        return self.name
+
+    async def get_step(self) -> int:
+        """Return the step of the adapter that answers."""
+        return self.step
+
+    def openai_client(self) -> "openai.AsyncOpenAI":
+        """Return the client whose calls are recorded."""
+        if self._client is None:
+            try:
+                from precis.environments.recorded_client import recorded_client
+            except ModuleNotFoundError as error:
+                raise ConfigError(
+                    "The agent asks by `model.openai_client()`, and the package openai is not "
+                    "installed.",
+                    "Install it (`pip install openai`), or have the agent ask "
+                    "`model.inference_base_url` with the key `model.inference_api_key`.",
+                ) from error
+            self._client = recorded_client(
+                self.inference_base_url, self.inference_api_key, self.http
+            )
+        return self._client
 
 
 class Recorder:

@@ -20,7 +20,6 @@ _SOURCES = ("run", "judge", "protocol", "prompts_digest", "corpus_digest", "code
 def report_html(
     benchmark: Benchmark,
     facts: Mapping[str, str] | None = None,
-    title: str = "Précis benchmark",
     published: Mapping[str, float] | None = None,
 ) -> str:
     """Return the benchmark as a self-contained page: figures, charts, standings, and every rollout.
@@ -39,7 +38,7 @@ def report_html(
     if benchmark.documents_needed is not None and documents:
         smallest = statistics.smallest_difference(benchmark.documents_needed, documents)
     return template.render(
-        title=title,
+        title="Précis benchmark",
         facts=facts or {},
         benchmark=benchmark,
         pictures=list(map(picture_of, charts_of(benchmark).values())),

@@ -63,8 +63,14 @@ class RolloutsData:
 
     def add(self, split: Split, row: Mapping[str, Any]) -> None:
         """Add a rollout, a row of `scan_trajectories`."""
-        conversations = [row["messages"], *json.loads(row["others"] or "[]")]
-        metrics = {name: value for name, value in row.items() if name not in _OWN}
+        conversations = []
+        for each in (row["messages"], *json.loads(row["others"] or "[]")):
+            if each:
+                conversations.append(list(map(self._message, each)))
+        metrics = {}
+        for name, value in row.items():
+            if name not in _OWN and value is not None:
+                metrics[name] = wording.number(value)
         details = json.loads(row["details"] or "{}")
         shown = {
             "scenario": row["scenario_id"],
@@ -73,16 +79,12 @@ class RolloutsData:
             "success": row["success"],
             "cause": row["cause"],
             "detail": row["detail"],
-            "metrics": {
-                name: wording.number(one) for name, one in metrics.items() if one is not None
-            },
+            "metrics": metrics,
             "details": json.dumps(details, ensure_ascii=False, indent=2) if details else "",
             "calls": row["calls"],
             "tokens": [row["prompt_tokens"], row["completion_tokens"]],
             "policy": row["policy"],
-            "conversations": [
-                [self._message(one) for one in each] for each in conversations if each
-            ],
+            "conversations": conversations,
         }
         self.steps[split].setdefault(str(row["step"]), []).append(shown)
         self.bytes += len(json.dumps(shown))

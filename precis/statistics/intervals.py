@@ -16,6 +16,8 @@ DOCUMENTS_MIN = 5
 """With fewer documents no figure is worth printing that rests on how much they differ."""
 POWER = 0.8
 """The share of experiments in which a difference that is there is to be seen."""
+_DIFFERENCE = 0.03
+"""The difference in accuracy that reports tell how many documents it takes to see."""
 
 # Random swaps of the permutation test: no p-value can be smaller than one in so many.
 _SWAPS = 20_000
@@ -164,7 +166,7 @@ def documents_needed(
     first: npt.ArrayLike,
     second: npt.ArrayLike,
     asked: npt.ArrayLike,
-    difference: float = 0.03,
+    difference: float = _DIFFERENCE,
 ) -> int:
     """Return how many documents a paired comparison needs to see a difference in accuracy, four
     times of five, by the answers of a pilot.
@@ -181,6 +183,7 @@ def documents_needed(
     return max(2, int(np.ceil((reach * spread / difference) ** 2)))
 
 
-def smallest_difference(needed: int, documents: int, difference: float = 0.03) -> float:
-    """Return the difference that so many documents show, where `needed` of them show another."""
-    return float(difference * np.sqrt(needed / documents))
+def smallest_difference(needed: int, documents: int) -> float:
+    """Return the difference that so many documents show, where `needed` of them show three
+    points."""
+    return float(_DIFFERENCE * np.sqrt(needed / documents))

@@ -81,7 +81,11 @@ def featurize(text: str) -> Features:
         return Features((), words, np.zeros((0, len(NAMES))))
     spoken = list(map(tokens, found))
     marks = np.array([count_marks(*pair) for pair in zip(found, spoken, strict=True)], np.float64)
-    matrix = _standardise(np.column_stack([np.log1p(marks), _redundancy(spoken)]))
+    matrix = np.column_stack([np.log1p(marks), _redundancy(spoken)])
+    # Mean 0 and deviation 1 down each column, outliers clipped; constant columns are 0.
+    centred = matrix - matrix.mean(axis=0)
+    deviation = np.sqrt((centred**2).mean(axis=0))
+    matrix = (centred / np.where(deviation > 1e-9, deviation, np.inf)).clip(-_CLIP, _CLIP)
     for array in (words, matrix):
         array.flags.writeable = False
     return Features(tuple(found), words, matrix)
@@ -109,11 +113,3 @@ def _redundancy(spoken: Sequence[Sequence[str]]) -> Floats:
         shares.append(known / (sum(weights.values()) or 1.0))
         seen.update(weights)
     return np.array(shares)
-
-
-def _standardise(matrix: Floats) -> Floats:
-    """Mean 0 and deviation 1 down each column, outliers clipped; constant columns are 0."""
-    centred = matrix - matrix.mean(axis=0)
-    deviation = np.sqrt((centred**2).mean(axis=0))
-    scaled: Floats = centred / np.where(deviation > 1e-9, deviation, np.inf)
-    return scaled.clip(-_CLIP, _CLIP)

@@ -192,14 +192,22 @@ def _read(text: str) -> _Statement:
     said = verdict[1].lower() if verdict else ""
     names = frozenset(full_names(rest))
     # The stem of each sentence's first word, unless it is a word of which others are known.
-    first = [words_of(sentence)[:1] for sentence in sentences(rest)]
-    found = {stem(word) for words in first for word in words if is_content(word)}
-    openings = frozenset(
-        word for word in found if not synonyms(word) and word not in common_stems()
-    )
+    openings = set()
+    for sentence in sentences(rest):
+        for word in filter(is_content, words_of(sentence)[:1]):
+            opening = stem(word)
+            if not synonyms(opening) and opening not in common_stems():
+                openings.add(opening)
     units = frozenset((stem(number), unit) for number, unit in counted(words_of(rest)))
     return _Statement(
-        stems, frozenset(facts), openings, names, units, len(words), _denied(rest), said
+        stems,
+        frozenset(facts),
+        frozenset(openings),
+        names,
+        units,
+        len(words),
+        _denied(rest),
+        said,
     )
 
 

@@ -2,16 +2,21 @@
 which read only the data in the request."""
 
 import json
+import re
 from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from precis.environments.summaries.judge.endpoint import LEXICAL_MODEL
 from precis.environments.summaries.judge.prompts import data_in
 from precis.environments.summaries.judge.protocol import is_too_long
-from precis.errors import PrecisError
+from precis.environments.summaries.prompt import request_in
+from precis.errors import PrecisError, RolloutError
 from precis.llm.server import ApiError, ChatRequest, Choice, Complete, Completion
 from precis.rehearsal.judges import grader, reader
-from precis.rehearsal.judges.ruler import attempt_scores
+from precis.rehearsal.judges.words import has_digit, stem
+from precis.text import sentences, tokens
 from precis.words import pieces
 
 MODEL = LEXICAL_MODEL
@@ -23,6 +28,7 @@ _REPEATED_SHARE_MIN = 0.09
 languages; 350 words with their documents' commonest left out have 0.08 at most."""
 _WORDS_MIN = 100
 """A shorter text is taken for prose: its words say too little of how it is written."""
+_NAME = re.compile(r"(?<=[^\W_])[^\w.!?]*\s[\"\u201c\u2018(]?([A-Z][\w'\u2019-]+)")
 
 
 def lexical_judge() -> Complete:
@@ -67,3 +73,42 @@ def is_prose(text: str) -> bool:
     words = list(pieces(text.lower()))
     repeated = sum(count for _, count in Counter(words).most_common(_REPEATED))
     return len(words) < _WORDS_MIN or repeated >= _REPEATED_SHARE_MIN * len(words)
+
+
+def attempt_scores(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Score attempts (`precis.environments.ruler`) between 0 and 1: a summary by the share of its
+    document's facts that it keeps, any other by the share of its words that came back after the
+    first answer, which shows that everything runs."""
+    scores = []
+    for attempt in data["attempts"]:
+        messages = [*data["shared"], *attempt["messages"]]
+        try:
+            asked = facts(request_in(messages).text)
+            found = asked & _words([one for one in messages if one["role"] == "assistant"])
+            said = f"{len(found)} of the document's {len(asked)} facts are kept."
+        except RolloutError:
+            roles = [message["role"] for message in messages]
+            start = roles.index("assistant") if "assistant" in roles else len(roles)
+            asked = frozenset(_words(messages[:start]))
+            found = asked & _words([one for one in messages[start:] if one["role"] != "assistant"])
+            said = f"{len(found)} of the task's {len(asked)} words came back."
+        share = round(len(found) / max(1, len(asked)), 4)
+        scores.append({"id": attempt["id"], "explanation": said, "score": share})
+    return {"scores": scores}
+
+
+@lru_cache(maxsize=64)
+def facts(text: str) -> frozenset[str]:
+    """Return the numbers of a text, and the words that it capitalizes in mid-sentence, as stems."""
+    found = {stem(token) for token in tokens(text) if has_digit(token)}
+    for sentence in sentences(text):
+        for name in _NAME.findall(sentence):
+            found.add(stem(name.lower()))
+    return frozenset(found)
+
+
+def _words(messages: Sequence[Mapping[str, Any]]) -> set[str]:
+    found: set[str] = set()
+    for one in messages:
+        found.update(map(stem, tokens(str(one.get("content", "")))))
+    return found

@@ -48,11 +48,11 @@ _SHOWN: dict[Kind, re.Pattern[str]] = {
 def kind_asked(question: str) -> Kind:
     """Return the kind of thing that a question asks for; the question word that comes first
     decides."""
-    found = [
-        (match.start(), rank, kind)
-        for rank, (kind, pattern) in enumerate(_ASKED)
-        if (match := pattern.search(question))
-    ]
+    found = []
+    for rank, (kind, pattern) in enumerate(_ASKED):
+        match = pattern.search(question)
+        if match:
+            found.append((match.start(), rank, kind))
     return min(found)[2] if found else "thing"
 
 

@@ -70,8 +70,8 @@ def unify_units(text: str) -> str:
 def counted(words: Sequence[str]) -> list[tuple[str, str]]:
     """Each number with the unit after it, or an empty one; the numbers are in digits already."""
     bare = [word for word in words if word != "us"]
-    return [
-        (number, _UNITS.get(unit, ""))
-        for number, unit in pairwise([*bare, ""])
-        if number[0].isdigit()
-    ]
+    found = []
+    for number, unit in pairwise([*bare, ""]):
+        if number[0].isdigit():
+            found.append((number, _UNITS.get(unit, "")))
+    return found

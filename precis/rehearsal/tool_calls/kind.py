@@ -13,7 +13,7 @@ from precis.llm.server import ApiError, ChatRequest, Choice, ToolCall, callable_
 from precis.records.demonstrations import is_imitated
 from precis.records.samples import tokens_of
 from precis.rehearsal.endpoint import generator_of, logprob_entries, message_id, prompt_ids
-from precis.rehearsal.kind import Floats, Integers, Layout, LinearPolicy
+from precis.rehearsal.kind import Floats, Layout, LinearPolicy
 from precis.rehearsal.tool_calls.features import WEIGHTS, Seen, see
 from precis.rehearsal.tool_calls.options import Option, list_options
 from precis.rehearsal.tool_calls.samples import CallBatch, CallSample, batch_of
@@ -46,7 +46,11 @@ class ToolCallPicks:
                 noise = generator.gumbel(size=len(options))
                 picked = int(np.argmax(logprobs / asked.temperature + noise))
             else:
-                picked = int(np.lexsort((_ties(policy.seed, options), -logprobs))[0])
+                # Of equal ones the seed decides.
+                salted = [f"{policy.seed}:{one.name}{one.content}".encode() for one in options]
+                digests = [hashlib.blake2b(one, digest_size=7).digest() for one in salted]
+                ties = np.array([int.from_bytes(one) for one in digests], dtype=np.int64)
+                picked = int(np.lexsort((ties, -logprobs))[0])
             choices.append(_choice(asked, options[picked], float(logprobs[picked])))
         return choices
 
@@ -88,12 +92,6 @@ class ToolCallPicks:
 
 
 TOOL_CALLS = ToolCallPicks()
-
-
-def _ties(seed: int, options: Sequence[Option]) -> Integers:
-    salted = [f"{seed}:{one.name}{one.content}".encode() for one in options]
-    digests = [hashlib.blake2b(one, digest_size=7).digest() for one in salted]
-    return np.array([int.from_bytes(digest) for digest in digests], dtype=np.int64)
 
 
 def _choice(asked: ChatRequest, option: Option, logprob: float) -> Choice:

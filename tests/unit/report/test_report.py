@@ -131,7 +131,7 @@ def test_a_hostile_name_is_text_wherever_it_stands() -> None:
     hostile = benchmark_of(
         frame_of([*rows(HOSTILE, 1, [3, 2]), *rows(f"{HOSTILE} 2", None, [2, 2])])
     )
-    shown = report_html(hostile, {HOSTILE: HOSTILE}, HOSTILE, {HOSTILE: 1})
+    shown = report_html(hostile, {HOSTILE: HOSTILE}, {HOSTILE: 1})
     assert Reader(shown).tags.count("script") == 2
     assert "<script>alert(1)" not in shown
 

@@ -109,7 +109,7 @@ def test_a_smaller_difference_needs_more_documents() -> None:
     assert documents_needed(first, second, [4] * 5, difference=0.03) == pytest.approx(
         4 * few, abs=4
     )
-    assert smallest_difference(4 * few, few, 0.03) == pytest.approx(0.06)
+    assert smallest_difference(4 * few, few) == pytest.approx(0.06)
     with pytest.raises(ValueError, match="two documents"):
         documents_needed([1], [1], [4])
 

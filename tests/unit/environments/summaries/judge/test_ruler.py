@@ -8,8 +8,7 @@ from precis.environments.summaries.services import RUBRIC
 from precis.llm.providers import Endpoint
 from precis.llm.server import completions_app
 from precis.records.rollout import UNJUDGED, Call, Rollout, Scenario, Unscored
-from precis.rehearsal.judges.judge import lexical_judge
-from precis.rehearsal.judges.ruler import attempt_scores, facts
+from precis.rehearsal.judges.judge import attempt_scores, facts, lexical_judge
 from tests.support.faults import Fault, Faults
 from tests.support.faulty import FaultyServer
 
