@@ -227,7 +227,7 @@ class AgentEnvironment(Environment):
     ruler: TrajectoryRuler | None = None
     workers: "Workers | None" = None
     _paid: PaidOnce | None = None
-    """How a benchmark asks the judge."""
+    """A benchmark's way to the judge, which pays for each reply once."""
 
     def __init__(
         self,

@@ -41,7 +41,7 @@ class AdaptedLayers:
 
 
 class _Adapter:
-    """What is added to the product of a layer's own weights.
+    """The low-rank term that is added to a layer's own product.
 
     Attributes:
         down: [rank, in], the layer's A.

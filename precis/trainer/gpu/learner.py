@@ -239,7 +239,7 @@ class Learner:
         head = self._model.get_output_embeddings().weight
         pieces = []
         for part, target in _parts(tokens[predicting + 1]):
-            pieces.append(_Scores.apply(states[part], head, target))
+            pieces.append(_TargetLogprobs.apply(states[part], head, target))
         logprobs = torch.zeros(len(tokens), device=device)
         logprobs[predicting] = torch.cat([logprob for logprob, _ in pieces])
         entropy = torch.cat([entropy for _, entropy in pieces]).mean()
@@ -259,7 +259,7 @@ class Learner:
                 weight.data = mine
 
 
-class _Scores(torch.autograd.Function):  # type: ignore[misc]
+class _TargetLogprobs(torch.autograd.Function):  # type: ignore[misc]
     """Log probabilities of `targets` [n] after `states` [n, width], and entropies, in 32 bits.
 
     The logits are computed again in the backward pass. Entropies have no gradient.
