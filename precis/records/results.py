@@ -151,7 +151,9 @@ def row_of(
 
 def metric(name: str) -> pl.Expr:
     """Return a metric of each row; null where it has none of that name."""
-    return pl.col("metrics").str.json_path_match(f"$.{name}").cast(pl.Float64)
+    # A name may be any text, and neither a path in JSON nor a pattern of columns.
+    decoded = pl.col("metrics").str.json_decode(pl.Struct({name: pl.Float64()}))
+    return decoded.struct.rename_fields(["value"]).struct.field("value")
 
 
 def frame_of(rows: Iterable[Row]) -> pl.DataFrame:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 import pytest
 
-from precis.records.nouns import Nouns
+from precis.records.nouns import Figure, Nouns
 from precis.records.results import SCHEMA
 from precis.report.benchmark_charts import charts_of
 from precis.report.benchmark_view import Benchmark, benchmark_of
@@ -16,7 +16,12 @@ from precis.report.page import report_html
 from precis.report.wording import Words
 from precis.statistics.intervals import Interval, paired_difference, ratio_interval
 from precis.statistics.nights import changes
-from precis.statistics.standings import Contender, turns_of_successes
+from precis.statistics.standings import (
+    Contender,
+    count_with,
+    figure_of,
+    turns_of_successes,
+)
 
 GAMES = Words(Nouns("game", "games", "board", "boards", success="win rate"), "win rate")
 REWARDED = Words(GAMES.nouns, "reward", is_share=False)
@@ -121,3 +126,10 @@ def test_a_gap_of_rewards_in_one_scenario_lies_in_its_interval() -> None:
 
 def test_successes_in_one_turn_take_one_and_never_less() -> None:
     assert turns_of_successes(games("solver", None, [won(1)] * 3)) == Interval(1.0, 1.0, 1.0)
+
+
+@pytest.mark.parametrize("name", ["recall@5", "a.b", 'said "no"', "a\\b", "[0]", "*", ""])
+def test_a_metric_may_have_any_name(name: str) -> None:
+    rows = games("solver", None, [won(1, **{name: 1.0}), won(1, **{name: 2.0}), won(1)])
+    assert figure_of(rows, Figure(name, name)) == 1.5
+    assert count_with(rows, name) == (2, 3)
