@@ -4,6 +4,7 @@ import asyncio
 import json
 import textwrap
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, Self
 
@@ -16,6 +17,7 @@ from precis.errors import ConfigError, ModelError, ProviderError, ProviderFailed
 from precis.inference.parts import split
 from precis.inference.texts import Text
 from precis.llm.client import ChatClient, ChatReply, CompletionRequest, OwnServer
+from precis.llm.concurrency import run_for_each
 from precis.llm.providers import SERVER_KEY_VARIABLE, Endpoint
 from precis.llm.replies import SchemaRejected
 from precis.llm.responses import BoundedClient, ReplyTooLarge
@@ -73,7 +75,7 @@ async def summarize_text(summarizer: Summarizer, text: Text, words_max: int) -> 
     first = [read] if room is None else split(read, room)
     parts = first
     for _ in range(_PASSES_MAX):
-        summaries = await asyncio.gather(*(summarizer.write(part, words_max) for part in parts))
+        summaries = await run_for_each(partial(summarizer.write, words_max=words_max), parts)
         if len(parts) == 1:
             return summaries[0], len(first)
         assert room is not None

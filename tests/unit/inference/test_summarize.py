@@ -1,5 +1,6 @@
 """`precis summarize`: what a trained model makes of files, and what it says about it."""
 
+import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,8 +11,9 @@ from typer.testing import CliRunner, Result
 
 from precis.commands.main import app
 from precis.environments.summaries.prompt import request_in
-from precis.errors import ConfigError
-from precis.inference.summarizer import room_for_text
+from precis.errors import ConfigError, ModelError
+from precis.inference.summarizer import room_for_text, summarize_text
+from precis.inference.texts import Text
 from precis.llm.server import ChatRequest, Choice, Completion, completions_app
 from precis.models.reference import Reference, find_model
 from precis.records.ledger import ledger_key, load_ledger
@@ -306,6 +308,29 @@ def test_a_key_that_cannot_be_sent_is_not_quoted(
     assert "PRECIS_API_KEY holds characters that no key has" in done.stderr
     assert "the-key" not in done.stderr and "schl" not in done.stderr
     ask(*asked, store=store, key="the-key\r\n")
+
+
+async def test_where_one_part_fails_the_others_are_asked_no_more() -> None:
+    ended = []
+
+    class Failing:
+        model = "m"
+        picks_sentences = False
+        context_tokens = 4000
+
+        async def write(self, text: str, words_max: int) -> str:
+            if "the last part" in text:
+                raise ModelError("It broke off.")
+            try:
+                await asyncio.Event().wait()
+                return ""
+            finally:
+                ended.append(text)
+
+    text = Text("a.txt", f"{STORY}\n" * 300 + "This is the last part.")
+    with pytest.raises(ModelError, match="It broke off"):
+        await summarize_text(Failing(), text, 100)
+    assert len(ended) > 1
 
 
 def test_a_long_document_is_split_and_told_of(
