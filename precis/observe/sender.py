@@ -74,9 +74,7 @@ class Sender:
         self._is_ending = False
         self._warned = False
         self._told = self._sent = 0
-        self._thread = threading.Thread(
-            target=lambda: asyncio.run(self._feed()), name=service.name, daemon=True
-        )
+        self._thread = threading.Thread(target=self._work, name=service.name, daemon=True)
         self._thread.start()
 
     def tell(self, seen: RolloutRecord) -> None:
@@ -98,6 +96,12 @@ class Sender:
         lost = self._told - self._sent
         if lost:
             logger.warning("%s has not got %d rollouts.", self._service.name, lost)
+
+    def _work(self) -> None:
+        try:
+            asyncio.run(self._feed())
+        except httpx.InvalidURL as error:
+            self._warn(f"its address is none ({error})")
 
     async def _feed(self) -> None:
         service = self._service

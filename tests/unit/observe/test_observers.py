@@ -209,6 +209,16 @@ async def test_a_service_that_refuses_is_told_of_once_and_stops_nothing(
     assert "opk-secret" not in caplog.text
 
 
+async def test_an_address_that_is_none_gets_a_sentence(caplog: pytest.LogCaptureFixture) -> None:
+    settings = environment(
+        openpipe_api_key=SecretStr("opk-secret"), openpipe_base_url="https://openpipe.ai:http"
+    )
+    async with observing(settings) as observers:
+        observers.rollouts([SEEN])
+    assert "its address is none (Invalid port: 'http')" in caplog.text
+    assert "OpenPipe has not got 1 rollouts" in caplog.text
+
+
 async def test_a_slow_service_delays_nothing_and_the_end_is_bounded(
     url: str, endpoint: Endpoint, caplog: pytest.LogCaptureFixture
 ) -> None:
