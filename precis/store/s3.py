@@ -68,9 +68,10 @@ class S3Store:
     def get(self, key: str) -> Blob | None:
         with self._explaining(f"read {self._at(key)}"):
             for _ in range(_READS_MAX - 1):
+                answer = self._open(key)
                 with suppress(*_BROKEN_BODY):
-                    return self._read(key)
-            return self._read(key)
+                    return self._read(answer, key)
+            return self._read(self._open(key), key)
 
     def put(self, key: str, data: bytes) -> str:
         return self._put(key, data)
@@ -180,13 +181,19 @@ class S3Store:
                         aborted += 1
         return aborted
 
-    def _read(self, key: str) -> Blob | None:
+    def _open(self, key: str) -> dict[str, Any] | None:
+        """Ask for an object, whose body is yet to be read; None where there is none."""
         try:
-            answer = self._s3.get_object(Bucket=self.bucket, Key=self._key(key))
+            answer: dict[str, Any] = self._s3.get_object(Bucket=self.bucket, Key=self._key(key))
         except ClientError as error:
             if is_absent(error):
                 return None
             raise
+        return answer
+
+    def _read(self, answer: dict[str, Any] | None, key: str) -> Blob | None:
+        if answer is None:
+            return None
         # As a context manager the body would be the raw one, which checks no checksum.
         with closing(answer["Body"]):
             refuse_too_large(answer["ContentLength"], self._at(key))

@@ -1,18 +1,21 @@
 """The folder store: atomic writes, conditional writes, and keys that stay inside."""
 
+import contextlib
 import errno
 import os
 import signal
+import socket
 import threading
 import time
 from pathlib import Path
 
 import pytest
 
-from precis.environment import Variables
+from precis.environment import S3Environment, Variables
 from precis.errors import ConfigError, StoreConflict, StoreError, StoreRefused
 from precis.run.lease import leased
 from precis.store import FolderStore, open_store
+from precis.store.s3 import S3Store
 from tests.services.patience import patience_s
 from tests.support.stopped import stopped_process
 
@@ -122,6 +125,29 @@ def test_a_bucket_is_opened_by_its_url(url: str) -> None:
         open_store("ftp://host/folder")
     with pytest.raises(ConfigError, match="names no bucket"):
         open_store("s3:///prefix")
+
+
+def test_a_server_that_never_answers_is_asked_to_read_as_often_as_the_setting_says() -> None:
+    with socket.create_server(("127.0.0.1", 0), backlog=16) as silent:
+        settings = S3Environment.model_validate(
+            {
+                "aws_access_key_id": "an-id",
+                "aws_secret_access_key": "a-secret",
+                "aws_region": "us-east-1",
+                "aws_endpoint_url": f"http://127.0.0.1:{silent.getsockname()[1]}",
+                "tries_max": 2,
+                "timeout_s": 0.1,
+            }
+        )
+        with pytest.raises(StoreError, match="no whole answer came"):
+            S3Store("bucket", settings=settings).get("m/ledger.json")
+        silent.setblocking(False)
+        asked = 0
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                silent.accept()[0].close()
+                asked += 1
+    assert asked == 2
 
 
 WRITE_AND_STOP = """
