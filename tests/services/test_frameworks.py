@@ -128,7 +128,7 @@ async def test_whatever_the_agents_sdk_sends_is_answered_and_recorded(
 ) -> None:
     import agents
 
-    @agents.function_tool
+    @agents.function_tool  # type: ignore[untyped-decorator]
     def add(a: int, b: int) -> int:
         """Add two numbers."""
         return a + b
@@ -179,7 +179,7 @@ async def test_whatever_langgraph_sends_is_answered_and_recorded(
     from langgraph.graph import START, MessagesState, StateGraph
     from langgraph.prebuilt import ToolNode, tools_condition
 
-    @tool
+    @tool  # type: ignore[untyped-decorator]
     def add(a: int, b: int) -> int:
         """Add two numbers."""
         return a + b
