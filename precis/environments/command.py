@@ -8,6 +8,7 @@ file `PRECIS_SCENARIO`, and prints a score as its last line: a number, a boolean
 import asyncio
 import hashlib
 import json
+import os
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -40,9 +41,10 @@ class CommandEnvironment(AgentEnvironment):
     ) -> None:
         digest = hashlib.sha256()  # of the command, and of the contents of the files that it names
         for one in command:
-            path = Path(one).expanduser()
+            # These two take any text; an argument may be a whole script, longer than a path.
+            path = Path(os.path.expanduser(one))
             name, content = one, b""
-            if path.is_file():
+            if os.path.isfile(path):
                 name, content = path.name, path.read_bytes()
             digest.update(f"{name} {hashlib.sha256(content).hexdigest()}\n".encode())
         known = {"kind": "command", "command": digest.hexdigest()}
@@ -97,16 +99,20 @@ def load_command(
     else:
         found = {split: _ask_for_scenarios(command, split) for split in _SPLITS}
     where = scenarios or " ".join([*command, "scenarios"])
+    ids: list[str] = []
     for split in _SPLITS:
-        ids = [one.id for one in found[split]]
-        if not ids:
+        ids += [one.id for one in found[split]]
+        if not found[split]:
             raise ConfigError(
                 f"{where} gives no scenarios for the split {split!r}.",
                 'Give scenarios to both: a file marks those to hold out by "split": "validation".',
             )
-        if len(set(ids)) < len(ids):
-            twice = next(one for one in ids if ids.count(one) > 1)
-            raise ConfigError(f"{where}: two scenarios have the id {twice!r}.")
+    if len(set(ids)) < len(ids):
+        twice = next(one for one in ids if ids.count(one) > 1)
+        raise ConfigError(
+            f"{where}: two scenarios have the id {twice!r}.",
+            "Give each one of its own: what is held out is not to be trained on.",
+        )
     return CommandEnvironment(command, found, rubric)
 
 
@@ -138,7 +144,7 @@ def _score_of(output: str, judged: bool) -> "Score | Unscored | float":
 
 def _read_file(file: str) -> dict[Split, list[Scenario]]:
     try:
-        text = Path(file).expanduser().read_text("utf-8")
+        text = Path(file).expanduser().read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(
             f"The scenarios {file} can't be read: {error}.",
@@ -182,6 +188,6 @@ def relative_files(command: Sequence[str]) -> dict[str, Path]:
     found = {}
     for one in command:
         path = Path(one)
-        if path.is_file() and not path.is_absolute() and ".." not in path.parts:
+        if os.path.isfile(path) and not path.is_absolute() and ".." not in path.parts:
             found[one] = path
     return found

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from precis.environments import command as module
-from precis.environments.command import CommandEnvironment, load_command
+from precis.environments.command import CommandEnvironment, load_command, relative_files
 from precis.environments.programs import harmless
 from precis.environments.recorder import Recorder
 from precis.errors import ConfigError
@@ -137,6 +137,7 @@ def test_it_may_say_its_scenarios_itself(tmp_path: Path) -> None:
     [
         ('{"id": 1}', "no scenarios for the split 'validation'"),
         ('{"id": 1}\n{"id": 1}\n{"id": 2, "split": "validation"}', "two scenarios have the id '1'"),
+        ('{"id": 1}\n{"id": 1, "split": "validation"}', "two scenarios have the id '1'. Give each"),
         ('{"id": 1}\nx', "line 2: it is no JSON"),
         ("[1]", "line 1: it is no JSON object"),
         ("{}", "line 1: A scenario has the id None"),
@@ -168,6 +169,15 @@ def test_a_program_that_can_t_be_used_gets_a_sentence(
         load_command(command)
     with pytest.raises(ConfigError, match="can't be read"):
         load_command([sys.executable], "no-such-file.jsonl")
+
+
+def test_an_argument_may_be_a_whole_script(tmp_path: Path) -> None:
+    file = tmp_path / "scenarios.jsonl"
+    file.write_text(SCENARIOS, encoding="utf-8-sig")
+    for script in ("echo 1; " * 100, "~nobody-of-this-name"):
+        command = ["sh", "-c", script]
+        assert load_command(command, str(file)).scenarios("train")[0].id == "a"
+        assert relative_files(command) == {}
 
 
 def test_a_changed_program_is_another_run(tmp_path: Path) -> None:
