@@ -13,6 +13,7 @@ import inspect
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from importlib.machinery import PathFinder
 from modulefinder import ModuleFinder
 from pathlib import Path
 from types import ModuleType
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 _SPLITS: tuple[Split, ...] = ("train", "validation")
 _SHOWN = 200
+_FOLDER = 5
+"""A folder of modules, as `modulefinder` counts kinds."""
 
 
 class PythonEnvironment(AgentEnvironment):
@@ -206,6 +209,31 @@ def _rubric_of(module: ModuleType, file: str, score: str, rubric: str) -> str:
     return " ".join(rubric.split())
 
 
+class _Finder(ModuleFinder):
+    """Knows folders without an `__init__.py` too, and passes over what leads out of the folder."""
+
+    def find_module(self, name: str, path: Any, parent: Any = None) -> Any:
+        try:
+            return super().find_module(name, path, parent)
+        except AttributeError:  # such a folder has no loader
+            spec = PathFinder.find_spec(name, path or self.path)
+            assert spec and spec.submodule_search_locations
+            return None, next(iter(spec.submodule_search_locations)), ("", "", _FOLDER)
+
+    def load_package(self, fqname: str, pathname: str) -> Any:
+        if (Path(pathname) / "__init__.py").is_file():
+            return super().load_package(fqname, pathname)
+        module: Any = self.add_module(fqname)
+        module.__path__ = [pathname]
+        return module
+
+    def determine_parent(self, caller: Any, level: int = -1) -> Any:
+        try:
+            return super().determine_parent(caller, level)
+        except ImportError:
+            return caller
+
+
 def files_of(path: Path) -> dict[str, Path]:
     """Return a file, the modules that it imports from its folder, and its `files`, by their names
     in it.
@@ -213,7 +241,7 @@ def files_of(path: Path) -> dict[str, Path]:
     Raises:
         ConfigError: a listed file is not there.
     """
-    finder = ModuleFinder([str(path.parent)], excludes=["precis"])
+    finder = _Finder([str(path.parent)], excludes=["precis"])
     finder.run_script(str(path))
     files = {}
     for name, found in sorted(finder.modules.items()):

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from precis.config import BenchmarkConfig, TrainConfig
 from precis.environments import threads
-from precis.environments.python import PythonEnvironment, load_python
+from precis.environments.python import PythonEnvironment, files_of, load_python
 from precis.environments.recorder import Recorder
 from precis.errors import ConfigError, RolloutError
 from precis.llm.server import ChatRequest, ToolCall
@@ -230,6 +230,33 @@ def test_a_file_may_import_what_lies_beside_it(tmp_path: Path) -> None:
     (tmp_path / "chess_rules_of_this_test.py").write_text("BOARDS = 3\n")
     text = "from chess_rules_of_this_test import BOARDS\n" + AGENT
     assert len(load_python(write(tmp_path, text)).scenarios("train")) == 4
+
+
+def test_a_file_may_import_from_a_folder_without_an_init(tmp_path: Path) -> None:
+    folder = tmp_path / "boards_of_this_test"
+    folder.mkdir()
+    (folder / "rules.py").write_text("BOARDS = 3\n")
+    text = f"""
+import {folder.name}.rules
+{AGENT}
+def draw():
+    try:
+        from . import drawing
+    except ImportError:
+        import drawing
+"""
+    (tmp_path / "drawing.py").write_text("WIDTH = 9\n")
+    file = Path(write(tmp_path, text))
+    assert len(load_python(str(file)).scenarios("train")) == 4
+    found = {path.name for path in files_of(file).values()}
+    assert found == {"agent.py", "rules.py", "drawing.py"}
+
+
+def test_a_folder_may_be_called_like_a_package(tmp_path: Path) -> None:
+    (tmp_path / "xml").mkdir()  # as wandb makes one
+    file = Path(write(tmp_path, f"import xml.dom\n{AGENT}"))
+    assert len(load_python(str(file)).scenarios("train")) == 4
+    assert [path.name for path in files_of(file).values()] == ["agent.py"]
 
 
 @pytest.mark.parametrize(
