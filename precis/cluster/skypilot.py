@@ -31,6 +31,7 @@ _FOUND_S = 12.0
 """The time that a trainer that should be up already gets to answer through a new tunnel."""
 _PING_S = 5.0
 _JOB_S = 5.0
+_JOB_FAILURES_MAX = 6
 _JOB_ENDED = {"FAILED", "FAILED_SETUP", "FAILED_DRIVER", "CANCELLED", "SUCCEEDED"}
 
 
@@ -165,15 +166,24 @@ class SkyPilotHost:
             answering.cancel()
 
     async def _end_of(self, job: int) -> None:
-        """Wait until the trainer has ended."""
-        status = await api.job_status(self.name, job)
-        while status not in _JOB_ENDED:
+        """Wait until the trainer has ended, or SkyPilot could not say so several times in a row: it
+        asks the machine, over a network that may drop one call of the many."""
+        failures = 0
+        while True:
             await asyncio.sleep(_JOB_S)
-            status = await api.job_status(self.name, job)
-        raise ClusterError(
-            f"The trainer on cluster {self.name} ended ({status}) before it answered; what it "
-            "printed is in the log above."
-        )
+            try:
+                status = await api.job_status(self.name, job)
+            except ClusterError:
+                failures += 1
+                if failures == _JOB_FAILURES_MAX:
+                    raise
+                continue
+            failures = 0
+            if status in _JOB_ENDED:
+                raise ClusterError(
+                    f"The trainer on cluster {self.name} ended ({status}) before it answered; what "
+                    "it printed is in the log above."
+                )
 
     async def _connect(self, keys: Keys, patience_s: float) -> TrainerAddress:
         """Return the trainer's address at this end of a new tunnel, once it answers there."""
