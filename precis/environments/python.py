@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
 _SPLITS: tuple[Split, ...] = ("train", "validation")
+_FUNCTIONS = ("rank", "baselines", "checks", "show", "open", "close")
+"""The functions that a file may define beside those that it must."""
 _SHOWN = 200
 _FOLDER = 5
 """A folder of modules, as `modulefinder` counts kinds."""
@@ -180,12 +182,32 @@ def load_python(file: str, score: str = "", rubric: str = "") -> PythonEnvironme
                 f"({', '.join(arguments)}).",
                 f"Define `{name}({', '.join(arguments)})`.",
             ) from error
+    _check_what_else(module, file)
     rubric = _rubric_of(module, file, score, rubric)
     digest = hashlib.sha256()
     for name, needed in files_of(path).items():
         content = hashlib.sha256(needed.read_bytes()).hexdigest()
         digest.update(f"{name} {content}\n".encode())
     return PythonEnvironment(module, file, digest.hexdigest(), rubric)
+
+
+def _check_what_else(module: ModuleType, file: str) -> None:
+    """Refuse a definition of a file, beside its two functions, that is not of its kind."""
+    for name in _FUNCTIONS:
+        if not callable(getattr(module, name, len)):
+            raise ConfigError(f"The environment {file} has a {name} that is no function.")
+    nouns = getattr(module, "nouns", Nouns())
+    if not isinstance(nouns, Nouns):
+        raise ConfigError(
+            f"The environment {file} has the nouns {nouns!r}.",
+            'Write them as `Nouns("game", "games", "board", "boards")`.',
+        )
+    figures = getattr(module, "figures", ())
+    if not isinstance(figures, list | tuple) or not all(isinstance(one, Figure) for one in figures):
+        raise ConfigError(
+            f"The environment {file} has the figures {figures!r}.",
+            "Write a list of `Figure(name, metric)`.",
+        )
 
 
 def _rubric_of(module: ModuleType, file: str, score: str, rubric: str) -> str:
