@@ -1,5 +1,6 @@
 """The learner on a tiny model of random weights: on a GPU where there is one, else on the CPU."""
 
+import contextlib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,19 @@ torch = pytest.importorskip("torch", reason="torch is not installed: see tests/g
 pytest.importorskip("peft", reason="the packages of the GPU's machine are not installed")
 
 from art.types import TrainConfig  # noqa: E402
-from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM  # noqa: E402
+from transformers import (  # noqa: E402
+    Gemma2Config,
+    Gemma3TextConfig,
+    LlamaConfig,
+    MistralConfig,
+    PreTrainedTokenizerFast,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+)
 
+from precis.errors import ConfigError  # noqa: E402
 from precis.settings.trainer import EngineConfig  # noqa: E402
-from precis.trainer.gpu.learner import Learner  # noqa: E402
+from precis.trainer.gpu.learner import Learner, refuse_other_attention  # noqa: E402
 from precis.trainer.gpu.packing import PackedSequence, TrainingSample, Update, pack  # noqa: E402
 
 DEVICE = "cuda:0" if torch.cuda.is_available() else "cpu"
@@ -84,6 +94,30 @@ def test_a_packed_answer_is_as_likely_as_it_is_alone(base_model: str) -> None:
         many = torch.cat([model.logprobs(sequence)[0][0] for sequence in alone])
     assert torch.allclose(one[one != 0], many[many != 0], atol=0.05)
     assert (one != 0).sum() == sum(sum(one.assistant_mask) for one in samples())
+
+
+@pytest.mark.parametrize(
+    ("config", "is_refused"),
+    [
+        (LlamaConfig(), False),
+        (Qwen2Config(), False),
+        (MistralConfig(sliding_window=None), False),
+        (MistralConfig(sliding_window=4096), False),
+        (MistralConfig(sliding_window=1024), True),
+        (Gemma2Config(sliding_window=4096), True),
+        (Gemma2Config(sliding_window=4096, attn_logit_softcapping=None), True),
+        (Gemma3TextConfig(sliding_window=512), True),
+    ],
+)
+def test_a_model_whose_attention_would_be_computed_otherwise_is_refused(
+    config: Any, is_refused: bool
+) -> None:
+    with (
+        pytest.raises(ConfigError, match="can't be trained on a GPU")
+        if is_refused
+        else contextlib.nullcontext()
+    ):
+        refuse_other_attention(config, "owner/model", 4096)
 
 
 def test_an_update_is_the_same_however_it_is_packed(base_model: str) -> None:

@@ -19,6 +19,7 @@ from art.types import TrainConfig
 from peft import LoraConfig, PeftModel, get_peft_model
 from transformers import AutoModelForCausalLM, AutoTokenizer, BitsAndBytesConfig
 
+from precis.errors import ConfigError
 from precis.settings.trainer import ADAPTED, EngineConfig
 from precis.trainer.gpu.attention import ATTENTION, parts_of
 from precis.trainer.gpu.layers import AdaptedLayers
@@ -32,6 +33,8 @@ _IMITATED_NORM_MAX = 1.0
 """ART's own for imitation: what is shown has no noise of rewards."""
 _LOGITS_AT_ONCE = 1024
 """Tokens whose logits (one for each entry of the vocabulary) exist at a time."""
+_OTHER_PARTS = ("attn_logit_softcapping", "final_logit_softcapping")
+"""Of a model's configuration: Gemma 2 has both."""
 _OTHERS_SHARE = 0.04
 """Of the GPU's memory, for what CUDA itself takes in each process."""
 
@@ -46,6 +49,9 @@ class Learner:
         checkpoint: of the adapter to continue from; None begins a new one.
         seed: of the new one.
         device: where to load it.
+
+    Raises:
+        ConfigError: the base model has another attention than is computed here.
     """
 
     def __init__(
@@ -67,6 +73,7 @@ class Learner:
             if engine.load_in_4bit
             else None,
         )
+        refuse_other_attention(base.config.get_text_config(), base_model, engine.tokens_max)
         self._recomputes = False
         if device.startswith("cuda"):
             # The share of the GPU's memory that is not vLLM's. Without this limit, what the learner
@@ -286,6 +293,24 @@ class _TargetLogprobs(torch.autograd.Function):  # type: ignore[misc]
         of_logits = logits.sub_(normalizer[:, None]).exp_().mul_(-gradient[:, None])
         of_logits[torch.arange(len(targets), device=targets.device), targets] += gradient
         return of_logits.to(states.dtype) @ head, None, None
+
+
+def refuse_other_attention(config: Any, base_model: str, tokens_max: int) -> None:
+    """Refuse a model whose attention or logits are not computed here as vLLM samples with them: a
+    ConfigError says which part of its configuration that is."""
+    found = [name for name in _OTHER_PARTS if getattr(config, name, None)]
+    is_used = getattr(config, "use_sliding_window", True)
+    window = getattr(config, "sliding_window", None) if is_used else None
+    if window is not None and window < tokens_max:
+        found.append(f"sliding_window {window}")
+    if found:
+        raise ConfigError(
+            f"{base_model} can't be trained on a GPU: its configuration has {', '.join(found)}, "
+            "which the learner does not compute.",
+            "Take a base model with plain attention, such as Qwen2.5, Qwen3 or Llama, in "
+            "trainer.base_model; where it is the window alone, trainer.engine.tokens_max may be "
+            "lowered to it.",
+        )
 
 
 def _parts(targets: torch.Tensor) -> Iterator[tuple[slice, torch.Tensor]]:
