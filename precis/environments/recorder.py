@@ -8,6 +8,7 @@ to the session directly; any other program asks `model.inference_base_url` on th
 
 import asyncio
 import itertools
+import json
 import logging
 import math
 import numbers
@@ -264,7 +265,11 @@ def score_of(returned: object) -> Score | Unscored:
     for name, value in score.metrics.items():
         if not _is_finite(value):
             return Unscored("no_score", f"Its metric {name} is {value!r}, which is no number.")
-    metrics = {name: float(value) for name, value in score.metrics.items()}
+    try:
+        json.dumps(score.details)
+    except (TypeError, ValueError, RecursionError) as error:
+        return Unscored("no_score", f"Its details are not JSON: {error}.")
+    metrics = {str(name): float(value) for name, value in score.metrics.items()}
     success = None if score.success is None else bool(score.success)
     return Score(float(score.reward), success, metrics, score.details)
 

@@ -351,6 +351,7 @@ def ending(how: object) -> Act:
         (asyncio.Event(), "rollout_timeout", "No score within 0.3 s"),
         (asyncio.CancelledError(), "agent_failed", "It cancelled itself"),
         (None, "no_score", "It returned nothing: return a Score"),
+        (Score(1.0, details={"seen": {1}}), "no_score", "Its details are not JSON: .*set"),
         ("won", "no_score", "It returned a str"),
         (Score(float("nan")), "no_score", "Its reward is nan, which is no number"),
         (
@@ -593,6 +594,7 @@ async def test_half_a_character_that_the_policy_says_can_be_kept(
         (np.bool_(True), Score(1.0, True)),
         (np.float32(0.5), Score(0.5)),
         (Score(1, True, {"turns": 3}), Score(1.0, True, {"turns": 3.0})),
+        (Score(1, metrics={4: True}), Score(1.0, None, {"4": 1.0})),  # type: ignore[dict-item]
         (Unscored("turns", "Too many."), Unscored("turns", "Too many.")),
     ],
 )
