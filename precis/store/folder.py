@@ -80,7 +80,9 @@ class FolderStore:
         try:
             shutil.copyfile(self._path(key), path)
         except OSError as error:
-            raise StoreError(f"Can't read {self._path(key)}: {error.strerror}.") from error
+            raise StoreError(
+                f"Can't copy {self._path(key)} to {path}: {error.strerror}."
+            ) from error
 
     def keys(self, prefix: str) -> list[str]:
         return sorted(self.sizes(prefix))

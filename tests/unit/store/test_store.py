@@ -76,6 +76,14 @@ def test_a_write_that_fails_leaves_what_was_there(store: FolderStore, tmp_path: 
     assert [path.name for path in store.root.iterdir()] == ["a"]
 
 
+def test_a_copy_that_can_not_be_written_is_not_said_to_be_unreadable(
+    store: FolderStore, tmp_path: Path
+) -> None:
+    store.put("m/weights", b"x")
+    with pytest.raises(StoreError, match=r"Can't copy .*/m/weights to .*/gone/weights: No such"):
+        store.download("m/weights", tmp_path / "gone" / "weights")
+
+
 def test_cleaning_removes_only_what_was_abandoned_a_day_ago(store: FolderStore) -> None:
     store.put("m/whole", b"x")
     old, young = store.root / "m" / ".precis-old.tmp", store.root / "m" / ".precis-young.tmp"
