@@ -244,7 +244,7 @@ def score_of(returned: object) -> Score | Unscored:
     success and none, and of ART's trajectory reward, metrics and the metric `success` are taken."""
     art = sys.modules.get("art")  # who returns a trajectory has imported it
     if isinstance(returned, Unscored):
-        return returned
+        return Unscored(str(returned.cause), str(returned.detail))
     if hasattr(returned, "item"):  # a number of numpy or torch, or one of their booleans
         returned = returned.item()
     if isinstance(returned, Score):

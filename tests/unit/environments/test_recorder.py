@@ -351,6 +351,7 @@ def ending(how: object) -> Act:
         (asyncio.Event(), "rollout_timeout", "No score within 0.3 s"),
         (asyncio.CancelledError(), "agent_failed", "It cancelled itself"),
         (None, "no_score", "It returned nothing: return a Score"),
+        (Unscored("judge_out", OSError("no route")), "judge_out", "^no route$"),  # type: ignore[arg-type]
         (Score(1.0, details={"seen": {1}}), "no_score", "Its details are not JSON: .*set"),
         ("won", "no_score", "It returned a str"),
         (Score(float("nan")), "no_score", "Its reward is nan, which is no number"),
