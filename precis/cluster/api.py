@@ -95,9 +95,9 @@ async def find(name: str, *, refresh: bool = False) -> Cluster | None:
     return next(iter(await _status([name], refresh)), None)
 
 
-async def find_all(*, refresh: bool = False) -> list[Cluster]:
-    """All clusters of this user."""
-    return await _status(None, refresh)
+async def find_all() -> list[Cluster]:
+    """Return all clusters of this user, as the cloud knows them."""
+    return await _status(None, refresh=True)
 
 
 async def launch(task: Any, name: str, autostop_minutes: int, log: Log, deadline_s: float) -> int:

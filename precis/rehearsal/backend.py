@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -39,8 +39,6 @@ from precis.settings.imitation import ImitatesInOnePass
 from precis.settings.trainer import EmbeddedTrainer
 
 _OPTIONS = tuple(EmbeddedTrainer.model_fields)
-
-Progress = Callable[[dict[str, float]], None]
 
 
 class EmbeddedBackend(ImitatesInOnePass):
@@ -78,7 +76,6 @@ class EmbeddedBackend(ImitatesInOnePass):
         self,
         model: AnyTrainableModel,
         trajectory_groups: Iterable[TrajectoryGroup],
-        on_progress: Progress | None = None,
         **options: Any,
     ) -> LocalTrainResult:
         """Train one step of GRPO, and write and serve its checkpoint; the order of groups does not
@@ -108,8 +105,6 @@ class EmbeddedBackend(ImitatesInOnePass):
                 for done in passes(trained, self._kind.batch_of(samples), settings):
                     kept = done.trained
                     seen.append(done.metrics)
-                    if on_progress is not None:
-                        on_progress(done.metrics)
                     await asyncio.sleep(0)  # completions are served between passes
             summary = summarize_trajectory_groups(groups)
             metrics = {
@@ -125,7 +120,6 @@ class EmbeddedBackend(ImitatesInOnePass):
         self,
         model: AnyTrainableModel,
         trajectories: Iterable[Trajectory],
-        on_progress: Progress = lambda _: None,
         *,
         batch_size: int,
         learning_rates: Sequence[float],
@@ -144,7 +138,6 @@ class EmbeddedBackend(ImitatesInOnePass):
                 done = imitate(trained, self._kind.batch_of(shown), rate)
                 trained = done.trained
                 seen.append(done.metrics)
-                on_progress(done.metrics)
                 await asyncio.sleep(0)  # completions are served between updates
             kept = advance(end_imitation(trained))
             metrics = {

@@ -1,6 +1,6 @@
 """The methods that a trainer server needs of the backend that it hosts."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -8,11 +8,9 @@ import art
 from art.types import TrainResult
 from starlette.routing import BaseRoute
 
-Progress = Callable[[dict[str, float]], None]
-
 
 class TrainerBackend(art.Backend, Protocol):
-    """ART's `Backend`, with progress, and with a memory that survives a kill and can be emptied.
+    """ART's `Backend`, with a memory that survives a kill and can be emptied.
 
     Checkpoints lie in ART's layout, `{path}/{project}/models/{name}/checkpoints/0007/`. A backend
     puts each there in one move, and continues from the highest.
@@ -28,13 +26,11 @@ class TrainerBackend(art.Backend, Protocol):
         self,
         model: art.TrainableModel[Any, Any],
         trajectory_groups: Iterable[art.TrajectoryGroup],
-        on_progress: Progress = ...,
         **options: Any,
     ) -> TrainResult:
         """Turn the newest adapter into the next, and save it before this returns.
 
         Args:
-            on_progress: to be told metrics while it trains; it takes no time.
             options: the trainer's settings, such as `learning_rate`.
         """
         ...
@@ -43,7 +39,6 @@ class TrainerBackend(art.Backend, Protocol):
         self,
         model: art.TrainableModel[Any, Any],
         trajectories: Iterable[art.Trajectory],
-        on_progress: Progress = ...,
         *,
         batch_size: int,
         learning_rates: Sequence[float],

@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections.abc import Awaitable, Callable
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from art.types import TrainResult
 from precis.errors import StepConflict, TrainerError
 from precis.run.checkpoints import commit, files_in, restore
 from precis.store import Store, open_store
-from precis.trainer.backend import Progress, TrainerBackend
+from precis.trainer.backend import TrainerBackend
 from precis.trainer.journal import Journal
 from precis.trainer.protocol import (
     BeginRequest,
@@ -93,17 +93,17 @@ class TrainerService:
             journal.belongs(request.run, 0)
         return {}
 
-    async def train(self, request: TrainRequest, progress: Progress) -> Json:
+    async def train(self, request: TrainRequest) -> Json:
         """Train a step, one at a time; a step that was trained gets its stored result."""
         async with self._training:
-            return await self._train(request, partial(self.backend.train, on_progress=progress))
+            return await self._train(request, self.backend.train)
 
-    async def train_sft(self, request: TrainRequest, progress: Progress) -> Json:
+    async def train_sft(self, request: TrainRequest) -> Json:
         """Train a step by imitation, as `train` does by reinforcement."""
 
         async def imitate(model: Model, groups: Groups, **options: Any) -> TrainResult:
             shown = [trajectory for group in groups for trajectory in group.trajectories]
-            return await self.backend.train_sft(model, shown, progress, **options)
+            return await self.backend.train_sft(model, shown, **options)
 
         async with self._training:
             return await self._train(request, imitate)

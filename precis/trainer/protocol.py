@@ -1,7 +1,7 @@
 """The messages between trainer and client: trajectories, digests and events.
 
 Long operations (register, train, commit, restore) answer with one JSON object a line: any
-number of `heartbeat` and `progress` events, then one `result` or `error`.
+number of `heartbeat` events, then one `result` or `error`.
 """
 
 import hashlib
@@ -124,7 +124,7 @@ class TrainerState(Message):
 class Event(Message):
     """One line of a long operation's answer."""
 
-    event: Literal["heartbeat", "progress", "result", "error"]
+    event: Literal["heartbeat", "result", "error"]
     data: Json = {}
 
 

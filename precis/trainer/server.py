@@ -29,7 +29,7 @@ from precis.processes.child import TOKEN_VARIABLE, serve
 from precis.processes.file_lock import file_lock
 from precis.processes.supervisor import claim
 from precis.settings.trainer import BackendName
-from precis.trainer.backend import Progress, TrainerBackend
+from precis.trainer.backend import TrainerBackend
 from precis.trainer.backends import open_backend
 from precis.trainer.guard import Guard
 from precis.trainer.host import TrainerService
@@ -65,7 +65,7 @@ class ServedTrainer:
             lambda: httpx.AsyncClient(timeout=_PROXY_TIMEOUT, limits=ONE_CONNECTION)
         )
 
-    def stream(self, key: str, work: Callable[[Progress], Awaitable[Json]]) -> StreamingResponse:
+    def stream(self, key: str, work: Callable[[], Awaitable[Json]]) -> StreamingResponse:
         """Start a long operation, or attach to it, and tell how it goes."""
         job = self.jobs.start(key, work)
         return StreamingResponse(job.events(), media_type="application/x-ndjson")
@@ -112,7 +112,7 @@ async def healthz() -> Json:
 
 
 async def register(spec: ModelSpec, served: Served) -> StreamingResponse:
-    return served.stream(f"register {spec}", lambda _: served.service.register(spec))
+    return served.stream(f"register {spec}", lambda: served.service.register(spec))
 
 
 async def step(spec: ModelSpec, served: Served) -> Json:
@@ -120,11 +120,11 @@ async def step(spec: ModelSpec, served: Served) -> Json:
 
 
 async def state(spec: ModelSpec, served: Served) -> StreamingResponse:
-    return served.stream(f"state {spec}", lambda _: served.service.state(spec))
+    return served.stream(f"state {spec}", lambda: served.service.state(spec))
 
 
 async def begin(request: BeginRequest, served: Served) -> StreamingResponse:
-    return served.stream(f"begin {request}", lambda _: served.service.begin(request))
+    return served.stream(f"begin {request}", lambda: served.service.begin(request))
 
 
 async def train(request: TrainRequest, served: Served) -> StreamingResponse:
@@ -138,13 +138,13 @@ async def train_sft(request: TrainRequest, served: Served) -> StreamingResponse:
 def _stream_training(
     request: TrainRequest,
     served: ServedTrainer,
-    training: Callable[[TrainRequest, Progress], Awaitable[Json]],
+    training: Callable[[TrainRequest], Awaitable[Json]],
 ) -> StreamingResponse:
     if digest_of(request.groups) != request.digest:
         raise TrainerError("The groups differ from their digest: they were altered on the way.")
     served.service.find_result(request)
     key = f"train {request.model.name} {request.step} {request.digest}"
-    return served.stream(key, lambda progress: training(request, progress))
+    return served.stream(key, lambda: training(request))
 
 
 async def checkpoints(action: str, request: CheckpointRequest, served: Served) -> StreamingResponse:
@@ -152,7 +152,7 @@ async def checkpoints(action: str, request: CheckpointRequest, served: Served) -
     actions = {"commit": service.commit, "fetch": service.fetch, "restore": service.restore}
     if action not in actions:
         raise TrainerError(f"No such action: {action}.")
-    return served.stream(f"{action} {request}", lambda _: actions[action](request))
+    return served.stream(f"{action} {request}", lambda: actions[action](request))
 
 
 async def file(request: FileRequest, served: Served) -> FileResponse:

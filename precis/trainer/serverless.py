@@ -8,7 +8,7 @@ import asyncio
 import json
 import os
 import shutil
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,21 +19,19 @@ from art.utils.output_dirs import get_model_dir
 
 from precis.environment import Variables
 from precis.errors import ConfigError, TrainerError
-from precis.trainer.backend import Progress
 from precis.trainer.journal import Journal
 
 Model = art.TrainableModel[Any, Any]
 
 
 class WandbBackend(ServerlessBackend):
-    """ServerlessBackend with copies of its checkpoints, in ART's layout, and progress."""
+    """ServerlessBackend with copies of its checkpoints, in ART's layout."""
 
     completions = ()  # W&B answers
 
     def __init__(self, path: Path, api_key: str, base_url: str | None = None) -> None:
         super().__init__(api_key=api_key, base_url=base_url)
         self._path = path
-        self._progress: Progress = lambda _: None
 
     async def register(self, model: art.Model[Any, Any]) -> None:
         """Register the model; to train it, have W&B's newest checkpoint be the newest that is here.
@@ -72,12 +70,10 @@ class WandbBackend(ServerlessBackend):
         self,
         model: Model,
         trajectory_groups: Iterable[art.TrajectoryGroup],
-        on_progress: Progress = lambda _: None,
         **options: Any,
     ) -> ServerlessTrainResult:
         """Train a step at W&B by the options of `ServerlessBackend.train`, and copy its checkpoint
         here."""
-        self._progress = on_progress
         result = await super().train(model, trajectory_groups, **options)
         incoming = self._checkpoint(model, result.step).with_name(f".{result.step:04d}.incoming")
         shutil.rmtree(incoming, ignore_errors=True)
@@ -89,7 +85,6 @@ class WandbBackend(ServerlessBackend):
         self,
         model: Model,
         trajectories: Iterable[art.Trajectory],
-        on_progress: Progress = lambda _: None,
         *,
         batch_size: int,
         learning_rates: Sequence[float],
@@ -105,11 +100,6 @@ class WandbBackend(ServerlessBackend):
 
     async def forget(self, model: Model) -> None:
         """Nothing of a model is in memory: `register` asks W&B."""
-
-    async def _train_model(self, *args: Any, **kwargs: Any) -> AsyncIterator[dict[str, float]]:
-        async for metrics in super()._train_model(*args, **kwargs):
-            self._progress(metrics)
-            yield metrics
 
     async def _prepare_backend_for_training(self, model: Any, config: Any) -> tuple[str, str]:
         base_url, api_key = await super()._prepare_backend_for_training(model, config)

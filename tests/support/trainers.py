@@ -9,8 +9,6 @@ import art
 from art.types import TrainResult
 from openai.types.chat.chat_completion import Choice
 
-from precis.trainer.backend import Progress
-
 TOKEN = "a-token"
 
 
@@ -49,7 +47,6 @@ class CountingBackend:
         self,
         model: Any,
         trajectory_groups: Iterable[art.TrajectoryGroup],
-        on_progress: Progress = lambda _: None,
         **kwargs: Any,
     ) -> TrainResult:
         await asyncio.sleep(self.pause)
@@ -73,7 +70,6 @@ class CountingBackend:
         self,
         model: Any,
         trajectories: Iterable[art.Trajectory],
-        on_progress: Progress = lambda _: None,
         *,
         batch_size: int,
         learning_rates: Sequence[float],

@@ -2,15 +2,15 @@
 
 ART tokenizes, computes the loss and runs vLLM's server. What is ours: the number of updates of a
 step follows from its samples (`packing`), model and vLLM stay on the GPU together (`service`), Adam
-goes with the checkpoint, vLLM listens on the loopback behind a key, training tells of its progress,
-a hung training ends the process, and what is served under a step's name is that step's checkpoint.
+goes with the checkpoint, vLLM listens on the loopback behind a key, a hung training ends the
+process, and what is served under a step's name is that step's checkpoint.
 """
 
 import asyncio
 import math
 import os
 import secrets
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from hashlib import file_digest
 from itertools import chain
 from pathlib import Path
@@ -47,7 +47,6 @@ _NEEDED = (_SERVICE, "VLLM::EngineCor")
 """The processes without which nothing works; Linux keeps 15 characters of a name."""
 
 Model = art.TrainableModel[Any, Any]
-Progress = Callable[[dict[str, float]], None]
 
 
 class GpuBackend(LocalBackend):
@@ -64,7 +63,6 @@ class GpuBackend(LocalBackend):
         os.environ.setdefault("ART_SERVER_TIMEOUT", "600")  # its 30 s are too few for a cold start
         super().__init__(path=str(path))
         self._seed = seed
-        self._progress: Progress = lambda _: None
         self._packing: dict[str, Any] = {}
         self._endpoints: dict[str, tuple[str, str]] = {}
         self._never = asyncio.Event()
@@ -96,7 +94,6 @@ class GpuBackend(LocalBackend):
         self,
         model: Model,
         trajectory_groups: Iterable[art.TrajectoryGroup],
-        on_progress: Progress = lambda _: None,
         *,
         trajectories_per_update: int = 8,
         weighting: Weighting = "token",
@@ -107,7 +104,6 @@ class GpuBackend(LocalBackend):
         """Train one step.
 
         Args:
-            on_progress: told the metrics of each update.
             trajectories_per_update: the optimizer moves once for so many trajectories.
             weighting: what counts the same in the loss: each token or each trajectory.
             warmup_steps: the learning rate rises in equal parts over so many steps.
@@ -117,7 +113,6 @@ class GpuBackend(LocalBackend):
             StaleAdapter: what is served afterwards is not what was trained.
         """
         before = await self._get_step(model)
-        self._progress = on_progress
         self._packing = {"per_update": trajectories_per_update, "weighting": weighting}
         rate = learning_rate * min(1.0, (before + 1) / (warmup_steps + 1))
         result = await super().train(model, trajectory_groups, learning_rate=rate, **options)
@@ -138,7 +133,6 @@ class GpuBackend(LocalBackend):
         self,
         model: Model,
         trajectories: Iterable[art.Trajectory],
-        on_progress: Progress = lambda _: None,
         *,
         batch_size: int,
         learning_rates: Sequence[float],
@@ -146,7 +140,6 @@ class GpuBackend(LocalBackend):
         """Train one step by imitation: token-level cross-entropy of given answers.
 
         Args:
-            on_progress: told the metrics of each update.
             batch_size: trajectories of an update.
             learning_rates: of each update; the trajectories are gone through again and again, each
                 time in another order.
@@ -170,7 +163,6 @@ class GpuBackend(LocalBackend):
         seen = []
         training = service.train_sft(step, updates, rates, known)
         async for metrics in self._watch(model, step, training):
-            on_progress(metrics)
             seen.append(metrics)
         await self._check_served(model, step + 1)
         if not self._has_moved(model, step):
@@ -239,7 +231,6 @@ class GpuBackend(LocalBackend):
         known[PREFIX_BREAKS] = float(count_prefix_breaks(trajectory_groups))
         steps = service.train(step, updates, config, dev_config, known)
         async for metrics in self._watch(model, step, steps):
-            self._progress(metrics)
             yield metrics
 
     async def _watch(

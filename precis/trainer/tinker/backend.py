@@ -22,7 +22,6 @@ from precis.llm.loop_server import LoopCompletions
 from precis.records.samples import PREFIX_BREAKS, count_prefix_breaks
 from precis.settings.imitation import ImitatesInOnePass
 from precis.settings.tinker import TinkerTrainer
-from precis.trainer.backend import Progress
 from precis.trainer.gpu.checkpoints import newest_step, read_metrics
 from precis.trainer.gpu.tokens import samples_of, tokenize_demonstrations
 from precis.trainer.tinker.data import (
@@ -79,7 +78,6 @@ class TinkerBackend(ImitatesInOnePass):
         self,
         model: Model,
         trajectory_groups: Iterable[art.TrajectoryGroup],
-        on_progress: Progress = lambda _: None,
         **options: Any,
     ) -> LocalTrainResult:
         """Train one step with the options of `TinkerTrainer.options`.
@@ -104,13 +102,12 @@ class TinkerBackend(ImitatesInOnePass):
             learning = Learning(updates, rates, how.loss, how.loss_config)
             known |= _sizes(updates)
             known[PREFIX_BREAKS] = float(count_prefix_breaks(groups))
-            return _result(trained, *await trained.learn(learning, known, on_progress))
+            return _result(trained, *await trained.learn(learning, known))
 
     async def train_sft(
         self,
         model: Model,
         trajectories: Iterable[art.Trajectory],
-        on_progress: Progress = lambda _: None,
         *,
         batch_size: int,
         learning_rates: Sequence[float],
@@ -133,7 +130,7 @@ class TinkerBackend(ImitatesInOnePass):
             updates = list(itertools.islice(endless, len(learning_rates)))
             learning = Learning(updates, learning_rates, IMITATION)
             known = _sizes(updates)
-            return _result(trained, *await trained.learn(learning, known, on_progress))
+            return _result(trained, *await trained.learn(learning, known))
 
     @staticmethod
     def recover(checkpoint: Path) -> dict[str, float] | None:

@@ -20,7 +20,6 @@ from precis.processes.kill_points import reached
 from precis.records.ledger import SERVICE_USD
 from precis.settings.tinker import KEPT_FILE, TinkerTrainer
 from precis.store.durable import make_folder
-from precis.trainer.backend import Progress
 from precis.trainer.gpu.checkpoints import newest_step, write_checkpoint
 from precis.trainer.tinker.checkpoints import (
     Kept,
@@ -124,15 +123,13 @@ class TinkerModel:
         untrained = await session.begin_model(self._seed)
         await self._keep(session, untrained, 0, {})
 
-    async def learn(
-        self, learning: Learning, known: Metrics, on_progress: Progress
-    ) -> tuple[int, Metrics]:
+    async def learn(self, learning: Learning, known: Metrics) -> tuple[int, Metrics]:
         """Take a step; return it with its metrics, those that are `known` already among them."""
         step = self.step
         session = await self.connect()
         try:
             model = await session.load_model(self.folder_of(step), read_kept(self.folder_of(step)))
-            seen = await self._take_updates(session, model, learning, on_progress)
+            seen = await self._take_updates(session, model, learning)
             booked = replace(self.count)
             metrics = {**known, **average_metric_samples(seen), **self._usage(booked)}
             reached("before weights saved", step)
@@ -163,11 +160,7 @@ class TinkerModel:
         return step + 1, metrics
 
     async def _take_updates(
-        self,
-        session: TinkerSession,
-        model: tinker.TrainingClient,
-        learning: Learning,
-        on_progress: Progress,
+        self, session: TinkerSession, model: tinker.TrainingClient, learning: Learning
     ) -> list[Metrics]:
         """Return the metrics of each update, once all are taken."""
         seen: list[Metrics] = []
@@ -185,7 +178,6 @@ class TinkerModel:
                 # The weights are still those that have sampled.
                 metrics["offpolicy/logprob_gap"] = logprob_gap(update, output)
             seen.append(metrics)
-            on_progress(metrics)
         return seen
 
     async def _keep(

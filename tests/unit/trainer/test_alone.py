@@ -45,7 +45,7 @@ from precis.processes.supervisor import need
 from precis.trainer.jobs import Jobs
 from precis.trainer.watchdog import end_after_answer
 
-async def train(tell):
+async def train():
     end_after_answer("Training step 0 of m failed")
     raise RuntimeError("the GPU is full")
 
