@@ -13,8 +13,10 @@ pytest.importorskip("peft", reason="the packages of the GPU's machine are not in
 
 from art.types import TrainConfig  # noqa: E402
 from transformers import (  # noqa: E402
+    CohereConfig,
     Gemma2Config,
     Gemma3TextConfig,
+    GraniteConfig,
     LlamaConfig,
     MistralConfig,
     PreTrainedTokenizerFast,
@@ -100,6 +102,9 @@ def test_a_packed_answer_is_as_likely_as_it_is_alone(base_model: str) -> None:
     ("config", "is_refused"),
     [
         (LlamaConfig(), False),
+        (CohereConfig(logit_scale=0.0625), True),
+        (GraniteConfig(logits_scaling=1.0), False),
+        (GraniteConfig(logits_scaling=8.0), True),
         (Qwen2Config(), False),
         (MistralConfig(sliding_window=None), False),
         (MistralConfig(sliding_window=4096), False),

@@ -33,8 +33,13 @@ _IMITATED_NORM_MAX = 1.0
 """ART's own for imitation: what is shown has no noise of rewards."""
 _LOGITS_AT_ONCE = 1024
 """Tokens whose logits (one for each entry of the vocabulary) exist at a time."""
-_OTHER_PARTS = ("attn_logit_softcapping", "final_logit_softcapping")
-"""Of a model's configuration: Gemma 2 has both."""
+_OTHER_PARTS = (
+    "attn_logit_softcapping",
+    "final_logit_softcapping",
+    "logit_scale",
+    "logits_scaling",
+)
+"""Of a model's configuration: of Gemma 2, Cohere's models and Granite."""
 _OTHERS_SHARE = 0.04
 """Of the GPU's memory, for what CUDA itself takes in each process."""
 
@@ -298,7 +303,7 @@ class _TargetLogprobs(torch.autograd.Function):  # type: ignore[misc]
 def refuse_other_attention(config: Any, base_model: str, tokens_max: int) -> None:
     """Refuse a model whose attention or logits are not computed here as vLLM samples with them: a
     ConfigError says which part of its configuration that is."""
-    found = [name for name in _OTHER_PARTS if getattr(config, name, None)]
+    found = [name for name in _OTHER_PARTS if getattr(config, name, None) not in (None, 1)]
     is_used = getattr(config, "use_sliding_window", True)
     window = getattr(config, "sliding_window", None) if is_used else None
     if window is not None and window < tokens_max:
