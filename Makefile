@@ -64,10 +64,11 @@ services: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest $(SERVICES) -m "not long" -n 3 --dist loadfile \
 		--no-loadscope-reorder --durations=15
 
+# tests/services is named for its conftest.py, which says in which order the files go to whom.
 matrices: $(VENV)/.installed-dev $(VENV)/.installed-ray  ## what test-all adds to test
 	@tests/services/install.sh slurm-wlm munge openssh-server openssh-client rsync iproute2 \
 		python3-torch
-	$(BIN)/python -m pytest tests --ignore=tests/gpu -m long -n 3 --dist loadfile \
+	$(BIN)/python -m pytest tests/services tests --ignore=tests/gpu -m long -n 3 --dist loadfile \
 		--no-loadscope-reorder --durations=15
 
 test-gpu: $(VENV)/.installed-dev .venv-gpu/.installed  ## on a machine with a GPU: tests/gpu/README.md

@@ -52,46 +52,52 @@ prefect_server.find_or_start().wait()
 
 LONGEST = (
     "test_rented.py",
+    "test_managed.py",
     "test_team.py",
     "test_deployments.py",
-    "test_managed.py",
-    "test_judge_in_the_flow.py",
+    "test_browser.py",
+    "test_up.py",
     "test_crashes.py",
+    "test_judge_in_the_flow.py",
     "test_endings.py",
     "test_spend.py",
     "test_tinker_flow.py",
     "test_s3_flow.py",
+    "test_benchmark_flow.py",
+    "test_lost_server.py",
     "test_commands.py",
-    "test_browser.py",
-    "test_up.py",
+    "test_workers.py",
+    "test_long_document.py",
     "test_mcp.py",
     "test_rehearsal.py",
+    "test_smollm.py",
+    "test_compose.py",
     "test_s3_faults.py",
-    "test_benchmark_flow.py",
     "test_tinker.py",
     "test_local_server.py",
     "test_hostile_tools.py",
     "test_wandb.py",
-    "test_lost_server.py",
     "test_supervisor.py",
     "test_gpu_packages.py",
     "test_frameworks.py",
     "test_pages.py",
     "test_killed_runs.py",
 )
-"""The test files that take longest, the longest first; but test_managed.py has to wait for
-test_rented.py, as there is one lab of Slurm at a time."""
+"""The test files that take longest, the longest first."""
 
-FORKING = {
-    "test_crashes.py",
-    "test_endings.py",
-    "test_judge_in_the_flow.py",
-    "test_s3_flow.py",
-    "test_spend.py",
-    "test_tinker_flow.py",
+TOGETHER = {
+    "lab": {"test_managed.py", "test_rented.py"},
+    "forking": {
+        "test_crashes.py",
+        "test_endings.py",
+        "test_judge_in_the_flow.py",
+        "test_s3_flow.py",
+        "test_spend.py",
+        "test_tinker_flow.py",
+    },
 }
-"""The test files with forked flows, which one process of the run has all of: the server that forks
-takes five seconds to start."""
+"""Test files that one process of the run has all of: those with a lab of Slurm, of which there is
+one at a time, and those with forked flows, as the server that forks takes five seconds to start."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -101,11 +107,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 class _Scheduling(LoadFileScheduling):  # type: ignore[misc]
-    """A file goes to one process as a whole, and those with forked flows go to the same one."""
+    """A file goes to one process as a whole, and those that belong together to the same one."""
 
     def _split_scope(self, nodeid: str) -> str:
-        path = super()._split_scope(nodeid)
-        return "forking" if Path(path).name in FORKING else path
+        path: str = super()._split_scope(nodeid)
+        for name, files in TOGETHER.items():
+            if Path(path).name in files:
+                return name
+        return path
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> _Scheduling:

@@ -18,7 +18,7 @@ from tests.services.slurm_lab import SlurmLab
 
 CANARY = "canary-that-nobody-may-sing"
 """The bucket's key."""
-STEPS = 30
+STEPS = 20
 """Enough to lose the machine and the flow in the middle: a step takes half a second there."""
 FREE = {
     "judge": {"provider": "lexical"},
@@ -55,6 +55,7 @@ class Rented:
             "validate_every": STEPS,
             "store": self.store,
             "documents": {"source": "bundled", "train_size": 40, "val_size": 8},
+            "rollouts": {"groups_per_step": 2, "rollouts_per_group": 4},
             "cluster": {**rented, **quick, **cluster},
         }
 

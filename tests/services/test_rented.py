@@ -23,7 +23,7 @@ from precis.records.ledger import load_ledger
 from precis.run.checkpoints import manifest
 from precis.store import open_store
 from tests.services.conftest import Precis
-from tests.services.prefect_api import client_of, created, reached
+from tests.services.prefect_api import cancel, client_of, created, reached
 from tests.services.rented import CANARY, FREE, STEPS, Rented, dump
 from tests.services.s3_server import s3_server
 from tests.services.slurm_lab import SlurmLab, slurm_lab
@@ -75,7 +75,7 @@ async def _tell(rented: Rented, seen: Story) -> None:
 async def _undisturbed(rented: Rented, seen: Story) -> None:
     """The same run as the one that is lost, on this machine, with nothing going wrong."""
     store = str(rented.precis.home / "undisturbed")
-    config = {**rented.config("lost"), "cluster": {}, "store": store}
+    config = {**rented.config("lost"), "cluster": {}, "store": store, "benchmark": False}
     async with _running(rented, seen, "undisturbed", config) as process:
         assert await process.wait() == 0, _log(rented, "undisturbed").read_text()
     _note(seen, "undisturbed", open_store(store))
@@ -120,7 +120,7 @@ async def _cancelled(rented: Rented, seen: Story) -> None:
             return bool(rented.machines("cancelled"))
 
         await _until(is_coming_up)
-        await asyncio.to_thread(rented.precis.prefect, "flow-run", "cancel", run)
+        await asyncio.to_thread(cancel, api, run)
         ended = await asyncio.to_thread(reached, api, run, "CANCELLED", "CRASHED", "FAILED")
     seen.cancelled_as = ended["state_type"]
     seen.gone_after_s["cancelled"] = await _gone(rented, "cancelled")

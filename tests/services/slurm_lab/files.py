@@ -51,6 +51,11 @@ class Layout:
         """The disks of machines that were lost."""
         return self.base / "lost"
 
+    @property
+    def cache(self) -> Path:
+        """Where uv keeps what one machine has downloaded, for the next."""
+        return self.base / "uv-cache"
+
     def disks(self, machine: str) -> list[Path]:
         """The folders that stand for a machine's disk."""
         return [self.login / ".sky_clusters" / machine, self.runtime / machine]
@@ -80,6 +85,8 @@ def write_files(lab: Layout) -> None:
     for name in ("bin", "etc", "log", "python", "run", "slurm/state", "slurm/spool", "home/.slurm"):
         (lab.base / name).mkdir(parents=True, exist_ok=True)
     lab.lost.mkdir()
+    lab.cache.mkdir()
+    shutil.chown(lab.cache, lab.user)
     lab.runtime.mkdir()
     lab.runtime.chmod(0o1777)
     _write_for_daemons(lab)
@@ -236,7 +243,8 @@ arguments=("$@")
 for i in "${{!arguments[@]}}"; do
   case "${{arguments[i]}}" in 3.10|3.12) arguments[i]={python} ;; esac
 done
-UV_PYTHON_DOWNLOADS=never exec {lab.base}/bin/real-uv "${{arguments[@]}}"
+export UV_PYTHON_DOWNLOADS=never UV_CACHE_DIR={lab.cache}
+exec {lab.base}/bin/real-uv "${{arguments[@]}}"
 """
 
 _PROLOG = """\

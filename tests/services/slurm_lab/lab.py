@@ -1,6 +1,5 @@
 """The lab's daemons: munge, Slurm's controller and node, an ssh server, SkyPilot's API server."""
 
-import fcntl
 import os
 import shutil
 import signal
@@ -20,7 +19,6 @@ from tests.support.guard import (
     new_account,
     remove_account,
     remove_folder,
-    shared_folder,
     temporary_folder,
 )
 
@@ -141,26 +139,12 @@ class SlurmLab:
 
 @contextmanager
 def slurm_lab(*, managed_jobs: bool = False) -> Iterator[SlurmLab]:
-    """A lab that lasts as long as the block; it begins once the run has no other.
+    """A lab that lasts as long as the block.
 
     Args:
         managed_jobs: whether SkyPilot's server there is to have a jobs controller.
     """
     check_packages()
-    with _the_only_lab(), _lab(managed_jobs) as lab:
-        yield lab
-
-
-@contextmanager
-def _the_only_lab() -> Iterator[None]:
-    """Wait for the end of the run's other lab: two cores are too few for both."""
-    with (shared_folder("slurm") / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
-@contextmanager
-def _lab(managed_jobs: bool) -> Iterator[SlurmLab]:
     # Munge and sshd insist that all parents of their files can be entered by everybody.
     base = temporary_folder("lab")
     base.chmod(0o755)
