@@ -58,7 +58,9 @@ def test_the_nightly_benchmark_is_scheduled_and_leaves_a_late_night_out(deployed
         assert schedule["schedule"]["cron"] == "0 3 * * *"
         assert schedule["schedule"]["timezone"] == "Europe/Berlin"
         assert nightly["concurrency_options"]["collision_strategy"] == "CANCEL_NEW"
-        wait_until(lambda: _upcoming(api, nightly["id"]), "a night that the scheduler plans")
+        wait_until(
+            lambda: _upcoming(api, nightly["id"]), "a night that the scheduler plans", pause_s=0.3
+        )
 
 
 def _upcoming(api: httpx.Client, deployment: str) -> list[Any]:
@@ -77,25 +79,14 @@ def test_a_deployed_run_trains_and_leaves_nothing_running(
     assert not _children_of(deployed)
 
 
-@pytest.mark.parametrize(
-    ("given", "why"),
-    [
-        ({"steps": 0}, "minimum"),
-        ({"steps": "three"}, "not of type"),
-        ({"seed": 2**64}, "maximum"),
-        ({"steps": 10**30}, "maximum"),
-        ({"documents": {"val_size": 0}}, "minimum"),
-    ],
-)
-def test_the_server_refuses_settings_that_do_not_fit(
-    deployed: Precis, given: dict[str, Any], why: str
-) -> None:
+def test_the_server_refuses_settings_that_do_not_fit(deployed: Precis) -> None:
+    """Which these are, tests/unit/tasks/test_parameters.py has."""
     with client_of(deployed.api) as api:
         deployment = api.get("/deployments/name/train/rehearsal").json()
-        body = {"parameters": given}
+        body = {"parameters": {"steps": 10**30}}
         answer = api.post(f"/deployments/{deployment['id']}/create_flow_run", json=body)
     assert answer.status_code in (409, 422)
-    assert why in answer.text
+    assert "maximum" in answer.text
 
 
 def test_a_number_beyond_64_bits_does_not_keep_the_server_from_listing_runs(
@@ -103,12 +94,11 @@ def test_a_number_beyond_64_bits_does_not_keep_the_server_from_listing_runs(
 ) -> None:
     with client_of(deployed.api) as api:
         deployment = api.get("/deployments/name/train/rehearsal").json()["id"]
-        body = {"parameters": {"config": {"steps": 10**30}}}
+        # No worker takes a run that is pending.
+        body = {"parameters": {"config": {"steps": 10**30}}, "state": {"type": "PENDING"}}
         made = api.post(f"/deployments/{deployment}/create_flow_run", json=body).raise_for_status()
         listed = api.post("/flow_runs/filter", json={"limit": 200}).raise_for_status().json()
         assert made.json()["id"] in [one["id"] for one in listed]
-        failed = reached(api, made.json()["id"], "FAILED")
-    assert "Settings that can't work: steps: Input should be" in failed["state"]["message"]
 
 
 def test_the_form_shows_each_setting_with_its_type_and_what_it_sends_is_taken(

@@ -113,7 +113,9 @@ async def test_a_judge_that_refuses_everybody_is_named_in_log_and_progress(
         await until(lambda: _has_committed(tmp_path, 1), "the first step")
         with client_of(precis.api) as api:
             (found,) = await asyncio.to_thread(runs_in, api, str(tmp_path))
-            await until(lambda: "The judge" in _progress_of(api, found["id"]), "a word on it")
+            await until(
+                lambda: "The judge" in _progress_of(api, found["id"]), "a word on it", pause_s=0.3
+            )
             progress = _progress_of(api, found["id"])
             is_back.set()
             code, output = await run

@@ -1,16 +1,25 @@
-"""`precis up` for a server that PREFECT_API_URL names: what it makes, and what its end leaves."""
+"""`precis up` for a server that PREFECT_API_URL names: what it makes and works on, and its end."""
 
 import json
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 
+from precis.records.ledger import load_ledger
+from precis.store import FolderStore
+from precis.sweep.config import SweepConfig
+from precis.sweep.trials import plan_trials
 from tests.services.conftest import Precis, Up
 from tests.services.patience import wait_until
-from tests.services.prefect_api import client_of, created, reached
+from tests.services.prefect_api import cancel, client_of, created, reached
 
+pytestmark = pytest.mark.long  # runs on a worker; tests/unit/sweep/ has what a sweep comes to
+
+SMALL = {"documents.train_size": 20, "documents.val_size": 6, "validate_every": 2}
 LONG = {
     "model": "interrupted",
     "steps": 500,
@@ -19,20 +28,109 @@ LONG = {
 }
 
 
-@pytest.fixture
-def up(precis: Precis, tmp_path: Path) -> Iterator[Up]:
-    started = Up(precis, tmp_path / "up.txt", PREFECT_API_URL=precis.api)
+@pytest.fixture(scope="module")
+def up(precis: Precis, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    """One for all tests here, which the last of them ends."""
+    output = tmp_path_factory.mktemp("up") / "up.txt"
+    started = Up(precis, output, "--limit", "2", PREFECT_API_URL=precis.api)
+    started.prints("Ctrl-C waits")
     yield started
     if started.process.poll() is None:
         started.process.kill()
         started.process.wait()
 
 
-@pytest.mark.long  # a run that goes on for a minute, to be cancelled
+def given(store: Path, *steps: int) -> dict[str, Any]:
+    """A sweep over numbers of steps: settings whose effect is known."""
+    tried = [{**SMALL, "steps": each, "trainer.learning_rate": 0.03} for each in steps]
+    return {"name": "small", "settings": tried, "seeds": [1], "store": str(store)}
+
+
+def run_sweep(precis: Precis, config: dict[str, Any]) -> dict[str, Any]:
+    with client_of(precis.api) as api:
+        run = created(api, "sweep/rehearsal", {"grid": {}, **config})
+        return reached(api, run, "COMPLETED", "FAILED", "CRASHED")
+
+
+def trial_runs(api: httpx.Client, store: Path) -> list[dict[str, Any]]:
+    """The runs of trials that write to this store."""
+    from tasks.ui import TRIAL_TAG  # imports Prefect, which who only collects the tests is spared
+
+    query = {"flow_runs": {"tags": {"all_": [TRIAL_TAG]}}, "limit": 200}
+    found = api.post("/flow_runs/filter", json=query).raise_for_status().json()
+    return [run for run in found if run["parameters"]["config"]["store"] == str(store)]
+
+
+def test_a_sweep_ranks_its_settings_and_goes_on_with_what_it_has(
+    precis: Precis, up: Up, tmp_path: Path
+) -> None:
+    config = given(tmp_path, 2)
+    run = run_sweep(precis, config)
+    assert run["state_type"] == "COMPLETED", run["state"]["message"]
+    (lines,) = tmp_path.rglob("trials.jsonl")
+    results = [json.loads(line) for line in lines.read_text().splitlines()]
+    assert [one["steps"] for one in results] == [2]
+    assert all(one["accuracy"] is not None for one in results)
+
+    wider = given(tmp_path, 2, 4)
+    before = {model: load_ledger(FolderStore(tmp_path), model) for model in models(config)}
+    run = run_sweep(precis, wider)
+    assert run["state_type"] == "COMPLETED", run["state"]["message"]
+    for model, ledger in before.items():
+        assert load_ledger(FolderStore(tmp_path), model).steps == ledger.steps
+    for model in models(wider):
+        assert load_ledger(FolderStore(tmp_path), model).next_step in (2, 4)
+    report = (lines.parent / "report.md").read_text()
+    assert report.count("| 1 of 1 |") == 2
+    with client_of(precis.api) as api:
+        query = {"artifacts": {"key": {"any_": ["sweep-small"]}}, "sort": "CREATED_DESC"}
+        artifacts = api.post("/artifacts/filter", json=query).raise_for_status().json()
+        assert artifacts[0]["data"] == report
+        announced = {"event": {"name": ["precis.train.completed"]}}
+        events = api.post("/events/filter", json={"filter": announced}).raise_for_status().json()
+        benchmarked = {one["resource"]["prefect.resource.name"] for one in events["events"]}
+        assert not benchmarked & set(models(wider)), "an automation would benchmark each trial"
+
+
+def test_a_sweep_that_is_cancelled_cancels_its_trials_and_may_begin_again_at_once(
+    precis: Precis, up: Up, tmp_path: Path
+) -> None:
+    config = {"grid": {}, **given(tmp_path, 500)}
+    with client_of(precis.api) as api:
+        given_up, first = trial_of(api, config, tmp_path, known=0)
+        cancel(api, given_up)
+        reached(api, first, "CANCELLING", "CANCELLED")
+        again, second = trial_of(api, config, tmp_path, known=1)
+        reached(api, first, "CANCELLED")
+        reached(api, given_up, "CANCELLED")
+        cancel(api, again)
+        reached(api, second, "CANCELLED")
+        reached(api, again, "CANCELLED")
+
+
+def trial_of(api: httpx.Client, config: dict[str, Any], store: Path, known: int) -> tuple[str, str]:
+    """A new run of a sweep, and of its trial, once that is at work; so many there were before."""
+    sweep = created(api, "sweep/rehearsal", config)
+    reached(api, sweep, "RUNNING")
+    wait_until(
+        lambda: len(trial_runs(api, store)) > known, "a run of the sweep's trial", pause_s=0.3
+    )
+    newest = max(trial_runs(api, store), key=lambda run: str(run["created"]))
+    reached(api, newest["id"], "RUNNING")
+    return sweep, newest["id"]
+
+
+def models(config: dict[str, Any]) -> list[str]:
+    """The models that a sweep trains."""
+    return [trial.model for trial in plan_trials(SweepConfig.model_validate(config))]
+
+
 def test_it_deploys_and_works_and_ctrl_c_cancels_in_order_and_stops_nothing_else(
     precis: Precis, up: Up, tmp_path: Path
 ) -> None:
     told = up.prints("Ctrl-C waits")
+    log = precis.home / "worker.log"
+    of_sweeps = len(log.read_text())
     assert f"export PREFECT_API_URL={precis.api}" in told
     for deployment in ("benchmark/nightly", "benchmark/rehearsal", "train/rehearsal"):
         assert deployment in told
@@ -53,4 +151,4 @@ def test_it_deploys_and_works_and_ctrl_c_cancels_in_order_and_stops_nothing_else
         lease = json.loads((tmp_path / "interrupted" / "lease.json").read_text())
         assert lease["released"], "the run did not clean up"
         assert api.get("/health").is_success, "the server was not ours to stop"
-    assert "Traceback" not in (precis.home / "worker.log").read_text()
+    assert "Traceback" not in log.read_text()[of_sweeps:]
