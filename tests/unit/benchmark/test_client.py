@@ -291,7 +291,8 @@ async def test_each_turn_of_an_agent_is_paid_for_once(
             one, other = await attempts(contender, talk)
         assert len(other.rollout.calls) == turns
         assert (len(one.rollout.calls), len(provider.requests)) == (turns, asked)
-        assert one.kept == is_kept
+        # Either may be the one that asks, and the other then finds the reply kept.
+        assert (one.kept and other.kept) == is_kept
 
 
 async def test_a_failure_is_never_kept(url: str, provider: Provider, tmp_path: Path) -> None:
