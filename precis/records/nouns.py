@@ -65,13 +65,15 @@ class Figure:
 
 
 def default_figure(scores: Sequence[Score | None], nouns: Nouns) -> Figure:
-    """Return the share of successes; the mean reward if they are not counted.
+    """Return the share of successes; the mean reward if they are not counted. Where some scores
+    have a success, those without are none: the figure is the same at each validation.
 
     Where attempts have no score of their own, it is how often a judge prefers them.
     """
     if any(one is not None and COMPARED in one.metrics for one in scores):
         return Figure("preferred to the start", PREFERRED, COMPARED, is_share=True)
-    if all(one is None or one.success is not None for one in scores):
+    scored = [one for one in scores if one is not None]
+    if not scored or any(one.success is not None for one in scored):
         return Figure(nouns.success, SUCCESS, is_share=True)
     return Figure(nouns.reward, REWARD)
 
@@ -82,5 +84,5 @@ def _value(name: str, score: Score | None) -> float | None:
     if name == REWARD:
         return score.reward
     if name == SUCCESS:
-        return None if score.success is None else float(score.success)
+        return float(score.success or False)
     return score.metrics.get(name)

@@ -1,5 +1,6 @@
 """Which groups are trained on, and what records say of them."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from precis.config import RolloutsConfig
 from precis.environments.trajectories import group_of
 from precis.errors import JudgeUnavailable, RolloutError
-from precis.records.rollout import Score, Unscored
+from precis.records.rollout import Scenario, Score, Unscored
 from precis.rollouts.filter import refuse_too_many_unscored, split_groups
 from precis.training.validation import validation_of
 from tests.support.bridges import CORPUS
@@ -82,3 +83,13 @@ def test_an_environment_without_successes_is_measured_by_its_reward() -> None:
     validation = validation_of(3, games, 1.0, Agent(nobody))
     assert (validation.measure, validation.score.value) == ("reward", 1.5)
     assert not validation.score.is_share
+
+
+def test_a_failure_that_is_a_bare_reward_leaves_the_measure_as_it_is() -> None:
+    async def nobody(model: Any, scenario: Scenario) -> float:
+        return 0.0
+
+    won = replace(rollout(True), score=Score(1.0, True))
+    lost = replace(rollout(True), score=Score(0.0))
+    validation = validation_of(3, [won, lost], 1.0, Agent(nobody))
+    assert (validation.measure, validation.score.value) == ("success rate", 0.5)
