@@ -27,6 +27,9 @@ from precis.store import Blob, Store
 Clock = Callable[[], datetime]
 
 TTL_S = 60.0
+_LOST_S = 5.0
+"""The time that a run which ends has to see whether its lease is lost: Prefect kills one that was
+cancelled after half a minute."""
 _TAKE_OVER = "`take_over=true` (`make rehearse TAKE_OVER=1`, `precis rehearse --take-over`)"
 _log = logging.getLogger(__name__)
 
@@ -57,6 +60,18 @@ class Lease:
         if self._lost:
             raise self._lost
         await self._renew()
+
+    async def is_lost(self) -> bool:
+        """Return whether another run has taken it over; a store that does not answer within a few
+        seconds knows of none."""
+        try:
+            async with asyncio.timeout(_LOST_S):
+                await self.check()
+        except LeaseLost:
+            return True
+        except (StoreError, TimeoutError):
+            return False
+        return False
 
     async def _renew(self) -> None:
         async with self._writing:

@@ -28,7 +28,7 @@ from precis.environments.workers import Workers
 from precis.errors import ConfigError
 from precis.processes.child import Launch, child_service
 from precis.records.documents import Corpus, load_corpus, load_others
-from precis.run.lease import leased
+from precis.run.lease import Lease, leased
 from precis.settings.environment import AgentSettings
 from precis.store import open_store
 from precis.trainer.client import RemoteTrainer
@@ -139,7 +139,7 @@ async def open_run(
     folder = work_folder(config) / "trainer"
     async with (
         leased(store, config.model, name, take_over=config.take_over, one_run=True) as lease,
-        connect_trainer(config, folder, launch, start) as trainer,
+        connect_trainer(config, folder, launch, start, lease) as trainer,
         Recorder.of(config) as recorder,
     ):
         yield Run(config, environment, recorder, store, lease, trainer)
@@ -151,8 +151,12 @@ async def connect_trainer(
     folder: Path,
     launch: Launch = child_service,
     start: Start = start_trainer,
+    lease: Lease | None = None,
 ) -> AsyncIterator[TrainerConnection]:
-    """Provide a trainer, up while the block lasts; the folder is of one on this machine."""
+    """Provide a trainer, up while the block lasts; the folder is of one on this machine.
+
+    A rented machine is left to the run that has taken over the lease, if one has.
+    """
     meter = Meter()
     cluster = config.cluster
     backend = config.trainer.backend
@@ -188,7 +192,10 @@ async def connect_trainer(
         keep = not cluster.destroy_after_run
     finally:
         meter.stop()
-        if keep and isinstance(host, SkyPilotHost):
+        if not isinstance(host, SkyPilotHost):
+            await host.down()
+        # All runs of a model have the same machine.
+        elif keep or (lease is not None and await lease.is_lost()):
             await host.leave()
         else:
             await host.down()

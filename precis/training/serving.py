@@ -18,7 +18,7 @@ from precis.errors import ConfigError, LeaseHeld, TrainerLost
 from precis.llm.concurrency import run_for_each
 from precis.processes.child import Launch
 from precis.records.results import TRAINED
-from precis.run.lease import leased, read_lease
+from precis.run.lease import Lease, leased, read_lease
 from precis.statistics.standings import Contender
 from precis.trainer.client import RemoteTrainer
 from precis.trainer.protocol import StoredModel
@@ -117,11 +117,12 @@ async def serve_checkpoints(
         return
     async with AsyncExitStack() as stack:
         if trainer is None:
+            lease = None
             if run.config.cluster.where == "sky":
-                await stack.enter_async_context(_machine_held(run))
+                lease = await stack.enter_async_context(_machine_held(run))
             # Of this process alone: it only serves the checkpoints that it fetches.
             folder = stack.enter_context(scratch_folder(work_folder(run.config) / "trainers"))
-            own = connect_trainer(run.config, folder, launch, start)
+            own = connect_trainer(run.config, folder, launch, start, lease)
             trainer = await stack.enter_async_context(own)
         fetching = partial(fetch, run, trained)
         server = CheckpointServer(fetching, trainer, run.config.recoveries_max, show)
@@ -130,12 +131,12 @@ async def serve_checkpoints(
 
 
 @asynccontextmanager
-async def _machine_held(run: BenchmarkRun) -> AsyncIterator[None]:
+async def _machine_held(run: BenchmarkRun) -> AsyncIterator[Lease]:
     """Hold the model's lease: its runs have the same machine, which a benchmark takes down at its
     end, and a sweep takes down what no live run holds."""
     try:
-        async with leased(run.store, run.name, f"benchmark {run.id.id}"):
-            yield
+        async with leased(run.store, run.name, f"benchmark {run.id.id}") as lease:
+            yield lease
     except LeaseHeld as error:
         raise LeaseHeld(
             f"The machine of {run.name!r} is held by {read_lease(run.store, run.name)}.",

@@ -8,8 +8,10 @@ import pytest
 
 from precis.cluster.site import TrainerAddress
 from precis.config import TrainConfig
-from precis.errors import TrainerError, TrainerLost
+from precis.errors import LeaseLost, TrainerError, TrainerLost
 from precis.llm.loop_server import LoopServer
+from precis.run.lease import leased
+from precis.store import FolderStore
 from precis.trainer.client import RemoteTrainer
 from precis.trainer.server import trainer_app
 from precis.training.connection import TrainerConnection
@@ -85,3 +87,37 @@ async def test_a_rented_machine_is_taken_down_after_a_failure_unless_it_is_to_be
             assert not taken_down
             raise TrainerError("The step failed.")
     assert len(taken_down) == (not kept)
+
+
+async def test_a_rented_machine_is_left_to_the_run_that_took_the_lease_over(
+    address: TrainerAddress, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken_down: list[str] = []
+
+    async def take_down(name: str) -> None:
+        taken_down.append(name)
+
+    async def start(*_: object) -> TrainerAddress:
+        return address
+
+    monkeypatch.setattr("precis.cluster.api.down", take_down)
+    monkeypatch.setenv("PRECIS_HOME", str(tmp_path / "home"))
+    cluster = {"where": "sky", "infra": ["slurm/lab/gpu"]}
+    config = TrainConfig.model_validate(
+        {"model": "m", "store": "s3://precis/runs", "cluster": cluster}
+    )
+    store = FolderStore(tmp_path / "store")
+    async with leased(store, "m", "first") as lost:
+        with pytest.raises(LeaseLost):
+            async with (
+                connect_trainer(config, tmp_path / "t", start=start, lease=lost),
+                leased(store, "m", "second", take_over=True),
+            ):
+                await lost.check()
+    assert not taken_down
+    async with (
+        leased(store, "m", "third", take_over=True) as held,
+        connect_trainer(config, tmp_path / "t", start=start, lease=held),
+    ):
+        pass
+    assert len(taken_down) == 1
