@@ -13,6 +13,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
+from functools import partial
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -152,9 +153,12 @@ async def _finish(worker: ProcessWorker, shift: WorkerShutdown, say: Say) -> Non
             say(await _farewell(worker.client, going, told))
             if told == ShutdownStage.CANCELLING:
                 deadline = time.monotonic() + _CANCEL_PATIENCE_S
-                failure = await _error_of(lambda: _cancel(worker))
-                if failure:
-                    say(f"The Prefect server did not take that: {failure}")
+                for run in going:  # each by itself: one may have been deleted
+                    cancelling = State(type=StateType.CANCELLING)
+                    set_state = partial(worker.client.set_flow_run_state, run, cancelling)
+                    failure = await _error_of(set_state)
+                    if failure:
+                        say(f"The Prefect server did not take that of {run}: {failure}")
         if shift.stage == ShutdownStage.LEAVING or time.monotonic() > deadline:
             raise PrecisError(
                 f"Left {len(going)} of its runs killed. Retry each in Prefect's UI, or with "
@@ -179,11 +183,6 @@ async def _farewell(client: PrefectClient, going: Sequence[UUID], stage: Shutdow
         "Ctrl-C again kills.",
         ShutdownStage.LEAVING: f"Killing {names}.",
     }[stage]
-
-
-async def _cancel(worker: ProcessWorker) -> None:
-    for run in _going(worker):
-        await worker.client.set_flow_run_state(run, State(type=StateType.CANCELLING))
 
 
 def _going(worker: ProcessWorker) -> list[UUID]:
