@@ -215,7 +215,7 @@ class SkyPilotHost:
 async def answers(address: TrainerAddress) -> bool:
     """Return whether a trainer is there, and is ours."""
     try:
-        async with httpx.AsyncClient(timeout=5) as http:
+        async with httpx.AsyncClient(timeout=5, trust_env=False) as http:
             headers = {"authorization": f"Bearer {address.token}"}
             reply = await http.get(f"{address.url}/healthz", headers=headers)
     except httpx.TransportError:

@@ -92,6 +92,7 @@ class RemoteTrainer(ImitatesInOnePass):
             headers={"authorization": f"Bearer {self._token}"},
             timeout=_TIMEOUT,
             verify=tls_for(self.url),
+            trust_env=False,  # no proxy reaches a loopback, and none is to see the token
         )
 
     # What art.Backend asks for.

@@ -62,7 +62,9 @@ class ServedTrainer:
         self.service = TrainerService(backend, path)
         self.jobs = Jobs()
         self.inference = ClientPool(
-            lambda: httpx.AsyncClient(timeout=_PROXY_TIMEOUT, limits=ONE_CONNECTION)
+            lambda: httpx.AsyncClient(
+                timeout=_PROXY_TIMEOUT, limits=ONE_CONNECTION, trust_env=False
+            )
         )
 
     def stream(self, key: str, work: Callable[[], Awaitable[Json]]) -> StreamingResponse:

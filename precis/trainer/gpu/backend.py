@@ -314,7 +314,7 @@ class GpuBackend(LocalBackend):
     async def _list_served(self, model: Model) -> dict[str, str | None]:
         """Return the files of each model that vLLM answers for, by its name."""
         base_url, key = self._endpoints[model.name]
-        async with httpx.AsyncClient(timeout=60) as http:
+        async with httpx.AsyncClient(timeout=60, trust_env=False) as http:
             reply = await http.get(f"{base_url}/models", headers={"authorization": f"Bearer {key}"})
         reply.raise_for_status()
         return {card["id"]: card.get("root") for card in reply.json()["data"]}

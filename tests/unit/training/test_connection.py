@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from precis.cluster.site import TrainerAddress
+from precis.cluster.skypilot import answers
 from precis.config import TrainConfig
 from precis.errors import LeaseLost, TrainerError, TrainerLost
 from precis.llm.loop_server import LoopServer
@@ -55,6 +56,22 @@ async def test_a_lost_trainer_is_found_at_its_new_address(
     await connection.bring_up()
     await model.register(connection.client)
     assert await model.get_step() == 0
+
+
+async def test_no_proxy_is_asked_for_a_trainer(
+    address: TrainerAddress, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It reaches nothing at the near end of a tunnel, and would be shown the token."""
+    for variable in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(variable, "http://127.0.0.1:9")
+    for variable in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr("precis.trainer.client._RECONNECTS", (0.0,))
+    monkeypatch.setenv("PRECIS_HOME", str(tmp_path))
+    assert await answers(address)
+    client = RemoteTrainer(address.url, address.token, tmp_path / "art")
+    assert (await client.state(trainable(TrainConfig(model="m")))).checkpoints == {}
+    await client.close()
 
 
 def test_losses_in_a_row_count_until_something_is_committed(lost: RemoteTrainer) -> None:
