@@ -12,7 +12,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
@@ -102,11 +102,12 @@ class Guard:
         length = headers.get("content-length", "")
         if (int(length) if length.isdecimal() and len(length) < 20 else 0) > BODY_BYTES_MAX:
             return await _TOO_LARGE(scope, receive, send)
-        with self._presence.answering():
-            await self._serve(scope, receive, send)
+        await self._serve(scope, receive, send)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         taken = 0
+        # Once its request is whole: a client that is lost in mid-request waits for nothing.
+        waiting = ExitStack()
 
         async def receive_up_to_limit() -> Message:
             nonlocal taken
@@ -114,6 +115,8 @@ class Guard:
             taken += len(message.get("body", b""))
             if taken > BODY_BYTES_MAX:
                 raise _TooLarge
+            if message["type"] == "http.request" and not message.get("more_body"):
+                waiting.enter_context(self._presence.answering())
             return message
 
         async def send_and_hear(message: Message) -> None:
@@ -123,7 +126,7 @@ class Guard:
                 self._presence.heard()
             await send(message)
 
-        with suppress(_TooLarge):
+        with waiting, suppress(_TooLarge):
             await self._app(scope, receive_up_to_limit, send_and_hear)
         if taken > BODY_BYTES_MAX:
             await _TOO_LARGE(scope, receive, send)

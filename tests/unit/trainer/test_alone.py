@@ -39,6 +39,31 @@ async def main():
 asyncio.run(main())
 """
 
+_UPLOADING = """
+import asyncio, sys
+from precis.trainer.guard import Guard
+
+async def app(scope, receive, send):
+    while (await receive())["more_body"]:
+        pass
+    await asyncio.sleep(2)
+    print("lived")
+
+async def main():
+    pieces = []
+    for piece in sys.argv[1:]:
+        pieces.append({"type": "http.request", "body": b"x", "more_body": piece == "half"})
+
+    async def receive():
+        return pieces.pop(0) if pieces else await asyncio.sleep(20)
+
+    headers = [(b"authorization", b"Bearer a-token")]
+    scope = {"type": "http", "path": "/", "headers": headers}
+    await Guard(app, "a-token", 0.5)(scope, receive, None)
+
+asyncio.run(main())
+"""
+
 _FAILING = """
 import asyncio, subprocess, sys
 from precis.processes.supervisor import need
@@ -84,6 +109,17 @@ def test_who_is_refused_keeps_no_trainer_alive(status: str, token: str) -> None:
     done = life(status, token)
     assert "lived" not in done.stdout
     assert done.returncode == -15, done.stderr
+
+
+@pytest.mark.parametrize(("pieces", "lives"), [(("half", "whole"), True), (("half",), False)])
+def test_an_answer_keeps_a_trainer_alive_and_half_a_request_does_not(
+    pieces: tuple[str, ...], lives: bool
+) -> None:
+    """A client that is lost in mid-request may leave the connection to it standing for hours."""
+    command = [sys.executable, "-c", _UPLOADING, *pieces]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=patience_s())
+    assert ("lived" in done.stdout) == lives, done.stderr
+    assert lives or done.returncode == -15
 
 
 def test_the_servers_own_lifespan_is_no_answer_under_way() -> None:
