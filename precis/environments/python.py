@@ -231,7 +231,7 @@ def _rubric_of(module: ModuleType, file: str, score: str, rubric: str) -> str:
     return " ".join(rubric.split())
 
 
-class _Finder(ModuleFinder):
+class _FolderFinder(ModuleFinder):
     """Knows folders without an `__init__.py` too, and passes over what leads out of the folder."""
 
     def find_module(self, name: str, path: Any, parent: Any = None) -> Any:
@@ -263,7 +263,7 @@ def files_of(path: Path) -> dict[str, Path]:
     Raises:
         ConfigError: a listed file is not there.
     """
-    finder = _Finder([str(path.parent)], excludes=["precis"])
+    finder = _FolderFinder([str(path.parent)], excludes=["precis"])
     finder.run_script(str(path))
     files = {}
     for name, found in sorted(finder.modules.items()):
