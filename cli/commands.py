@@ -206,11 +206,11 @@ def secret(
     with sentences():
         from precis.environment import key_variables
 
-        asked = sys.stdin.isatty()
-        given = typer.prompt(variable, hide_input=True) if asked else sys.stdin.readline()
         known = key_variables()
         if variable not in known:
             raise ConfigError(f"No key is called {variable}; there are {', '.join(known)}.")
+        asked = sys.stdin.isatty()
+        given = typer.prompt(variable, hide_input=True) if asked else sys.stdin.readline()
         value = given.strip()
         if not value:
             raise ConfigError(f"No value was given for {variable}.")

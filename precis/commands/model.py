@@ -1,5 +1,6 @@
 """`precis model`: a trained model to export, serve and publish."""
 
+import shlex
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Literal
@@ -118,10 +119,10 @@ def serve(
         found = _find(name, "", store)
         if found.kind == "policy":
             if not run:
-                echo(
-                    f"precis model serve {found.serving_name} --run --host {address.host} "
-                    f"--port {address.port}"
-                )
+                where = ["--host", address.host, "--port", str(address.port)]
+                if store:
+                    where += ["--store", store]
+                echo(shlex.join(["precis", "model", "serve", found.serving_name, "--run", *where]))
                 note(
                     f"{found.serving_name} is the embedded policy: this command serves it by "
                     "itself."

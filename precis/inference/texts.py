@@ -81,7 +81,7 @@ def read_content(name: str, kind: str, content: bytes) -> Text:
     if kind not in _READERS:
         raise DocumentsError(
             f"{name}: {kind or 'a file without a suffix'} can't be read.",
-            f"Give one of {', '.join(sorted(_READERS))}, or text on standard input (-).",
+            f"Give one of {', '.join(sorted(_READERS))}.",
         )
     text, sentences = _READERS[kind](name, content)
     if not text.strip():

@@ -134,7 +134,7 @@ def gather_rollouts(
     if not any(data.steps.values()):
         raise StoreError(
             f"{store.url} holds no such rollouts of {model!r}.",
-            f"It has steps {known[-1]} to {known[0]}: leave out --step or --scenario to see whose.",
+            f"It has steps {known[-1]} to {known[0]}: leave out --step and --scenario to see all.",
         )
     return data
 

@@ -15,6 +15,8 @@ def problems_in(error: ValidationError) -> list[str]:
         what = problem["msg"].removeprefix("Value error, ")
         if problem["type"] == "extra_forbidden":
             what = "there is no such setting; docs/configuration.md lists them all"
+        if problem["type"] == "tuple_type":
+            what = "Input should be a list"
         found.append(f"{where}: {what}" if where else what)
     return found
 

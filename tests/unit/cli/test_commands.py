@@ -4,6 +4,9 @@
 asks there fails. The others are run in `tests/services/test_commands.py`.
 """
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,16 +15,23 @@ from typer.testing import CliRunner
 from precis.commands.main import app
 from precis.processes.child import free_port
 from precis.store import FolderStore
+from tests.services.patience import patience_s
 from tests.support.commands import WITH_PREFECT, all_commands
 from tests.support.examples import EXAMPLES
 from tests.support.runs import train_policy
+
+PRECIS = str(Path(sys.executable).with_name("precis"))
 
 ALONE = {
     "summarize": ("{text} --model first --store {store}", 0, "The door is green."),
     "judge cache": ("", 0, "There is no cache"),
     "judge audit": ("{folder}/missing.parquet", 1, "missing.parquet"),
     "model export": ("first --to {folder}/exported --store {store}", 0, "exported"),
-    "model serve": ("first --store {store}", 0, "precis model serve first@2 --run"),
+    "model serve": (
+        "first --store {store}",
+        0,
+        "first@2 --run --host 127.0.0.1 --port 8000 --store",
+    ),
     "model push": ("first --repo owner/name --store {store}", 1, "HF_TOKEN"),
     "play": (f"{EXAMPLES / 'tic_tac_toe.py'} --store {{store}}", 1, "on these scenarios"),
     "questions make": (
@@ -72,3 +82,20 @@ def test_a_command_that_needs_no_server_does_not_ask_the_one_that_is_named(
     assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
     assert done.exit_code == code, done.output
     assert says in done.output
+
+
+def test_a_name_that_no_key_has_is_refused_before_the_key_is_asked_for() -> None:
+    reading, writing = os.pipe()  # whoever reads it waits for ever
+    try:
+        done = subprocess.run(
+            [PRECIS, "secret", "NO_KEY"],
+            stdin=reading,
+            capture_output=True,
+            text=True,
+            timeout=patience_s(),
+        )
+    finally:
+        os.close(reading)
+        os.close(writing)
+    assert done.returncode == 1
+    assert "No key is called NO_KEY; there are " in done.stderr

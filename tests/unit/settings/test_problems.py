@@ -9,6 +9,7 @@ from pydantic import BaseModel, ValidationError
 from precis.config import BenchmarkConfig, TrainConfig
 from precis.environment import Variables
 from precis.records.manifests import Checkpoint
+from precis.settings.environment import CommandSettings
 from precis.settings.problems import problems_in
 from precis.sweep.config import SweepConfig
 from precis.trainer.protocol import TrainRequest
@@ -33,6 +34,7 @@ def test_a_setting_is_named_and_settings_that_do_not_go_together_speak_for_thems
         "judge.speed: there is no such setting; docs/configuration.md lists them all",
         "stesp: there is no such setting; docs/configuration.md lists them all",
     ]
+    assert problems(CommandSettings, {"command": "agent"}) == ["command: Input should be a list"]
     (said,) = problems(TrainConfig, {"cluster": {"where": "sky"}, "store": "folder"})
     assert said.startswith("cluster.where is 'sky', but")
     monkeypatch.setenv("VAL_SIZE", "many")

@@ -206,7 +206,7 @@ class ReplyCache:
 
     def _require_connection(self) -> sqlite3.Connection:
         if self._connection is None:
-            raise sqlite3.OperationalError(f"The judge's cache {self._path} is not open.")
+            raise sqlite3.OperationalError("it could not be opened")
         return self._connection
 
     def _warn(self, error: Exception) -> None:
