@@ -9,6 +9,7 @@ import asyncio
 import os
 import signal
 import sys
+import time
 from typing import Any
 from uuid import UUID
 
@@ -26,10 +27,15 @@ _VARIABLE = "PRECIS_FLOW_RUN"
 """The flow run's id."""
 _TOLD_TO_END = 128 + signal.SIGTERM
 """The code by which deployments/managed.sky.yaml tells SkyPilot that this was no error."""
+_PATIENCE_S = 1800.0
+"""Of a machine that costs dollars an hour; an error that it ends with would end the job for
+good."""
+_LOOK_S = 10.0
 
 
 async def execute(run_id: UUID) -> int:
     """Execute a flow run, unless it has ended; 0 where it ended well or was cancelled."""
+    await await_server()
     async with FlowRunExecutorContext() as context:
         run = await reopen(context.client, run_id)
         if not _is_over(run):
@@ -49,6 +55,21 @@ async def execute(run_id: UUID) -> int:
         run = await client.read_flow_run(run_id)
     print(f"The flow run {run.name} is {run.state_name}.", flush=True)
     return 0 if _is_over(run) else 1
+
+
+async def await_server() -> None:
+    """Return once the Prefect server answers, or has not for half an hour.
+
+    Prefect's client tries on only where it was answered before.
+    """
+    deadline = time.monotonic() + _PATIENCE_S
+    while True:
+        async with get_client() as client:
+            failure = await client.api_healthcheck()
+        if failure is None or time.monotonic() > deadline:
+            return
+        print(f"The Prefect server does not answer, and is asked on: {failure}", flush=True)
+        await asyncio.sleep(_LOOK_S)
 
 
 async def execute_until_told(run_id: UUID) -> int:

@@ -1,0 +1,44 @@
+"""What a managed job runs on its machine, against a stand-in for the Prefect server."""
+
+from typing import Any, Self
+from uuid import UUID, uuid4
+
+import httpx
+import pytest
+from prefect.client.schemas.objects import FlowRun
+from prefect.states import Completed
+
+from cli import managed_run
+
+
+async def test_a_server_that_is_out_when_a_machine_begins_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else the job ends with an error, and SkyPilot starts it nowhere again."""
+    outages = [httpx.ConnectError("refused"), httpx.ConnectError("refused")]
+
+    class Server:
+        """Refuses two looks, and knows one run that has ended."""
+
+        async def __aenter__(self) -> Self:
+            return self
+
+        async def __aexit__(self, *_: object) -> None: ...
+
+        async def api_healthcheck(self) -> Exception | None:
+            return outages.pop() if outages else None
+
+        async def read_flow_run(self, run: UUID) -> FlowRun:
+            if outages:
+                raise outages[0]
+            return FlowRun(id=run, flow_id=uuid4(), state=Completed())
+
+    class Context(Server):
+        @property
+        def client(self) -> Any:
+            return self
+
+    monkeypatch.setattr(managed_run, "get_client", Server)
+    monkeypatch.setattr(managed_run, "FlowRunExecutorContext", Context)
+    monkeypatch.setattr(managed_run, "_LOOK_S", 0.0, raising=False)
+    assert await managed_run.execute(uuid4()) == 0
