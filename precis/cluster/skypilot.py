@@ -25,6 +25,7 @@ from precis.cluster.site import TrainerAddress
 from precis.cluster.task import Work, trainer_task
 from precis.cluster.tunnel import Tunnel, ssh_to
 from precis.errors import ClusterError, NoCapacity
+from precis.run.lease import Lease
 from precis.settings.cluster import ClusterConfig
 
 _FOUND_S = 12.0
@@ -42,9 +43,13 @@ class SkyPilotHost:
         work: what the trainer is for.
         home: where the keys of running trainers are kept.
         log: takes what SkyPilot and the trainer print.
+        lease: the run's. All runs of a model have the same machine, which is left to a run that has
+            taken the lease over.
     """
 
-    def __init__(self, work: Work, config: ClusterConfig, home: Path, log: Log) -> None:
+    def __init__(
+        self, work: Work, config: ClusterConfig, home: Path, log: Log, lease: Lease | None = None
+    ) -> None:
         self.name = cluster_name(work.model, work.store)
         self.cluster: Cluster | None = None
         """The machine, once it is up, with its price."""
@@ -52,6 +57,7 @@ class SkyPilotHost:
         self._config = config
         self._home = home
         self._log = log
+        self._lease = lease
         self._tunnel: Tunnel | None = None
         self._pinging: asyncio.Task[None] | None = None
 
@@ -71,8 +77,11 @@ class SkyPilotHost:
         Raises:
             ClusterError: it could not be brought up; nothing of this try is left running.
             ConfigError: no further try would help.
+            LeaseLost: another run has taken the model over, and its machine with it.
         """
         await self._disconnect()
+        if self._lease is not None:
+            await self._lease.check()
         try:
             return await self._find() or await self._start()
         except BaseException:
@@ -80,8 +89,11 @@ class SkyPilotHost:
             raise
 
     async def down(self) -> None:
-        """Take the machine down, whoever started it; doing it again has no further effect."""
+        """Take the machine down, whoever started it, unless another run has taken the lease over;
+        doing it again has no further effect."""
         await self._disconnect()
+        if self._lease is not None and await self._lease.is_lost():
+            return
         await api.down(self.name)
         forget_keys(self._home, self.name)
         self.cluster = None
@@ -124,6 +136,8 @@ class SkyPilotHost:
 
     async def _launch(self) -> TrainerAddress:
         """Launch the task, which makes the machine, or mends, starts or reuses it."""
+        if self._lease is not None:
+            await self._lease.check()
         keys = Keys.new()
         task = trainer_task(self._work, self._config, keys)
         write_keys(self._home, self.name, keys)

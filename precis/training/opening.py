@@ -166,7 +166,7 @@ async def connect_trainer(
         host = LocalHost(folder, config.seed, log, backend, launch)
     else:
         work = Work(config.model, open_store(config.store).url, backend, config.seed)
-        host = SkyPilotHost(work, cluster, private_home(), _log.info)
+        host = SkyPilotHost(work, cluster, private_home(), _log.info, lease)
 
     async def bring_up() -> TrainerAddress:
         """Start the trainer; a rented machine's meter runs from here."""
@@ -194,8 +194,7 @@ async def connect_trainer(
         meter.stop()
         if not isinstance(host, SkyPilotHost):
             await host.down()
-        # All runs of a model have the same machine.
-        elif keep or (lease is not None and await lease.is_lost()):
+        elif keep:
             await host.leave()
         else:
             await host.down()

@@ -1,7 +1,9 @@
 """A machine that comes up, against stand-ins for SkyPilot and ssh."""
 
 import asyncio
+from contextlib import AsyncExitStack
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,8 +12,10 @@ from precis.cluster import api, skypilot
 from precis.cluster.keys import Keys
 from precis.cluster.skypilot import SkyPilotHost
 from precis.cluster.task import Work
-from precis.errors import ClusterError
+from precis.errors import ClusterError, LeaseLost
+from precis.run.lease import leased
 from precis.settings.cluster import ClusterConfig
+from precis.store import FolderStore
 
 
 class Tunnel:
@@ -62,3 +66,50 @@ async def test_a_look_at_the_job_may_fail_while_the_trainer_is_installed(
         return
     address = await host._await_trainer(keys, 1)
     assert (address.url, address.token) == (Tunnel.url, keys.token)
+
+
+async def test_a_machine_is_left_to_a_run_that_took_over_while_it_came_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All runs of a model have the same machine."""
+    store = FolderStore(tmp_path / "store")
+    launched: list[str] = []
+    ended: list[str] = []
+    taken_down: list[str] = []
+
+    async def find(*_: object, **__: object) -> Any:
+        return SimpleNamespace(status="UP") if len(launched) == 2 else None
+
+    async def end_jobs(name: str) -> None:
+        ended.append(name)
+
+    async def down(name: str) -> None:
+        taken_down.append(name)
+
+    monkeypatch.setattr(api, "find", find)
+    monkeypatch.setattr(api, "down", down)
+    monkeypatch.setattr(api, "end_jobs", end_jobs)
+    monkeypatch.setattr(skypilot, "Tunnel", Tunnel)
+    monkeypatch.setattr(skypilot, "_FOUND_S", 0.01)
+    monkeypatch.setattr(skypilot, "trainer_task", lambda *_: None)
+    work = Work("m", "s3://bucket/runs", "extractive", 1)
+    async with AsyncExitStack() as later, leased(store, "m", "first") as lease:
+
+        async def launch(task: object, name: str, *_: object) -> int:
+            launched.append(name)
+            if len(launched) == 2:
+                await later.enter_async_context(leased(store, "m", "second", take_over=True))
+            raise ClusterError("The trainer ended (CANCELLED) before it answered.")
+
+        monkeypatch.setattr(api, "launch", launch)
+        host = SkyPilotHost(work, ClusterConfig(), tmp_path, lambda _: None, lease)
+        with pytest.raises(ClusterError, match="CANCELLED"):
+            await host.up()
+        assert taken_down == [host.name]  # nobody else has it
+        with pytest.raises(ClusterError, match="CANCELLED"):
+            await host.up()
+        with pytest.raises(LeaseLost):
+            await host.up()
+    assert len(launched) == 2
+    assert not ended
+    assert taken_down == [host.name]
