@@ -130,9 +130,10 @@ async def launch(task: Any, name: str, autostop_minutes: int, log: Log, deadline
 
 
 async def down(name: str) -> None:
-    """Take the cluster down; one that is gone already is fine."""
+    """Take the cluster down; one that is gone already is fine. SkyPilot goes on with that when the
+    caller no longer waits for it."""
     try:
-        await call_in_time(functools.partial(sdk().down, name), _DOWN_S)
+        await call_in_time(functools.partial(sdk().down, name), _DOWN_S, take_back=False)
     except ClusterError as error:
         if type(error.__cause__).__name__ != "ClusterDoesNotExist":
             raise
@@ -213,7 +214,9 @@ async def _status(names: list[str] | None, refresh: bool) -> list[Cluster]:
     return clusters
 
 
-async def call_in_time(submit: Callable[[], Any], deadline_s: float = _ASK_S) -> Any:
+async def call_in_time(
+    submit: Callable[[], Any], deadline_s: float = _ASK_S, *, take_back: bool = True
+) -> Any:
     """Send a request and wait for its result.
 
     Raises:
@@ -221,7 +224,7 @@ async def call_in_time(submit: Callable[[], Any], deadline_s: float = _ASK_S) ->
         ConfigError: no further try would help.
     """
     try:
-        return await call(submit, deadline_s)
+        return await call(submit, deadline_s, take_back=take_back)
     except TimeoutError as error:
         raise ClusterError(
             f"SkyPilot's API server did not answer within {deadline_s:.0f} s: see `sky api info` "
@@ -229,18 +232,27 @@ async def call_in_time(submit: Callable[[], Any], deadline_s: float = _ASK_S) ->
         ) from error
 
 
-async def call(submit: Callable[[], Any], deadline_s: float, log: Log | None = None) -> Any:
-    """Send a request and wait for its result, or for the deadline, with a TimeoutError; a request
-    that is given up is taken back. `log` takes what SkyPilot prints meanwhile."""
+async def call(
+    submit: Callable[[], Any],
+    deadline_s: float,
+    log: Log | None = None,
+    *,
+    take_back: bool = True,
+) -> Any:
+    """Send a request and wait for its result, or for the deadline, with a TimeoutError.
+
+    A request that is given up is taken back, unless it is to be done all the same. `log` takes what
+    SkyPilot prints meanwhile.
+    """
     requests: list[Any] = []
     given_up = threading.Event()
 
     def send() -> None:
         requests.append(submit())
         if given_up.is_set():
-            take_back()
+            withdraw()
 
-    def take_back() -> None:
+    def withdraw() -> None:
         sdk().api_cancel(requests, silent=True)
 
     async with asyncio.timeout(deadline_s):
@@ -252,9 +264,11 @@ async def call(submit: Callable[[], Any], deadline_s: float, log: Log | None = N
             return await _in_thread(lambda: sdk().stream_and_get(requests[0], output_stream=stream))
         except asyncio.CancelledError:
             # The thread that still sends it takes it back itself: it may be at it for long.
+            if not take_back:
+                raise
             given_up.set()
             if requests:
-                await asyncio.shield(_in_thread(take_back))
+                await asyncio.shield(_in_thread(withdraw))
             raise
 
 

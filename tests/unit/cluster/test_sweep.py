@@ -206,3 +206,35 @@ async def test_a_request_that_is_still_being_sent_when_it_is_given_up_is_taken_b
     given_up.set()
     await asyncio.get_running_loop().shutdown_default_executor()
     assert taken_back == ["a request"]
+
+
+async def test_a_machine_goes_down_also_where_nobody_waits_for_it_any_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else it would be paid for until its autostop."""
+    waited_for = threading.Event()
+    taken_back: list[Any] = []
+
+    class Slow(Sdk):
+        def down(self, name: str) -> Any:
+            return "a request"
+
+        def get(self, request: Any) -> Any:
+            waited_for.wait(patience_s())
+
+        def api_cancel(self, requests: list[Any], silent: bool) -> None:
+            taken_back.extend(requests)
+
+    use(Slow(), monkeypatch)
+    monkeypatch.setattr(api, "_DOWN_S", 0.2)
+    try:
+        with pytest.raises(ClusterError, match="did not answer within"):
+            await api.down("precis-a")
+        going_down = asyncio.create_task(api.down("precis-a"))
+        await asyncio.sleep(0.05)
+        going_down.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await going_down
+    finally:
+        waited_for.set()
+    assert not taken_back
