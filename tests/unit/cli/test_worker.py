@@ -1,8 +1,12 @@
 """A worker that is told to stop, against a stand-in for Prefect's."""
 
-from typing import Any
+import os
+import signal
+from types import SimpleNamespace
+from typing import Any, Self
 from uuid import UUID, uuid4
 
+import httpx
 import pytest
 from prefect.client.schemas.objects import State, StateType
 from prefect.exceptions import ObjectNotFound
@@ -45,3 +49,30 @@ async def test_a_run_that_was_deleted_keeps_no_other_from_being_cancelled(
         await worker._finish(stand_in, shift, said.append)
     assert going == [deleted]
     assert any(str(deleted) in sentence for sentence in said[1:])
+
+
+async def test_an_answer_that_is_none_ends_no_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proxy's page of HTML, say; else Prefect's worker would kill all of its runs."""
+
+    class Worker:
+        limiter = SimpleNamespace(statistics=lambda: SimpleNamespace(borrowers=()))
+
+        def __init__(self, **_: object) -> None:
+            self.looks = 0
+
+        async def __aenter__(self) -> Self:
+            return self
+
+        async def __aexit__(self, *_: object) -> None: ...
+
+        async def get_and_submit_flow_runs(self) -> None:
+            self.looks += 1
+            if self.looks == 1:
+                httpx.Response(200, text="<html>Back soon</html>").json()
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(worker, "ProcessWorker", Worker)
+    said: list[str] = []
+    await worker.work(limit=1, query_s=0.01, say=said.append)
+    assert len(said) == 1
+    assert "is asked on: JSONDecodeError" in said[0]
