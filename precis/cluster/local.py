@@ -112,7 +112,8 @@ def scratch_folder(beside: Path) -> Iterator[Path]:
     """
     beside.mkdir(parents=True, exist_ok=True)
     for left in beside.iterdir():
-        if not is_running(int(left.name.partition("-")[0])):
+        process = left.name.partition("-")[0]
+        if process.isdecimal() and not is_running(int(process)):
             shutil.rmtree(left, ignore_errors=True)
     with TemporaryDirectory(prefix=f"{os.getpid()}-", dir=beside) as folder:
         yield Path(folder)

@@ -174,3 +174,16 @@ async def test_too_few_gpus_are_refused_with_the_cause(
     monkeypatch.setattr(gpus, "_ANSWER_S", 0.2 if "sleep" in str(script) else 60)
     with pytest.raises(ConfigError, match=said):
         await gpus_suffice(2)
+
+
+def test_a_scratch_folder_sweeps_up_what_dead_processes_left_and_nothing_else(
+    tmp_path: Path,
+) -> None:
+    """A file browser leaves files of its own in any folder, such as `.DS_Store`."""
+    dead = tmp_path / f"{2**22 + 1}-x"
+    dead.mkdir()
+    foreign = tmp_path / ".DS_Store"
+    foreign.touch()
+    with local.scratch_folder(tmp_path) as folder:
+        assert sorted(tmp_path.iterdir()) == sorted([foreign, folder])
+    assert list(tmp_path.iterdir()) == [foreign]
