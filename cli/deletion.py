@@ -9,7 +9,7 @@ from cli import prefect_process as process
 from cli import prefect_server as server
 from precis.config import RunConfig
 from precis.environment import Variables
-from precis.errors import PrecisError
+from precis.errors import ConfigError, PrecisError
 from precis.store import open_store
 
 _PAGE = 200
@@ -56,8 +56,12 @@ def is_of(parameters: Mapping[str, Any], model: str, store: str) -> bool:
     """Return whether a flow run with these parameters worked on a model in a store."""
     given = {**parameters, **dict(parameters.get("config") or {})}
     named = given.get("model") or RunConfig.model_fields["model"].default
-    url = open_store(given.get("store") or Variables().store).url
-    return bool(named == model and url == store)
+    if named != model:
+        return False
+    try:
+        return open_store(given.get("store") or Variables().store).url == store
+    except ConfigError:  # a run that failed, since there is no such store
+        return False
 
 
 async def _delete_artifacts(client: Any, run: UUID) -> None:

@@ -229,6 +229,7 @@ def test_a_deletion_asks_first_and_takes_no_path(store: FolderStore) -> None:
         ({"model": "n", "store": "STORE"}, False),
         ({"model": "n", "store": "STORE", "config": {"model": "m"}}, True),
         ({"store": "STORE"}, False),
+        ({"model": "m", "store": "gs://bucket"}, False),
     ],
 )
 def test_a_flow_run_is_known_by_its_model_and_store(
