@@ -140,6 +140,19 @@ def s3_variables() -> tuple[dict[str, str], dict[str, str]]:
     return secrets, {key: value for key, value in plain.items() if value}
 
 
+def caveat_of_keys() -> str | None:
+    """Return what speaks against sending the bucket's keys to a machine; None where nothing
+    does."""
+    secrets, _ = s3_variables()
+    if "AWS_SESSION_TOKEN" not in secrets:
+        return None
+    return (
+        "The keys of the bucket are temporary (AWS_SESSION_TOKEN), and the rented machine gets a "
+        "copy that nobody renews: when they end, it can't commit, and the run stops. For a longer "
+        "run set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to keys that last."
+    )
+
+
 def seconds_max(config: ClusterConfig) -> str:
     """After so many seconds the machine ends its task by itself."""
     return f"{config.hours_max * 3600 + _GRACE_S:.0f}"

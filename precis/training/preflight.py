@@ -10,6 +10,7 @@ from precis.checks import Check, CheckResult, check_wandb, run_checks
 from precis.cleartext import keys_in_clear
 from precis.cluster.gpus import gpus_suffice
 from precis.cluster.offers import budget_lasts, gpu_offered, infra_enabled
+from precis.cluster.task import caveat_of_keys
 from precis.config import TrainConfig
 from precis.environments.protocol import Environment
 from precis.errors import ConfigError
@@ -110,6 +111,10 @@ class Preflight:
         await asyncio.to_thread(store.check)
         await asyncio.to_thread(self._check_stored_run, store)
         await asyncio.to_thread(check_origin, store, config.model, config.from_checkpoint)
+        if config.cluster.where == "sky":
+            caveat = await asyncio.to_thread(caveat_of_keys)
+            if caveat:
+                self._warn(caveat)
         return store.url
 
     def _check_stored_run(self, store: Store) -> None:

@@ -13,6 +13,7 @@ from precis.records.documents import Document
 from precis.records.ledger import Ledger, ledger_key, write_ledger
 from precis.records.verdict import Answer, Scored
 from precis.store import open_store
+from precis.training import preflight as training_preflight
 from precis.training.preflight import Preflight
 from tests.support.corpora import corpus
 from tests.support.environments import summaries_of
@@ -142,3 +143,21 @@ async def test_a_second_judge_that_is_the_first_again_is_refused(tmp_path: Path)
     another = preflight(tmp_path, first, second=Judge(model="gpt"))
     assert await another.checks()["second judge"]() == "gpt"
     assert "second judge" not in preflight(tmp_path, first).checks()
+
+
+@pytest.mark.parametrize("token", ["", "a-session"])
+async def test_keys_that_end_while_a_machine_is_rented_are_warned_of(
+    token: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The machine has a copy, and nobody renews it there."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "an-id")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "a-secret")
+    monkeypatch.setenv("AWS_SESSION_TOKEN", token)
+    store = open_store(str(tmp_path / "store"))
+    monkeypatch.setattr(training_preflight, "open_store", lambda url: store)
+    warnings: list[str] = []
+    rented = preflight(tmp_path, Judge(), warnings, cluster={"where": "sky"}, store="s3://bucket")
+    await rented.store()
+    assert len(warnings) == bool(token)
+    await preflight(tmp_path, Judge(), warnings).store()
+    assert len(warnings) == bool(token)
