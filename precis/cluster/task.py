@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+from urllib.parse import urlsplit
 
 import yaml
 
@@ -110,16 +111,17 @@ def candidates(config: ClusterConfig) -> list[dict[str, Any]]:
 def s3_variables() -> tuple[dict[str, str], dict[str, str]]:
     """Return the cluster's variables for reaching the bucket as this machine does: secrets, and the
     rest."""
+    import boto3
+
     environment = S3Environment()
+    session = boto3.Session()
     secrets = {}
     for name, value in environment:
         if hasattr(value, "get_secret_value"):
             secrets[name.upper()] = value.get_secret_value()
     if not secrets:
         # Those that AWS's own tools would take here: of a profile, or the machine's role.
-        import boto3
-
-        credentials = boto3.Session().get_credentials()
+        credentials = session.get_credentials()
         if credentials is not None:
             found = credentials.get_frozen_credentials()
             named = {
@@ -129,8 +131,8 @@ def s3_variables() -> tuple[dict[str, str], dict[str, str]]:
             }
             secrets = {name: value for name, value in named.items() if value}
     plain = {
-        "AWS_REGION": environment.aws_region,
-        "AWS_ENDPOINT_URL": environment.aws_endpoint_url,
+        "AWS_REGION": environment.aws_region or session.region_name,
+        "AWS_ENDPOINT_URL": environment.aws_endpoint_url or _endpoint_of_profile(session),
         "PRECIS_S3_SSE": environment.sse,
         "PRECIS_S3_CHECKSUM": environment.checksum,
         "PRECIS_S3_ADDRESSING": environment.addressing,
@@ -138,6 +140,14 @@ def s3_variables() -> tuple[dict[str, str], dict[str, str]]:
         "PRECIS_S3_TIMEOUT_S": str(environment.timeout_s),
     }
     return secrets, {key: value for key, value in plain.items() if value}
+
+
+def _endpoint_of_profile(session: Any) -> str | None:
+    """Return the server that a profile of AWS's own tools names for S3; None where that is AWS."""
+    client = session.client("s3", aws_access_key_id="none", aws_secret_access_key="none")
+    host = urlsplit(client.meta.endpoint_url).hostname or ""
+    is_aws = host.endswith((".amazonaws.com", ".amazonaws.com.cn"))
+    return None if is_aws else str(client.meta.endpoint_url)
 
 
 def caveat_of_keys() -> str | None:

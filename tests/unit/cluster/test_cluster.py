@@ -1,5 +1,6 @@
 """What a rented machine is asked for, called, reached with and charged."""
 
+import os
 import stat
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,28 @@ def test_secrets_stand_in_no_plain_variable(monkeypatch: pytest.MonkeyPatch) -> 
     assert secrets == {"AWS_ACCESS_KEY_ID": "an-id", "AWS_SECRET_ACCESS_KEY": "a-secret"}
     assert plain["AWS_ENDPOINT_URL"] == "https://s3.example"
     assert "a-secret" not in str(plain)
+
+
+@pytest.mark.parametrize(
+    ("line", "endpoint"),
+    [("endpoint_url = https://s3.example", "https://s3.example"), ("", None)],
+)
+def test_a_profile_of_awss_own_tools_goes_along_whole(
+    line: str, endpoint: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The machine would else ask AWS for the bucket of another server."""
+    for name in list(os.environ):
+        if name.startswith("AWS_"):
+            monkeypatch.delenv(name)
+    keys = "aws_access_key_id = an-id\naws_secret_access_key = a-secret"
+    (tmp_path / "config").write_text(f"[default]\nregion = eu-west-3\n{keys}\n{line}\n")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+    monkeypatch.chdir(tmp_path)
+    secrets, plain = s3_variables()
+    assert secrets == {"AWS_ACCESS_KEY_ID": "an-id", "AWS_SECRET_ACCESS_KEY": "a-secret"}
+    assert plain["AWS_REGION"] == "eu-west-3"
+    assert plain.get("AWS_ENDPOINT_URL") == endpoint
 
 
 def test_the_task_opens_no_port_and_takes_the_token_as_a_secret() -> None:
