@@ -115,8 +115,10 @@ class Guard:
             taken += len(message.get("body", b""))
             if taken > BODY_BYTES_MAX:
                 raise _TooLarge
-            if message["type"] == "http.request" and not message.get("more_body"):
-                waiting.enter_context(self._presence.answering())
+            if message["type"] == "http.request":
+                self._presence.heard()  # a step's trajectories may take long to arrive
+                if not message.get("more_body"):
+                    waiting.enter_context(self._presence.answering())
             return message
 
         async def send_and_hear(message: Message) -> None:

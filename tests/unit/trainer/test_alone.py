@@ -55,7 +55,8 @@ async def main():
         pieces.append({"type": "http.request", "body": b"x", "more_body": piece == "half"})
 
     async def receive():
-        return pieces.pop(0) if pieces else await asyncio.sleep(20)
+        await asyncio.sleep(0.3 if pieces else 20)
+        return pieces.pop(0)
 
     headers = [(b"authorization", b"Bearer a-token")]
     scope = {"type": "http", "path": "/", "headers": headers}
@@ -111,8 +112,11 @@ def test_who_is_refused_keeps_no_trainer_alive(status: str, token: str) -> None:
     assert done.returncode == -15, done.stderr
 
 
-@pytest.mark.parametrize(("pieces", "lives"), [(("half", "whole"), True), (("half",), False)])
-def test_an_answer_keeps_a_trainer_alive_and_half_a_request_does_not(
+@pytest.mark.parametrize(
+    ("pieces", "lives"),
+    [(("half", "whole"), True), (("half",) * 6 + ("whole",), True), (("half",), False)],
+)
+def test_a_slow_request_and_its_answer_keep_a_trainer_alive_and_half_a_request_does_not(
     pieces: tuple[str, ...], lives: bool
 ) -> None:
     """A client that is lost in mid-request may leave the connection to it standing for hours."""
