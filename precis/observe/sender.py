@@ -101,7 +101,7 @@ class Sender:
         try:
             asyncio.run(self._feed())
         except httpx.InvalidURL as error:
-            self._warn(f"its address is none ({error})")
+            self._warn(f"its address is not valid ({error})")
 
     async def _feed(self) -> None:
         service = self._service

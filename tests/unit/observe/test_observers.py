@@ -209,13 +209,15 @@ async def test_a_service_that_refuses_is_told_of_once_and_stops_nothing(
     assert "opk-secret" not in caplog.text
 
 
-async def test_an_address_that_is_none_gets_a_sentence(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_address_that_is_not_valid_gets_a_sentence(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     settings = environment(
         openpipe_api_key=SecretStr("opk-secret"), openpipe_base_url="https://openpipe.ai:http"
     )
     async with observing(settings) as observers:
         observers.rollouts([SEEN])
-    assert "its address is none (Invalid port: 'http')" in caplog.text
+    assert "its address is not valid (Invalid port: 'http')" in caplog.text
     assert "OpenPipe has not got 1 rollouts" in caplog.text
 
 
