@@ -65,8 +65,8 @@ class Figure:
 
 
 def default_figure(scores: Sequence[Score | None], nouns: Nouns) -> Figure:
-    """Return the share of successes; the mean reward if they are not counted. Where some scores
-    have a success, those without are none: the figure is the same at each validation.
+    """Return the share of successes; the mean reward if no score has one. Where some have one, a
+    score without counts as a failure.
 
     Where attempts have no score of their own, it is how often a judge prefers them.
     """

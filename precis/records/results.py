@@ -17,7 +17,7 @@ from typing import Any
 import polars as pl
 
 from precis.errors import StoreError
-from precis.records.nouns import Figure
+from precis.records.nouns import SUCCESS, Figure
 from precis.records.rollout import Rollout, Score
 from precis.store import Store
 from precis.store.files import files_of
@@ -123,12 +123,14 @@ def row_of(
     score = rollout.score if isinstance(rollout.score, Score) else None
     dollars = [call.usd for call in calls]
     usage = rollout.usage
-    metrics: dict[str, float] = {"turns": len(calls)}
-    if score is not None:
-        success = {} if score.success is None else {"success": float(score.success)}
-        metrics.update({"reward": score.reward, **success, **score.metrics})
     part = figure.part_of(score)
     whole = figure.whole_of(score)
+    metrics: dict[str, float] = {"turns": len(calls)}
+    if score is not None:
+        # Where successes are the measure, a score without one is a failure.
+        success = part if figure.part == SUCCESS else score.success
+        counted = {} if success is None else {"success": float(success)}
+        metrics.update({"reward": score.reward, **counted, **score.metrics})
     is_measured = part is not None and bool(whole)
     return {
         **asdict(provenance),

@@ -6,22 +6,26 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 import pytest
 
-from precis.records.nouns import Figure, Nouns
-from precis.records.results import SCHEMA
+from precis.records.nouns import Figure, Nouns, default_figure
+from precis.records.results import SCHEMA, frame_of, row_of
+from precis.records.rollout import Rollout, Scenario, Score
 from precis.report.benchmark_charts import charts_of
 from precis.report.benchmark_view import Benchmark, benchmark_of
 from precis.report.markdown import benchmark_report
 from precis.report.nights import nightly_section, regression_payload
 from precis.report.page import report_html
 from precis.report.wording import Words
+from precis.statistics.attempts import pass_at
 from precis.statistics.intervals import Interval, paired_difference, ratio_interval
 from precis.statistics.nights import changes
 from precis.statistics.standings import (
     Contender,
     count_with,
     figure_of,
+    success_of,
     turns_of_successes,
 )
+from tests.support.answers import provenance
 
 GAMES = Words(Nouns("game", "games", "board", "boards", success="win rate"), "win rate")
 REWARDED = Words(GAMES.nouns, "reward", is_share=False)
@@ -118,6 +122,19 @@ def test_rewards_that_are_all_alike_have_an_interval_that_holds_their_mean(
 ) -> None:
     found = ratio_interval(rewards, [1.0] * len(rewards))
     assert (found.low, found.mean, found.high) == (mean, mean, mean)
+
+
+def test_a_failure_that_is_a_bare_reward_is_one_of_pass_at_k_too() -> None:
+    scores = [Score(1.0, True), Score(0.0)]
+    figure = default_figure(scores, GAMES.nouns)
+    rows = []
+    for number, score in enumerate(scores):
+        rollout = Rollout(Scenario(f"board-{number}"), 0, (), score)
+        rows.append(row_of(rollout, provenance(), figure, text=""))
+    frame = frame_of(rows)
+    assert frame["score"].to_list() == [1.0, 0.0]
+    for found in (success_of(frame), pass_at(frame, 1)):
+        assert found is not None and found.mean == 0.5
 
 
 def test_a_gap_of_rewards_in_one_scenario_lies_in_its_interval() -> None:
