@@ -96,7 +96,9 @@ def train(
             "--param", "-p", help="A setting over those, as a deployment's run takes it: steps=50."
         ),
     ] = None,
-    name: Annotated[str, typer.Option(help="Name of the model; by default the file's.")] = "",
+    name: Annotated[
+        str, typer.Option(help="Name of the model; by default made of the file's.")
+    ] = "",
     fresh: Annotated[bool, typer.Option(help="Forget an earlier run of this name.")] = False,
 ) -> None:
     """Train an agent of your own, and show what it achieves before and after."""

@@ -161,7 +161,7 @@ def read_texts(folder: Path) -> list[Text]:
         found.setdefault(text.text, text)
     again = len(read) - len(found)
     if again:
-        typer.echo(f"{again} files hold the same as another, and are left out.")
+        typer.echo(f"Files that hold the same as another, and are left out: {again:,}.")
     if not found:
         raise DocumentsError(f"{folder} holds no text that can be read.")
     if unread:

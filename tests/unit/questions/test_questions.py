@@ -153,7 +153,7 @@ def test_nothing_is_paid_for_twice_and_nothing_unasked(
     assert not model.asked, "nobody is there to be asked"
     (folder / "again.md").write_text(CORPUS[0].text)
     result = make(folder, url, "--yes")
-    assert "1 files hold the same" in said(result)
+    assert "the same as another, and are left out: 1." in said(result)
     out = folder.parent / "corpus.parquet"
     first = pl.read_parquet(out)
     result = make(folder, url)
