@@ -19,6 +19,7 @@ from precis.run.checkpoints import committed_steps, manifest
 from precis.run.repair import repair
 from precis.run.restart import restart
 from precis.store import FolderStore
+from precis.training import loop as training_loop
 from precis.training.loop import TrainingLoop
 from tests.support import unscored
 from tests.support.examples import EXAMPLES
@@ -247,6 +248,24 @@ async def test_a_run_without_gain_stops_early_and_its_best_checkpoint_is_the_mod
     finished = ledger(patient)
     assert (finished.next_step, finished.stopped_early) == (6, None)
     assert find_model(patient.store, Reference("m")).step == 6
+
+
+async def test_old_checkpoints_go_although_no_validation_comes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else hundreds of them would fill the disk of a store."""
+    monkeypatch.setattr(training_loop, "_DELETE_EVERY", 2)
+    life = Life(tmp_path, {**IDLE, "validate_every": 100})
+    there = []
+
+    def look(point: str, step: int | None) -> None:
+        if point == "pointer moved":
+            there.append(len(committed_steps(life.store, "m")))
+
+    monkeypatch.setattr(kill_points, "_hooks", [look])
+    await life.live()
+    assert len(there) == 7
+    assert max(there) <= 5  # the first, two kept, and two of which one is being committed
 
 
 async def test_a_run_is_taken_back_and_another_one_begun_with_it(tmp_path: Path) -> None:
