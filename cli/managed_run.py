@@ -28,8 +28,8 @@ _VARIABLE = "PRECIS_FLOW_RUN"
 _TOLD_TO_END = 128 + signal.SIGTERM
 """The code by which deployments/managed.sky.yaml tells SkyPilot that this was no error."""
 _PATIENCE_S = 1800.0
-"""Of a machine that costs dollars an hour; an error that it ends with would end the job for
-good."""
+"""How long to wait for the server. The machine costs dollars an hour meanwhile, but an error here
+would end the job for good."""
 _LOOK_S = 10.0
 
 
@@ -58,9 +58,9 @@ async def execute(run_id: UUID) -> int:
 
 
 async def await_server() -> None:
-    """Return once the Prefect server answers, or has not for half an hour.
+    """Wait until the Prefect server answers, for half an hour at most.
 
-    Prefect's client tries on only where it was answered before.
+    Prefect's client itself waits only for a server that has answered it before.
     """
     deadline = time.monotonic() + _PATIENCE_S
     while True:
@@ -68,7 +68,7 @@ async def await_server() -> None:
             failure = await client.api_healthcheck()
         if failure is None or time.monotonic() > deadline:
             return
-        print(f"The Prefect server does not answer, and is asked on: {failure}", flush=True)
+        print(f"The Prefect server does not answer and will be asked again: {failure}", flush=True)
         await asyncio.sleep(_LOOK_S)
 
 

@@ -47,8 +47,8 @@ _BUNDLED_DOCUMENTS = 192
 _VALIDATION_MAX = 32
 _POLL_S = 0.2
 _POLL_REST = 20
-"""The pause after a look at the ledger, in times that it took: 0.4 s for one of 10,000 steps, of
-the run's own process."""
+"""The pause after a read of the ledger, as a multiple of the time that the read took: one of 10,000
+steps takes 0.4 s of the run's own process."""
 _FAREWELL_S = 15.0
 _LINE_S = 5.0
 """Between two lines of progress, where there is no terminal for a bar."""
@@ -111,8 +111,11 @@ def corpus_of(documents: str) -> str:
 
 
 def forget(config: TrainConfig) -> None:
-    """Drop what the store and the work folder hold of this model; a LeaseHeld says that a live run
-    works on it, where the new one is not to take it over."""
+    """Drop what the store and the work folder hold of this model.
+
+    Raises:
+        LeaseHeld: a live run works on it, and `take_over` is not set.
+    """
     store = open_store(config.store)
     if not config.take_over:
         check_free(store, config.model)

@@ -132,7 +132,7 @@ async def _work(limit: int, query_s: float, say: Say) -> None:
                     looking = _error_of(worker.get_and_submit_flow_runs)
                     failure = await shift.result_before_signal(looking)
                     if failure and answered:
-                        say(f"The Prefect server did not answer, and is asked on: {failure}")
+                        say(f"The Prefect server did not answer and will be asked again: {failure}")
                     answered = not failure
                     await shift.pause(query_s)
                 await _finish(worker, shift, say)

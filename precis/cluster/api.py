@@ -130,8 +130,8 @@ async def launch(task: Any, name: str, autostop_minutes: int, log: Log, deadline
 
 
 async def down(name: str) -> None:
-    """Take the cluster down; one that is gone already is fine. SkyPilot goes on with that when the
-    caller no longer waits for it."""
+    """Take the cluster down; one that is gone already is fine. SkyPilot finishes this even if the
+    caller stops waiting."""
     try:
         await call_in_time(functools.partial(sdk().down, name), _DOWN_S, take_back=False)
     except ClusterError as error:
@@ -241,7 +241,7 @@ async def call(
 ) -> Any:
     """Send a request and wait for its result, or for the deadline, with a TimeoutError.
 
-    A request that is given up is taken back, unless it is to be done all the same. `log` takes what
+    A request that the caller gives up is taken back, unless `take_back` is false. `log` takes what
     SkyPilot prints meanwhile.
     """
     requests: list[Any] = []

@@ -180,8 +180,8 @@ class SkyPilotHost:
             answering.cancel()
 
     async def _end_of(self, job: int) -> None:
-        """Wait until the trainer has ended, or SkyPilot could not say so several times in a row: it
-        asks the machine, over a network that may drop one call of the many."""
+        """Raise a ClusterError once the trainer has ended, or SkyPilot's answer has failed several
+        times in a row: it asks the machine over a network, which may drop a call."""
         failures = 0
         while True:
             await asyncio.sleep(_JOB_S)

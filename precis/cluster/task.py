@@ -151,8 +151,7 @@ def _endpoint_of_profile(session: Any) -> str | None:
 
 
 def caveat_of_keys() -> str | None:
-    """Return what speaks against sending the bucket's keys to a machine; None where nothing
-    does."""
+    """Return a warning where the bucket's keys are temporary; None where they last."""
     secrets, _ = s3_variables()
     if "AWS_SESSION_TOKEN" not in secrets:
         return None

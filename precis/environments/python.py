@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 
 _SPLITS: tuple[Split, ...] = ("train", "validation")
 _FUNCTIONS = ("rank", "baselines", "checks", "show", "open", "close")
-"""The functions that a file may define beside those that it must."""
+"""The optional functions of a file."""
 _SHOWN = 200
 _FOLDER = 5
-"""A folder of modules, as `modulefinder` counts kinds."""
+"""The type of a package in `modulefinder`."""
 
 
 class PythonEnvironment(AgentEnvironment):
@@ -182,7 +182,7 @@ def load_python(file: str, score: str = "", rubric: str = "") -> PythonEnvironme
                 f"({', '.join(arguments)}).",
                 f"Define `{name}({', '.join(arguments)})`.",
             ) from error
-    _check_what_else(module, file)
+    _check_optional(module, file)
     rubric = _rubric_of(module, file, score, rubric)
     digest = hashlib.sha256()
     for name, needed in files_of(path).items():
@@ -191,11 +191,11 @@ def load_python(file: str, score: str = "", rubric: str = "") -> PythonEnvironme
     return PythonEnvironment(module, file, digest.hexdigest(), rubric)
 
 
-def _check_what_else(module: ModuleType, file: str) -> None:
-    """Refuse a definition of a file, beside its two functions, that is not of its kind."""
+def _check_optional(module: ModuleType, file: str) -> None:
+    """Refuse an optional definition of the wrong type."""
     for name in _FUNCTIONS:
         if not callable(getattr(module, name, len)):
-            raise ConfigError(f"The environment {file} has a {name} that is no function.")
+            raise ConfigError(f"The environment {file} has a {name} that is not a function.")
     nouns = getattr(module, "nouns", Nouns())
     if not isinstance(nouns, Nouns):
         raise ConfigError(
@@ -232,7 +232,7 @@ def _rubric_of(module: ModuleType, file: str, score: str, rubric: str) -> str:
 
 
 class _FolderFinder(ModuleFinder):
-    """Knows folders without an `__init__.py` too, and passes over what leads out of the folder."""
+    """Finds folders without an `__init__.py` too, and skips relative imports out of the folder."""
 
     def find_module(self, name: str, path: Any, parent: Any = None) -> Any:
         try:

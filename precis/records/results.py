@@ -153,7 +153,7 @@ def row_of(
 
 def metric(name: str) -> pl.Expr:
     """Return a metric of each row; null where it has none of that name."""
-    # A name may be any text, and neither a path in JSON nor a pattern of columns.
+    # A name may be any text: it must not be read as a JSON path or a pattern of columns.
     decoded = pl.col("metrics").str.json_decode(pl.Struct({name: pl.Float64()}))
     return decoded.struct.rename_fields(["value"]).struct.field("value")
 

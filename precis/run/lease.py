@@ -28,8 +28,8 @@ Clock = Callable[[], datetime]
 
 TTL_S = 60.0
 _LOST_S = 5.0
-"""The time that a run which ends has to see whether its lease is lost: Prefect kills one that was
-cancelled after half a minute."""
+"""The time that a run takes at its end to see whether its lease is lost: Prefect kills a cancelled
+run after half a minute."""
 _TAKE_OVER = "`take_over=true` (`make rehearse TAKE_OVER=1`, `precis rehearse --take-over`)"
 _log = logging.getLogger(__name__)
 
@@ -62,8 +62,8 @@ class Lease:
         await self._renew()
 
     async def is_lost(self) -> bool:
-        """Return whether another run has taken it over; a store that does not answer within a few
-        seconds knows of none."""
+        """Return whether another run has taken it over; False where the store does not answer in a
+        few seconds."""
         try:
             async with asyncio.timeout(_LOST_S):
                 await self.check()

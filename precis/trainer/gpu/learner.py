@@ -39,7 +39,7 @@ _OTHER_PARTS = (
     "logit_scale",
     "logits_scaling",
 )
-"""Of a model's configuration: of Gemma 2, Cohere's models and Granite."""
+"""The settings by which Gemma 2, Cohere's models and Granite cap or scale their logits."""
 _OTHERS_SHARE = 0.04
 """Of the GPU's memory, for what CUDA itself takes in each process."""
 
@@ -56,7 +56,7 @@ class Learner:
         device: where to load it.
 
     Raises:
-        ConfigError: the base model has another attention than is computed here.
+        ConfigError: the learner does not compute this base model's attention or logits.
     """
 
     def __init__(
@@ -301,8 +301,8 @@ class _TargetLogprobs(torch.autograd.Function):  # type: ignore[misc]
 
 
 def refuse_other_attention(config: Any, base_model: str, tokens_max: int) -> None:
-    """Refuse a model whose attention or logits are not computed here as vLLM samples with them: a
-    ConfigError says which part of its configuration that is."""
+    """Raise a ConfigError if the learner would compute a model's attention or logits differently
+    from vLLM; it names the settings that differ."""
     found = [name for name in _OTHER_PARTS if getattr(config, name, None) not in (None, 1)]
     is_used = getattr(config, "use_sliding_window", True)
     window = getattr(config, "sliding_window", None) if is_used else None

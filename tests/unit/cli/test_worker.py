@@ -75,4 +75,4 @@ async def test_an_answer_that_is_none_ends_no_worker(monkeypatch: pytest.MonkeyP
     said: list[str] = []
     await worker.work(limit=1, query_s=0.01, say=said.append)
     assert len(said) == 1
-    assert "is asked on: JSONDecodeError" in said[0]
+    assert "will be asked again: JSONDecodeError" in said[0]

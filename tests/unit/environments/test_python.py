@@ -284,7 +284,7 @@ def test_a_folder_may_be_called_like_a_package(tmp_path: Path) -> None:
         (AGENT + "nouns = {'rollout': 'game'}", r"the nouns {.*}\. Write them as `Nouns"),
         (AGENT + "figures = 3", "the figures 3. Write a list of `Figure"),
         (AGENT + "figures = ['turns']", "the figures .*'turns'.*Write a list"),
-        (AGENT + "baselines = []", "has a baselines that is no function"),
+        (AGENT + "baselines = []", "has a baselines that is not a function"),
         (AGENT + "score = 'judge'", "score is 'judge'. Set it to 'ruler'"),
         (AGENT + "score = 'ruler'", "nothing says what is good. Set `rubric` to a sentence"),
         (AGENT + "score = 'ruler'\nrank = sorted", "`rank`, and score 'ruler'"),
