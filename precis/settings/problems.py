@@ -17,6 +17,8 @@ def problems_in(error: ValidationError) -> list[str]:
             what = "there is no such setting; docs/configuration.md lists them all"
         if problem["type"] == "tuple_type":
             what = "Input should be a list"
+        if problem["type"] == "model_type":
+            what = "Input should be an object with settings by their names"
         found.append(f"{where}: {what}" if where else what)
     return found
 

@@ -35,6 +35,9 @@ def test_a_setting_is_named_and_settings_that_do_not_go_together_speak_for_thems
         "stesp: there is no such setting; docs/configuration.md lists them all",
     ]
     assert problems(CommandSettings, {"command": "agent"}) == ["command: Input should be a list"]
+    assert problems(TrainConfig, {"documents": [1]}) == [
+        "documents: Input should be an object with settings by their names"
+    ]
     (said,) = problems(TrainConfig, {"cluster": {"where": "sky"}, "store": "folder"})
     assert said.startswith("cluster.where is 'sky', but")
     monkeypatch.setenv("VAL_SIZE", "many")
