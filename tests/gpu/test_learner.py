@@ -13,20 +13,26 @@ pytest.importorskip("peft", reason="the packages of the GPU's machine are not in
 
 from art.types import TrainConfig  # noqa: E402
 from transformers import (  # noqa: E402
+    AutoModelForCausalLM,
     CohereConfig,
+    FalconH1Config,
     Gemma2Config,
     Gemma3TextConfig,
     GraniteConfig,
+    Lfm2Config,
     LlamaConfig,
+    MiniMaxConfig,
     MistralConfig,
+    PhiConfig,
     PreTrainedTokenizerFast,
     Qwen2Config,
     Qwen2ForCausalLM,
+    Qwen3NextConfig,
 )
 
 from precis.errors import ConfigError  # noqa: E402
 from precis.settings.trainer import EngineConfig  # noqa: E402
-from precis.trainer.gpu.learner import Learner, refuse_other_attention  # noqa: E402
+from precis.trainer.gpu.learner import Learner, refuse_other_layers  # noqa: E402
 from precis.trainer.gpu.packing import PackedSequence, TrainingSample, Update, pack  # noqa: E402
 
 DEVICE = "cuda:0" if torch.cuda.is_available() else "cpu"
@@ -112,17 +118,24 @@ def test_a_packed_answer_is_as_likely_as_it_is_alone(base_model: str) -> None:
         (Gemma2Config(sliding_window=4096), True),
         (Gemma2Config(sliding_window=4096, attn_logit_softcapping=None), True),
         (Gemma3TextConfig(sliding_window=512), True),
+        (Lfm2Config(full_attn_idxs=[2]), True),
+        (Qwen3NextConfig(num_hidden_layers=4, num_experts=2), True),
+        (FalconH1Config(num_hidden_layers=1, lm_head_multiplier=1.0), True),
+        (MiniMaxConfig(num_hidden_layers=2), True),
+        (PhiConfig(), True),
     ],
 )
-def test_a_model_whose_attention_would_be_computed_otherwise_is_refused(
+def test_a_model_whose_layers_would_be_computed_otherwise_is_refused(
     config: Any, is_refused: bool
 ) -> None:
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(config)
     with (
         pytest.raises(ConfigError, match="can't be trained on a GPU")
         if is_refused
         else contextlib.nullcontext()
     ):
-        refuse_other_attention(config, "owner/model", 4096)
+        refuse_other_layers(model, "owner/model", 4096)
 
 
 def test_an_update_is_the_same_however_it_is_packed(base_model: str) -> None:

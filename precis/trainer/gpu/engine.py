@@ -60,8 +60,7 @@ def start_engine(base_model: str, engine: EngineConfig) -> AsyncLLM:
     registry._run_in_subprocess = lambda look: look()
     own = {"CUDA_VISIBLE_DEVICES": seen[engine.sampling_gpu]}
     # Its older runner prepares each token on the CPU, and launches a kernel for the seed of each
-    # rollout. The new one has not been tried with sleep, and refuses hybrid models (`0` turns it
-    # off then).
+    # rollout. The new one has not been tried with sleep (`0` turns it off).
     runner = "0" if engine.sleep_while_training else "1"
     own["VLLM_USE_V2_MODEL_RUNNER"] = os.environ.get("VLLM_USE_V2_MODEL_RUNNER", runner)
     with _environment(own):

@@ -40,6 +40,8 @@ _OTHER_PARTS = (
     "logits_scaling",
 )
 """The settings by which Gemma 2, Cohere's models and Granite cap or scale their logits."""
+_ATTENTION_LAYERS = frozenset(("full_attention", "sliding_attention", "attention"))
+"""The kinds of layers that are attention over all tokens, or over those of a window."""
 _OTHERS_SHARE = 0.04
 """Of the GPU's memory, for what CUDA itself takes in each process."""
 
@@ -56,7 +58,7 @@ class Learner:
         device: where to load it.
 
     Raises:
-        ConfigError: the learner does not compute this base model's attention or logits.
+        ConfigError: the learner does not compute this base model's layers or logits.
     """
 
     def __init__(
@@ -78,7 +80,7 @@ class Learner:
             if engine.load_in_4bit
             else None,
         )
-        refuse_other_attention(base.config.get_text_config(), base_model, engine.tokens_max)
+        refuse_other_layers(base, base_model, engine.tokens_max)
         self._recomputes = False
         if device.startswith("cuda"):
             # The share of the GPU's memory that is not vLLM's. Without this limit, what the learner
@@ -300,17 +302,25 @@ class _TargetLogprobs(torch.autograd.Function):  # type: ignore[misc]
         return of_logits.to(states.dtype) @ head, None, None
 
 
-def refuse_other_attention(config: Any, base_model: str, tokens_max: int) -> None:
-    """Raise a ConfigError if the learner would compute a model's attention or logits differently
-    from vLLM; it names the settings that differ."""
+def refuse_other_layers(model: Any, base_model: str, tokens_max: int) -> None:
+    """Raise a ConfigError if the learner would compute a model's layers or logits differently
+    from vLLM; it names what differs."""
+    config = model.config.get_text_config()
     found = [name for name in _OTHER_PARTS if getattr(config, name, None) not in (None, 1)]
     is_used = getattr(config, "use_sliding_window", True)
     window = getattr(config, "sliding_window", None) if is_used else None
     if window is not None and window < tokens_max:
         found.append(f"sliding_window {window}")
+    # What is no attention passes on what one answer said to the answers packed behind it.
+    kinds = set(getattr(config, "layer_types", None) or ()) - _ATTENTION_LAYERS
+    found += [f"layers of the kind {kind}" for kind in sorted(kinds)]
+    if any(isinstance(module, torch.nn.Conv1d) for module in model.modules()):
+        found.append("convolutions")
+    if model.get_output_embeddings().bias is not None:
+        found.append("a bias of its logits")
     if found:
         raise ConfigError(
-            f"{base_model} can't be trained on a GPU: its configuration has {', '.join(found)}, "
+            f"{base_model} can't be trained on a GPU: it has {', '.join(found)}, "
             "which the learner does not compute.",
             "Take a base model with plain attention, such as Qwen2.5, Qwen3 or Llama, in "
             "trainer.base_model; where it is the window alone, trainer.engine.tokens_max may be "
