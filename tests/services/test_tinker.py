@@ -626,9 +626,10 @@ async def player(service: tuple[TinkerServer, str], tmp_path: Path) -> AsyncIter
         await model._openai_client.close()
 
 
-async def ask_with_tools(model: Model, messages: list[Any]) -> Any:
+async def ask_with_tools(model: Model, messages: list[Any], **options: Any) -> Any:
+    given = {**SAMPLED, **options}
     return await model.openai_client().chat.completions.create(
-        model=model.get_inference_name(0), messages=messages, tools=[PLAY], seed=1, **SAMPLED
+        model=model.get_inference_name(0), messages=messages, tools=[PLAY], seed=1, **given
     )
 
 
@@ -656,6 +657,21 @@ async def test_an_agent_calls_tools_and_its_next_prompt_continues_what_was_sampl
     assert second.prompt_token_ids[: len(so_far)] == so_far
     (again,) = second.choices[0].message.tool_calls
     assert again.id != call.id
+
+
+async def test_an_agent_that_wants_no_call_gets_the_text(
+    trainer: RemoteTrainer, player: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await begin(trainer, player)
+    tokenizer = load_tokenizer(str(tmp_path / "with_tools"))
+    written = '<tool_call>\n{"name": "play", "arguments": {"cell": 5}}\n</tool_call>'
+    ids = tokenizer(written, add_special_tokens=False)["input_ids"]
+    sampled = ([*ids, END], [-0.5] * (len(ids) + 1))
+    monkeypatch.setattr(CopyingPolicy, "sample", lambda *_: sampled)
+    messages: list[Any] = [{"role": "user", "content": "1 2 3"}]
+    reply = await ask_with_tools(player, messages, tool_choice="none")
+    assert not reply.choices[0].message.tool_calls and reply.choices[0].message.content == written
+    assert "<tools>" not in tokenizer.decode(reply.prompt_token_ids)
 
 
 async def test_a_template_without_calls_of_tools_is_refused_in_a_sentence(

@@ -10,7 +10,7 @@ from typing import Any
 import tinker
 
 from precis.errors import ConfigError, PrecisError, TrainerLost
-from precis.llm.server import ApiError, ChatRequest, Choice, Completion
+from precis.llm.server import ApiError, ChatRequest, Choice, Completion, callable_tools
 from precis.trainer.gpu.checkpoints import newest_step
 from precis.trainer.tinker.checkpoints import read_kept
 from precis.trainer.tinker.model import TinkerModel
@@ -122,9 +122,10 @@ def _choice(
     )
 
 
-def _tools(asked: ChatRequest, model: TinkerModel) -> list[dict[str, Any]] | None:
+def _tools(asked: ChatRequest, model: TinkerModel) -> list[Mapping[str, Any]] | None:
     """Return the tools that the model is to be told of."""
-    if not asked.tools or (asked.model_extra or {}).get("tool_choice") == "none":
+    tools = callable_tools(asked.tools, asked.tool_choice)
+    if not tools:
         return None
     if not model.tokenizer.has_tool_calls:
         raise ApiError(
@@ -134,4 +135,4 @@ def _tools(asked: ChatRequest, model: TinkerModel) -> list[dict[str, Any]] | Non
             "have the agent describe its moves in the prompt.",
             "no_tool_calls",
         )
-    return asked.tools
+    return list(tools)
