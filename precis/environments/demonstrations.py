@@ -16,7 +16,7 @@ from precis.errors import ConfigError
 from precis.record import json_digest, read_json_lines
 from precis.records.demonstrations import Demonstration, ShownConversation, is_imitated
 from precis.records.nouns import Nouns
-from precis.records.rollout import UNJUDGED, Rollout, Scenario
+from precis.records.rollout import UNJUDGED, Rollout, Scenario, typed_tool
 
 if TYPE_CHECKING:
     from precis.environments.protocol import Environment
@@ -225,9 +225,12 @@ def _read_row(is_rewarded: bool, number: int, row: Mapping[str, Any]) -> Demonst
             "out."
         )
     name = row.get("id")
+    conversation = ShownConversation(
+        messages=tuple(row["messages"]), tools=tuple(map(typed_tool, tools))
+    )
     return Demonstration(
         scenario_id=f"line {number}" if name in (None, "") else str(name),
-        conversations=(ShownConversation(messages=tuple(row["messages"]), tools=tuple(tools)),),
+        conversations=(conversation,),
         reward=reward,
     )
 

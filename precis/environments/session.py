@@ -23,7 +23,7 @@ from precis.llm.replies import SchemaRejected
 from precis.llm.retry import Deadline
 from precis.llm.server import callable_tools
 from precis.llm.tokens import estimate_tokens_with_margin
-from precis.records.rollout import Call, Scenario, Unscored
+from precis.records.rollout import Call, Scenario, Unscored, typed_tool
 from precis.records.spend import Usage
 
 T = TypeVar("T")
@@ -285,10 +285,11 @@ def call_of(payload: Mapping[str, Any], reply: ChatReply, asked_at: float) -> Ca
     message = dict(choice["message"])
     for key in [key for key, value in message.items() if key != "content" and not value]:
         del message[key]
+    tools = callable_tools(payload.get("tools"), payload.get("tool_choice"))
     return Call(
         messages=tuple(payload["messages"]),
         choice={**choice, "message": message},
-        tools=tuple(callable_tools(payload.get("tools"), payload.get("tool_choice"))),
+        tools=tuple(map(typed_tool, tools)),
         prompt_ids=tuple(reply.body.get("prompt_token_ids") or ()),
         token_ids=tuple(sampled or ()),
         logprobs=logprobs,

@@ -206,3 +206,13 @@ def tool_calls_of(message: Json) -> list[tuple[str, str, Any]]:
         given = called.get("arguments", called.get("input", ""))
         calls.append((str(called.get("name")), str(given), call.get("id")))
     return calls
+
+
+def typed_tool(tool: Json) -> dict[str, Any]:
+    """Return a tool as OpenAI's types have it, and ART by them: with its type, and without what is
+    null. Servers take it either way."""
+    function = tool.get("function")
+    if not isinstance(function, Mapping):
+        return dict(tool)
+    given = {name: value for name, value in function.items() if value is not None}
+    return {"type": "function", **tool, "function": given}

@@ -12,6 +12,7 @@ from precis.environments.python import load_python
 from precis.errors import ConfigError
 from precis.records.nouns import Nouns
 from precis.records.rollout import UNJUDGED, Call, Rollout, Scenario, Score, Unscored
+from precis.training.demonstrations import trajectories
 from tests.support import echoing
 from tests.support.rollouts import calling
 
@@ -84,6 +85,14 @@ def test_a_files_first_so_many_that_earned_enough_are_taken(tmp_path: Path) -> N
     rows = [row(reward=reward) for reward in (0.0, 1.0, 0.5, 1.0, 1.0)]
     found = prepared(tmp_path, *rows, scenarios=2, reward_min=0.8)
     assert [one.cause for one in found.given] == ["below_reward_min", "", "below_reward_min", ""]
+
+
+def test_a_tool_of_a_file_may_lack_its_type_and_have_null_for_a_value(tmp_path: Path) -> None:
+    """Servers take it so, and what dumps a tool may write it so."""
+    given: Any = echoing.PRESS
+    tool = {"function": {**given["function"], "description": None}}
+    found = prepared(tmp_path, {**row(), "tools": [tool]})
+    assert len(trajectories(found.given)) == 1
 
 
 def test_a_run_is_told_apart_by_what_its_file_shows(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from starlette.routing import Route
 from precis.environments import recorder as recorder_module
 from precis.environments.recorder import Recorder, score_of
 from precis.environments.session import Limits, Policy
-from precis.environments.trajectories import put_trajectories
+from precis.environments.trajectories import group_of, put_trajectories
 from precis.errors import StaleAdapter, TrainerError
 from precis.llm.client import ChatClient, OwnServer
 from precis.llm.limits import without_quota
@@ -283,6 +283,24 @@ async def test_messages_of_any_form_arrive_as_they_were_said(recorder: Recorder)
     said = [[one["role"] for one in call.messages] for call in rollout.calls]
     assert said == [["user"], ["user", "assistant", "user"]]
     assert rollout.calls[0].messages[0] == {"role": "user", "content": "Move."}
+
+
+BARE = {"function": {"name": "play", "description": None, "parameters": None, "strict": None}}
+
+
+async def test_a_tool_as_servers_take_it_is_kept_and_trained_on(
+    recorder: Recorder, tmp_path: Path
+) -> None:
+    """vLLM and the embedded policy take one without its type, and with nothing for a value."""
+
+    async def act(model: Any, scenario: Scenario) -> float:
+        await ask(model, tools=[BARE])
+        return 1.0
+
+    rollout = await play(recorder, act)
+    assert rollout.reward == 1.0, rollout.score
+    put_trajectories(FolderStore(tmp_path), "m", "train", 1, [[rollout]], MODEL)
+    assert group_of([rollout]).trajectories[0].tools
 
 
 async def test_a_stream_is_given_of_a_whole_answer(recorder: Recorder) -> None:
