@@ -79,6 +79,10 @@ class _UserThread(threading.Thread):
     def run(self) -> None:
         try:
             self.returned = self._context.run(self._call)
+        except (KeyboardInterrupt, GeneratorExit) as error:
+            # No thread gets a Ctrl-C: the file raised it, or what it runs.
+            raised = RuntimeError(f"It raised {type(error).__name__}.")
+            self.error = raised.with_traceback(error.__traceback__)
         except BaseException as error:
             self.error = error
             if isinstance(error, RuntimeError) and _OF_ANOTHER_LOOP in str(error):

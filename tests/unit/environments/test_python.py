@@ -335,3 +335,16 @@ async def test_the_file_that_the_documentation_begins_with_runs_as_it_stands(
         async with Recorder() as recorder, asked(ScriptedPolicy(say)) as policy:
             played = await recorder.run(policy, environment, scenario)
         assert (played.reward, len(played.calls)) == (reward, calls)
+
+
+@pytest.mark.parametrize("name", ["GeneratorExit", "KeyboardInterrupt"])
+async def test_an_interrupt_that_an_agent_raises_costs_its_own_rollout(
+    name: str, tmp_path: Path
+) -> None:
+    """As code may that a model has written and an agent runs; Ctrl-C reaches the main thread."""
+    text = AGENT.replace('return scenario["seed"] % 2 == 0', f"raise {name}")
+    environment = load_python(write(tmp_path, text))
+    async with Recorder() as recorder, asked(ScriptedPolicy()) as policy:
+        rollout = await recorder.run(policy, environment, environment.scenarios("train")[0])
+    assert isinstance(rollout.score, Unscored) and rollout.score.cause == "agent_failed"
+    assert re.search(rf"It raised {name}. \(.*agent.py, line \d+\)", rollout.score.detail)
