@@ -151,7 +151,6 @@ async def estimate_cost(
     recorder: Recorder,
     contenders: Sequence[ContenderClient],
     environment: Environment,
-    first: Sequence[Rollout] = (),
     sampled: int = 0,
 ) -> list[Estimate]:
     """See what is kept, and what the rest will cost at most, by dry contenders in an environment
@@ -167,9 +166,7 @@ async def estimate_cost(
         if contender.kept is None:
             unscored += len(scenarios) * (1 + sampled)
             continue
-        attempts = await measure(
-            recorder, contender, environment, scenarios, first=first, sampled=sampled
-        )
+        attempts = await measure(recorder, contender, environment, scenarios, sampled=sampled)
         for attempt in attempts:
             unscored += isinstance(attempt.rollout.score, Unscored)
             kept += not attempt.missing
@@ -205,8 +202,7 @@ async def announce_cost(run: BenchmarkRun, contenders: Sequence[ContenderSpec]) 
         for contender in contenders:
             client = run.client_of(contender, dry=True)
             clients.append(await stack.enter_async_context(client))
-        first = await run.read_first()
-        ahead = await estimate_cost(run.recorder, clients, dry, first, run.sampled)
+        ahead = await estimate_cost(run.recorder, clients, dry, run.sampled)
     if len(ahead) > 1 or ahead[0].figures["rollouts"]:
         _log.info("%s", " ".join(map(str, ahead)))
     limit = run.config.dollars_max

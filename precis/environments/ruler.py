@@ -292,7 +292,8 @@ class AgentEnvironment(Environment):
         return [one for one in (of_groups, of_pairs) if one]
 
     def for_benchmark(self, config: BenchmarkConfig, paid: PaidOnce) -> "Environment | None":
-        if self.ruler is None:
+        # To see which comparisons are kept, the agent would have to act, at its own cost.
+        if self.ruler is None or paid.dry:
             return super().for_benchmark(config, paid)
         copied = copy(self)
         copied._paid = paid

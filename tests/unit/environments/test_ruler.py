@@ -234,18 +234,20 @@ async def test_a_benchmark_keeps_what_it_paid_for_and_stays_in_its_budget(tmp_pa
         environment.ruler = ruler_at(url, config)
         start = await environment.compare([attempt("ant")], None)
 
-        async def compared(budget: Budget, dry: bool = False) -> Any:
-            asked = environment.for_benchmark(benchmark, PaidOnce(kept, budget, dry))
+        async def compared(budget: Budget) -> Any:
+            asked = environment.for_benchmark(benchmark, PaidOnce(kept, budget))
             assert asked is not None
             [one] = await asked.compare([attempt("bee")], start)
             return one.score.cause or one.reward
 
-        found = [await compared(Budget(1e-9)), await compared(Budget(None), dry=True)]
-        found += [await compared(Budget(None)), await compared(Budget(1e-9), dry=True)]
+        budgets = (Budget(1e-9), Budget(None), Budget(1e-9))
+        found = [await compared(budget) for budget in budgets]
         await environment.ruler.close()
     kept.close()
-    assert found == ["budget", "not_kept", 1.0, 1.0]
+    assert found == ["budget", 1.0, 1.0]
     assert server.requests == 2
+    dry = PaidOnce(kept, Budget(None), dry=True)
+    assert environment.for_benchmark(benchmark, dry) is None, "a forecast would have it act"
 
 
 async def test_a_benchmark_without_a_first_validation_is_refused(tmp_path: Path) -> None:
