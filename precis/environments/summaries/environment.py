@@ -1,5 +1,6 @@
 """Summarizing: one call for a document's summary, and a judge who answers questions from it."""
 
+import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from copy import copy
@@ -169,7 +170,8 @@ class Summaries(Environment):
             max_tokens=summary_tokens_max(self.words_max),
         )
         text = reply.choices[0].message.content or ""
-        why = disqualify(text, document, self.words_max)
+        # Apart from the event loop: beside a long document that takes seconds.
+        why = await asyncio.to_thread(disqualify, text, document, self.words_max)
         if why and not (self._verdicts and why == "not_prose"):
             zero = score_zero(document)
             return self._score(document, text, zero, zero, why)

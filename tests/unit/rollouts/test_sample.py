@@ -1,5 +1,6 @@
 """Sampling: what becomes of rollouts that go well, badly, or not at all."""
 
+import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,6 +13,8 @@ from precis.benchmark.contender import local_contender
 from precis.benchmark.measure import measure
 from precis.config import RolloutsConfig
 from precis.environments.recorder import Recorder
+from precis.environments.summaries import environment as environment_module
+from precis.environments.summaries import rewards
 from precis.environments.summaries.environment import Summaries
 from precis.environments.summaries.judge import Unscored, Verdict
 from precis.environments.summaries.task import scenario_of
@@ -116,6 +119,21 @@ async def test_a_scenario_that_a_step_has_twice_is_sampled_anew(
     rollouts = [one for group in groups for one in group]
     assert [one.index for one in rollouts] == list(range(8))
     assert len({one.text for one in rollouts}) == 8
+
+
+async def test_a_summary_is_measured_apart_from_the_event_loop(
+    client: openai.AsyncOpenAI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside a document of 20,000 words that takes seconds, in which no rollout is answered."""
+    threads = set()
+
+    def disqualify(*given: Any) -> Any:
+        threads.add(threading.current_thread())
+        return rewards.disqualify(*given)
+
+    monkeypatch.setattr(environment_module, "disqualify", disqualify)
+    await roll_out(client, summaries(HELD_OUT, Judge()))
+    assert threads and threading.main_thread() not in threads
 
 
 def test_seeds_differ_by_step_scenario_and_index() -> None:
