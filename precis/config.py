@@ -104,7 +104,8 @@ class RolloutsConfig(Record):
     turns_max: Decides[BoundedInt] = Field(50, ge=1)
     """Calls to the model that one rollout may make."""
     tokens_max: Decides[BoundedInt] = Field(8192, ge=1)
-    """Tokens that one rollout may sample, in all its calls together."""
+    """Tokens that one rollout may sample, in all its calls together. Once they are spent no further
+    call is answered; calls made at the same time may each take what is left."""
     scored_min: MayChange[BoundedInt] = Field(3, ge=2)
     """A group with fewer scored rollouts than this is dropped."""
     unscored_share_max: MayChange[float] = Field(0.2, ge=0, le=1)
