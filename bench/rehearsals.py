@@ -96,10 +96,14 @@ async def _measure(environment: Environment, config: TrainConfig, steps: int, ev
         if step == steps:
             break
         size = config.rollouts.groups_per_step
+        drawn = draw_batch(environment.scenarios("train"), config.seed, step, size)
         groups = []
-        for scenario in draw_batch(environment.scenarios("train"), config.seed, step, size):
+        for place, scenario in enumerate(drawn):
             group = []
-            for index in range(config.rollouts.rollouts_per_group):
+            # One that is drawn twice has other seeds the second time, as in `sample_groups`.
+            count = config.rollouts.rollouts_per_group
+            first = count * sum(one.id == scenario.id for one in drawn[:place])
+            for index in range(first, first + count):
 
                 def seed_of(turn: int, named: str = scenario.id, at: int = index) -> int:
                     return sample_seed(config.seed, step, named, at, turn)  # noqa: B023
