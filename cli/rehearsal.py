@@ -46,9 +46,9 @@ from precis.training.run import work_folder
 _BUNDLED_DOCUMENTS = 192
 _VALIDATION_MAX = 32
 _POLL_S = 0.2
-_POLL_REST = 20
-"""The pause after a read of the ledger, as a multiple of the time that the read took: one of 10,000
-steps takes 0.4 s of the run's own process."""
+_POLL_STEP_S = 0.001
+"""The pause after a read of the ledger, for each of its steps: one of 10,000 steps takes 0.4 s of
+the run's own process."""
 _FAREWELL_S = 15.0
 _LINE_S = 5.0
 """Between two lines of progress, where there is no terminal for a bar."""
@@ -266,12 +266,13 @@ def _leave(bar: Progress, why: str) -> NoReturn:
 async def _follow(config: TrainConfig, bar: Progress) -> None:
     store = open_store(config.store)
     shown = bar.add_task("starting", total=config.steps, reward="", score="")
+    pause_s = _POLL_S
     while True:
-        began = time.perf_counter()
         with contextlib.suppress(StoreError):  # no ledger yet
             ledger = await asyncio.to_thread(load_ledger, store, config.model)
             _show(ledger, bar, shown)
-        await asyncio.sleep(max(_POLL_S, _POLL_REST * (time.perf_counter() - began)))
+            pause_s = max(_POLL_S, _POLL_STEP_S * len(ledger.steps))
+        await asyncio.sleep(pause_s)
 
 
 def _show(ledger: Ledger, bar: Progress, shown: TaskID) -> None:
