@@ -3,6 +3,7 @@
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import asdict, replace
 from functools import partial
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 
 _WORDS_PER_TOKEN = 0.75
 """Of English prose; the usual rule for the tokenizers of hosted models."""
+_PROSE = ThreadPoolExecutor(max_workers=1, thread_name_prefix="prose")
 
 
 class Summaries(Environment):
@@ -170,8 +172,10 @@ class Summaries(Environment):
             max_tokens=summary_tokens_max(self.words_max),
         )
         text = reply.choices[0].message.content or ""
-        # Apart from the event loop: beside a long document that takes seconds.
-        why = await asyncio.to_thread(disqualify, text, document, self.words_max)
+        # Apart from the event loop, and from the threads that others wait for, such as the lease:
+        # beside a document of 20,000 words one takes seconds.
+        loop = asyncio.get_running_loop()
+        why = await loop.run_in_executor(_PROSE, disqualify, text, document, self.words_max)
         if why and not (self._verdicts and why == "not_prose"):
             zero = score_zero(document)
             return self._score(document, text, zero, zero, why)
