@@ -42,8 +42,6 @@ from precis.training.warm_start import (
 
 COMMIT_GRACE_S = 20.0
 """The time that a run waits for its commit when it has to end; Prefect kills it after 30 s."""
-_DELETE_EVERY = 10
-"""Steps after which old checkpoints are deleted, also where no validation does it."""
 
 _log = logging.getLogger(__name__)
 
@@ -218,8 +216,6 @@ class TrainingLoop:
             run.log.show_rollouts(batch.rollouts.rows)
         _log.info("%s", run.view.progress)
         self._tell()
-        if run.ledger.next_step % _DELETE_EVERY == 0:
-            await delete_old_checkpoints(run)
 
     async def _wait_for_commit(self) -> None:
         """Wait for the commit of the step before; what that takes counts for the step."""

@@ -49,6 +49,8 @@ _log = logging.getLogger(__name__)
 # Of a checkpoint that could not be uploaded, kept on this machine until the run continues.
 _FILES = "files"
 _RECORD = "record.json"
+_DELETE_EVERY = 10
+"""Steps between two looks for checkpoints that are not to be kept."""
 
 
 async def gather_rollouts(run: Run, step: int) -> StepRollouts:
@@ -132,7 +134,8 @@ async def train_step(run: Run, record: StepRecord, batch: TrainingBatch) -> Step
 
 
 async def commit_step(run: Run, record: StepRecord) -> None:
-    """Put checkpoint `record.step + 1` into the store, then the step into the ledger.
+    """Put checkpoint `record.step + 1` into the store, then the step into the ledger; at every
+    tenth, delete the checkpoints that are not to be kept.
 
     The trainer, which has the files, uploads them; this process only waits for the manifest.
     """
@@ -147,6 +150,8 @@ async def commit_step(run: Run, record: StepRecord) -> None:
     # The ledger moves only now that the manifest is there: who resumes trusts the ledger.
     await run.write_ledger(run.ledger.advance(timed, checkpoint.digest))
     run.trainer.count_progress()
+    if run.ledger.next_step % _DELETE_EVERY == 0:  # a validation does it too, but may never come
+        await delete_old_checkpoints(run)
 
 
 async def keep_here(run: Run, record: StepRecord, error: StoreError) -> StoreError:

@@ -19,7 +19,7 @@ from precis.run.checkpoints import committed_steps, manifest
 from precis.run.repair import repair
 from precis.run.restart import restart
 from precis.store import FolderStore
-from precis.training import loop as training_loop
+from precis.training import stages
 from precis.training.loop import TrainingLoop
 from tests.support import unscored
 from tests.support.examples import EXAMPLES
@@ -254,7 +254,7 @@ async def test_old_checkpoints_go_although_no_validation_comes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else hundreds of them would fill the disk of a store."""
-    monkeypatch.setattr(training_loop, "_DELETE_EVERY", 2)
+    monkeypatch.setattr(stages, "_DELETE_EVERY", 2)
     life = Life(tmp_path, {**IDLE, "validate_every": 100})
     there = []
 
