@@ -192,9 +192,7 @@ async def connect_trainer(
         keep = not cluster.destroy_after_run
     finally:
         meter.stop()
-        if not isinstance(host, SkyPilotHost):
-            await host.down()
-        elif keep:
+        if keep and isinstance(host, SkyPilotHost):
             await host.leave()
         else:
             await host.down()

@@ -633,15 +633,20 @@ async def ask_with_tools(model: Model, messages: list[Any], **options: Any) -> A
     )
 
 
+def have_written(text: str, tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the policy sample this text, whatever it is asked."""
+    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+    sampled = ([*ids, END], [-0.5] * (len(ids) + 1))
+    monkeypatch.setattr(CopyingPolicy, "sample", lambda *_: sampled)
+
+
 async def test_an_agent_calls_tools_and_its_next_prompt_continues_what_was_sampled(
     trainer: RemoteTrainer, player: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await begin(trainer, player)
     tokenizer = load_tokenizer(str(tmp_path / "with_tools"))
     written = 'I take it.\n<tool_call>\n{"name": "play", "arguments": {"cell": 5}}\n</tool_call>'
-    ids = tokenizer(written, add_special_tokens=False)["input_ids"]
-    sampled = ([*ids, END], [-0.5] * (len(ids) + 1))
-    monkeypatch.setattr(CopyingPolicy, "sample", lambda *_: sampled)
+    have_written(written, tokenizer, monkeypatch)
     messages: list[Any] = [{"role": "user", "content": "1 2 3"}]
     first = await ask_with_tools(player, messages)
     choice = first.choices[0]
@@ -665,9 +670,7 @@ async def test_an_agent_that_wants_no_call_gets_the_text(
     await begin(trainer, player)
     tokenizer = load_tokenizer(str(tmp_path / "with_tools"))
     written = '<tool_call>\n{"name": "play", "arguments": {"cell": 5}}\n</tool_call>'
-    ids = tokenizer(written, add_special_tokens=False)["input_ids"]
-    sampled = ([*ids, END], [-0.5] * (len(ids) + 1))
-    monkeypatch.setattr(CopyingPolicy, "sample", lambda *_: sampled)
+    have_written(written, tokenizer, monkeypatch)
     messages: list[Any] = [{"role": "user", "content": "1 2 3"}]
     reply = await ask_with_tools(player, messages, tool_choice="none")
     assert not reply.choices[0].message.tool_calls and reply.choices[0].message.content == written

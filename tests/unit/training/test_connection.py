@@ -33,6 +33,19 @@ async def address(tmp_path: Path) -> AsyncIterator[TrainerAddress]:
 
 
 @pytest.fixture
+def taken_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the machines that SkyPilot is asked to take down."""
+    names: list[str] = []
+
+    async def take_down(name: str) -> None:
+        names.append(name)
+
+    monkeypatch.setattr("precis.cluster.api.down", take_down)
+    monkeypatch.setenv("PRECIS_HOME", str(tmp_path / "home"))
+    return names
+
+
+@pytest.fixture
 async def lost(tmp_path: Path) -> AsyncIterator[RemoteTrainer]:
     """A client of a trainer that is gone."""
     client = RemoteTrainer("http://127.0.0.1:9", "an-old-token", tmp_path / "art")
@@ -84,18 +97,11 @@ def test_losses_in_a_row_count_until_something_is_committed(lost: RemoteTrainer)
 
 @pytest.mark.parametrize("kept", [False, True])
 async def test_a_rented_machine_is_taken_down_after_a_failure_unless_it_is_to_be_kept(
-    kept: bool, address: TrainerAddress, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kept: bool, address: TrainerAddress, tmp_path: Path, taken_down: list[str]
 ) -> None:
-    taken_down: list[str] = []
-
-    async def take_down(name: str) -> None:
-        taken_down.append(name)
-
     async def start(*_: object) -> TrainerAddress:
         return address
 
-    monkeypatch.setattr("precis.cluster.api.down", take_down)
-    monkeypatch.setenv("PRECIS_HOME", str(tmp_path / "home"))
     cluster = {"where": "sky", "infra": ["slurm/lab/gpu"], "keep_on_failure": kept}
     given = {"model": "m", "store": "s3://precis/runs", "cluster": cluster}
     config = TrainConfig.model_validate(given)
@@ -107,18 +113,11 @@ async def test_a_rented_machine_is_taken_down_after_a_failure_unless_it_is_to_be
 
 
 async def test_a_rented_machine_is_left_to_the_run_that_took_the_lease_over(
-    address: TrainerAddress, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    address: TrainerAddress, tmp_path: Path, taken_down: list[str]
 ) -> None:
-    taken_down: list[str] = []
-
-    async def take_down(name: str) -> None:
-        taken_down.append(name)
-
     async def start(*_: object) -> TrainerAddress:
         return address
 
-    monkeypatch.setattr("precis.cluster.api.down", take_down)
-    monkeypatch.setenv("PRECIS_HOME", str(tmp_path / "home"))
     cluster = {"where": "sky", "infra": ["slurm/lab/gpu"]}
     config = TrainConfig.model_validate(
         {"model": "m", "store": "s3://precis/runs", "cluster": cluster}
