@@ -42,6 +42,7 @@ _NONE_UP_S = 180.0
 _CLOSE_S = 5.0
 _CONNECT_S = 10.0
 _STARTS = 3
+_SLOW_STARTS = ("timed out during startup", "Starting Ray client server failed")
 """Ray gives its own processes 30 s to start, which a busy machine may not keep."""
 _OBJECTS = 80 * 1024 * 1024
 """Bytes of the object store of a cluster of this machine, the least that Ray takes: what goes
@@ -141,7 +142,7 @@ class Workers:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(path, target)
         try:
-            await asyncio.to_thread(_connect, ray, settings, folder)
+            await asyncio.to_thread(connect, ray, settings, folder)
             self._stack.push_async_callback(asyncio.to_thread, ray.shutdown)
             nodes = [one for one in ray.nodes() if one["Alive"]]
             machines = {one["NodeManagerAddress"] for one in nodes}
@@ -272,7 +273,12 @@ def check_reach(machines: Collection[str], recorder_host: str) -> None:
         )
 
 
-def _connect(ray: Any, settings: WorkersSettings, folder: str) -> None:
+def connect(ray: Any, settings: WorkersSettings, folder: str) -> None:
+    """Connect this process to the cluster of the settings, or start one.
+
+    Raises:
+        ConfigError: the cluster can't be used.
+    """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     given: dict[str, Any] = {
         "address": settings.address or "local",
@@ -290,8 +296,9 @@ def _connect(ray: Any, settings: WorkersSettings, folder: str) -> None:
             ray.init(**given)
             return
         except Exception as error:  # Ray raises plain ones
+            ray.shutdown()  # a connection that failed half-way would fail the next one too
             what = " ".join(str(error).split())
-            if left and not settings.address and "timed out during startup" in what:
+            if left and any(reason in what for reason in _SLOW_STARTS):
                 continue
             cluster = settings.address or "of this machine"
             raise ConfigError(

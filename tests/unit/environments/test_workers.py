@@ -15,7 +15,7 @@ from precis.config import TrainConfig
 from precis.environments.command import relative_files
 from precis.environments.python import files_of
 from precis.environments.recorder import Recorder
-from precis.environments.workers import check_reach
+from precis.environments.workers import check_reach, connect
 from precis.errors import ConfigError
 from precis.records.rollout import Score
 from precis.settings.environment import PythonSettings
@@ -111,3 +111,35 @@ async def test_the_recorder_listens_where_workers_reach_it() -> None:
     with pytest.raises(ConfigError, match=r"can't listen at 203\.0\.113\.7"):
         async with Recorder("203.0.113.7"):
             pass
+
+
+class HalfConnectedRay:
+    """Ray as its client leaves it: after a connection that failed, nothing works before shutdown."""
+
+    def __init__(self, *failures: str) -> None:
+        self.failures = list(failures)
+        self.half = self.connected = False
+
+    def init(self, **_: Any) -> None:
+        assert not self.half
+        if self.failures:
+            self.half = True
+            raise ConnectionAbortedError(self.failures.pop(0))
+        self.connected = True
+
+    def shutdown(self) -> None:
+        self.half = False
+
+
+def test_a_cluster_whose_server_is_slow_to_start_is_asked_again(tmp_path: Path) -> None:
+    ray = HalfConnectedRay("Starting Ray client server failed. See ray_client_server_23000.err")
+    connect(ray, WorkersSettings(address="ray://head"), str(tmp_path))
+    assert ray.connected
+
+
+def test_a_connection_that_failed_leaves_nothing_behind(tmp_path: Path) -> None:
+    ray = HalfConnectedRay("The client is of another version.")
+    with pytest.raises(ConfigError, match="ray://head can't be used: The client is of another"):
+        connect(ray, WorkersSettings(address="ray://head"), str(tmp_path))
+    connect(ray, WorkersSettings(address="ray://head"), str(tmp_path))
+    assert ray.connected
