@@ -114,7 +114,7 @@ async def test_the_recorder_listens_where_workers_reach_it() -> None:
 
 
 class HalfConnectedRay:
-    """Ray as its client leaves it: after a connection that failed, nothing works before shutdown."""
+    """Ray as its client leaves it: a connection that failed needs a shutdown before the next."""
 
     def __init__(self, *failures: str) -> None:
         self.failures = list(failures)
