@@ -7,11 +7,12 @@ from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
-from precis.errors import StoreConflict, StoreError, UnusableRun
+from precis.errors import StoreError, UnusableRun
 from precis.record import Amount, Count, Finite, Name, Record, Sha256, Step, first_problem
 from precis.records.spend import Spend
 from precis.records.warm_start import GroupVariance, WarmStartRecord
 from precis.store import Store
+from precis.store.protocol import put_again
 
 TURNS = "turns_to_success"
 """The metric of a step and a validation: the mean of the turns that a success takes."""
@@ -394,17 +395,9 @@ def write_ledger(store: Store, ledger: Ledger, over: str | None) -> str:
         StoreConflict: somebody else wrote the ledger in between.
         StoreError: it could not be read again, and is not written.
     """
-    key = ledger_key(ledger.model)
     data = ledger.model_dump_json().encode()
     _parse(data, store, ledger.model)
-    try:
-        return store.put_if(key, data, over)
-    except StoreConflict:
-        # A write whose answer was lost, and that is tried again, meets itself.
-        present = store.get(key)
-        if present is None or present.data != data:
-            raise
-        return present.version
+    return put_again(store, ledger_key(ledger.model), data, over)
 
 
 def _parse(data: bytes, store: Store, model: str) -> Ledger:

@@ -79,13 +79,12 @@ def scan_trajectories(
     `details` is JSON. `messages` are the whole conversation, of which `text` is the end, and
     `others` is a JSON list of further ones, such as a sub-agent's.
     """
-    wanted = []
+    keys = {}
     for step in trajectory_steps(store, model, split):
         if steps is None or step in steps:
-            wanted.append(step)
-    keys = {step: trajectories_key(model, split, step) for step in wanted}
-    contents = read_files(store, keys.values())
-    files = [_scan(store, keys[step], contents[keys[step]], step) for step in wanted]
+            keys[trajectories_key(model, split, step)] = step
+    contents = read_files(store, keys)
+    files = [_scan(store, key, contents[key], step) for key, step in keys.items()]
     empty = _FILE.to_frame().lazy().with_columns(step=_step(0))
     # The names of all metrics in some files, but of those that are columns of another kind.
     taken = {"step", "group", "reward", "text", "messages", *_METADATA.to_schema()}
@@ -120,16 +119,14 @@ def read_rollouts(
     conversation comes last.
     """
     known = {scenario.id: scenario for scenario in scenarios}
-    keys = [trajectories_key(model, split, step)]
-    found = read_files(store, keys)
+    key = trajectories_key(model, split, step)
+    frame = _scan(store, key, read_files(store, [key])[key], step).collect()
     rollouts = []
-    for key in keys:
-        frame = _scan(store, key, found[key], step).collect()
-        for row in frame.iter_rows(named=True):
-            metadata = json.loads(row["metadata"])
-            scenario = known.get(metadata["scenario_id"])
-            if scenario is not None:
-                rollouts.append(_read_rollout(row, metadata, scenario))
+    for row in frame.iter_rows(named=True):
+        metadata = json.loads(row["metadata"])
+        scenario = known.get(metadata["scenario_id"])
+        if scenario is not None:
+            rollouts.append(_read_rollout(row, metadata, scenario))
     return rollouts
 
 

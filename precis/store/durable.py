@@ -8,12 +8,15 @@ import os
 from pathlib import Path
 
 
-def make_folder(folder: Path) -> None:
-    """Make a folder, and those above it that are missing; each name is on the disk."""
+def make_folder(folder: Path, mode: int | None = None) -> None:
+    """Make a folder, and those above it that are missing, with these permissions or the process's
+    own; each name is on the disk."""
     if folder.is_dir():
         return
-    make_folder(folder.parent)
+    make_folder(folder.parent, mode)
     folder.mkdir(exist_ok=True)
+    if mode is not None:
+        folder.chmod(mode)
     sync(folder.parent)
 
 

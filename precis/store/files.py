@@ -1,13 +1,13 @@
-"""Many files of a store at a time, through s3fs from a bucket.
+"""Many files of a store at a time.
 
 For reading alone: what a run writes goes through `Store`, with its conditions and checksums.
 """
 
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from precis.environment import S3Environment
 from precis.errors import StoreError
 from precis.store.protocol import Store
 
@@ -15,48 +15,41 @@ if TYPE_CHECKING:
     from s3fs import S3FileSystem
 
 _S3 = "s3://"
+_READ_AT_ONCE = 16
 
 
 def read_files(store: Store, keys: Iterable[str]) -> dict[str, bytes]:
-    """Return the contents of these keys; those of a bucket are fetched side by side. A StoreError
-    says that one of them can't be read."""
-    if not store.url.startswith(_S3):
-        found = {}
-        for key in keys:
-            blob = store.get(key)
-            if blob is None:
-                raise StoreError(f"Can't read {store.url}/{key}: it is not there.")
-            found[key] = blob.data
-        return found
-    with _objects(store) as (files, root):
-        paths = {key: f"{root}/{key}" for key in keys}
-        contents = files.cat(list(paths.values())) if paths else {}
-        return {key: contents[path] for key, path in paths.items()}
+    """Return the contents of these keys, fetched side by side; a StoreError says that one of them
+    can't be read."""
+
+    def read(key: str) -> tuple[str, bytes]:
+        blob = store.get(key)
+        if blob is None:
+            raise StoreError(f"Can't read {store.url}/{key}: it is not there.")
+        return key, blob.data
+
+    with ThreadPoolExecutor(_READ_AT_ONCE) as threads:
+        return dict(threads.map(read, keys))
 
 
 @contextmanager
 def files_of(store: Store) -> Iterator[tuple["S3FileSystem | None", str]]:
-    """Provide the file system of a data set's files, where None is this machine's own, and the
-    store's root there; what fails while the block lasts becomes a sentence."""
-    if store.url.startswith(_S3):
-        with _objects(store) as found:
-            yield found
+    """Provide the file system of a data set's files, which is s3fs of a bucket and None for this
+    machine's own, and the store's root there; what fails while the block lasts becomes a
+    sentence."""
+    if not store.url.startswith(_S3):
+        try:
+            yield None, store.url
+        except OSError as error:
+            where = error.filename or store.url
+            raise StoreError(f"Can't read {where}: {error.strerror or error}.") from error
         return
-    try:
-        yield None, store.url
-    except OSError as error:
-        where = error.filename or store.url
-        raise StoreError(f"Can't read {where}: {error.strerror or error}.") from error
-
-
-@contextmanager
-def _objects(store: Store) -> Iterator[tuple["S3FileSystem", str]]:
-    """The bucket of a store and the store's root in it; its failures become sentences."""
     # boto3 and s3fs take half a second, which folders save.
     from precis.store.s3 import S3Store
     from precis.store.s3_errors import Failure, explain
 
-    settings = store.settings if isinstance(store, S3Store) else S3Environment()
+    assert isinstance(store, S3Store)
+    settings = store.settings
     try:
         from s3fs import S3FileSystem
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from precis.errors import LockHeld, StoreConflict, StoreError, StoreRefused
 from precis.processes.file_lock import PATIENCE_S, file_lock
-from precis.store.durable import make_folder, move, sync
+from precis.store.durable import make_folder, move
 from precis.store.keys import check_key, check_prefix
 from precis.store.protocol import Blob, prove_store, refuse_too_large
 
@@ -148,20 +148,12 @@ class FolderStore:
             finally:
                 temporary.unlink(missing_ok=True)
 
-    def _make(self, folder: Path) -> None:
-        """Make a folder for those who share the store: whoever may read its root may read all."""
-        if folder == self.root or folder.exists():
-            make_folder(folder)
-            return
-        self._make(folder.parent)
-        folder.mkdir(exist_ok=True)
-        folder.chmod(stat.S_IMODE(self.root.stat().st_mode))
-        sync(folder.parent)
-
     @contextmanager
     def _writing(self, path: Path) -> Iterator[None]:
         with _explaining(path, "write"):
-            self._make(path.parent)
+            make_folder(self.root)
+            # Whoever may read the store's root may read all of it.
+            make_folder(path.parent, stat.S_IMODE(self.root.stat().st_mode))
             yield
 
 

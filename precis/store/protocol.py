@@ -81,6 +81,18 @@ def refuse_too_large(size: int, where: str) -> None:
         )
 
 
+def put_again(store: Store, key: str, data: bytes, version: str | None) -> str:
+    """Write over a version, as `put_if` does; a write whose answer was lost, and that is tried
+    again, meets itself."""
+    try:
+        return store.put_if(key, data, version)
+    except StoreConflict:
+        present = store.get(key)
+        if present is None or present.data != data:
+            raise
+        return present.version
+
+
 def prove_store(store: Store) -> None:
     """Write, read and delete a small object, and see a conditional write refused; a StoreRefused
     says that the store does not keep what it is given, or overwrites what it must not."""

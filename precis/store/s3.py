@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from boto3.s3.transfer import create_transfer_manager
 from botocore.exceptions import (
     ClientError,
     FlexibleChecksumError,
@@ -20,7 +21,7 @@ from precis.environment import S3Environment
 from precis.errors import StoreConflict, StoreError, StoreRefused
 from precis.store.keys import check_key, check_prefix
 from precis.store.protocol import Blob, prove_store, refuse_too_large
-from precis.store.s3_client import client_for, downloads, ensure_bucket, finish, uploads
+from precis.store.s3_client import DOWNLOAD, UPLOAD, client_for, ensure_bucket, finish
 from precis.store.s3_errors import Failure, explain, is_absent
 
 _ABANDONED_AFTER = timedelta(days=1)
@@ -105,7 +106,7 @@ class S3Store:
     def upload(self, path: Path, key: str) -> None:
         with self._explaining(f"upload {path} to {self._at(key)}"):
             sent = path.stat().st_size
-            with uploads(self._s3) as manager:
+            with create_transfer_manager(self._s3, UPLOAD) as manager:
                 arguments = (str(path), self.bucket, self._key(key), self._write_options())
                 finish(manager.upload(*arguments), self._patience_s(sent))
         arrived = self._size(key)
@@ -116,8 +117,10 @@ class S3Store:
 
     def download(self, key: str, path: Path) -> None:
         patience_s = self._patience_s(self._size(key))
-        doing = f"download {self._at(key)} to {path}"
-        with self._explaining(doing), downloads(self._s3) as manager:
+        with (
+            self._explaining(f"download {self._at(key)} to {path}"),
+            create_transfer_manager(self._s3, DOWNLOAD) as manager,
+        ):
             finish(manager.download(self.bucket, self._key(key), str(path)), patience_s)
 
     def keys(self, prefix: str) -> list[str]:
@@ -125,28 +128,22 @@ class S3Store:
 
     def folders(self) -> list[str]:
         skipped = len(self._below(""))
+        found = []
         with self._explaining(f"list {self._at('')}"):
-            pages = self._s3.get_paginator("list_objects_v2").paginate(
-                Bucket=self.bucket, Prefix=self._below(""), Delimiter="/"
-            )
-            found = []
-            for page in pages:
+            for page in self._pages("list_objects_v2", "", Delimiter="/"):
                 for entry in page.get("CommonPrefixes", ()):
                     found.append(entry["Prefix"][skipped:].rstrip("/"))
-            return sorted(found)
+        return sorted(found)
 
     def sizes(self, prefix: str) -> dict[str, int]:
         check_prefix(prefix, self.url)
         skipped = len(self._below(""))
+        sizes = {}
         with self._explaining(f"list {self._at(prefix)}"):
-            pages = self._s3.get_paginator("list_objects_v2").paginate(
-                Bucket=self.bucket, Prefix=self._below(prefix)
-            )
-            sizes = {}
-            for page in pages:
+            for page in self._pages("list_objects_v2", prefix):
                 for entry in page.get("Contents", ()):
                     sizes[entry["Key"][skipped:]] = entry["Size"]
-            return sizes
+        return sizes
 
     def delete(self, prefix: str) -> None:
         keys = [{"Key": self._below(key)} for key in self.keys(prefix)]
@@ -169,10 +166,7 @@ class S3Store:
         before = datetime.now(UTC) - _ABANDONED_AFTER
         aborted = 0
         with self._explaining(f"clean {self.url}"):
-            pages = self._s3.get_paginator("list_multipart_uploads").paginate(
-                Bucket=self.bucket, Prefix=self._below("")
-            )
-            for page in pages:
+            for page in self._pages("list_multipart_uploads", ""):
                 for upload in page.get("Uploads", ()):
                     if upload["Initiated"] < before:
                         self._s3.abort_multipart_upload(
@@ -180,6 +174,13 @@ class S3Store:
                         )
                         aborted += 1
         return aborted
+
+    def _pages(self, operation: str, prefix: str, **options: str) -> Iterator[dict[str, Any]]:
+        """The pages of the answer to a listing of what begins with a prefix."""
+        pages: Iterator[dict[str, Any]] = self._s3.get_paginator(operation).paginate(
+            Bucket=self.bucket, Prefix=self._below(prefix), **options
+        )
+        return pages
 
     def _open(self, key: str) -> dict[str, Any] | None:
         """Ask for an object, whose body is yet to be read; None where there is none."""

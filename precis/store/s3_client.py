@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import Any
 
 import boto3
-from boto3.s3.transfer import TransferConfig, create_transfer_manager
+from boto3.s3.transfer import TransferConfig
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
@@ -21,13 +21,13 @@ _DOWNLOADS_MAX = 5
 # connections, and as much again while it waits for the disk: larger pieces cost memory, smaller
 # ones processor time. A piece that breaks off is fetched again here: botocore's own tries end
 # where an answer begins.
-_UPLOAD = TransferConfig(
+UPLOAD = TransferConfig(
     multipart_threshold=16 * _MIB,
     multipart_chunksize=16 * _MIB,
     max_concurrency=_IN_FLIGHT,
     preferred_transfer_client="classic",
 )
-_DOWNLOAD = TransferConfig(
+DOWNLOAD = TransferConfig(
     multipart_threshold=32 * _MIB,
     multipart_chunksize=32 * _MIB,
     max_concurrency=_IN_FLIGHT,
@@ -61,16 +61,6 @@ def client_for(settings: S3Environment) -> Any:
         endpoint_url=settings.aws_endpoint_url,
         config=config,
     )
-
-
-def uploads(client: Any) -> Any:
-    """Return a context manager with `upload`, whose threads end with the block."""
-    return create_transfer_manager(client, _UPLOAD)
-
-
-def downloads(client: Any) -> Any:
-    """Return a context manager with `download`, whose threads end with the block."""
-    return create_transfer_manager(client, _DOWNLOAD)
 
 
 def finish(transfer: Any, patience_s: float) -> None:

@@ -12,13 +12,14 @@ from art.utils.sft import create_lr_schedule
 from pydantic import Field, ValidationError
 
 from precis.config import TrainConfig
-from precis.errors import ConfigError, StoreConflict, StoreError
+from precis.errors import ConfigError, StoreError
 from precis.record import Amount, Record
 from precis.records.demonstrations import Demonstration, ShownConversation
 from precis.records.rollout import Scenario
 from precis.records.samples import Sampled, with_tokens
 from precis.records.warm_start import WarmStartRecord
 from precis.store import Store
+from precis.store.protocol import put_again
 
 _WARMUP_SHARE = 0.1
 """Of the updates, over which the learning rate rises: ART's own."""
@@ -78,14 +79,7 @@ class DemonstrationJournal:
         known = {"demonstrations": (*self.all, *more), "usd": self.usd + usd}
         added = self._collected.model_copy(update=known)
         data = added.model_dump_json().encode()
-        try:
-            self._version = self._store.put_if(self._key, data, self._version)
-        except StoreConflict:
-            # A write whose answer was lost, and that is tried again, meets itself.
-            present = self._store.get(self._key)
-            if present is None or present.data != data:
-                raise
-            self._version = present.version
+        self._version = put_again(self._store, self._key, data, self._version)
         self._collected = added
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from boto3.s3.transfer import create_transfer_manager
 from s3transfer.exceptions import CancelledError
 
 from precis.config import Retention
@@ -16,7 +17,7 @@ from precis.run.lease import leased, read_lease
 from precis.run.retention import prune
 from precis.store import s3_client
 from precis.store.s3 import S3Store
-from precis.store.s3_client import downloads, finish
+from precis.store.s3_client import DOWNLOAD, finish
 from tests.services.fault_proxy import Fault, FaultProxy
 from tests.services.patience import stretched
 from tests.services.s3_server import EXTERNAL, new_store, s3_server, through
@@ -34,7 +35,7 @@ _LARGE = os.urandom(2 * _PART + 1)
 def small_parts() -> Iterator[None]:
     sizes = {"multipart_threshold": _PART, "multipart_chunksize": _PART}
     with pytest.MonkeyPatch.context() as patch:
-        for transfer in (s3_client._UPLOAD, s3_client._DOWNLOAD):
+        for transfer in (s3_client.UPLOAD, s3_client.DOWNLOAD):
             for name, size in sizes.items():
                 patch.setattr(transfer, name, size)
         yield
@@ -218,7 +219,7 @@ def test_a_transfer_that_crawls_is_given_up(
     direct.upload(tmp_path / "up", "adapter")
     proxy.spoil(Fault.SLOW_READ, "GET", times=99)
     begun = time.monotonic()
-    with pytest.raises(CancelledError), downloads(store._s3) as manager:
+    with pytest.raises(CancelledError), create_transfer_manager(store._s3, DOWNLOAD) as manager:
         finish(manager.download(store.bucket, "runs/a/adapter", str(tmp_path / "down")), 0.3)
     assert time.monotonic() - begun < stretched(60)
     assert not (tmp_path / "down").exists()
