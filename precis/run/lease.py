@@ -59,7 +59,13 @@ class Lease:
         another run has taken it over."""
         if self._lost:
             raise self._lost
-        await self._renew()
+        async with self._writing:
+            try:
+                await self._advance(released=False)
+            except StoreConflict as error:
+                now_held = await asyncio.to_thread(read_lease, self._store, self._model)
+                self._lost = _loss_of(self._model, now_held)
+                raise self._lost from error
 
     async def is_lost(self) -> bool:
         """Return whether another run has taken it over; False where the store does not answer in a
@@ -72,15 +78,6 @@ class Lease:
         except (StoreError, TimeoutError):
             return False
         return False
-
-    async def _renew(self) -> None:
-        async with self._writing:
-            try:
-                await self._advance(released=False)
-            except StoreConflict as error:
-                now_held = await asyncio.to_thread(read_lease, self._store, self._model)
-                self._lost = _loss_of(self._model, now_held)
-                raise self._lost from error
 
     async def _advance(self, released: bool) -> None:
         renewed = self.holder.model_copy(
@@ -110,7 +107,7 @@ class Lease:
             # Three times in its life: one renewal, or two, may fail without others taking it.
             await asyncio.sleep(self._ttl.total_seconds() / 3)
             try:
-                await self._renew()
+                await self.check()
             except LeaseLost as error:
                 _log.error("%s", error)
             except StoreError as error:
@@ -139,6 +136,7 @@ async def leased(
     ttl_s: float = TTL_S,
     take_over: bool = False,
     one_run: bool = False,
+    remedy: str = "",
     now: Clock = lambda: datetime.now(UTC),
 ) -> AsyncIterator[Lease]:
     """Hold the lease on a model while the block lasts; a LeaseHeld says who else does.
@@ -148,10 +146,11 @@ async def leased(
         ttl_s: how long after the last renewal others may take it for dead.
         take_over: take it from whoever holds it.
         one_run: who holds it under the same name is an earlier attempt, and is taken over.
+        remedy: what to do about a live run that holds it; empty where that may be taken over.
     """
     ttl = timedelta(seconds=ttl_s)
     lease = Lease(store, model, this_process(run, now(), ttl), ttl, now)
-    while not await _try_acquire(lease, store, model, take_over, one_run):
+    while not await _try_acquire(lease, store, model, take_over, one_run, remedy):
         pass
     keeping = asyncio.create_task(lease._keep())
     try:
@@ -165,7 +164,7 @@ async def leased(
 
 
 async def _try_acquire(
-    lease: Lease, store: Store, model: str, take_over: bool, one_run: bool
+    lease: Lease, store: Store, model: str, take_over: bool, one_run: bool, remedy: str
 ) -> bool:
     """Try to take a lease; False where the one to be taken over was renewed in between."""
     present = await asyncio.to_thread(store.get, lease_key(model))
@@ -173,7 +172,7 @@ async def _try_acquire(
         holder = _parse(present, model)
         take_over = one_run and holder.run == lease.holder.run
         if not take_over:
-            _refuse_if_alive(holder, model, lease.holder.since)
+            _refuse_if_alive(holder, model, lease.holder.since, remedy)
     try:
         version = present.version if present else None
         lease._version = await lease._write(lease.holder, version)
@@ -181,7 +180,7 @@ async def _try_acquire(
         winner = await asyncio.to_thread(read_lease, store, model)
         if take_over and present and winner and winner.id == _parse(present, model).id:
             return False
-        raise LeaseHeld(_refusal(winner, model)) from error
+        raise _refusal(winner, model, remedy) from error
     return True
 
 
@@ -223,15 +222,17 @@ def _loss_of(model: str, holder: Holder | None) -> LeaseLost:
     )
 
 
-def _refuse_if_alive(holder: Holder, model: str, now: datetime) -> None:
+def _refuse_if_alive(holder: Holder, model: str, now: datetime, remedy: str = "") -> None:
     if is_alive(holder, now):
-        raise LeaseHeld(_refusal(holder, model))
+        raise _refusal(holder, model, remedy)
 
 
-def _refusal(holder: Holder | None, model: str) -> str:
+def _refusal(holder: Holder | None, model: str, remedy: str) -> LeaseHeld:
     if holder is None:
-        return f"Another run has just begun to train {model!r}: try again in a moment."
-    return (
+        return LeaseHeld(f"Another run has just begun to train {model!r}: try again in a moment.")
+    if remedy:
+        return LeaseHeld(f"The model {model!r} is held by {holder}.", remedy)
+    return LeaseHeld(
         f"The model {model!r} is held by {holder} since "
         f"{holder.since:%Y-%m-%d %H:%M:%S} UTC. Let it finish or stop it; if it is dead, its lease "
         f"ends after {holder.expires:%H:%M:%S} UTC. To stop it from here and go on in its place, "

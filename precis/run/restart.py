@@ -12,13 +12,13 @@ old run can be resumed, and after it the restarted one:
 
 import asyncio
 
-from precis.errors import ConfigError, CorruptCheckpoint, LeaseHeld
+from precis.errors import ConfigError, CorruptCheckpoint
 from precis.records.ledger import Ledger, ledger_key, load_ledger, write_ledger
 from precis.records.manifests import checkpoint_key, checkpoints_key
 from precis.records.rollout import Split
 from precis.records.trajectories import trajectories_key, trajectory_steps
 from precis.run.checkpoints import committed_steps, complete_manifest, repair_pointer, verify
-from precis.run.lease import check_lease, leased, read_lease
+from precis.run.lease import check_lease, leased
 from precis.run.retention import remove, steps_begun
 from precis.store import Store
 
@@ -31,23 +31,18 @@ async def restart(store: Store, model: str, step: int) -> Ledger:
     with nothing changed, where that checkpoint is not whole.
     """
     load_reached(store, model, step)  # a wrong name gets no lease
-    try:
-        async with leased(store, model, f"restart at step {step}") as lease:
-            blob = await asyncio.to_thread(store.get, ledger_key(model))
-            ledger = await asyncio.to_thread(load_reached, store, model, step)
-            await asyncio.to_thread(_verify, store, ledger, step)
-            await lease.check()
-            restarted = ledger.restart(step)
-            version = blob.version if blob else None
-            await asyncio.to_thread(write_ledger, store, restarted, version)
-            await asyncio.to_thread(repair_pointer, store, model, step, lease.id)
-            await asyncio.to_thread(_sweep, store, model, step, lease.id)
-            return restarted
-    except LeaseHeld as error:
-        raise LeaseHeld(
-            f"The model {model!r} is held by {read_lease(store, model)}.",
-            "Stop it first: a run that is at work can't be taken back.",
-        ) from error
+    remedy = "Stop it first: a run that is at work can't be taken back."
+    async with leased(store, model, f"restart at step {step}", remedy=remedy) as lease:
+        blob = await asyncio.to_thread(store.get, ledger_key(model))
+        ledger = await asyncio.to_thread(load_reached, store, model, step)
+        await asyncio.to_thread(_verify, store, ledger, step)
+        await lease.check()
+        restarted = ledger.restart(step)
+        version = blob.version if blob else None
+        await asyncio.to_thread(write_ledger, store, restarted, version)
+        await asyncio.to_thread(repair_pointer, store, model, step, lease.id)
+        await asyncio.to_thread(_sweep, store, model, step, lease.id)
+        return restarted
 
 
 def load_reached(store: Store, model: str, step: int) -> Ledger:

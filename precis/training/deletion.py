@@ -6,9 +6,8 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from precis.config import RunConfig
-from precis.errors import LeaseHeld
 from precis.models.serving import delete_adapter_copies
-from precis.run.lease import lease_key, leased, read_lease
+from precis.run.lease import lease_key, leased
 from precis.run.overview import sizes_of_run
 from precis.run.reports import delete_report_copies
 from precis.store import Store
@@ -24,16 +23,11 @@ async def delete(
     off anywhere, it can be done again. Returns what `elsewhere` does, which deletes in Prefect.
     """
     sizes_of_run(store, model)
-    try:
-        async with leased(store, model, "delete") as lease:
-            runs = await elsewhere()
-            await lease.check()
-            await asyncio.to_thread(_delete_records, store, model)
-    except LeaseHeld as error:
-        raise LeaseHeld(
-            f"The model {model!r} is held by {read_lease(store, model)}.",
-            "Stop it first: a run that is at work can't be deleted.",
-        ) from error
+    remedy = "Stop it first: a run that is at work can't be deleted."
+    async with leased(store, model, "delete", remedy=remedy) as lease:
+        runs = await elsewhere()
+        await lease.check()
+        await asyncio.to_thread(_delete_records, store, model)
     await asyncio.to_thread(store.delete, f"{model}/")
     return runs
 

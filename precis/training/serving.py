@@ -14,11 +14,11 @@ from precis.benchmark.measure import Attempt, Measured, measure, results_of
 from precis.benchmark.random_player import found_no_options
 from precis.benchmark.run import BenchmarkRun
 from precis.cluster.local import scratch_folder
-from precis.errors import ConfigError, LeaseHeld, TrainerLost
+from precis.errors import ConfigError, TrainerLost
 from precis.llm.concurrency import run_for_each
 from precis.processes.child import Launch
 from precis.records.results import TRAINED
-from precis.run.lease import Lease, leased, read_lease
+from precis.run.lease import leased
 from precis.statistics.standings import Contender
 from precis.trainer.client import RemoteTrainer
 from precis.trainer.protocol import StoredModel
@@ -119,7 +119,11 @@ async def serve_checkpoints(
         if trainer is None:
             lease = None
             if run.config.cluster.where == "sky":
-                lease = await stack.enter_async_context(_machine_held(run))
+                # The model's runs have the same machine, which a benchmark takes down at its end,
+                # and a sweep takes down what no live run holds.
+                remedy = "Its machine is the run's: benchmark the model when that has ended."
+                held = leased(run.store, run.name, f"benchmark {run.id.id}", remedy=remedy)
+                lease = await stack.enter_async_context(held)
             # Of this process alone: it only serves the checkpoints that it fetches.
             folder = stack.enter_context(scratch_folder(work_folder(run.config) / "trainers"))
             own = connect_trainer(run.config, folder, launch, start, lease)
@@ -128,20 +132,6 @@ async def serve_checkpoints(
         server = CheckpointServer(fetching, trainer, run.config.recoveries_max, show)
         await server.fetch()
         yield server
-
-
-@asynccontextmanager
-async def _machine_held(run: BenchmarkRun) -> AsyncIterator[Lease]:
-    """Hold the model's lease: its runs have the same machine, which a benchmark takes down at its
-    end, and a sweep takes down what no live run holds."""
-    try:
-        async with leased(run.store, run.name, f"benchmark {run.id.id}") as lease:
-            yield lease
-    except LeaseHeld as error:
-        raise LeaseHeld(
-            f"The machine of {run.name!r} is held by {read_lease(run.store, run.name)}.",
-            "Benchmark the model when that has ended.",
-        ) from error
 
 
 async def fetch_checkpoints(
