@@ -11,8 +11,7 @@ from precis.benchmark.measure import Measured, report_folder
 from precis.benchmark.run import BenchmarkRun, Comparison
 from precis.observe.samples import tell_benchmark
 from precis.observe.wandb import wandb_log
-from precis.records.questions import questions_key
-from precis.records.results import attempts_key, results_key, write_results
+from precis.records.results import write_results
 from precis.report import wording
 from precis.report.benchmark_view import Benchmark, benchmark_of
 from precis.report.curve import curve_of
@@ -114,20 +113,14 @@ def store_report(
     """Put results, charts and page into the store: into `folder` as the newest, and for good."""
     folders = (own_folder(folder, benchmark_id), folder)
     with TemporaryDirectory() as temporary:
-        results = Path(temporary) / "results.parquet"
-        write_results(benchmark.frame, results)
-        questions = Path(temporary) / "questions.parquet"
-        benchmark.questions.write_parquet(questions)
-        keys = {
-            results: results_key(model, benchmark_id),
-            questions: questions_key(model, benchmark_id),
-        }
+        tables = Path(temporary)
+        write_results(benchmark.frame, tables / "results.parquet")
+        benchmark.questions.write_parquet(tables / "questions.parquet")
         if not benchmark.attempts.is_empty():
-            attempts = Path(temporary) / "attempts.parquet"
-            benchmark.attempts.write_parquet(attempts)
-            keys[attempts] = attempts_key(model, benchmark_id)
-        for file, key in keys.items():
-            store.upload(file, key)
+            benchmark.attempts.write_parquet(tables / "attempts.parquet")
+        for file in tables.iterdir():
+            # Beside those of the model's other benchmarks, where `scan_results` reads them.
+            store.upload(file, f"{model}/{file.stem}/{benchmark_id}.parquet")
             for each in folders:
                 store.upload(file, f"{each}{file.name}")
     files = report_files(benchmark, page)

@@ -13,14 +13,9 @@ CRUDE = (
 )
 
 
-def is_by_rules(question_id: str) -> bool:
-    """Return whether rules have made a question, by its id."""
-    return f"-{MARK}" in question_id
-
-
 def crudeness_of(documents: Iterable[Document]) -> str:
     """Return what is to be said of documents whose questions rules have made; else nothing."""
     for document in documents:
-        if any(is_by_rules(question.id) for question in document.questions):
+        if any(f"-{MARK}" in question.id for question in document.questions):
             return CRUDE
     return ""

@@ -36,6 +36,11 @@ class Nouns:
     success: str = "success rate"
     achieved: str = ""
 
+    @property
+    def subtitle(self) -> str:
+        """The subtitle of a chart of the measure."""
+        return self.achieved or f"On held-out {self.scenarios}, greedy"
+
 
 @dataclass(frozen=True)
 class Figure:

@@ -36,11 +36,6 @@ ANSWERS_KEY = ("run", "model", "step", "document_id", "question_id")
 """The columns that make a row of `answers_in` unique."""
 
 
-def questions_key(model: str, night: str) -> str:
-    """Return the key in the store of one benchmark's questions."""
-    return f"{model}/questions/{night}.parquet"
-
-
 @dataclass(frozen=True)
 class QuestionRow:
     """A question about a rollout.

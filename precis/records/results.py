@@ -7,7 +7,7 @@ summaries were asked stands in a second table (`precis.records.questions`).
 
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from io import BytesIO
@@ -93,16 +93,6 @@ class Provenance:
     parameters: str | None = None
 
 
-def results_key(model: str, night: str) -> str:
-    """Return the key in the store of one benchmark's results, beside those of the other nights."""
-    return f"{model}/results/{night}.parquet"
-
-
-def attempts_key(model: str, night: str) -> str:
-    """Return the key in the store of one benchmark's sampled attempts."""
-    return f"{model}/attempts/{night}.parquet"
-
-
 def row_of(
     rollout: Rollout,
     provenance: Provenance,
@@ -184,14 +174,6 @@ def write_results(frame: pl.DataFrame, path: Path) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def read_results(paths: Path | Sequence[Path]) -> pl.DataFrame:
-    """Read one or several files of results; a StoreError says that a file is missing, or is not a
-    file of results."""
-    files = [paths] if isinstance(paths, Path) else list(paths)
-    frames = [_read(file, str(file)) for file in files]
-    return pl.concat(frames) if frames else SCHEMA.to_frame()
-
-
 def result_keys(store: Store, model: str) -> list[str]:
     """Return the results of all nights of a model, from the first to the newest."""
     return store.keys(f"{model}/results/")
@@ -221,9 +203,10 @@ def newest_results(store: Store, model: str, took_part: pl.Expr) -> pl.DataFrame
     none where there is none. Nights are read from the newest back, no more than it takes."""
     for key in reversed(result_keys(store, model)):
         blob = store.get(key)
-        rows = _read(BytesIO(blob.data), f"{store.url}/{key}") if blob else SCHEMA.to_frame()
-        if not rows.filter(took_part).is_empty():
-            return rows
+        if blob is not None:
+            rows = read_results(BytesIO(blob.data), f"{store.url}/{key}")
+            if not rows.filter(took_part).is_empty():
+                return rows
     return SCHEMA.to_frame()
 
 
@@ -246,7 +229,10 @@ def results_before(store: Store, model: str, night: str, nights: int) -> pl.Data
     return frame.filter(pl.col("run").is_in(newest.implode()))
 
 
-def _read(source: Path | BytesIO, where: str) -> pl.DataFrame:
+def read_results(source: Path | BytesIO, where: str = "") -> pl.DataFrame:
+    """Read a file of results; a StoreError says that there is none, or names what is no such file,
+    by its address where it is given."""
+    where = where or str(source)
     try:
         frame = pl.read_parquet(source)
     except FileNotFoundError as error:

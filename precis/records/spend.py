@@ -5,7 +5,8 @@ so that a total of dollars can be shown as the lower bound it then is.
 """
 
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
+from operator import add, sub
 from typing import Any, Self
 
 from precis.config import JudgeConfig
@@ -116,20 +117,10 @@ class Spend:
 
     def since(self, earlier: "Spend") -> "Spend":
         """Return the spend after `earlier`, a total of the same meter."""
-        return Spend(
-            *(now - then for now, then in zip(astuple(self), astuple(earlier), strict=True))
-        )
+        return Spend(*map(sub, vars(self).values(), vars(earlier).values()))
 
     def __add__(self, other: "Spend") -> "Spend":
-        return Spend(
-            self.calls + other.calls,
-            self.cached + other.cached,
-            self.prompt_tokens + other.prompt_tokens,
-            self.completion_tokens + other.completion_tokens,
-            self.usd + other.usd,
-            self.unpriced + other.unpriced,
-            self.given_up + other.given_up,
-        )
+        return Spend(*map(add, vars(self).values(), vars(other).values()))
 
 
 @dataclass(frozen=True)

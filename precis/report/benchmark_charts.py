@@ -27,7 +27,6 @@ def charts_of(benchmark: Benchmark) -> dict[str, Chart]:
     ranked contender, `topics` and `nights` are there where there are two or more of them.
     """
     words = benchmark.words
-    subtitle = words.nouns.achieved or f"On held-out {words.nouns.scenarios}, greedy"
     charts = {}
     if benchmark.curve:
         levels = {}
@@ -35,7 +34,7 @@ def charts_of(benchmark: Benchmark) -> dict[str, Chart]:
             if each.contender.step is None and each.accuracy and each.accuracy.mean:
                 levels[each.contender.model] = each.accuracy.mean
         title = f"Held-out {words.measure}, by training step"
-        shown = CurveWords(title, subtitle, words.is_share)
+        shown = CurveWords(title, words.nouns.subtitle, words.is_share)
         charts["learning-curve"] = learning_curve(benchmark.curve, levels, benchmark.ceiling, shown)
     points = []
     levels = {}
@@ -79,14 +78,12 @@ def comparison(
 ) -> Chart:
     """Return the measure of all contenders, best first, with 95 % intervals."""
     words = words or Words()
-    nouns = words.nouns
-    title = f"{words.measure.capitalize()} on held-out {nouns.scenarios}"
-    subtitle = nouns.achieved or f"On held-out {nouns.scenarios}, greedy"
+    title = f"{words.measure.capitalize()} on held-out {words.nouns.scenarios}"
     ordered = sorted(bars, key=lambda bar: -bar.accuracy.mean)
     alt = "; ".join(f"{bar.label} {words.interval(bar.accuracy)}" for bar in ordered)
 
     def draw(figure: Figure, theme: Theme) -> None:
-        axes = titled_axes(figure, theme, title, f"{subtitle}; 95% interval")
+        axes = titled_axes(figure, theme, title, f"{words.nouns.subtitle}; 95% interval")
         for row, bar in enumerate(ordered):
             accuracy = bar.accuracy
             container = axes.barh(

@@ -11,7 +11,6 @@ from precis.records.results import ATTEMPTS
 from precis.report.curve import StepPoint
 from precis.report.nights import NightlyAccuracy, nights_of
 from precis.report.wording import Words, chance, heading, name, number, percent
-from precis.statistics.attempts import pass_at, sizes_up_to
 from precis.statistics.comparisons import Pair, all_pairs, differences, documents_to_see
 from precis.statistics.intervals import DOCUMENTS_MIN, Difference, Interval
 from precis.statistics.nights import NightlyChange
@@ -23,8 +22,10 @@ from precis.statistics.standings import (
     count_with,
     figure_of,
     metric_names,
+    pass_at,
     rows_by,
     scores_by_scenario,
+    sizes_up_to,
     success_of,
     summarise,
     turns_of_successes,
@@ -116,7 +117,15 @@ class Benchmark:
                 gap = f"{words.gap(ahead.accuracy)}{words.unit}"
                 headlines.append(Headline(f"Ahead of {name(other)}", gap, detail))
         if self.ceiling is not None:
-            headlines.append(_share(own.accuracy, self.ceiling, own.documents, words))
+            value, detail = "–", "the ceiling is 0"
+            if self.ceiling and own.documents < DOCUMENTS_MIN:
+                detail = f"too few {words.nouns.scenarios} to say ({own.documents})"
+            elif self.ceiling:
+                share = own.accuracy / self.ceiling
+                value = percent(share.mean)
+                best = words.figure(self.ceiling)
+                detail = f"{Words().bounds(share)}, of the {best} that can be reached"
+            headlines.append(Headline("Share of the ceiling", value, detail))
         return headlines
 
 
@@ -201,18 +210,6 @@ def side_by_side(standings: Sequence[Standing]) -> list[Standing]:
     steps = [each.contender.step for each in standings if each.contender.step is not None]
     ends = {None, min(steps, default=None), max(steps, default=None)}
     return [each for each in standings if each.contender.step in ends]
-
-
-def _share(accuracy: Interval, ceiling: float, documents: int, words: Words) -> Headline:
-    """Return the policy's share of the best that can be reached."""
-    label = "Share of the ceiling"
-    if not ceiling:
-        return Headline(label, "–", "the ceiling is 0")
-    if documents < DOCUMENTS_MIN:
-        return Headline(label, "–", f"too few {words.nouns.scenarios} to say ({documents})")
-    share = accuracy / ceiling
-    detail = f"{Words().bounds(share)}, of the {words.figure(ceiling)} that can be reached"
-    return Headline(label, percent(share.mean), detail)
 
 
 def columns_of(

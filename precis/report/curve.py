@@ -24,13 +24,11 @@ class StepPoint:
         reward: mean reward of its rollouts; None for the last checkpoint, which samples none.
         accuracy: on the held-out documents; None where the step was not validated.
         second: the same by a second judge; None where there is none.
-        seconds: wall time of the step.
     """
 
     step: int
     reward: float | None = None
     accuracy: Interval | None = None
-    seconds: float | None = None
     second: float | None = None
 
 
@@ -41,7 +39,7 @@ def curve_of(ledger: Ledger) -> list[StepPoint]:
     points = []
     for one in ledger.steps:
         at = one.step
-        points.append(StepPoint(at, one.reward, accuracies.get(at), one.wall_s, opinions.get(at)))
+        points.append(StepPoint(at, one.reward, accuracies.get(at), opinions.get(at)))
     at = ledger.next_step
     return [*points, StepPoint(at, accuracy=accuracies.get(at), second=opinions.get(at))]
 

@@ -65,7 +65,6 @@ def over_nights(
     times = sorted({each.night for each in ordered})
     words = words or Words()
     title = f"{words.measure.capitalize()}, night by night"
-    subtitle = words.nouns.achieved or f"On held-out {words.nouns.scenarios}, greedy"
     newest = [f"{model} {words.figure(line[-1].accuracy.mean)}" for model, line in lines.items()]
     alt = f"{title}, {len(times)} nights; the last: {'; '.join(newest)}"
     flagged = frozenset(worse)
@@ -89,7 +88,7 @@ def over_nights(
         night = times[place]
         several = sum(each.date() == night.date() for each in times) > 1
         ticks[place] = f"{night:%-d %b %H:%M}" if several else f"{night:%-d %b}"
-    return line_chart(title, subtitle, drawn, alt, is_share=words.is_share, ticks=ticks)
+    return line_chart(title, words.nouns.subtitle, drawn, alt, is_share=words.is_share, ticks=ticks)
 
 
 def nightly_section(changes: Sequence[NightlyChange], nights: int, nouns: Nouns) -> str:
@@ -108,7 +107,9 @@ def nightly_section(changes: Sequence[NightlyChange], nights: int, nouns: Nouns)
     for each in changes:
         p_value = each.difference.p_value
         corrected = "< 0.001" if p_value < 0.001 else f"{p_value:.3f}"
-        cells = [escape(name(each.contender)), each.gap, each.gap_bounds, corrected]
+        gap = each.difference.accuracy.gap(is_share=each.is_share)
+        bounds = each.difference.accuracy.gap_bounds(is_share=each.is_share)
+        cells = [escape(name(each.contender)), gap, bounds, corrected]
         lines.append(f"| {' | '.join(cells)} | {each.difference.documents} |")
     return "\n".join([*lines, ""])
 

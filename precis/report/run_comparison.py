@@ -77,7 +77,7 @@ def compare(store: Store, models: Sequence[str], now: datetime) -> RunComparison
 def facts_of(run: Overview) -> dict[str, str]:
     """Return the facts of a run as a whole, by name, as they are written."""
     ledger = run.ledger
-    best = run.best
+    best = run.ledger.best
     turns = run.last.metrics.get(TURNS) if run.last else None
     return {
         "steps": str(ledger.next_step),

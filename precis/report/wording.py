@@ -50,15 +50,11 @@ class Words:
 
     def gap(self, difference: Interval) -> str:
         """Return a difference of the measure: percentage points of a share."""
-        if self.is_share:
-            return f"{100 * difference.mean:+.1f}"
-        return f"{difference.mean:+.3g}"
+        return difference.gap(is_share=self.is_share)
 
     def gap_bounds(self, difference: Interval) -> str:
         """Return the ends of the interval of a difference."""
-        if self.is_share:
-            return f"{100 * difference.low:+.1f} to {100 * difference.high:+.1f}"
-        return f"{difference.low:+.3g} to {difference.high:+.3g}"
+        return difference.gap_bounds(is_share=self.is_share)
 
     @property
     def unit(self) -> str:

@@ -18,9 +18,6 @@ from precis.store.keys import fault_of
 
 _READ_AT_ONCE = 16
 
-OnRead = Callable[[int, int], None]
-"""Called with the number of folders that were read and the number of all."""
-
 
 @dataclass(frozen=True)
 class ListedRun:
@@ -71,26 +68,23 @@ class Overview:
         return self.ledger.validations[-1] if self.ledger.validations else None
 
     @property
-    def best(self) -> Validation | None:
-        """Its best validation; of equal ones the newer."""
-        return self.ledger.best
-
-    @property
     def line(self) -> ListedRun:
         """The same in a line."""
         judge = self.ledger.settings.get("judge") or {}
         asked = [judge.get(name) for name in ("provider", "model", "protocol")]
-        measure = self.last.measure if self.last else ""
+        last = self.last
+        best = self.ledger.best
+        measure = last.measure if last else ""
         yardstick = repr([self.ledger.corpus, asked, measure])
         return ListedRun(
             model=self.model,
             step=self.ledger.next_step,
             written=self.written,
             measure=measure,
-            is_share=self.last is not None and self.last.score.is_share,
-            score=self.last.score.value if self.last else None,
-            best=self.best.score.value if self.best else None,
-            best_step=self.best.step if self.best else None,
+            is_share=last is not None and last.score.is_share,
+            score=last.score.value if last else None,
+            best=best.score.value if best else None,
+            best_step=best.step if best else None,
             usd=self.ledger.usd,
             held_by=self.holder.run if self.holder else None,
             yardstick=hashlib.sha256(yardstick.encode()).hexdigest(),
@@ -121,11 +115,12 @@ class StoredCheckpoint:
 
 
 def list_runs(
-    store: Store, now: datetime, on_read: OnRead = lambda done, total: None
+    store: Store, now: datetime, on_read: Callable[[int, int], None] = lambda done, total: None
 ) -> tuple[list[ListedRun], list[Unreadable]]:
     """List every run of a store, the one that was written last first; and the unreadable.
 
-    Ledgers and leases are read, a few at a time; no checkpoint is.
+    Ledgers and leases are read, a few at a time; no checkpoint is. `on_read` is called with the
+    number of folders that were read and the number of all.
     """
     runs = []
     unreadable = []

@@ -17,7 +17,13 @@ def report_file(store: Store, model: str, step: int | None = None) -> Path:
 
     That on the documents it held out goes before others. Of a bucket it is a copy.
     """
-    found = reports_in(store, model)
+    # Each step's reports: the step, whether they are of the held-out documents, the key.
+    found = []
+    prefix = f"{model}/"
+    for key in store.keys(f"{prefix}benchmarks/"):
+        match = _REPORT.fullmatch(key.removeprefix(prefix))
+        if match:
+            found.append((int(match[1]), match[2] is None, key))
     wanted = [one for one in found if step in (None, one[0])]
     if not wanted:
         others = ", ".join(map(str, sorted({one for one, _, _ in found})))
@@ -45,14 +51,3 @@ def delete_report_copies(model: str) -> None:
 
 def _copies_folder() -> Path:
     return private_home() / "reports"
-
-
-def reports_in(store: Store, model: str) -> list[tuple[int, bool, str]]:
-    """Each step's reports: the step, whether they are of the held-out documents, the key."""
-    prefix = f"{model}/"
-    found = []
-    for key in store.keys(f"{prefix}benchmarks/"):
-        match = _REPORT.fullmatch(key.removeprefix(prefix))
-        if match:
-            found.append((int(match[1]), match[2] is None, key))
-    return found

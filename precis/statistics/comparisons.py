@@ -8,10 +8,10 @@ from typing import TypeVar
 import numpy as np
 import polars as pl
 
-from precis.statistics.bootstrap import Floats
 from precis.statistics.intervals import (
     DOCUMENTS_MIN,
     Difference,
+    Floats,
     documents_needed,
     holm,
     paired_difference,
@@ -30,33 +30,33 @@ def differences(
     The p-values are corrected for the number of comparisons. A contender that shares no scored
     document with the reference is left out.
     """
-    counts = scores_by_scenario(rows_by(frame, reference))
+    own = rows_by(frame, reference)
     found = {}
     for other in others:
         if other == reference:
             continue
-        difference = _difference(counts, scores_by_scenario(rows_by(frame, other)))
-        if difference is not None:
-            found[other] = difference
+        measured = difference(own, rows_by(frame, other))
+        if measured is not None:
+            found[other] = measured
     return correct_p_values(found)
 
 
 def all_pairs(frame: pl.DataFrame, contenders: Sequence[Contender]) -> dict[Pair, Difference]:
     """Compare each contender with each of those named after it, the p-values corrected for the
     number of all pairs."""
-    counts = {each: scores_by_scenario(rows_by(frame, each)) for each in contenders}
     found = {}
     for first, second in combinations(contenders, 2):
-        difference = _difference(counts[first], counts[second])
-        if difference is not None:
-            found[first, second] = difference
+        measured = difference(rows_by(frame, first), rows_by(frame, second))
+        if measured is not None:
+            found[first, second] = measured
     return correct_p_values(found)
 
 
 def difference(first: pl.DataFrame, second: pl.DataFrame) -> Difference | None:
     """Compare the rows of two contenders, or of one on two nights, over the scenarios that both
     were scored on; None without any. Several rows of a scenario count with their mean."""
-    return _difference(scores_by_scenario(first), scores_by_scenario(second))
+    shared = _align(first, second)
+    return paired_difference(*shared) if len(shared[0]) else None
 
 
 def correct_p_values(found: Mapping[Key, Difference]) -> dict[Key, Difference]:
@@ -72,25 +72,18 @@ def documents_to_see(first: pl.DataFrame, second: pl.DataFrame) -> int | None:
     """Return how many documents it takes to see a difference of three points in accuracy between
     two contenders such as these, at 80 % power; None with fewer than five in common, or where the
     two differ by as much on each."""
-    one, other, asked = _align(scores_by_scenario(first), scores_by_scenario(second))
+    one, other, asked = _align(first, second)
     gains = one / asked - other / asked
     if len(gains) < DOCUMENTS_MIN or np.allclose(gains, gains[0]):
         return None
     return documents_needed(one, other, asked)
 
 
-def _difference(first: pl.DataFrame, second: pl.DataFrame) -> Difference | None:
-    shared = _align(first, second)
-    return paired_difference(*shared) if len(shared[0]) else None
-
-
 def _align(first: pl.DataFrame, second: pl.DataFrame) -> tuple[Floats, Floats, Floats]:
-    """Return the scores of the first and of the second, and their weights."""
-    both = first.join(second, on="scenario_id", suffix="_2", maintain_order="left")
-    second_score = pl.col("score_2") / pl.col("weight_2") * pl.col("weight")
-    columns = both.select("score", second_score.alias("second"), "weight")
-    return (
-        columns["score"].to_numpy(),
-        columns["second"].to_numpy(),
-        columns["weight"].to_numpy(),
+    """Return the scores of the first and of the second on the scenarios that both were scored on,
+    and their weights."""
+    both = scores_by_scenario(first).join(
+        scores_by_scenario(second), on="scenario_id", suffix="_2", maintain_order="left"
     )
+    second_score = both["score_2"] / both["weight_2"] * both["weight"]
+    return both["score"].to_numpy(), second_score.to_numpy(), both["weight"].to_numpy()

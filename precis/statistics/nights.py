@@ -35,26 +35,14 @@ class NightlyChange:
         interval = self.difference.accuracy
         return interval.high < 0 and self.difference.p_value <= 1 - CONFIDENCE
 
-    @property
-    def gap(self) -> str:
-        """The difference as it is written."""
-        mean = self.difference.accuracy.mean
-        return f"{100 * mean:+.1f}" if self.is_share else f"{mean:+.3g}"
-
-    @property
-    def gap_bounds(self) -> str:
-        """The ends of its interval as they are written."""
-        low, high = self.difference.accuracy.low, self.difference.accuracy.high
-        if self.is_share:
-            return f"{100 * low:+.1f} to {100 * high:+.1f}"
-        return f"{low:+.3g} to {high:+.3g}"
-
     def __str__(self) -> str:
         since = "" if self.before == self.contender else f" against {self.before}"
         unit = " points" if self.is_share else ""
+        gap = self.difference.accuracy.gap(is_share=self.is_share)
+        bounds = self.difference.accuracy.gap_bounds(is_share=self.is_share)
         return (
-            f"{self.contender}: {self.gap}{unit}{since} ({self.gap_bounds}) "
-            f"on {self.difference.documents} scenarios, corrected p = {self.difference.p_value:.3f}"
+            f"{self.contender}: {gap}{unit}{since} ({bounds}) on {self.difference.documents} "
+            f"scenarios, corrected p = {self.difference.p_value:.3f}"
         )
 
 

@@ -95,22 +95,16 @@ def refuse_launcher(deployment: str, entrypoint: str) -> None:
 
 def describe_plan(deployment: str, configs: Sequence[TrainConfig]) -> str:
     """Return what a sweep is about to run, and what it may spend."""
-    return (
+    plan = (
         f"{len(configs)} runs of {deployment} are to be compared. A worker needs a slot for them "
-        f"beside the sweep's own (--limit 2 or more). {describe_budgets(configs)}"
+        "beside the sweep's own (--limit 2 or more)."
     )
-
-
-def describe_budgets(configs: Sequence[TrainConfig]) -> str:
-    """Return a sentence on the dollars that the trials may spend, each by itself."""
     budgets = [config.budget_usd for config in configs if config.budget_usd is not None]
     unbounded = len(configs) - len(budgets)
     if unbounded:
-        return f"{unbounded} of the {len(configs)} trials have no budget_usd to stop at."
-    return (
-        f"Each trial stops at a budget_usd of its own; together they may spend "
-        f"${sum(budgets):,.2f}."
-    )
+        return f"{plan} {unbounded} of the {len(configs)} trials have no budget_usd to stop at."
+    usd = sum(budgets)
+    return f"{plan} Each trial stops at its budget_usd; together they may spend ${usd:,.2f}."
 
 
 def describe(changes: Changes) -> str:

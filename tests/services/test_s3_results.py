@@ -11,7 +11,6 @@ from precis.errors import StoreError
 from precis.records.results import (
     frame_of,
     results_before,
-    results_key,
     scan_results,
     write_results,
 )
@@ -28,7 +27,7 @@ def put_night(store: S3Store, night: int, folder: Path) -> pl.DataFrame:
     answers = (Answer("q1", "May", night != 2, True), Answer("q2", "x", False, False))
     frame = frame_of([row_of(JudgedSummary(DOCUMENT, SUMMARY, Scored(answers)), told)])
     write_results(frame, folder / "results.parquet")
-    store.upload(folder / "results.parquet", results_key("m", told.run))
+    store.upload(folder / "results.parquet", f"m/results/{told.run}.parquet")
     return frame
 
 

@@ -15,7 +15,7 @@ from precis.models.licences import check_licence, licence_of, restriction_of
 from precis.models.record import read_record, write_record
 from precis.models.reference import Reference, find_model
 from precis.records.documents import Document, Question
-from precis.records.results import Provenance, frame_of, results_key, write_results
+from precis.records.results import Provenance, frame_of, write_results
 from precis.settings.trainer import ArtTrainer, ExtractiveTrainer
 from precis.store import FolderStore
 from tests.support.command import run_precis
@@ -45,7 +45,7 @@ def put_benchmark(store: FolderStore, name: str, night: datetime, folder: Path) 
             )  # fmt: skip
             rows.append(row_of(JudgedSummary(document, Summary("One word."), verdict), provenance))
     write_results(frame_of(rows), folder / "results.parquet")
-    store.upload(folder / "results.parquet", results_key(name, f"{night:%Y%m%d}"))
+    store.upload(folder / "results.parquet", f"{name}/results/{night:%Y%m%d}.parquet")
 
 
 @pytest.fixture

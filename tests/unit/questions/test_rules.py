@@ -12,7 +12,7 @@ from precis.config import DocumentsConfig, JudgeConfig
 from precis.environments.summaries.judge import Scored
 from precis.errors import DocumentsError
 from precis.inference.facts import open_judge
-from precis.records.cloze import CRUDE, crudeness_of, is_by_rules
+from precis.records.cloze import CRUDE, crudeness_of
 from precis.records.documents import Document, read_documents
 from tests.support.corpora import BUNDLED
 
@@ -58,7 +58,7 @@ def test_a_corpus_without_a_key_holds_what_the_judge_answers_from_its_documents_
     assert "questions about 6 documents. Documents without any, and left out: 1." in said
     made = read_documents(DocumentsConfig(source=str(folder.parent / "corpus.parquet")))
     assert set(asyncio.run(tried(made))) == {(True, False)}
-    assert all(is_by_rules(question.id) for one in made for question in one.questions)
+    assert all("-cloze" in question.id for one in made for question in one.questions)
     assert crudeness_of(made) == CRUDE
     assert crudeness_of(SIX) == ""
 

@@ -17,7 +17,6 @@ from precis.records.results import (
     newest_results,
     read_results,
     results_before,
-    results_key,
     scan_results,
     write_results,
 )
@@ -92,7 +91,6 @@ def test_results_survive_the_file_and_give_the_same_each_time(tmp_path: Path) ->
     path = tmp_path / "run-1" / "results.parquet"
     write_results(frame_of([row]), path)
     assert read_results(path).equals(frame_of([row]))
-    assert read_results([path, path]).height == 2
     assert [each.name for each in path.parent.iterdir()] == ["results.parquet"]
     write_results(frame_of([row]), tmp_path / "again")
     assert (tmp_path / "again").read_bytes() == path.read_bytes()
@@ -125,7 +123,7 @@ def stored(store: Store, night: int, correct: bool = True) -> pl.DataFrame:
     frame = frame_of([row_of(JudgedSummary(DOCUMENT, SUMMARY, Scored(answers)), told)])
     with TemporaryDirectory() as folder:
         write_results(frame, Path(folder) / "results.parquet")
-        store.upload(Path(folder) / "results.parquet", results_key("m", told.run))
+        store.upload(Path(folder) / "results.parquet", f"m/results/{told.run}.parquet")
     return frame
 
 
@@ -178,13 +176,13 @@ def test_the_newest_results_are_read_from_the_newest_night_back(tmp_path: Path) 
     store = Counting(tmp_path)
     frames = {night: stored(store, night, correct=night < 3) for night in (1, 2, 3)}
     assert newest_results(store, "m", pl.col("score") > 0).equals(frames[2])
-    assert read == [results_key("m", f"202611{night:02}T030000Z-0000") for night in (3, 2)]
+    assert read == [f"m/results/202611{night:02}T030000Z-0000.parquet" for night in (3, 2)]
     assert newest_results(store, "m", pl.col("model") == "nobody").schema == SCHEMA
     assert newest_results(store, "another", pl.lit(True)).is_empty()
 
 
 def test_newest_results_that_are_none_are_named(tmp_path: Path) -> None:
     store = open_store(str(tmp_path))
-    store.put(results_key("m", "20261102T030000Z-0000"), b"not parquet")
+    store.put("m/results/20261102T030000Z-0000.parquet", b"not parquet")
     with pytest.raises(StoreError, match=r"Can't read the results in .*20261102T03"):
         newest_results(store, "m", pl.col("score") > 0)

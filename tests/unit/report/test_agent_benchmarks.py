@@ -15,13 +15,13 @@ from precis.report.markdown import benchmark_report
 from precis.report.nights import nightly_section, regression_payload
 from precis.report.page import report_html
 from precis.report.wording import Words
-from precis.statistics.attempts import pass_at
 from precis.statistics.intervals import Interval, paired_difference, ratio_interval
 from precis.statistics.nights import changes
 from precis.statistics.standings import (
     Contender,
     count_with,
     figure_of,
+    pass_at,
     success_of,
     turns_of_successes,
 )

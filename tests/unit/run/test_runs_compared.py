@@ -22,7 +22,7 @@ from precis.records.ledger import (
     load_ledger,
     write_ledger,
 )
-from precis.records.results import Provenance, frame_of, results_key, write_results
+from precis.records.results import Provenance, frame_of, write_results
 from precis.records.verdict import Answer, Scored
 from precis.report.run_comparison import overlays
 from precis.run.reports import report_file
@@ -60,7 +60,7 @@ def put_results(
         rows.append(row_of(JudgedSummary(document, summary, Scored(answers)), provenance))
     path = store.root.parent / "results.parquet"
     write_results(frame_of(rows), path)
-    store.upload(path, results_key(model, f"run-{model}"))
+    store.upload(path, f"{model}/results/run-{model}.parquet")
 
 
 def test_two_runs_are_compared_document_by_document(store: FolderStore) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precis.records.results import ATTEMPTS
-from precis.statistics.attempts import estimate_pass, pass_at, sizes_up_to
+from precis.statistics.standings import estimate_pass, pass_at, sizes_up_to
 
 
 def sampled(successes: dict[str, list[float | None]]) -> pl.DataFrame:

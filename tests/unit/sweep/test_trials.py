@@ -12,7 +12,7 @@ from precis.sweep.trials import (
     Trial,
     check_trials,
     describe,
-    describe_budgets,
+    describe_plan,
     plan_trials,
     refuse_launcher,
 )
@@ -91,10 +91,9 @@ def test_each_trial_has_the_budget_of_its_deployment_or_of_its_settings() -> Non
     trials = plan_trials(config(settings=[{"steps": 5}, {"budget_usd": 10.0}], seeds=(1, 2)))
     bounded = check_trials(trials, {"budget_usd": 60.0}, "st")
     assert [each.budget_usd for each in bounded] == [60, 10, 60, 10]
-    assert "together they may spend $140.00" in describe_budgets(bounded)
-    assert "2 of the 4 trials have no budget_usd" in describe_budgets(
-        check_trials(trials, {}, "st")
-    )
+    assert "together they may spend $140.00" in describe_plan("train/trial", bounded)
+    unbounded = check_trials(trials, {}, "st")
+    assert "2 of the 4 trials have no budget_usd" in describe_plan("train/trial", unbounded)
 
 
 def test_an_agent_is_swept_with_its_own_policy_and_nothing_of_the_summaries() -> None:

@@ -11,8 +11,15 @@ import numpy as np
 import polars as pl
 
 from precis.records.questions import were_read
-from precis.statistics.bootstrap import NORMAL, Floats, widened
-from precis.statistics.intervals import CONFIDENCE, DOCUMENTS_MIN, Interval, ratio_interval
+from precis.statistics.intervals import (
+    CONFIDENCE,
+    DOCUMENTS_MIN,
+    NORMAL,
+    Floats,
+    Interval,
+    ratio_interval,
+    widened,
+)
 from precis.statistics.standings import Contender, contenders, rows_by
 
 
