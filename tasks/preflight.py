@@ -13,9 +13,9 @@ from prefect.tasks import Task
 from precis.checks import raise_failures
 from precis.config import RunConfig, TrainConfig
 from precis.environments.protocol import Environment
-from precis.errors import JudgeUnavailable
+from precis.errors import ConfigError, JudgeUnavailable
 from precis.training import preflight as training_preflight
-from precis.training.preflight import Preflight, check_shared_limit
+from precis.training.preflight import Preflight
 from precis.training.run import Run
 from tasks.policy import RETRIED, retried, worth_retrying
 from tasks.ui import artifact_key
@@ -73,6 +73,14 @@ async def _check_shared_limit(config: RunConfig) -> str:
     async with get_client() as client:
         try:
             slots = (await client.read_global_concurrency_limit_by_name(name)).limit
-        except ObjectNotFound:
-            slots = None
-    return check_shared_limit(name, slots, wanted)
+        except ObjectNotFound as error:
+            raise ConfigError(
+                f"There is no global concurrency limit {name!r}: make it with `prefect gcl create "
+                f"{name} --limit {wanted}`, or leave judge_concurrency_limit empty."
+            ) from error
+    if slots < wanted:
+        raise ConfigError(
+            f"The global concurrency limit {name!r} has {slots} slots, and a step takes "
+            f"{wanted} (judge.limits.in_flight): raise the one or lower the other."
+        )
+    return f"{name}: {slots} slots"

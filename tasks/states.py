@@ -1,18 +1,21 @@
-"""The reason why a run stopped, as the name of its state; what to do next, as its message.
+"""The reason why a run stopped, as the name of its state; what to do next, as its message. What is
+logged below the tasks, where nobody knows Prefect, is put into its log.
 
 The state's type stays what it is, so that Retry works and `state_type` can be filtered by. A
 state with its own name emits an event of that name (`prefect.flow-run.BudgetReached`), so
 success keeps its usual one, which automations wait for.
 """
 
-from collections.abc import Callable, Coroutine
+import logging
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar, cast
 from uuid import UUID
 
 import httpx
 from prefect import State, get_client
-from prefect.exceptions import PrefectException
+from prefect.exceptions import MissingContextError, PrefectException
 from prefect.logging import get_run_logger
 from prefect.runtime import flow_run
 from prefect.states import Completed, Failed, Running
@@ -20,7 +23,6 @@ from prefect.states import Completed, Failed, Running
 from precis.errors import BudgetReached, JudgeUnavailable, LeaseLost, PrecisError
 from precis.records.ledger import Ledger
 from precis.run.shortcomings import shortcoming, stopped
-from tasks.run_log import lines_in_run_log
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -31,6 +33,52 @@ _ADVICE: dict[type[PrecisError], str] = {
     LeaseLost: "Do not retry this one: the run that took over goes on in its place.",
 }
 """The errors that name a state, and what to do about each beyond its own message."""
+_LOGGERS = {
+    "precis.training": logging.INFO,
+    "precis.benchmark.run": logging.INFO,
+    "precis.llm.silence": logging.WARNING,
+    "precis.processes.file_lock": logging.WARNING,
+    "precis.run.lease": logging.WARNING,
+}
+"""From which level on a logger's lines are put into the run's log."""
+
+
+class _RunLogHandler(logging.Handler):
+    """Hands records on to the log of the task or flow in which they were made."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            logger = get_run_logger()
+        except MissingContextError:  # its own thread
+            logging.getLogger().handle(record)
+            return
+        told = {"logged_by": record.name}  # the terminal shows some (`cli/rehearsal.py`)
+        logger.log(record.levelno, "%s", record.getMessage(), extra=told)
+
+
+@contextmanager
+def lines_in_run_log() -> Iterator[None]:
+    """Put what these loggers say into the run's log while the block lasts.
+
+    A block within another one, of a flow that the flow calls, changes nothing.
+    """
+    loggers = {logging.getLogger(name): level for name, level in _LOGGERS.items()}
+    if any(isinstance(handler, _RunLogHandler) for one in loggers for handler in one.handlers):
+        yield
+        return
+    handler = _RunLogHandler()
+    levels = {logger: logger.level for logger in loggers}
+    for logger, level in loggers.items():
+        logger.setLevel(level)
+        logger.addHandler(handler)
+        logger.propagate = False
+    try:
+        yield
+    finally:
+        for logger, level in levels.items():
+            logger.setLevel(level)
+            logger.removeHandler(handler)
+            logger.propagate = True
 
 
 def says_why_it_stops(

@@ -35,7 +35,7 @@ class ContenderClient:
     """Asks one contender, within its limits and the benchmark's budget; a dry one asks nobody.
 
     `async with ContenderClient(spec, rollouts, budget, kept) as client:`
-    `    await recorder.run(client.policy(client.replies()), environment, scenario)`
+    `    await recorder.run(client.policy(Replies(client)), environment, scenario)`
     """
 
     def __init__(
@@ -62,10 +62,6 @@ class ContenderClient:
 
     async def __aexit__(self, *_: object) -> None:
         await self.chat.close()
-
-    def replies(self, sample: str = "") -> "Replies":
-        """Return what answers one rollout; a sampled attempt's name keeps replies of its own."""
-        return Replies(self, sample)
 
     def policy(self, replies: "Replies", index: int = 0) -> Policy:
         """Return what a rollout asks; an attempt after the first is sampled."""
@@ -140,7 +136,7 @@ class ContenderClient:
 
 class Replies:
     """The replies of a contender to one rollout: how many were asked for, and in a dry run what
-    those would have taken that are not kept."""
+    those would have taken that are not kept. A sampled attempt keeps replies under its own name."""
 
     def __init__(self, contender: ContenderClient, sample: str = "") -> None:
         self._sample = sample

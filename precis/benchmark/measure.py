@@ -13,7 +13,7 @@ import polars as pl
 from pydantic import ValidationError
 
 from precis import __version__
-from precis.benchmark.client import ContenderClient
+from precis.benchmark.client import ContenderClient, Replies
 from precis.benchmark.contender import ContenderSpec
 from precis.config import BenchmarkConfig, RunConfig
 from precis.environments.protocol import Environment
@@ -79,7 +79,7 @@ async def measure(
     async def attempt(asked: tuple[int, Scenario]) -> Attempt:
         index, scenario = asked
         async with slots:
-            replies = contender.replies(f"{scenario.id}/{index}" if index else "")
+            replies = Replies(contender, f"{scenario.id}/{index}" if index else "")
             policy = contender.policy(replies, index)
             rollout = await recorder.run(policy, environment, scenario, index)
             if not index:

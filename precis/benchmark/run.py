@@ -24,7 +24,7 @@ from precis.environments.recorder import Recorder
 from precis.errors import ConfigError
 from precis.llm.budget import Budget, PaidOnce
 from precis.observe.observers import Observers, observing
-from precis.observe.rollouts import rollouts_of_contender
+from precis.observe.rollouts import records_of
 from precis.records.results import results_before
 from precis.records.rollout import Rollout, Unscored
 from precis.records.spend import Estimate, Usage
@@ -74,13 +74,9 @@ class BenchmarkRun:
     def tell(self, contender: ContenderSpec, attempt: Attempt) -> None:
         """Tell the observers what became of a contender's rollout; takes no time."""
         if not attempt.kept:
-            seen = rollouts_of_contender(
-                attempt.rollout,
-                run=self.id.id,
-                contender=str(contender.contender),
-                model=contender.endpoint.model,
-                parameters=attempt.parameters,
-            )
+            origin = {"split": "benchmark", "contender": str(contender.contender)}
+            model = contender.endpoint.model
+            seen = records_of([attempt.rollout], self.id.id, model, origin, attempt.parameters)
             self.observers.rollouts(seen)
 
     async def read_first(self) -> list[Rollout]:

@@ -22,9 +22,6 @@ class Observers:
     def __init__(self, senders: Sequence[Sender]) -> None:
         self._senders = senders
 
-    def __bool__(self) -> bool:
-        return bool(self._senders)
-
     def rollouts(self, seen: Iterable[RolloutRecord]) -> None:
         """Report rollouts; takes microseconds each, and never raises for a service's trouble."""
         if not self._senders:

@@ -1,11 +1,11 @@
 """A rollout as every observer receives it: all its calls, with the score at the end."""
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from precis.records.rollout import Call, Json, Rollout, Score, Split
+from precis.records.rollout import Call, Json, Rollout, Score
 
 
 @dataclass(frozen=True)
@@ -56,62 +56,34 @@ class RolloutRecord:
         return {"model": self.model, "messages": messages, **tools, **self.parameters}
 
 
-def rollouts_of_step(
-    rollouts: Sequence[Sequence[Rollout]],
-    *,
+def records_of(
+    rollouts: Iterable[Rollout],
     run: str,
-    policy: str,
-    split: Split,
-    step: int,
+    model: str,
+    origin: Mapping[str, str],
+    parameters: Mapping[str, Any] | None = None,
 ) -> Iterator[RolloutRecord]:
-    """A step's rollouts, but those that made no call."""
-    for group in rollouts:
-        for rollout in group:
-            # Two steps may be of one adapter, where sampling overlaps training.
-            which = (split, str(step), rollout.scenario.id, str(rollout.index))
-            notes = {"split": split, "step": str(step), **_notes_of(rollout)}
-            if rollout.calls:
-                yield RolloutRecord(
-                    _id(run, policy, *which),
-                    run,
-                    policy,
-                    {},
-                    rollout.calls,
-                    _scores_of(rollout),
-                    notes,
-                )
-
-
-def rollouts_of_contender(
-    rollout: Rollout, *, run: str, contender: str, model: str, parameters: Mapping[str, Any]
-) -> Iterator[RolloutRecord]:
-    """A contender's rollout; none where it made no call.
+    """Yield the records of some rollouts, but those that made no call.
 
     Args:
-        model: the name that it was asked by.
-        parameters: what it was sent beside the conversation.
+        model: the name that was asked.
+        origin: split and step, or the benchmark's contender: two steps may be of one adapter, where
+            sampling overlaps training.
+        parameters: what was sent beside the conversation.
     """
-    notes = {"split": "benchmark", "contender": contender, **_notes_of(rollout)}
-    if rollout.calls:
-        which = (run, contender, rollout.scenario.id, str(rollout.index))
-        yield RolloutRecord(
-            _id(*which), run, model, parameters, rollout.calls, _scores_of(rollout), notes
-        )
-
-
-def _scores_of(rollout: Rollout) -> dict[str, float]:
-    score = rollout.score
-    if not isinstance(score, Score):
-        return {}
-    success = {} if score.success is None else {"success": float(score.success)}
-    return {"reward": score.reward, **success, **score.metrics}
-
-
-def _notes_of(rollout: Rollout) -> dict[str, str]:
-    notes = {"scenario": rollout.scenario.id, "index": str(rollout.index)}
-    if rollout.score.cause:
-        notes["unscored"] = rollout.score.cause
-    return notes
+    for one in rollouts:
+        if not one.calls:
+            continue
+        index = str(one.index)
+        notes = {**origin, "scenario": one.scenario.id, "index": index}
+        scores: dict[str, float] = {}
+        if isinstance(one.score, Score):
+            success = {} if one.score.success is None else {"success": float(one.score.success)}
+            scores = {"reward": one.score.reward, **success, **one.score.metrics}
+        else:
+            notes["unscored"] = one.score.cause
+        which = _id(run, model, *origin.values(), one.scenario.id, index)
+        yield RolloutRecord(which, run, model, parameters or {}, one.calls, scores, notes)
 
 
 def _id(*parts: str) -> str:

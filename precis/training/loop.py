@@ -9,11 +9,14 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import Any, Protocol, TypeVar
 
 from precis.errors import BudgetReached, RolloutError, StoreError, TrainerLost
+from precis.observe.observers import observing
+from precis.observe.wandb import wandb_log
 from precis.processes.signals import cancel_on_sigterm
 from precis.records.ledger import StepRecord, Validation
 from precis.records.rollout import Scenario
@@ -126,9 +129,11 @@ class TrainingLoop:
     async def train(self) -> None:
         """Take step after step until the last one is committed and its adapter is validated."""
         run = self.run
+        files = work_folder(run.config) / "wandb"
         # Left in the other order: the last commit ends first, and can still be shown and logged.
         async with (
-            run.log.open(run.config, run.ledger.run_id, work_folder(run.config) / "wandb"),
+            wandb_log(run.name, run.ledger.run_id, run.config.model_dump(), files) as run.wandb,
+            observing() as run.observers,
             self.stages.watch(run) as self._tell,
             self._finish_commit_on_exit(),
         ):
@@ -170,7 +175,8 @@ class TrainingLoop:
         await self._wait_for_commit()
         record = describe_step(run, step, batch)
         # Only now: what it spends is booked with the next step. Beyond a limit there is none.
-        if run.config.off_policy_steps and step + 1 < run.config.steps and not run.is_at_limit:
+        is_last = step + 1 >= run.config.steps or run.limit_reached() is not None
+        if run.config.off_policy_steps and not is_last:
             run.ahead.start(step + 1, self.stages.gather(run, step + 1))
         record = await self.stages.train(run, record, batch)
         # What is timed from here on is the next step's; the commit times itself.
@@ -213,7 +219,7 @@ class TrainingLoop:
             raise await keep_here(run, record, error) from error
         await self.stages.log(run, record.step, batch)
         if batch is not None:
-            run.log.show_rollouts(batch.rollouts.rows)
+            run.seen = replace(run.seen, rollouts=tuple(chain.from_iterable(batch.rollouts.rows)))
         _log.info("%s", run.view.progress)
         self._tell()
 
@@ -224,9 +230,11 @@ class TrainingLoop:
 
     async def _stop_at_limits(self) -> None:
         """Stop here if the run has spent its budget, or held its machine for as long as it may."""
-        if self.run.is_at_limit:
+        limit = self.run.limit_reached()
+        if limit is not None:
             await self._book_what_is_left()
-            raise self.run.limit_reached()
+            # Said anew: a commit that was under way has moved the ledger.
+            raise self.run.limit_reached() or limit
 
     async def _book_what_is_left(self) -> None:
         """Put into the ledger what was paid for a step that is not taken any more, say."""
@@ -253,25 +261,26 @@ class TrainingLoop:
     async def recovering(self) -> AsyncIterator[None]:
         """Bring a trainer that is lost in the block up again; what was under way is repeated. A
         TrainerLost says that it was lost `recoveries_max` times since a step was last committed."""
-        try:
-            yield
-        except TrainerLost as error:
-            await self._recover(error)
-
-    async def _recover(self, error: TrainerLost) -> None:
         run = self.run
         trainer = run.trainer
         show = self.stages.show_state
-        while trainer.count_loss(run.config.recoveries_max):
-            _log.warning("%s It is brought up again (%d).", error, trainer.losses)
-            await show("Preempted", str(error))
+        lost: TrainerLost | None = None
+        try:
+            yield
+        except TrainerLost as error:
+            lost = error
+        while lost is not None:
+            if not trainer.count_loss(run.config.recoveries_max):
+                raise lost
+            _log.warning("%s It is brought up again (%d).", lost, trainer.losses)
+            await show("Preempted", str(lost))
             try:
                 await run.ahead.cancel()
                 await run.commits.abandon()
                 await show("Recovering", f"It is brought up again ({trainer.losses}).")
                 await trainer.bring_up()
                 await self.stages.resume(run)
-                return await show("Running", f"Goes on from step {run.next_step}.")
-            except TrainerLost as again:
-                error = again
-        raise error
+                await show("Running", f"Goes on from step {run.next_step}.")
+                lost = None
+            except TrainerLost as error:
+                lost = error

@@ -143,25 +143,6 @@ class Preflight:
         return f"{found:.0%} {environment.nouns.reward} can be reached"
 
 
-def check_shared_limit(name: str, slots: int | None, wanted: int) -> str:
-    """Check that a step which asks for slots of a limit that flows share would ever get them.
-
-    `slots` are those of the limit; None, a ConfigError as too few are, where there is no such
-    limit.
-    """
-    if slots is None:
-        raise ConfigError(
-            f"There is no global concurrency limit {name!r}: make it with `prefect gcl create "
-            f"{name} --limit {wanted}`, or leave judge_concurrency_limit empty."
-        )
-    if slots < wanted:
-        raise ConfigError(
-            f"The global concurrency limit {name!r} has {slots} slots, and a step takes "
-            f"{wanted} (judge.limits.in_flight): raise the one or lower the other."
-        )
-    return f"{name}: {slots} slots"
-
-
 def announce_cost(run: Run) -> None:
     """Say what the rest of the run will cost, as far as it can be foreseen."""
     config = run.config

@@ -13,10 +13,13 @@ from precis.environments.protocol import Environment
 from precis.environments.recorder import Recorder
 from precis.errors import BudgetReached
 from precis.llm.silence import silences
+from precis.observe.observers import Observers
+from precis.observe.wandb import WandbLog
 from precis.processes.kill_points import reached
 from precis.records.ledger import Ledger, StepRecord, read_ledger, write_ledger
 from precis.records.spend import Spend
 from precis.report.curve import CurveWords
+from precis.report.examples import LatestSamples
 from precis.report.training_report import TrainingView
 from precis.run.continuation import check_settings
 from precis.run.lease import Lease
@@ -27,7 +30,6 @@ from precis.trainer.client import Model
 from precis.trainer.protocol import StoredModel
 from precis.training.beside import CommitPipeline, SamplingAhead
 from precis.training.connection import TrainerConnection
-from precis.training.log import RunLog
 from precis.training.meter import Stopwatch
 
 PROJECT = "precis"
@@ -42,7 +44,7 @@ class Run:
 
     What it is made of is given when it is made, and stays. What changes is kept by whom it
     belongs to: the ledger here, by `write_ledger` alone, the commit that is under way in
-    `commits`, the trainer's losses and its machine's price in `trainer`, what was seen in `log`.
+    `commits`, the trainer's losses and its machine's price in `trainer`.
 
     Not a dataclass: Prefect walks through those, and all they hold, on every task call.
 
@@ -60,6 +62,8 @@ class Run:
         described: the step that this process has described last, until a ledger says it: what the
             record of any other step costs, another process has spent.
         service_usd: what a training service charges for that step.
+        seen: the latest samples, for the report.
+        wandb, observers: what else receives the run's news, while it trains.
         oldest_adapter: that steps may be sampled from; what is older is served no more, or is
             from before the warm start.
     """
@@ -92,7 +96,9 @@ class Run:
         self.described: StepRecord | None = None
         self.service_usd = 0.0
         self.oldest_adapter = self.first_adapter
-        self.log = RunLog(self.model)
+        self.seen = LatestSamples()
+        self.wandb: WandbLog | None = None
+        self.observers = Observers([])
         self.stopwatch = Stopwatch()
         self.ledger = Ledger(model=config.model, config=self.identity, corpus=self.digest)
         self.taught = Spend()
@@ -176,33 +182,25 @@ class Run:
         measured = not self.validation_is_due and not self.variance_is_due
         return self.ledger.next_step >= self.config.steps and measured
 
-    @property
-    def is_over_budget(self) -> bool:
-        """Return whether the spend has reached the budget, what is not yet committed included."""
-        budget = self.config.budget_usd
-        return budget is not None and self.usd >= budget
-
-    @property
-    def is_at_limit(self) -> bool:
-        """Return whether the run has spent its budget, or held its machine for as long as it
-        may."""
-        held_too_long = self.trainer.meter.hours >= self.config.cluster.hours_max
-        return self.is_over_budget or held_too_long
-
-    def limit_reached(self) -> BudgetReached:
-        """Return the error to stop with at a limit, once everything up to here is committed."""
+    def limit_reached(self) -> BudgetReached | None:
+        """Return the error to stop with, once everything up to here is committed, where the run has
+        spent its budget, or held its machine for as long as it may."""
         step = self.ledger.next_step
-        if self.is_over_budget:
+        budget = self.config.budget_usd
+        if budget is not None and self.usd >= budget:
             return BudgetReached(
-                f"The run has spent ${self.usd:.2f} of its ${self.config.budget_usd:.2f} and "
-                f"stops after step {step}, which is committed.",
+                f"The run has spent ${self.usd:.2f} of its ${budget:.2f} and stops after step "
+                f"{step}, which is committed.",
                 "Raise budget_usd and start it again to continue.",
             )
-        return BudgetReached(
-            f"The run has held its machine for {self.trainer.meter.hours:.1f} hours "
-            f"(cluster.hours_max) and stops after step {step}, which is committed.",
-            "Start it again to continue.",
-        )
+        hours = self.trainer.meter.hours
+        if hours >= self.config.cluster.hours_max:
+            return BudgetReached(
+                f"The run has held its machine for {hours:.1f} hours (cluster.hours_max) and stops "
+                f"after step {step}, which is committed.",
+                "Start it again to continue.",
+            )
+        return None
 
     async def book_rest(self) -> None:
         """Put into the ledger what no step or validation will: a ceiling was measured, say."""
@@ -249,20 +247,19 @@ class Run:
             "All rollouts": f"precis runs rollouts {self.name} --store {quote(self.store.url)}",
             "Logs of the trainer": str(work_folder(self.config)),
         }
-        if self.log.wandb_url:
-            links["W&B"] = self.log.wandb_url
+        if self.wandb and self.wandb.url:
+            links["W&B"] = self.wandb.url
         environment = self.environment
         nouns = environment.nouns
-        subtitle = nouns.achieved or f"On held-out {nouns.scenarios}, greedy"
-        curve = CurveWords("Held-out score, by training step", subtitle)
+        curve = CurveWords(subtitle=nouns.subtitle)
         if self.ledger.validations:
             last = self.ledger.validations[-1]
             title = f"Held-out {last.measure}, by training step"
-            curve = CurveWords(title, subtitle, last.score.is_share)
+            curve = CurveWords(title, nouns.subtitle, last.score.is_share)
         return TrainingView(
             self.ledger,
             RunPlan.of(self.config, self.ledger),
-            self.log.seen,
+            self.seen,
             links,
             environment.caveat,
             environment.show,

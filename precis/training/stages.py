@@ -18,10 +18,12 @@ from precis.config import RolloutsConfig
 from precis.environments.session import Policy
 from precis.environments.trajectories import group_of, put_trajectories
 from precis.errors import LeaseLost, StoreConflict, StoreError
+from precis.observe.rollouts import records_of
+from precis.observe.samples import sample_table
 from precis.processes.kill_points import reached
 from precis.records.ledger import SERVICE_USD, TURNS, Ledger, StepRecord
+from precis.records.metrics import step_metrics
 from precis.records.rollout import Rollout, Scenario, Split
-from precis.records.spend import Spend
 from precis.rollouts.filter import (
     StepRollouts,
     TrainingBatch,
@@ -93,13 +95,31 @@ async def sample_scenarios(
 
 
 def describe_step(run: Run, step: int, batch: TrainingBatch) -> StepRecord:
-    """Return the record of a step that is about to be trained; it books what is spent up to
-    here."""
-    run.described = step_record(
-        step,
-        batch,
-        groups_added=len(batch.rollouts.rows) - run.config.rollouts.groups_per_step,
-        seconds=run.stopwatch.seconds,
+    """Return the record of a step that is about to be trained, as far as it is known.
+
+    It books what is spent up to here; of its seconds, `gather` is what was waited for its rollouts.
+    """
+    sampled = batch.rollouts
+    everyone = list(chain.from_iterable(sampled.rows))
+    metrics = mean_metrics(everyone)
+    turns = turns_to_success(everyone)
+    if turns:
+        metrics[TURNS] = statistics.fmean(turns)
+    seconds = run.stopwatch.seconds
+    run.described = StepRecord(
+        step=step,
+        digest="",
+        reward=statistics.fmean(rewards_of(everyone) or [0.0]),
+        reward_std=reward_spread(sampled.rows),
+        metrics=metrics,
+        groups_trained=len(batch.groups),
+        groups_dropped=dict(batch.dropped),
+        groups_added=len(sampled.rows) - run.config.rollouts.groups_per_step,
+        unscored=dict(count_causes(everyone)),
+        trainer={},
+        seconds=seconds,
+        staleness=step - sampled.adapter,
+        overlapped_s=max(0.0, sampled.seconds - seconds.get("gather", 0.0)),
         judge=run.unbooked,
         machine_usd=run.trainer.meter.unbooked_usd,
         machine_saved_usd=run.trainer.meter.unbooked_saved_usd,
@@ -204,16 +224,26 @@ async def log_step(run: Run, step: int, batch: TrainingBatch | None = None) -> N
 
     Without its batch, which a process before this one has sampled, its metrics alone.
     """
-    await run.log.log_step(run.ledger, step, batch.groups if batch else None)
+    record = next(one for one in run.ledger.steps if one.step == step)
+    metrics = step_metrics(run.ledger, record)
+    groups = list(map(group_of, batch.groups)) if batch else None
+    await run.model.log(groups, split="train", metrics=metrics, step=step)
+    if run.wandb:
+        run.wandb.log(step, metrics)
 
 
 async def keep_rollouts(
     run: Run, split: Split, step: int, rows: Sequence[Sequence[Rollout]], adapter: int
 ) -> None:
-    """Put an adapter's rollouts into the store; tell the observers."""
+    """Put an adapter's rollouts into the store; tell the observers, and W&B of a validation's."""
     name = run.model.get_inference_name(adapter)
     await asyncio.to_thread(put_trajectories, run.store, run.name, split, step, rows, name)
-    run.log.tell_samples(rows, run.ledger.run_id, split, step, adapter)
+    origin = {"split": split, "step": str(step)}
+    everyone = chain.from_iterable(rows)
+    run.observers.rollouts(records_of(everyone, run.ledger.run_id, name, origin))
+    if run.wandb and split == "validation":
+        columns, table = sample_table(rows)
+        run.wandb.table(step, "samples", columns, table)
 
 
 async def delete_old_checkpoints(run: Run) -> None:
@@ -242,45 +272,6 @@ def greedy_policy(run: Run, adapter: int) -> AbstractAsyncContextManager[Policy]
     return adapter_policy(run.model.openai_client(), name, adapter, run.config.rollouts)
 
 
-def step_record(
-    step: int,
-    batch: TrainingBatch,
-    *,
-    groups_added: int = 0,
-    seconds: Mapping[str, float],
-    judge: Spend,
-    machine_usd: float = 0.0,
-    machine_saved_usd: float = 0.0,
-) -> StepRecord:
-    """Build the ledger's record of a step, as far as it is known before it is trained; of the
-    seconds, `gather` is what was waited for its rollouts."""
-    sampled = batch.rollouts
-    rollouts = sampled.rows
-    everyone = list(chain.from_iterable(rollouts))
-    metrics = mean_metrics(everyone)
-    turns = turns_to_success(everyone)
-    if turns:
-        metrics[TURNS] = statistics.fmean(turns)
-    return StepRecord(
-        step=step,
-        digest="",
-        reward=statistics.fmean(rewards_of(everyone) or [0.0]),
-        reward_std=reward_spread(rollouts),
-        metrics=metrics,
-        groups_trained=len(batch.groups),
-        groups_dropped=dict(batch.dropped),
-        groups_added=groups_added,
-        unscored=dict(count_causes(everyone)),
-        trainer={},
-        seconds=dict(seconds),
-        staleness=step - sampled.adapter,
-        overlapped_s=max(0.0, sampled.seconds - seconds.get("gather", 0.0)),
-        judge=judge,
-        machine_usd=machine_usd,
-        machine_saved_usd=machine_saved_usd,
-    )
-
-
 def as_trained(
     record: StepRecord, digest: str, metrics: Mapping[str, float], **seconds: float
 ) -> StepRecord:
@@ -288,13 +279,13 @@ def as_trained(
 
     Of the trainer's metrics those that are no finite numbers are left out: JSON can't carry them.
     """
+    finite = {}
+    for name, figure in metrics.items():
+        if figure is not None and math.isfinite(figure):
+            finite[name] = figure
     known = {
         "digest": digest,
-        "trainer": {
-            name: figure
-            for name, figure in metrics.items()
-            if figure is not None and math.isfinite(figure)
-        },
+        "trainer": finite,
         "seconds": {**record.seconds, **seconds},
         "machine_usd": record.machine_usd + metrics.get(SERVICE_USD, 0.0),
     }

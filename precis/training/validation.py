@@ -10,6 +10,7 @@ from precis.environments.protocol import Environment
 from precis.errors import JudgeUnavailable, StoreError
 from precis.processes.kill_points import reached
 from precis.records.ledger import TURNS, Metric, Validation
+from precis.records.metrics import validation_metrics
 from precis.records.nouns import (
     PREFERRED,
     REWARD,
@@ -71,12 +72,15 @@ async def validate(run: Run, step: int) -> Validation:
 
 async def log_validation(run: Run, validation: Validation) -> None:
     """Append a validation to ART's files and to W&B."""
-    await run.log.log_validation(validation)
+    metrics = {name: metric.value for name, metric in validation.metrics.items()}
+    await run.model.log(split="val", metrics=metrics, step=validation.step)
+    if run.wandb:
+        run.wandb.log(validation.step, validation_metrics(validation))
 
 
 async def _show_validation(run: Run, step: int, rollouts: Sequence[Rollout]) -> None:
     """Have the report show these rollouts beside the run's first ones."""
-    if run.log.seen.first is None:
+    if run.seen.first is None:
         try:
             # What another process saw of it.
             first = await asyncio.to_thread(first_validation_step, run.store, run.name, step)
@@ -84,10 +88,10 @@ async def _show_validation(run: Run, step: int, rollouts: Sequence[Rollout]) -> 
                 seen = await asyncio.to_thread(
                     read_rollouts, run.store, run.name, "validation", first, run.held_out
                 )
-                run.log.show_validation(first, seen)
+                run.seen = run.seen.add_validation(first, seen)
         except StoreError as error:
             _log.warning("The report compares with no earlier rollout: %s", error)
-    run.log.show_validation(step, rollouts)
+    run.seen = run.seen.add_validation(step, rollouts)
 
 
 def validation_of(

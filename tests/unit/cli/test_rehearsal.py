@@ -168,8 +168,8 @@ def test_what_preflight_warns_of_and_what_the_run_waits_for_is_said(
         log(logging.WARNING, "precis/training/preflight.py", "The judge reads [40%] of it.")
         log(logging.INFO, "precis/training/preflight.py", "All is well.")
         said = "The judge has answered no request for 10 s."
-        log(logging.WARNING, "tasks/run_log.py", said, "precis.llm.silence")
-        log(logging.WARNING, "tasks/run_log.py", "Step 3 is done.", "precis.training.loop")
+        log(logging.WARNING, "tasks/states.py", said, "precis.llm.silence")
+        log(logging.WARNING, "tasks/states.py", "Step 3 is done.", "precis.training.loop")
         log(logging.WARNING, "tasks/states.py", "This is printed in the end.")
     log(logging.WARNING, "precis/training/preflight.py", "Nobody listens any more.")
     assert isinstance(console.file, io.StringIO)

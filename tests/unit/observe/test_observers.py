@@ -19,7 +19,7 @@ from starlette.routing import Route
 from precis.environment import Variables
 from precis.environments.summaries.judge import Unscored
 from precis.observe.observers import Observers, observing, services
-from precis.observe.rollouts import RolloutRecord, rollouts_of_step
+from precis.observe.rollouts import RolloutRecord, records_of
 from precis.observe.samples import sample_table
 from precis.observe.sender import Sender
 from precis.records.rollout import Rollout, Score
@@ -238,7 +238,7 @@ async def test_a_slow_service_delays_nothing_and_the_end_is_bounded(
 
 def test_a_rollout_is_seen_with_its_verdict_or_without_one() -> None:
     def told(group: list[Rollout], step: int) -> list[RolloutRecord]:
-        return list(rollouts_of_step([group], run="r", policy="m@4", split="train", step=step))
+        return list(records_of(group, "r", "m@4", {"split": "train", "step": str(step)}))
 
     scored, unscored = told(rollouts(True, Unscored("timeout", "late")), step=4)
     assert scored.scores == {"reward": 1.0, "words": 2, "correct": 1, "asked": 1}

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 from prefect.exceptions import MissingContextError
 
-import tasks.run_log
-from tasks.run_log import lines_in_run_log
+import tasks.states
+from tasks.states import lines_in_run_log
 
 SILENCE = logging.getLogger("precis.llm.silence")
 
@@ -29,7 +29,7 @@ def run_log(monkeypatch: pytest.MonkeyPatch) -> Kept:
     kept = Kept()
     logger = logging.Logger("run")
     logger.addHandler(kept)
-    monkeypatch.setattr(tasks.run_log, "get_run_logger", lambda: logger)
+    monkeypatch.setattr(tasks.states, "get_run_logger", lambda: logger)
     return kept
 
 
@@ -60,7 +60,7 @@ def test_what_no_run_says_is_not_lost(console: Kept, monkeypatch: pytest.MonkeyP
     def none_is_at_work() -> logging.Logger:
         raise MissingContextError
 
-    monkeypatch.setattr(tasks.run_log, "get_run_logger", none_is_at_work)
+    monkeypatch.setattr(tasks.states, "get_run_logger", none_is_at_work)
     with lines_in_run_log():
         SILENCE.warning("A thread of its own says this.")
     assert console.lines == ["A thread of its own says this."]

@@ -1,8 +1,9 @@
-"""What a run tells of itself: ART's files always, W&B and the observers while it is open."""
+"""What a run tells of itself: ART's files always, W&B and the observers while it trains."""
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,28 +13,20 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from precis.config import TrainConfig
 from precis.llm.loop_server import LoopServer
-from precis.training.log import RunLog
-from precis.training.run import PROJECT, trainable, work_folder
-from tests.support.ledgers import EMPTY, record, validation
-from tests.support.rollouts import rollouts
-
-CONFIG = TrainConfig(model="m")
+from precis.training.loop import TrainingLoop
+from precis.training.run import PROJECT
+from tests.support.in_process import Life, one_process
 
 
 @pytest.fixture(autouse=True)
-def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A home of its own, and no key of the shell's."""
+def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A process of its own, and no key of the shell's."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PRECIS_HOME", str(tmp_path / "home"))
     for name in ("WANDB_API_KEY", "OPENPIPE_API_KEY", "LANGFUSE_PUBLIC_KEY", "WEAVE_PROJECT"):
         monkeypatch.delenv(name, raising=False)
-
-
-@pytest.fixture
-def log() -> RunLog:
-    return RunLog(trainable(CONFIG))
+    with one_process(tmp_path / "home"):
+        yield
 
 
 @pytest.fixture
@@ -53,30 +46,24 @@ async def told(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[list[Any]]:
     await asyncio.wait_for(server.stop(), 10)
 
 
-def history() -> list[dict[str, Any]]:
-    """The lines of ART's own file."""
-    folder = work_folder(CONFIG) / "art" / PROJECT / "models" / "m"
-    lines = (folder / "history.jsonl").read_text().splitlines()
-    return [json.loads(line) for line in lines]
+async def test_steps_and_validations_stand_in_arts_files_without_any_key(tmp_path: Path) -> None:
+    life = Life(tmp_path / "run", {})
+    async with life.opened() as run:
+        loop = TrainingLoop(run)
+        await loop.resume()
+        await loop.train()
+        assert "W&B" not in run.view.links, "nobody has a page without a key"
+    assert not (life.work / "wandb").exists()
+    history = life.work / "art" / PROJECT / "models" / "m" / "history.jsonl"
+    lines = [json.loads(line) for line in history.read_text().splitlines()]
+    assert [one["step"] for one in lines if "train/reward" in one] == [0, 1]
+    assert [one["step"] for one in lines if "val/accuracy" in one] == [0, 1, 2]
 
 
-async def test_steps_and_validations_stand_in_arts_files_without_any_key(log: RunLog) -> None:
-    ledger = EMPTY.advance(record(0, reward=0.25))
-    await log.log_step(ledger, 0, None)
-    await log.log_validation(validation(1, 0.75))
-    step, validated = history()
-    assert (step["step"], step["train/reward"]) == (0, 0.25)
-    assert (validated["step"], validated["val/accuracy"]) == (1, 0.75)
-
-
-async def test_the_observers_hear_of_samples_while_it_is_open(
-    log: RunLog, told: list[Any], tmp_path: Path
-) -> None:
-    group = [rollouts(True, False)]
-    log.tell_samples(group, "run", "train", 0, 0)
-    async with log.open(CONFIG, "run", tmp_path / "wandb"):
-        assert log.wandb_url == "", "nobody has a page without a key"
-        log.tell_samples(group, "run", "train", 4, 3)
-    assert not (tmp_path / "wandb").exists()
-    assert [report["metadata"]["step"] for report in told] == ["4", "4"]
-    assert {report["metadata"]["score.reward"] for report in told} == {"1", "0"}
+async def test_the_observers_hear_of_every_rollout(told: list[Any], tmp_path: Path) -> None:
+    await Life(tmp_path / "run", {}).live()
+    notes = [report["metadata"] for report in told]
+    heard = Counter((one["split"], one["step"]) for one in notes)
+    assert [heard["validation", step] for step in "012"] == [2, 2, 2]
+    assert min(heard["train", "0"], heard["train", "1"]) >= 2 * 3
+    assert all("score.reward" in one for one in notes)

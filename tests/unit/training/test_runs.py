@@ -339,7 +339,7 @@ async def test_an_agent_trains_and_is_validated_by_a_judge_alone(tmp_path: Path)
         loop = TrainingLoop(run)
         await loop.resume()
         await loop.train()
-        seen = run.log.seen
+        seen = run.seen
     assert seen.first is not None and seen.first.step == 0, "the report compares with another"
     assert ledger(longer).validations, "nothing was validated since"
     for one in ledger(longer).validations:
