@@ -1,6 +1,5 @@
 """Trajectories as tokens: exactly those that were sampled, with ART's advantages."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,6 @@ import pytest
 from openai.types.chat.chat_completion import Choice
 
 from precis.errors import TrainerError
-from precis.trainer.choices import decode_choice, encode_choice
 from precis.trainer.gpu.packing import TrainingSample
 from precis.trainer.gpu.tokens import samples_of, tokenize_demonstrations
 from precis.trainer.tinker.tokenizer import ChatTokenizer, load_tokenizer
@@ -32,14 +30,6 @@ def choice(prompt: str, number: int) -> Choice:
     answer["token_ids"] = [500 + at for at in range(number + 1)]
     answer["token_logprobs"] = [-0.5 * (at + 1) for at in range(number + 1)]
     return Choice.model_validate({**answer, "message": {"role": "assistant", "content": "…"}})
-
-
-def test_an_answer_is_the_tokens_that_were_sampled() -> None:
-    _, longer = samples_of([group("ab", [0.0, 1.0])], scale_rewards=True)
-    assert longer.token_ids == [1, ord("a"), ord("b"), 2, 500, 501]
-    assert longer.assistant_mask == [0, 0, 0, 0, 1, 1]
-    assert longer.logprobs[4:] == [-0.5, -1.0]
-    assert longer.prompt_length == 3
 
 
 def test_advantages_are_against_the_groups_mean_and_spread() -> None:
@@ -157,49 +147,3 @@ NO_CALLS = (
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
 """Leaves out what has no text, and so each call."""
-
-
-def answer(tokens: int = 3, **logprobs: object) -> Choice:
-    sampled = [
-        {
-            "token": f"token_id:{number}",
-            "logprob": -0.1 - number / 3,
-            "bytes": [116, 111],
-            "top_logprobs": [],
-            **logprobs,
-        }
-        for number in range(tokens)
-    ]
-    return Choice.model_validate(
-        {
-            "finish_reason": "stop",
-            "index": 0,
-            "message": {"role": "assistant", "content": "Three words. Here."},
-            "logprobs": {"content": sampled},
-        }
-    )
-
-
-def test_tokens_and_their_probabilities_arrive_as_they_were_sampled() -> None:
-    sent = answer()
-    arrived = decode_choice(json.loads(json.dumps(encode_choice(sent))))
-    assert sent.logprobs and sent.logprobs.content
-    assert arrived.logprobs and arrived.logprobs.content
-    pairs = [(one.token, one.logprob) for one in arrived.logprobs.content]
-    assert pairs == [(one.token, one.logprob) for one in sent.logprobs.content]
-    assert arrived.message.content == sent.message.content
-    assert arrived.finish_reason == "stop"
-
-
-def test_what_else_was_said_or_not_of_a_token_is_kept() -> None:
-    sent = answer(top_logprobs=[{"token": "a", "logprob": -2.0, "bytes": None}])
-    assert decode_choice(encode_choice(sent)) == sent
-    sent.logprobs = None
-    assert decode_choice(encode_choice(sent)) == sent
-
-
-def test_a_token_without_its_probability_is_refused() -> None:
-    encoded = encode_choice(answer())
-    encoded["sampled"]["logprobs"].pop()
-    with pytest.raises(ValueError, match="zip"):
-        decode_choice(encoded)
