@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from precis.environments.trajectories import put_trajectories
 from precis.records.ledger import Ledger, write_ledger
@@ -41,9 +42,9 @@ def hold(store: Store, model: str, run: str) -> None:
     store.put(lease_key(model), holder.model_dump_json().encode())
 
 
-def precis_runs(*arguments: str, store: Store, code: int = 0) -> str:
+def precis_runs(*arguments: object, store: Store, **options: Any) -> str:
     """What the command prints; errors too, and no traceback."""
-    return run_precis("runs", *arguments, store=store, code=code).output
+    return run_precis("runs", *arguments, store=store, **options).output
 
 
 def train_policy(store: FolderStore, name: str, folder: Path, steps: int = 2) -> None:

@@ -110,7 +110,3 @@ def test_only_what_is_about_summarizing_knows_the_summaries() -> None:
         if any(name.startswith(SUMMARIES) for name in imported):
             knowing.add(package_of(module))
     assert knowing - {"precis.environments"} == ABOUT_SUMMARIES
-
-
-def test_precis_has_at_most_a_dozen_modules_of_its_own() -> None:
-    assert len(list((ROOT / "precis").glob("*.py"))) <= 12

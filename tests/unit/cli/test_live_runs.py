@@ -1,4 +1,4 @@
-"""Which runs `precis runs` shows, and how they read in a narrow terminal."""
+"""Which runs `precis runs` shows."""
 
 from datetime import UTC, datetime
 
@@ -7,31 +7,9 @@ from prefect.client.schemas.objects import FlowRun
 from typer.testing import CliRunner
 
 from cli import live_runs, prefect_server
-from cli.live_runs import LiveRun, as_lines
 from cli.runs import app
 
 ID = "3b0fd2f3-f55f-491c-9362-ae6cdcef02d7"
-LONG = LiveRun(
-    ID,
-    "train rehearsal-a-rather-long-name-of-a-model-seed1: step 12 of 30",
-    "train/h100-apache",
-    "AwaitingConcurrencySlot",
-    4000.0,
-)
-
-
-@pytest.mark.parametrize("width", [80, 60])
-def test_no_line_is_wider_than_the_terminal_and_no_name_is_cut_off(width: int) -> None:
-    lines = as_lines([LONG], width)
-    assert max(map(len, lines[1:])) <= width
-    told = " ".join(" ".join(lines).split())
-    for part in (LONG.name, LONG.deployment, LONG.state, LONG.id):
-        assert part in told
-    run = LiveRun(ID, "train m: step 12 of 30", "train/rehearsal", "Running", 200.0)
-    assert as_lines([run], 80) == [
-        "train m: step 12 of 30",
-        f"  Running for about 3 min; train/rehearsal; {ID}",
-    ]
 
 
 def run(**fields: object) -> FlowRun:

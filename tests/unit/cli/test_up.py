@@ -1,7 +1,6 @@
-"""What `precis up` says, and how its worker ends."""
+"""What `precis up` refuses, and how its worker ends."""
 
 import asyncio
-import io
 import logging
 import os
 import subprocess
@@ -10,19 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from cli import prefect_server, up, worker
 from precis.errors import ConfigError, PrecisError
-
-
-def test_the_path_of_the_worker_s_log_can_be_copied_from_a_narrow_terminal() -> None:
-    console = Console(file=io.StringIO(), width=40)
-    log = Path("/home/somebody/with/a/long/name/.precis/worker.log")
-    up._tell_of_worker(4, log, console)
-    assert isinstance(console.file, io.StringIO)
-    (line,) = console.file.getvalue().splitlines()
-    assert line.endswith(f"its log: {log}")
 
 
 def test_prefect_s_last_words_come_after_the_end_and_go_to_the_log(tmp_path: Path) -> None:

@@ -108,13 +108,6 @@ async def test_a_game_is_shown_turn_by_turn_in_its_own_words() -> None:
     assert environment.nouns.success == "win rate"
 
 
-def test_an_agent_is_trained_by_its_own_embedded_policy_unless_it_names_another() -> None:
-    assert TrainConfig.model_validate({"environment": str(FILE)}).trainer.kind == "tool_calls"
-    given = {"environment": {"kind": "python", "file": "a.py"}, "trainer": {"kind": "art"}}
-    assert TrainConfig.model_validate(given).trainer.kind == "art"
-    assert TrainConfig().trainer.kind == "extractive"
-
-
 @pytest.mark.parametrize(
     ("environment", "trainer", "problem"),
     [

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from precis.environments.protocol import Scenario
 from precis.llm.server import ChatRequest, ToolCall
-from tests.support.examples import call, example, module_of, play, score_of, with_settings
+from tests.support.examples import call, example, module_of, play, score_of
 from tests.support.scripted_policy import ScriptedPolicy
 
 PUZZLES: Any = module_of(example("temporal_clue.py"))
@@ -93,9 +92,3 @@ async def test_a_wrong_answer_costs_its_share() -> None:
     for rollout in await play(example("temporal_clue.py"), ScriptedPolicy(say), 2):
         assert score_of(rollout).reward == pytest.approx(2 / 3)
         assert not score_of(rollout).success
-
-
-def test_the_sizes_are_a_setting(tmp_path: Any) -> None:
-    environment = with_settings("temporal_clue.py", tmp_path, SIZES=(4,))
-    sizes = {Scenario.of(one)["size"] for one in environment.scenarios("validation")}
-    assert sizes == {4}

@@ -67,13 +67,6 @@ def test_lines_and_bars_are_named_with_their_values() -> None:
     assert "trained, step 30 74.0% (69.0% to 79.0%)" in CHARTS["comparison"].alt
 
 
-def test_the_png_has_a_palette_since_lists_of_reports_bring_all_their_pictures() -> None:
-    png = CHARTS["curve"].png(dpi=100)
-    colour_type = png[25]
-    assert colour_type == 3
-    assert len(png) < 16_000
-
-
 def test_a_run_without_steps_and_one_without_validation_are_drawn() -> None:
     assert "training step" in texts(learning_curve([]).svg())
     assert "training reward" in texts(learning_curve([StepPoint(0, 1.0)]).svg())
@@ -112,12 +105,6 @@ def test_a_curve_of_rewards_has_no_percentages() -> None:
 )
 def test_dollars_are_shown_to_two_digits_that_matter(cost: float, shown: str) -> None:
     assert dollars(cost) == shown
-
-
-def test_a_topic_has_a_row_with_the_accuracy_of_its_documents() -> None:
-    assert {topic: found[Contender("a")].mean for topic, found in TOPICS.items()} == {"News": 0.75}
-    assert {"News", "a", "b"} <= set(texts(CHARTS["topics"].svg()))
-    assert CHARTS["topics"].alt.endswith("News 75%")
 
 
 def test_a_contender_that_became_worse_is_marked_by_more_than_colour() -> None:

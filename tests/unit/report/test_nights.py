@@ -28,13 +28,6 @@ def test_a_regression_is_told_with_its_figures() -> None:
     assert payload["message"] == sentence
 
 
-def test_a_night_without_one_says_so() -> None:
-    assert verdict_in_words([SAME], 1) == (
-        "No contender is worse than on the benchmark before, beyond chance."
-    )
-    assert verdict_in_words([], 0) == "There is no comparable benchmark before this one."
-
-
 def test_every_comparison_is_shown_worst_first() -> None:
     section = nightly_section([WORSE, SAME], 2, Nouns())
     rows = [line for line in section.splitlines() if line.startswith("| ")]

@@ -78,18 +78,6 @@ def test_it_shows_three_pictures_the_totals_and_the_last_ten_steps() -> None:
     assert "$0.30" in html
 
 
-def test_no_table_of_the_last_steps_is_wider_than_a_telephone() -> None:
-    ledger = ledger_of(25)
-    metrics = {"words": 331.2, "copied": 0.98, "prose": 0.99, "over_length": 0.0}
-    steps = tuple(one.model_copy(update={"metrics": metrics}) for one in ledger.steps)
-    told = training_report(replace(view(25), ledger=ledger.model_copy(update={"steps": steps})))
-    heads = [line for line in told.splitlines() if line.startswith("| Step")]
-    assert heads[-2:] == [
-        "| Step | Reward | Spread | Seconds | Judge |",
-        "| Step | Words | Copied | Prose |",
-    ], "what is nothing in all of them has no column"
-
-
 def test_the_progress_line_says_how_far_it_is_and_who_answers_nobody() -> None:
     line = view(10).progress
     assert line.startswith("step 10 of 10, reward 0.")
@@ -132,18 +120,6 @@ def test_games_are_shown_by_turns_with_their_scores_and_the_most_changed_by_its_
     order += ["Most changed game: h2", "play(3)", "play(4)", "Not scored (timeout): It took 300 s."]
     places = [html.index(each) for each in order]
     assert places == sorted(places)
-
-
-def test_the_turns_that_a_success_takes_are_drawn_where_there_are_any() -> None:
-    steps = [
-        one.model_copy(update={"metrics": {"words": 3.0}})
-        if one.step == 1
-        else one.model_copy(update={"metrics": {"words": 3.0, "turns_to_success": 4.0 + one.step}})
-        for one in ledger_of(3).steps
-    ]
-    chart = trends(steps)
-    assert "Turns to success" in texts(chart.svg())
-    assert "6 turns_to_success" in chart.alt
 
 
 def test_a_metric_below_zero_is_drawn() -> None:
@@ -227,15 +203,6 @@ def test_the_best_the_worst_and_the_most_changed_are_looked_for_where_they_can_b
     change = most_changed(SEEN)
     assert change is not None
     assert (change.step, change.later_step, change.after.scenario.id) == (0, 10, "d3")
-
-
-def test_the_time_goes_by_phase_and_the_short_ones_share_a_name() -> None:
-    steps = [{"gather": 5.0, "train": 2.0, "commit": 1.0, "a": 0.1, "b": 0.2, "c": 0.3}] * 3
-    shown = texts(phases(steps).svg())
-    assert {"gather  5 s", "train  2 s", "commit  1 s", "c  0.3 s", "other  0.3 s"} <= set(shown)
-    assert "a  0.1 s" not in shown
-    few = texts(phases([{"gather": 1.0, "validate": 4.0}, {"gather": 1.0}]).svg())
-    assert "validate  2 s" in few
 
 
 def test_a_thousand_steps_are_no_thousand_shapes() -> None:

@@ -4,9 +4,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from typer.testing import CliRunner
 
-from cli.runs import app
 from precis.config import TrainConfig
 from precis.environments.trajectories import put_trajectories
 from precis.records.ledger import Ledger, ledger_key, write_ledger
@@ -42,9 +40,9 @@ def test_a_name_is_never_cut(store: FolderStore) -> None:
     long = "a-model-with-a-name-of-sixty-four-characters-which-is-the-longest"[:64]
     make_run(store, long, 1)
     hold(store, long, f"{long} (0123456789)")
-    done = CliRunner().invoke(app, ["list", "--store", store.url], env={"COLUMNS": "80"})
-    assert f"{long} (0123456789)" in done.output
-    assert len(done.output.splitlines()) == 3
+    listed = precis_runs("list", store=store, COLUMNS="80")
+    assert f"{long} (0123456789)" in listed
+    assert len(listed.splitlines()) == 3
 
 
 def test_an_empty_store_holds_no_runs(tmp_path: Path) -> None:
@@ -90,17 +88,15 @@ def test_a_run_is_shown_with_its_settings_by_name(store: FolderStore) -> None:
 def test_a_restart_asks_before_it_deletes(
     store: FolderStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    command = ["restart", "m", "--step", "1", "--store", store.url]
+    command = ("restart", "m", "--step", 1)
     before = store.keys("")
-    said = CliRunner().invoke(app, command)
-    assert said.exit_code == 1
-    assert "2 steps and 2 checkpoints after step 1 of m" in said.output and "--yes" in said.output
+    said = precis_runs(*command, store=store, code=1)
+    assert "2 steps and 2 checkpoints after step 1 of m" in said and "--yes" in said
     monkeypatch.setattr("cli.runs._is_watched", lambda: True)
-    said = CliRunner().invoke(app, command, input="n\n")
-    assert said.exit_code == 1 and "Nothing was deleted" in said.output
+    said = precis_runs(*command, store=store, given="n\n", code=1)
+    assert "Nothing was deleted" in said
     assert store.keys("") == before
-    said = CliRunner().invoke(app, command, input="y\n")
-    assert said.exit_code == 0 and "at step 1 again" in said.output
+    assert "at step 1 again" in precis_runs(*command, store=store, given="y\n")
     assert committed_steps(store, "m") == [0, 1]
 
 
@@ -123,7 +119,7 @@ def test_what_is_not_committed_is_not_exported(store: FolderStore, tmp_path: Pat
     put_trajectories(store, "m", "train", 3, ROLLOUTS, "m")
     put_trajectories(store, "m", "validation", 3, ROLLOUTS, "m")
     put_trajectories(store, "m", "validation", 4, ROLLOUTS, "m")
-    export(store, "m", tmp_path / "out", "csv")
+    precis_runs("export", "m", "--to", tmp_path / "out", "--format", "csv", store=store)
     rows = pl.read_csv(tmp_path / "out" / "trajectories.csv")
     assert {"step", "reward", "text", "cause"} < set(rows.columns)
     assert rows.select("split", "step").unique().sort("split", "step").rows() == [

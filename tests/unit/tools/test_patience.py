@@ -15,7 +15,6 @@ from tests.services.patience import (
     give_patience,
     patience_s,
     read_to_end,
-    until,
     wait_until,
 )
 from tests.support.watchdog import interrupted_after
@@ -60,16 +59,6 @@ def test_a_wait_that_runs_out_says_what_did_not_come_and_what_is_known(clock: Cl
     with pytest.raises(AssertionError, match=r"The answer did not come in 60 s.* only noise"):
         wait_until(lambda: False, "The answer", told=lambda: "only noise")
     assert clock.now == pytest.approx(65, abs=1)
-
-
-async def test_a_coroutine_waits_for_coroutines_too() -> None:
-    async def answer() -> str:
-        return "yes"
-
-    assert await until(answer, "the answer") == "yes"
-    give_patience(0.001)
-    with pytest.raises(AssertionError, match="the answer did not come"):
-        await until(lambda: False, "the answer")
 
 
 def test_a_minute_lasts_longer_where_more_wants_to_run_than_there_are_cores(

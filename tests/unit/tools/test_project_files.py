@@ -44,11 +44,3 @@ def test_the_workflow_runs_the_tests_on_every_python_that_may_be_installed_on() 
     assert classified == [f"Programming Language :: Python :: {python}" for python in pythons]
     assert job["steps"][-1]["run"] == ".ci/run"
     assert (ROOT / ".ci" / "run").read_text().endswith("exec make test\n")
-
-
-def test_the_hooks_before_a_commit_are_the_programs_that_make_test_runs() -> None:
-    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
-    run = {" ".join(hook["entry"].split()[:2]) for hook in hooks}
-    assert run == {".venv/bin/ruff check", ".venv/bin/ruff format", ".venv/bin/mypy"}
-    for hook in hooks:
-        assert hook["language"] == "system", "nothing is fetched"
