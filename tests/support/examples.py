@@ -9,7 +9,7 @@ from precis.environments.protocol import Environment
 from precis.environments.python import PythonEnvironment, load_python
 from precis.environments.recorder import Recorder
 from precis.environments.session import Limits
-from precis.llm.server import ChatRequest, ToolCall
+from precis.llm.server import ChatRequest, Completion, ToolCall
 from precis.records.rollout import Rollout, Score
 from precis.rehearsal.kind import untrained
 from precis.rehearsal.tool_calls.kind import TOOL_CALLS
@@ -63,6 +63,20 @@ def embedded(seed: int = 1) -> ScriptedPolicy:
         return choice.tool_calls[0] if choice.tool_calls else choice.content
 
     return ScriptedPolicy(answer)
+
+
+class Baseline(ScriptedPolicy):
+    """Answers as a baseline of an environment does."""
+
+    def __init__(self, environment: Environment, name: str) -> None:
+        super().__init__()
+        self._answer = environment.baselines()[name]
+
+    async def __call__(self, request: ChatRequest) -> Completion:
+        choice = (await self._answer(request)).choices[0]
+        said: str | ToolCall = choice.tool_calls[0] if choice.tool_calls else choice.content
+        self.say = lambda _: said
+        return await super().__call__(request)
 
 
 def call(request: ChatRequest, tool: str, **arguments: Any) -> ToolCall:

@@ -9,10 +9,10 @@ from precis.config import RateLimits
 from precis.environments.protocol import Environment
 from precis.environments.session import Limits, Policy
 from precis.llm.client import ChatClient, OwnServer
-from precis.llm.loop_server import LoopServer
 from precis.llm.providers import Endpoint
 from precis.llm.server import ChatRequest, Choice, Completion, ToolCall, completions_app
 from precis.records.rollout import Scenario, Split
+from tests.support.local_server import serving
 
 MODEL = "policy@3"
 LIMITS = Limits(deadline_s=20.0, turns_max=10, tokens_max=1000)
@@ -68,12 +68,15 @@ class Agent(Environment):
 @asynccontextmanager
 async def asked(scripted: ScriptedPolicy, **changes: Any) -> AsyncIterator[Policy]:
     """The policy of a step, served and asked as a trained adapter is."""
-    server = LoopServer(completions_app(scripted, lambda: [MODEL], "the-key"))
-    await server.start()
-    url = f"http://127.0.0.1:{server.port}/v1"
-    endpoint = Endpoint(url, MODEL, "the-key", key_variable="", role=f"policy {MODEL}")
     limits = RateLimits(requests_per_minute=10**6, tokens_per_minute=10**9, in_flight=100)
-    async with ChatClient(endpoint, OwnServer(limits, 20.0), prices={}) as client:
+    async with (
+        serving(completions_app(scripted, lambda: [MODEL], "the-key")) as url,
+        ChatClient(
+            Endpoint(f"{url}/v1", MODEL, "the-key", key_variable="", role=f"policy {MODEL}"),
+            OwnServer(limits, 20.0),
+            prices={},
+        ) as client,
+    ):
         policy = Policy(
             client,
             LIMITS,
@@ -83,7 +86,4 @@ async def asked(scripted: ScriptedPolicy, **changes: Any) -> AsyncIterator[Polic
             step=3,
             trained=True,
         )
-        try:
-            yield replace(policy, **changes)
-        finally:
-            await server.stop()
+        yield replace(policy, **changes)

@@ -1,10 +1,24 @@
-"""What many unit tests begin with."""
+"""What unit tests begin with."""
 
 from pathlib import Path
 
 import pytest
 
+from precis.environment import Variables, key_variables
 from precis.store import FolderStore
+
+KEYS = key_variables()
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home of Précis of each test's own, which is not there yet, and none of this machine's
+    keys."""
+    monkeypatch.setenv("PRECIS_HOME", str(tmp_path / "home"))
+    monkeypatch.setitem(Variables.model_config, "env_file", None)
+    for name in KEYS:
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path / "home"
 
 
 @pytest.fixture

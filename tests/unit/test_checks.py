@@ -112,8 +112,7 @@ async def test_a_server_that_answers_is_well_and_gets_our_password(
     assert not row.ok and "precis up" in row.remedy
 
 
-async def test_a_judge_without_its_key_names_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENROUTER_API_KEY", "")
+async def test_a_judge_without_its_key_names_the_variable() -> None:
     row = await row_of(checks.check_judge(JudgeConfig(provider="openrouter")))
     assert not row.ok
     assert "OPENROUTER_API_KEY" in row.detail + row.remedy

@@ -30,7 +30,7 @@ from precis.environments.summaries.judge.kept import KeptVerdicts
 from precis.errors import ConfigError, StaleAdapter
 from precis.llm.budget import Budget, PaidOnce
 from precis.llm.server import ApiError, ChatRequest, Choice, completions_app
-from precis.records.documents import Corpus, Document, Question, read_documents
+from precis.records.documents import Corpus, Document, read_documents
 from precis.records.ledger import Ledger, write_ledger
 from precis.records.rollout import Scenario, Score, Split, Unscored
 from precis.records.spend import Spend
@@ -40,20 +40,13 @@ from precis.run.checkpoints import commit
 from precis.statistics.standings import Contender
 from precis.store import open_store
 from precis.store.kept import KeptRecords
+from tests.support.bridges import document
 from tests.support.environments import services
 from tests.support.local_server import serving
 from tests.support.provider import Provider
 
 KEYS = {"CONTENDER_API_KEY": "sk-secret-key", "OPENROUTER_API_KEY": "sk-or"}
-DOCUMENTS = [
-    Document(
-        f"d{n}",
-        "News",
-        f"The mayor opened bridge {n}.",
-        (Question(f"q{n}", "Who?", "the mayor", True),),
-    )
-    for n in range(4)
-]
+DOCUMENTS = [document(number) for number in range(4)]
 
 
 @pytest.fixture
@@ -205,11 +198,11 @@ async def test_a_model_that_only_thinks_has_no_summary_and_no_zero(
 async def test_mere_words_score_zero_and_what_a_judge_would_pay_for_them_is_known(
     url: str, provider: Provider
 ) -> None:
-    document = read_documents(DocumentsConfig(source="bundled"))[0]
-    provider.answer = lambda request: Choice(telegraph(document.text, 350))
+    bundled = read_documents(DocumentsConfig(source="bundled"))[0]
+    provider.answer = lambda request: Choice(telegraph(bundled.text, 350))
     judge = Judge()
     async with asking(entry(url)) as contender:
-        (one,) = await attempts(contender, environment(judge, documents=[document]))
+        (one,) = await attempts(contender, environment(judge, documents=[bundled]))
     score = one.rollout.score
     assert isinstance(score, Score) and (score.reward, judge.asked) == (0, 1)
     assert (score.metrics["not_prose"], score.metrics["answered"]) == (1, 1)

@@ -20,15 +20,13 @@ from precis.store import FolderStore
 from precis.trainer.tinker import check as tinker
 from tests.support.repository import ROOT
 
-KEYS = ("OPENROUTER_API_KEY", "TINKER_API_KEY", "WANDB_API_KEY")
-
 
 @pytest.fixture(autouse=True)
 def a_fresh_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One without keys and without the clients that are extras."""
+    """One without the clients that are extras."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PRECIS_STORE", str(tmp_path / "store"))
-    for variable in (*KEYS, "BACKUP_BUCKET", "PREFECT_API_URL"):
+    for variable in ("BACKUP_BUCKET", "PREFECT_API_URL"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setattr(api, "is_installed", lambda: False)
     monkeypatch.setattr(tinker, "is_client_installed", lambda: False)
@@ -129,11 +127,7 @@ def test_a_word_is_a_setting_and_broken_json_is_none() -> None:
             read_settings("train/rehearsal", [wrong])
 
 
-def test_where_all_is_well_it_says_what_to_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PRECIS_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("PRECIS_STORE", str(tmp_path / "store"))
+def test_where_all_is_well_it_says_what_to_run() -> None:
     arguments = ["doctor", "train/rehearsal", "-p", "steps=3"]
     said = CliRunner().invoke(cli.app, arguments)
     assert said.exit_code == 0, said.output

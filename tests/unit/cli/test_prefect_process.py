@@ -20,11 +20,10 @@ with prefect_process._alone():
 
 
 def test_a_stop_does_not_wait_for_ever_for_a_process_that_is_stopped_while_it_starts_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PRECIS_HOME", str(tmp_path))
     monkeypatch.setattr(prefect_process, "_LOCK_PATIENCE_S", 0.2)
-    (tmp_path / "prefect").mkdir()
+    (home / "prefect").mkdir(parents=True)
     with (
         stopped_process(HOLD) as holder,
         pytest.raises(LockHeld, match=f"prefect/lock is held by process {holder.pid} on "),
@@ -33,9 +32,8 @@ def test_a_stop_does_not_wait_for_ever_for_a_process_that_is_stopped_while_it_st
 
 
 async def test_a_server_that_ends_at_once_is_not_started_for_ever(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("PRECIS_HOME", str(tmp_path))
     started = 0
 
     def start_again() -> bool:

@@ -1,6 +1,5 @@
 """What `precis rehearse` makes of its arguments, and what it says while it works."""
 
-import asyncio
 import io
 import logging
 from pathlib import Path
@@ -76,10 +75,7 @@ def test_each_rehearsal_leads_to_the_next(tmp_path: Path, monkeypatch: pytest.Mo
     ]
 
 
-async def test_to_begin_afresh_takes_nothing_from_a_run_at_work(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PRECIS_HOME", str(tmp_path / "home"))
+async def test_to_begin_afresh_takes_nothing_from_a_run_at_work(tmp_path: Path) -> None:
     config = rehearsal_config(1, "bundled", 1, str(tmp_path / "store"))
     store = FolderStore(tmp_path / "store")
     key = f"{config.model}/ledger.json"
@@ -126,28 +122,6 @@ def test_without_a_terminal_there_is_a_line_now_and_then(monkeypatch: pytest.Mon
         "benchmarking: step 2 of 2, reward 0.50, held-out accuracy 50.0%",
         "benchmarking: step 2 of 2, reward 0.50, held-out accuracy 50.0%",
     ]
-
-
-async def test_a_long_ledger_is_looked_at_less_often(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pauses: list[float] = []
-    steps = tuple(map(record, range(1000)))
-    ledgers = [
-        Ledger(model="m", config="c", corpus="k", next_step=n, steps=steps[:n]) for n in (1, 1000)
-    ]
-
-    async def pause(seconds: float) -> None:
-        pauses.append(seconds)
-        if not ledgers:
-            raise asyncio.CancelledError
-
-    monkeypatch.setattr(rehearsal, "load_ledger", lambda *_: ledgers.pop(0))
-    monkeypatch.setattr(asyncio, "sleep", pause)
-    config = rehearsal_config(1, "bundled", 1, str(tmp_path))
-    with rehearsal._bar(Console(file=io.StringIO())) as bar, pytest.raises(asyncio.CancelledError):
-        await rehearsal._follow(config, bar)
-    assert pauses == [0.2, 1.0]
 
 
 @pytest.mark.parametrize("logger", ["prefect.flow_runs", "prefect.task_runs"])

@@ -45,10 +45,8 @@ def config(**given: Any) -> ManagedConfig:
 
 
 @pytest.fixture(autouse=True)
-def no_keys(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.chdir(tmp_path)  # no .env
-    for name in ("OPENROUTER_API_KEY", "GEMINI_API_KEY", "WANDB_API_KEY", "HF_TOKEN"):
-        monkeypatch.delenv(name, raising=False)
+def elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
 
 
 def test_on_its_machine_the_run_trains_beside_the_flow_and_is_the_same_run() -> None:

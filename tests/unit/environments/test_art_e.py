@@ -12,10 +12,10 @@ import pytest
 
 from precis.environments.python import PythonEnvironment
 from precis.errors import JudgeUnavailable
-from precis.llm.loop_server import LoopServer
 from precis.llm.server import ApiError, ChatRequest, Choice, Completion, ToolCall, completions_app
 from precis.records.rollout import Unscored
 from tests.support.examples import EXAMPLES, call, example, module_of, play, score_of, with_settings
+from tests.support.local_server import serving
 from tests.support.scripted_policy import ScriptedPolicy
 
 AGENT: Any = module_of(example("art_e.py"))
@@ -72,14 +72,6 @@ def test_the_inbox_is_the_same_with_every_call_and_each_question_has_one_mail() 
         mail = mails[question.source]
         assert client in mail.body
         assert question.answer in re.findall(r"[\w:,]+\b", mail.body)
-
-
-def test_training_asks_for_no_held_out_mail() -> None:
-    environment = example("art_e.py")
-    asked = [one["source"] for one in environment.scenarios("train")]
-    held_out = [one["source"] for one in environment.scenarios("validation")]
-    assert (len(asked), len(held_out)) == (240, 48)
-    assert not set(asked) & set(held_out)
 
 
 async def test_who_searches_and_reads_answers_right() -> None:
@@ -163,14 +155,10 @@ async def judge(
             raise ApiError(status, "No.", "no")
         return Completion("a-judge", [Choice(content)])
 
-    server = LoopServer(completions_app(answer, lambda: ["a-judge"], "the-judge-s-key"))
-    await server.start()
-    monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{server.port}/v1")
     monkeypatch.setenv("OPENAI_API_KEY", "the-judge-s-key")
-    try:
+    async with serving(completions_app(answer, lambda: ["a-judge"], "the-judge-s-key")) as url:
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{url}/v1")
         yield asked
-    finally:
-        await server.stop()
 
 
 def in_other_words(request: ChatRequest) -> ToolCall:

@@ -66,7 +66,6 @@ QUESTIONS = {
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with both data sets, and room for an edited example."""
-    monkeypatch.setenv("PRECIS_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("OPENAI_API_KEY", "a-key")
     write(tmp_path / "mails", {"train": MAILS})
     write(tmp_path / "questions", QUESTIONS)

@@ -12,12 +12,12 @@ from precis.environments.isolated import IsolatedModule, ProcessDied
 from precis.environments.reasoning_gym import environment as module
 from precis.environments.reasoning_gym.environment import ReasoningGym, load_reasoning_gym
 from precis.errors import ConfigError
-from precis.llm.server import ApiError, ChatRequest, Completion, ToolCall
+from precis.llm.server import ApiError, ChatRequest, ToolCall
 from precis.records.ledger import load_ledger
 from precis.records.trajectories import scan_trajectories
 from precis.settings.environment import ReasoningGymSettings
 from tests.services.needs import leave_out
-from tests.support.examples import embedded, play, score_of
+from tests.support.examples import Baseline, embedded, play, score_of
 from tests.support.in_process import Life, one_process
 from tests.support.scripted_policy import ScriptedPolicy
 
@@ -51,19 +51,6 @@ def environment(dataset: str, **given: Any) -> ReasoningGym:
     return ReasoningGym(settings, PUZZLES, "0.1.25")
 
 
-def of_baseline(puzzles: ReasoningGym, name: str) -> ScriptedPolicy:
-    answer = puzzles.baselines()[name]
-
-    class Baseline(ScriptedPolicy):
-        async def __call__(self, request: ChatRequest) -> Completion:
-            choice = (await answer(request)).choices[0]
-            said: str | ToolCall = choice.tool_calls[0] if choice.tool_calls else choice.content
-            self.say = lambda _: said
-            return await super().__call__(request)
-
-    return Baseline()
-
-
 def score_own_answers(dataset: str) -> list[float]:
     """Score a generator's own answers to its first three puzzles; none where it has none."""
     scores = []
@@ -87,8 +74,8 @@ def test_the_own_answers_of_all_generators_earn_all() -> None:
 
 async def test_the_solver_solves_all_and_a_guess_is_mostly_wrong() -> None:
     puzzles = environment("countdown", size=12)
-    solved = await play(puzzles, of_baseline(puzzles, "solver"), 12)
-    guessed = await play(puzzles, of_baseline(puzzles, "random"), 12)
+    solved = await play(puzzles, Baseline(puzzles, "solver"), 12)
+    guessed = await play(puzzles, Baseline(puzzles, "random"), 12)
     assert all(score_of(one).reward == 1 for one in solved)
     assert sum(bool(score_of(one).success) for one in guessed) < 6
     assert len({one.text for one in guessed}) > 1
@@ -143,9 +130,9 @@ async def test_answers_that_can_be_listed_are_offered_by_a_tool() -> None:
     offered = policy.requests[0].tools or []
     schema = offered[0]["function"]["parameters"]
     assert schema["properties"]["answer"]["enum"] == ["Yes", "No"]
-    solved = await play(puzzles, of_baseline(puzzles, "solver"), 6)
+    solved = await play(puzzles, Baseline(puzzles, "solver"), 6)
     assert all(score_of(one).success for one in solved)
-    assert await play(puzzles, of_baseline(puzzles, "random"), 2)
+    assert await play(puzzles, Baseline(puzzles, "random"), 2)
 
 
 @pytest.mark.parametrize("arguments", ["{", "[]", "null", "{}", '{"answer": 3}'])

@@ -24,7 +24,7 @@ from precis.errors import ConfigError, ProviderRejected
 from precis.llm.server import ApiError, ChatRequest, Choice, Completion, completions_app
 from precis.records.rollout import Rollout
 from precis.settings.environment import OpponentSettings, TextArenaSettings, opponent_of
-from tests.support.examples import LIMITS, play, score_of
+from tests.support.examples import LIMITS, Baseline, play, score_of
 from tests.support.local_server import served
 from tests.support.repository import ROOT
 from tests.support.scripted_policy import ScriptedPolicy, asked
@@ -157,13 +157,7 @@ async def test_a_random_player_is_a_baseline_that_keeps_to_the_rules() -> None:
     game = environment("ConnectFour-v0", show_moves=False)
     random_player = game.baselines()["random"]
 
-    class Baseline(ScriptedPolicy):
-        async def __call__(self, request: ChatRequest) -> Completion:
-            said = (await random_player(request)).choices[0].content
-            self.say = lambda _: said
-            return await super().__call__(request)
-
-    rollouts = await play(game, Baseline(), 6)
+    rollouts = await play(game, Baseline(game, "random"), 6)
     assert {score_of(one).metrics["illegal"] for one in rollouts} == {0.0}
     assert len({tuple(call.text for call in one.calls) for one in rollouts}) == 6
     with pytest.raises(ApiError, match="No game is under way"):

@@ -39,7 +39,6 @@ STORY = "The mill was built in 1784 by Thomas Aldery. It closed in 1967."
 def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Neither servers nor GPUs nor programs are this machine's; gives the folder on PATH."""
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    monkeypatch.setenv("PRECIS_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("PRECIS_API_KEY", "the-key")
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     return tmp_path / "bin"

@@ -107,7 +107,6 @@ def test_the_best_run_that_can_be_used_here_writes_and_not_the_newest(
     assert chosen(store, story) == "good@2"
     store.delete("good/checkpoints/")
     monkeypatch.setenv("PATH", str(tmp_path))  # no vLLM
-    monkeypatch.setenv("PRECIS_HOME", str(tmp_path / "home"))
     write_adapter(tmp_path / "adapter")
     put_run(store, "adapter", tmp_path / "adapter")  # of 60 %
     assert chosen(store, story) == "mine@0"

@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -36,10 +35,9 @@ def store(tmp_path: Path) -> FolderStore:
 
 
 def test_an_adapter_is_served_with_the_calls_of_tools_that_it_was_trained_with(
-    store: FolderStore, tmp_path: Path
+    store: FolderStore,
 ) -> None:
-    home: dict[str, Any] = {"PRECIS_HOME": str(tmp_path / "home")}
-    done = run_precis("model", "serve", "mine", store=store, **home)
+    done = run_precis("model", "serve", "mine", store=store)
     assert "--enable-auto-tool-choice" in done.stdout
     assert "--tool-call-parser llama3_json" in done.stdout
     assert "precis play AGENT.py --url http://127.0.0.1:8000/v1 --model mine@2" in done.stderr

@@ -35,11 +35,8 @@ def store(tmp_path: Path) -> FolderStore:
     return store_with_adapter(tmp_path, rank=12)
 
 
-def serve(
-    *arguments: object, store: FolderStore, home: Path, path: str = "", code: int = 0
-) -> Result:
-    env = {"COLUMNS": "400", "PRECIS_HOME": str(home), "PATH": path or os.environ["PATH"]}
-    return run_precis("model", "serve", *arguments, store=store, code=code, **env)
+def serve(*arguments: object, store: FolderStore, **options: Any) -> Result:
+    return run_precis("model", "serve", *arguments, store=store, COLUMNS="400", **options)
 
 
 @pytest.fixture
@@ -58,7 +55,7 @@ def words_in(shown: str) -> list[str]:
 def test_an_adapter_is_served_beside_its_base(
     store: FolderStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    done = serve("mine@best", store=store, home=tmp_path / "home")
+    done = serve("mine@best", store=store)
     command = words_in(done.stdout)
     folder = Path(command[-1].partition("=")[2])
     assert command == [
@@ -72,15 +69,15 @@ def test_an_adapter_is_served_beside_its_base(
     assert "--url http://127.0.0.1:8000/v1 --model mine@1" in done.stderr
     (tmp_path / "adapter" / "adapter_model.safetensors").write_bytes(b"trained anew")
     put_run(store, "mine", tmp_path / "adapter")
-    anew = Path(words_in(serve("mine@1", store=store, home=tmp_path / "home").stdout)[-1][7:])
+    anew = Path(words_in(serve("mine@1", store=store).stdout)[-1][7:])
     assert (anew / "adapter_model.safetensors").read_bytes() == b"trained anew"
-    again = serve("mine@1", "--base", "/models/tiny", store=store, home=tmp_path / "home")
+    again = serve("mine@1", "--base", "/models/tiny", store=store)
     assert words_in(again.stdout)[2] == "/models/tiny"
-    at_ipv6 = serve("mine@1", "--host", "::1", store=store, home=tmp_path / "home")
+    at_ipv6 = serve("mine@1", "--host", "::1", store=store)
     assert "--url http://[::1]:8000/v1 " in at_ipv6.stderr
     # The command holds wherever it is pasted.
     monkeypatch.chdir(tmp_path)
-    shown = words_in(serve("mine@1", store=store, home=Path("relative")).stdout)
+    shown = words_in(serve("mine@1", store=store, PRECIS_HOME="relative").stdout)
     folder = Path(shown[-1].partition("=")[2])
     assert folder.is_absolute() and folder.is_dir()
     assert (tmp_path / "relative").stat().st_mode & 0o077 == 0
@@ -97,17 +94,15 @@ def test_merged_weights_are_served_from_their_folder_as_they_are(
     merged = tmp_path / "merged"
     asked = ("mine", "--format", "merged", "--base", tmp_path / "base", "--to", merged)
     run_precis("model", "export", *asked, *options, store=store)
-    shown = words_in(serve(merged, store=store, home=tmp_path / "home").stdout)
+    shown = words_in(serve(merged, store=store).stdout)
     assert shown[:3] == ["vllm", "serve", str(merged)]
     assert shown[-2:] == last
 
 
 @contextmanager
-def started(
-    store: FolderStore, name: str, home: Path, port: int, **environment: str
-) -> Iterator["subprocess.Popen[bytes]"]:
+def started(store: FolderStore, name: str, port: int) -> Iterator["subprocess.Popen[bytes]"]:
     """`precis model serve --run` as a process, which has ended with the block, and says no key."""
-    env = {**os.environ, "PRECIS_HOME": str(home), **environment}
+    env = {**os.environ, "PRECIS_API_KEY": "the-key"}
     command = [PRECIS, "model", "serve", name, "--run", "--port", str(port), "--store", store.url]
     process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
@@ -121,11 +116,10 @@ def started(
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGKILL])
 def test_vllm_is_started_found_by_summarize_and_ended(
-    sent: signal.Signals, store: FolderStore, vllm: Path, tmp_path: Path
+    sent: signal.Signals, store: FolderStore, vllm: Path, home: Path, tmp_path: Path
 ) -> None:
-    home = tmp_path / "home"
     port = free_port()
-    with started(store, "mine@1", home, port, PRECIS_API_KEY="the-key") as process:
+    with started(store, "mine@1", port) as process:
         url = f"http://127.0.0.1:{port}/v1"
         wait_until_up(url, process)
         *before, modules = json.loads(Path(f"{vllm}.argv").read_text())
@@ -137,11 +131,8 @@ def test_vllm_is_started_found_by_summarize_and_ended(
         assert modules.startswith(f"mine@1={home}/models/")
         (tmp_path / "story.txt").write_text("It was built in 1784.")
         asked = ("summarize", tmp_path / "story.txt", "--model", "mine@1")
-        elsewhere: dict[str, Any] = {
-            "PRECIS_HOME": str(home),
-            "PRECIS_API_KEY": "a-key-for-another-server",
-        }
-        done = run_precis(*asked, store=store, **elsewhere)
+        key = "a-key-for-another-server"
+        done = run_precis(*asked, store=store, PRECIS_API_KEY=key)
         assert done.stdout == "It was built in 1784.\n", done.stderr
         process.send_signal(sent)
         process.wait(patience_s())
@@ -149,7 +140,7 @@ def test_vllm_is_started_found_by_summarize_and_ended(
     wait_until(lambda: not any(map(is_running, pids)), "the end of vLLM's processes")
     left = list((home / "servers").iterdir())
     assert len(left) == (sent is signal.SIGKILL)
-    after = run_precis(*asked, store=store, code=1, PATH="", **elsewhere)
+    after = run_precis(*asked, store=store, code=1, PATH="", PRECIS_API_KEY=key)
     assert "runs none here" in after.stderr
     assert not list((home / "servers").iterdir())
 
@@ -159,11 +150,11 @@ def test_vllm_is_not_started_where_somebody_listens(
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        done = serve("mine", "--run", "--port", port, store=store, home=tmp_path / "home", code=1)
+        done = serve("mine", "--run", "--port", port, store=store, code=1)
     assert f"Can't listen at 127.0.0.1:{port}" in done.stderr
     assert not vllm.exists()
     path = str(tmp_path / "nothing")
-    done = serve("mine", "--run", store=store, home=tmp_path / "home", path=path, code=1)
+    done = serve("mine", "--run", store=store, PATH=path, code=1)
     assert "vLLM is not on PATH" in done.stderr
 
 
@@ -183,13 +174,12 @@ def _list_models(url: str) -> httpx.Response:
     return httpx.get(f"{url}/models", headers={"Authorization": "Bearer the-key"})
 
 
-def test_the_policy_answers_behind_its_key(tmp_path: Path) -> None:
+def test_the_policy_answers_behind_its_key(home: Path, tmp_path: Path) -> None:
     store = FolderStore(tmp_path / "policies")
     train_policy(store, "small", tmp_path / "trainer")
     port = free_port()
     url = f"http://127.0.0.1:{port}/v1"
-    home = tmp_path / "home"
-    with started(store, "small@1", home, port, PRECIS_API_KEY="the-key") as process:
+    with started(store, "small@1", port) as process:
         wait_until_up(url, process)
         assert [one["id"] for one in _list_models(url).json()["data"]] == ["small@1"]
         asked = {"model": "small", "messages": summary_messages("It was built in 1784.", 20)}
@@ -199,7 +189,7 @@ def test_the_policy_answers_behind_its_key(tmp_path: Path) -> None:
         ).json()
         assert answer["model"] == "small@1"
         assert answer["choices"][0]["message"]["content"] == "It was built in 1784."
-        taken = serve(*("small", "--run", "--port", port), store=store, home=home, code=1)
+        taken = serve(*("small", "--run", "--port", port), store=store, code=1)
         assert f"Can't listen at 127.0.0.1:{port}" in taken.stderr
         assert len(list((home / "servers").iterdir())) == 1
     assert not list((home / "servers").iterdir())
@@ -210,10 +200,9 @@ def test_an_agent_is_played_on_the_server_of_its_policy(tmp_path: Path) -> None:
     put_agent(store, EXAMPLES / "tic_tac_toe.py", tmp_path)
     port = free_port()
     url = f"http://127.0.0.1:{port}/v1"
-    home = tmp_path / "home"
-    with started(store, "player@1", home, port, PRECIS_API_KEY="the-key") as process:
+    with started(store, "player@1", port) as process:
         wait_until_up(url, process)
         game = ("play", EXAMPLES / "tic_tac_toe.py", "--url", url)
-        played = run_precis(*game, store=store, PRECIS_HOME=str(home))
+        played = run_precis(*game, store=store)
     assert "player@1 attempts game-10000." in played.stderr
     assert '→ play({"cell": ' in played.stdout

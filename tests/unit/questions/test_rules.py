@@ -20,8 +20,7 @@ SIX = BUNDLED[:6]
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("PRECIS_HOME", str(tmp_path / "home"))
+def folder(tmp_path: Path) -> Path:
     folder = tmp_path / "My documents"
     folder.mkdir()
     for number, document in enumerate(SIX):
@@ -96,10 +95,7 @@ def test_a_folder_of_texts_is_rehearsed_with_under_its_name_and_a_corpus_as_it_i
     assert corpus_of("bundled") == "bundled"
 
 
-def test_a_folder_with_nothing_to_ask_for_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PRECIS_HOME", str(tmp_path / "home"))
+def test_a_folder_with_nothing_to_ask_for_is_refused(tmp_path: Path) -> None:
     (tmp_path / "texts").mkdir()
     (tmp_path / "texts" / "a.txt").write_text("No fact is in this text at all, whatever one does.")
     with pytest.raises(DocumentsError, match=r"No question was kept.*Give more or longer texts"):

@@ -20,7 +20,6 @@ from precis.environments.summaries.judge import Unscored, Verdict
 from precis.environments.summaries.task import scenario_of
 from precis.errors import JudgeUnavailable, TrainerError, TrainerLost
 from precis.llm.budget import Budget
-from precis.llm.loop_server import LoopServer
 from precis.llm.server import completions_app
 from precis.llm.tls import tls_for
 from precis.records.documents import Corpus, Document
@@ -36,6 +35,7 @@ from precis.rollouts.sample import (
 )
 from precis.statistics.standings import Contender
 from tests.support.environments import summaries
+from tests.support.local_server import serving
 from tests.support.rollouts import DOCUMENT, SCENARIO, scored
 from tests.support.scripted_policy import ScriptedPolicy
 
@@ -65,15 +65,13 @@ def policy() -> ScriptedPolicy:
 
 @pytest.fixture
 async def client(policy: ScriptedPolicy) -> AsyncIterator[openai.AsyncOpenAI]:
-    server = LoopServer(completions_app(policy, lambda: ["m"], "none"))
-    await server.start()
-    url = f"http://127.0.0.1:{server.port}/v1"
-    http = openai.DefaultAsyncHttpxClient(verify=tls_for(url))
-    async with openai.AsyncOpenAI(
-        base_url=url, api_key="none", max_retries=0, http_client=http
-    ) as client:
-        yield client
-    await server.stop()
+    async with serving(completions_app(policy, lambda: ["m"], "none")) as address:
+        url = f"{address}/v1"
+        http = openai.DefaultAsyncHttpxClient(verify=tls_for(url))
+        async with openai.AsyncOpenAI(
+            base_url=url, api_key="none", max_retries=0, http_client=http
+        ) as client:
+            yield client
 
 
 def config(**settings: Any) -> RolloutsConfig:

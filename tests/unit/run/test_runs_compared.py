@@ -36,8 +36,7 @@ from tests.support.summaries import JudgedSummary, Summary, row_of
 
 
 @pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FolderStore:
-    monkeypatch.setenv("PRECIS_HOME", str(tmp_path / "home"))
+def store(tmp_path: Path) -> FolderStore:
     store = FolderStore(tmp_path / "store")
     for model in ("a", "b"):
         make_run(store, model, 3)

@@ -17,7 +17,7 @@ from art.types import LocalTrainResult, TrainConfig
 from fastapi import FastAPI, HTTPException, Request
 
 from precis.errors import StaleAdapter, TrainerError
-from precis.llm.loop_server import LoopServer
+from tests.support.local_server import serving
 from tests.support.tokenizers import Tokenizer
 
 ADAPTER = "adapter_model.safetensors"
@@ -145,14 +145,10 @@ async def unready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncItera
     backend._tokenizers[MODEL.base_model] = Tokenizer()
     monkeypatch.setattr(backend, "_updates", lambda *_: backend.updates)
     backend.updates = [[_sequence()], [_sequence()]]
-    server = LoopServer(backend.vllm.app())
-    await server.start()
-    backend.vllm.url = f"http://127.0.0.1:{server.port}/v1"
-    try:
+    async with serving(backend.vllm.app()) as url:
+        backend.vllm.url = f"{url}/v1"
         yield backend
-    finally:
-        await server.stop()
-        sys.modules.pop(GPU, None)
+    sys.modules.pop(GPU, None)
 
 
 @pytest.fixture

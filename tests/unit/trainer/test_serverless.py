@@ -15,13 +15,13 @@ from starlette.routing import Route
 
 from precis.config import TrainConfig
 from precis.errors import ConfigError, TrainerError
-from precis.llm.loop_server import LoopServer
 from precis.run.checkpoints import commit
 from precis.store import FolderStore
 from precis.trainer.client import RemoteTrainer
 from precis.trainer.protocol import StoredModel
 from precis.trainer.server import trainer_app
 from precis.trainer.serverless import WandbBackend, open_wandb
+from tests.support.local_server import serving
 from tests.support.rollouts import calling
 from tests.support.trainers import Model, group
 
@@ -100,21 +100,17 @@ class Backend(WandbBackend):
 @pytest.fixture
 async def wandb() -> AsyncIterator[tuple[Wandb, str]]:
     service = Wandb()
-    server = LoopServer(service.app())
-    await server.start()
-    yield service, f"http://127.0.0.1:{server.port}/v1"
-    await server.stop()
+    async with serving(service.app()) as url:
+        yield service, f"{url}/v1"
 
 
 @pytest.fixture
 async def trainer(wandb: tuple[Wandb, str], tmp_path: Path) -> AsyncIterator[RemoteTrainer]:
     backend = Backend(tmp_path / "trainer", KEY, wandb[1])
-    server = LoopServer(trainer_app(backend, tmp_path / "trainer", "token"))
-    await server.start()
-    remote = RemoteTrainer(f"http://127.0.0.1:{server.port}", "token", tmp_path / "art")
-    yield remote
-    await remote.close()
-    await server.stop()
+    async with serving(trainer_app(backend, tmp_path / "trainer", "token")) as url:
+        remote = RemoteTrainer(url, "token", tmp_path / "art")
+        yield remote
+        await remote.close()
     await backend.close()
 
 
@@ -217,11 +213,7 @@ async def test_a_checkpoint_that_wandb_lacks_is_named(
         await model.register(trainer)
 
 
-def test_without_a_key_the_sentence_names_it(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("WANDB_API_KEY", raising=False)
+def test_without_a_key_the_sentence_names_it(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="WANDB_API_KEY"):
         open_wandb(tmp_path)
 

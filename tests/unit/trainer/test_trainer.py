@@ -1,7 +1,6 @@
 """The trainer over HTTP: behind its token, once for each step, and ART's own client on top."""
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -11,9 +10,7 @@ import httpx
 import pytest
 from art.trajectories import History
 
-from precis.cluster.site import TrainerAddress
-from precis.errors import RolloutError, StepConflict, TrainerError, TrainerLost, Unauthorized
-from precis.llm.loop_server import LoopServer
+from precis.errors import RolloutError, StepConflict, TrainerError, Unauthorized
 from precis.llm.server import ChatRequest, Completion, completions_app
 from precis.llm.server import Choice as Answer
 from precis.store import FolderStore
@@ -32,6 +29,7 @@ from precis.trainer.protocol import (
 )
 from precis.trainer.server import main as serve_trainer
 from precis.trainer.server import trainer_app
+from tests.support.local_server import serving
 from tests.support.newest_checkpoint import file_key
 from tests.support.stopped import stopped_process
 from tests.support.trainers import TOKEN, CountingBackend, Model, group
@@ -44,10 +42,8 @@ def backend(tmp_path: Path) -> CountingBackend:
 
 @pytest.fixture
 async def url(backend: CountingBackend) -> AsyncIterator[str]:
-    server = LoopServer(trainer_app(backend, backend.path, TOKEN))
-    await server.start()
-    yield f"http://127.0.0.1:{server.port}"
-    await server.stop()
+    async with serving(trainer_app(backend, backend.path, TOKEN)) as address:
+        yield address
 
 
 @pytest.fixture
@@ -83,11 +79,9 @@ async def inference(backend: CountingBackend) -> AsyncIterator[None]:
     async def complete(request: ChatRequest) -> Completion:
         return Completion(request.model, [Answer("a summary")])
 
-    server = LoopServer(completions_app(complete, lambda: ["m"], api_key="inner"))
-    await server.start()
-    backend.inference_url = f"http://127.0.0.1:{server.port}/v1"
-    yield
-    await server.stop()
+    async with serving(completions_app(complete, lambda: ["m"], api_key="inner")) as address:
+        backend.inference_url = f"{address}/v1"
+        yield
 
 
 async def test_arts_client_works_through_the_proxy(inference: None, model: Model) -> None:
@@ -275,27 +269,20 @@ async def test_a_training_that_a_kill_cut_off_counts_if_its_weights_are_saved(
         assert not (again.folder(spec) / "checkpoints" / "0001").exists()
 
 
-def test_a_training_is_logged_once_however_often_it_is_found_finished(tmp_path: Path) -> None:
+@pytest.mark.parametrize("before", ["", '{"event": "began", "st'], ids=["new", "cut off"])
+def test_a_training_is_logged_once_however_often_it_is_found_finished(
+    before: str, tmp_path: Path
+) -> None:
+    """Also where a full disk has cut the log off."""
+    log = tmp_path / "trainings.jsonl"
+    log.write_text(before)
     journal = Journal(tmp_path)
     journal.belongs("a-run", 0)
     journal.began(0, "groups", {})
     for _ in range(2):
         journal.finished(0, TrainedStep(digest="groups", result={"step": 1}, note={}))
-    lines = (tmp_path / "trainings.jsonl").read_text().splitlines()
-    events = [json.loads(line)["event"] for line in lines]
-    assert events == ["began", "trained"]
-    assert journal.pending is None
-
-
-def test_a_training_ends_whose_log_a_full_disk_has_cut_off(tmp_path: Path) -> None:
-    journal = Journal(tmp_path)
-    journal.belongs("a-run", 0)
-    (tmp_path / "trainings.jsonl").write_text('{"event": "began", "st')
-    journal.began(0, "groups", {})
-    for _ in range(2):
-        journal.finished(0, TrainedStep(digest="groups", result={"step": 1}, note={}))
-    assert journal.trained(0) is not None
-    assert (tmp_path / "trainings.jsonl").read_text().count('"trained"') == 1
+    assert log.read_text().count('"trained"') == 1
+    assert journal.trained(0) is not None and journal.pending is None
 
 
 async def test_a_checkpoint_that_can_not_be_uploaded_is_saved_on_this_side(
@@ -317,29 +304,6 @@ def test_only_a_checkpoints_own_files_are_sent(path: str, tmp_path: Path) -> Non
     (checkpoint / "link").symlink_to(host.folder(spec) / "model.json")
     with pytest.raises(TrainerError, match="has no file"):
         host.file(FileRequest(model=spec, step=0, path=path))
-
-
-async def test_a_trainer_that_moved_is_followed(
-    model: Model, trainer: RemoteTrainer, tmp_path: Path
-) -> None:
-    elsewhere = CountingBackend(tmp_path / "elsewhere")
-    server = LoopServer(trainer_app(elsewhere, elsewhere.path, "another-token"))
-    await server.start()
-    client = model.openai_client()
-    await trainer.move_to(TrainerAddress(f"http://127.0.0.1:{server.port}", "another-token"))
-    await model.register(trainer)
-    assert model.openai_client() is not client
-    assert str(model.openai_client().base_url).startswith(trainer.url)
-    await trainer.train(model, [group(0, 1)], step=0)
-    assert elsewhere.trained == 1
-    await server.stop()
-
-
-async def test_nobody_at_the_address_is_a_lost_trainer(tmp_path: Path) -> None:
-    gone = RemoteTrainer("http://127.0.0.1:9", TOKEN, tmp_path)
-    with pytest.raises(TrainerLost, match="no longer answers"):
-        await gone._get_step(art.TrainableModel(name="m", project="p", base_model="b"))
-    await gone.close()
 
 
 @pytest.mark.parametrize("reward", [float("nan"), float("inf")])

@@ -10,37 +10,41 @@ from precis.rollouts.filter import StepRollouts
 from precis.training.beside import CommitPipeline, SamplingAhead
 
 
-class Sampling:
-    """A sampling that ends when it is told to."""
+class Work:
+    """A sampling or a commit that ends when it is told to."""
 
     def __init__(self, error: Exception | None = None) -> None:
         self.done = asyncio.Event()
-        self.cancelled = False
+        self.ended = self.cancelled = False
         self.rollouts = StepRollouts([], adapter=3, seconds=1.0, spend=Spend(calls=5))
         self._error = error
 
-    async def run(self) -> StepRollouts:
+    async def sample(self) -> StepRollouts:
         try:
             await self.done.wait()
         except asyncio.CancelledError:
             self.cancelled = True
             raise
+        self.ended = True
         if self._error:
             raise self._error
         return self.rollouts
 
+    async def commit(self) -> None:
+        await self.sample()
+
 
 async def test_a_step_goes_on_while_others_work_and_is_taken_once() -> None:
     ahead = SamplingAhead()
-    sampling = Sampling()
-    ahead.start(4, sampling.run())
+    sampling = Work()
+    ahead.start(4, sampling.sample())
     taking = asyncio.create_task(ahead.take(4))
     await asyncio.sleep(0)
     assert not taking.done()
     sampling.done.set()
     assert await taking is sampling.rollouts
     assert await ahead.take(4) is None
-    ahead.start(5, sampling.run())
+    ahead.start(5, sampling.sample())
     assert ahead.spend == Spend()
     await ahead.wait()
     assert ahead.spend == Spend(calls=5), "what it cost is known from its end until it is taken"
@@ -50,8 +54,8 @@ async def test_a_step_goes_on_while_others_work_and_is_taken_once() -> None:
 
 async def test_a_failure_is_raised_to_who_takes_it_and_the_step_can_be_sampled_again() -> None:
     ahead = SamplingAhead()
-    sampling = Sampling(JudgeUnavailable("It is out."))
-    ahead.start(4, sampling.run())
+    sampling = Work(JudgeUnavailable("It is out."))
+    ahead.start(4, sampling.sample())
     sampling.done.set()
     await ahead.wait()
     assert ahead.spend == Spend()
@@ -60,19 +64,11 @@ async def test_a_failure_is_raised_to_who_takes_it_and_the_step_can_be_sampled_a
     assert await ahead.take(4) is None
 
 
-async def test_another_step_than_the_one_that_was_sampled_is_refused() -> None:
-    ahead = SamplingAhead()
-    ahead.start(4, Sampling().run())
-    with pytest.raises(AssertionError, match="step 4 was sampled ahead, not 5"):
-        await ahead.take(5)
-    await ahead.cancel()
-
-
 @pytest.mark.parametrize("is_done", [False, True])
 async def test_what_is_given_up_does_not_go_on(is_done: bool) -> None:
     ahead = SamplingAhead()
-    sampling = Sampling(JudgeUnavailable("It is out."))
-    ahead.start(4, sampling.run())
+    sampling = Work(JudgeUnavailable("It is out."))
+    ahead.start(4, sampling.sample())
     if is_done:
         sampling.done.set()
     await asyncio.sleep(0)
@@ -83,8 +79,8 @@ async def test_what_is_given_up_does_not_go_on(is_done: bool) -> None:
 
 async def test_who_is_cancelled_while_it_waits_cancels_the_sampling() -> None:
     ahead = SamplingAhead()
-    sampling = Sampling()
-    ahead.start(4, sampling.run())
+    sampling = Work()
+    ahead.start(4, sampling.sample())
     taking = asyncio.create_task(ahead.take(4))
     await asyncio.sleep(0)
     taking.cancel()
@@ -93,25 +89,10 @@ async def test_who_is_cancelled_while_it_waits_cancels_the_sampling() -> None:
     assert sampling.cancelled
 
 
-class Commit:
-    """A commit that ends when it is told to."""
-
-    def __init__(self, error: Exception | None = None) -> None:
-        self.done = asyncio.Event()
-        self.ended = False
-        self._error = error
-
-    async def run(self) -> None:
-        await self.done.wait()
-        self.ended = True
-        if self._error:
-            raise self._error
-
-
 async def test_a_failure_is_raised_to_who_waits_and_told_at_the_end() -> None:
     commits = CommitPipeline()
-    commit = Commit(StoreError("The store is out."))
-    commits.start(0, commit.run())
+    commit = Work(StoreError("The store is out."))
+    commits.start(0, commit.commit())
     commit.done.set()
     with pytest.raises(StoreError):
         await commits.wait()
@@ -122,8 +103,8 @@ async def test_a_failure_is_raised_to_who_waits_and_told_at_the_end() -> None:
 
 async def test_who_is_cancelled_while_it_waits_leaves_the_commit_to_end() -> None:
     commits = CommitPipeline()
-    commit = Commit()
-    commits.start(0, commit.run())
+    commit = Work()
+    commits.start(0, commit.commit())
     waiting = asyncio.create_task(commits.wait())
     await asyncio.sleep(0)
     waiting.cancel()
@@ -138,8 +119,8 @@ async def test_who_is_cancelled_while_it_waits_leaves_the_commit_to_end() -> Non
 
 async def test_a_commit_that_takes_too_long_is_given_up_at_the_end() -> None:
     commits = CommitPipeline()
-    commit = Commit()
-    commits.start(4, commit.run())
+    commit = Work()
+    commits.start(4, commit.commit())
     told: list[str] = []
     await commits.finish(0.01, told.append)
     assert "The commit of step 5 took longer" in told[0]
@@ -149,8 +130,8 @@ async def test_a_commit_that_takes_too_long_is_given_up_at_the_end() -> None:
 @pytest.mark.parametrize("error", [None, TrainerLost("It is gone.")])
 async def test_the_commit_of_a_lost_trainer_is_abandoned(error: Exception | None) -> None:
     commits = CommitPipeline()
-    commit = Commit(error)
-    commits.start(0, commit.run())
+    commit = Work(error)
+    commits.start(0, commit.commit())
     commit.done.set()
     await commits.abandon()
     assert commits.step is None
@@ -158,8 +139,8 @@ async def test_the_commit_of_a_lost_trainer_is_abandoned(error: Exception | None
 
 async def test_what_else_went_wrong_with_an_abandoned_commit_is_raised() -> None:
     commits = CommitPipeline()
-    commit = Commit(StoreError("The store is out."))
-    commits.start(0, commit.run())
+    commit = Work(StoreError("The store is out."))
+    commits.start(0, commit.commit())
     commit.done.set()
     with pytest.raises(StoreError):
         await commits.abandon()

@@ -10,7 +10,6 @@ from precis.cluster.site import TrainerAddress
 from precis.cluster.skypilot import answers
 from precis.config import TrainConfig
 from precis.errors import LeaseLost, TrainerError, TrainerLost
-from precis.llm.loop_server import LoopServer
 from precis.run.lease import leased
 from precis.store import FolderStore
 from precis.trainer.client import RemoteTrainer
@@ -19,6 +18,7 @@ from precis.training.connection import TrainerConnection
 from precis.training.meter import Meter
 from precis.training.opening import connect_trainer
 from precis.training.run import trainable
+from tests.support.local_server import serving
 from tests.support.trainers import TOKEN, CountingBackend
 
 
@@ -26,14 +26,12 @@ from tests.support.trainers import TOKEN, CountingBackend
 async def address(tmp_path: Path) -> AsyncIterator[TrainerAddress]:
     """Of a trainer that is up."""
     backend = CountingBackend(tmp_path / "trainer")
-    server = LoopServer(trainer_app(backend, backend.path, TOKEN))
-    await server.start()
-    yield TrainerAddress(f"http://127.0.0.1:{server.port}", TOKEN)
-    await server.stop()
+    async with serving(trainer_app(backend, backend.path, TOKEN)) as url:
+        yield TrainerAddress(url, TOKEN)
 
 
 @pytest.fixture
-def taken_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def taken_down(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the machines that SkyPilot is asked to take down."""
     names: list[str] = []
 
@@ -41,7 +39,6 @@ def taken_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         names.append(name)
 
     monkeypatch.setattr("precis.cluster.api.down", take_down)
-    monkeypatch.setenv("PRECIS_HOME", str(tmp_path / "home"))
     return names
 
 
@@ -54,21 +51,25 @@ async def lost(tmp_path: Path) -> AsyncIterator[RemoteTrainer]:
 
 
 async def test_a_lost_trainer_is_found_at_its_new_address(
-    lost: RemoteTrainer, address: TrainerAddress, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    lost: RemoteTrainer, address: TrainerAddress, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("precis.trainer.client._RECONNECTS", (0.0,))
-    monkeypatch.setenv("PRECIS_HOME", str(tmp_path))
     model = trainable(TrainConfig(model="m"))
+    model.inference_base_url, model.inference_api_key = f"{lost.url}/v1", "an-old-token"
+    asking_the_lost = model.openai_client()
 
     async def start() -> TrainerAddress:
         return address
 
     connection = TrainerConnection(lost, start, Meter())
-    with pytest.raises(TrainerLost):
+    with pytest.raises(TrainerLost, match="no longer answers"):
         await lost.state(model)
     await connection.bring_up()
     await model.register(connection.client)
     assert await model.get_step() == 0
+    assert model.openai_client() is not asking_the_lost
+    assert str(model.openai_client().base_url).startswith(address.url)
+    await model.openai_client().close()
 
 
 async def test_no_proxy_is_asked_for_a_trainer(
@@ -80,7 +81,6 @@ async def test_no_proxy_is_asked_for_a_trainer(
     for variable in ("NO_PROXY", "no_proxy"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setattr("precis.trainer.client._RECONNECTS", (0.0,))
-    monkeypatch.setenv("PRECIS_HOME", str(tmp_path))
     assert await answers(address)
     client = RemoteTrainer(address.url, address.token, tmp_path / "art")
     assert (await client.state(trainable(TrainConfig(model="m")))).checkpoints == {}

@@ -19,13 +19,14 @@ from typing import Any
 
 import pytest
 
-from precis.llm.loop_server import LoopServer
 from precis.records.ledger import StepRecord, load_ledger
 from precis.records.trajectories import scan_trajectories
 from precis.run.checkpoints import committed_steps, manifest, restore
 from precis.trainer.tinker.checkpoints import read_kept
+from tests.services import crash_points
 from tests.support import unscored
 from tests.support.in_process import Life, Point, live_noting, one_process
+from tests.support.local_server import serving
 from tests.support.tinker_server import BASE_MODEL, KEY, TinkerServer
 from tests.support.tokenizers import write_chat_tokenizer
 
@@ -204,8 +205,10 @@ def test_every_point_at_which_a_process_may_die_is_one_of_these() -> None:
     for path in (ROOT / "precis").rglob("*.py"):
         if path.name != "kill_points.py":
             named |= set(re.findall(r'\breached\(\s*f?"([^"]+)"', path.read_text("utf-8")))
+    counted = {"0 files uploaded", "1 files uploaded"}
     known = JUDGED | IMITATED | {"{count} files uploaded"}
-    assert named == known - {"0 files uploaded", "1 files uploaded"}
+    assert named == known - counted
+    assert {one.reached for one in crash_points.POINTS.values()} - counted <= named
 
 
 def by_disk(kind: Kind, points: list[Point]) -> dict[Path, list[Point]]:
@@ -272,9 +275,7 @@ async def training_service(
         yield kind.settings, service
         return
     patch.setenv("TINKER_API_KEY", KEY)
-    server = LoopServer(service.app())
-    await server.start()
     tokenizer = write_chat_tokenizer(folder / "tokenizer")
-    address = {"base_url": f"http://127.0.0.1:{server.port}", "tokenizer": str(tokenizer)}
-    yield {**kind.settings, "trainer": {**trainer, **address}}, service
-    await server.stop()
+    async with serving(service.app()) as url:
+        address = {"base_url": url, "tokenizer": str(tokenizer)}
+        yield {**kind.settings, "trainer": {**trainer, **address}}, service

@@ -1,6 +1,5 @@
 """What a run tells of itself: ART's files always, W&B and the observers while it trains."""
 
-import asyncio
 import json
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
@@ -13,19 +12,15 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from precis.llm.loop_server import LoopServer
 from precis.training.loop import TrainingLoop
 from precis.training.run import PROJECT
 from tests.support.in_process import Life, one_process
+from tests.support.local_server import serving
 
 
 @pytest.fixture(autouse=True)
-def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A process of its own, and no key of the shell's."""
-    monkeypatch.chdir(tmp_path)
-    for name in ("WANDB_API_KEY", "OPENPIPE_API_KEY", "LANGFUSE_PUBLIC_KEY", "WEAVE_PROJECT"):
-        monkeypatch.delenv(name, raising=False)
-    with one_process(tmp_path / "home"):
+def process(home: Path) -> Iterator[None]:
+    with one_process(home):
         yield
 
 
@@ -38,12 +33,11 @@ async def told(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[list[Any]]:
         reports.append(await request.json())
         return JSONResponse({})
 
-    server = LoopServer(Starlette(routes=[Route("/{path:path}", take, methods=["POST"])]))
-    await server.start()
     monkeypatch.setenv("OPENPIPE_API_KEY", "opk-key")
-    monkeypatch.setenv("OPENPIPE_BASE_URL", f"http://127.0.0.1:{server.port}")
-    yield reports
-    await asyncio.wait_for(server.stop(), 10)
+    app = Starlette(routes=[Route("/{path:path}", take, methods=["POST"])])
+    async with serving(app) as url:
+        monkeypatch.setenv("OPENPIPE_BASE_URL", url)
+        yield reports
 
 
 async def test_steps_and_validations_stand_in_arts_files_without_any_key(tmp_path: Path) -> None:

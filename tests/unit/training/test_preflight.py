@@ -46,13 +46,6 @@ class Judge:
         return Scored(tuple(answers))
 
 
-@pytest.fixture(autouse=True)
-def no_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of the shell say nothing about the checks."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("WANDB_API_KEY", raising=False)
-
-
 def preflight(
     folder: Path,
     judge: Judge,

@@ -92,7 +92,6 @@ async def test_a_rented_machine_is_held_while_a_benchmark_of_its_own_is_at_work_
         taken_down.append(name)
 
     monkeypatch.setattr("precis.cluster.api.down", take_down)
-    monkeypatch.setenv("PRECIS_HOME", str(tmp_path / "home"))
     place = Place()
     store = FolderStore(tmp_path / "store")
     cluster = {"where": "sky", "infra": ["slurm/lab/gpu"]}

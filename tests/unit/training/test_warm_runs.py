@@ -10,8 +10,8 @@ import pytest
 
 from precis.config import DocumentsConfig
 from precis.environments.summaries.baselines import baselines, lead
-from precis.errors import BudgetReached
-from precis.llm.server import ChatRequest, Choice, Completion, ToolCall, completions_app
+from precis.errors import BudgetReached, RolloutError
+from precis.llm.server import ApiError, ChatRequest, Choice, Completion, ToolCall, completions_app
 from precis.records.documents import load_corpus
 from precis.records.ledger import Ledger, load_ledger
 from precis.records.trajectories import scan_trajectories
@@ -37,11 +37,14 @@ def run(store: Path, settings: dict[str, Any], **warm_start: Any) -> Life:
 
 @contextmanager
 def teaching() -> Iterator[tuple[dict[str, Any], list[ChatRequest]]]:
-    """A teacher's settings, and all that it is asked within the block; it is dear."""
+    """A teacher's settings, and all that it is asked within the block; it is dear, and its first
+    summary is too long."""
     asked: list[ChatRequest] = []
 
     async def complete(request: ChatRequest) -> Completion:
         asked.append(request)
+        if len(asked) == 1:
+            return Completion("t", [Choice("mayor " * 400)])
         return await baselines()["lead-350"](request)
 
     with served(completions_app(complete, lambda: ["t"], KEY)) as url:
@@ -64,7 +67,8 @@ async def test_a_teacher_is_paid_once_for_all_runs_of_a_store(
     first, second = (ledger.steps[0].warm_start for ledger in ledgers)
     assert first is not None
     assert second is not None
-    assert (first.source, first.demonstrations, second.demonstrations) == ("teacher", 5, 5)
+    assert (first.source, first.demonstrations, second.demonstrations) == ("teacher", 4, 4)
+    assert first.left_out == {"over_length": 1}, "it would earn nothing"
     assert first.usd == ledgers[0].usd > 0
     assert second.usd == ledgers[1].usd == 0
 
@@ -85,6 +89,18 @@ async def test_a_run_that_has_spent_its_budget_keeps_what_the_teacher_wrote(tmp_
     made = ledger.steps[0].warm_start
     assert made is not None
     assert made.usd == pytest.approx(ledger.usd)
+
+
+async def test_a_teacher_that_fails_too_often_stops_the_run_and_says_why(tmp_path: Path) -> None:
+    async def answer(_: ChatRequest) -> Completion:
+        raise ApiError(500, "overloaded", "server_error")
+
+    with served(completions_app(answer, lambda: ["t"], KEY)) as url:
+        address = {"provider": "url", "base_url": f"{url}/v1", "model": "t"}
+        teacher = {**address, "prices": [1.0, 1.0], "tries_max": 1}
+        life = run(tmp_path / "store", {}, source="teacher", scenarios=5, teacher=teacher)
+        with pytest.raises(RolloutError, match="ended only 0 of 5 summaries"):
+            await life.live()
 
 
 async def test_a_file_of_summaries_needs_no_judge_to_begin_with(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from precis.config import RateLimits
 from precis.environments.protocol import Environment
+from precis.environments.python import load_python
 from precis.environments.recorder import Recorder
 from precis.environments.session import Limits, Policy
 from precis.environments.trajectories import group_of
@@ -18,54 +19,16 @@ from precis.errors import TrainerError
 from precis.llm.client import ChatClient, OwnServer
 from precis.llm.providers import Endpoint
 from precis.llm.server import ChatRequest
-from precis.records.rollout import Rollout, Scenario, Score, Split
+from precis.records.rollout import Rollout, Score
 from precis.rehearsal.backend import EmbeddedBackend
 from precis.rehearsal.endpoint import prompt_ids
 from precis.rehearsal.kind import untrained
 from precis.rehearsal.tool_calls.kind import TOOL_CALLS
 from precis.trainer.protocol import decode_groups, encode_groups
+from tests.support import echoing
 
 Model = art.TrainableModel[Any, Any]
-
-PRESS = {
-    "type": "function",
-    "function": {
-        "name": "press",
-        "parameters": {
-            "type": "object",
-            "properties": {"button": {"enum": ["red", "green", "blue"]}},
-            "required": ["button"],
-        },
-    },
-}
-COLOURS = ("red", "green", "blue")
-
-
-class Lights(Environment):
-    """Two turns: press the button whose light is on, by a tool."""
-
-    def scenarios(self, split: Split) -> Sequence[Scenario]:
-        return [Scenario(f"light-{number}", {"seed": number}) for number in range(6)]
-
-    async def rollout(self, model: Any, scenario: Scenario) -> Score:
-        right = 0
-        messages: list[dict[str, Any]] = []
-        for turn in range(2):
-            light = COLOURS[(scenario["seed"] + turn) % 3]
-            content = f"The light is {light}. Press [red], [green] or [blue]."
-            if messages:
-                answered = messages[-1]["tool_calls"][0]["id"]
-                messages.append({"role": "tool", "tool_call_id": answered, "content": content})
-            else:
-                messages.append({"role": "user", "content": content})
-            reply = await model.openai_client().chat.completions.create(
-                model=model.get_inference_name(), messages=messages, tools=[PRESS]
-            )
-            message = reply.choices[0].message
-            messages.append(message.model_dump(exclude_none=True))
-            pressed = json.loads(message.tool_calls[0].function.arguments)["button"]
-            right += pressed == light
-        return Score(right / 2, right == 2)
+LIGHTS = load_python(echoing.__file__)
 
 
 @pytest.fixture
@@ -97,7 +60,7 @@ async def play(
             c,
             Limits(30.0, 10, 100),
             {"temperature": 0.0 if greedy else 1.0},
-            lambda scenario, index, turn: 1000 * scenario["seed"] + 10 * index + turn + step,
+            lambda scenario, index, turn: 1000 * scenario["number"] + 10 * index + turn + step,
             step=step,
             trained=True,
         )
@@ -115,8 +78,8 @@ def share_won(groups: Sequence[Sequence[Rollout]]) -> float:
 async def test_a_step_that_is_done_again_samples_and_learns_the_same_bytes(
     model: Model, backend: EmbeddedBackend, tmp_path: Path
 ) -> None:
-    first = await play(model, Lights(), 0)
-    again = await play(model, Lights(), 0)
+    first = await play(model, LIGHTS, 0)
+    again = await play(model, LIGHTS, 0)
     assert [[one.calls[1].token_ids for one in group] for group in first] == [
         [one.calls[1].token_ids for one in group] for group in again
     ]
@@ -137,7 +100,7 @@ async def test_a_step_that_is_done_again_samples_and_learns_the_same_bytes(
 )
 async def test_the_choice_of_a_tool_is_heeded(choice: Any, count: int) -> None:
     asked: dict[str, Any] = {"messages": [{"role": "user", "content": "[a] or [b]"}]}
-    asked |= {"model": "m", "tools": [PRESS], "tool_choice": choice}
+    asked |= {"model": "m", "tools": [echoing.PRESS], "tool_choice": choice}
     policy = untrained(TOOL_CALLS.layout, 1)
     (answer,) = TOOL_CALLS.answer(policy, ChatRequest.model_validate(asked))
     assert len(answer.tool_calls) == count
@@ -145,14 +108,14 @@ async def test_the_choice_of_a_tool_is_heeded(choice: Any, count: int) -> None:
 
 def shown(light: str, button: str) -> art.Trajectory:
     """Somebody's answer to a light."""
-    function = {"name": "press", "arguments": json.dumps({"button": button})}
+    function = {"name": "press", "arguments": json.dumps({"colour": button})}
     call = {"id": light, "type": "function", "function": function}
-    content = f"The light is {light}. Press [red], [green] or [blue]."
+    content = f"The lamp is {light}."
     messages: Any = [
         {"role": "user", "content": content},
         {"role": "assistant", "content": None, "tool_calls": [call]},
     ]
-    tools: Any = [PRESS]
+    tools: Any = [echoing.PRESS]
     return art.Trajectory(messages_and_choices=messages, tools=tools)
 
 
@@ -162,14 +125,14 @@ async def test_calls_are_imitated_whoever_made_them_if_they_were_allowed(
     wrong = [shown("red", "yellow")]
     with pytest.raises(TrainerError, match="none of the 3 that its request allows"):
         await backend.train_sft(model, wrong, batch_size=1, learning_rates=[0.1])
-    right = [shown(light, light) for light in COLOURS]
+    right = [shown(light, light) for light in echoing.COLOURS]
     await backend.train_sft(model, right, batch_size=3, learning_rates=[0.1] * 10)
-    assert share_won(await play(model, Lights(), 1, 1, greedy=True)) == 1.0
+    assert share_won(await play(model, LIGHTS, 1, 1, greedy=True)) == 1.0
 
 
 def test_a_prompt_s_tokens_are_its_tools_and_its_messages() -> None:
     messages = [{"role": "user", "content": "a"}, {"role": "user", "content": "b"}]
-    ids = prompt_ids(messages, [PRESS])
+    ids = prompt_ids(messages, [echoing.PRESS])
     assert len(ids) == 3
-    assert ids[:2] == prompt_ids(messages[:1], [PRESS])
+    assert ids[:2] == prompt_ids(messages[:1], [echoing.PRESS])
     assert prompt_ids(messages, None) == ids[1:]

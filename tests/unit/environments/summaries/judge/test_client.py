@@ -3,12 +3,16 @@
 import asyncio
 import json
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 
 from precis.config import JudgeConfig
 from precis.environments.summaries.judge import Endpoint, JudgeClient, Scored, Unscored
@@ -18,8 +22,7 @@ from precis.errors import JudgeError, JudgeUnavailable
 from precis.llm.server import ChatRequest
 from precis.records.documents import Document, Question
 from precis.rehearsal.judges.judge import lexical_judge
-
-Step = Callable[[asyncio.StreamWriter], Awaitable[None]]
+from tests.support.local_server import serving
 
 FERRY = Document(
     "ferry",
@@ -37,67 +40,46 @@ SUMMARY = "The new ferry was named Marigold on 3 May 2021. Mayor Maria Silva pai
 
 
 class ScriptedJudge:
-    """Takes a step of its script for each request; `requests` are the bodies it got."""
+    """Gives an answer of its script to each request; `requests` are the bodies it got."""
 
-    def __init__(self, *script: Step) -> None:
-        self.url, self.requests = "", list[dict[str, Any]]()
+    def __init__(self, *script: Response) -> None:
+        self.requests: list[dict[str, Any]] = []
         self._script, self._lexical = deque(script), lexical_judge()
 
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while head := await reader.readuntil(b"\r\n\r\n"):
-                length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
-                self.requests.append(json.loads(await reader.readexactly(length)))
-                step = self._script.popleft() if self._script else None
-                await (step or await self._answered(self.requests[-1]))(writer)
-                await writer.drain()
-        except (asyncio.IncompleteReadError, ConnectionError):
-            pass
-        finally:
-            writer.close()
-
-    async def _answered(self, request: dict[str, Any]) -> Step:
-        completion = await self._lexical(ChatRequest.model_validate(request))
+    async def answer(self, request: Request) -> Response:
+        self.requests.append(await request.json())
+        if self._script:
+            return self._script.popleft()
+        completion = await self._lexical(ChatRequest.model_validate(self.requests[-1]))
         return saying(completion.choices[0].content)
 
 
-def responding(status: int, body: Any, **headers: str) -> Step:
-    async def step(writer: asyncio.StreamWriter) -> None:
-        content = body if isinstance(body, bytes) else json.dumps(body).encode()
-        lines = [f"HTTP/1.1 {status} X", f"Content-Length: {len(content)}"]
-        lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
-        writer.write("\r\n".join([*lines, "", ""]).encode() + content)
-
-    return step
+def responding(status: int, message: str, **headers: str) -> Response:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return JSONResponse({"error": {"message": message}}, status, named)
 
 
-def saying(content: str, finish_reason: str = "stop") -> Step:
+def saying(content: str, finish_reason: str = "stop") -> Response:
     choice = {"message": {"content": content}, "finish_reason": finish_reason}
     usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
-    return responding(200, {"choices": [choice], "usage": usage})
-
-
-def answering(*answers: str, **prose: Any) -> Step:
-    """Answers to the first of FERRY's questions; the others are declined. It is prose."""
-    said = [*answers, *["UNANSWERABLE"] * 4][:4]
-    listed = [{"id": f"q{n}", "answer": answer} for n, answer in enumerate(said, start=1)]
-    return saying(json.dumps({"answers": listed} | (prose or {"is_prose": True})))
+    return JSONResponse({"choices": [choice], "usage": usage})
 
 
 @asynccontextmanager
 async def judge_of(
-    *script: Step, cache: ReplyCache | None = None, structured: bool = True, **settings: Any
+    *script: Response, cache: ReplyCache | None = None, structured: bool = True, **settings: Any
 ) -> AsyncIterator[tuple[JudgeClient, ScriptedJudge]]:
     """A client with short pauses, and the scripted server that it asks."""
     scripted = ScriptedJudge(*script)
-    server = await asyncio.start_server(scripted.serve, "127.0.0.1", 0)
-    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
-    defaults = {"provider": "url", "base_url": url, "model": "m", "backoff_s": 0.001}
-    defaults["prices"] = {"m": (1.0, 10.0)}
-    config = JudgeConfig.model_validate(defaults | settings)
-    endpoint = Endpoint(url, "m", "sk-secret-key", structured=structured)
-    async with server, JudgeClient(endpoint, config, cache=cache) as client:
-        yield client, scripted
+    app = Starlette(routes=[Route("/v1/chat/completions", scripted.answer, methods=["POST"])])
+    async with serving(app) as address:
+        url = f"{address}/v1"
+        defaults = {"provider": "url", "base_url": url, "model": "m", "backoff_s": 0.001}
+        defaults["prices"] = {"m": (1.0, 10.0)}
+        config = JudgeConfig.model_validate(defaults | settings)
+        endpoint = Endpoint(url, "m", "sk-secret-key", structured=structured)
+        async with JudgeClient(endpoint, config, cache=cache) as client:
+            yield client, scripted
 
 
 def right_of(verdict: object) -> dict[str, bool]:
@@ -128,7 +110,7 @@ async def test_a_repeated_verdict_comes_from_the_cache(tmp_path: Path) -> None:
 
 async def test_the_same_verdict_at_the_same_time_is_asked_for_once(tmp_path: Path) -> None:
     with ReplyCache(tmp_path / "replies.db") as cache:
-        async with judge_of(responding(500, b"oops"), cache=cache, tries_max=1) as (judge, server):
+        async with judge_of(responding(500, "oops"), cache=cache, tries_max=1) as (judge, server):
             verdicts = await asyncio.gather(*(judge.score(FERRY, SUMMARY) for _ in range(4)))
     # Whose request failed is unscored; the next of those who waited has asked for the others.
     scored = [verdict for verdict in verdicts if isinstance(verdict, Scored)]
@@ -176,21 +158,22 @@ async def test_a_bad_reply_is_asked_for_again_and_never_kept(tmp_path: Path) -> 
             assert len(server.requests) == 3
 
 
-FAULTS: dict[str, tuple[Step, str]] = {
-    "429": (responding(429, {"error": {"message": "slow down"}}), "rate_limited"),
+ANSWERS = [{"id": f"q{n}", "answer": "UNANSWERABLE"} for n in (1, 2, 3, 4)]
+FAULTS: dict[str, tuple[Response, str]] = {
+    "429": (responding(429, "slow down"), "rate_limited"),
     "prose": (saying("All answers are correct!"), "bad_verdict"),
     "cut off": (saying('{"answers": [{"id": "q', finish_reason="length"), "truncated"),
-    "nothing of prose": (
-        saying(json.dumps({"answers": [{"id": f"q{n}", "answer": "x"} for n in (1, 2, 3, 4)]})),
+    "nothing of prose": (saying(json.dumps({"answers": ANSWERS})), "bad_verdict"),
+    "prose in a word": (
+        saying(json.dumps({"answers": ANSWERS, "is_prose": "true"})),
         "bad_verdict",
     ),
-    "prose in a word": (answering(is_prose="true"), "bad_verdict"),
     "a fence where a schema was promised": (saying("```json\n{}\n```"), "bad_verdict"),
 }
 
 
 @pytest.mark.parametrize(("fault", "cause"), FAULTS.values(), ids=FAULTS)
-async def test_a_fault_that_stays_leaves_the_summary_unscored(fault: Step, cause: str) -> None:
+async def test_a_fault_that_stays_leaves_the_summary_unscored(fault: Response, cause: str) -> None:
     async with judge_of(*[fault] * 3, tries_max=3) as (judge, server):
         verdict = await judge.score(FERRY, SUMMARY)
     assert isinstance(verdict, Unscored)
@@ -199,7 +182,7 @@ async def test_a_fault_that_stays_leaves_the_summary_unscored(fault: Step, cause
 
 
 async def test_a_wrong_key_stops_the_run_at_once_with_a_sentence() -> None:
-    rejected = responding(401, {"error": {"message": "Wrong key sk-secret-key."}})
+    rejected = responding(401, "Wrong key sk-secret-key.")
     async with judge_of(*[rejected] * 9, protocol="per_question") as (judge, _):
         with pytest.raises(JudgeError, match="JUDGE_API_KEY") as raised:
             await judge.score(FERRY, SUMMARY)
@@ -216,7 +199,7 @@ async def test_preflight_tells_a_judge_that_works_from_one_that_does_not() -> No
 
 
 async def test_a_judge_that_is_out_for_an_hour_is_not_waited_for() -> None:
-    hour = responding(429, {"error": {"message": "quota"}}, Retry_After="3600")
+    hour = responding(429, "quota", Retry_After="3600")
     async with judge_of(hour) as (judge, server):
         with pytest.raises(JudgeUnavailable, match=r"left alone for 3,600 s\. Start again"):
             await judge.check()
@@ -224,8 +207,7 @@ async def test_a_judge_that_is_out_for_an_hour_is_not_waited_for() -> None:
 
 
 async def test_a_fenced_reply_counts_only_where_no_schema_was_promised() -> None:
-    answers = [{"id": f"q{n}", "answer": "UNANSWERABLE"} for n in (1, 2, 3, 4)]
-    said = {"answers": answers, "is_prose": True}
+    said = {"answers": ANSWERS, "is_prose": True}
     fenced = saying(f"```json\n{json.dumps(said)}\n```")
     async with judge_of(fenced, structured=False) as (judge, server):
         assert isinstance(await judge.score(FERRY, SUMMARY), Scored)
@@ -233,7 +215,7 @@ async def test_a_fenced_reply_counts_only_where_no_schema_was_promised() -> None
 
 
 async def test_a_judge_that_rejects_every_form_of_request_stops_the_run() -> None:
-    no = responding(400, {"error": {"message": "response_format: json_schema, but which?"}})
+    no = responding(400, "response_format: json_schema, but which?")
     async with judge_of(no, no, no) as (judge, _):
         with pytest.raises(JudgeError, match="another model"):
             await judge.score(FERRY, SUMMARY)
