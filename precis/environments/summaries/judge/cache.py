@@ -21,12 +21,17 @@ BYTES_MAX = 256 * 2**20
 _BUSY_S = 0.02
 _CLOSE_BUSY_S = 2.0
 _FRESH_S = 3600
-_TOUCHED_MAX = 512
 # Replies that wait in memory while the file is busy; what comes on top is not kept.
 _PENDING_MAX = 4096
 _EVICTED_AT_ONCE = 64
 
+# auto_vacuum only takes effect before the first table, and lets `prune` give pages back without the
+# exclusive lock of a full VACUUM. With WAL, `synchronous = NORMAL` survives a killed process: only
+# a power cut can lose the last replies, and never the file.
 _SCHEMA = """
+PRAGMA auto_vacuum = INCREMENTAL;
+PRAGMA journal_mode = WAL;
+PRAGMA synchronous = NORMAL;
 CREATE TABLE IF NOT EXISTS replies (
     key TEXT PRIMARY KEY, reply TEXT NOT NULL, used_at INTEGER NOT NULL
 );
@@ -56,7 +61,7 @@ class CacheStats:
 
 class ReplyCache:
     """Replies by key; when the file reaches its bound, the least recently used go first. `close()`
-    writes the hits and times of use, to the hour, that no reply has taken along."""
+    counts the look-ups that no reply has taken along."""
 
     def __init__(
         self, path: Path, bytes_max: int = BYTES_MAX, clock: Callable[[], float] = time.time
@@ -65,7 +70,6 @@ class ReplyCache:
         self._bytes_max = bytes_max
         self._clock = clock
         self._pending: dict[str, str] = {}
-        self._touched: set[str] = set()
         self._lookups = [0, 0]
         self._warned = False
         self._connection: sqlite3.Connection | None = None
@@ -77,16 +81,6 @@ class ReplyCache:
                 path, timeout=_CLOSE_BUSY_S, isolation_level=None, check_same_thread=False
             )
             try:
-                # auto_vacuum only takes effect before the first table, and lets `prune` give pages
-                # back without the exclusive lock of a full VACUUM. With WAL, `synchronous = NORMAL`
-                # survives a killed process; only a power cut can lose the last replies, and never
-                # the file.
-                for pragma in (
-                    "auto_vacuum = INCREMENTAL",
-                    "journal_mode = WAL",
-                    "synchronous = NORMAL",
-                ):
-                    connection.execute(f"PRAGMA {pragma}").fetchall()
                 connection.executescript(_SCHEMA)
                 connection.execute(f"PRAGMA busy_timeout = {int(_BUSY_S * 1000)}")
             except sqlite3.Error:
@@ -98,7 +92,19 @@ class ReplyCache:
 
     def get(self, key: str) -> str | None:
         """Return the reply kept under a key, or None. Never raises for the cache's own trouble."""
-        reply = self._pending.get(key) or self._read(key)
+        reply = self._pending.get(key)
+        row = None
+        if reply is None and self._connection is not None:
+            try:
+                row = self._connection.execute(
+                    "SELECT reply, used_at FROM replies WHERE key = ?", (key,)
+                ).fetchone()
+            except sqlite3.Error as error:
+                self._warn(error)
+        if row is not None:
+            reply = str(row[0])
+            if self._clock() - row[1] > _FRESH_S:
+                self.put(key, reply)  # with the time of this use
         self._lookups[reply is not None] += 1
         return reply
 
@@ -149,59 +155,33 @@ class ReplyCache:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _read(self, key: str) -> str | None:
-        if self._connection is None:
-            return None
-        try:
-            row = self._connection.execute(
-                "SELECT reply, used_at FROM replies WHERE key = ?", (key,)
-            ).fetchone()
-        except sqlite3.Error as error:
-            self._warn(error)
-            return None
-        if row is None:
-            return None
-        if self._clock() - row[1] > _FRESH_S:
-            self._touched.add(key)
-            if len(self._touched) >= _TOUCHED_MAX:
-                self._flush()
-        return str(row[0])
-
     def _flush(self) -> None:
         """Write all that is pending in one transaction, or leave it for the next time."""
-        if self._connection is None:
+        connection = self._connection
+        if connection is None:
             return
         try:
-            with self._connection:
-                self._connection.execute("BEGIN IMMEDIATE")
+            with connection:
+                connection.execute("BEGIN IMMEDIATE")
                 now = int(self._clock())
-                self._connection.executemany(
-                    "INSERT OR REPLACE INTO replies VALUES (?, ?, ?)",
-                    [(key, reply, now) for key, reply in self._pending.items()],
-                )
-                self._connection.executemany(
-                    "UPDATE replies SET used_at = ? WHERE key = ?",
-                    [(now, key) for key in self._touched],
-                )
-                self._connection.executemany(
-                    "UPDATE lookups SET count = count + ? WHERE hit = ?",
-                    [(count, hit) for hit, count in enumerate(self._lookups) if count],
-                )
+                for key, reply in self._pending.items():
+                    row = (key, reply, now)
+                    connection.execute("INSERT OR REPLACE INTO replies VALUES (?, ?, ?)", row)
+                for hit, count in enumerate(self._lookups):
+                    sql = "UPDATE lookups SET count = count + ? WHERE hit = ?"
+                    connection.execute(sql, (count, hit))
                 # A batch at a time keeps each write short; at its bound, a cache that takes one
                 # reply and drops up to a batch of them soon has room again.
-                if _count_used_bytes(self._connection) > self._bytes_max:
-                    _evict(self._connection)
+                if _count_used_bytes(connection) > self._bytes_max:
+                    _evict(connection)
         except sqlite3.Error as error:
             # The extended codes (BUSY_SNAPSHOT, BUSY_RECOVERY, …) carry the plain one in their low
             # byte.
-            if getattr(error, "sqlite_errorcode", 0) & 0xFF not in {
-                sqlite3.SQLITE_BUSY,
-                sqlite3.SQLITE_LOCKED,
-            }:
+            code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+            if code not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
                 self._warn(error)
             return
         self._pending.clear()
-        self._touched.clear()
         self._lookups = [0, 0]
 
     def _require_connection(self) -> sqlite3.Connection:
@@ -222,11 +202,11 @@ class ReplyCache:
 
 
 def _count_used_bytes(connection: sqlite3.Connection) -> int:
-    """Bytes of the file's pages in use, by every process: two look-ups in its header."""
-    pages = []
-    for pragma in ("page_count", "freelist_count", "page_size"):
-        pages.append(connection.execute(f"PRAGMA {pragma}").fetchone()[0])
-    return int((pages[0] - pages[1]) * pages[2])
+    """Bytes of the file's pages in use, by every process: look-ups in its header."""
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    (free,) = connection.execute("PRAGMA freelist_count").fetchone()
+    (size,) = connection.execute("PRAGMA page_size").fetchone()
+    return int((pages - free) * size)
 
 
 def _evict(connection: sqlite3.Connection) -> int:
