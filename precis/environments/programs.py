@@ -29,7 +29,9 @@ def harmless(granted: Collection[str] = ()) -> dict[str, str]:
         if name in granted or not secret:
             kept[name] = value
     # The recorder is on the loopback, which no proxy reaches.
-    kept["NO_PROXY"] = kept["no_proxy"] = "127.0.0.1,localhost"
+    direct = kept.get("no_proxy") or kept.get("NO_PROXY")
+    loopback = "127.0.0.1,localhost"
+    kept["NO_PROXY"] = kept["no_proxy"] = f"{direct},{loopback}" if direct else loopback
     # What Python draws from a set is the same in the next process: the puzzle that is scored is
     # the one that was asked.
     kept["PYTHONHASHSEED"] = "0"
