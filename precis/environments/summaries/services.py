@@ -1,4 +1,4 @@
-"""The judges that summaries and agents need, and the local stand-ins that answer for them."""
+"""The judges that summaries and agents need, and the lexical one that answers on this machine."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -12,7 +12,7 @@ from precis.environments.summaries.judge import JudgeClient, endpoint_for
 from precis.environments.summaries.judge.cache import CACHE_FILE, ReplyCache
 from precis.environments.summaries.judge.endpoint import OWN_KEY, SECOND_KEY
 from precis.llm.providers import Endpoint
-from precis.processes.child import ChildService, Launch, child_service
+from precis.processes.child import Launch, child_service
 
 RUBRIC = """
 - The goal is a summary from which the most questions about the document can be answered: names,
@@ -37,12 +37,10 @@ class Services:
 async def start_services(
     config: RunConfig, log: Path, launch: Launch = child_service
 ) -> AsyncIterator[Services]:
-    """Judges and stand-ins, up while the block lasts; what the stand-ins print goes to a log."""
+    """Judges, up while the block lasts; what the lexical one prints goes to a log."""
     async with AsyncExitStack() as stack:
-        child = launch("precis.rehearsal.judges.serve", ["--with-parent"], log)
-        standins = await stack.enter_async_context(child)
         cache = stack.enter_context(ReplyCache(private_home() / CACHE_FILE))
-        endpoint = _endpoint_of(config.judge, standins, OWN_KEY)
+        endpoint = await _reach(config.judge, OWN_KEY, stack, log, launch)
         client = JudgeClient(endpoint, config.judge, cache=cache)
         judge = await stack.enter_async_context(client)
         ruler = None
@@ -51,7 +49,7 @@ async def start_services(
             ruler = await stack.enter_async_context(ranking)
         second = None
         if isinstance(config, TrainConfig) and config.second_judge:
-            endpoint = _endpoint_of(config.second_judge, standins, SECOND_KEY)
+            endpoint = await _reach(config.second_judge, SECOND_KEY, stack, log, launch)
             client = JudgeClient(endpoint, config.second_judge, cache=cache)
             second = await stack.enter_async_context(client)
         yield Services(judge, ruler, second)
@@ -63,19 +61,18 @@ async def connect_ruler(
 ) -> AsyncIterator[TrajectoryRuler]:
     """The judge of an agent's attempts, with its cache of replies, while the block lasts."""
     async with AsyncExitStack() as stack:
-        standins = None
-        if config.judge.provider == "lexical":
-            child = launch("precis.rehearsal.judges.serve", ["--with-parent"], log)
-            standins = await stack.enter_async_context(child)
-        endpoint = _endpoint_of(config.judge, standins, OWN_KEY)
+        endpoint = await _reach(config.judge, OWN_KEY, stack, log, launch)
         cache = stack.enter_context(ReplyCache(private_home() / CACHE_FILE))
         ruler = TrajectoryRuler(endpoint, config.judge, rubric, cache)
         yield await stack.enter_async_context(ruler)
 
 
-def _endpoint_of(config: JudgeConfig, standins: ChildService | None, own_key: str) -> Endpoint:
-    url = f"{standins.url}/v1" if standins else None
-    endpoint = endpoint_for(config, Variables().keys(), url, own_key)
-    if standins and config.provider == "lexical":
-        return replace(endpoint, api_key=standins.token)
-    return endpoint
+async def _reach(
+    config: JudgeConfig, own_key: str, stack: AsyncExitStack, log: Path, launch: Launch
+) -> Endpoint:
+    """Return a judge's endpoint; a lexical one is started for as long as the stack is open."""
+    if config.provider != "lexical":
+        return endpoint_for(config, Variables().keys(), own_key=own_key)
+    child = launch("precis.rehearsal.judges.serve", ["--with-parent"], log)
+    standin = await stack.enter_async_context(child)
+    return replace(endpoint_for(config, {}, f"{standin.url}/v1"), api_key=standin.token)

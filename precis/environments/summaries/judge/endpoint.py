@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from precis.config import JudgeConfig, RateLimits
 from precis.errors import ConfigError
 from precis.llm.limits import without_quota
-from precis.llm.providers import PROVIDERS, Endpoint, Provider, sendable
+from precis.llm.providers import Endpoint, endpoint_of
 
 LEXICAL_MODEL = "lexical-judge"
 """The name that the judge on this machine serves under."""
@@ -52,23 +52,15 @@ def endpoint_for(
                 "provider."
             )
         return Endpoint(local_url.rstrip("/"), config.model or LEXICAL_MODEL, api_key="local")
-    own = Provider(config.base_url, own_key)
-    provider = own if config.provider == "url" else PROVIDERS[config.provider]
-    key = environment.get(provider.key_variable, "").strip()
-    if not key:
-        raise ConfigError(
-            f"The judge's key is missing: provider '{config.provider}' reads it from "
-            f"{provider.key_variable}.",
-            f"Set {provider.key_variable} in the environment or in .env (any word will do for an "
-            "endpoint that asks for none), or rehearse with judge provider 'lexical', which needs "
-            "no key.",
-        )
-    return Endpoint(
-        provider.base_url.rstrip("/"),
-        config.model or _MODELS[config.provider],
-        sendable(key, provider.key_variable),
-        key_variable=provider.key_variable,
+    hosted = config
+    if config.provider != "url":
+        model = config.model or _MODELS[config.provider]
+        hosted = config.model_copy(update={"model": model, "base_url": ""})
+    remedy = (
+        " (any word will do for an endpoint that asks for none), or rehearse with judge provider "
+        "'lexical', which needs no key"
     )
+    return endpoint_of(hosted, environment, "judge", own_key, remedy=remedy)
 
 
 def limits_of(config: JudgeConfig) -> RateLimits:
