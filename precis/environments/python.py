@@ -271,8 +271,15 @@ def files_of(path: Path) -> dict[str, Path]:
         if file:
             files[name] = Path(file)
     for statement in ast.parse(path.read_bytes()).body:
-        if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "files":
-            for name in _names_in(statement.value, path):
+        value: ast.expr | None
+        if isinstance(statement, ast.Assign):
+            target, value = statement.targets[0], statement.value
+        elif isinstance(statement, ast.AnnAssign):
+            target, value = statement.target, statement.value
+        else:
+            continue
+        if value is not None and ast.unparse(target) == "files":
+            for name in _names_in(value, path):
                 files[name] = path.parent / name
     return files
 

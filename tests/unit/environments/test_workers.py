@@ -63,14 +63,17 @@ def test_without_ray_a_sentence_names_the_command(
         load_agent(PythonSettings(file=str(file), workers=WorkersSettings()))
 
 
-def test_the_files_that_it_needs_are_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("listed", ["files", "files: list[str]"])
+def test_the_files_that_it_needs_are_sent(
+    listed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "parts").mkdir()
     needed = ("agent.py", "beside.py", "parts/__init__.py", "parts/deck.py", "parts/cards.jsonl")
     for name in (*needed, "unused.py", ".env"):
         (tmp_path / name).touch()
     (tmp_path / "agent.py").write_text(
-        "import json, beside\nfrom parts import deck\nfiles = ['parts/cards.jsonl']"
+        f"import json, beside\nfrom parts import deck\n{listed} = ['parts/cards.jsonl']"
     )
     found = files_of(tmp_path / "agent.py").values()
     names = {str(one.relative_to(tmp_path)) for one in found}
