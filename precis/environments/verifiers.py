@@ -141,7 +141,6 @@ class _Child:
         self._writer = writer
         self._numbers = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[Mapping[str, Any]]] = {}
-        self._cancelling: dict[int, asyncio.Future[None]] = {}
         self._output = asyncio.create_task(tail(process.stdout))
         self._errors = asyncio.create_task(tail(process.stderr))
         self._reading: asyncio.Task[None] | None = None
@@ -178,7 +177,13 @@ class _Child:
             self._send({"number": number, **asked})
             return await asyncio.shield(answer)
         except asyncio.CancelledError:
-            await self._cancel(number)
+            self._send({"cancel": number})
+            await asyncio.wait({answer}, timeout=_ANSWER_S)
+            if not answer.done():
+                await self._end(
+                    f"It was stuck for {_ANSWER_S:g} s, so that nothing could be cancelled: the "
+                    "environment blocks the event loop."
+                )
             raise
         finally:
             del self._waiting[number]
@@ -193,19 +198,6 @@ class _Child:
             await asyncio.wait_for(self._process.wait(), _ANSWER_S)
         await self._end("It was stopped.")
 
-    async def _cancel(self, number: int) -> None:
-        if self.ended:
-            return
-        cancelled = self._cancelling[number] = asyncio.get_running_loop().create_future()
-        self._send({"cancel": number})
-        await asyncio.wait({cancelled}, timeout=_ANSWER_S)
-        del self._cancelling[number]
-        if not cancelled.done() and not self.ended:
-            await self._end(
-                f"It was stuck for {_ANSWER_S:g} s, so that nothing could be cancelled: the "
-                "environment blocks the event loop."
-            )
-
     def _send(self, asked: Mapping[str, Any]) -> None:
         if not self.ended:
             self._writer.write(json.dumps(asked).encode() + b"\n")
@@ -216,11 +208,6 @@ class _Child:
             if "problem" in said:
                 await self._end(said["problem"])
                 return
-            if "cancelled" in said:
-                ended = self._cancelling.get(said["cancelled"])
-                if ended and not ended.done():
-                    ended.set_result(None)
-                continue
             waiting = self._waiting.get(said["number"])
             if waiting and not waiting.done():
                 waiting.set_result(said)
@@ -237,7 +224,7 @@ class _Child:
             said = json.loads(line)
         except (ValueError, RecursionError):
             said = None
-        if isinstance(said, dict) and said.keys() & {"ready", "problem", "cancelled", "number"}:
+        if isinstance(said, dict) and said.keys() & {"ready", "problem", "number"}:
             return said
         return {"problem": f"It answered {line[:80]!r}, which is no answer."}
 
@@ -261,9 +248,6 @@ class _Child:
         for answer in self._waiting.values():
             if not answer.done():
                 answer.set_result({})
-        for cancelled in self._cancelling.values():
-            if not cancelled.done():
-                cancelled.set_result(None)
 
 
 def load_verifiers(settings: VerifiersSettings) -> VerifiersEnvironment:

@@ -253,7 +253,8 @@ async def serve(settings: Mapping[str, Any], channel: socket.socket) -> None:
     """Answer requests until the channel is closed.
 
     `{"number": 7, "scenario": …, "address": …, "key": …, "model": …}` is answered with
-    the same number and an `outcome`; `{"cancel": 7}` at once with `{"cancelled": 7}`.
+    the same number and an `outcome`; `{"cancel": 7}` at once with
+    `{"number": 7, "cancelled": true}`.
     """
     reader, writer = await asyncio.open_connection(sock=channel, limit=_LINE_MAX)
     relay = Relay()
@@ -301,7 +302,7 @@ async def serve(settings: Mapping[str, Any], channel: socket.socket) -> None:
             if "cancel" in asked:
                 if asked["cancel"] in playing:
                     playing[asked["cancel"]].cancel()
-                send({"cancelled": asked["cancel"]})
+                send({"number": asked["cancel"], "cancelled": True})
             else:
                 playing[asked["number"]] = asyncio.create_task(play(asked))
         for task in playing.values():

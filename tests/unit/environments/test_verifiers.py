@@ -57,7 +57,7 @@ send({"ready": True})
 for line in lines:
     asked = json.loads(line)
     if "cancel" in asked:
-        send({"cancelled": asked["cancel"]})
+        send({"number": asked["cancel"], "cancelled": True})
         continue
     said = {"number": asked["number"], "reward": 0.75, "metrics": {"turns": 1.0}}
     exec(config["play"])
