@@ -61,23 +61,21 @@ class SummariesEnv(vf.Env[SummariesEnvConfig]):
             RuntimeError: the judge failed.
         """
         assert isinstance(task, SummaryTask)
-        for trace in episode.traces:
-            if trace.ok:
-                await self._score(task, trace)
-
-    async def _score(self, task: SummaryTask, trace: vf.Trace) -> None:
         assert self._judge is not None, "An environment scores while it is being served."
         document = task.data.document
-        summary = trace.last_reply
-        why = disqualify(summary, document, task.data.words_max)
-        verdict = score_zero(document) if why else await self._judge.score(document, summary)
-        if isinstance(verdict, Unscored):
-            raise RuntimeError(f"The judge gave no verdict ({verdict.cause}): {verdict.detail}")
-        prose = prose_share(summary, document.text) * verdict.is_prose
-        trace.record_reward("accuracy", prose * verdict.accuracy)
-        trace.record_metric("prose", prose)
-        trace.record_metric("words", count_words(summary))
-        trace.record_metric("disqualified", float(why is not None or not verdict.is_prose))
+        for trace in episode.traces:
+            if not trace.ok:
+                continue
+            summary = trace.last_reply
+            why = disqualify(summary, document, task.data.words_max)
+            verdict = score_zero(document) if why else await self._judge.score(document, summary)
+            if isinstance(verdict, Unscored):
+                raise RuntimeError(f"The judge gave no verdict ({verdict.cause}): {verdict.detail}")
+            prose = prose_share(summary, document.text) * verdict.is_prose
+            trace.record_reward("accuracy", prose * verdict.accuracy)
+            trace.record_metric("prose", prose)
+            trace.record_metric("words", count_words(summary))
+            trace.record_metric("disqualified", float(why is not None or not verdict.is_prose))
 
 
 def load_environment(**settings: Any) -> vf.Env:

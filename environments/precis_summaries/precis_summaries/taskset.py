@@ -57,17 +57,15 @@ class SummariesTaskset(vf.Taskset[SummaryTask, SummariesConfig]):
         """
         corpus = load_corpus(self.config.documents)
         documents = corpus.train if self.config.part == "train" else corpus.validation
+        words_max = self.config.words_max
         for document in documents:
-            yield SummaryTask(_data(document, self.config.words_max), self.config.task)
-
-
-def _data(document: Document, words_max: int) -> SummaryData:
-    system, user = summary_messages(document.text, words_max)
-    return SummaryData(
-        id=document.id,
-        name=f"{document.topic}: {document.id}",
-        system_prompt=system["content"],
-        prompt=user["content"],
-        document=document,
-        words_max=words_max,
-    )
+            system, user = summary_messages(document.text, words_max)
+            data = SummaryData(
+                id=document.id,
+                name=f"{document.topic}: {document.id}",
+                system_prompt=system["content"],
+                prompt=user["content"],
+                document=document,
+                words_max=words_max,
+            )
+            yield SummaryTask(data, self.config.task)
