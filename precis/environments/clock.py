@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 
 _clock: ContextVar["Clock"] = ContextVar("clock")
@@ -52,12 +52,7 @@ class Clock:
             self.expired.set_result(None)
 
 
-@contextmanager
-def clock_stopped() -> Iterator[None]:
-    """Leave the time that the block takes out of the rollout's; outside of one, do nothing."""
+def clock_stopped() -> AbstractContextManager[None]:
+    """Leave the time that a block takes out of the rollout's; outside of one, do nothing."""
     clock = _clock.get(None)
-    if clock is None:
-        yield
-        return
-    with clock.stopped():
-        yield
+    return clock.stopped() if clock else nullcontext()

@@ -130,7 +130,7 @@ class Workers:
 
     async def open(self) -> None:
         """Connect to the cluster, or start one, and start the workers."""
-        ray = importlib.import_module("ray")
+        ray = self._ray = importlib.import_module("ray")
         settings = self._settings
         if ray.is_initialized():
             raise ConfigError("This process is connected to a Ray cluster already.")
@@ -156,7 +156,7 @@ class Workers:
             }
             made = ray.remote(Player).options(**options)
             self._players = [made.remote(self._load) for _ in range(settings.count)]
-            await self._wait_until_up(ray)
+            await self._wait_until_up()
         except BaseException:
             await self._stack.aclose()
             raise
@@ -182,7 +182,6 @@ class Workers:
         Raises:
             RolloutError: no worker is up any more.
         """
-        ray = importlib.import_module("ray")
         with clock_stopped():
             number = await self._take()
         is_up = True
@@ -198,7 +197,7 @@ class Workers:
             }
             # Where this is cancelled, Ray cancels the rollout.
             returned = await self._players[number].play.remote(given, scenario)
-        except ray.exceptions.RayActorError as error:
+        except self._ray.exceptions.RayActorError as error:
             is_up = False
             return Unscored("worker_died", " ".join(str(error).split())[:_SHOWN])
         finally:
@@ -227,11 +226,10 @@ class Workers:
         self._up.discard(number)
 
         async def wait() -> None:
-            ray = importlib.import_module("ray")
             while True:
                 try:
                     await self._players[number].start.remote()
-                except ray.exceptions.RayError:
+                except self._ray.exceptions.RayError:
                     await asyncio.sleep(0.5)
                 else:
                     break
@@ -242,20 +240,21 @@ class Workers:
         self._restarts.add(restart)
         restart.add_done_callback(self._restarts.discard)
 
-    async def _wait_until_up(self, ray: Any) -> None:
+    async def _wait_until_up(self) -> None:
         starts = [asyncio.wrap_future(one.start.remote().future()) for one in self._players]
         _, late = await asyncio.wait(starts, timeout=_START_S)
         if late:
-            cpus = ray.cluster_resources().get("CPU", 0)
+            cpus = self._ray.cluster_resources().get("CPU", 0)
             raise ConfigError(
                 f"{len(late)} of {len(starts)} workers are not up after {_START_S:g} s: the Ray "
                 f"cluster has {cpus:g} CPUs, and each takes {self._settings.cpus_each:g}.",
                 "Add nodes, or lower `environment.workers.count` or `cpus_each`.",
             )
-        errors = [one.exception() for one in starts]
-        for error in errors:
+        of_task = self._ray.exceptions.RayTaskError
+        for one in starts:
+            error = one.exception()
             if error is not None:
-                what = error.cause if isinstance(error, ray.exceptions.RayTaskError) else error
+                what = error.cause if isinstance(error, of_task) else error
                 raise ConfigError(
                     f"A worker can't open the environment: {' '.join(str(what).split())[:_SHOWN]}",
                     "Each node of the cluster needs Précis and what the environment imports.",

@@ -7,7 +7,7 @@ in three names is only a label.
 import hashlib
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import chain
 from math import log, sqrt
 
@@ -86,16 +86,14 @@ def centroid(text: str, words_max: int) -> str:
         weights = {}
         for word, count in Counter(bag).items():
             weights[word] = count * log(len(bags) / document_frequency[word])
-        length = sqrt(sum(weight**2 for weight in weights.values())) or 1.0
+        length = sqrt(_dot(weights, weights)) or 1.0
         units.append({word: weight / length for word, weight in weights.items()})
     centre: defaultdict[str, float] = defaultdict(float)
-    holders: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
-    for index, unit in enumerate(units):
+    for unit in units:
         for word, weight in unit.items():
             centre[word] += weight
-            holders[word].append((index, weight))
-    length = sqrt(sum(weight**2 for weight in centre.values())) or 1.0
-    relevance = np.array([sum(unit[word] * centre[word] for word in unit) for unit in units])
+    length = sqrt(_dot(centre, centre)) or 1.0
+    relevance = np.array([_dot(unit, centre) for unit in units])
     lengths = np.array(list(map(count_words, found)))
     nearest = np.zeros(len(found))
     waiting = np.ones(len(found), dtype=bool)
@@ -107,13 +105,13 @@ def centroid(text: str, words_max: int) -> str:
         waiting[best] = False
         picks.append(best)
         left -= int(lengths[best])
-        # By an index of who holds a word, not by all pairs.
-        similar = np.zeros(len(found))
-        for word, weight in units[best].items():
-            for index, its_weight in holders[word]:
-                similar[index] += weight * its_weight
+        similar = [_dot(units[best], unit) for unit in units]
         nearest = np.maximum(nearest, similar)
     return " ".join(found[index] for index in sorted(picks))
+
+
+def _dot(one: Mapping[str, float], other: Mapping[str, float]) -> float:
+    return sum(weight * other.get(word, 0.0) for word, weight in one.items())
 
 
 def telegraph(text: str, words_max: int) -> str:
