@@ -1,13 +1,15 @@
 """One rollout's calls to the policy: how each is asked, what of it is kept, and when it ends."""
 
 import asyncio
-import json
-import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
+from pydantic_core import from_json
+from starlette.responses import JSONResponse, Response
+
+from precis.environments.addresses import refuse, stream
 from precis.errors import (
     BudgetReached,
     PrecisError,
@@ -51,8 +53,6 @@ _DECIDED = {
 }
 """Fields of a request in which the agent has no say: they decide what the policy would sample."""
 _NO_SUCH_MODEL = (401, 404)
-_HALF_CHARACTER = re.compile(rb"\\u[dD][89a-fA-F]|\xed[\xa0-\xbf]|\x00")
-"""Half a character in a request: as JSON escapes it, in UTF-8, or perhaps in UTF-16 and UTF-32."""
 _REFUSALS = (400, 413, 422)
 """Statuses that are about one request: a prompt that is too long."""
 
@@ -99,16 +99,6 @@ class Policy:
     trained: bool = False
 
 
-@dataclass(frozen=True)
-class SessionReply:
-    """The answer to one of the agent's requests."""
-
-    status: int
-    body: Mapping[str, Any]
-    streamed: bool = False
-    with_usage: bool = False
-
-
 class Session:
     """Asks the policy for one rollout, and keeps each call.
 
@@ -127,10 +117,10 @@ class Session:
         self._index = index
         self._turns = 0
         self._tokens = 0
-        self._waiting: set[asyncio.Task[SessionReply]] = set()
+        self._waiting: set[asyncio.Task[Response]] = set()
         self._closed = False
 
-    async def answer(self, content: bytes) -> SessionReply:
+    async def answer(self, content: bytes) -> Response:
         """Answer a request for a chat completion, given as JSON."""
         task = asyncio.ensure_future(self._answer(content))
         self._waiting.add(task)
@@ -150,14 +140,14 @@ class Session:
         for task in self._waiting:
             task.cancel()
 
-    async def _answer(self, content: bytes) -> SessionReply:
+    async def _answer(self, content: bytes) -> Response:
         if self._closed or self.over.done():
             return refuse(410, "The rollout has ended.", "rollout_ended")
         try:
-            body = json.loads(content)
-        except (ValueError, RecursionError) as error:
+            body = from_json(content)  # which takes no half of a character, as no file can
+        except ValueError as error:
             return refuse(400, f"The request is not JSON: {error}.", "invalid_request")
-        problem = _problem(body, content)
+        problem = _problem(body)
         if problem:
             return refuse(400, problem, "invalid_request")
         limits = self._policy.limits
@@ -193,7 +183,7 @@ class Session:
 
     async def _ask(
         self, body: Mapping[str, Any], payload: dict[str, Any], prompt_tokens: int
-    ) -> SessionReply:
+    ) -> Response:
         asked_at = time.time()
         # The rollout's own deadline comes first.
         deadline = Deadline(2 * self._policy.limits.deadline_s)
@@ -211,13 +201,11 @@ class Session:
         hidden = {"token_ids"} if body.get("logprobs") else {"token_ids", "logprobs"}
         choice = {key: value for key, value in reply.choice.items() if key not in hidden}
         whole = {key: value for key, value in reply.body.items() if key != "prompt_token_ids"}
+        answer = {**whole, "choices": [choice]}
+        if not body.get("stream"):
+            return JSONResponse(answer)
         options = body.get("stream_options") or {}
-        return SessionReply(
-            200,
-            {**whole, "choices": [choice]},
-            streamed=bool(body.get("stream")),
-            with_usage=bool(options.get("include_usage")),
-        )
+        return stream(answer, with_usage=bool(options.get("include_usage")))
 
     def _check(self, reply: ChatReply) -> ChatReply:
         policy = self._policy
@@ -238,7 +226,7 @@ class Session:
             raise ProviderFailed("bad_reply", detail)
         return reply
 
-    def _fail(self, error: PrecisError) -> SessionReply:
+    def _fail(self, error: PrecisError) -> Response:
         """Say that the policy did not answer, and end the rollout or the step where that must be.
 
         A run depends on its own adapter: where that is lost, or is none, the step can't continue.
@@ -259,16 +247,16 @@ class Session:
             return self._end(Unscored("budget", str(error)))
         return self._end(error)
 
-    def _end(self, reason: Unscored | PrecisError) -> SessionReply:
+    def _end(self, reason: Unscored | PrecisError) -> Response:
         if not self.over.done():
             self.over.set_result(reason)
         return refuse(502, "The model did not answer; the rollout ends here.", "rollout_ended")
 
-    def _exceed(self, cause: str, detail: str) -> SessionReply:
+    def _exceed(self, cause: str, detail: str) -> Response:
         self._end(Unscored(cause, detail))
         return refuse(429, f"{detail} The rollout ends here.", "rollout_limit")
 
-    def _decline(self, status: int, message: str) -> SessionReply:
+    def _decline(self, status: int, message: str) -> Response:
         self.refusal = Unscored("generation_rejected", message)
         return refuse(status, message, "invalid_request")
 
@@ -309,7 +297,7 @@ def _logprobs(choice: Mapping[str, Any]) -> tuple[float, ...]:
     return tuple(map(float, values))
 
 
-def _problem(body: object, content: bytes) -> str | None:
+def _problem(body: object) -> str | None:
     """Return what keeps a request from being answered, in a sentence."""
     if not isinstance(body, dict):
         return "The request is not a JSON object."
@@ -323,17 +311,4 @@ def _problem(body: object, content: bytes) -> str | None:
     for name in ("max_tokens", "max_completion_tokens"):
         if not isinstance(body.get(name), int | None):
             return f"`{name}` is no whole number."
-    if not _HALF_CHARACTER.search(content):
-        return None
-    try:
-        json.dumps(body, ensure_ascii=False).encode()
-    except UnicodeEncodeError as error:
-        half = json.dumps(error.object[error.start])
-        return f"The request holds {half}, half of a character, which no UTF-8 can hold."
     return None
-
-
-def refuse(status: int, message: str, code: str) -> SessionReply:
-    """Return an error as OpenAI's API has it."""
-    error = {"message": message, "type": "invalid_request_error", "param": None, "code": code}
-    return SessionReply(status, {"error": error})

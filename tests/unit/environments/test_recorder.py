@@ -129,9 +129,7 @@ async def test_what_art_s_examples_use_of_a_model_is_there(recorder: Recorder) -
         turns_max: int = 7
 
     class Configured(Agent):
-        @property
-        def model_config(self) -> Config:
-            return Config()
+        model_config = Config()
 
     async def look(model: art.Model[Any, Any], scenario: Scenario) -> float:
         assert isinstance(model, art.Model)
@@ -564,7 +562,7 @@ async def test_answers_without_ids_are_not_trained_on(recorder: Recorder) -> Non
         ('{"messages": ["Hi."]}', "no object with a role"),
         ('{"messages": [{"role": "user", "content": "a"}], "n": 2}', "leave out `n`"),
         ('{"messages": [{"role": "user", "content": "a"}], "max_tokens": "9"}', "whole number"),
-        ('{"messages": [{"role": "user", "content": "\\ud800"}]}', 'holds "\\ud800", half of'),
+        ('{"messages": [{"role": "user", "content": "\\ud800"}]}', "JSON: unexpected end of hex"),
         ("[" * 100_000, "is not JSON"),
     ],
 )
