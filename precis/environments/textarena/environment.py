@@ -11,16 +11,21 @@ from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
-from precis.environment import Variables as Variables
+from precis.config import RateLimits
+from precis.environment import Variables
+from precis.environments.clock import clock_stopped
 from precis.environments.isolated import IsolatedError, IsolatedModule, ProcessDied
 from precis.environments.ruler import AgentEnvironment
-from precis.environments.textarena.opponent import Opponent
-from precis.errors import ConfigError, ProviderError, ProviderRejected
+from precis.errors import ConfigError, PrecisError, ProviderError, ProviderRejected
+from precis.llm.client import ChatClient, CompletionRequest, OwnServer
+from precis.llm.providers import endpoint_of
+from precis.llm.retry import Deadline
 from precis.llm.server import ApiError, ChatRequest, Choice, Complete, Completion
+from precis.llm.tokens import estimate_tokens_with_margin
 from precis.records.nouns import Nouns
 from precis.records.rollout import Scenario, Score, Split, Unscored
-from precis.records.spend import Spend
-from precis.settings.environment import TextArenaSettings, opponent_of
+from precis.records.spend import PRICES, Spend, Usage
+from precis.settings.environment import OpponentSettings, TextArenaSettings, opponent_of
 
 if TYPE_CHECKING:
     import art
@@ -36,6 +41,8 @@ _TRIED = 12
 """Moves that preflight makes in a game."""
 _OF_ONE_REQUEST = (400, 413, 422)
 """Statuses that are about one request: a conversation that has grown too long."""
+_ASKED_MAX = 4
+"""Tries of one request for an opponent's move."""
 _THOUGHT_ENDS = "</think>"
 _LOST = "LookupError: The game was lost"
 """The beginning of the error of a game whose process has died meanwhile."""
@@ -44,8 +51,62 @@ _numbers = itertools.count(1)
 """Of the games. They are given here, so that one whose start is given up can be ended."""
 
 
+class Opponent:
+    """A model that has the other seats of a game; see `endpoint_of` for its key. What it says is
+    read by the policy, and not learned: its requests don't go through the recorder."""
+
+    def __init__(self, settings: OpponentSettings, keys: Mapping[str, str]) -> None:
+        self._settings = settings
+        role = f"opponent {settings.model!r}"
+        endpoint = endpoint_of(settings, keys, role, "OPPONENT_API_KEY", keyless=True)
+        limits = RateLimits(in_flight=settings.in_flight)
+        held_to = OwnServer(limits, settings.call_timeout_s, _ASKED_MAX)
+        self._client = ChatClient(endpoint, held_to, prices=PRICES)
+
+    @property
+    def spend(self) -> Spend:
+        """The cost of its moves so far."""
+        return self._client.spend
+
+    async def answer(self, messages: Sequence[Mapping[str, Any]], seed: int) -> str:
+        """Return its answer to a conversation.
+
+        Raises:
+            ProviderFailed: it gave none.
+            ProviderRejected: it refuses the key, the model or the request as such.
+        """
+        settings = self._settings
+        payload = {
+            "model": settings.model,
+            "messages": list(messages),
+            "temperature": settings.temperature,
+            "max_tokens": settings.tokens_max,
+            "seed": seed,
+        }
+        characters = sum(len(str(message["content"])) for message in messages)
+        expected = Usage(estimate_tokens_with_margin(characters), settings.tokens_max)
+        deadline = Deadline(2 * settings.call_timeout_s)
+        request = CompletionRequest(payload, expected)
+        with clock_stopped():  # a slow opponent costs the policy no time
+            return await self._client.complete(request, deadline, lambda reply: reply.text)
+
+    async def checks(self) -> Sequence[str]:
+        """Ask it for a word; returns what is wrong, in a sentence."""
+        try:
+            await self.answer([{"role": "user", "content": "Answer with the word: ready."}], 1)
+        except PrecisError as error:
+            return [f"The opponent {self._settings.model!r} does not answer: {error}"]
+        return ()
+
+    async def close(self) -> None:
+        """Close its connections."""
+        await self._client.close()
+
+
 class TextArenaEnvironment(AgentEnvironment):
     """The environment of a game; without an opponent the other seats' moves are made at random."""
+
+    nouns = Nouns("game", "games", "start", "starts", success="win rate")
 
     def __init__(
         self,
@@ -60,10 +121,6 @@ class TextArenaEnvironment(AgentEnvironment):
         self._version = release
         self._opponent = opponent
         self._under_way: dict[str, set[int]] = {}
-
-    @property
-    def nouns(self) -> Nouns:
-        return Nouns("game", "games", "start", "starts", success="win rate")
 
     @property
     def method(self) -> str:
@@ -182,10 +239,6 @@ class TextArenaEnvironment(AgentEnvironment):
                 "make any at random: name a model in environment.opponent."
             ]
         return ()
-
-    async def open(self) -> None:
-        if self._opponent is not None:
-            await self._opponent.open()
 
     async def close(self) -> None:
         await self._games.close()

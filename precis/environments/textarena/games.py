@@ -98,7 +98,7 @@ def play(number: int, move: str) -> dict[str, Any]:
             "done": False,
             "player": player,
             "text": f"That move can't be read ({error}). Please submit another one.",
-            "illegal": _by_name(game.illegal),
+            "illegal": game.illegal,
             "error": f"{type(error).__name__}: {error}",
         }
     if is_illegal:
@@ -145,15 +145,14 @@ def _game(number: int) -> Game:
 def _state(game: Game) -> dict[str, Any]:
     """Return the player whose turn it is, and what is new to it; of an ended game the rewards."""
     state = game.env.state
-    illegal = _by_name(game.illegal)
     if state.done:
         rewards, info = game.env.close()
         reasons = {player: one.get("reason") for player, one in (info or {}).items()}
         return {
             "done": True,
-            "rewards": _by_name(rewards or {}),
-            "reasons": _by_name(reasons),
-            "illegal": illegal,
+            "rewards": rewards or {},
+            "reasons": reasons,
+            "illegal": game.illegal,
         }
     player, observed = game.env.get_observation()
     # Another player's words are no rules: nobody puts moves into a random player's mouth.
@@ -162,12 +161,7 @@ def _state(game: Game) -> dict[str, Any]:
         if sender == textarena.GAME_ID:
             seen.extend(map(str, parts))
     text = _text_of(state, player, observed)
-    return {"done": False, "player": player, "text": text, "illegal": illegal}
-
-
-def _by_name(by_player: dict[int, Any]) -> dict[str, Any]:
-    """Return what is known of each player as JSON has it."""
-    return {str(player): value for player, value in by_player.items()}
+    return {"done": False, "player": player, "text": text, "illegal": game.illegal}
 
 
 def _text_of(state: Any, player: int, observed: list[tuple[int, Any, Any]]) -> str:
