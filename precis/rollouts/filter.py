@@ -65,12 +65,6 @@ class TrainingBatch:
         self.dropped = dropped
 
 
-def filter_groups(rollouts: StepRollouts, config: RolloutsConfig) -> TrainingBatch:
-    """Leave out the groups that teach nothing, or too few of whose rollouts were scored."""
-    groups, dropped = split_groups(rollouts.rows, config)
-    return TrainingBatch(rollouts, groups, dropped)
-
-
 def split_groups(
     groups: Sequence[Sequence[Rollout]], config: RolloutsConfig
 ) -> tuple[list[Group], Counter[str]]:

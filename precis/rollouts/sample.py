@@ -11,7 +11,6 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from itertools import chain
-from typing import Protocol, TypeVar
 
 import openai
 
@@ -30,17 +29,7 @@ _CALL_TIMEOUT_S = 1200.0
 """Of one request; `RolloutsConfig.timeout_s` is the deadline that is met before it."""
 
 
-class Named(Protocol):
-    """Something with its own id."""
-
-    @property
-    def id(self) -> str: ...
-
-
-T = TypeVar("T", bound=Named)
-
-
-def draw_batch(drawn: Sequence[T], seed: int, step: int, size: int) -> tuple[T, ...]:
+def draw_batch(drawn: Sequence[Scenario], seed: int, step: int, size: int) -> tuple[Scenario, ...]:
     """Return the scenarios of a step. Each epoch goes through all of them in its own order."""
     orders: dict[int, list[int]] = {}
     batch = []
@@ -53,7 +42,9 @@ def draw_batch(drawn: Sequence[T], seed: int, step: int, size: int) -> tuple[T, 
     return tuple(batch)
 
 
-def draw_spares(drawn: Sequence[T], seed: int, step: int, size: int, count: int) -> tuple[T, ...]:
+def draw_spares(
+    drawn: Sequence[Scenario], seed: int, step: int, size: int, count: int
+) -> tuple[Scenario, ...]:
     """Return up to so many scenarios beside a step's batch.
 
     They are drawn from all others, and not from the next step's, which would see them twice.

@@ -21,7 +21,7 @@ from precis.processes.signals import cancel_on_sigterm
 from precis.records.ledger import StepRecord, Validation
 from precis.records.rollout import Scenario
 from precis.records.warm_start import GroupVariance
-from precis.rollouts.filter import StepRollouts, TrainingBatch, filter_groups
+from precis.rollouts.filter import StepRollouts, TrainingBatch, split_groups
 from precis.training.demonstrations import DemonstrationJournal
 from precis.training.resume import resume
 from precis.training.run import Run, work_folder
@@ -171,7 +171,7 @@ class TrainingLoop:
         """
         run = self.run
         rollouts = await self.stages.around_judge(run, partial(self._sample, step))
-        batch = filter_groups(rollouts, run.config.rollouts)
+        batch = TrainingBatch(rollouts, *split_groups(rollouts.rows, run.config.rollouts))
         await self._wait_for_commit()
         record = describe_step(run, step, batch)
         # Only now: what it spends is booked with the next step. Beyond a limit there is none.

@@ -1,6 +1,6 @@
 """The stages of a step, as plain functions.
 
-gather_rollouts → filter_groups (`rollouts.filter`) → train_step → commit_step → log_step.
+gather_rollouts → split_groups (`rollouts.filter`) → train_step → commit_step → log_step.
 """
 
 import asyncio

@@ -5,8 +5,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from precis.environments.summaries.judge import Answer, Scored
-from precis.environments.summaries.prompt import summary_messages
-from precis.environments.summaries.task import scenario_of
+from precis.environments.summaries.prompt import scenario_of, summary_messages
 from precis.records.documents import Document, Question
 from precis.records.rollout import Call, Rollout, Score, Unscored
 from precis.records.spend import Usage

@@ -6,8 +6,8 @@ from typing import Any, get_args
 
 import polars as pl
 
+from precis.environments.summaries.prompt import scenario_of
 from precis.environments.summaries.show import questions_about
-from precis.environments.summaries.task import scenario_of
 from precis.records import questions, results
 from precis.records.documents import Document
 from precis.records.nouns import Figure

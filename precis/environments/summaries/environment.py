@@ -19,15 +19,21 @@ from precis.environments.summaries.forecast import (
     forecast_second_judge,
     forecast_service,
 )
-from precis.environments.summaries.judge.ceiling import check_ceiling, measure_ceiling
-from precis.environments.summaries.judge.client import check_second_judge
-from precis.environments.summaries.judge.kept import KeptVerdicts
-from precis.environments.summaries.prompt import summary_messages, summary_tokens_max
+from precis.environments.summaries.judge.client import (
+    KeptVerdicts,
+    check_ceiling,
+    check_second_judge,
+    measure_ceiling,
+)
+from precis.environments.summaries.prompt import (
+    scenario_of,
+    summary_messages,
+    summary_tokens_max,
+)
 from precis.environments.summaries.prose import prose_share
 from precis.environments.summaries.rewards import disqualify, reward_share, score_zero
 from precis.environments.summaries.services import Services
 from precis.environments.summaries.show import questions_about, show_summary
-from precis.environments.summaries.task import scenario_of
 from precis.environments.summaries.warm_start import prepare_warm_start
 from precis.llm.budget import PaidOnce
 from precis.llm.server import Complete

@@ -2,10 +2,12 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from precis.errors import RolloutError
+from precis.records.documents import Document
+from precis.records.rollout import Scenario
 from precis.words import WORDS_MAX
 
 _SYSTEM = (
@@ -26,6 +28,13 @@ class SummaryRequest:
 
     text: str
     words_max: int
+
+
+def scenario_of(document: Document) -> Scenario:
+    """Return a document as the start of a group."""
+    questions = list(map(asdict, document.questions))
+    data = {"topic": document.topic, "text": document.text, "questions": questions}
+    return Scenario(document.id, data)
 
 
 def summary_messages(text: str, words_max: int = WORDS_MAX) -> list[dict[str, str]]:

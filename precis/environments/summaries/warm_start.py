@@ -9,9 +9,8 @@ from pathlib import Path
 
 from precis.config import WarmStartConfig
 from precis.environments.demonstrations import WarmStart, count_apart
-from precis.environments.summaries.prompt import summary_messages
+from precis.environments.summaries.prompt import scenario_of, summary_messages
 from precis.environments.summaries.rewards import disqualify
-from precis.environments.summaries.task import scenario_of
 from precis.errors import DocumentsError
 from precis.record import json_digest
 from precis.records.demonstrations import Demonstration, ShownConversation

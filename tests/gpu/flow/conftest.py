@@ -20,8 +20,7 @@ from precis.cluster.local import LocalHost
 from precis.config import DocumentsConfig, RolloutsConfig, TrainConfig
 from precis.environments.protocol import Environment, Scenario, Split
 from precis.environments.recorder import Recorder
-from precis.environments.summaries.prompt import summary_messages, summary_tokens_max
-from precis.environments.summaries.task import scenario_of
+from precis.environments.summaries.prompt import scenario_of, summary_messages, summary_tokens_max
 from precis.environments.trajectories import trajectory_of
 from precis.models.record import training_record, write_record
 from precis.records.documents import Document, load_corpus

@@ -26,7 +26,7 @@ from precis.environments.recorder import Recorder
 from precis.environments.summaries.baselines import telegraph
 from precis.environments.summaries.environment import Summaries
 from precis.environments.summaries.judge import Answer, Scored, Verdict
-from precis.environments.summaries.judge.kept import KeptVerdicts
+from precis.environments.summaries.judge.client import KeptVerdicts
 from precis.errors import ConfigError, StaleAdapter
 from precis.llm.budget import Budget, PaidOnce
 from precis.llm.server import ApiError, ChatRequest, Choice, completions_app

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from precis.config import DocumentsConfig
+from precis.environments.summaries.prompt import scenario_of
 from precis.errors import DocumentsError
 from precis.records.documents import Corpus, Document, Question, load_corpus, read_documents
 from precis.records.rows import COLUMNS
@@ -226,7 +227,8 @@ def test_the_split_follows_from_its_seed_alone() -> None:
 def test_training_never_sees_a_held_out_document() -> None:
     one = corpus()
     held_out = {document.id for document in one.validation}
-    seen = {document.id for step in range(20) for document in draw_batch(one.drawn, 1, step, 3)}
+    drawn = list(map(scenario_of, one.drawn))
+    seen = {document.id for step in range(20) for document in draw_batch(drawn, 1, step, 3)}
     assert not held_out & seen
 
 

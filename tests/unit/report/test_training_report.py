@@ -6,8 +6,8 @@ from dataclasses import replace
 from matplotlib.figure import Figure
 
 from precis.environments.show import show_conversation
+from precis.environments.summaries.prompt import scenario_of
 from precis.environments.summaries.show import show_summary
-from precis.environments.summaries.task import scenario_of
 from precis.records.documents import Document, Question
 from precis.records.ledger import Ledger, Metric
 from precis.records.rollout import Call, Rollout, Scenario, Score, Unscored

@@ -17,7 +17,7 @@ from precis.environments.summaries import environment as environment_module
 from precis.environments.summaries import rewards
 from precis.environments.summaries.environment import Summaries
 from precis.environments.summaries.judge import Unscored, Verdict
-from precis.environments.summaries.task import scenario_of
+from precis.environments.summaries.prompt import scenario_of
 from precis.errors import JudgeUnavailable, TrainerError, TrainerLost
 from precis.llm.budget import Budget
 from precis.llm.server import completions_app

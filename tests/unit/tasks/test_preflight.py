@@ -9,7 +9,7 @@ import pytest
 from cli import rehearsal
 from precis.config import TrainConfig
 from precis.environments.demonstrations import WarmStart
-from precis.environments.summaries.task import scenario_of
+from precis.environments.summaries.prompt import scenario_of
 from precis.records.documents import Corpus
 from precis.records.ledger import Ledger
 from tasks.preflight import announce_cost

@@ -1,10 +1,17 @@
-"""The judge's client: a document and a summary go in, a verdict comes out."""
+"""The judge's client: a document and a summary go in, a verdict comes out. Its ceiling is the share
+of questions that it answers from the documents' full texts."""
 
+import asyncio
+import json
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any
 
 from precis.config import JudgeConfig
 from precis.environments.summaries.judge.cache import ReplyCache
 from precis.environments.summaries.judge.cached import CachedJudge
+from precis.environments.summaries.judge.forecast import forecast
 from precis.environments.summaries.judge.protocol import (
     PROTOCOL_VERSION,
     Graded,
@@ -20,11 +27,17 @@ from precis.environments.summaries.judge.protocol import (
     ruling,
 )
 from precis.errors import ConfigError, ProviderFailed
+from precis.llm.budget import PaidOnce
 from precis.llm.concurrency import run_for_each
 from precis.llm.providers import Endpoint
 from precis.llm.retry import Deadline
-from precis.records.documents import Document, Question
+from precis.record import json_digest
+from precis.records.documents import Corpus, Document, Question
+from precis.records.spend import Estimate
 from precis.records.verdict import Answer, Scored, Unscored
+from precis.store import Store
+
+_LOW = 0.5
 
 
 class JudgeClient(CachedJudge):
@@ -46,6 +59,7 @@ class JudgeClient(CachedJudge):
             "protocol_version": PROTOCOL_VERSION,
             "prompts": prompts_digest(),
         }
+        self._parse = partial(parse_reading, protocol=config.protocol)
 
     @property
     def protocol(self) -> str:
@@ -66,7 +80,7 @@ class JudgeClient(CachedJudge):
         async def judge(questions: Sequence[Question]) -> Scored:
             prompt = reading_prompt(summary, questions, protocol)
             deadline = Deadline(self._config.verdict_timeout_s)
-            read = await self.ask(prompt, self._parse_reading, deadline)
+            read = await self.ask(prompt, self._parse, deadline)
             return await self._rule(document, questions, read, deadline)
 
         try:
@@ -92,10 +106,7 @@ class JudgeClient(CachedJudge):
         model. JudgeRejected where it can't be, JudgeUnavailable where it did not answer."""
         question = Question("check", "What colour is the door?", "green", answerable=True)
         prompt = reading_prompt("The door is green.", [question], self._config.protocol)
-        return await self.try_out(prompt, self._parse_reading)
-
-    def _parse_reading(self, reply: str, ids: Sequence[str]) -> Reading:
-        return parse_reading(reply, ids, self._config.protocol)
+        return await self.try_out(prompt, self._parse)
 
     async def _rule(
         self,
@@ -135,3 +146,100 @@ async def check_second_judge(first: JudgeClient, second: JudgeClient) -> str:
             "Give second_judge another model, best another maker's, or leave it out.",
         )
     return await second.check()
+
+
+@dataclass(frozen=True)
+class KeptVerdicts:
+    """Verdicts that were paid for already, and new ones."""
+
+    judge: JudgeClient
+    config: JudgeConfig
+    words_max: int
+    paid: PaidOnce
+
+    async def score(self, document: Document, summary: str) -> Scored | Unscored:
+        """Return the verdict on a summary, or why there is none.
+
+        Raises:
+            JudgeError: the judge rejects the key, the model or the request as such.
+            StoreError: the verdict can't be kept.
+        """
+        asked = {**self.judge.identity, "effort": self.config.reasoning_effort}
+
+        def decode(record: Any) -> Scored:
+            answers = tuple(Answer(**answer) for answer in record["answers"])
+            return Scored(answers, record["is_prose"])
+
+        def usd() -> float:
+            ahead = self.forecast([document], 1) if self.paid.budget.is_limited else None
+            return (ahead.usd or 0.0) if ahead else 0.0
+
+        return await self.paid.ask(
+            f"verdicts/{json_digest([asked, repr(document), summary])}",
+            partial(self.judge.score, document, summary),
+            usd,
+            encode=asdict,
+            decode=decode,
+        )
+
+    def forecast(self, documents: Sequence[Document], summaries: int) -> Estimate | None:
+        """Return what so many verdicts take; None where they cost nothing."""
+        if self.config.provider == "lexical":
+            return None
+        return forecast(
+            self.config,
+            self.judge.identity["model"],
+            documents,
+            summaries=summaries,
+            summary_words=self.words_max,
+            ceiling=False,
+        )
+
+
+def check_ceiling(ceiling: float, ceiling_min: float, judge: str) -> str:
+    """Describe a low ceiling, for a warning; empty where it is high enough. Lower than the least is
+    a ConfigError."""
+    found = f"The judge {judge} answers {ceiling:.0%} of the questions from the full documents"
+    remedy = (
+        "See whether questions and golden answers belong to these documents, or have another "
+        "model judge (judge.provider, judge.model)"
+    )
+    if ceiling < ceiling_min:
+        raise ConfigError(
+            f"{found}, less than ceiling_min ({ceiling_min:.0%}): no summary could earn a reward "
+            f"worth learning from.",
+            f"{remedy}; or set ceiling_min to 0 to train all the same.",
+        )
+    return f"{found}: rewards will be sparse. {remedy}." if ceiling < _LOW else ""
+
+
+async def measure_ceiling(
+    store: Store, judge: JudgeClient, corpus: Corpus, documents_max: int | None = None
+) -> float | None:
+    """Return the judge's accuracy when it reads the held-out documents in full, or so many of them.
+
+    It is kept in the store. None if the judge failed on one of them; that is not kept.
+    """
+    documents = corpus.validation[:documents_max]
+    parts: list[Any] = [corpus.digest, judge.identity]
+    if len(documents) < len(corpus.validation):
+        parts.append(len(documents))
+    key = f"ceilings/{json_digest(parts)[:16]}.json"
+    kept = await asyncio.to_thread(store.get, key)
+    if kept:
+        return float(json.loads(kept.data)["accuracy"])
+
+    async def read(document: Document) -> Scored | Unscored:
+        return await judge.score(document, document.text)
+
+    correct = 0
+    asked = 0
+    for verdict in await run_for_each(read, documents):
+        if not isinstance(verdict, Scored):
+            return None
+        correct += verdict.correct
+        asked += verdict.asked
+    accuracy = correct / asked
+    record = {"accuracy": accuracy, "judge": judge.identity, "corpus": corpus.digest}
+    await asyncio.to_thread(store.put, key, json.dumps(record).encode())
+    return accuracy

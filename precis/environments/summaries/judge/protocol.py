@@ -295,9 +295,7 @@ def _answers_of(entries: Sequence[_AnswerEntry], ids: Sequence[str]) -> list[str
     answers = []
     for id in ids:
         answer = by_id[id].answer.strip()
-        answers.append(
-            UNANSWERABLE
-            if (answer.strip(" \t\r\n.\"'`*").upper() in ("", UNANSWERABLE))
-            else answer
-        )
+        if answer.strip(" \t\r\n.\"'`*").upper() in ("", UNANSWERABLE):
+            answer = UNANSWERABLE
+        answers.append(answer)
     return answers

@@ -10,6 +10,7 @@ from pyarrow import Table, parquet
 
 from precis.config import TrainConfig, WarmStartConfig
 from precis.environments.demonstrations import WarmStart
+from precis.environments.summaries.prompt import scenario_of
 from precis.environments.summaries.warm_start import prepare_warm_start
 from precis.errors import DocumentsError
 from precis.records.documents import Corpus, Document
@@ -40,7 +41,8 @@ def ids(known: Sequence[Document | Scenario]) -> set[str]:
 def test_what_is_set_apart_is_drawn_by_no_step_and_never_held_out() -> None:
     warm_start, corpus = prepared(scenarios=5)
     assert len(warm_start.scenarios) == 5
-    drawn = {one.id for step in range(20) for one in draw_batch(corpus.drawn, 1, step, 3)}
+    scenarios = list(map(scenario_of, corpus.drawn))
+    drawn = {one.id for step in range(20) for one in draw_batch(scenarios, 1, step, 3)}
     assert drawn == ids(CORPUS.train) - ids(warm_start.scenarios)
     assert not ids(warm_start.scenarios) & ids(CORPUS.validation)
     assert prepared(scenarios=5) == (warm_start, corpus)
