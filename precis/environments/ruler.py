@@ -159,19 +159,27 @@ class TrajectoryRuler(CachedJudge):
         prompts = hashlib.sha256(f"{SYSTEM}\0{rubric}".encode()).hexdigest()[:16]
         self.identity |= {"score": "ruler", "prompts": prompts}
 
-    async def score_by_index(
+    async def rank(
         self,
-        rollouts: Sequence[Rollout],
+        group: Sequence[Rollout],
+        entered: Sequence[Rollout],
+        scored: Callable[[Rollout, float], Score],
         tools: Sequence[Mapping[str, Any]] = (),
         text_max: int = _TEXT_MAX,
-    ) -> dict[int, float | Unscored]:
-        """Return the score of each of a group's rollouts by its index, or why there is none; see
-        `score`."""
-        transcripts = [transcript_of(one, text_max) for one in rollouts]
-        found = await self.score(transcripts, tools)
-        if isinstance(found, Unscored):
-            return {one.index: found for one in rollouts}
-        return {one.index: score for one, score in zip(rollouts, found, strict=True)}
+    ) -> Sequence[Rollout]:
+        """Return a group, of which those that are `entered` have been scored against each other, or
+        have no score, and why; see `score`.
+
+        Args:
+            scored: returns the score of a rollout that the judge gives so much, from 0 to 1.
+        """
+        if not entered:
+            return group
+        found = await self.score([transcript_of(one, text_max) for one in entered], tools)
+        scores: dict[int, Score | Unscored] = {}
+        for place, one in enumerate(entered):
+            scores[one.index] = found if isinstance(found, Unscored) else scored(one, found[place])
+        return [replace(one, score=scores.get(one.index, one.score)) for one in group]
 
     async def score(
         self, attempts: Sequence[Transcript], tools: Sequence[Mapping[str, Any]] = ()
@@ -306,21 +314,19 @@ class AgentEnvironment(Environment):
 
     async def rank(self, group: Sequence[Rollout]) -> Sequence[Rollout]:
         """Have the judge score a group; whatever else a rollout has earned keeps its metrics."""
+        if self.ruler is None:
+            return group
         entered = []
         for one in group:
             if one.calls and (isinstance(one.score, Score) or one.score.cause == UNJUDGED):
                 entered.append(one)
-        if self.ruler is None or not entered:
-            return group
-        found = await self.ruler.score_by_index(entered, entered[0].calls[0].tools)
-        ranked = []
-        for one in group:
-            score = found.get(one.index, one.score)
-            if isinstance(score, float):
-                own = one.score if isinstance(one.score, Score) else Score(score)
-                score = replace(own, reward=score)
-            ranked.append(replace(one, score=score))
-        return ranked
+
+        def scored(one: Rollout, reward: float) -> Score:
+            own = one.score if isinstance(one.score, Score) else Score(reward)
+            return replace(own, reward=reward)
+
+        tools = entered[0].calls[0].tools if entered else ()
+        return await self.ruler.rank(group, entered, scored, tools)
 
     async def compare(
         self, rollouts: Sequence[Rollout], first: Sequence[Rollout] | None

@@ -203,20 +203,17 @@ class Summaries(Environment):
 
     async def rank(self, group: Sequence[Rollout]) -> Sequence[Rollout]:
         """Have the ruler rank those that are in order; the disqualified earn nothing without it."""
-        entered = [one for one in group if one.score.cause == UNJUDGED]
-        if self.ruler is None or not entered:
+        if self.ruler is None:
             return group
+
+        def scored(one: Rollout, worth: float) -> Score:
+            metrics = self._metrics(self._documents[one.scenario.id], one.text)
+            share = reward_share(one.text, self.words_max, self._length_ramp)
+            return Score(metrics["prose"] * share * worth, metrics=metrics)
+
+        entered = [one for one in group if one.score.cause == UNJUDGED]
         # The document is shown in full, however long it is.
-        found = await self.ruler.score_by_index(entered, text_max=sys.maxsize)
-        ranked = []
-        for one in group:
-            score = found.get(one.index, one.score)
-            if isinstance(score, float):
-                metrics = self._metrics(self._documents[one.scenario.id], one.text)
-                share = reward_share(one.text, self.words_max, self._length_ramp)
-                score = Score(metrics["prose"] * share * score, metrics=metrics)
-            ranked.append(replace(one, score=score))
-        return ranked
+        return await self.ruler.rank(group, entered, scored, text_max=sys.maxsize)
 
     def baselines(self) -> Mapping[str, Complete]:
         return baselines()

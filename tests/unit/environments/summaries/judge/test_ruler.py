@@ -1,7 +1,7 @@
 """RULER for summaries: relative rewards for a group, with the judge's failure rules."""
 
 from precis.config import JudgeConfig
-from precis.environments.ruler import TrajectoryRuler
+from precis.environments.ruler import TrajectoryRuler, transcript_of
 from precis.environments.summaries.judge import JudgeClient
 from precis.environments.summaries.prompt import summary_messages
 from precis.environments.summaries.services import RUBRIC
@@ -35,7 +35,8 @@ async def test_a_judge_of_the_same_account_shares_its_limits() -> None:
         endpoint = Endpoint(url, "lexical-judge", "key")
         async with JudgeClient(endpoint, config) as judge:
             ruler = TrajectoryRuler(endpoint, config, RUBRIC, None, judge.limiter)
-            await ruler.score_by_index(rollouts_of("Nothing.", "Anna Ruiz."))
+            rollouts = rollouts_of("Nothing.", "Anna Ruiz.")
+            await ruler.score(list(map(transcript_of, rollouts)))
             assert judge.limiter.share < 1
             await ruler.close()
 
