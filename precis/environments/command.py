@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from precis.environments.programs import end, harmless, output_of, start, tail
+from precis.environments.protocol import SPLITS, check_scenarios
 from precis.environments.ruler import AgentEnvironment
 from precis.errors import ConfigError
 from precis.record import read_json_lines
@@ -24,7 +25,6 @@ from precis.records.rollout import UNJUDGED, Scenario, Score, Split, Unscored
 if TYPE_CHECKING:
     import art
 
-_SPLITS: tuple[Split, ...] = ("train", "validation")
 _SCENARIOS_S = 60.0
 _SHOWN = 200
 
@@ -97,22 +97,8 @@ def load_command(
     if scenarios:
         found = _read_file(scenarios)
     else:
-        found = {split: _ask_for_scenarios(command, split) for split in _SPLITS}
-    where = scenarios or " ".join([*command, "scenarios"])
-    ids: list[str] = []
-    for split in _SPLITS:
-        ids += [one.id for one in found[split]]
-        if not found[split]:
-            raise ConfigError(
-                f"{where} gives no scenarios for the split {split!r}.",
-                'Give scenarios to both: a file marks those to hold out by "split": "validation".',
-            )
-    if len(set(ids)) < len(ids):
-        twice = next(one for one in ids if ids.count(one) > 1)
-        raise ConfigError(
-            f"{where}: two scenarios have the id {twice!r}.",
-            "Give each one of its own: what is held out is not to be trained on.",
-        )
+        found = {split: _ask_for_scenarios(command, split) for split in SPLITS}
+    check_scenarios(scenarios or " ".join([*command, "scenarios"]), found)
     return CommandEnvironment(command, found, rubric)
 
 
@@ -150,11 +136,11 @@ def _read_file(file: str) -> dict[Split, list[Scenario]]:
             f"The scenarios {file} can't be read: {error}.",
             "Give a file with a JSON object a line.",
         ) from error
-    found: dict[Split, list[Scenario]] = {split: [] for split in _SPLITS}
+    found: dict[Split, list[Scenario]] = {split: [] for split in SPLITS}
 
     def read(_: int, given: dict[str, Any]) -> None:
         split = given.pop("split", "train")
-        if split not in _SPLITS:
+        if split not in SPLITS:
             raise ValueError(f"the split {split!r} is neither 'train' nor 'validation'.")
         found[split].append(Scenario.of(given))
 

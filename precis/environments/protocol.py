@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from precis.environments.demonstrations import WarmStart, choose_best
 from precis.environments.show import plain_conversation, show_conversation
+from precis.errors import ConfigError
 from precis.llm.budget import PaidOnce
 from precis.llm.server import Complete
 from precis.record import json_digest
@@ -42,6 +43,8 @@ __all__ = [
     "Unscored",
 ]
 
+SPLITS: tuple[Split, ...] = ("train", "validation")
+
 
 class Environment(Protocol):
     """A task that a policy is trained to do. `scenarios` and `rollout` are all that it must have;
@@ -51,11 +54,21 @@ class Environment(Protocol):
     """The scenarios and demonstrations to imitate before the first step."""
     takes_random_player: bool = True
     """True if a benchmark compares with a player that picks any of the calls that tools allow."""
+    nouns: Nouns = Nouns()
+    """The words to report it in."""
+    model_config: "BaseModel | None" = None
+    """The value of `model.config` in a rollout."""
+    figures: Sequence[Figure] = ()
+    """The figures that validations report of rollouts, the measure of how good a policy is first.
 
-    @property
-    def nouns(self) -> Nouns:
-        """The words to report it in."""
-        return Nouns()
+    Where there are none that is the share of successes, or the mean reward.
+    """
+    columns: Sequence[Figure] | None = None
+    """The figures of a benchmark's table beside the measure; None for each metric's mean."""
+    disqualifiers: Sequence[str] = ()
+    """Metrics of which each says, with 1, why a rollout earned nothing."""
+    caveat: str = ""
+    """A warning that applies to all its figures; empty for none."""
 
     @property
     def identity(self) -> Mapping[str, str]:
@@ -68,45 +81,15 @@ class Environment(Protocol):
         return ", ".join(f"{name} {value}" for name, value in self.identity.items())
 
     @property
-    def model_config(self) -> "BaseModel | None":
-        """The value of `model.config` in a rollout."""
-        return None
-
-    @property
-    def figures(self) -> Sequence[Figure]:
-        """The figures that validations report of rollouts, the measure of how good a policy is
-        first.
-
-        Where there are none that is the share of successes, or the mean reward.
-        """
-        return ()
-
-    @property
-    def columns(self) -> Sequence[Figure] | None:
-        """The figures of a benchmark's table beside the measure; None for each metric's mean."""
-        return None
-
-    @property
     def method(self) -> str:
         """The way in which a rollout is scored, in a sentence or two for a benchmark's page."""
         return ""
 
     @property
-    def disqualifiers(self) -> Sequence[str]:
-        """Metrics of which each says, with 1, why a rollout earned nothing."""
-        return ()
-
-    @property
     def digest(self) -> str:
         """A digest of the scenarios and of how they are split."""
-        splits: tuple[Split, ...] = ("train", "validation")
-        known = [list(map(dict, self.scenarios(split))) for split in splits]
+        known = [list(map(dict, self.scenarios(split))) for split in SPLITS]
         return json_digest(known)
-
-    @property
-    def caveat(self) -> str:
-        """A warning that applies to all its figures; empty for none."""
-        return ""
 
     @property
     def spend(self) -> Spend:
@@ -240,3 +223,22 @@ class Environment(Protocol):
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+
+def check_scenarios(where: str, scenarios: Mapping[Split, Sequence[Scenario]]) -> None:
+    """Refuse a split without scenarios, and an id that two of them have, in whichever split."""
+    seen: set[str] = set()
+    for split, found in scenarios.items():
+        if not found:
+            raise ConfigError(
+                f"{where} gives no scenarios for the split {split!r}.",
+                "Give scenarios to both: a JSONL file marks those to hold out by "
+                '"split": "validation".',
+            )
+        for one in found:
+            if one.id in seen:
+                raise ConfigError(
+                    f"{where}: two scenarios have the id {one.id!r}.",
+                    "Give each one of its own: what is held out is not to be trained on.",
+                )
+            seen.add(one.id)

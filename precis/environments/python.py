@@ -19,7 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from precis.environments.protocol import Figure, Nouns
+from precis.environments.protocol import SPLITS, Figure, Nouns, check_scenarios
 from precis.environments.recorder import score_of
 from precis.environments.ruler import AgentEnvironment
 from precis.environments.threads import UserThreads
@@ -29,9 +29,7 @@ from precis.records.rollout import UNJUDGED, Rollout, Scenario, Score, Split, Un
 
 if TYPE_CHECKING:
     import art
-    from pydantic import BaseModel
 
-_SPLITS: tuple[Split, ...] = ("train", "validation")
 _FUNCTIONS = ("rank", "baselines", "checks", "show", "open", "close")
 """The optional functions of a file."""
 _SHOWN = 200
@@ -47,30 +45,12 @@ class PythonEnvironment(AgentEnvironment):
         self._module = module
         self._where = where
         self._threads = UserThreads(where)
-        scenarios = {split: self._read(split) for split in _SPLITS}
-        held_out = {scenario.id for scenario in scenarios["validation"]}
-        shared = next((one.id for one in scenarios["train"] if one.id in held_out), None)
-        if shared is not None:
-            raise ConfigError(
-                f"{where}: scenario {shared!r} is in both 'train' and 'validation'.",
-                "Give each split its own, or the held-out figures are of what was trained on.",
-            )
+        scenarios = {split: self._read(split) for split in SPLITS}
+        check_scenarios(where, scenarios)
         super().__init__({"kind": "python", "file": digest}, scenarios, rubric)
-
-    @property
-    def nouns(self) -> Nouns:
-        nouns: Nouns = getattr(self._module, "nouns", Nouns())
-        return nouns
-
-    @property
-    def model_config(self) -> "BaseModel | None":
-        config: BaseModel | None = getattr(self._module, "model_config", None)
-        return config
-
-    @property
-    def figures(self) -> Sequence[Figure]:
-        figures: Sequence[Figure] = getattr(self._module, "figures", ())
-        return figures
+        self.nouns = getattr(module, "nouns", self.nouns)
+        self.model_config = getattr(module, "model_config", None)
+        self.figures = getattr(module, "figures", ())
 
     async def rollout(
         self, model: "art.Model[Any, Any]", scenario: Scenario
@@ -130,25 +110,12 @@ class PythonEnvironment(AgentEnvironment):
                 "Have it return a list of dictionaries.",
             ) from error
         try:
-            scenarios = tuple(map(Scenario.of, given))
+            return tuple(map(Scenario.of, given))
         except ValueError as error:
             raise ConfigError(
                 f"{self._where}: what scenarios({split!r}) returned can't be used. {error}",
                 "Have it return dictionaries with an `id` and what else is JSON.",
             ) from error
-        if not scenarios:
-            raise ConfigError(
-                f"{self._where}: scenarios({split!r}) returned none.",
-                "Give scenarios to both splits, 'train' and 'validation'.",
-            )
-        ids = [scenario.id for scenario in scenarios]
-        if len(set(ids)) < len(ids):
-            twice = next(one for one in ids if ids.count(one) > 1)
-            raise ConfigError(
-                f"{self._where}: two scenarios of {split!r} have the id {twice!r}.",
-                "Give each an id of its own.",
-            )
-        return scenarios
 
 
 def load_python(file: str, score: str = "", rubric: str = "") -> PythonEnvironment:

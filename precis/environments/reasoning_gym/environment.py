@@ -37,6 +37,8 @@ class ReasoningGym(AgentEnvironment):
         ConfigError: the package has no such generator or parameters, or too few puzzles.
     """
 
+    nouns = Nouns("answer", "answers", "puzzle", "puzzles", success="solved")
+
     def __init__(
         self, settings: ReasoningGymSettings, puzzles: IsolatedModule, release: str
     ) -> None:
@@ -54,10 +56,6 @@ class ReasoningGym(AgentEnvironment):
         super().__init__({"kind": "reasoning_gym", "version": release}, scenarios)
         drawn = [*scenarios["train"], *scenarios["validation"]]
         self._places: dict[str, int] = {one["question"]: one["place"] for one in drawn}
-
-    @property
-    def nouns(self) -> Nouns:
-        return Nouns("answer", "answers", "puzzle", "puzzles", success="solved")
 
     @property
     def method(self) -> str:

@@ -68,6 +68,23 @@ class Summaries(Environment):
     """
 
     takes_random_player = False
+    nouns = Nouns(
+        "summary",
+        "summaries",
+        "document",
+        "documents",
+        "accuracy",
+        achieved="Share of answerable questions answered from the summary alone, on held-out "
+        "documents",
+    )
+    columns = (
+        Figure("words", "words"),
+        Figure("over_length", "over_length", is_share=True),
+        Figure("prose", "prose", is_share=True),
+        Figure("answered, prose or not", "answered", "asked", is_share=True),
+        Figure("honest", "declined", "unanswerable", is_share=True),
+    )
+    disqualifiers = get_args(Disqualified)
 
     def __init__(
         self,
@@ -89,6 +106,18 @@ class Summaries(Environment):
         self._held_out = {document.id for document in corpus.validation}
         everyone = (*corpus.train, *corpus.warm_start, *corpus.validation)
         self._documents = {document.id: document for document in everyone}
+        self.caveat = crudeness_of(corpus.validation)
+        accuracy = [Figure("accuracy", "correct", "asked", is_share=True)]
+        if self.second:
+            model = self.second.identity["model"]
+            second = Figure("second_accuracy", "second_correct", "second_asked", True, model)
+            accuracy.append(second)
+        self.figures = (
+            *accuracy,
+            Figure("words", "words"),
+            Figure("copied", "copied", is_share=True),
+            Figure("prose", "prose", is_share=True),
+        )
 
     @classmethod
     def of(cls, config: TrainConfig, corpus: Corpus, services: Services) -> Self:
@@ -96,38 +125,6 @@ class Summaries(Environment):
         words_max = config.rollouts.words_max
         warm_start, drawn_from = prepare_warm_start(config.warm_start, corpus, words_max)
         return cls(drawn_from, config.rollouts, services, warm_start)
-
-    @property
-    def nouns(self) -> Nouns:
-        return Nouns(
-            "summary",
-            "summaries",
-            "document",
-            "documents",
-            "accuracy",
-            achieved="Share of answerable questions answered from the summary alone, on held-out "
-            "documents",
-        )
-
-    @property
-    def figures(self) -> Sequence[Figure]:
-        figures = [Figure("accuracy", "correct", "asked", is_share=True)]
-        if self.second:
-            model = self.second.identity["model"]
-            second = Figure("second_accuracy", "second_correct", "second_asked", True, model)
-            figures.append(second)
-        shares = [Figure(name, name, is_share=True) for name in ("copied", "prose")]
-        return [*figures, Figure("words", "words"), *shares]
-
-    @property
-    def columns(self) -> Sequence[Figure]:
-        return (
-            Figure("words", "words"),
-            Figure("over_length", "over_length", is_share=True),
-            Figure("prose", "prose", is_share=True),
-            Figure("answered, prose or not", "answered", "asked", is_share=True),
-            Figure("honest", "declined", "unanswerable", is_share=True),
-        )
 
     @property
     def method(self) -> str:
@@ -140,10 +137,6 @@ class Summaries(Environment):
         )
 
     @property
-    def disqualifiers(self) -> Sequence[str]:
-        return get_args(Disqualified)
-
-    @property
     def identity(self) -> Mapping[str, str]:
         return self.judge.identity
 
@@ -154,10 +147,6 @@ class Summaries(Environment):
     @property
     def digest(self) -> str:
         return self.corpus.digest
-
-    @property
-    def caveat(self) -> str:
-        return crudeness_of(self.corpus.validation)
 
     @property
     def spend(self) -> Spend:

@@ -142,7 +142,7 @@ def test_what_is_neither_an_agent_nor_its_deployment_is_refused(
 @pytest.mark.parametrize(
     ("command", "text", "said", "code"),
     [
-        ("train", AGENT.replace("[{", "[] and [{"), "scenarios('train') returned none", 1),
+        ("train", AGENT.replace("[{", "[] and [{"), "gives no scenarios for the split 'train'", 1),
         ("train", None, "can't be read: No such file or directory", 1),
         ("rehearse --environment", None, "can't be read: No such file or directory", 1),
         ("train -p steps", AGENT, "-p 'steps' is not of the form name=value", 1),
