@@ -7,7 +7,6 @@ from precis.environments.summaries.judge.protocol import (
     BadReply,
     ReplyEntry,
     StrictReply,
-    WholeText,
     entries_by_id,
     validate_reply,
 )
@@ -50,9 +49,9 @@ class WrittenQuestion:
 
 
 class _QuestionEntry(ReplyEntry):
-    question: WholeText
-    answer: WholeText
-    passage: WholeText
+    question: str
+    answer: str
+    passage: str
 
 
 class Questions(StrictReply):

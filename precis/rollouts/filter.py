@@ -100,8 +100,11 @@ def rewards_of(group: Sequence[Rollout]) -> list[float]:
 
 def reward_spread(groups: Sequence[Sequence[Rollout]]) -> float:
     """Mean over groups of the reward's standard deviation within the group."""
-    known = [rewards_of(group) for group in groups]
-    deviations = [statistics.pstdev(rewards) for rewards in known if rewards]
+    deviations = []
+    for group in groups:
+        rewards = rewards_of(group)
+        if rewards:
+            deviations.append(statistics.pstdev(rewards))
     return statistics.fmean(deviations) if deviations else 0.0
 
 
@@ -116,10 +119,13 @@ def mean_metrics(rollouts: Sequence[Rollout | Demonstration]) -> dict[str, float
 
 def turns_to_success(rollouts: Sequence[Rollout]) -> list[float]:
     """Return the calls that each success took; none where no rollout makes more than one."""
-    if all(len(one.calls) <= 1 for one in rollouts):
-        return []
-    succeeded = [one for one in rollouts if isinstance(one.score, Score) and one.score.success]
-    return [float(len(one.calls)) for one in succeeded]
+    most = 0
+    turns = []
+    for one in rollouts:
+        most = max(most, len(one.calls))
+        if isinstance(one.score, Score) and one.score.success:
+            turns.append(float(len(one.calls)))
+    return turns if most > 1 else []
 
 
 def count_causes(rollouts: Sequence[Rollout]) -> Counter[str]:
@@ -130,17 +136,16 @@ def count_causes(rollouts: Sequence[Rollout]) -> Counter[str]:
 def refuse_too_many_unscored(rollouts: Sequence[Rollout], config: RolloutsConfig) -> None:
     """Raise if more than `unscored_share_max` of the rollouts are unscored: RolloutError where most
     of those are by the fault of policy or agent, else JudgeUnavailable."""
-    causes = count_causes(rollouts)
-    if causes.total() <= config.unscored_share_max * len(rollouts):
+    unscored = [one.score for one in rollouts if isinstance(one.score, Unscored)]
+    if len(unscored) <= config.unscored_share_max * len(rollouts):
         return
-    listed = ", ".join(f"{count} {cause}" for cause, count in causes.most_common())
-    details = [one.score.detail for one in rollouts if isinstance(one.score, Unscored)]
+    listed = ", ".join(f"{count} {cause}" for cause, count in count_causes(rollouts).most_common())
     message = (
-        f"{causes.total()} of {len(rollouts)} rollouts have no score ({listed}), more than the "
-        f"allowed share of {config.unscored_share_max:.0%}. The first: {details[0]}"
+        f"{len(unscored)} of {len(rollouts)} rollouts have no score ({listed}), more than the "
+        f"allowed share of {config.unscored_share_max:.0%}. The first: {unscored[0].detail}"
     )
     # Where policy or agent is to blame, waiting for the judge is no help.
-    theirs = sum(count for cause, count in causes.items() if cause.startswith(_NOT_THE_JUDGE))
-    if 2 * theirs > causes.total():
+    theirs = sum(one.cause.startswith(_NOT_THE_JUDGE) for one in unscored)
+    if 2 * theirs > len(unscored):
         raise RolloutError(message)
     raise JudgeUnavailable(message)

@@ -13,9 +13,9 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from precis.environments.summaries.judge.prompts import (
     ANSWER_SYSTEM,
@@ -191,17 +191,6 @@ def _asked(ids: Sequence[str], questions: Sequence[Question]) -> list[dict[str, 
     return asked
 
 
-def _refuse_surrogates(text: str) -> str:
-    # JSON can spell half of a character, which no UTF-8 can hold.
-    if any("\ud800" <= character <= "\udfff" for character in text):
-        raise ValueError("it holds a lone surrogate")
-    return text
-
-
-WholeText = Annotated[str, AfterValidator(_refuse_surrogates)]
-"""A text of a reply that can be written to a file."""
-
-
 class StrictReply(BaseModel):
     """A reply, which has to be what was asked for and nothing else."""
 
@@ -215,7 +204,7 @@ class ReplyEntry(StrictReply):
 
 
 class _AnswerEntry(ReplyEntry):
-    answer: WholeText
+    answer: str
 
 
 class _GradeEntry(ReplyEntry):
@@ -259,6 +248,7 @@ def validate_reply(reply: str, shape: type[S]) -> S:
     """Return the reply as what was asked for; anything else is a BadReply."""
     try:
         loaded = json.loads(reply, object_pairs_hook=_refuse_duplicates)
+        json.dumps(loaded, ensure_ascii=False).encode()  # JSON can spell half of a character
     except BadReply:
         raise
     except (ValueError, RecursionError) as error:

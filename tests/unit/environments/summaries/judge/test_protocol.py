@@ -11,6 +11,7 @@ from precis.environments.summaries.judge.prompts import UNANSWERABLE
 from precis.environments.summaries.judge.protocol import (
     BadReply,
     answer_prompt,
+    parse_answers,
     parse_grades,
     ruling,
 )
@@ -114,3 +115,8 @@ def test_a_valid_reply_with_anything_put_in_is_valid_only_if_it_says_the_same(
     except BadReply:
         return
     assert found == [True, False, True]
+
+
+def test_half_of_a_character_which_no_file_can_hold_is_no_answer() -> None:
+    with pytest.raises(BadReply, match="surrogates not allowed"):
+        parse_answers('{"answers": [{"id": "q1", "answer": "\\ud800"}]}', ["q1"])
