@@ -268,19 +268,18 @@ def load_verifiers(settings: VerifiersSettings) -> VerifiersEnvironment:
     except ValueError as error:
         shown = output[:80]
         raise ConfigError(f"{python} describes the environment {id} as {shown!r}.") from error
+    detail = said.get("detail")
     problems = {
-        "missing": f"{python} can't import verifiers: {said.get('detail')}.",
-        "version": f"{python} has verifiers {said.get('detail')}, and 0.4 is needed.",
-        "unknown": f"{python} has no environment of verifiers {id!r}: {said.get('detail')}.",
-        "unusable": f"verifiers' environment {id} can't be used: {said.get('detail')}",
-    }
-    remedies = {
-        "missing": _INSTALL,
-        "version": _INSTALL,
-        "unknown": f"Install its package there: `uv pip install --python {python} …`.",
+        "missing": (f"{python} can't import verifiers: {detail}.", _INSTALL),
+        "version": (f"{python} has verifiers {detail}, and 0.4 is needed.", _INSTALL),
+        "unknown": (
+            f"{python} has no environment of verifiers {id!r}: {detail}.",
+            f"Install its package there: `uv pip install --python {python} …`.",
+        ),
+        "unusable": (f"verifiers' environment {id} can't be used: {detail}", ""),
     }
     if "problem" in said:
-        raise ConfigError(problems[said["problem"]], remedies.get(said["problem"], ""))
+        raise ConfigError(*problems[said["problem"]])
     for split, tasks in said["splits"].items():
         if not tasks:
             raise ConfigError(

@@ -108,7 +108,8 @@ def check_sheet(path: Path, samples: Sequence[Sample]) -> None:
     if not path.exists():
         return
     try:
-        same = _keys(path.read_text(encoding="utf-8-sig")) == _keys(as_sheet(samples))
+        there = set(map(_key, _rows(path.read_text(encoding="utf-8-sig"))))
+        same = there == set(map(_key, _rows(as_sheet(samples))))
     except (OSError, UnicodeDecodeError):
         same = False
     if not same:
@@ -225,20 +226,18 @@ def _verdicts(path: Path) -> Iterator[tuple[object, ...]]:
         )
     for row in rows:
         word = (row[VERDICT] or "").strip().lower()
-        if word:
-            if word not in _WORDS:
-                raise ConfigError(
-                    f"{path}, line {rows.line_num}: {word[:40]!r} is no verdict.",
-                    "Write `correct` or `wrong`, or leave it empty.",
-                )
-            keys: dict[str, object] = {
-                name: _BEHIND_APOSTROPHE.sub("", row[name] or "", 1) for name in ANSWERS_KEY
-            }
-            step = (row["step"] or "").strip()
-            if step and not (step.isdecimal() and len(step) < 10):
-                raise ConfigError(f"{path}, line {rows.line_num}: the step {step[:40]!r} is none.")
-            keys["step"] = int(step) if step else None
-            yield (rows.line_num, _WORDS[word], *(keys[name] for name in ANSWERS_KEY))
+        if not word:
+            continue
+        if word not in _WORDS:
+            raise ConfigError(
+                f"{path}, line {rows.line_num}: {word[:40]!r} is no verdict.",
+                "Write `correct` or `wrong`, or leave it empty.",
+            )
+        run, model, given, *summary = _key(row)
+        step = given.strip()
+        if step and not (step.isdecimal() and len(step) < 10):
+            raise ConfigError(f"{path}, line {rows.line_num}: the step {step[:40]!r} is none.")
+        yield rows.line_num, _WORDS[word], run, model, int(step) if step else None, *summary
 
 
 def _rows(text: str) -> "csv.DictReader[str]":
@@ -247,12 +246,9 @@ def _rows(text: str) -> "csv.DictReader[str]":
     return csv.DictReader(io.StringIO(text), delimiter=";" if ";" in head else ",")
 
 
-def _keys(text: str) -> set[tuple[str, ...]]:
-    """Return the keys of the questions, with their summaries, that a sheet is about."""
-    found = set()
-    for row in _rows(text):
-        found.add(tuple(_BEHIND_APOSTROPHE.sub("", row.get(name) or "", 1) for name in ANSWERS_KEY))
-    return found
+def _key(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the key of the question, with its summary, that a row of a sheet is about."""
+    return tuple(_BEHIND_APOSTROPHE.sub("", row.get(name) or "", 1) for name in ANSWERS_KEY)
 
 
 def _as_text(cell: str) -> str:
