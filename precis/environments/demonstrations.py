@@ -4,7 +4,7 @@ import json
 import logging
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -133,7 +133,14 @@ def prepare_warm_start(
             )
         return WarmStart(tuple(train[-count:]))
     held_out = {one.id for one in environment.scenarios("validation")}
-    given = _take(read_demonstrations(config), config, held_out)
+    shown = []
+    for one in read_demonstrations(config):
+        cause = "held_out" if one.scenario_id in held_out else ""
+        if config.reward_min is not None and (one.reward or 0.0) < config.reward_min:
+            cause = cause or "below_reward_min"
+        shown.append(Demonstration(scenario_id=one.scenario_id, cause=cause) if cause else one)
+    remedy = "Give it rollouts of scenarios that are not held out, or lower warm_start.reward_min."
+    given = take(shown, config, remedy)
     named = {one.scenario_id for one in given if not one.cause}
     apart = tuple(one for one in train if one.id in named)
     if len(apart) == len(train):
@@ -143,33 +150,31 @@ def prepare_warm_start(
             "Lower warm_start.scenarios, or give the environment more of them.",
         )
     said = [one.model_dump(mode="json") for one in given]
-    return WarmStart(apart, tuple(given), json_digest(said))
+    return WarmStart(apart, given, json_digest(said))
 
 
-def _take(
-    shown: Sequence[Demonstration], config: WarmStartConfig, held_out: set[str]
-) -> list[Demonstration]:
-    """Return the first so many, and those before them that are left out, with the cause."""
+def take(
+    shown: Iterable[Demonstration], config: WarmStartConfig, remedy: str
+) -> tuple[Demonstration, ...]:
+    """Return the first so many demonstrations of a file, and those before them that are left out.
+
+    Raises:
+        ConfigError: all of them are; `remedy` is what to do about it.
+    """
     taken: list[Demonstration] = []
     left_out: Counter[str] = Counter()
     for one in shown:
-        if len(taken) - left_out.total() == config.scenarios:
-            break
-        cause = "held_out" if one.scenario_id in held_out else ""
-        if config.reward_min is not None and (one.reward or 0.0) < config.reward_min:
-            cause = cause or "below_reward_min"
-        if cause:
-            left_out[cause] += 1
-            one = Demonstration(scenario_id=one.scenario_id, cause=cause)
         taken.append(one)
+        if one.cause:
+            left_out[one.cause] += 1
+        elif len(taken) - left_out.total() == config.scenarios:
+            break
     if len(taken) == left_out.total():
-        raise ConfigError(
-            f"{config.file} holds no demonstration that can be imitated ({dict(left_out)}).",
-            "Give it rollouts of scenarios that are not held out, or lower warm_start.reward_min.",
-        )
+        causes = dict(left_out)
+        raise ConfigError(f"{config.file} holds nothing that can be imitated ({causes}).", remedy)
     if left_out:
         logger.warning("Demonstrations of %s are left out: %s.", config.file, dict(left_out))
-    return taken
+    return tuple(taken)
 
 
 def read_demonstrations(config: WarmStartConfig) -> list[Demonstration]:

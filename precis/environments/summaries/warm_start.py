@@ -1,14 +1,12 @@
 """The documents of a warm start, which no step draws and none of which is held out."""
 
 import hashlib
-import logging
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from precis.config import WarmStartConfig
-from precis.environments.demonstrations import WarmStart, count_apart
+from precis.environments.demonstrations import WarmStart, count_apart, take
 from precis.environments.summaries.prompt import scenario_of, summary_messages
 from precis.environments.summaries.rewards import disqualify
 from precis.errors import DocumentsError
@@ -17,8 +15,6 @@ from precis.records.demonstrations import Demonstration, ShownConversation
 from precis.records.documents import Corpus, Document
 from precis.records.rows import read_objects
 from precis.text import count_words, tokens
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -87,37 +83,27 @@ def _match(
     """Return the documents that a file's summaries are of, and what is imitated of them."""
     known = _KnownDocuments(corpus)
     documents: dict[str, Document] = {}
-    demonstrations: list[Demonstration] = []
-    left_out: Counter[str] = Counter()
-    for one in given:
-        if len(demonstrations) - left_out.total() == config.scenarios:
-            break
-        found = known.find(one)
-        name = one.document_id
-        if isinstance(found, str):
-            cause: str = found
-        else:
-            name = found.id
-            cause = disqualify(one.summary, found, words_max) or ""
-        if isinstance(found, str) or cause:
-            left_out[cause] += 1
-            demonstrations.append(Demonstration(scenario_id=name, cause=cause))
-            continue
-        documents[name] = found
-        answer = {"role": "assistant", "content": one.summary}
-        asked = summary_messages(found.text, words_max)
-        conversation = ShownConversation(messages=(*asked, answer))
-        words = {"words": count_words(one.summary)}
-        shown = Demonstration(scenario_id=name, conversations=(conversation,), metrics=words)
-        demonstrations.append(shown)
-    if not documents:
-        raise DocumentsError(
-            f"{config.file} holds no summary that can be imitated ({dict(left_out)}).",
-            "Give the documents' texts in a column 'text', or the ids that `documents` has.",
-        )
-    if left_out:
-        logger.warning("Summaries of %s are left out: %s.", config.file, dict(left_out))
-    return tuple(documents.values()), tuple(demonstrations)
+
+    def shown() -> Iterator[Demonstration]:
+        for one in given:
+            found = known.find(one)
+            if isinstance(found, str):
+                yield Demonstration(scenario_id=one.document_id, cause=found)
+                continue
+            cause = disqualify(one.summary, found, words_max)
+            if cause:
+                yield Demonstration(scenario_id=found.id, cause=cause)
+                continue
+            documents[found.id] = found
+            answer = {"role": "assistant", "content": one.summary}
+            asked = summary_messages(found.text, words_max)
+            conversation = ShownConversation(messages=(*asked, answer))
+            words = {"words": count_words(one.summary)}
+            yield Demonstration(scenario_id=found.id, conversations=(conversation,), metrics=words)
+
+    remedy = "Give the documents' texts in a column 'text', or the ids that `documents` has."
+    demonstrations = take(shown(), config, remedy)
+    return tuple(documents.values()), demonstrations
 
 
 class _KnownDocuments:
