@@ -3,5 +3,5 @@
 import sys
 from pathlib import Path
 
-# Some package of the environment installs one called `tests`, which would come before ours.
+# A package of the environment installs a `tests` of its own, which would shadow ours.
 sys.path.insert(0, str(Path(__file__).parents[1]))

@@ -1,11 +1,11 @@
-"""What a language model imitates before it learns Tic Tac Toe by tool calls.
+"""Games and a chat template for a language model that learns Tic Tac Toe by tool calls.
 
     .venv/bin/python bench/acting.py FOLDER --base-model MODEL
 
-The game is `examples/tic_tac_toe.py`. A player that takes any free cell plays some games, which
-are legal calls, and no skill; the folder's model has a chat template that knows tools. A run takes
-both: `precis train examples/tic_tac_toe.py` with the settings `trainer.base_model: FOLDER/model`
-and `warm_start: {source: file, file: FOLDER/games.jsonl}`.
+The game is `examples/tic_tac_toe.py`. A player that takes any free cell plays the games to imitate:
+their calls are legal, but show no skill. The model in the folder gets a chat template with tools. A
+run uses both: `precis train examples/tic_tac_toe.py` with the settings `trainer.base_model:
+FOLDER/model` and `warm_start: {source: file, file: FOLDER/games.jsonl}`.
 """
 
 import asyncio
@@ -71,14 +71,14 @@ else call['function']['arguments'] | tojson }}}
 <|im_start|>assistant
 {% endif -%}"""
 """Calls as Hermes and Qwen2.5 write them, with a system message first where there are tools. The
-template of SmolLM2-135M-Instruct knows no tools."""
+template of SmolLM2-135M-Instruct has no tools."""
 
 
 def main(
     folder: Annotated[Path, typer.Argument(help="Of the model and the games.")],
     base_model: Annotated[str, typer.Option(help="A folder with Transformers' files.")],
 ) -> None:
-    """Make the model that knows of tools, and the games to imitate."""
+    """Write the model with the new template, and the games to imitate."""
     model = folder / "model"
     model.mkdir(parents=True, exist_ok=True)
     for file in Path(base_model).resolve().iterdir():
@@ -91,7 +91,7 @@ def main(
 
 
 def write_games(file: Path, seeds: Sequence[int]) -> None:
-    """Write games of a random player to imitate, one of each seed, and say how many calls."""
+    """Write one game of a random player for each seed, and print the number of calls."""
     game = load_python(GAME)
     lines = []
     calls = 0
@@ -108,7 +108,7 @@ def write_games(file: Path, seeds: Sequence[int]) -> None:
 
 @dataclass
 class _RandomPlayer:
-    """Stands in for a model: it calls `play` with any free cell of the board that it is shown."""
+    """A substitute for a model: calls `play` with a random free cell of the board."""
 
     chance: random.Random
     calls: list[tuple[list[Json], list[Json], Json]] = field(default_factory=list)

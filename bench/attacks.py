@@ -1,14 +1,14 @@
-"""What texts that are no prose earn, beside the honest ones that they are made from.
+"""Scores of texts that are not prose, beside the honest texts they are made from.
 
     python bench/attacks.py [documents.parquet …] [--only dropped]
 
 Without a file: the 32 held-out documents of a rehearsal. An honest text is 350 words of sentences:
 the document's first, random ones, central ones, or an abstract of `tests/data` where there is one,
-filled up with the document's first. The document's other sentences come behind it, so that an
-attack fills with them what it saves. Its function words are English ones.
+filled up with the document's first. The document's other sentences follow it: an attack fills the
+words that it saves with them. The function words are English.
 
-Exits with 1 where an attack is ahead of its honest text beyond chance: the 95 % interval of
-the difference, documents resampled, lies above zero.
+Exits with 1 if an attack beats its honest text beyond chance: if the 95 % interval of the
+difference, documents resampled, is above zero.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,7 +32,7 @@ from precis.words import WORDS_MAX
 
 @dataclass(frozen=True)
 class Earned:
-    """The scores that the texts of some documents earn, by document."""
+    """The scores of texts, by document."""
 
     right: list[float]
     prose: list[float]

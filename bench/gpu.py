@@ -1,12 +1,11 @@
-"""What a step of training a language model takes on this machine's GPU, phase by phase.
+"""The time that a training step of a language model takes on this GPU, phase by phase.
 
     .venv-gpu/bin/python bench/gpu.py Qwen/Qwen2.5-3B-Instruct
     .venv-gpu/bin/python bench/gpu.py Qwen/Qwen2.5-3B-Instruct --gpus 2 --overlap
 
-A real trainer behind its own server, with real vLLM, asked by the recorder as in a run: only the
-reward is made up, since nothing is judged. Prompts are the words of the bundled corpus, about as
-long as asked for, and each summary has exactly as many tokens as asked for. Nothing else may use
-the GPU meanwhile.
+The trainer, its server, vLLM and the recorder are those of a run; only the reward is made up, since
+nothing is judged. Prompts are the words of the bundled corpus, about as long as asked for, and each
+summary has exactly as many tokens as asked for. No other program may use the GPU.
 """
 
 import argparse
@@ -48,8 +47,8 @@ class Usage:
     """The use and memory of the GPUs, four times a second, while the program runs.
 
     Attributes:
-        gpus: the first so many of those that the trainer sees.
-        samples: when, and of each GPU its use in per cent and its memory in MiB.
+        gpus: how many of the GPUs that the trainer sees, from the first.
+        samples: the time, and for each GPU its use in per cent and its memory in MiB.
     """
 
     gpus: int
@@ -74,7 +73,7 @@ class Usage:
             time.sleep(0.25)
 
     def idle_s(self, start: float, end: float) -> list[float]:
-        """Seconds of a span in which each GPU did nothing."""
+        """Return the seconds of a span in which each GPU was idle."""
         seen = [gpus for at, gpus in self.samples if start <= at <= end]
         if not seen:
             return [float("nan")] * self.gpus
@@ -82,7 +81,7 @@ class Usage:
         return [(end - start) * count / len(seen) for count in idle]
 
     def busy_share(self, start: float, end: float) -> float:
-        """The mean use of the first GPU in a span, from 0 to 1."""
+        """Return the mean use of the first GPU in a span, from 0 to 1."""
         seen = [gpus[0][0] for at, gpus in self.samples if start <= at <= end]
         return statistics.fmean(seen) / 100 if seen else float("nan")
 
@@ -93,7 +92,7 @@ class Usage:
 
 @dataclass(frozen=True)
 class Sampled:
-    """The summaries of a step, and what their sampling took.
+    """The summaries of a step, and the cost of sampling them.
 
     Attributes:
         adapter: the step of the adapter that wrote them.
@@ -110,10 +109,10 @@ class Sampled:
 
 @dataclass(frozen=True)
 class Step:
-    """Seconds of a step's phases, and how much was done in them.
+    """The phases of a step, in seconds, and the work done in them.
 
     Attributes:
-        commit: of the checkpoint before, which goes on beside what comes next.
+        commit: of the previous checkpoint, which overlaps with the next phases.
         whole: from the end of the training before to the end of this one.
         overlapped: of its sampling, beside the training before.
         idle: of each GPU in `whole`.
@@ -131,7 +130,7 @@ class Step:
 async def measure(options: argparse.Namespace, folder: Path) -> None:
     usage = Usage(options.gpus)
     usage.watch()
-    _words()  # none of a step's time
+    _words()  # kept out of a step's time
     start = time.perf_counter()
     arguments = ["--path", str(folder / "trainer"), "--with-parent", "--backend", "local"]
     log = folder / "trainer.log"
@@ -184,7 +183,7 @@ async def _take_steps(
     folder: Path,
     usage: Usage,
 ) -> AsyncIterator[Step]:
-    """Step after step; with `overlap` each but the first is sampled while the one before trains."""
+    """Take the steps; with `overlap` each but the first is sampled while the one before trains."""
     ahead: asyncio.Task[Sampled] | None = None
     committing: asyncio.Task[float] | None = None
     for number in range(options.steps):
@@ -217,8 +216,8 @@ async def _take_steps(
 
 
 class Writing(Environment):
-    """Calls for answers of so many tokens, give or take `spread`, each after all before it; the
-    reward is made up."""
+    """Requests answers of a given length in tokens, give or take `spread`, each with all earlier
+    ones in its prompt; the reward is made up."""
 
     name = "writing"
 
@@ -252,7 +251,7 @@ async def _sample(
     options: argparse.Namespace,
     usage: Usage,
 ) -> Sampled:
-    """The summaries of step `number`, as the product samples them."""
+    """Sample the summaries of step `number`, as a run does."""
     at_once = options.groups * options.rollouts
     config = RolloutsConfig(
         in_flight=at_once,
@@ -293,7 +292,7 @@ async def _sample(
 async def _commit(
     model: art.TrainableModel[Any, Any], trainer: RemoteTrainer, checkpoint: int, folder: Path
 ) -> float:
-    """Commit a checkpoint to a folder; the seconds that it took."""
+    """Commit a checkpoint to a folder; return the seconds it took."""
     start = time.perf_counter()
     store = open_store(str(folder / "store"))
     stored = StoredModel(store=store.url, name="bench", run="bench")
@@ -302,7 +301,7 @@ async def _commit(
 
 
 def _prompts(number: int, options: argparse.Namespace) -> list[str]:
-    """Texts of about as many tokens as asked for, another for each group of each step."""
+    """Return texts of about the length asked for in tokens, one for each group of each step."""
     words = _words()
     length = round(options.prompt_tokens / _TOKENS_A_WORD)
     starts = range(number * options.groups, (number + 1) * options.groups)

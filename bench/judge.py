@@ -1,10 +1,10 @@
-"""What the judge's client costs: the notebook's protocol against ours, a step's judging.
+"""The cost of judging a step: the notebook's protocol against ours.
 
     python bench/judge.py
 
-It judges summaries of the bundled corpus, by a made-up model (`bench/judging/model.py`) behind a
-`FaultyServer`. Both are deterministic, so that verdicts can be compared one by one. It fails where
-the two protocols come to different verdicts, or ours is not as much cheaper as we claim.
+It judges summaries of the bundled corpus with a simulated model (`bench/judging/model.py`) behind a
+`FaultyServer`. Both are deterministic, so that verdicts can be compared one by one. It fails if the
+two protocols give different verdicts, or ours saves less than we claim.
 """
 
 import asyncio
@@ -77,13 +77,13 @@ def main(
         float, typer.Option(help="Share of given answers that are a sentence, and so graded.")
     ] = SENTENCES,
 ) -> None:
-    """Requests, wall time and dollars of a step: the notebook's protocol and ours."""
+    """Print requests, wall time and dollars of a step, for the notebook's protocol and ours."""
     config = _CONFIG.model_copy(update={"hedge_quantile": hedge_quantile})
 
     async def run(seed: int) -> tuple[list[Step], list[Step]]:
         work = [cases(groups, rollouts, 100 * seed + step) for step in range(steps)]
-        # Each side has the machine to itself. The notebook's steps are so slow that running them
-        # side by side changes nothing but how long this takes.
+        # The two protocols run one after the other. The notebook's steps run in parallel: they
+        # mostly wait.
         async with served(_GEMINI_LIKE, seed=seed, sentences=sentences) as server:
             theirs = await asyncio.gather(*(notebook_step(server, step) for step in work))
         async with (
@@ -112,7 +112,7 @@ def main(
 def _summarized(pairs: Sequence[tuple[Step, Step]]) -> None:
     theirs, ours = zip(*pairs, strict=True)
     requests = _row("requests", [one.requests for one in theirs], [one.requests for one in ours])
-    _row("  of them given up", [0], [one.spend.given_up for one in ours])
+    _row("  of them abandoned", [0], [one.spend.given_up for one in ours])
     wall = _row("wall_s", [one.wall_s for one in theirs], [one.wall_s for one in ours])
     _row("usd", [one.spend.usd for one in theirs], [one.spend.usd for one in ours])
     different = sum(
@@ -122,7 +122,7 @@ def _summarized(pairs: Sequence[tuple[Step, Step]]) -> None:
     )
     asked = sum(len(one.verdicts) for one in ours)
     print(f"different verdicts: {different} of {asked:,}")
-    _require(different == 0, "The two protocols came to different verdicts.")
+    _require(different == 0, "The two protocols gave different verdicts.")
     _require(requests >= _REQUESTS_RATIO, f"Fewer requests, but not {_REQUESTS_RATIO} times.")
     _require(wall >= _WALL_RATIO, f"Less wall time, but not {_WALL_RATIO} times.")
 
@@ -136,7 +136,7 @@ def _row(name: str, theirs: Sequence[float], ours: Sequence[float]) -> float:
 
 
 def _require(holds: bool, sentence: str) -> None:
-    """End the program with a sentence and status 1 unless a claim holds."""
+    """Exit with a sentence and status 1 unless a claim holds."""
     if not holds:
         print(sentence, file=sys.stderr)
         raise typer.Exit(1)

@@ -1,10 +1,10 @@
-"""What the lexical judge can read in documents, and what it wrongly accepts.
+"""The accuracy and the false accepts of the lexical judge.
 
     python bench/lexical_judge.py documents.parquet other.jsonl
 
 Each file has RepLiQA's columns. Accuracies are over the answerable questions; false accepts over
 golden answers of other questions of the same document, and golden answers with one number or date,
-one name or one denial changed. telegraph-350 is no prose: a reward is nothing of what it would
+one name or one denial changed. telegraph-350 is not prose: a reward counts none of what it would
 earn. Intervals are of 95 %, whole documents resampled.
 """
 

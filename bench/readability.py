@@ -1,14 +1,13 @@
-"""How easily the code reads, in figures: `python bench/readability.py [folder …]`.
+"""Measures of how easily the code reads: `python bench/readability.py [folder …]`.
 
-The measures of every codebase are made by this one program, so that they can be compared: a
-folder of another project is measured as well. Strings under constants count as code, not as
-comments.
+It measures other projects' folders too, so that codebases can be compared. Strings under constants
+count as code, not as comments.
 
-Without a folder it measures this project, and how its house is built: packages are the folders
-and modules directly below `precis/`, beside `flows`, `tasks` and `cli`. A floor is one more than
-the highest one that a package imports from. Following a function means reading what it calls or
-hands on by name (a function, a class, a method of its own class, a stage of the loop), and what
-that does, three times; what is called through an object's attribute is not followed.
+Without a folder it measures this project, and its layers: packages are the folders and modules
+directly below `precis/`, beside `flows`, `tasks` and `cli`. A package's floor is one above the
+highest that it imports from. To follow a function is to read what it calls or passes on by name (a
+function, a class, a method of the same class, a stage of the loop), three calls deep; calls through
+an object's attribute are not followed.
 """
 
 import ast
@@ -54,7 +53,7 @@ class Measures:
         return sum(self.file_lines)
 
     def per_thousand(self, count: int) -> float:
-        """A count for 1,000 lines."""
+        """Return a count per 1,000 lines."""
         return 1000 * count / max(1, self.lines)
 
 
@@ -62,7 +61,7 @@ COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 def add_file(measures: Measures, path: Path) -> None:
-    """Count what one file holds."""
+    """Add the counts of one file."""
     text = path.read_text("utf-8")
     tree = ast.parse(text)
     measures.file_lines.append(len(text.splitlines()))
@@ -137,13 +136,13 @@ def is_participle(word: str) -> bool:
 
 
 def files_in(folders: list[Path]) -> Iterator[Path]:
-    """Every Python file below some folders."""
+    """Yield every Python file below some folders."""
     for folder in folders:
         yield from sorted(folder.rglob("*.py"))
 
 
 def report(measures: Measures) -> str:
-    """The measures as lines of text."""
+    """Return the measures as lines of text."""
     files = measures.file_lines
     functions = measures.function_lines
     repeated = {name: count for name, count in measures.classes.items() if count > 1}
@@ -168,7 +167,7 @@ def report(measures: Measures) -> str:
 
 
 def percentile(values: list[int]) -> float:
-    """The 90th."""
+    """Return the 90th percentile."""
     return statistics.quantiles(values, n=10)[-1]
 
 
@@ -177,7 +176,7 @@ DEPTH = 3
 
 
 class House:
-    """The modules of this project, and what they import from each other."""
+    """The modules of this project, and their imports of each other."""
 
     def __init__(self) -> None:
         self.paths: dict[str, Path] = {}
@@ -213,7 +212,7 @@ class House:
         return graph
 
     def follow(self, path: Path, function: str, depth: int) -> set[Path]:
-        """The files to open for following a function so many calls deep."""
+        """Return the files to open to follow a function `depth` calls deep."""
         module = ".".join(path.with_suffix("").parts)
         seen = {(module, function)}
         level = set(seen)
@@ -223,10 +222,10 @@ class House:
         return {self.paths[module] for module, _ in seen}
 
     def called_by(self, module: str, name: str) -> set[tuple[str, str]]:
-        """Return the definitions that one calls or hands on, by module and name."""
+        """Return the definitions that one calls or passes on, by module and name."""
         imports = self.imports(module)
         own = definitions(self.trees[module])
-        if name not in own:  # a package's front door hands it on
+        if name not in own:  # re-exported by a package's `__init__`
             return {imports[name]} if imports.get(name, ("", ""))[1] else set()
         found = set()
         for node in code_of(own[name]):
@@ -246,13 +245,13 @@ class House:
 
 
 def package_of(module: str) -> str:
-    """The folder or module directly below `precis/`, or the top folder."""
+    """Return the folder or module directly below `precis/`, or the top folder."""
     parts = module.split(".")
     return ".".join(parts[:2]) if parts[0] == "precis" else parts[0]
 
 
 def definitions(tree: ast.Module) -> dict[str, ast.AST]:
-    """The functions, classes and methods of a module, by name."""
+    """Return the functions, classes and methods of a module, by name."""
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
     return {node.name: node for node in ast.walk(tree) if isinstance(node, kinds)}
 
@@ -276,7 +275,7 @@ def code_of(definition: ast.AST) -> Iterator[ast.AST]:
 
 
 def stages(own: dict[str, ast.AST]) -> dict[str, str]:
-    """The function that stands behind each stage of the loop, unless a caller gives another."""
+    """Return the default function of each stage of the loop."""
     found = {}
     for node in getattr(own.get("Stages"), "body", []):
         if isinstance(node, ast.AnnAssign) and isinstance(node.value, ast.Name):
@@ -285,7 +284,7 @@ def stages(own: dict[str, ast.AST]) -> dict[str, str]:
 
 
 def cycles(graph: dict[str, set[str]]) -> list[set[str]]:
-    """The groups of packages that import each other, on whatever detour."""
+    """Return the groups of packages that import each other, directly or not."""
     reached = {name: reach(graph, name) for name in graph}
     groups = []
     for name in sorted(graph):
@@ -296,7 +295,7 @@ def cycles(graph: dict[str, set[str]]) -> list[set[str]]:
 
 
 def reach(graph: dict[str, set[str]], start: str) -> set[str]:
-    """The packages that one imports, and those that they import, and so on."""
+    """Return the packages that one imports, directly or not."""
     found: set[str] = set()
     ahead = list(graph[start])
     while ahead:
@@ -308,9 +307,9 @@ def reach(graph: dict[str, set[str]], start: str) -> set[str]:
 
 
 def floors(graph: dict[str, set[str]]) -> int:
-    """Count the floors that the packages stand on; those of a cycle share one."""
+    """Count the floors of the packages; those of a cycle share one."""
     reached = {name: reach(graph, name) for name in graph}
-    # A package reaches more than any below it, so that these have their height before it.
+    # A package reaches more than any below it, so this order visits lower ones first.
     height: dict[str, int] = {}
     for name in sorted(graph, key=lambda name: len(reached[name])):
         below = [height[other] for other in reached[name] if name not in reached[other]]
@@ -319,7 +318,7 @@ def floors(graph: dict[str, set[str]]) -> int:
 
 
 def house_report() -> str:
-    """Describe how the house of this project is built, as lines of text."""
+    """Return the layers of this project as lines of text."""
     house = House()
     graph = house.packages()
     found = cycles(graph)

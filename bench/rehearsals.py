@@ -1,4 +1,4 @@
-"""An agent's rehearsal with several seeds, in process: what held-out scenarios come to by step.
+"""An agent's rehearsal with several seeds, in process: held-out results by step.
 
     python bench/rehearsals.py examples/locked_rooms.py [--seeds 3] [--steps 30] [--every 10]
 
@@ -100,7 +100,7 @@ async def _measure(environment: Environment, config: TrainConfig, steps: int, ev
         groups = []
         for place, scenario in enumerate(drawn):
             group = []
-            # One that is drawn twice has other seeds the second time, as in `sample_groups`.
+            # A scenario drawn twice has other seeds the second time, as in `sample_groups`.
             count = config.rollouts.rollouts_per_group
             first = count * sum(one.id == scenario.id for one in drawn[:place])
             for index in range(first, first + count):

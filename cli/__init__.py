@@ -1,1 +1,1 @@
-"""The commands that start Prefect or ask it, which need a checkout."""
+"""The commands that start or query Prefect, which need a checkout."""

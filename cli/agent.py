@@ -18,11 +18,12 @@ _NAME_MAX = 30
 
 
 def agent_config(file: str, given: Mapping[str, Any], deployment: str = "") -> TrainConfig:
-    """Return the settings of a run that trains an agent, of its file, or of YAML with another kind.
+    """Return the settings of a run that trains an agent, from its file or from YAML with another
+    kind.
 
-    `given` goes before all others; without a `model` one is named after the file. The others are
-    the deployment's, or else those of the rehearsal of an agent. A ConfigError says what can't be
-    used.
+    `given` overrides all others; without a `model` it is named after the file. The others are the
+    deployment's, or else those of an agent's rehearsal. Raises ConfigError for settings that can't
+    be used.
     """
     settings = _settings_of(file, given.get("environment"))
     if settings["kind"] == "python":
@@ -33,7 +34,7 @@ def agent_config(file: str, given: Mapping[str, Any], deployment: str = "") -> T
     model = name_of(Path(str(next(filter(None, [*names, first]), settings["kind"]))))
     base: dict[str, Any] = {
         "trainer": {"kind": "tool_calls"},
-        # Two cores answer everything here: more at a time would only wait longer.
+        # Two cores answer everything here: more requests at a time would only wait longer.
         "rollouts": {"in_flight": 8, "groups_per_step": 8, "rollouts_per_group": 8},
         "retention": {"keep_every": 1},
         "judge_patience_s": 0,
@@ -54,7 +55,7 @@ def agent_config(file: str, given: Mapping[str, Any], deployment: str = "") -> T
 
 
 def _settings_of(file: str, given: Any) -> dict[str, Any]:
-    """Return the settings of an environment, over those that were given beside it."""
+    """Return the settings of an environment, merged into those given beside it."""
     beside = dict(given) if isinstance(given, Mapping) else {}
     if not file.lstrip().startswith("{"):
         return {**beside, "kind": "python", "file": str(Path(file).expanduser().absolute())}
@@ -75,5 +76,6 @@ def _settings_of(file: str, given: Any) -> dict[str, Any]:
 
 
 def name_of(path: Path) -> str:
-    """Return what a file or folder is called, as far as a model's name may have it."""
+    """Return the name of a file or folder, reduced to the characters that a model's name may
+    have."""
     return _NO_NAME.sub("-", path.expanduser().resolve().stem)[:_NAME_MAX].strip("-") or "documents"

@@ -1,7 +1,7 @@
-"""Prefect automations, one a file beside this one, brought to a server.
+"""Prefect automations, one a file, applied to a server.
 
-They are for servers on PostgreSQL: with SQLite any automation that listens to flow runs holds up
-each of their changes of state by about two seconds.
+They are for servers on PostgreSQL: with SQLite any automation that listens to flow runs delays each
+of their state changes by about two seconds.
 """
 
 from pathlib import Path
@@ -23,8 +23,8 @@ BLOCK = "precis-notifications"
 
 
 async def apply() -> list[str]:
-    """Bring every automation here to the server, over an older one of its name; their names. A
-    ConfigError says that one names a deployment that the server does not have."""
+    """Create or update every automation on the server; return their names. Raises ConfigError if
+    one names a deployment that the server does not have."""
     async with get_client() as client:
         address = Variables().notify_url
         channel = None
@@ -43,7 +43,7 @@ async def apply() -> list[str]:
             if not older:
                 await client.create_automation(wanted)
             elif _settings(older[0]) != _settings(wanted):
-                # The client sends only what was set: this is all of it.
+                # The client sends only fields that were set explicitly: this sets all of them.
                 complete = AutomationCore.model_validate(_settings(wanted))
                 await client.update_automation(older[0].id, complete)
             names.append(wanted.name.removeprefix("precis: "))
@@ -51,9 +51,9 @@ async def apply() -> list[str]:
 
 
 def _settings(automation: AutomationCore) -> dict[str, Any]:
-    """Return the settings of an automation, without what the server adds.
+    """Return the settings of an automation, without the fields that the server adds.
 
-    One that is the same must be left alone: an update forgets which runs it waits to hear from.
+    An unchanged automation must not be updated: an update drops the runs it is waiting for.
     """
     fields = set(AutomationCore.model_fields) - {"owner_resource"}
     return automation.model_dump(include=fields)
@@ -62,7 +62,7 @@ def _settings(automation: AutomationCore) -> dict[str, Any]:
 async def _action(
     client: PrefectClient, action: dict[str, Any], channel: str | None
 ) -> dict[str, Any]:
-    """Return an action of a file as the server takes it: with ids for names."""
+    """Return an action of a file as the server expects it, with ids for names."""
     if action["type"] == "send-notification":
         # The triggered automation is an event in Prefect's feed either way.
         return {**action, "block_document_id": channel} if channel else {"type": "do-nothing"}

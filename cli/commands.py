@@ -1,4 +1,4 @@
-"""The commands that start Prefect, or ask it; `precis.commands.main` lists them."""
+"""The commands that start or query Prefect; `precis.commands.main` lists them."""
 
 import os
 import sys
@@ -15,7 +15,7 @@ from precis.errors import ConfigError, without_passwords
 from precis.processes.signals import as_interrupts
 from precis.record import SEED_MAX, SEED_MIN
 
-# The shell's completion imports this module at every Tab, so a command imports what it runs.
+# The shell's completion imports this module at every Tab, so a command does its own imports.
 if TYPE_CHECKING:
     from cli.prefect_server import PrefectServer
     from precis.config import TrainConfig
@@ -61,7 +61,7 @@ def rehearse(
     with console.status("Starting …"), sentences(), _explain_interrupt():
         from cli import prefect_server
 
-        # It starts while we import, unless there are documents that may be refused.
+        # It starts while we import, unless documents may be refused first.
         server = prefect_server.find_or_start() if documents == "bundled" else None
         from cli.rehearsal import corpus_of, forget, rehearsal_config
         from precis.environment import Variables
@@ -110,7 +110,7 @@ def train(
 
 
 def _train(file: str, given: Mapping[str, Any], fresh: bool, deployment: str = "") -> None:
-    """Train an agent; a file or settings that can't work are said before anything is started."""
+    """Train an agent; refuse a bad file or bad settings before anything is started."""
     _quiet()
     with console.status("Starting …"), sentences(), _explain_interrupt():
         from cli import prefect_server
@@ -126,7 +126,7 @@ def _train(file: str, given: Mapping[str, Any], fresh: bool, deployment: str = "
 
 
 def _run(config: "TrainConfig", server: "PrefectServer") -> None:
-    """Run the training flow in this process, and say where to look at it."""
+    """Run the training flow in this process, and print its address."""
     with sentences(), _explain_interrupt():
         from cli.rehearsal import next_steps, rehearse
 
@@ -169,7 +169,7 @@ def up(
 def worker(
     limit: Annotated[int, typer.Option(min=1, help="Runs at the same time.")] = 4,
 ) -> None:
-    """Work for a server that is up: a worker that lets its runs end when it is told to stop."""
+    """Work for a running server; when stopped, let the current runs finish."""
     with sentences():
         from cli import prefect_server
 
@@ -193,7 +193,7 @@ def doctor(
         ),
     ] = None,
 ) -> None:
-    """Check what a run needs, and say what to do about what is missing."""
+    """Check what a run needs, and explain how to fix what is missing."""
     with sentences():
         from cli.doctor import examine_deployment
 
@@ -219,7 +219,7 @@ def secret(
         from cli import prefect_server
 
         prefect_server.attach()
-        from prefect.blocks.system import Secret  # only now, so that it heeds the server's address
+        from prefect.blocks.system import Secret  # only now, to use the server's address
 
         from tasks.secrets import block_name
 
@@ -253,5 +253,5 @@ def _quiet() -> None:
     os.environ.setdefault("PYTHONWARNINGS", "ignore")
     os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
     os.environ.setdefault("PREFECT_LOGGING_ROOT_LEVEL", "CRITICAL")
-    # Each event that a server which is out does not take would be shown whole.
+    # Each event that an unreachable server does not accept would be shown in full.
     os.environ.setdefault("PREFECT_LOGGING_INTERNAL_LEVEL", "CRITICAL")

@@ -1,4 +1,4 @@
-"""The deletion of what Prefect knows of a run: its flow runs, and the artifacts that they made."""
+"""Deletion of a run's records in Prefect: its flow runs and their artifacts."""
 
 import asyncio
 from collections.abc import Mapping
@@ -16,16 +16,16 @@ _PAGE = 200
 
 
 async def delete_from_prefect(model: str, store: str) -> int:
-    """Delete the flow runs of a model in a store, with their artifacts; return how many there were.
+    """Delete the flow runs of a model in a store, with their artifacts; return their number.
 
-    A server of our own that is not up is started, and stopped again.
+    Our own server is started if it is not up, and stopped again.
     """
     if (
         await asyncio.to_thread(server.find) is None
         and not (process.home() / "prefect.db").exists()
     ):
         return 0
-    # In a thread: it runs an event loop of its own, and ours has a lease to renew meanwhile.
+    # In a thread: it runs another event loop, and ours has a lease to renew meanwhile.
     found = await asyncio.to_thread(server.find_or_start)
     try:
         await asyncio.to_thread(found.wait)
@@ -60,7 +60,7 @@ def is_of(parameters: Mapping[str, Any], model: str, store: str) -> bool:
         return False
     try:
         return open_store(given.get("store") or Variables().store).url == store
-    except ConfigError:  # a run that failed, since there is no such store
+    except ConfigError:  # a run that failed for lack of such a store
         return False
 
 

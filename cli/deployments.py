@@ -1,4 +1,4 @@
-"""The deployments of prefect.yaml, and settings as `-p name=value` gives them."""
+"""The deployments of prefect.yaml, and settings given as `-p name=value`."""
 
 import json
 from collections.abc import Sequence
@@ -11,12 +11,12 @@ from precis.config import BenchmarkConfig, ManagedConfig, RunConfig, TrainConfig
 from precis.errors import ConfigError
 
 _MODELS: dict[str, type[RunConfig]] = {"train": TrainConfig, "benchmark": BenchmarkConfig}
-"""The flows whose runs have settings, by their names."""
+"""The settings classes of flows, by flow name."""
 _LAUNCHER = "flows/managed.py:"
 
 
 def read_deployment(deployment: str) -> tuple[type[RunConfig], dict[str, Any]]:
-    """Return what a deployment's settings are of, and its parameters.
+    """Return the class of a deployment's settings, and its parameters.
 
     Raises:
         ConfigError: prefect.yaml has no such deployment of training or a benchmark.
@@ -40,8 +40,8 @@ def read_deployment(deployment: str) -> tuple[type[RunConfig], dict[str, Any]]:
 
 
 def read_params(params: Sequence[str]) -> dict[str, Any]:
-    """Return settings by name: each value is JSON, or else a word, as Prefect reads them. A
-    ConfigError says that one is not of the form `name=value`."""
+    """Return settings by name: each value is JSON, or else a string, as in Prefect. Raises
+    ConfigError for one that is not of the form `name=value`."""
     settings = {}
     for param in params:
         name, separator, value = param.partition("=")

@@ -60,18 +60,18 @@ from precis.training.run import identity_of
 from tasks.secrets import adopt_secrets
 
 _SOME_BUCKET = "s3://bucket"
-"""Stands for a store that has yet to be named, so that everything else can be checked."""
+"""A placeholder for a store not yet named, so that everything else can be checked."""
 _DEADLINE_S = 300.0
 """For each check: SkyPilot's first look at a cloud is slow."""
 
 
 @dataclass(frozen=True)
 class Examined:
-    """A deployment's settings, as far as they can work.
+    """A deployment's settings, as far as they are valid.
 
     Attributes:
-        store_problem: why its runs can't use the store that they would; empty where they can.
-        run_problem: why a benchmark does not find the run that it takes its settings from.
+        store_problem: why its runs can't use their store; empty if they can.
+        run_problem: why a benchmark can't find the run that it takes its settings from.
     """
 
     config: RunConfig
@@ -80,12 +80,12 @@ class Examined:
 
 
 def examine_deployment(deployment: str, params: Sequence[str], console: Console) -> bool:
-    """Check what a deployment's runs need, print a table, and say whether all is well.
+    """Check what a deployment's runs need, print a table, and return whether all is well.
 
-    `params` are settings over the deployment's, as `prefect deployment run -p` has them.
+    `params` override the deployment's settings, as in `prefect deployment run -p`.
     """
     examined = read_settings(deployment, params)
-    logging.disable(logging.WARNING)  # what libraries say of their retries; the table says it all
+    logging.disable(logging.WARNING)  # libraries' messages about retries; the table is enough
     try:
         with console.status("Checking …"):
             rows = asyncio.run(_examine(examined))
@@ -116,7 +116,7 @@ def examine_deployment(deployment: str, params: Sequence[str], console: Console)
 
 
 async def _examine(examined: Examined) -> list[CheckResult]:
-    """A row for each check; keys that only the server's Secret blocks hold are taken over first."""
+    """Return a row for each check, after loading keys that only the server's Secret blocks hold."""
     of_machine: dict[str, Check] = {
         "Python": checks.check_python,
         "packages": checks.check_packages,
@@ -131,7 +131,7 @@ async def _examine(examined: Examined) -> list[CheckResult]:
 
 
 def _complete(examined: Examined) -> Examined:
-    """Give a benchmark the settings of the run that trained its model, as it will have them."""
+    """Give a benchmark the settings of the run that trained its model, as the flow does."""
     config = examined.config
     if not isinstance(config, BenchmarkConfig):
         return examined
@@ -142,7 +142,7 @@ def _complete(examined: Examined) -> Examined:
 
 
 def checks_of(examined: Examined) -> dict[str, Check]:
-    """Return the checks that a deployment's settings call for."""
+    """Return the checks for a deployment's settings."""
     config = examined.config
     if isinstance(config, BenchmarkConfig):
         problem = examined.run_problem
@@ -151,7 +151,7 @@ def checks_of(examined: Examined) -> dict[str, Check]:
             "store": lambda: checks.check_store(config.store),
             "contenders": lambda: _check_contenders(config),
         }
-        if problem is None:  # else nobody knows what they are
+        if problem is None:  # otherwise they are not known
             found["documents"] = lambda: _check_benchmarked(config)
             found["judge"] = lambda: checks.check_judge(config.judge)
         return found | _checks_of_machines(config)
@@ -186,8 +186,7 @@ def _checks_of_environment(config: TrainConfig) -> dict[str, Check]:
 
 
 def _checks_of_machines(config: RunConfig) -> dict[str, Check]:
-    """Return the checks of what the trainer needs: a service, a GPU of this machine, or one to
-    rent."""
+    """Return the checks for the trainer: a service, a GPU of this machine, or one to rent."""
     trainer = config.trainer
     if isinstance(trainer, TinkerTrainer):
         return {
@@ -220,14 +219,14 @@ async def _refuse(problem: PrecisError) -> str:
 
 
 async def _check_run(config: TrainConfig) -> str:
-    """Say whether a run is new or continued, and refuse settings that would make it another."""
+    """Describe whether a run is new or continued, and refuse settings that would change it."""
     store = open_store(config.store)
     try:
         await asyncio.to_thread(check_origin, store, config.model, config.from_checkpoint)
         found = await asyncio.to_thread(find_ledger, store, config.model)
     except UnusableRun:
         raise
-    except StoreError:  # the row of the store says why
+    except StoreError:  # reported in the store's row
         return "not known, since the store can't be read"
     if found is None:
         return f"{config.model} is new"
@@ -241,7 +240,7 @@ async def _check_run(config: TrainConfig) -> str:
 
 @asynccontextmanager
 async def _environment_of(config: TrainConfig) -> AsyncIterator[Environment]:
-    """Provide a run's environment, as far as it decides what the run is: no request is made."""
+    """Provide a run's environment, without making a request."""
     if config.environment.kind != "summaries":
         agent = await asyncio.to_thread(load_agent, config.environment)
         if agent.rubric:
@@ -259,7 +258,7 @@ async def _environment_of(config: TrainConfig) -> AsyncIterator[Environment]:
 
 
 def _any_judge(config: TrainConfig) -> Endpoint:
-    """Return the judge's endpoint; which judge it is does not depend on its key."""
+    """Return the judge's endpoint; its identity does not depend on its key."""
     any_keys = dict.fromkeys(key_variables(), "none")
     return endpoint_for(config.judge, any_keys, "http://127.0.0.1")
 
@@ -338,29 +337,29 @@ async def _check_budget(config: RunConfig) -> str:
         return unpriced
     try:
         return await budget_lasts(config.cluster, budget_usd)
-    except ClusterError:  # the row of the GPU says why
+    except ClusterError:  # reported in the GPU's row
         return unpriced
 
 
 async def _check_reach(config: ManagedConfig) -> str:
-    """Check that a rented machine reaches all that the settings name."""
+    """Check that a rented machine can reach everything that the settings name."""
     check_reach(config, config.prefect_api_url or get_current_settings().api.url or "")
     return "nothing is on this machine alone"
 
 
 def read_settings(deployment: str, params: Sequence[str] = ()) -> Examined:
-    """Return the settings that a deployment gives to a run that is asked for with these of its own.
+    """Return the settings of a run of a deployment, with `params` over the deployment's.
 
     Raises:
         ConfigError: prefect.yaml has no such deployment of training or a benchmark, or a parameter
             is not of the form `name=value`.
-        ValidationError: the settings can't work.
+        ValidationError: the settings are invalid.
     """
     model, parameters = read_deployment(deployment)
     settings = lay_over(model, parameters, read_params(params))
     try:
         return Examined(model.model_validate(settings))
     except ValidationError as error:
-        # A store that is not there yet hides nothing else that is missing; anything else does.
+        # A missing store must not hide other problems, as any other error would.
         config = model.model_validate({**settings, "store": _SOME_BUCKET})
         return Examined(config, problems_in(error)[0])

@@ -1,4 +1,4 @@
-"""The runs that are at work or wait for their turn, as the Prefect server knows them."""
+"""The running and waiting runs, as the Prefect server knows them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,19 +23,20 @@ from precis.run.outlook import in_words
 _AT_WORK = [StateType.RUNNING, StateType.PENDING, StateType.PAUSED, StateType.CANCELLING]
 _PAGE = 200
 _BY_HAND = "by hand"
-"""The stand-in for the deployment of a run that a command has started, as `make rehearse` does."""
+"""Shown in place of a deployment for a run that a command has started, such as `make rehearse`."""
 
 
 @dataclass(frozen=True)
 class LiveRun:
-    """A run at work, or one that waits.
+    """A running or waiting run.
 
     Attributes:
-        name: with the step that it has come to, where it trains; of one that has not begun, which
-            Prefect calls as it likes, with its model.
-        deployment: as `prefect deployment run` takes it; `by hand` for a run of none.
-        state: Prefect's word, such as Running, Paused, or Late for one that waits for a worker.
-        seconds: since it began, or was to begin.
+        name: with its step, if it trains; with its model, if it has not begun (Prefect makes up its
+            name).
+        deployment: as in `prefect deployment run`; `by hand` for a run without one.
+        state: Prefect's name of it, such as Running, Paused, or Late for a run that waits for a
+            worker.
+        seconds: since its start, or its scheduled start.
     """
 
     id: str
@@ -46,9 +47,9 @@ class LiveRun:
 
 
 async def read_live_runs(now: datetime) -> list[LiveRun]:
-    """Read the runs at work, the one that began last first, then those that wait.
+    """Read the running runs, newest first, then the waiting ones.
 
-    Runs that a schedule has planned for later are none of them, nor are parts of other runs.
+    Runs scheduled for later are left out, and so are parts of other runs.
     """
     at_work = FlowRunFilter(state=FlowRunFilterState(type=FlowRunFilterStateType(any_=_AT_WORK)))
     waiting = FlowRunFilter(
@@ -69,7 +70,7 @@ async def read_live_runs(now: datetime) -> list[LiveRun]:
 
 
 def as_lines(runs: Sequence[LiveRun], width: int) -> list[str]:
-    """Each run in two lines, or more where the terminal is narrow: names are never cut off."""
+    """Return two lines for each run, or more on a narrow terminal: names are never cut off."""
     lines = []
     for run in runs:
         lines.append(run.name)
@@ -87,7 +88,7 @@ def as_lines(runs: Sequence[LiveRun], width: int) -> list[str]:
 
 
 async def read_all(client: PrefectClient, **filters: Any) -> list[FlowRun]:
-    """Return all flow runs that the filters let through, page by page."""
+    """Return all flow runs that match the filters, read page by page."""
     found: list[FlowRun] = []
     while True:
         page = await client.read_flow_runs(**filters, limit=_PAGE, offset=len(found))
@@ -97,7 +98,8 @@ async def read_all(client: PrefectClient, **filters: Any) -> list[FlowRun]:
 
 
 def _is_part(run: FlowRun) -> bool:
-    """Return whether a run is within another's process, as the benchmark at a training's end."""
+    """Return whether a run is part of another's process, as the benchmark at a training's end
+    is."""
     return run.parent_task_run_id is not None and run.deployment_id is None
 
 

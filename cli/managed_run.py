@@ -1,8 +1,7 @@
-"""The program of a managed job on the machine that it has rented: `python -m cli.managed_run`.
+"""The program of a managed job on its rented machine: `python -m cli.managed_run`.
 
-The flow run was made by who launched the job, and all machines that the job gets execute that one
-run: its page in Prefect shows the whole story. A machine that takes the place of a lost one
-continues from the last commit.
+The launcher of the job created the flow run, and every machine of the job executes that run, so its
+page in Prefect shows everything. A machine that replaces a lost one continues from the last commit.
 """
 
 import asyncio
@@ -26,7 +25,7 @@ _ENTRYPOINT = "flows/train.py:train"
 _VARIABLE = "PRECIS_FLOW_RUN"
 """The flow run's id."""
 _TOLD_TO_END = 128 + signal.SIGTERM
-"""The code by which deployments/managed.sky.yaml tells SkyPilot that this was no error."""
+"""The exit code that deployments/managed.sky.yaml declares to SkyPilot as no error."""
 _PATIENCE_S = 1800.0
 """How long to wait for the server. The machine costs dollars an hour meanwhile, but an error here
 would end the job for good."""
@@ -34,13 +33,13 @@ _LOOK_S = 10.0
 
 
 async def execute(run_id: UUID) -> int:
-    """Execute a flow run, unless it has ended; 0 where it ended well or was cancelled."""
+    """Execute a flow run, unless it has ended; return 0 if it succeeded or was cancelled."""
     await await_server()
     async with FlowRunExecutorContext() as context:
         run = await reopen(context.client, run_id)
         if not _is_over(run):
-            # What Prefect names in place of the deprecated `Runner.execute_flow_run`; it has an eye
-            # on the Cancel button.
+            # Prefect's replacement for the deprecated `Runner.execute_flow_run`; it handles the
+            # Cancel button.
             channel = context.control_channel
             starter = EngineCommandStarter(entrypoint=_ENTRYPOINT, control_channel=channel)
 
@@ -51,7 +50,7 @@ async def execute(run_id: UUID) -> int:
                 run, starter, resolve_flow=resolve_flow, propose_submitting=False
             )
             await executor.submit()
-    async with get_client() as client:  # a cancelled run is one only when all of that has ended
+    async with get_client() as client:  # a run is Cancelled only after all of that has ended
         run = await client.read_flow_run(run_id)
     print(f"The flow run {run.name} is {run.state_name}.", flush=True)
     return 0 if _is_over(run) else 1
@@ -73,11 +72,11 @@ async def await_server() -> None:
 
 
 async def execute_until_told(run_id: UUID) -> int:
-    """The same, but 143 where this process was told to end, as by a machine that is taken back."""
+    """Like `execute`, but return 143 after SIGTERM, as when the machine is reclaimed."""
     work = asyncio.create_task(execute(run_id))
 
     def end() -> None:
-        # Once: a machine tells all that runs there, and `timeout` tells us again.
+        # Only once: a machine signals every process, and `timeout` signals ours again.
         if not work.cancelling():
             work.cancel()
 
@@ -90,13 +89,13 @@ async def execute_until_told(run_id: UUID) -> int:
 
 
 async def reopen(client: PrefectClient, run_id: UUID) -> FlowRun:
-    """Return the flow run, ready to be executed where an earlier machine has left it in the
-    middle."""
+    """Return the flow run, made ready to be executed again if an earlier machine did not finish
+    it."""
     run = await client.read_flow_run(run_id)
     if run.state is None or run.state.is_pending() or run.state.is_cancelling() or _is_over(run):
         return run
     message = "Its machine was lost. It goes on from its last commit, on another one."
-    # Not as a proposal: the server would have a run without a deployment rest where it is.
+    # Forced: otherwise the server would not move a run without a deployment.
     recovering: State[Any] = Pending(name="Recovering", message=message)
     await client.set_flow_run_state(run_id, recovering, force=True)
     return await client.read_flow_run(run_id)

@@ -1,4 +1,4 @@
-"""The parts of a server that are ours: the work pool, and the deployments in it."""
+"""Our work pool on a server, and the deployments in it."""
 
 import asyncio
 import importlib.util
@@ -15,7 +15,7 @@ _SLUG = "regular"
 
 
 async def ensure() -> None:
-    """Make the work pool if it is not there."""
+    """Create the work pool if it does not exist."""
     async with get_client() as client:
         try:
             await client.read_work_pool(POOL)
@@ -26,11 +26,10 @@ async def ensure() -> None:
 
 
 def schedule_of(deployment: str, needs: str = "") -> dict[str, bool | str]:
-    """Return a build step of prefect.yaml: a deployment's schedule, whether active and under which
-    slug.
+    """Return, for a build step of prefect.yaml, a deployment's schedule: its activity and slug.
 
-    `prefect deploy` would switch on what somebody has switched off. Where a package that it needs
-    is not installed it is off, under its own slug, until that is installed.
+    `prefect deploy` would reactivate a schedule that a user has switched off. If a package that it
+    needs is not installed, the schedule is off, under its own slug, until it is.
     """
     if needs and importlib.util.find_spec(needs) is None:
         return {"active": False, "slug": f"without-{needs}"}
@@ -42,12 +41,12 @@ async def _is_active(deployment: str) -> bool:
         try:
             found = await client.read_deployment_by_name(deployment)
         except ObjectNotFound:
-            return True  # it is deployed for the first time
+            return True  # first deployment
     return all(one.active for one in found.schedules if not (one.slug or "").startswith("without-"))
 
 
 async def deployments() -> list[str]:
-    """Return the names of the deployments in the pool, as `prefect deployment run` takes them."""
+    """Return the names of the deployments in the pool, as in `prefect deployment run`."""
     async with get_client() as client:
         flows = {flow.id: flow.name for flow in await client.read_flows()}
         named = WorkPoolFilter(name=WorkPoolFilterName(any_=[POOL]))

@@ -1,7 +1,7 @@
-"""The process of a Prefect server of our own, and the files by which it is found.
+"""The process of our own Prefect server, and the files by which it is found.
 
-They lie in `prefect/` in our home: `server.pid`, which is locked for as long as the process lives;
-`server.log`; `api-url`, its address; `host`, where it listens; `password`, what it asks for.
+They are in `prefect/` in our home: `server.pid`, which is locked while the process lives;
+`server.log`; `api-url`, its address; `host`, where it listens; and `password`.
 """
 
 import fcntl
@@ -25,17 +25,17 @@ from precis.processes.file_lock import acquire, file_lock
 LOOPBACK = "127.0.0.1"
 _STOP_TIMEOUT_S = 30.0
 _LOCK_PATIENCE_S = 2 * _STOP_TIMEOUT_S
-"""Longer than anybody may take to stop a server."""
+"""Longer than stopping a server may take."""
 
 SETTINGS = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
-    # Whatever name the browser knows this machine by, the page asks where it came from.
+    # The page calls the origin that served it, by whatever name the browser knows this machine.
     "PREFECT_SERVER_UI_API_URL": "/api",
     "DO_NOT_TRACK": "1",
-    # Calls are tried on for two minutes: a server that is started again may take one.
+    # Calls are retried for two minutes: a server's restart may take one.
     "PREFECT_CLIENT_MAX_RETRIES": "6",
-    # Task runs are recorded in batches: without this a fast run is shown with a lag.
+    # Task runs are recorded in batches: without this a fast run appears late.
     "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_BATCH_SIZE": "100",
     "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_READ_BATCH_SIZE": "50",
     "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_FLUSH_INTERVAL": "1",
@@ -46,24 +46,24 @@ SETTINGS = {
 
 
 def home() -> Path:
-    """Prefect's own folder within ours; it need not be there."""
+    """Return Prefect's folder within our home; it need not exist."""
     return (Variables().home / "prefect").absolute()
 
 
 def address() -> str | None:
-    """Return the API address of the server that was started last, whether it runs or not."""
+    """Return the API address of the last started server, whether it runs or not."""
     return _read_record("api-url")
 
 
 def password() -> str | None:
-    """Return the `user:password` that the server which was started last asks for."""
+    """Return the `user:password` of the last started server."""
     return _read_record("password")
 
 
 def start(host: str, port: int | None = None) -> bool:
     """Start a server, unless one is starting already; return whether this call did.
 
-    A port of None is that of the last one, if it is free, since pages and shells know it.
+    A port of None reuses that of the last server, if it is free, since pages and shells know it.
     """
     (private_home() / "prefect").mkdir(exist_ok=True)
     with _alone():
@@ -71,17 +71,17 @@ def start(host: str, port: int | None = None) -> bool:
 
 
 def start_again() -> bool:
-    """Start the server anew where it was, if it has died; whether it had to be."""
+    """Restart the server at its address if it has died; return whether it had."""
     if not has_died():
         return False
     with _alone():
-        # One that is being stopped looks like that for a moment.
+        # A server that is being stopped looks dead for a moment.
         return has_died() and _start(_read_record("host") or LOOPBACK)
 
 
 def stop() -> bool:
-    """Stop the server that was started, or is still starting; False if there is none. A PrecisError
-    says that it did not stop."""
+    """Stop the server, even if it is still starting; return False if there is none. Raises
+    PrecisError if it does not stop."""
     if not home().exists():
         return False
     with _alone():
@@ -99,8 +99,7 @@ def stop() -> bool:
 
 
 def is_up() -> bool:
-    """Return whether the process that was started last is alive, whatever else has its id by
-    now."""
+    """Return whether the last started process is alive, even if its id has been reused."""
     try:
         with (home() / "server.pid").open() as pid:
             fcntl.flock(pid, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -138,10 +137,10 @@ def _start(host: str, port: int | None = None) -> bool:
 def _launch(host: str, port: int) -> None:
     """Start the process, which holds a lock on `server.pid` for as long as it lives.
 
-    Not with Prefect's `--background`: that leaves it writing into a pipe which nobody reads, and
-    its first warning ends it without a word.
+    Without Prefect's `--background`, which leaves its output in a pipe with no reader: its first
+    warning would kill it silently.
     """
-    # What notifications and logs link to, and the origin whose pages may read answers.
+    # The target of links in notifications and logs, and the origin whose pages may read answers.
     name = LOOPBACK if host == LOOPBACK else socket.gethostname()
     os.environ.setdefault("PREFECT_UI_URL", f"http://{name}:{port}")
     known = password()
@@ -169,7 +168,7 @@ def _launch(host: str, port: int) -> None:
 
 @contextmanager
 def _alone() -> Iterator[None]:
-    """Start or stop a server while nobody else does."""
+    """Hold the lock for starting or stopping a server."""
     with file_lock(home() / "lock", _LOCK_PATIENCE_S):
         yield
 
@@ -182,7 +181,7 @@ def _read_record(name: str) -> str | None:
 
 
 def _record(name: str, text: str) -> None:
-    """Keep a line for whoever looks for the server; nobody else may read it."""
+    """Write a line for later commands; only the owner may read it."""
     new = home() / f"{name}.new"
     new.touch(mode=0o600)
     new.write_text(text)

@@ -1,8 +1,8 @@
-"""The Prefect server that we use: the one that is configured, or one of our own.
+"""The Prefect server in use: the configured one, or our own.
 
-Prefect's ephemeral mode would take five seconds at every start and show nothing in a browser;
-a real server on SQLite stays up, so that one can look at the run while it goes and afterwards.
-It asks for a password: a page that somebody visits could otherwise have it run code.
+Prefect's ephemeral mode would take five seconds at every start and show nothing in a browser; a
+real server on SQLite stays up and shows the run during and after it. It requires a password:
+otherwise any web page that the user visits could have it run code.
 """
 
 import asyncio
@@ -33,8 +33,8 @@ class PrefectServer:
     """A Prefect server, which may still be starting if it is ours.
 
     Attributes:
-        ours: whether it lives in our home, where `stop` finds it.
-        started: whether this very call has started it.
+        ours: whether it is in our home, where `stop` finds it.
+        started: whether this call has started it.
     """
 
     api: str
@@ -47,11 +47,11 @@ class PrefectServer:
 
     @property
     def password_file(self) -> Path | None:
-        """The file of the `user:password` that its pages ask for, if it is ours."""
+        """The file with the `user:password` of its pages, if it is ours."""
         return process.home() / "password" if self.ours else None
 
     def wait(self) -> None:
-        """Return once it answers; a PrecisError says that it did not within three minutes, or has
+        """Return once it answers. Raises PrecisError if it has not after three minutes, or has
         ended."""
         deadline = time.monotonic() + _READY_TIMEOUT_S
         while not _is_healthy(self.api):
@@ -61,7 +61,8 @@ class PrefectServer:
             time.sleep(0.1)
 
     async def lost(self) -> None:
-        """Return once it has not answered for forty seconds, or once ours is not even starting."""
+        """Return once it has not answered for forty seconds, or ours is neither running nor
+        starting."""
         last = time.monotonic()
         while time.monotonic() < last + _LOST_AFTER_S:
             await asyncio.sleep(_ASK_S)
@@ -75,14 +76,14 @@ class PrefectServer:
 
 
 def find() -> str | None:
-    """Return the API address of the configured server, or of our own if it runs."""
+    """Return the API address of the configured server, or of our own if that runs."""
     return find_api_url() or _running()
 
 
 async def check() -> str:
-    """Check the server that we would use; none at all is well too. A PrecisError says that it does
-    not answer, is no Prefect server, or refuses our password."""
-    from precis.checks import check_server  # reads much that most commands do without
+    """Check the server that we would use; having none is fine. Raises PrecisError if it does not
+    answer, is not a Prefect server, or refuses our password."""
+    from precis.checks import check_server  # a slow import that most commands don't need
 
     api = find()
     if api is not None:
@@ -91,7 +92,7 @@ async def check() -> str:
 
 
 def attach() -> str:
-    """Point this process at the server that is configured or up; its API address.
+    """Point this process at the configured or running server; return its API address.
 
     Call before `prefect` is imported.
 
@@ -110,8 +111,8 @@ def attach() -> str:
 def find_or_start(*, share: bool = False, port: int | None = None) -> PrefectServer:
     """Return the configured server, which answers, or one of our own, which may still be starting.
 
-    Also points this process at it; call before `prefect` is imported. A ConfigError: the server is
-    not one to share or has another port, or the port is in use.
+    Also points this process at it; call before `prefect` is imported. Raises ConfigError if the
+    server can't be shared or has another port, or the port is in use.
     """
     configured = find_api_url()
     if configured:
@@ -131,16 +132,16 @@ def find_or_start(*, share: bool = False, port: int | None = None) -> PrefectSer
 
 
 def stop() -> bool:
-    """Stop the server that we started, or are still starting; False if there is none. A PrecisError
-    says that it did not stop."""
+    """Stop our server, even if it is still starting; return False if there is none. Raises
+    PrecisError if it does not stop."""
     return process.stop()
 
 
 @asynccontextmanager
 async def keep_running(server: PrefectServer, say: Callable[[str], None]) -> AsyncIterator[None]:
-    """While the block lasts, start the server again if it dies and is ours.
+    """Within the block, restart the server if it is ours and dies.
 
-    Whoever waits for an answer is given one by the new process: it has the old one's port and data.
+    The new process answers pending requests' retries: it has the old one's port and data.
     """
     watching = asyncio.create_task(_watch(server, say)) if server.ours else None
     try:
@@ -157,17 +158,17 @@ async def _watch(server: PrefectServer, say: Callable[[str], None]) -> None:
         await asyncio.sleep(_LOOK_S)
         try:
             if await asyncio.to_thread(process.start_again):
-                say("The Prefect server had ended by itself, and was started again.")
+                say("The Prefect server had died, and was restarted.")
                 await asyncio.to_thread(
                     server.wait
-                )  # one that ends at once is not started for ever
+                )  # a server that keeps dying is not restarted for ever
         except (OSError, PrecisError) as error:
-            say(f"The Prefect server has ended, and can't be started again: {error}")
+            say(f"The Prefect server has died, and can't be restarted: {error}")
             return
 
 
 def _use(api: str) -> None:
-    """Point this process, and what it starts, at a server, with the password that it asks for."""
+    """Point this process and its children at a server, with its password."""
     os.environ["PREFECT_API_URL"] = api
     configured = Variables().prefect_api_auth_string
     password = configured.get_secret_value() if configured is not None else server_password()
@@ -178,7 +179,7 @@ def _use(api: str) -> None:
 
 
 def _check_found(server: PrefectServer, share: bool, port: int | None) -> PrefectServer:
-    """Return a server that is up already; a ConfigError: it is not one as was asked for."""
+    """Return a server that is up already. Raises ConfigError if it does not match the request."""
     other_port = port is not None and urlsplit(server.api).port != port
     if share or other_port:
         option, can = ("--share", "be shared") if share else ("--port", "be given a port")

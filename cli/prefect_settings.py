@@ -1,4 +1,4 @@
-"""The user's configuration of Prefect: which server, its password, its database."""
+"""The user's configuration of Prefect: its server, password and database."""
 
 import os
 import tomllib
@@ -22,7 +22,7 @@ def find_api_url() -> str | None:
 
 
 def server_password() -> str | None:
-    """Return the `user:password` that a server started by us asks for."""
+    """Return the `user:password` for a server that we start."""
     given = Variables().prefect_server_api_auth_string
     return given.get_secret_value() if given else None
 

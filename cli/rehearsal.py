@@ -47,11 +47,11 @@ _BUNDLED_DOCUMENTS = 192
 _VALIDATION_MAX = 32
 _POLL_S = 0.2
 _POLL_STEP_S = 0.001
-"""The pause after a read of the ledger, for each of its steps: one of 10,000 steps takes 0.4 s of
-the run's own process."""
+"""The pause after each read of the ledger, per step in it: reading one of 10,000 steps takes 0.4 s
+of the run's own process."""
 _FAREWELL_S = 15.0
 _LINE_S = 5.0
-"""Between two lines of progress, where there is no terminal for a bar."""
+"""The time between two lines of progress, without a terminal for a bar."""
 
 
 def rehearsal_config(
@@ -59,8 +59,8 @@ def rehearsal_config(
 ) -> TrainConfig:
     """Return the settings of a rehearsal.
 
-    A sixth of the corpus, at most 32 documents, is held out, and the rest trained on, where
-    VAL_SIZE and TRAIN_SIZE do not say otherwise.
+    A sixth of the corpus, at most 32 documents, is held out, and the rest trained on, unless
+    VAL_SIZE and TRAIN_SIZE are set.
 
     Args:
         model: its name; empty makes one of documents and seed.
@@ -68,7 +68,7 @@ def rehearsal_config(
     corpus = DocumentsConfig(source=documents, train_size=1, val_size=1)
     count = _BUNDLED_DOCUMENTS
     if documents != "bundled":
-        # The run itself says what is left out of the documents.
+        # The run itself reports which documents are left out.
         count = len(read_documents(corpus, warn=lambda sentence: None))
     environment = Variables()
     given = environment.model_fields_set
@@ -85,19 +85,19 @@ def rehearsal_config(
         seed=seed,
         documents=DocumentsConfig(source=documents, train_size=trained_on, val_size=held_out),
         store=store if "://" in store else str(Path(store).expanduser().absolute()),
-        # Two cores answer everything here: more at a time would only wait longer.
+        # Two cores answer everything here: more requests at a time would only wait longer.
         rollouts=RolloutsConfig(in_flight=8),
-        # The learning curve is drawn of all of them.
+        # The learning curve needs all of them.
         retention=Retention(keep_every=1),
         take_over=take_over,
-        # A terminal has nobody to press Resume: the same command continues.
+        # A terminal has no Resume button: the same command continues.
         judge_patience_s=0,
     )
 
 
 def corpus_of(documents: str) -> str:
-    """Return the corpus to rehearse with; of a folder of texts rules make one, the same each time,
-    in our home. A DocumentsError: nothing can be read, or no question was kept."""
+    """Return the corpus to rehearse with; for a folder of texts, rules make one in our home, the
+    same each time. Raises DocumentsError if nothing can be read, or no question was kept."""
     given = Path(documents).expanduser()
     if documents == "bundled" or not given.exists() or holds_rows(given):
         return documents
@@ -111,7 +111,7 @@ def corpus_of(documents: str) -> str:
 
 
 def forget(config: TrainConfig) -> None:
-    """Drop what the store and the work folder hold of this model.
+    """Delete this model from the store and the work folder.
 
     Raises:
         LeaseHeld: a live run works on it, and `take_over` is not set.
@@ -129,9 +129,9 @@ def rehearse(
     """Run the training flow with a progress bar, then print its results; None without a benchmark.
 
     Raises:
-        PrecisError: what stopped the run; it continues from its last commit when called again.
+        PrecisError: the run stopped; called again, it continues from its last commit.
     """
-    from flows.train import train  # takes seconds, in which the server starts
+    from flows.train import train  # takes seconds, while the server starts
 
     started = time.perf_counter()
     server.wait()
@@ -149,7 +149,7 @@ def rehearse(
     steps = "1 step" if ledger.next_step == 1 else f"{ledger.next_step} steps"
     table = Table(title=f"{steps}, {report.held_out}, {time.perf_counter() - started:.0f} s")
     for heading in report.headings:
-        table.add_column(escape(heading))  # an agent names its metrics as it likes
+        table.add_column(escape(heading))  # an agent's metrics may have any name
     for line in report.standings:
         table.add_row(*map(escape, line))
     console.print(table)
@@ -162,7 +162,7 @@ def rehearse(
 
 
 def next_steps(config: TrainConfig) -> dict[str, str]:
-    """Return the commands that one may go on with after a rehearsal, and the purpose of each."""
+    """Return commands to run after a rehearsal, and the purpose of each."""
     precis = "precis" if shutil.which("precis") else ".venv/bin/precis"
     usual = Variables().store
     is_usual = config.store in (usual, str(Path(usual).expanduser().absolute()))
@@ -190,12 +190,11 @@ _SHOWN = {
     "precis.processes.file_lock",
     "precis.run.lease",
 }
-"""The modules whose warnings the terminal shows: of documents and judge, and of what holds the run
-up."""
+"""The modules whose warnings the terminal shows: about documents, the judge, and delays."""
 
 
 class _Warnings(logging.Handler):
-    """Prints what the user should know at once; other logs are in Prefect's UI."""
+    """Prints warnings that the user should see at once; other logs are in Prefect's UI."""
 
     def __init__(self, console: Console) -> None:
         super().__init__(logging.WARNING)
@@ -208,7 +207,7 @@ class _Warnings(logging.Handler):
 
 @contextlib.contextmanager
 def _shown_warnings(console: Console) -> Iterator[None]:
-    """Have the terminal say what speaks against the training, and what it waits for."""
+    """Show warnings about the training and its delays in the terminal."""
     handler = _Warnings(console)
     loggers = [logging.getLogger(f"prefect.{kind}_runs") for kind in ("flow", "task")]
     for logger in loggers:
@@ -223,7 +222,7 @@ def _shown_warnings(console: Console) -> Iterator[None]:
 async def _watch(
     train: Any, config: TrainConfig, server: PrefectServer, bar: Progress
 ) -> BenchmarkReport | None:
-    """The flow, while the bar follows what it commits to the ledger, and while a server answers."""
+    """Run the flow, with a bar that follows the ledger, as long as a server answers."""
     run: asyncio.Task[BenchmarkReport | None] = asyncio.create_task(train(**dict(config)))
     watching = [
         asyncio.create_task(_follow(config, bar)),
@@ -237,7 +236,7 @@ async def _watch(
             raise
         _leave(bar, f"The Prefect server at {server.api} does not answer any more.")
     except asyncio.CancelledError:
-        # Prefect reports the end of the run, for minutes where nobody answers.
+        # Prefect reports the end of the run, and retries for minutes if the server does not answer.
         farewell = threading.Timer(_FAREWELL_S, _leave, (bar, "Interrupted."))
         farewell.daemon = True
         farewell.start()
@@ -251,13 +250,13 @@ async def _watch(
 
 
 async def _leave_without(server: PrefectServer, bar: Progress) -> None:
-    """End this process once the server is lost: each call and each event would be tried on."""
+    """End this process once the server is lost: every call and event would be retried."""
     await server.lost()
     _leave(bar, f"The Prefect server at {server.api} does not answer any more.")
 
 
 def _leave(bar: Progress, why: str) -> NoReturn:
-    """End this process as a kill would, which costs nothing that is committed."""
+    """End this process as a kill would; nothing committed is lost."""
     bar.stop()
     say(f"{why} {CONTINUES}")
     os._exit(1)
@@ -290,7 +289,7 @@ def _show(ledger: Ledger, bar: Progress, shown: TaskID) -> None:
 
 
 class _LineProgress(Progress):
-    """Progress where there is no terminal to draw a bar on: a line now and then, for a log."""
+    """Progress without a terminal: a line now and then, for a log."""
 
     def __init__(self, console: Console) -> None:
         super().__init__(console=console, disable=True)

@@ -38,13 +38,13 @@ def summaries_side_by_side(found: RunComparison, count: int) -> Iterator[str]:
 
 
 def ends(runs: list[list[float]]) -> tuple[float, float]:
-    """Return the ends of a scale that all runs share: 0 to 1, or further where values are."""
+    """Return the ends of a scale for all runs: 0 to 1, or wider if values need it."""
     values = list(chain.from_iterable(runs))
     return min([0.0, *values]), max([1.0, *values])
 
 
 def curve(values: list[float], low: float, high: float) -> str:
-    """Draw values between two ends as blocks; of many the last and every so many before it."""
+    """Draw values between two ends as blocks; if there are many, every n-th, the last included."""
     step = max(1, -(-len(values) // _POINTS_MAX))
     blocks = ""
     for value in values[::-1][::step][::-1]:

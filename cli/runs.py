@@ -1,4 +1,5 @@
-"""`precis runs`: what a store holds, one run of it, its records as files, and the way back."""
+"""`precis runs`: the runs of a store, and commands on one: show, export, restart, repair,
+delete."""
 
 import asyncio
 import json
@@ -15,12 +16,12 @@ from rich.console import Console
 
 from precis.commands.terminal import errors, fail, say, sentences
 
-# The shell's completion imports this module at every Tab, so a command imports what it runs.
+# The shell's completion imports this module at every Tab, so a command does its own imports.
 if TYPE_CHECKING:
     from cli.tables import PlainTable
     from precis.store import Store
 
-app = typer.Typer(help="The runs at work, and the runs of a store.")
+app = typer.Typer(help="The live runs, and the runs of a store.")
 
 StoreOption = Annotated[
     str,
@@ -35,9 +36,9 @@ Model = Annotated[str, typer.Argument(help="Name of the model.")]
 
 @app.callback(invoke_without_command=True)
 def print_live_runs(context: typer.Context, as_json: AsJson = False) -> None:
-    """Show the runs at work and those that wait, with the step that each has come to.
+    """Show the running and the waiting runs, each with its step.
 
-    The other commands are about the runs that a store holds.
+    The other commands are about the runs of a store.
     """
     if context.invoked_subcommand is not None:
         return
@@ -48,7 +49,7 @@ def print_live_runs(context: typer.Context, as_json: AsJson = False) -> None:
             _print("No Prefect server is configured or up, so nothing runs.")
             return
         prefect_server.attach()
-        from cli.live_runs import as_lines, read_live_runs  # only now, with its address
+        from cli.live_runs import as_lines, read_live_runs  # after its address is set
 
         runs = asyncio.run(read_live_runs(datetime.now(UTC)))
         if as_json:
@@ -60,7 +61,7 @@ def print_live_runs(context: typer.Context, as_json: AsJson = False) -> None:
 
 @app.command("list")
 def print_runs(store: StoreOption = "", as_json: AsJson = False) -> None:
-    """List the runs of a store: how far each is, what it reached, what it cost, who works on it."""
+    """List the runs of a store with their steps, scores, costs and holders."""
     with sentences():
         from cli.tables import run_record, runs_table
         from precis.run.overview import list_runs
@@ -95,7 +96,7 @@ def show(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show one run: its settings, its steps, its checkpoints and what they lack."""
+    """Show one run: its settings, its steps, its checkpoints and their missing files."""
     with sentences():
         from cli.tables import checkpoints_table, facts, run_details, steps_table
         from precis.run.overview import kept_checkpoints, overview
@@ -119,13 +120,13 @@ def show(
 @app.command("export")
 def export_run(
     model: Model,
-    to: Annotated[Path, typer.Option(help="Folder to write; it is made if need be.")],
+    to: Annotated[Path, typer.Option(help="Folder to write to; created if missing.")],
     store: StoreOption = "",
     file_format: Annotated[
         Literal["parquet", "csv"], typer.Option("--format", help="Of metrics and trajectories.")
     ] = "parquet",
     checkpoint: Annotated[
-        int | None, typer.Option(min=0, help="Bring this step's checkpoint as well, verified.")
+        int | None, typer.Option(min=0, help="Export this step's checkpoint too, verified.")
     ] = None,
 ) -> None:
     """Write a run's metrics, trajectories, ledger and manifests to a folder."""
@@ -147,9 +148,9 @@ def restart(
     store: StoreOption = "",
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,
 ) -> None:
-    """Take a run back to an earlier step; what came after is deleted, once you agree.
+    """Reset a run to an earlier step; all later steps are deleted, once you agree.
 
-    To keep it, begin another run with `from_checkpoint` instead.
+    To keep them, start another run with `from_checkpoint` instead.
     """
     with sentences():
         from precis.run.restart import restart as restart_run
@@ -179,10 +180,10 @@ def repair(
     model: Model,
     store: StoreOption = "",
     take_over: Annotated[
-        bool, typer.Option("--take-over", help="Take the run from whoever holds it.")
+        bool, typer.Option("--take-over", help="Take the run from its holder.")
     ] = False,
 ) -> None:
-    """Rebuild a run's ledger from its checkpoints, where it is lost or damaged."""
+    """Rebuild a lost or damaged ledger of a run from its checkpoints."""
     with sentences():
         from cli.tables import describe_repair
         from precis.run.repair import repair as repair_run
@@ -304,7 +305,7 @@ def delete_run(
 
 
 def _show_page(page: str, to: Path | None, usual: Path) -> None:
-    """Write a page where it is wanted, or else in its usual place and open it."""
+    """Write a page to `to`; without it, to its usual place, and open it."""
     file = to or usual
     try:
         if to is None:
@@ -325,9 +326,9 @@ def _open_in_browser(file: Path) -> None:
 
 
 def _agree(question: str) -> None:
-    """Go on only where somebody says yes."""
+    """Ask for a yes; fail without one."""
     if not _is_watched():
-        fail(f"{question} Nobody is there to answer: say --yes.")
+        fail(f"{question} There is no terminal to answer from: give --yes.")
     if not typer.confirm(question):
         fail("Nothing was deleted.")
 
@@ -337,7 +338,8 @@ def _is_watched() -> bool:
 
 
 def _print_table(table: "PlainTable") -> None:
-    """Print a table whole, in lines longer than the terminal's if need be: half a name is none."""
+    """Print a table in full, in lines longer than the terminal's if need be: names are never cut
+    off."""
     names, *rows = table.lines()
     _console().print(names, style="dim", markup=False, soft_wrap=True)
     for row in rows:
@@ -360,4 +362,4 @@ def _open(url: str) -> "Store":
 
 
 def _console() -> Console:
-    return Console(highlight=False)  # as wide as the terminal is now
+    return Console(highlight=False)  # with the terminal's current width

@@ -1,12 +1,11 @@
 """Prefect's server as we start it: `python -m cli.serve_prefect --host … --port …`.
 
-It asks everybody for a password, lets the pages of its own origin read its answers, and lets nobody
-else's show its pages in a frame. One that listens on the loopback answers to its own names alone: a
-page on the internet may point its own name at 127.0.0.1, so that a browser takes the server
-for that page's.
+It requires a password, lets only pages of its own origin read its answers, and no other origin
+frame its pages. On the loopback it answers only to the loopback's names: a page on the internet may
+point its own name at 127.0.0.1, so that a browser takes the server for that page's.
 
-One that a command has started and left up (`--lock`) ends by itself: when its folder is gone, and
-when for a day nothing has asked it for anything, be it a page, a worker or a run.
+A server that a command has left up (`--lock`) exits when its folder is gone, or after a day without
+a request from a page, a worker or a run.
 """
 
 import base64
@@ -32,7 +31,7 @@ from cli.prefect_settings import server_password
 
 _LOOPBACK = ("127.0.0.1", "localhost")
 _DOCUMENTATION = ("/openapi.json", "/docs", "/docs/oauth2-redirect", "/redoc")
-"""Of the API; Prefect asks for the password under /api alone."""
+"""The API's documentation; Prefect requires the password only under /api."""
 _HEALTH = "/api/health"
 _LOOK_S = 5.0
 _IDLE_MAX_S = 86_400.0
@@ -40,7 +39,7 @@ _FAREWELL_S = 20.0
 
 
 class Perimeter:
-    """Asks for the password before the API's documentation, and keeps pages out of others' frames.
+    """Middleware that protects the API's documentation by the password, and forbids framing.
 
     Args:
         password: `user:password`.
@@ -70,10 +69,10 @@ class Perimeter:
 
 
 def app_for(host: str, port: int) -> FastAPI:
-    """Prefect's server, for those who know its password.
+    """Return Prefect's server, protected by a password.
 
     Args:
-        host: where it listens. Beyond the loopback its names are not known, and not checked.
+        host: where it listens. Names are checked only on the loopback: others are not known.
     """
     password = server_password()
     if password is None:
@@ -81,12 +80,12 @@ def app_for(host: str, port: int) -> FastAPI:
             "Who reaches a Prefect server can run code on its workers, so this one does not start "
             "without a password: set PREFECT_SERVER_API_AUTH_STRING to `user:password`."
         )
-    os.environ["PREFECT_SERVER_API_AUTH_STRING"] = password  # which may come from .env
+    os.environ["PREFECT_SERVER_API_AUTH_STRING"] = password  # it may come from .env
     os.environ.setdefault("PREFECT_UI_URL", f"http://127.0.0.1:{port}")
     page = httpx.URL(os.environ["PREFECT_UI_URL"])
     origin = f"{page.scheme}://{page.netloc.decode()}"
     os.environ.setdefault("PREFECT_SERVER_CORS_ALLOWED_ORIGINS", origin)
-    from prefect.server.api.server import create_app  # only now, since it reads the environment
+    from prefect.server.api.server import create_app  # only now: it reads the environment
 
     app: FastAPI = create_app(final=True)
     app.add_middleware(Perimeter, password=password)
@@ -96,9 +95,9 @@ def app_for(host: str, port: int) -> FastAPI:
 
 
 class LastUse:
-    """Middleware that knows how long ago somebody asked for anything but the server's health.
+    """Middleware that records the time of the last request for anything but the server's health.
 
-    A page that is open, a worker, a run and a command all ask, the first three every few seconds.
+    An open page, a worker and a run send requests every few seconds; so do commands, once.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -108,11 +107,11 @@ class LastUse:
 
     @property
     def idle_s(self) -> float:
-        """Seconds since the last use; 0 while one lasts, as a websocket does."""
+        """Return the seconds since the last use; 0 during one, such as a websocket."""
         return 0.0 if self._open else self._clock() - self._at
 
     def around(self, app: ASGIApp) -> ASGIApp:
-        """Return the app, whose use is noted."""
+        """Return the app with its use recorded."""
 
         async def noting(scope: Scope, receive: Receive, send: Send) -> None:
             if scope["type"] == "lifespan" or scope["path"] == _HEALTH:
@@ -130,12 +129,12 @@ class LastUse:
 def end_when_unused(
     lock: Path, last_use: LastUse, end: Callable[[str], None], stopped: threading.Event
 ) -> None:
-    """Watch until there is a reason to end, and say which.
+    """Watch for a reason to end, and pass it to `end`.
 
     Args:
-        lock: a file in the server's folder, which is there as long as the server is to be.
+        lock: a file in the server's folder; the server ends when it is gone.
         end: called once, with the reason.
-        stopped: set where nobody is to watch any more.
+        stopped: ends the watch.
     """
     began_with = lock.stat().st_ino
     while not stopped.wait(_LOOK_S):
@@ -154,7 +153,7 @@ def main(
     port: Annotated[int, typer.Option()],
     lock: Annotated[Path | None, typer.Option()] = None,
 ) -> None:
-    """Serve until SIGTERM, or until the lock's folder is gone or nobody uses the server."""
+    """Serve until SIGTERM, or until the lock's folder is gone or the server is unused."""
     last_use = LastUse()
     app = last_use.around(app_for(host, port))
     server = uvicorn.Server(uvicorn.Config(app, host=host, port=port, log_level="warning"))
@@ -162,7 +161,7 @@ def main(
     def end(reason: str) -> None:
         print(f"The server ends: {reason}", file=sys.stderr, flush=True)
         server.should_exit = True
-        # Without its database it may not end by itself.
+        # Without its database it may not exit.
         time.sleep(_FAREWELL_S)
         os._exit(0)
 

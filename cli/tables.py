@@ -17,9 +17,9 @@ _MB = 1_000_000
 
 
 class PlainTable:
-    """A table without lines whose columns are as wide as their longest cells.
+    """A table without rules, whose columns are as wide as their longest cells.
 
-    rich's own take a second for a thousand rows.
+    rich's tables take a second for a thousand rows.
     """
 
     def __init__(self, *columns: str) -> None:
@@ -31,21 +31,21 @@ class PlainTable:
         self._rows.append(cells)
 
     def lines(self) -> list[str]:
-        """Return the names of the columns, and each row: in a line, however long it gets."""
+        """Return the heading and each row, each as one line of any length."""
         widths = [max(map(cell_len, column)) for column in zip(*self._rows, strict=True)]
         lines = []
         for row in self._rows:
             cells = []
             for name, cell, width in zip(self._names, row, widths, strict=True):
                 spaces = " " * (width - cell_len(cell))
-                is_name = name in ("model", "held by", "")  # on the left, figures on the right
+                is_name = name in ("model", "held by", "")  # names left, figures right
                 cells.append(cell + spaces if is_name else spaces + cell)
             lines.append("  ".join(cells).rstrip())
         return lines
 
 
 def runs_table(runs: Sequence[ListedRun]) -> PlainTable:
-    """Return a line for each run."""
+    """Return a table with a row for each run."""
     table = PlainTable("model", "step", "written, UTC", "held out", "best", "dollars", "held by")
     for run in runs:
         table.add_row(
@@ -61,7 +61,7 @@ def runs_table(runs: Sequence[ListedRun]) -> PlainTable:
 
 
 def facts(run: Overview) -> list[tuple[str, str]]:
-    """Return the facts of a run as a whole, its settings included, with their names."""
+    """Return the facts of a run, with their names, its settings included."""
     ledger = run.ledger
     origin = run.ledger.origin
     begun = "untrained" if ledger.rebuilt_at is None else "unknown, the ledger was rebuilt"
@@ -84,7 +84,7 @@ def facts(run: Overview) -> list[tuple[str, str]]:
 
 
 def _flat(settings: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
-    """All settings by their names, dotted where one holds others."""
+    """Return all settings by name; nested ones have dotted names."""
     found = []
     for name, value in settings.items():
         if isinstance(value, Mapping) and value:
@@ -97,7 +97,7 @@ def _flat(settings: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]
 
 
 def steps_table(ledger: Ledger, last: int) -> PlainTable:
-    """Return the newest steps, with the score of the adapter that each sampled from."""
+    """Return the newest steps, each with the score of the adapter that it sampled from."""
     validations = {one.step: one.metrics for one in ledger.validations}
     sampled = [name for step in ledger.steps for name in step.metrics][:1]
     measured = dict.fromkeys(chain.from_iterable(validations.values()))
@@ -120,7 +120,7 @@ def steps_table(ledger: Ledger, last: int) -> PlainTable:
 
 
 def checkpoints_table(checkpoints: Sequence[StoredCheckpoint]) -> PlainTable:
-    """Each checkpoint with its size and what it lacks."""
+    """Return each checkpoint with its size and its missing files."""
     table = PlainTable("checkpoint", "MB", "")
     for one in checkpoints:
         sound = "whole" if one.read else "all files there, unread"
@@ -129,7 +129,7 @@ def checkpoints_table(checkpoints: Sequence[StoredCheckpoint]) -> PlainTable:
 
 
 def describe_repair(repaired: Repaired) -> Iterator[str]:
-    """Say in sentences what of a run was recovered, and what is lost."""
+    """Describe in sentences what a repair recovered, and what is lost."""
     ledger = repaired.ledger
     at = ledger.next_step
     yield (
@@ -155,14 +155,14 @@ def describe_repair(repaired: Repaired) -> Iterator[str]:
 
 
 def run_record(run: ListedRun) -> dict[str, Any]:
-    """Return a run's line for a program."""
+    """Return a run's row as JSON values."""
     return {**asdict(run), "written": run.written.isoformat()}
 
 
 def run_details(
     run: Overview, checkpoints: Sequence[StoredCheckpoint], last: int
 ) -> dict[str, Any]:
-    """All that is shown of a run, for a program."""
+    """Return all that `show` prints of a run, as JSON values."""
     ledger = run.ledger.model_dump(mode="json")
     return {
         **run_record(run.line),

@@ -31,10 +31,10 @@ _WITHOUT_AUTOMATIONS = (
 def up(
     console: Console, *, share: bool, port: int | None, automations: bool | None, limit: int
 ) -> None:
-    """Stand everything up, work until Ctrl-C or SIGTERM, and stop what was started here.
+    """Start everything, work until Ctrl-C or SIGTERM, and stop what was started here.
 
-    A port of None takes a free one; automations of None are applied where the server's data is
-    known to be in PostgreSQL. A PrecisError says what could not be stood up.
+    A port of None takes a free one; automations of None are applied if the server's data is known
+    to be in PostgreSQL. Raises PrecisError for what could not be started.
     """
     if share:
         demand_password()
@@ -54,8 +54,8 @@ def up(
 
 
 def demand_password() -> str:
-    """Return the password that a server which others can reach asks for; a ConfigError says that
-    there is none, or too short a one."""
+    """Return the password for a server that others can reach. Raises ConfigError if there is none,
+    or it is too short."""
     given = Variables().prefect_server_api_auth_string
     user, _, password = (given.get_secret_value() if given else "").partition(":")
     if not user or len(password) < _PASSWORD_MIN:
@@ -68,10 +68,10 @@ def demand_password() -> str:
 
 
 def deploy() -> None:
-    """Deploy everything in prefect.yaml; once more changes nothing.
+    """Deploy everything in prefect.yaml; idempotent.
 
     Raises:
-        PrecisError: Prefect refused; the message ends with what it said.
+        PrecisError: Prefect refused; the message ends with its reason.
     """
     if not (ROOT / "prefect.yaml").exists():
         raise PrecisError(f"There is no prefect.yaml in {ROOT}: run this from a checkout.")
@@ -104,7 +104,7 @@ def _stand_up(server: PrefectServer, console: Console, automations: bool | None)
         console.print(
             f"Password     its pages ask for it: cat {server.password_file}", soft_wrap=True
         )
-    # What follows takes up to two minutes on a busy machine.
+    # The rest takes up to two minutes on a busy machine.
     asyncio.run(pool.ensure())
     deploy()
     wanted = on_postgres() if automations is None else automations
@@ -139,13 +139,13 @@ async def _work(limit: int, server: PrefectServer, console: Console) -> None:
         await work(limit, _QUERY_S, say)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_FLUSH_TIMEOUT_S):
-                await APILogHandler.aflush()  # to a server that is about to stop
+                await APILogHandler.aflush()  # before the server stops
 
 
 @contextlib.contextmanager
 def _output_to(log: Path) -> Iterator[None]:
-    """Send what Prefect and the flows print to a file: the terminal is for our own words."""
-    # Not closed: Prefect's last words come when Python ends, and would be tracebacks of their own.
+    """Send the output of Prefect and the flows to a file, to keep the terminal for ours."""
+    # Not closed: Prefect writes until Python ends, and would print tracebacks for a closed file.
     file = log.open("a", buffering=1)
     with contextlib.redirect_stdout(file), contextlib.redirect_stderr(file):
         yield

@@ -1,10 +1,10 @@
-"""A worker that ends after its runs, not before them.
+"""A worker that lets its runs end before it stops.
 
-Prefect's own worker, told to stop, kills its flows with SIGKILL: a rented GPU would be left
-behind, and the run shown as running for ever. This one drives Prefect's process worker in
-another order. Ctrl-C (SIGINT) lets it take no further run and wait for those that are going; a
-second one cancels them, as the Cancel button does, so that each cleans up after itself; a third
-leaves at once. SIGTERM, which comes from those who do not wait long, cancels right away.
+Prefect's own worker, when stopped, kills its flows with SIGKILL: a rented GPU would be left behind,
+and the run shown as running for ever. This one drives Prefect's process worker in another order.
+Ctrl-C (SIGINT) makes it take no further run and wait for the current ones; a second one cancels
+them, as the Cancel button does, so that each cleans up; a third exits at once. SIGTERM, whose
+senders do not wait long, cancels right away.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from precis.errors import PrecisError
 POOL = "precis"
 _POLL_S = 0.3
 _CANCEL_PATIENCE_S = 90.0
-"""Longer than Prefect's own: 30 seconds after a run is cancelled its process is killed."""
+"""Longer than Prefect's: it kills a run's process 30 seconds after the run is cancelled."""
 
 Say = Callable[[str], None]
 T = TypeVar("T")
@@ -43,22 +43,22 @@ class ShutdownStage(IntEnum):
 
 
 class WorkerShutdown:
-    """A worker's time at work, which signals bring to its end."""
+    """The shutdown of a worker, advanced by signals."""
 
     def __init__(self) -> None:
         self.stage = ShutdownStage.WORKING
         self._changed = asyncio.Event()
 
     def on_interrupt(self) -> None:
-        """Ctrl-C: one stage further."""
+        """Advance by one stage, for Ctrl-C."""
         self._to(ShutdownStage(min(self.stage + 1, ShutdownStage.LEAVING)))
 
     def on_terminate(self) -> None:
-        """SIGTERM: cancel what is going."""
+        """Cancel the current runs, for SIGTERM."""
         self._to(max(self.stage, ShutdownStage.CANCELLING))
 
     async def pause(self, seconds: float) -> None:
-        """Wait so long, or until the next signal."""
+        """Wait for some seconds, or until the next signal."""
         try:
             await asyncio.wait_for(self._changed.wait(), seconds)
         except TimeoutError:
@@ -68,7 +68,7 @@ class WorkerShutdown:
     async def result_before_signal(self, call: Coroutine[Any, Any, T]) -> T | None:
         """Return the call's result, or None if a signal came first and cancelled it.
 
-        Without a server Prefect's client tries on for two minutes.
+        Without a server Prefect's client retries for two minutes.
         """
         called = asyncio.create_task(call)
         told = asyncio.create_task(self._changed.wait())
@@ -82,7 +82,7 @@ class WorkerShutdown:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Take the signals while the block lasts."""
+        """Handle the signals within the block."""
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGINT, self.on_interrupt)
         loop.add_signal_handler(signal.SIGTERM, self.on_terminate)
@@ -98,15 +98,15 @@ class WorkerShutdown:
 
 
 def serve(limit: int, query_s: float = 2.0) -> None:
-    """`precis worker`: work until a signal, and print what is said."""
+    """Run `precis worker`: work until a signal, and print its messages."""
     asyncio.run(work(limit, query_s, lambda sentence: print(sentence, flush=True)))
 
 
 async def work(limit: int, query_s: float, say: Say) -> None:
-    """Run what is scheduled in the work pool until a signal ends it; make the pool if need be.
+    """Execute the work pool's scheduled runs until a signal; create the pool if need be.
 
-    A server that is out costs nothing but time. `say` takes a sentence for whoever sent the signal;
-    a PrecisError says that runs were killed.
+    A server that does not answer costs only time. `say` prints a sentence for the user. Raises
+    PrecisError if runs were killed.
     """
     try:
         await _work(limit, query_s, say)
@@ -128,7 +128,7 @@ async def _work(limit: int, query_s: float, say: Say) -> None:
             try:
                 answered = True
                 while shift.stage == ShutdownStage.WORKING:
-                    # Cancelled it starts nothing: it starts runs once it has all that it asks for.
+                    # Safe to cancel: it starts runs only after its last request.
                     looking = _error_of(worker.get_and_submit_flow_runs)
                     failure = await shift.result_before_signal(looking)
                     if failure and answered:
@@ -141,7 +141,7 @@ async def _work(limit: int, query_s: float, say: Say) -> None:
 
 
 async def _finish(worker: ProcessWorker, shift: WorkerShutdown, say: Say) -> None:
-    """Wait for the runs that are going; cancel them where that is asked for."""
+    """Wait for the current runs; cancel them if a signal asks for that."""
     told = ShutdownStage.WORKING
     deadline = float("inf")
     going = _going(worker)
@@ -151,7 +151,7 @@ async def _finish(worker: ProcessWorker, shift: WorkerShutdown, say: Say) -> Non
             say(await _farewell(worker.client, going, told))
             if told == ShutdownStage.CANCELLING:
                 deadline = time.monotonic() + _CANCEL_PATIENCE_S
-                for run in going:  # each by itself: one may have been deleted
+                for run in going:  # one by one: a run may have been deleted
                     cancelling = State(type=StateType.CANCELLING)
                     set_state = partial(worker.client.set_flow_run_state, run, cancelling)
                     failure = await _error_of(set_state)
@@ -171,7 +171,7 @@ async def _farewell(client: PrefectClient, going: Sequence[UUID], stage: Shutdow
     for run in going:
         try:
             called.append((await client.read_flow_run(run)).name)
-        except Exception:  # as of `_error_of`
+        except Exception:  # as in `_error_of`
             called.append(str(run))
     names = ", ".join(called)
     return {
@@ -188,7 +188,7 @@ def _going(worker: ProcessWorker) -> list[UUID]:
 
 
 async def _beat(worker: ProcessWorker, seconds: float) -> None:
-    """Tell the server now and then that the worker is there."""
+    """Send the server a heartbeat now and then."""
     while True:
         await asyncio.sleep(seconds)
         await _error_of(worker.sync_with_backend)

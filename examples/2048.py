@@ -13,9 +13,9 @@ from precis.environments.protocol import Nouns, Score
 TARGET = 64
 """The tile that wins."""
 TURNS_MAX = 50
-"""A game ends here, won or not. The setting `rollouts.turns_max` must be as high."""
+"""The most turns of a game. The setting `rollouts.turns_max` must be as high."""
 ILLEGAL_MAX = 3
-"""As many illegal moves in a row end the game, at -1."""
+"""This many illegal moves in a row end the game, with a reward of -1."""
 
 nouns = Nouns("game", "games", "board", "boards", reward="reward", success="win rate")
 
@@ -63,7 +63,8 @@ async def rollout(model, scenario):
 
 
 def reward_of(board):
-    """ART's reward: 2 for a win; else how near, in powers of two, with a fifth for the sum."""
+    """Return ART's reward: 2 for a win; else how near, in powers of two, with a fifth for the
+    sum."""
     if largest(board) >= TARGET:
         return 2.0
     total = sum(map(sum, board))
@@ -72,7 +73,7 @@ def reward_of(board):
 
 
 def direction_of(message):
-    """The direction that a message moves in; empty where none can be read."""
+    """Return the direction of a message's move; empty if it has no readable one."""
     if not message.get("tool_calls"):
         found = re.search(r"<move>\s*(\w+)\s*</move>", message.get("content") or "")
         return found[1] if found else ""
@@ -84,7 +85,7 @@ def direction_of(message):
 
 
 def answers(message, said):
-    """What the game answers: to each call of a message, or to its text."""
+    """Return the game's answers to each call of a message, or to its text."""
     calls = message.get("tool_calls")
     if not calls:
         return [{"role": "user", "content": said}]
@@ -104,7 +105,7 @@ def legal(board):
 
 
 def slid(board, direction):
-    """The board after a move, before a tile appears."""
+    """Return the board after a move, before a tile appears."""
     if direction in ("up", "down"):
         columns = [list(column) for column in zip(*board, strict=True)]
         turned = slid(columns, "left" if direction == "up" else "right")
@@ -115,7 +116,7 @@ def slid(board, direction):
 
 
 def merged(row):
-    """A row that has slid to the left."""
+    """Return a row after it has slid to the left."""
     tiles = []
     just_merged = False
     for tile in filter(None, row):
@@ -129,7 +130,7 @@ def merged(row):
 
 
 def with_tile(board, chance):
-    """The board with a 2 in a free cell, or a 4 in one of ten."""
+    """Return the board with a new 2 in a free cell, or, one time in ten, a 4."""
     free = [(y, x) for y in range(4) for x in range(4) if not board[y][x]]
     y, x = chance.choice(free)
     board = [list(row) for row in board]

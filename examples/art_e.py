@@ -16,13 +16,13 @@ from art_e_judge import is_right
 from precis.environments.protocol import Nouns, Score, Unscored
 
 MINIATURE = True
-"""Whether the tools list what they can be asked for, turn by turn: the embedded policy needs it.
+"""Whether the tools list their possible arguments in each turn, which the embedded policy needs.
 False for a language model, which writes its keywords and answers itself."""
 JUDGE = ""
-"""The model that rules on an answer that is not the golden one word for word, asked with
-OPENAI_API_KEY (at OPENAI_BASE_URL, where set). Without one such an answer is wrong."""
+"""The model that judges an answer which differs from the golden one, called with OPENAI_API_KEY (at
+OPENAI_BASE_URL, if set). Without one such an answer is wrong."""
 DATASET = ""
-"""Mails that take the made-up inbox's place, of the Hub or in a folder: "corbt/enron-emails"."""
+"""Mails in place of the made-up inbox, on the Hub or in a folder: "corbt/enron-emails"."""
 DATASET_QUESTIONS = "corbt/enron_emails_sample_questions"
 TRAINED_ON, HELD_OUT = 240, 48
 TURNS_MAX = 8
@@ -88,7 +88,7 @@ async def rollout(model, scenario):
 
 
 class Inbox:
-    """The inbox as one agent sees it: what it has found, read and answered."""
+    """The inbox in one rollout: what the agent has found, read and answered."""
 
     def __init__(self, index, question):
         self.index, self.question = index, question
@@ -96,7 +96,8 @@ class Inbox:
         self.hits, self.found, self.read, self.candidates, self.answer = [], set(), set(), [], None
 
     def tools(self):
-        """The tools; in miniature those that can be called now, with all that they take."""
+        """Return the tools; in miniature those that can be called now, with their possible
+        arguments."""
         numbers = list(range(1, len(self.hits) + 1))
         offered = []
         for name, description, argument, kind, values in (
@@ -112,7 +113,7 @@ class Inbox:
         return offered
 
     def call(self, name, arguments):
-        """What a tool returns; a TypeError or ValueError says why it can't be called so."""
+        """Return a tool's result. Raises TypeError or ValueError for a call that can't be made."""
         given = json.loads(arguments)
         if not isinstance(given, dict):
             raise ValueError("its arguments are no object")

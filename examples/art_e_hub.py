@@ -1,7 +1,7 @@
-"""Mails and questions of the Hub for `art_e.py`, loaded into SQLite once.
+"""Mails and questions from the Hub for `art_e.py`, loaded into SQLite once.
 
 The columns are those of `corbt/enron-emails` and `corbt/enron_emails_sample_questions`, on which
-ART·E was trained; a folder of Parquet files may have them too.
+ART·E was trained; a folder of Parquet files with these columns will do too.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ SPLITS = ("train", "test")
 
 
 def hub_inbox(mails, questions, trained_on, held_out):
-    """Return the index's file and the questions: so many to train on, and after these the others.
+    """Return the index's file and the questions: first those to train on, then those held out.
 
     Args:
         mails, questions: names of data sets on the Hub, or paths of folders.
@@ -47,7 +47,7 @@ def hub_inbox(mails, questions, trained_on, held_out):
 
 
 def build(file, mails, questions):
-    """Write the index of the mails, and the questions that one of them answers."""
+    """Write the index of the mails, and the questions whose mail is among them."""
     numbers = {}
     with closing(index_of(mails_of(mails, numbers), file)) as index:
         index.execute(
@@ -72,7 +72,7 @@ def build(file, mails, questions):
 
 
 def mails_of(name, numbers):
-    """Give the mails of a data set, and note the number of each by its message id."""
+    """Yield the mails of a data set, and enter each one's number into `numbers` by message id."""
     for row in rows_of(name, "train", MAIL):
         if row["message_id"] in numbers:
             continue
@@ -85,7 +85,7 @@ def mails_of(name, numbers):
 
 
 def rows_of(name, split, columns):
-    """Give the rows of a data set, which has to have some columns."""
+    """Yield the rows of a data set, which must have some columns."""
     datasets.disable_progress_bars()
     rows = datasets.load_dataset(name, split=split, streaming=True)
     for row in rows:

@@ -1,7 +1,7 @@
-"""The inbox of `art_e.py`, all of it made up: mails, and questions with the mail that answers each.
+"""The made-up inbox of `art_e.py`: mails, and questions with the mail that answers each.
 
-Each client is written to once about one matter; a question asks for the one value that the mail is
-about. Other values of its kind stand beside it, and other mails speak of the same client.
+One mail for each client has the value that a question asks for, beside another value of its kind;
+other mails mention the same client.
 """
 
 import random
@@ -73,7 +73,7 @@ CHATTER = [
 
 
 def made_up_inbox() -> tuple[list[Mail], list[Question]]:
-    """Return the inbox and a question on each client; the same ones with every call."""
+    """Return the inbox and a question on each client; the same ones in every call."""
     chance = random.Random("the inbox of ART·E")
     starts = ("Tal", "Mor", "Bex", "Cor", "Dal", "Fen", "Gil", "Hav", "Jor", "Kel", "Lun", "Nev")
     middles = ("a", "e", "i", "o", "u", "or")
@@ -97,7 +97,7 @@ def made_up_inbox() -> tuple[list[Mail], list[Question]]:
 
 
 def written(subject, body, told, chance):
-    """A mail from somebody, on some day of the year."""
+    """Return a mail from a random sender, on a random day of the year."""
     sender = f"{chance.choice(VALUES['person'])} {chance.choice(['Berg', 'Costa', 'Novak'])}"
     date = f"2026-{chance.randint(1, 12):02}-{chance.randint(1, 28):02}"
     text = f"{chance.choice(OPENINGS)}\n{body.format(**told)}\n{chance.choice(CLOSINGS)}, {sender}"

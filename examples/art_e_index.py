@@ -11,7 +11,7 @@ class Mail:
 
     Attributes:
         date: as text that sorts by time.
-        people: the addresses of its sender and of who received it, with spaces around each.
+        people: the addresses of its sender and recipients, with spaces around each.
     """
 
     sender: str
@@ -27,7 +27,7 @@ class Question:
 
     Attributes:
         inbox: the address whose mails are searched; empty for all mails.
-        until: the day on which it is asked: later mails are not found; empty for all.
+        until: the day of the question: later mails are not found; empty for all.
     """
 
     text: str
@@ -38,7 +38,7 @@ class Question:
 
 
 def index_of(mails, file=":memory:"):
-    """Return a new index of some mails, numbered from 0; it is the caller's to close."""
+    """Return a new index of some mails, numbered from 0; the caller closes it."""
     index = sqlite3.connect(file)
     columns = "sender, date UNINDEXED, subject, body, people"
     index.execute(f"CREATE VIRTUAL TABLE mails USING fts5({columns})")
@@ -68,6 +68,6 @@ def search(index, keywords, most, question):
 
 
 def mail_of(index, number):
-    """Return a mail."""
+    """Return the mail with a number."""
     columns = "SELECT sender, date, subject, body, people FROM mails WHERE rowid = ?"
     return Mail(*index.execute(columns, (number,)).fetchone())

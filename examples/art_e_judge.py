@@ -1,4 +1,4 @@
-"""How an answer of `art_e.py` is ruled on: by its words, or else by a model."""
+"""The judge of `art_e.py`: compares words, or else asks a model."""
 
 import json
 import re
@@ -14,10 +14,10 @@ golden one, {"correct": false} if it does not."""
 
 
 async def is_right(question, answer, model):
-    """Return whether an answer is right; Unscored where the model's verdict can't be read.
+    """Return whether an answer is right; Unscored if the model's verdict can't be read.
 
     Args:
-        model: rules on an answer in other words; empty for none, to which they are wrong.
+        model: judges an answer in other words; if empty, such an answer is wrong.
     """
     if answer is None or words_of(answer) == words_of(question.answer):
         return answer is not None

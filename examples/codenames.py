@@ -1,4 +1,4 @@
-"""Codenames: the policy is spymaster and guesser of one team, and both earn its reward.
+"""Codenames: the policy plays spymaster and guesser of one team, and both earn its reward.
 
 make rehearse ENVIRONMENT=examples/codenames.py
 """
@@ -11,12 +11,12 @@ import codenames_words
 from precis.environments.protocol import Nouns, Score
 
 FREE_CLUES = False
-"""Whether a clue may be any word that is no part of one on the board, for a language model. Else it
-is one of a list, so that the embedded policy can give it."""
+"""Whether a clue may be any word that is not part of one on the board, for a language model. Else
+it must be in a list, for the embedded policy."""
 ILLEGAL_MAX = 3
-"""So many illegal calls of one player end the game, at nothing."""
+"""This many illegal calls of one player end the game, with a reward of 0."""
 OURS, THEIRS, BYSTANDERS = 9, 8, 7
-"""How many words of the board are whose; one more is the assassin."""
+"""The number of words of each side; one more is the assassin."""
 
 nouns = Nouns("game", "games", "board", "boards", reward="reward", success="win rate")
 
@@ -72,7 +72,7 @@ async def rollout(model, scenario):
 
 
 class Player:
-    """One of the two: a conversation with the policy, and the tool that it has."""
+    """One of the two players: a conversation with the policy, and the player's tool."""
 
     def __init__(self, model, rules, tool):
         self.model, self.tool = model, tool
@@ -80,7 +80,7 @@ class Player:
         self.calls = self.illegal = 0
 
     async def ask(self, said, problem_of, *state):
-        """The arguments of the next legal call; None where too many were not."""
+        """Return the arguments of the next legal call; None after too many illegal ones."""
         while self.illegal < ILLEGAL_MAX:
             self.say(said)
             reply = await self.model.openai_client().chat.completions.create(
@@ -116,20 +116,20 @@ def tool(name, **properties):
 
 
 def dealt(chance):
-    """Whose each word of a board is."""
+    """Return the owner of each word of a new board."""
     owners = ["ours"] * OURS + ["theirs"] * THEIRS + ["bystander"] * BYSTANDERS + ["assassin"]
     return dict(zip(chance.sample(WORDS, len(owners)), owners, strict=True))
 
 
 def ended(left):
-    """How a game has ended; empty where it goes on."""
+    """Return how a game has ended; empty if it has not."""
     if "ours" not in left.values():
         return "won"
     return "" if "theirs" in left.values() else "lost"
 
 
 def clue_problem(given, left):
-    """What is wrong with a clue; empty for nothing."""
+    """Return what is wrong with a clue; empty if it is legal."""
     word, number = given["word"], given["number"]
     if type(number) is not int or not 1 <= number <= 4:
         return "The number is from 1 to 4."
@@ -142,7 +142,7 @@ def clue_problem(given, left):
 
 
 def guess_problem(given, left, guesses):
-    """What is wrong with a guess; empty for nothing."""
+    """Return what is wrong with a guess; empty if it is legal."""
     if given["word"] == "pass":
         return "" if guesses else "Guess one word at least."
     return "" if given["word"] in left else "That is no word on the board, or no longer."

@@ -1,4 +1,4 @@
-"""The words of `codenames.py`, and the clues that the tools list; both made for it."""
+"""The words of `codenames.py`, and the clues that its tools list."""
 
 WORDS = """
 anchor apple bank bark bear bell bicycle boot bottle bread bridge butter button cactus camel

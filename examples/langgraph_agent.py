@@ -1,4 +1,4 @@
-"""A LangGraph agent: tries the builds of a program until it knows which was the first to fail.
+"""A LangGraph agent that tries builds of a program to find the first that fails.
 
 make rehearse ENVIRONMENT=examples/langgraph_agent.py
 """
@@ -40,11 +40,11 @@ def scenarios(split):
 async def rollout(model, scenario):
     reported = []
     messages = [("system", RULES), ("user", "The tests fail. Since which build?")]
-    # LangSmith is sent nothing, whatever the environment's variables say.
+    # Nothing is sent to LangSmith, whatever the environment variables say.
     with tracing_context(enabled=False):
         async with httpx.AsyncClient() as http:
             graph = graph_of(model, http, scenario["first"], reported)
-            # A turn takes two steps of the graph: the policy's, and that of the tools.
+            # A turn is two steps of the graph: the policy's and the tools'.
             steps = graph.astream(
                 {"messages": messages}, {"recursion_limit": 2 * TURNS_MAX}, stream_mode="values"
             )
@@ -62,7 +62,7 @@ async def rollout(model, scenario):
 
 
 def graph_of(model, http, first, reported):
-    """The agent: LangGraph's loop of a model and its tools."""
+    """Return the agent: LangGraph's loop of a model and its tools."""
 
     @tool
     def try_build(build: Build) -> str:
@@ -89,11 +89,11 @@ def graph_of(model, http, first, reported):
             json.dumps(message.tool_calls, ensure_ascii=False).encode()
             return {"messages": [message]}
         except ValueError:
-            # LangChain can't hold arguments that are no object, nor send half a character again.
+            # LangChain can't hold arguments that are not an object, nor resend half a character.
             return {"messages": [HumanMessage("The arguments of your call can't be read.")]}
 
     def refuse(state):
-        """Answer the calls that are no JSON, of which the tools are not told."""
+        """Answer the calls that are not valid JSON, which never reach the tools."""
         answers = []
         for call in getattr(state["messages"][-1], "invalid_tool_calls", ()):
             said = f"This call can't be made: {call['error'] or 'its arguments are no object.'}"

@@ -1,4 +1,4 @@
-"""A tool puzzle: a way out of a house, by searching rooms, reading notes and unlocking doors.
+"""A tool puzzle: find the way out of a house by searching rooms, reading notes, unlocking doors.
 
 make rehearse ENVIRONMENT=examples/locked_rooms.py
 """
@@ -18,7 +18,7 @@ RULES = """Find the way out of the house, room by room, in the order that you ar
 in each room says which key opens which door, and where it leads. A wrong key, or a door that leads
 elsewhere, sets off the alarm, and you have lost. Make one call at a time."""
 PLACES = ["desk", "shelf", "rug", "clock", "vase", "chest", "stove", "mirror"]
-# Houses that are held out have words of their own: what is learned of names is of no use there.
+# Held-out houses have other words: memorized names are useless there.
 WORDS = {
     "train": {
         "room": "kitchen cellar attic library pantry study nursery workshop parlour stable",
@@ -70,7 +70,7 @@ async def rollout(model, scenario):
 
 
 class House:
-    """A house, and how far its visitor is; `plan` has what `furnished` returns for each room."""
+    """A house and its visitor's progress; `plan` has the result of `furnished` for each room."""
 
     def __init__(self, scenario):
         chance = random.Random(scenario["seed"])
@@ -89,7 +89,7 @@ class House:
         return f"{here}, and {len(doors)} doors: {', '.join(doors)}."
 
     def tools(self):
-        """The tools that can be called now, with all that they take."""
+        """Return the tools that can be called now, with their possible arguments."""
         doors, places, _ = self.plan[self.passed]
         left = [place for place in places if place not in self.searched]
         offered = [("search", "Look into a place of the room.", {"place": left})]
@@ -97,7 +97,7 @@ class House:
         return [tool(*one) for one in offered if all(one[2].values())]
 
     def call(self, name, arguments):
-        """What a tool returns; a TypeError or ValueError says why it can't be called so."""
+        """Return a tool's result. Raises TypeError or ValueError for a call that can't be made."""
         given = json.loads(arguments)
         if not isinstance(given, dict):
             raise ValueError("its arguments are no object")
@@ -120,7 +120,8 @@ class House:
 
 
 def furnished(next_room, elsewhere, words, chance):
-    """A room's doors, the key and the text at each place, and the key and door that lead on."""
+    """Return a room's doors, the key and the text at each place, and the key and door to the
+    next."""
     keys, doors = chance.sample(words["key"], 2), chance.sample(words["door"], 3)
     note = chance.choice(NOTES)
     lines = [note.format(key=keys[0], door=doors[0], room=next_room)]
@@ -133,7 +134,7 @@ def furnished(next_room, elsewhere, words, chance):
 
 
 def solution(scenario):
-    """Calls that lead out of a house: all that is in a room is looked at, then a door unlocked."""
+    """Yield calls that lead out of a house: search everything in a room, then unlock a door."""
     calls = []
     for _, places, (key, door) in House(scenario).plan:
         calls += [("search", {"place": place}) for place in places]

@@ -2,8 +2,8 @@
 
 make rehearse ENVIRONMENT=examples/mcp_agent.py
 
-For a server of yours set SERVER, SCENARIOS and WRITER; `python examples/mcp_agent.py` has that
-model write the scenarios, once.
+For your own server set SERVER, SCENARIOS and WRITER; `python examples/mcp_agent.py` has that model
+write the scenarios, once.
 """
 
 import asyncio
@@ -18,22 +18,22 @@ from precis.environments.protocol import Nouns
 
 HERE = Path(__file__).resolve().parent
 SERVER = [sys.executable, str(HERE / "mcp_server.py")]
-"""A program with its arguments, which speaks over stdio and is started anew for each rollout; or
-the URL of a server that speaks streamable HTTP, which all rollouts share."""
+"""A program with its arguments, which speaks over stdio and is started for each rollout; or the URL
+of a server of streamable HTTP, which all rollouts share."""
 VARIABLES = []
-"""The environment variables that such a program may see, beside PATH, HOME and the like."""
+"""The environment variables passed to such a program, beside PATH, HOME and the like."""
 TOKEN = ""
-"""The variable that holds the bearer token of such a URL."""
+"""The environment variable with the bearer token of such a URL."""
 SCENARIOS = str(HERE / "mcp_scenarios.jsonl")
 files = ["mcp_server.py", "mcp_scenarios.jsonl"]
-"""What goes with this file to workers and to a managed job's machine, beside what it imports."""
+"""Files to copy with this one to workers and to a managed job's machine, beside its imports."""
 WRITER = ""
-"""The model that writes them, asked with OPENAI_API_KEY at WRITER_URL."""
+"""The model that writes them, called with OPENAI_API_KEY at WRITER_URL."""
 WRITER_URL = "https://openrouter.ai/api/v1"
 TRAINED_ON, HELD_OUT = 64, 16
 TURNS_MAX = 10
 START_S, TOOL_S = 60, 30
-"""Seconds until a server answers for the first time, and of a tool's call."""
+"""Time limits in seconds for a server's first answer, and for a tool's call."""
 RESULT_MAX = 8000
 """Characters of a tool's result that the policy sees."""
 
@@ -80,7 +80,7 @@ async def rollout(model, scenario):
 
 
 async def answer(session, names, function):
-    """Return what a tool says, or why it says nothing."""
+    """Return a tool's result, or why there is none."""
     try:
         given = json.loads(function["arguments"] or "{}")
         json.dumps(given, ensure_ascii=False).encode()  # half a character can't be sent

@@ -15,20 +15,20 @@ except ImportError as error:
     raise ImportError("MCP's client is missing: run `pip install 'precis[mcp]'`") from error
 
 SLOTS = threading.BoundedSemaphore(8)
-"""As many sessions at once, in all threads."""
+"""The most sessions at once, over all threads."""
 logging.getLogger("mcp").setLevel(logging.CRITICAL)
 logging.getLogger("httpx2").setLevel(logging.WARNING)
 
 
 @asynccontextmanager
 async def connect(server, variables, token, start_s):
-    """A session with a server; a ConnectionError says why there is none.
+    """Yield a session with a server. Raises ConnectionError with the reason if there is none.
 
     Args:
         server: a program with its arguments, or a URL.
-        variables: names of environment variables that the program may see.
+        variables: names of environment variables to pass to the program.
         token: name of the variable with the URL's bearer token; empty for none.
-        start_s: seconds that the server may take to answer for the first time.
+        start_s: time limit for the server's first answer, in seconds.
     """
     while not SLOTS.acquire(blocking=False):  # noqa: ASYNC110 (other loops release them)
         await asyncio.sleep(0.05)
@@ -60,7 +60,7 @@ async def open_transport(stack, server, variables, token, log):
 
 
 def describe(server, error, log):
-    """Return a sentence on a server that did not start, with the last line that it printed."""
+    """Return a sentence on a server that did not start, with the last line of its output."""
     error = first_of(error)
     log.seek(0)
     lines = [line.strip() for line in log.read().split("\n") if line.strip()]
@@ -79,7 +79,7 @@ def first_of(error):
 
 
 async def list_tools(session):
-    """Return the tools as OpenAI's API has them, and the server's names by the names there."""
+    """Return the tools in the format of OpenAI's API, and the server's names by the names there."""
     tools, names, cursor = [], {}, None
     while True:
         page = await session.list_tools(cursor=cursor)

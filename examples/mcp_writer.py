@@ -14,7 +14,7 @@ AT_ONCE, REQUESTS_MAX = 20, 20
 
 
 async def write_tasks(tools, model, url, count):
-    """Return as many tasks as are asked for; ends the program where the model writes fewer."""
+    """Return `count` tasks; exit the program if the model writes fewer."""
     if not os.environ.get("OPENAI_API_KEY"):
         sys.exit(f"The model {model} needs a key: set OPENAI_API_KEY.")
     tasks = []
@@ -32,7 +32,7 @@ async def write_tasks(tools, model, url, count):
 
 
 async def ask(client, model, given):
-    """Return new tasks; none where the reply can't be read."""
+    """Return new tasks; none if the reply can't be read."""
     said = [("system", RULES), ("user", json.dumps(given))]
     reply = await client.chat.completions.create(
         model=model,

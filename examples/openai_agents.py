@@ -1,4 +1,4 @@
-"""Agents of OpenAI's Agents SDK: one hands a customer's message to a desk, which settles it.
+"""OpenAI's Agents SDK: one agent hands a customer's message to a desk, which settles it.
 
 make rehearse ENVIRONMENT=examples/openai_agents.py
 """
@@ -52,17 +52,17 @@ async def rollout(model, scenario):
     message = DESKS[desk].format(thing=draw.choice(THINGS))
     case = Case(state)
     config = RunConfig(
-        tracing_disabled=True,  # else OpenAI is sent each run, with OPENAI_API_KEY
+        tracing_disabled=True,  # else each run is sent to OpenAI, with OPENAI_API_KEY
         tool_not_found_behavior="return_error_to_model",
         tool_error_formatter=case.refuse_unknown,
     )
     try:
         agent = triage_agent(model, case)
         run = await Runner.run(agent, message, max_turns=TURNS_MAX, run_config=config)
-        case.illegal += case.decision is None  # it ended by words
+        case.illegal += case.decision is None  # it ended without a decision
     except MaxTurnsExceeded as error:
         run = error.run_data
-    except ModelBehaviorError as error:  # a call that the SDK has no answer to
+    except ModelBehaviorError as error:  # a call that the SDK can't answer
         case.illegal += 1
         run = error.run_data
     right_desk = run.last_agent.name == desk
@@ -72,7 +72,7 @@ async def rollout(model, scenario):
 
 
 class Case:
-    """A customer's case, and what was done about it."""
+    """A customer's case, and its handling."""
 
     def __init__(self, state):
         self.state, self.decision, self.illegal = state, None, 0
@@ -89,7 +89,8 @@ class Case:
 
 
 def triage_agent(model, case):
-    """Return the agent that speaks to the customer, with one to hand over to for each desk."""
+    """Return the agent that receives the customer's message, with one agent per desk to hand over
+    to."""
     asked = OpenAIChatCompletionsModel(model.get_inference_name(), model.openai_client())
 
     @function_tool(failure_error_function=case.refuse)

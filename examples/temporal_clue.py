@@ -11,9 +11,9 @@ from functools import cache
 from precis.environments.protocol import Nouns, Score
 
 SIZES = (3, 4, 5)
-"""How many suspects the puzzles have, one after the other; as many rooms, and as many hours."""
+"""The number of suspects, of rooms and of hours, for one puzzle after the other."""
 TURNS_MAX = 3
-"""So many messages without an answer that can be read end the attempt."""
+"""This many messages without a readable answer end the attempt."""
 
 nouns = Nouns("attempt", "attempts", "puzzle", "puzzles", reward="share right", success="solved")
 
@@ -48,7 +48,7 @@ async def rollout(model, scenario):
 
 
 def answer_in(message, tool):
-    """The answer that a message gives, and what is wrong with it; empty for nothing."""
+    """Return a message's answer, and what is wrong with it; empty if it is well-formed."""
     calls = message.get("tool_calls")
     if not calls:
         return {}, "Call `answer` when you are done."
@@ -65,7 +65,7 @@ def answer_in(message, tool):
 
 
 def answers(message, said):
-    """What is answered to each call of a message, or to its text."""
+    """Return the answers to each call of a message, or to its text."""
     calls = message.get("tool_calls")
     if not calls:
         return [{"role": "user", "content": said}]
@@ -74,7 +74,7 @@ def answers(message, said):
 
 @cache
 def puzzle(seed, size):
-    """A puzzle's text, its solution, and the tool to answer it by."""
+    """Return a puzzle's text, its solution, and the tool to answer with."""
     chance = random.Random(f"{seed} of {size}")
     people, rooms, hours = SUSPECTS[:size], ROOMS[:size], HOURS[:size]
     clues, (room_of, hour_of) = clues_with_one_solution(chance, size)
@@ -100,7 +100,7 @@ Reason it out, then call `answer`: who broke the vase, when, and where was {peop
 
 
 def clues_with_one_solution(chance, size):
-    """Clues of which each rules something out, and the one world that fits them all."""
+    """Return clues, each of which rules something out, and the one world that fits them all."""
     orders = list(itertools.permutations(range(size)))
     worlds = list(itertools.product(orders, orders))
     world = chance.choice(worlds)
@@ -118,7 +118,7 @@ def clues_with_one_solution(chance, size):
 
 
 def all_clues(size):
-    """Each clue's text, with whether it holds, given the room and the hour of each suspect."""
+    """Yield each clue's text, with its test, given the room and the hour of each suspect."""
     for a, room in itertools.product(range(size), range(size)):
         yield f"{SUSPECTS[a]} was not in the {ROOMS[room]}.", lambda r, h, a=a, x=room: r[a] != x
     for a, hour in itertools.product(range(size), range(size)):

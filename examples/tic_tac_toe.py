@@ -11,7 +11,7 @@ from functools import lru_cache
 from precis.environments.protocol import Nouns, Score
 
 STRENGTH = 0.0
-"""How often the opponent takes its best move, 0 to 1; else it takes any free cell."""
+"""The share of the opponent's moves that are its best, 0 to 1; the others are random."""
 
 nouns = Nouns("game", "games", "board", "boards", reward="reward", success="win rate")
 
@@ -61,7 +61,7 @@ def show(rollout):
 
 
 def cell_of(message):
-    """The cell of a message's first call; empty where it makes none that can be read."""
+    """Return the cell of a message's first call; empty if there is no readable one."""
     try:
         return str(json.loads(message["tool_calls"][0]["function"]["arguments"])["cell"])
     except (KeyError, IndexError, RecursionError, TypeError, ValueError):
@@ -82,7 +82,7 @@ def winner(board):
 
 
 def answered(board, chance):
-    """The board after the opponent's move."""
+    """Return the board after the opponent's move."""
     moves = free(board)
     if chance.random() < STRENGTH:
         best = max(value(board.replace(cell, "o"), "x") for cell in moves)
@@ -92,7 +92,7 @@ def answered(board, chance):
 
 @lru_cache(None)
 def value(board, turn):
-    """What a board is worth to the opponent, with the best moves of both."""
+    """Return a board's value to the opponent, if both play their best moves."""
     if winner(board) or not free(board):
         return {"o": 1, "x": -1}.get(winner(board), 0)
     values = [value(board.replace(cell, turn), "ox"[turn == "o"]) for cell in free(board)]

@@ -1,1 +1,1 @@
-"""The flows: one a file, each a table of contents of what it does."""
+"""The flows: one a file, each a table of contents of its steps."""

@@ -42,7 +42,7 @@ async def benchmark(config: BenchmarkConfig) -> BenchmarkReport:
 def benchmark_with(
     environment: Environment, trainer: TrainerConnection
 ) -> Flow[..., Coroutine[Any, Any, BenchmarkReport]]:
-    """The same flow, for a flow that has environment and trainer up: shown as its sub-flow."""
+    """Run the same flow as a sub-flow of one that has started environment and trainer."""
 
     @flow(name="benchmark", flow_run_name=named("benchmark {model}"), validate_parameters=False)
     @says_why_it_stops
@@ -61,7 +61,7 @@ async def run_benchmark(
     """Do the flow's work, inside a flow run.
 
     Args:
-        trainer: serves the checkpoints; without one, one is started where any takes part.
+        trainer: serves the checkpoints; if None, one is started if any checkpoint takes part.
     """
     async with open_benchmark(config, environment) as run:
         trained = await line_up(run)

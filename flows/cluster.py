@@ -1,4 +1,4 @@
-"""Giving rented machines back: one by name, or all that no live run holds."""
+"""Taking down rented machines: one by name, or all that no live run holds."""
 
 from dataclasses import asdict
 
@@ -39,17 +39,17 @@ async def cluster_sweep(config: ClusterSweepConfig) -> list[Swept]:
 
 @task(name="take down machine", task_run_name="take down machine of {config.model}", **RETRIED)
 async def take_down(config: DownConfig) -> str:
-    """Take a model's machine down; its name."""
+    """Take a model's machine down; return its name."""
     home = private_home()
     return await down_cluster(config.model, config.store, home, force=config.force)
 
 
 @task(name="sweep machines", **RETRIED)
 async def sweep_machines(config: ClusterSweepConfig) -> list[Swept]:
-    """Take down what no live run holds.
+    """Take down the machines that no live run holds.
 
     Raises:
-        ClusterError: a machine could not be dealt with; the others were.
+        ClusterError: a machine could not be taken down; the others were.
     """
     if not api.is_installed():
         return []  # nothing was rented from here

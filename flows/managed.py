@@ -22,7 +22,7 @@ from tasks.training import load_documents
 @says_why_it_stops
 @takes_settings(ManagedConfig)
 async def train(config: ManagedConfig) -> None:
-    """Launch a managed job that trains a summarizer, unless it is at work, and return."""
+    """Launch a managed job that trains a summarizer, unless it is already running, and return."""
     await adopt_secrets()
     job = await find_job(config)
     if job is None:

@@ -1,4 +1,5 @@
-"""The sweep: one run of training for each of some settings and each seed, ranked with intervals."""
+"""The sweep: a training run for each combination of settings and each seed, ranked with
+intervals."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""The training flow; what a step is says `precis/training/loop.py`."""
+"""The training flow; `precis/training/loop.py` defines a step."""
 
 from prefect import flow
 from prefect.runtime import flow_run
@@ -22,9 +22,9 @@ from tasks.ui import announce_trained
 @says_why_it_stops
 @takes_settings(TrainConfig)
 async def train(config: TrainConfig) -> BenchmarkReport | None:
-    """Train a model, from wherever its last commit left it, and benchmark it.
+    """Train a model from its last commit on, and benchmark it.
 
-    Returns the benchmark's report, or None where `config.benchmark` is off.
+    Returns the benchmark's report, or None if `config.benchmark` is off.
     """
     return await run_training(config)
 
@@ -35,7 +35,7 @@ async def run_training(
     """Do the flow's work, inside a flow run.
 
     Args:
-        launch: starts the trainer, where it is local, and the judge's stand-in.
+        launch: starts a local trainer, and the judge's stand-in.
     """
     await adopt_secrets()
     async with open_environment(config, launch, load_documents) as environment:

@@ -5,7 +5,7 @@ import sys
 
 
 def main() -> None:
-    """Run the command; Ctrl-C while it is being loaded ends it without a traceback."""
+    """Run the command; Ctrl-C during its imports ends it without a traceback."""
     try:
         from precis.commands.main import app
     except KeyboardInterrupt:

@@ -17,7 +17,8 @@ class Case:
 
 
 def cases(groups: int, rollouts: int, seed: int) -> list[Case]:
-    """So many summaries of so many documents: a random third of a document's sentences."""
+    """Return `rollouts` summaries of each of `groups` documents: a random third of its sentences
+    each."""
     draw = Random(seed)
     documents = read_documents(DocumentsConfig())
     cases = []

@@ -1,8 +1,8 @@
-"""A judge as a language model is one: it answers in a few words, and declines what a text lacks.
+"""A simulated judge, which answers in a few words, and declines if the text lacks the answer.
 
-It knows the bundled corpus. A question is answered where the text has the document's sentence with
-the answer: by the golden answer, as a model would set it down, or by that whole sentence. The share
-of sentences is an assumption, and an option of the programs that depend on it.
+It knows the bundled corpus. It answers a question if the text has the document's sentence with the
+answer: with the golden answer, in a model's spelling, or with that whole sentence. The share of
+sentences is an assumption, and an option of the programs that depend on it.
 """
 
 import hashlib
@@ -19,20 +19,20 @@ from precis.records.documents import Question, read_documents
 from precis.text import tokens
 
 SENTENCES = 0.25
-"""Of the answers that are given; the others are the golden answer."""
+"""The share of answers that are whole sentences; the others are the golden answer."""
 _SET_DOWN = ("{}", "{}.", '"{}"')
-"""How a model may set an answer down that is the golden one."""
+"""Spellings of a golden answer by a model."""
 
 
 def answer(text: str, question: str, sentences: float = SENTENCES) -> str:
-    """Return what the model answers to a question from a text.
+    """Return the model's answer to a question from a text.
 
     Args:
         sentences: the share of answers that are a whole sentence.
     """
     for known in _questions().get(question, ()):
         if known.long_answer in text:
-            # Drawn alike for whoever asks this, in whichever process.
+            # The same draw for the same request in every process.
             draw = Random(hashlib.sha256(f"{question}\0{text}".encode()).digest())
             if draw.random() < sentences:
                 return known.long_answer
@@ -48,11 +48,11 @@ def grade(gold: str, given: str) -> bool:
 
 
 def model_judge(sentences: float) -> Complete:
-    """Serve the model, with tokens counted by the characters, four to a token.
+    """Return the model as a server's function; a token is four characters.
 
     It raises ApiError for messages that the judge's protocol did not make.
     """
-    _questions()  # reading them would hold up the first answers for seconds
+    _questions()  # reading them later would delay the first answers by seconds
 
     async def complete(request: ChatRequest) -> Completion:
         data = data_in(request.messages)

@@ -1,4 +1,4 @@
-"""The protocol of ART's summarizer notebook, to compare with."""
+"""The protocol of ART's summarizer notebook, for comparison."""
 
 import asyncio
 from typing import Any
@@ -23,7 +23,7 @@ _SLOTS = 20
 
 
 class Notebook:
-    """ART's summarizer notebook: a question at a time, answer and grade, summary and document."""
+    """The notebook's judge: one question at a time, answer and grade, for summary and document."""
 
     def __init__(self, url: str, slots: int = _SLOTS) -> None:
         self._url = f"{url}/chat/completions"
@@ -32,7 +32,7 @@ class Notebook:
         self.spend = Spend()
 
     async def score(self, case: Case) -> Scored:
-        """The verdict on the summary; the document's own is asked for too, and not used."""
+        """Return the verdict on the summary; the document's is requested too, and not used."""
         answers = []
         for question in case.document.questions:
             answers.append(await self._judged(case, question, case.summary))

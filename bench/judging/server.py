@@ -14,12 +14,12 @@ from tests.support.faults import Faults, Latency
 from tests.support.faulty import FaultyServer
 
 MODEL = "google/gemini-2.5-flash"
-"""The name, and so the price, that the judge goes by here."""
+"""The judge's name, which sets its price."""
 
 
 @dataclass
 class Server:
-    """A server in a process of its own; what it saw is there after the block."""
+    """A server in another process; its counts are available after the block."""
 
     url: str
     requests: int = 0
@@ -57,7 +57,7 @@ async def served(
 async def _serve(
     median_s: float, p99_s: float, seed: int, in_flight_max: int | None, sentences: float
 ) -> None:
-    """Serve until standard input ends, then say what came."""
+    """Serve until standard input ends, then print the counts."""
     app = completions_app(model_judge(sentences), lambda: [MODEL])
     faults = Faults.evenly(0.0, seed=seed)
     server = FaultyServer(app, faults, Latency(median_s, p99_s), in_flight_max)

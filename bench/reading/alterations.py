@@ -1,4 +1,4 @@
-"""Golden answers made wrong: another number or date, another name, the opposite."""
+"""Golden answers made wrong by another number or date, another name, or negation."""
 
 import calendar
 import re
@@ -30,7 +30,7 @@ _OTHER_DENIAL = re.compile(
 
 
 def other_numbers(gold: str, draw: Random) -> Iterator[str]:
-    """The answer with one of its numbers or dates changed, for each of them."""
+    """Yield the answer with one number or date changed, for each of them."""
     for match in _DIGITS.finditer(gold):
         yield _with(gold, match, _other_digits(match.group(), draw))
     for words, pattern in _WORDS:
@@ -40,7 +40,7 @@ def other_numbers(gold: str, draw: Random) -> Iterator[str]:
 
 
 def other_names(gold: str, text: str, draw: Random) -> Iterator[str]:
-    """The answer with one of its names changed for another of the document, for each of them."""
+    """Yield the answer with one name replaced by another of the document, for each of them."""
     small = set(re.findall(r"[a-z]+", text))
     known = sorted(name for name in set(_IN_MID_SENTENCE.findall(text)) if _is_name(name, small))
     parts = {part for name in known for part in name.split()}
@@ -52,7 +52,7 @@ def other_names(gold: str, text: str, draw: Random) -> Iterator[str]:
 
 
 def opposites(gold: str) -> Iterator[str]:
-    """The answer with its yes or no, or one denial, turned round."""
+    """Yield the answer with its yes or no, or one denial, reversed."""
     rest = gold
     verdict = re.match(r"(yes|no)\b", gold, re.IGNORECASE)
     if verdict:

@@ -1,4 +1,4 @@
-"""Texts that are no prose, and the honest ones that they are made from."""
+"""Texts that are not prose, and the honest texts they are made from."""
 
 import json
 import re
@@ -47,7 +47,7 @@ class Source:
 
 
 def fitting(words: Iterable[str]) -> str:
-    """Return the first of the words, as many as a summary may have."""
+    """Return the first words, as many as a summary may have."""
     chosen = list(words)[:WORDS_MAX]
     while count_words(" ".join(chosen)) > WORDS_MAX:
         del chosen[-1]
@@ -67,7 +67,7 @@ def dropped(source: Source, percent: int, small: Iterable[str] = _SMALL) -> str:
 
 
 def dropped_unnoticed(source: Source) -> str:
-    """Leave out each function word that the measure does not miss."""
+    """Leave out each function word whose loss the measure does not notice."""
     words = source.words
     text = source.document.text
     share = prose_share(fitting(words), text)
@@ -80,14 +80,14 @@ def dropped_unnoticed(source: Source) -> str:
 
 
 def behind(source: Source, count: int) -> str:
-    """Put so many words of telegraph behind the honest text, in place of its last words."""
+    """Replace the last words of the honest text by `count` words of telegraph."""
     kept = source.honest.split()[: WORDS_MAX - count]
     rest = f"{source.honest} {source.rest}".split()[len(kept) :]
     return fitting([*kept, *content(rest)])
 
 
 def between(source: Source, count: int, mixed: bool) -> str:
-    """Put so many words of telegraph behind each sentence."""
+    """Put `count` words of telegraph behind each sentence."""
     found = sentences(source.honest)
     half = found[: len(found) * 25 // (25 + count)]
     list_ = content(chain(" ".join(found[len(half) :]).split(), source.rest.split()))
@@ -100,7 +100,7 @@ def between(source: Source, count: int, mixed: bool) -> str:
 
 
 def sprinkled(source: Source, every: int) -> str:
-    """Put common words between those of a telegraph, by chance."""
+    """Insert common words into a telegraph at random."""
     common = sorted(commonest_words(source.document.text) & _SMALL) or ["the"]
     words: list[str] = []
     for place, word in enumerate(content(source.words)):
@@ -117,13 +117,13 @@ def padded(source: Source) -> str:
 
 
 def names(source: Source, joint: str) -> str:
-    """Leave names and numbers alone, joined by a sign."""
+    """Keep names and numbers only, joined by `joint`."""
     kept = re.findall(r"\b(?:[A-Z][\w'’]+(?: (?=[A-Z]))?)+|\b\d[\d.,:]*\w*", " ".join(source.words))
     return fitting(joint.join(dict.fromkeys(kept)).split())
 
 
 def tabled(source: Source) -> str:
-    """Make a row of each sentence: its first two words, a colon, the others in short."""
+    """Make a row of each sentence: its first two words, a colon, the others shortened."""
     rows = []
     for sentence in sentences(f"{source.honest} {source.rest}"):
         words = content(sentence.split())
@@ -143,14 +143,14 @@ def without_vowels(words: Iterable[str]) -> list[str]:
 
 
 def mixed(source: Source, unit: int) -> str:
-    """Shuffle the words within every so many."""
+    """Shuffle the words within each run of `unit` words."""
     words = fitting(source.words).split()
     parts = [words[start : start + unit] for start in range(0, len(words), unit)]
     return " ".join(chain.from_iterable(source.chance.sample(part, len(part)) for part in parts))
 
 
 def disguised(source: Source, percent: int, every: int) -> str:
-    """Leave out function words, and hide it by a wrong word every so often."""
+    """Leave out function words, and hide that by a wrong word in every `every`."""
     words = dropped(source, percent).split()
     return fitting("indeed" if place % every == 0 else word for place, word in enumerate(words))
 

@@ -1,4 +1,4 @@
-"""What the lexical judge makes of a corpus: what it can read, and what it wrongly accepts."""
+"""The lexical judge's accuracy and false accepts on a corpus."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class Share:
     """A share of questions, by document.
 
     Attributes:
-        counts: for each document how many, and of how many.
+        counts: for each document the questions that count, and all of them.
     """
 
     name: str
@@ -30,7 +30,8 @@ class Share:
 
     @property
     def interval(self) -> Interval | None:
-        """The share with its 95 % interval, whole documents resampled; None of nothing."""
+        """Return the share with its 95 % interval, whole documents resampled; None without
+        questions."""
         asked = [(part, whole) for part, whole in self.counts if whole]
         if not asked:
             return None
@@ -38,7 +39,7 @@ class Share:
 
 
 def accuracies(documents: Sequence[Document]) -> Iterator[Share]:
-    """The answerable questions that are answered right from a text made of each document."""
+    """Yield the share of answerable questions answered right from each kind of text."""
     summaries: dict[str, Callable[[str], str]] = {
         "full document": lambda text: text,
         "lead-350": lambda text: lead(text, WORDS_MAX),
@@ -50,7 +51,8 @@ def accuracies(documents: Sequence[Document]) -> Iterator[Share]:
 
 
 def declined(documents: Sequence[Document]) -> Share:
-    """The questions without an answer that the reader declines, from the full document."""
+    """Return the share of unanswerable questions that the reader declines, given the full
+    document."""
     counts = []
     for document in documents:
         silent = [one for one in document.questions if not one.answerable]
@@ -60,7 +62,7 @@ def declined(documents: Sequence[Document]) -> Share:
 
 
 def false_accepts(documents: Sequence[Document]) -> Iterator[Share]:
-    """Wrong answers that the grader takes for right ones, by kind and over all of them."""
+    """Yield the share of wrong answers that the grader accepts, by kind and over all."""
     kinds: dict[str, Callable[[Document, Question], Iterable[str]]] = {
         "another question's answer": _of_others,
         "another number or date": lambda document, one: other_numbers(one.answer, Random(one.id)),

@@ -1,5 +1,5 @@
-"""The contenders of a benchmark, each asked once, within its limits and its budget.
+"""Benchmarks: each contender is asked once, within its limits and its budget.
 
-`lineup` says who takes part, `client` asks through the recorder or takes replies that are kept,
-`measure` makes rows of results, and `run` is what a benchmark works with.
+`lineup` chooses the contenders, `client` asks one or takes its kept replies, `measure` makes rows
+of results, and `run` holds a benchmark's tools.
 """

@@ -1,4 +1,4 @@
-"""A contender as the recorder asks it: by replies that are kept, or that are asked for."""
+"""The recorder's client of a contender, which answers from kept replies or by a request."""
 
 import asyncio
 import logging
@@ -23,16 +23,15 @@ from precis.store.kept import KeptRecords
 T = TypeVar("T")
 
 _OF_ONE_REQUEST = (400, 413, 422)
-"""Statuses that are about one request: a prompt that is too long."""
+"""Statuses that concern one request, such as a prompt that is too long."""
 _AHEAD = 2
-"""Rollouts at a time, for each request that the contender takes at a time: while one is scored,
-another is asked for."""
+"""Rollouts in progress for each request in flight: while one is scored, another is requested."""
 
 logger = logging.getLogger(__name__)
 
 
 class ContenderClient:
-    """Asks one contender, within its limits and the benchmark's budget; a dry one asks nobody.
+    """Asks one contender, within its limits and the benchmark's budget; if dry, sends no request.
 
     `async with ContenderClient(spec, rollouts, budget, kept) as client:`
     `    await recorder.run(client.policy(Replies(client)), environment, scenario)`
@@ -64,9 +63,9 @@ class ContenderClient:
         await self.chat.close()
 
     def policy(self, replies: "Replies", index: int = 0) -> Policy:
-        """Return what a rollout asks; an attempt after the first is sampled."""
+        """Return the policy for a rollout; attempts after the first are sampled."""
         settings = self.spec.settings
-        # Each rollout may wait for its turn, which is no fault of it.
+        # A rollout's wait for its turn does not count against its time limit.
         waits_s = 60 * self.at_once / settings.limits.requests_per_minute
         limits = Limits(
             settings.rollout_timeout_s + waits_s,
@@ -79,16 +78,16 @@ class ContenderClient:
             return Policy(replies, limits, parameters, name=settings.model, step=step)
         if "temperature" in parameters:
             parameters["temperature"] = self._rollouts.temperature
-        # Others may take no seed, and what was paid for is kept anyway.
+        # Paid models may not accept a seed, and their replies are kept anyway.
         seed_of = None if self.spec.paid else seeds_of(0, 0)
         return Policy(replies, limits, parameters, seed_of, name=settings.model, step=step)
 
     def complete_request(self, request: CompletionRequest) -> CompletionRequest:
-        """Return a request with room to think, by the name that the provider has for it."""
+        """Return a request with room for reasoning, under the provider's name of that parameter."""
         payload = dict(request.payload)
         settings = self.spec.settings
         if "max_tokens" not in payload:
-            # An adapter's answer has the room that its context leaves.
+            # An adapter's answer may fill the rest of its context.
             return request
         wanted = min(int(payload.pop("max_tokens")), self._rollouts.tokens_max)
         is_openai = settings.reasoning and settings.provider != "openrouter"
@@ -97,19 +96,19 @@ class ContenderClient:
         return CompletionRequest(payload, Usage(request.expected.prompt_tokens, wanted))
 
     def key(self, request: CompletionRequest, sample: str = "") -> str:
-        """Return the digest of all that decides a reply; of a sampled attempt also its name."""
+        """Return the digest of all that determines a reply; for a sampled attempt also its name."""
         decisive = [self.spec.identity, request.payload, *([sample] if sample else [])]
         return f"replies/{json_digest(decisive)}"
 
     def asking(self, key: str) -> AbstractAsyncContextManager[object]:
-        """Hold off others that want the same reply, where it is kept for them."""
+        """Make concurrent requests for the same reply wait, if replies are kept."""
         return self._asking[key] if self.kept else nullcontext()
 
     async def ask(
         self, request: CompletionRequest, deadline: Deadline, read: Callable[[ChatReply], T]
     ) -> tuple[ChatReply, T]:
-        """Return the contender's reply, and what `read` makes of it; see `ChatClient.complete`."""
-        # What is rejected once is rejected always: nothing more is asked for.
+        """Return the contender's reply, and its parsed value; see `ChatClient.complete`."""
+        # A rejection is final: no further request is sent.
         if self._rejected is not None:
             raise self._rejected
 
@@ -135,8 +134,8 @@ class ContenderClient:
 
 
 class Replies:
-    """The replies of a contender to one rollout: how many were asked for, and in a dry run what
-    those would have taken that are not kept. A sampled attempt keeps replies under its own name."""
+    """The replies of a contender to one rollout: their number, and in a dry run the cost of those
+    not kept. A sampled attempt keeps replies under its own name."""
 
     def __init__(self, contender: ContenderClient, sample: str = "") -> None:
         self._sample = sample
@@ -151,7 +150,7 @@ class Replies:
     async def complete(
         self, request: CompletionRequest, deadline: Deadline, read: Callable[[ChatReply], T]
     ) -> T:
-        """Return what `read` makes of a kept reply, or of one that is asked for and kept."""
+        """Return the parsed value of a kept reply, or request a reply and keep it."""
         contender = self._contender
         request = contender.complete_request(request)
         key = contender.key(request, self._sample)

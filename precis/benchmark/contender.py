@@ -1,4 +1,4 @@
-"""A contender: where it is asked, with which parameters, and what it costs."""
+"""A contender: its endpoint, parameters and price."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -29,18 +29,18 @@ PRESETS: Mapping[Hosted, ContenderConfig] = {
     "claude-sonnet-4.5": ContenderConfig(model="anthropic/claude-sonnet-4.5"),
 }
 """By name, with the model's id at OpenRouter. The first five are those of ART's published table;
-the others follow them, with ids and prices as in the price table of litellm 1.82."""
+the others have ids and prices from the price table of litellm 1.82."""
 
 
 @dataclass(frozen=True)
 class ContenderSpec:
-    """A contender and how it is asked.
+    """A contender and its way of access.
 
     Attributes:
-        parameters: what is sent with every request besides the model and the messages.
-        price: None where it is not known.
-        identity: what decides a reply besides the request, such as the digest of a checkpoint;
-            None where asking again costs nothing and gives the same.
+        parameters: sent with every request besides the model and the messages.
+        price: None if unknown.
+        identity: determines a reply together with the request, such as the digest of a checkpoint;
+            None if repeating a request is free and gives the same reply.
     """
 
     contender: Contender
@@ -53,12 +53,12 @@ class ContenderSpec:
 
     @property
     def thinking_tokens(self) -> int:
-        """The tokens that it may think with at most, in each request."""
+        """The most reasoning tokens of a request."""
         return self.settings.thinking_tokens_max if self.settings.reasoning else 0
 
 
 def hosted_contender(config: ContenderConfig, keys: Mapping[str, str]) -> ContenderSpec:
-    """Return a model that somebody else serves, for money; see `endpoint_of`."""
+    """Return a hosted model, which is paid for; see `endpoint_of`."""
     role = f"contender {config.called!r}"
     endpoint = endpoint_of(config, keys, role, "CONTENDER_API_KEY", remedy=_REMEDY)
     price = Price(*config.prices) if config.prices else price_of(config.model)
@@ -82,8 +82,8 @@ def local_contender(
     in_flight: int,
     identity: str | None = None,
 ) -> ContenderSpec:
-    """Return a model or rule that the run itself serves at a URL: free, and without limits but
-    requests at once."""
+    """Return a model or rule that the run itself serves at a URL, free and limited only by requests
+    in flight."""
     settings = ContenderConfig(
         model=model,
         provider="url",
@@ -98,9 +98,9 @@ def local_contender(
 
 
 def parameters_of(config: ContenderConfig) -> dict[str, Any]:
-    """Return what a contender is sent besides what a rollout asks.
+    """Return the parameters of every request besides those of a rollout.
 
-    Greedy, as the trained model is. OpenAI's reasoning models take no temperature; OpenRouter takes
+    Greedy, like the trained model. OpenAI's reasoning models take no temperature; OpenRouter takes
     the effort as `reasoning`, the others by OpenAI's name for it.
     """
     parameters: dict[str, Any] = {} if config.reasoning else {"temperature": 0.0}

@@ -1,4 +1,4 @@
-"""The contenders that take part, from a configuration and what serves it."""
+"""The choice of contenders, from a configuration and a store."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
@@ -28,7 +28,7 @@ from precis.store import Store
 
 
 def hosted_of(config: BenchmarkConfig) -> list[ContenderSpec]:
-    """Return the models of a benchmark that somebody else serves, whose keys must be set."""
+    """Return the hosted models of a benchmark; their keys must be set."""
     keys = Variables().keys()
     wanted = [PRESETS[name].model_copy(update={"name": name}) for name in config.hosted]
     wanted += config.contenders
@@ -39,7 +39,7 @@ def hosted_of(config: BenchmarkConfig) -> list[ContenderSpec]:
 async def serve_baselines(
     config: BenchmarkConfig, environment: Environment
 ) -> AsyncIterator[list[ContenderSpec]]:
-    """The environment's baselines that take part, served by this process while the block lasts."""
+    """Serve the chosen baselines of the environment from this process within the block."""
     known = dict(environment.baselines())
     names = environment.usual_baselines if config.baselines is None else config.baselines
     if environment.takes_random_player and RANDOM not in known:
@@ -69,8 +69,8 @@ async def serve_baselines(
 async def serve_rehearsed(
     store: Store, config: BenchmarkConfig, corpus_digest: str | None
 ) -> AsyncIterator[list[ContenderSpec]]:
-    """The newest checkpoint of `config.extractive` while the block lasts; nobody where it is empty.
-    A ConfigError if it was trained on other documents than these, or is no embedded policy."""
+    """Serve the newest checkpoint of `config.extractive` within the block; none if it is empty.
+    Raises ConfigError if it was trained on other documents, or is not an embedded policy."""
     model = config.extractive
     if not model:
         yield []
@@ -85,7 +85,7 @@ async def serve_rehearsed(
 
 
 def _fetch_newest(store: Store, model: str, corpus_digest: str | None, folder: Path) -> int:
-    """Return the step of the checkpoint that was brought here."""
+    """Download the newest checkpoint; return its step."""
     ledger = load_ledger(store, model)
     if corpus_digest is not None and ledger.corpus != corpus_digest:
         raise ConfigError(
@@ -108,7 +108,7 @@ def _fetch_newest(store: Store, model: str, corpus_digest: str | None, folder: P
 
 
 def checkpoint_digest(store: Store, model: str, step: int) -> str:
-    """Return a digest of a checkpoint's files, which its replies depend on."""
+    """Return a digest of a checkpoint's files, which determine its replies."""
     found = manifest(store, model, step)
     if found is None:
         raise StoreError(f"{store.url} holds no checkpoint {step} of {model!r}.")
@@ -117,8 +117,8 @@ def checkpoint_digest(store: Store, model: str, step: int) -> str:
 
 
 def turns(contenders: Iterable[ContenderSpec]) -> Iterator[list[ContenderSpec]]:
-    """Group the contenders that are measured one after the other: those that one process of ours
-    serves. Hosted models have limits of their own, and are measured at the same time."""
+    """Group the contenders to measure one after the other, which share one of our processes. Hosted
+    models have their own limits, and are measured concurrently."""
     own: dict[str, list[ContenderSpec]] = {}
     for contender in contenders:
         if contender.paid:
@@ -130,8 +130,8 @@ def turns(contenders: Iterable[ContenderSpec]) -> Iterator[list[ContenderSpec]]:
 
 @dataclass(frozen=True)
 class TrainedLineup:
-    """The checkpoints of the trained model that take part, and how many of the benchmark's
-    scenarios it was trained on; None if that is not known."""
+    """The chosen checkpoints of the trained model, and how many of the benchmark's scenarios it was
+    trained on; None if unknown."""
 
     ledger: Ledger
     steps: tuple[int, ...]
@@ -141,8 +141,7 @@ class TrainedLineup:
 def line_up_trained(
     store: Store, config: BenchmarkConfig, environment: Environment, warn: Callable[[str], None]
 ) -> TrainedLineup | None:
-    """Choose the checkpoints of the trained model that take part, and warn where figures may
-    flatter it; None where none takes part.
+    """Choose the trained model's checkpoints, and warn if figures may flatter it; None without any.
 
     Raises:
         ConfigError: it was trained on other scenarios than the benchmark's.
@@ -175,7 +174,7 @@ def line_up_trained(
             f"{config.model!r} was trained on {len(seen)} of these {len(held_out)} "
             f"{nouns.scenarios} ({names}): its {nouns.reward} flatters it."
         )
-    # Up to the newest checkpoint; of a run that stopped early the best, its model.
+    # Up to the newest checkpoint, or to the best of a run that stopped early.
     final = ledger.final
     last = final.step if ledger.stopped_early is not None and final else ledger.next_step
     committed = [step for step in committed_steps(store, config.model) if step <= last]

@@ -1,4 +1,4 @@
-"""Contenders on the same held-out scenarios, by the same environment."""
+"""Measurement of contenders on the same held-out scenarios, in the same environment."""
 
 import asyncio
 import json
@@ -34,22 +34,22 @@ from precis.store import Store
 
 @dataclass(frozen=True)
 class BenchmarkId:
-    """One benchmark among many: when it began, and what its results are filed under."""
+    """A benchmark's start time, and the id of its results."""
 
     began: datetime
     id: str
 
     @classmethod
     def now(cls) -> Self:
-        """Return a new one."""
+        """Return the id of a benchmark that starts now."""
         began = datetime.now(UTC)
         return cls(began, f"{began:%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}")
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """A contender's rollout, what its requests were sent beside the conversation, and whether all
-    its replies were there from an earlier benchmark."""
+    """A contender's rollout, the parameters of its requests, and whether an earlier benchmark had
+    kept all its replies."""
 
     rollout: Rollout
     kept: bool = False
@@ -66,13 +66,12 @@ async def measure(
     first: Sequence[Rollout] = (),
     sampled: int = 0,
 ) -> list[Attempt]:
-    """Have a contender attempt each of some scenarios, greedily, and tell each attempt when it is
-    over.
+    """Have a contender attempt each scenario greedily, and report each finished attempt.
 
     Args:
-        first: those of the model's first validation, for an environment that compares with
+        first: the rollouts of the model's first validation, for an environment that compares with
             them.
-        sampled: further attempts at each scenario, for pass@k, which nobody compares.
+        sampled: further attempts at each scenario, for pass@k only.
     """
     slots = asyncio.Semaphore(contender.at_once)
 
@@ -94,8 +93,8 @@ async def measure(
 
 @dataclass(frozen=True)
 class Measured:
-    """The results of all contenders, as tables of `precis.records`; the ceiling, where it is known;
-    and the figure that they are measured by."""
+    """The results of all contenders, as tables of `precis.records`; the ceiling, if known; and the
+    measure."""
 
     frame: pl.DataFrame
     attempts: pl.DataFrame
@@ -110,7 +109,7 @@ def results_of(
     night: BenchmarkId,
     ceiling: float | None,
 ) -> Measured:
-    """Return the rows of all contenders, and what their rollouts were asked."""
+    """Return the rows of all contenders, and the requests of their rollouts."""
     scores = []
     for _, attempts in measured:
         for one in attempts:
@@ -153,10 +152,10 @@ def results_of(
 
 
 def with_settings_of_its_run(config: BenchmarkConfig, store: Store) -> BenchmarkConfig:
-    """Return the settings, those that were not given taken from the run that trained the model.
+    """Return the settings, completed from the run that trained the model.
 
     Raises:
-        ConfigError, UnusableRun: there is no such run, or its settings can't be taken over.
+        ConfigError, UnusableRun: there is no such run, or its settings can't be used.
     """
     if config.checkpoints == "none":
         return config
@@ -189,7 +188,7 @@ def with_settings_of_its_run(config: BenchmarkConfig, store: Store) -> Benchmark
 
 
 def checkpoints_to_take(committed: Sequence[int], config: BenchmarkConfig) -> list[int]:
-    """Return the committed steps that take part; of `every` n-th the first and the last always."""
+    """Return the committed steps to measure: each `every`-th, and always the first and the last."""
     if config.checkpoints == "none" or not committed:
         return []
     ends = [committed[0], committed[-1]]
@@ -200,7 +199,7 @@ def checkpoints_to_take(committed: Sequence[int], config: BenchmarkConfig) -> li
 
 
 def report_folder(model: str, steps: int, config: BenchmarkConfig, digest: str) -> str:
-    """Return the store's folder of the newest report of a model after so many steps; documents of a
-    benchmark's own have another."""
+    """Return the folder in the store of a model's newest report after `steps` steps; with
+    `test_documents` it is another."""
     own = f"-{digest[:8]}" if config.test_documents else ""
     return f"{model}/benchmarks/{steps:04d}{own}/"

@@ -1,4 +1,4 @@
-"""The baseline of an agent that knows nothing: any of the calls that its tools allow."""
+"""The random baseline of an agent: any of the calls that its tools allow."""
 
 import hashlib
 import json
@@ -13,10 +13,10 @@ RANDOM = "random"
 
 
 async def play_randomly(asked: ChatRequest) -> Completion:
-    """Answer with one of the request's options, which follows from the request and its seed.
+    """Answer with one of the request's options, chosen by the request and its seed.
 
     Raises:
-        ApiError: 400, where the options can't be listed.
+        ApiError: 400, if the options can't be listed.
     """
     options = list_options(asked.messages, asked.tools or ())
     decisive = json.dumps([asked.messages, asked.tools, asked.seed], sort_keys=True)
@@ -30,7 +30,7 @@ async def play_randomly(asked: ChatRequest) -> Completion:
 
 
 def found_no_options(contender: ContenderSpec, attempts: Sequence[Attempt]) -> bool:
-    """Return whether the random player was asked for nothing that it could have picked from."""
+    """Return whether the random player never had options to choose from."""
     if contender.contender.model != RANDOM:
         return False
     return not any(one.rollout.calls for one in attempts)

@@ -1,4 +1,4 @@
-"""A benchmark's end: its page, its report in store and W&B, and the news of a regression."""
+"""Reports of a benchmark: its page, its results in store and W&B, and its regressions."""
 
 import asyncio
 from dataclasses import dataclass
@@ -22,13 +22,13 @@ from precis.report.wording import Words
 from precis.store import Store
 
 _COLUMNS_MAX = 3
-"""Of the figures beside the measure, in a terminal."""
+"""The most figures beside the measure, in a terminal."""
 
 
 @dataclass(frozen=True)
 class BenchmarkReport:
-    """The place of a benchmark's results in the store, what it has spent, and its standings as
-    text: contender, measure with interval, and the first figures besides; best first."""
+    """The folder of a benchmark's results in the store, its cost, and its standings as text:
+    contender, measure with interval, and the first other figures; best first."""
 
     model: str
     steps: int
@@ -48,7 +48,7 @@ async def publish(
     comparison: Comparison,
     wandb_folder: Path,
 ) -> tuple[BenchmarkReport, str]:
-    """Put results, charts and page into the store and W&B; return where, and the report as
+    """Upload results, charts and page to the store and W&B; return their place, and the report as
     Markdown."""
     config = run.config
     environment = run.environment
@@ -57,7 +57,7 @@ async def publish(
     folder = report_folder(run.name, steps, config, environment.digest)
     benchmark = benchmark_of(
         measured.frame,
-        # Its accuracies are of the held-out documents.
+        # The curve is of the run's held-out documents.
         curve_of(ledger) if ledger and not config.test_documents else [],
         measured.ceiling,
         comparison.before,
@@ -79,7 +79,7 @@ async def publish(
     await asyncio.to_thread(store_report, run.store, run.name, run.id.id, folder, benchmark, page)
     run_id = ledger.run_id if ledger else run.id.id
     with TemporaryDirectory() as files:
-        # It is waited for a bounded time.
+        # The wait for it is bounded.
         async with wandb_log(run.name, run_id, config.model_dump(), wandb_folder) as log:
             if log:
                 await asyncio.to_thread(tell_benchmark, log, run.name, benchmark, Path(files))
@@ -110,7 +110,8 @@ def own_folder(folder: str, benchmark_id: str) -> str:
 def store_report(
     store: Store, model: str, benchmark_id: str, folder: str, benchmark: Benchmark, page: str
 ) -> None:
-    """Put results, charts and page into the store: into `folder` as the newest, and for good."""
+    """Upload results, charts and page to the store: to `folder` as the newest, and to a lasting
+    one."""
     folders = (own_folder(folder, benchmark_id), folder)
     with TemporaryDirectory() as temporary:
         tables = Path(temporary)
@@ -131,7 +132,7 @@ def store_report(
 
 def standings_lines(benchmark: Benchmark) -> list[tuple[str, ...]]:
     """Return the table's headings, and a line for each contender, best first: its measure with
-    interval, and the first figures besides."""
+    interval, and the first other figures."""
     words = benchmark.words
     columns = list(benchmark.columns.items())[:_COLUMNS_MAX]
     measure = f"{words.measure.capitalize()} (95 % interval)"
@@ -146,7 +147,7 @@ def standings_lines(benchmark: Benchmark) -> list[tuple[str, ...]]:
 def regression_of(
     run: BenchmarkRun, trained: TrainedLineup | None, comparison: Comparison
 ) -> dict[str, Any]:
-    """Return the event's payload on contenders worse than before, with the report's address."""
+    """Return an event's payload for contenders worse than before, with the report's address."""
     steps = trained.ledger.next_step if trained else 0
     folder = report_folder(run.name, steps, run.config, run.environment.digest)
     report = f"{run.store.url}/{own_folder(folder, run.id.id)}report.html"
@@ -156,7 +157,7 @@ def regression_of(
 def benchmark_facts(
     run: BenchmarkRun, trained: TrainedLineup | None, comparison: Comparison
 ) -> dict[str, str]:
-    """Model, judge, scenarios, cost: each fact by its name."""
+    """Return the facts of a benchmark (model, judge, scenarios, cost) by name."""
     spend = run.budget.spend
     unpriced = ", some at an unknown price" if spend.unpriced else ""
     environment = run.environment
@@ -182,7 +183,7 @@ def benchmark_facts(
 
 
 def count_scenarios(run: BenchmarkRun, trained: TrainedLineup | None) -> str:
-    """Say how many held-out scenarios there are, and how many of them were trained on."""
+    """Return a phrase with the number of held-out scenarios, and of those trained on."""
     count = len(run.environment.scenarios("validation"))
     own = run.config.test_documents
     found = f"{count} of {own.source}" if own else f"{count} held out"
@@ -190,7 +191,7 @@ def count_scenarios(run: BenchmarkRun, trained: TrainedLineup | None) -> str:
         return found
     if trained.seen:
         return f"{found}, {trained.seen} of them trained on"
-    if own is None:  # of those that were held out nobody expects anything else
+    if own is None:  # no need to mention it for the run's own held-out scenarios
         return found
     if trained.seen is None:
         return f"{found}; whether the model was trained on them is not known"

@@ -1,4 +1,4 @@
-"""A benchmark at work: who takes part, and what contenders share while they are measured."""
+"""A running benchmark: its contenders, and the tools they share."""
 
 import asyncio
 import logging
@@ -37,9 +37,9 @@ _log = logging.getLogger(__name__)
 
 
 class BenchmarkRun:
-    """The tools of a benchmark; its findings are not kept here.
+    """The tools of a benchmark, without its findings.
 
-    Not a dataclass: Prefect walks through those, and all they hold, on every task call.
+    Not a dataclass: Prefect traverses those, with all they hold, on every task call.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class BenchmarkRun:
         return self.config.attempts if self.config.attempts > 1 else 0
 
     def tell(self, contender: ContenderSpec, attempt: Attempt) -> None:
-        """Tell the observers what became of a contender's rollout; takes no time."""
+        """Report a contender's finished rollout to the observers; does not block."""
         if not attempt.kept:
             origin = {"split": "benchmark", "contender": str(contender.contender)}
             model = contender.endpoint.model
@@ -80,8 +80,8 @@ class BenchmarkRun:
             self.observers.rollouts(seen)
 
     async def read_first(self) -> list[Rollout]:
-        """Return the rollouts of the model's first validation, where attempts are compared with
-        them; a ConfigError where there is none."""
+        """Return the rollouts of the model's first validation, if attempts are compared with them.
+        Raises ConfigError if there is none."""
         if not self.environment.compares:
             return []
         held_out = self.environment.scenarios("validation")
@@ -95,7 +95,7 @@ class BenchmarkRun:
         return first
 
     def client_of(self, contender: ContenderSpec, dry: bool = False) -> ContenderClient:
-        """Return a client of a contender; what is free and certain anyway is not kept."""
+        """Return a client of a contender; free, deterministic replies are not kept."""
         scoring_costs = self.environment.forecast(1) is not None
         keeps = contender.identity is not None and (contender.paid or scoring_costs)
         kept = self.kept if keeps else None
@@ -106,7 +106,7 @@ class BenchmarkRun:
 async def open_benchmark(
     config: BenchmarkConfig, environment: Environment
 ) -> AsyncIterator[BenchmarkRun]:
-    """A benchmark, whose connections are closed when the block ends."""
+    """Yield a benchmark, and close its connections after the block."""
     async with observing() as observers, Recorder.of(config) as recorder:
         run = BenchmarkRun(config, environment, recorder, observers)
         try:
@@ -116,9 +116,9 @@ async def open_benchmark(
 
 
 async def line_up(run: BenchmarkRun) -> TrainedLineup | None:
-    """Return the checkpoints that take part; None where none does. See `line_up_trained`, and
-    `hosted_of` for a key that is missing."""
-    # Only to see that all keys are set, before a trainer is started for nothing.
+    """Return the chosen checkpoints; None without any. For errors see `line_up_trained`, and
+    `hosted_of` for a missing key."""
+    # Only to check that all keys are set before a trainer is started.
     hosted_of(run.config)
     await run.kept.open()
     trained = await asyncio.to_thread(
@@ -133,7 +133,8 @@ async def line_up(run: BenchmarkRun) -> TrainedLineup | None:
 
 @asynccontextmanager
 async def serve_others(run: BenchmarkRun) -> AsyncIterator[list[ContenderSpec]]:
-    """The hosted models, a rehearsed one, and the baselines, while the block lasts."""
+    """Serve the rehearsed model and the baselines within the block; yield them and the hosted
+    models."""
     hosted = hosted_of(run.config)
     corpus = None if run.config.test_documents else run.environment.digest
     async with (
@@ -149,9 +150,9 @@ async def estimate_cost(
     environment: Environment,
     sampled: int = 0,
 ) -> list[Estimate]:
-    """See what is kept, and what the rest will cost at most, by dry contenders in an environment
-    that asks nobody; see `measure`. Of a rollout with several turns, the first that is not kept
-    counts. What scoring costs is an estimate of its own."""
+    """Count the kept replies and bound the cost of the rest, by dry contenders in an environment
+    without requests; see `measure`. In a rollout with several turns, only the first missing reply
+    counts. The cost of scoring is estimated separately."""
     unpriced: set[str] = set()
     paid = 0
     usd = thinking_usd = 0.0
@@ -187,8 +188,8 @@ async def estimate_cost(
 
 
 async def announce_cost(run: BenchmarkRun, contenders: Sequence[ContenderSpec]) -> None:
-    """Say what the benchmark will cost, before it costs anything; nothing where it is free, or the
-    environment can't say."""
+    """Log the cost of the benchmark in advance, unless it is free, or unknown to the
+    environment."""
     dry = run.given.for_benchmark(run.config, PaidOnce(run.kept, run.budget, dry=True))
     costs = any(one.paid for one in contenders) or run.environment.forecast(1) is not None
     if dry is None or not costs:
@@ -212,7 +213,7 @@ async def announce_cost(run: BenchmarkRun, contenders: Sequence[ContenderSpec]) 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A benchmark beside the rows of so many nights before it; None where there are none."""
+    """A benchmark beside the rows of earlier nights; None if there are none."""
 
     before: pl.DataFrame | None
     nights: int
@@ -220,12 +221,12 @@ class Comparison:
 
     @property
     def regressions(self) -> tuple[str, ...]:
-        """The contenders that are worse than before, beyond chance; a sentence each."""
+        """A sentence for each contender that is worse than before, beyond chance."""
         return tuple(str(change) for change in self.changes if change.is_regression)
 
 
 def compare(run: BenchmarkRun, measured: Measured) -> Comparison:
-    """Set the rows of a benchmark against those of the model's benchmarks before."""
+    """Compare the rows of a benchmark with those of the model's earlier ones."""
     before = results_before(run.store, run.name, run.id.id, run.config.compare_nights)
     nights = before["run"].n_unique()
     if not nights:

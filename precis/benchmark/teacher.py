@@ -1,4 +1,4 @@
-"""Rollouts of another model, each answer paid for once in a store."""
+"""Rollouts of another model; a store keeps each answer, so that it is paid for once."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ from precis.store.kept import KeptRecords
 
 
 class Teacher:
-    """The model that shows how it is done; see `hosted_contender` for its key."""
+    """The model that demonstrates the task; see `hosted_contender` for its key."""
 
     def __init__(
         self, config: ContenderConfig, keys: Mapping[str, str], rollouts: RolloutsConfig
@@ -38,14 +38,12 @@ class Teacher:
         store: Store,
         budget: Budget,
     ) -> list[Rollout]:
-        """Return a rollout of each scenario, from the answers that the store keeps where it has
-        them.
+        """Return a rollout of each scenario, from kept answers where the store has them.
 
         Raises:
-            BudgetReached: the next answer might lead past the budget; what was paid for is
-                kept.
+            BudgetReached: the next answer might exceed the budget; paid answers are kept.
             RolloutError: too many rollouts failed.
-            StoreError: an answer can't be kept.
+            StoreError: an answer can't be stored.
         """
         kept = KeptRecords(store)
         try:
@@ -78,7 +76,7 @@ class Teacher:
 
 
 def teacher_of(config: TrainConfig) -> Teacher | None:
-    """Return the teacher of a run, with its key from the environment; None where it has none."""
+    """Return the teacher of a run, with its key from the environment; None if it has none."""
     warm_start = config.warm_start
     if warm_start is None or warm_start.teacher is None:
         return None
@@ -88,9 +86,8 @@ def teacher_of(config: TrainConfig) -> Teacher | None:
 def forecast_teacher(
     spec: ContenderSpec, environment: Environment, scenarios: Sequence[Scenario]
 ) -> Estimate:
-    """Return what asking the teacher for a rollout of each scenario will take; its dollars are
-    without those for its thoughts, and None where its price, or what a rollout takes, is
-    unknown."""
+    """Return the forecast of asking the teacher for a rollout of each scenario; its dollars exclude
+    reasoning, and are None if the price, or a rollout's requests, are unknown."""
     usd: float | None = None
     thinking_usd = 0.0
     dollars = "at an unknown price"

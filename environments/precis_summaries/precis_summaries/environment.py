@@ -1,4 +1,4 @@
-"""One summary a document, and its reward: the share of questions that it still answers."""
+"""One summary a document; its reward is the share of questions that it still answers."""
 
 from contextlib import AsyncExitStack
 from typing import Any
@@ -17,20 +17,20 @@ PACKAGE = "precis_summaries"
 
 
 class SummariesEnvConfig(vf.SingleAgentEnvConfig):
-    """Who writes, and who judges."""
+    """The policy and the judge."""
 
     agent: vf.AgentConfig = vf.AgentConfig(runtime=vf.SubprocessConfig())
     """The policy. Nothing that it writes is run, so it needs no sandbox."""
     judge: JudgeConfig = JudgeConfig()
-    """Précis's own setting: the lexical judge on this machine by default; `openrouter`, `google`
+    """The setting of Précis: by default the lexical judge on this machine; `openrouter`, `google`
     or `url` with their keys from the environment."""
 
 
 class SummariesEnv(vf.Env[SummariesEnvConfig]):
     """The policy writes one summary of each document; the judge of Précis scores it.
 
-    A summary that is empty, over its length or in another script scores zero and costs no judge.
-    One that could not be judged fails its episode, and never scores zero.
+    A summary that is empty, too long or in another script scores zero without a judge. If the judge
+    fails, so does the episode; it never scores zero.
     """
 
     def __init__(self, config: SummariesEnvConfig) -> None:
@@ -39,7 +39,7 @@ class SummariesEnv(vf.Env[SummariesEnvConfig]):
         self._judge: JudgeClient | None = None
 
     async def start(self) -> None:
-        """Open the judge, one for all episodes: its limits hold for all of them together.
+        """Open the judge; all episodes share it and its limits.
 
         Raises:
             ConfigError: its key is not set.
@@ -47,11 +47,11 @@ class SummariesEnv(vf.Env[SummariesEnvConfig]):
         self._judge = await self._open.enter_async_context(open_judge(self.config.judge))
 
     async def stop(self) -> None:
-        """Close it."""
+        """Close the judge."""
         await self._open.aclose()
 
     async def run(self, task: vf.Task, agents: vf.Agents) -> None:
-        """One request, one summary."""
+        """Send one request for one summary."""
         await agents.agent.run(task)
 
     async def finalize(self, task: vf.Task, episode: vf.Episode) -> None:
@@ -79,12 +79,12 @@ class SummariesEnv(vf.Env[SummariesEnvConfig]):
 
 
 def load_environment(**settings: Any) -> vf.Env:
-    """The environment, by settings of its taskset and its judge.
+    """Return the environment, from settings of its taskset and its judge.
 
     `load_environment(part="validation", judge={"provider": "openrouter"})`
 
     Args:
-        settings: `judge`, and what `SummariesConfig` has: `documents`, `part`, `words_max`.
+        settings: `judge`, and the fields of `SummariesConfig`: `documents`, `part`, `words_max`.
     """
     judge = settings.pop("judge", {})
     taskset = {"id": PACKAGE, **settings}

@@ -1,13 +1,13 @@
-"""How the policy is asked: one request with two messages, and no tools."""
+"""The harness: one request with two messages, and no tools."""
 
 import openai
 import verifiers.v1 as vf
 
 
 class OneRequestHarness(vf.Harness[vf.HarnessConfig]):
-    """Asks once, from this process: there is no program to sandbox.
+    """Sends one request from this process: there is no program to sandbox.
 
-    Temperature and the like are the run's; the most tokens are the summary's.
+    Temperature and the like are the run's; the summary's length sets the most tokens.
     """
 
     APPENDS_SYSTEM_PROMPT = True
@@ -24,7 +24,7 @@ class OneRequestHarness(vf.Harness[vf.HarnessConfig]):
         mcp_urls: dict[str, str],
         data: vf.TaskData,
     ) -> vf.ProgramResult:
-        """Send the request; verifiers' own server in between writes down the reply."""
+        """Send the request through verifiers' server, which records the reply."""
         system, user = self.resolve_text_prompt(data)
         async with openai.AsyncOpenAI(base_url=endpoint, api_key=secret) as client:
             await client.chat.completions.create(

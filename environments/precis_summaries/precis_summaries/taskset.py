@@ -12,34 +12,34 @@ from precis.words import WORDS_MAX
 
 
 class SummaryData(vf.TaskData):
-    """A document, and how long its summary may be."""
+    """A document, and the most words of its summary."""
 
     document: Document
-    """The text and its questions, golden answers included: what the judge needs."""
+    """The text and its questions, with golden answers for the judge."""
     words_max: int
     """Longest summary that can earn a reward, in words."""
 
     @property
     def tokens_max(self) -> int:
-        """Completion tokens to allow, as Précis does."""
+        """The most completion tokens, as in Précis."""
         return summary_tokens_max(self.words_max)
 
 
 class SummaryTask(vf.Task[SummaryData]):
-    """Scored by `SummariesEnv`, which keeps one judge for all."""
+    """A document to summarize, scored by `SummariesEnv`, which shares one judge."""
 
     @property
     def key(self) -> str:
-        """The document's id: its place in the taskset may change."""
+        """The document's id, since its place in the taskset may change."""
         return self.data.document.id
 
 
 class SummariesConfig(vf.TasksetConfig):
-    """Which documents, and how long a summary may be."""
+    """The documents, and the most words of a summary."""
 
     documents: DocumentsConfig = DocumentsConfig(train_size=40, val_size=20)
-    """Précis's own setting: `bundled`, a data set on the Hub or files with RepLiQA's columns,
-    and how it is split."""
+    """The setting of Précis: `bundled`, a data set on the Hub or files with RepLiQA's columns, and
+    how it is split."""
     part: Literal["train", "validation"] = "train"
     """The documents to train on, or those that are held out."""
     words_max: int = WORDS_MAX
@@ -50,10 +50,10 @@ class SummariesTaskset(vf.Taskset[SummaryTask, SummariesConfig]):
     """The documents of one part of the split, in its order."""
 
     def load(self) -> Iterator[SummaryTask]:
-        """One task a document.
+        """Yield one task a document.
 
         Raises:
-            DocumentsError: they can't be read, or are fewer than the split asks for.
+            DocumentsError: they can't be read, or are too few for the split.
         """
         corpus = load_corpus(self.config.documents)
         documents = corpus.train if self.config.part == "train" else corpus.validation

@@ -90,7 +90,7 @@ def test_a_rehearsal_whose_server_is_killed_brings_it_back_and_completes(tmp_pat
         kill_server(precis)
         output = read_to_end(process)
         assert process.returncode == 0, output
-        assert "The Prefect server had ended by itself, and was started again." in output
+        assert "The Prefect server had died, and was restarted." in output
         assert "Traceback" not in output and "failed to process" not in output
         with client_of(precis.api) as api:
             runs = api.post("/flow_runs/filter", json={}).raise_for_status().json()

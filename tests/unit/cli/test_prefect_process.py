@@ -50,5 +50,5 @@ async def test_a_server_that_ends_at_once_is_not_started_for_ever(
                 await asyncio.sleep(0.05)
         await asyncio.sleep(1)
     assert started == 1
-    assert said[0] == "The Prefect server had ended by itself, and was started again."
-    assert "can't be started again" in said[1] and "server.log" in said[1]
+    assert said[0] == "The Prefect server had died, and was restarted."
+    assert "can't be restarted" in said[1] and "server.log" in said[1]
