@@ -61,9 +61,10 @@ def demonstration_of(
         for place, message in enumerate(conversation.messages):
             call = conversation.calls.get(place)
             if call is not None:
-                said = {name: call.message.get(name) for name in ("content", "tool_calls")}
-                answer = {name: value for name, value in said.items() if value}
-                messages.append({"role": "assistant", "content": None, **answer})
+                answer = {"role": "assistant", "content": call.message.get("content") or None}
+                if call.message.get("tool_calls"):
+                    answer["tool_calls"] = call.message["tool_calls"]
+                messages.append(answer)
                 if call.token_ids:
                     token_ids[place] = call.token_ids
             elif message["role"] == "assistant":

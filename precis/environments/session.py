@@ -198,10 +198,12 @@ class Session:
         self.calls.append(call_of(payload, reply, asked_at))
         self._tokens += reply.usage.completion_tokens
         # As the agent has asked for it: without ids, most of it.
-        hidden = {"token_ids"} if body.get("logprobs") else {"token_ids", "logprobs"}
-        choice = {key: value for key, value in reply.choice.items() if key not in hidden}
-        whole = {key: value for key, value in reply.body.items() if key != "prompt_token_ids"}
-        answer = {**whole, "choices": [choice]}
+        choice = dict(reply.choice)
+        choice.pop("token_ids", None)
+        if not body.get("logprobs"):
+            choice.pop("logprobs", None)
+        answer = {**reply.body, "choices": [choice]}
+        answer.pop("prompt_token_ids", None)
         if not body.get("stream"):
             return JSONResponse(answer)
         options = body.get("stream_options") or {}
@@ -270,9 +272,10 @@ def call_of(payload: Mapping[str, Any], reply: ChatReply, asked_at: float) -> Ca
     if sampled is not None:
         logprobs = _logprobs(choice)
         choice.pop("logprobs", None)
-    message = dict(choice["message"])
-    for key in [key for key, value in message.items() if key != "content" and not value]:
-        del message[key]
+    message = {}
+    for key, value in choice["message"].items():
+        if value or key == "content":
+            message[key] = value
     tools = callable_tools(payload.get("tools"), payload.get("tool_choice"))
     return Call(
         messages=tuple(payload["messages"]),

@@ -223,7 +223,9 @@ def describe(settings: Mapping[str, Any]) -> dict[str, Any]:
             splits[split].append({"id": name, "task": data})
     own = Path(str(module.__file__))
     files = sorted(own.parent.rglob("*.py")) if own.name == "__init__.py" else [own]
-    digest = hashlib.sha256(b"".join(hashlib.sha256(one.read_bytes()).digest() for one in files))
+    digest = hashlib.sha256()
+    for one in files:
+        digest.update(hashlib.sha256(one.read_bytes()).digest())
     return {"version": version, "digest": digest.hexdigest(), "splits": splits}
 
 

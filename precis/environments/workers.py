@@ -49,8 +49,6 @@ _OBJECTS = 80 * 1024 * 1024
 through it are scenarios and scores."""
 _SHOWN = 300
 
-_log = logging.getLogger(__name__)
-
 
 class Player:
     """One worker; Ray makes it, in its own process, and it loads the environment in the sent
@@ -144,8 +142,7 @@ class Workers:
         try:
             await asyncio.to_thread(connect, ray, settings, folder)
             self._stack.push_async_callback(asyncio.to_thread, ray.shutdown)
-            nodes = [one for one in ray.nodes() if one["Alive"]]
-            machines = {one["NodeManagerAddress"] for one in nodes}
+            machines = {one["NodeManagerAddress"] for one in ray.nodes() if one["Alive"]}
             check_reach(machines, settings.recorder_host)
             options = {
                 "num_cpus": settings.cpus_each,

@@ -12,7 +12,6 @@ from itertools import chain
 from math import log, sqrt
 
 import numpy as np
-import numpy.typing as npt
 
 from precis.environments.summaries.prompt import request_in
 from precis.environments.summaries.prose import commonest_words
@@ -20,8 +19,6 @@ from precis.errors import RolloutError
 from precis.llm.server import ApiError, ChatRequest, Choice, Complete, Completion
 from precis.text import count_words, sentences, tokens
 from precis.words import pieces
-
-Floats = npt.NDArray[np.float64]
 
 USUAL_BASELINES = ("lead-350", "random-350", "centroid", "telegraph-350")
 """All but the empty summary, whose figures say what a judge answers without one."""

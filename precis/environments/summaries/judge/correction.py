@@ -80,9 +80,8 @@ def prediction_powered(results: pl.DataFrame, person: pl.DataFrame) -> Interval:
     over = (pl.col("correct").cast(pl.Float64) - pl.col("person").cast(pl.Float64)).sum()
     both = person.group_by("document_id").agg(over.alias("over"), pl.len().alias("ruled"))
     table = correct_by_document(results).join(both, on="document_id", how="left").fill_null(0)
-    correct, asked, excess, ruled_on = (
-        table[name].cast(pl.Float64).to_numpy() for name in ("correct", "asked", "over", "ruled")
-    )
+    counted = table.select(pl.col("correct", "asked", "over", "ruled").cast(pl.Float64))
+    correct, asked, excess, ruled_on = counted.to_numpy().T
     judged = correct.sum() / asked.sum()
     rectifier = excess.sum() / ruled_on.sum()
     added = (correct - judged * asked) / asked.sum()
