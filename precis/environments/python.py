@@ -45,7 +45,22 @@ class PythonEnvironment(AgentEnvironment):
         self._module = module
         self._where = where
         self._threads = UserThreads(where)
-        scenarios = {split: self._read(split) for split in SPLITS}
+        scenarios: dict[Split, Sequence[Scenario]] = {}
+        for split in SPLITS:
+            try:
+                given = list(module.scenarios(split))
+            except Exception as error:
+                raise ConfigError(
+                    f"{where}: scenarios({split!r}) failed: {type(error).__name__}: {error}.",
+                    "Have it return a list of dictionaries.",
+                ) from error
+            try:
+                scenarios[split] = tuple(map(Scenario.of, given))
+            except ValueError as error:
+                raise ConfigError(
+                    f"{where}: what scenarios({split!r}) returned can't be used. {error}",
+                    "Have it return dictionaries with an `id` and what else is JSON.",
+                ) from error
         check_scenarios(where, scenarios)
         super().__init__({"kind": "python", "file": digest}, scenarios, rubric)
         self.nouns = getattr(module, "nouns", self.nouns)
@@ -100,22 +115,6 @@ class PythonEnvironment(AgentEnvironment):
         await super().close()
         if hasattr(self._module, "close"):
             await self._threads.run(self._module.close)
-
-    def _read(self, split: Split) -> tuple[Scenario, ...]:
-        try:
-            given = list(self._module.scenarios(split))
-        except Exception as error:
-            raise ConfigError(
-                f"{self._where}: scenarios({split!r}) failed: {type(error).__name__}: {error}.",
-                "Have it return a list of dictionaries.",
-            ) from error
-        try:
-            return tuple(map(Scenario.of, given))
-        except ValueError as error:
-            raise ConfigError(
-                f"{self._where}: what scenarios({split!r}) returned can't be used. {error}",
-                "Have it return dictionaries with an `id` and what else is JSON.",
-            ) from error
 
 
 def load_python(file: str, score: str = "", rubric: str = "") -> PythonEnvironment:

@@ -360,36 +360,33 @@ class AgentEnvironment(Environment):
         self, own: Transcript, other: Transcript, tools: Sequence[Mapping[str, Any]]
     ) -> Score | Unscored:
         """Have a judge compare two attempts, in either order."""
+        ruler = self.ruler
+        assert ruler is not None
         if own == other:
             return _preference(0.5)
+
+        def decode(record: Any) -> list[float]:
+            first, second = record
+            return [float(first), float(second)]
+
         won = 0.0
         for place, pair in enumerate(([own, other], [other, own])):
-            found = await self._score_pair(pair, tools)
+            found: list[float] | Unscored
+            if self._paid is None:
+                found = await ruler.score(pair, tools)
+            else:
+                found = await self._paid.ask(
+                    f"rankings/{json_digest([ruler.identity, pair, list(tools)])}",
+                    partial(ruler.score, pair, tools),
+                    partial(ruler.estimate_usd, pair),
+                    encode=list,
+                    decode=decode,
+                )
             if isinstance(found, Unscored):
                 return found
             mine, its = found[place], found[1 - place]
             won += 0.5 if mine == its else float(mine > its)
         return _preference(won / 2)
-
-    async def _score_pair(
-        self, pair: list[Transcript], tools: Sequence[Mapping[str, Any]]
-    ) -> list[float] | Unscored:
-        ruler = self.ruler
-        assert ruler is not None
-        if self._paid is None:
-            return await ruler.score(pair, tools)
-
-        def decode(record: Any) -> list[float]:
-            own, other = record
-            return [float(own), float(other)]
-
-        return await self._paid.ask(
-            f"rankings/{json_digest([ruler.identity, pair, list(tools)])}",
-            partial(ruler.score, pair, tools),
-            partial(ruler.estimate_usd, pair),
-            encode=list,
-            decode=decode,
-        )
 
 
 def _preference(share: float, details: Mapping[str, Any] | None = None) -> Score:

@@ -229,7 +229,12 @@ class Summaries(Environment):
     ) -> Demonstration:
         """Return the summary whose questions are answered best; a teacher's is not judged."""
         if not self._is_unjudged:
-            best = choose_best(rollouts, reward_min, _share_answered)
+
+            def share_answered(rollout: Rollout) -> float | None:
+                asked = rollout.metrics.get("asked")
+                return rollout.metrics["correct"] / asked if asked else rollout.reward
+
+            best = choose_best(rollouts, reward_min, share_answered)
             words = {"words": best.metrics["words"]} if not best.cause else {}
             return best.model_copy(update={"metrics": words})
         (rollout,) = rollouts
@@ -346,9 +351,3 @@ class Summaries(Environment):
         for cause in get_args(Disqualified):
             metrics[cause] = float(cause == why)
         return metrics
-
-
-def _share_answered(rollout: Rollout) -> float | None:
-    """Return the share of the questions that were answered; where there are none, the reward."""
-    asked = rollout.metrics.get("asked")
-    return rollout.metrics["correct"] / asked if asked else rollout.reward

@@ -24,7 +24,8 @@ def disqualify(summary: str, document: Document, words_max: int) -> Disqualified
     if not summary.strip():
         return "empty"
     words = count_words(summary)
-    glued = count_glued(summary, _vocabulary(document.text))
+    vocabulary, characters_a_word = _measures(document.text)
+    glued = count_glued(summary, vocabulary)
     if words > words_max or (glued > _GLUED_SHARE_MAX * words and words + glued > words_max):
         return "over_length"
     letters = _letters_by_script(summary)
@@ -38,7 +39,7 @@ def disqualify(summary: str, document: Document, words_max: int) -> Disqualified
     if not prose_share(summary, document.text):
         return "not_prose"
     # It holds more characters than so many words of its document would.
-    characters_max = _DENSITY_MAX * _characters_a_word(document.text) * words_max
+    characters_max = _DENSITY_MAX * characters_a_word * words_max
     return "over_length" if _characters(summary) > characters_max else None
 
 
@@ -63,17 +64,13 @@ def score_zero(document: Document) -> Scored:
 
 
 @lru_cache(maxsize=1024)
-def _characters_a_word(text: str) -> float:
-    return _characters(text) / max(1, count_words(text))
+def _measures(text: str) -> tuple[frozenset[str], float]:
+    """Return a document's words, in lower case, and its characters for each word."""
+    return frozenset(pieces(text.lower())), _characters(text) / max(1, count_words(text))
 
 
 def _characters(text: str) -> int:
     return len(" ".join(text.split()))
-
-
-@lru_cache(maxsize=1024)
-def _vocabulary(text: str) -> frozenset[str]:
-    return frozenset(pieces(text.lower()))
 
 
 @lru_cache(maxsize=4096)
