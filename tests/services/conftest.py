@@ -2,16 +2,17 @@
 
 import asyncio
 import fcntl
+import gc
 import json
 import os
-import secrets
 import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,6 @@ import pytest
 from xdist.remote import Producer  # type: ignore[import-untyped]
 from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
-from tests.services.forked import trained
 from tests.services.patience import patience_s, read_to_end, wait_until
 from tests.services.prefect_api import PASSWORD
 from tests.support.guard import shared_folder
@@ -58,11 +58,7 @@ LONGEST = (
     "test_browser.py",
     "test_up.py",
     "test_crashes.py",
-    "test_judge_in_the_flow.py",
-    "test_endings.py",
-    "test_spend.py",
-    "test_tinker_flow.py",
-    "test_s3_flow.py",
+    "test_flow.py",
     "test_benchmark_flow.py",
     "test_lost_server.py",
     "test_commands.py",
@@ -89,19 +85,8 @@ LONGEST = (
 )
 """The test files that take longest, the longest first."""
 
-TOGETHER = {
-    "lab": {"test_managed.py", "test_rented.py"},
-    "forking": {
-        "test_crashes.py",
-        "test_endings.py",
-        "test_judge_in_the_flow.py",
-        "test_s3_flow.py",
-        "test_spend.py",
-        "test_tinker_flow.py",
-    },
-}
-"""Test files that one process of the run has all of: those with a lab of Slurm, of which there is
-one at a time, and those with forked flows, as the server that forks takes five seconds to start."""
+TOGETHER = {"lab": {"test_managed.py", "test_rented.py"}}
+"""Test files that one process of the run has all of: there is one lab of Slurm at a time."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -229,18 +214,14 @@ class Precis:
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    async def train(self, config: dict[str, Any], **environment: str) -> tuple[int, str]:
-        """Run the training flow in forked processes; its exit status and all that it printed."""
-        environment = {**self.environment, "PREFECT_API_URL": self.api, **environment}
-        folder = self.home / "trained" / secrets.token_hex(4)
-        return await asyncio.to_thread(trained, config, environment, folder)
-
-    async def start_training(self, config: dict[str, Any], log: Path) -> asyncio.subprocess.Process:
+    async def start_training(
+        self, config: dict[str, Any], log: Path, program: Sequence[str] = ("-c", TRAIN)
+    ) -> asyncio.subprocess.Process:
         """Start the training flow as a program, which starts its services as such."""
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as output:
             return await asyncio.create_subprocess_exec(
-                *(sys.executable, "-c", TRAIN, json.dumps(config)),
+                *(sys.executable, *program, json.dumps(config)),
                 cwd=ROOT,
                 env={**self.environment, "PREFECT_API_URL": self.api},
                 stdout=output,
@@ -321,6 +302,16 @@ def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Precis]:
     finally:
         up.process.kill()
         up.process.wait()
+
+
+@pytest.fixture(scope="module")
+def collected() -> Iterator[None]:
+    """Have what a client leaves to the garbage collector collected here, and not in a test that
+    knows nothing of it."""
+    yield
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        gc.collect()
 
 
 @pytest.fixture(scope="session")

@@ -1,69 +1,125 @@
-"""The flow, the trainer or both killed in the middle of a step, with SIGKILL.
+"""A run whose flow and trainer are killed in the middle of its steps, or told to end.
 
-A run has several kills, each in a step of its own, and is started again whenever its flow is dead.
-It must end with the same bits in every step as a run that nobody disturbed, and each step trained
-once by the trainer's own log. That a run may die anywhere is proven in process
-(tests/unit/training/test_kills.py).
+It is started again whenever its flow has died, and must end with the same bits in every step as a
+run that nobody disturbed, each step trained once by the trainer's own log. That a run may die
+anywhere is proven in process (tests/unit/training/test_kills.py).
 """
 
-from collections.abc import Iterator
-from dataclasses import replace
+import asyncio
+import json
+import signal
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from precis.records.ledger import load_ledger
 from tests.services.conftest import Precis
-from tests.services.crash_points import INTERRUPTED, POINTS, Kill, Kills
-from tests.services.lives import Life, Undisturbed, first_life, one_a_step, undisturbed_by
+from tests.services.killed_run import PROGRAM, Kill, Role, write_plan
+from tests.services.patience import patience_s
 from tests.services.prefect_api import client_of, runs_in, states_of
-from tests.services.s3_server import s3_server
+from tests.support.in_process import Life, one_process
+from tests.support.tinker_server import TinkerServer
+from tests.unit.training.test_kills import outcome
 
-SHORT = [
-    Kill("training begun", ("trainer",)),
-    Kill("weights saved", ("flow",)),
-    Kill("pointer moved", ("flow", "trainer")),
-]
-"""Each victim once."""
+BOTH: tuple[Role, Role] = ("flow", "trainer")
+UNSAVED = {"training begun", "before weights saved"}
+"""Points at which a training is under way whose weights are not saved: it begins again."""
+OF_THE_TRAINER = (
+    "training begun",
+    "before weights saved",
+    "weights saved",
+    "training logged",
+    "result stored",
+    "0 files uploaded",
+    "1 files uploaded",
+    "all files uploaded",
+    "manifest written",
+    "pointer moved",
+)
 
 
-@pytest.fixture(scope="module")
-def first(precis: Precis) -> Iterator[Life]:
-    with s3_server() as url, first_life(precis, url) as life:
-        yield replace(life, more={"validate_every": 1})
+def life_of(folder: Path, kills: Sequence[Kill]) -> Life:
+    """A run that has a step for each, after the first."""
+    steps = len(kills) + 1
+    documents = {"source": "bundled", "train_size": 12, "val_size": 3}
+    rollouts = {"groups_per_step": 2, "rollouts_per_group": 4}
+    settings = {"steps": steps, "validate_every": steps, "recoveries_max": 100}
+    return Life(folder, {**settings, "documents": documents, "rollouts": rollouts})
 
 
-@pytest.fixture(scope="module")
-def undisturbed(first: Life, tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
-    return undisturbed_by(first, tmp_path_factory.mktemp("ids"))
+async def live(precis: Precis, life: Life, plan: Path, log: Path) -> int:
+    """Live the flow once; its exit status."""
+    program = ("-m", PROGRAM, "flow", str(plan))
+    config = life.config.model_dump(mode="json")
+    flow = await precis.start_training(config, log, program)
+    try:
+        return await asyncio.wait_for(flow.wait(), patience_s())
+    finally:
+        if flow.returncode is None:
+            flow.kill()
 
 
-def test_a_run_that_is_killed_ends_as_if_it_had_not_been(
-    first: Life, undisturbed: Undisturbed, tmp_path: Path, precis: Precis
+async def live_through(precis: Precis, folder: Path, kills: Sequence[Kill]) -> Life:
+    """Live such a run to its end, and compare it with one that nobody disturbs."""
+    plan, log = folder / "plan", folder / "flow.log"
+    plan.mkdir()
+    write_plan(plan, kills)
+    killed, undisturbed = life_of(folder / "killed", kills), life_of(folder / "undisturbed", kills)
+    deaths = [kill for kill in kills if "flow" in kill.victims]
+    with one_process(precis.home):
+        await undisturbed.live()
+        for kill in deaths:
+            status = await live(precis, killed, plan, log)
+            assert status != 0 and (plan / kill.mark).exists(), log.read_text()[-3000:]
+            if kill.by == signal.SIGTERM:
+                committed = load_ledger(killed.store, "m").next_step
+                assert committed == kill.number, "the commit in hand was not finished"
+        assert await live(precis, killed, plan, log) == 0, log.read_text()[-3000:]
+        missed = [kill.mark for kill in kills if not (plan / kill.mark).exists()]
+        assert not missed, f"the run never got there: {missed}"
+        assert outcome(killed, TinkerServer(1)) == outcome(undisturbed, TinkerServer(1))
+        assert_each_step_was_trained_once(killed, kills)
+    return killed
+
+
+def assert_each_step_was_trained_once(life: Life, kills: Sequence[Kill]) -> None:
+    log = life.work / "trainer/precis/models/m/trainings.jsonl"
+    events: list[dict[str, Any]] = [json.loads(line) for line in log.read_text().splitlines()]
+    trainings = Counter((one["event"], one["step"]) for one in events)
+    began_again = {kill.number for kill in kills if kill.point in UNSAVED}
+    for step in range(life.config.steps):
+        assert trainings["trained", step] == 1
+        assert trainings["began", step] <= (2 if step in began_again else 1)
+
+
+async def test_a_run_that_is_killed_ends_as_if_it_had_not_been(
+    precis: Precis, tmp_path: Path
 ) -> None:
-    life = first.named("short")
-    assert_lives_through(life, one_a_step(SHORT), undisturbed, tmp_path)
+    """What it is told to end by SIGTERM, it does after its commit."""
+    kills = [
+        Kill("training begun", 1),
+        Kill("1 files uploaded", 3, ("flow",), signal.SIGTERM),
+        Kill("pointer moved", 4, BOTH),
+    ]
+    life = await live_through(precis, tmp_path, kills)
     with client_of(precis.api) as api:
-        *_, first_run = runs_in(api, life.config["store"])
-        names = [state["name"] for state in states_of(api, first_run["id"])]
+        _, killed, told = runs_in(api, str(life.folder))
+        names = [state["name"] for state in states_of(api, told["id"])]
     assert names[:5] == ["Pending", "Running", "Preempted", "Recovering", "Running"]
+    assert told["state_type"] == "CRASHED", told["state"]
+    assert killed["state_type"] == "RUNNING", "nobody was left to say that it died"
 
 
-@pytest.mark.long  # in process the trainer dies with the flow, and never alone
-def test_a_run_whose_trainer_is_killed_at_every_point_ends_as_if_it_had_not_been(
-    first: Life, undisturbed: Undisturbed, tmp_path: Path
+@pytest.mark.long  # in process the trainer dies with the flow, and neither alone
+async def test_a_run_whose_processes_are_killed_one_by_one_ends_as_if_they_had_not_been(
+    precis: Precis, tmp_path: Path
 ) -> None:
-    of_it = [name for name, point in POINTS.items() if point.role == "trainer"]
-    kills = one_a_step(Kill(point, ("trainer",)) for point in of_it)
-    assert_lives_through(first.named("trainer"), kills, undisturbed, tmp_path)
-
-
-def assert_lives_through(
-    run: Life, kills: list[Kill], undisturbed: Undisturbed, folder: Path
-) -> None:
-    life = replace(run, steps=len(kills) + 1)
-    life.live_through(Kills(folder, kills))
-    assert life.outcome == undisturbed(life.steps).outcome
-    interrupted = {kill.step for kill in kills if kill.point in INTERRUPTED}
-    for step in range(life.steps):
-        assert life.trainings["trained", step] == 1
-        assert life.trainings["began", step] <= (2 if step in interrupted else 1)
+    kills = []
+    for step, point in enumerate(OF_THE_TRAINER, 1):
+        of_a_checkpoint = point.endswith(("uploaded", "written", "moved"))
+        kills.append(Kill(point, step + of_a_checkpoint))
+    kills.append(Kill("weights saved", len(kills) + 1, ("flow",)))
+    await live_through(precis, tmp_path, kills)

@@ -1,16 +1,13 @@
 """The Tinker API behind our trainer: the service's real client, against a server that learns."""
 
 import asyncio
-import gc
 import json
 import logging
 import socket
 import statistics
 import subprocess
 import sys
-import warnings
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +18,6 @@ from openai.types.chat.chat_completion import Choice
 from starlette.responses import PlainTextResponse
 
 from precis.errors import ConfigError, TrainerError, TrainerLost
-from precis.llm.loop_server import LoopServer
 from precis.records.ledger import SERVICE_USD
 from precis.run.checkpoints import restore
 from precis.settings.tinker import TinkerTrainer
@@ -37,7 +33,7 @@ from precis.trainer.tinker.session import TinkerSession
 from precis.trainer.tinker.tokenizer import load_tokenizer
 from precis.trainer.tinker.tool_calls import Written, read_calls
 from tests.services.patience import patience_s, until
-from tests.support.local_server import served
+from tests.support.local_server import served, serving
 from tests.support.policies import SAMPLED, sampled_choice
 from tests.support.tinker_policy import CopyingPolicy
 from tests.support.tinker_server import BASE_MODEL, KEY, Fault, TinkerServer
@@ -46,6 +42,7 @@ from tests.support.tokenizers import TEMPLATE_WITH_TOOLS, write_chat_tokenizer
 # The service's client leaves some of its connections to the garbage collector.
 pytestmark = [
     pytest.mark.services,
+    pytest.mark.usefixtures("collected"),
     pytest.mark.filterwarnings(
         "ignore:unclosed:ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
     ),
@@ -62,35 +59,21 @@ REWARDED = ("ggg", "hhh", "iii", "jjj")
 Model = art.TrainableModel[Any, Any]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def collected() -> Iterator[None]:
-    """Has the garbage collected here, and not in a test that knows nothing of this client."""
-    yield
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        gc.collect()
-
-
 @pytest.fixture(scope="module")
 def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_chat_tokenizer(tmp_path_factory.mktemp("tokenizer"))
 
 
-@asynccontextmanager
-async def served_by(service: TinkerServer) -> AsyncIterator[str]:
-    """The address of a service that is up while the block lasts."""
-    server = LoopServer(service.app())
-    await server.start()
-    yield f"http://127.0.0.1:{server.port}"
-    await server.stop()
+@pytest.fixture
+def service(monkeypatch: pytest.MonkeyPatch) -> TinkerServer:
+    monkeypatch.setenv("TINKER_API_KEY", KEY)
+    return TinkerServer(END)
 
 
 @pytest.fixture
-async def service(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[TinkerServer, str]]:
-    monkeypatch.setenv("TINKER_API_KEY", KEY)
-    service = TinkerServer(END)
-    async with served_by(service) as address:
-        yield service, address
+async def address(service: TinkerServer) -> AsyncIterator[str]:
+    async with serving(service.app()) as url:
+        yield url
 
 
 def settings_for(address: str, tokenizer: Path, **given: Any) -> TinkerTrainer:
@@ -123,17 +106,15 @@ async def backend(tmp_path: Path) -> AsyncIterator[TinkerBackend]:
 
 @pytest.fixture
 async def trainer(backend: TinkerBackend, tmp_path: Path) -> AsyncIterator[RemoteTrainer]:
-    server = LoopServer(trainer_app(backend, tmp_path / "trainer", "token"))
-    await server.start()
-    remote = RemoteTrainer(f"http://127.0.0.1:{server.port}", "token", tmp_path / "art")
-    yield remote
-    await remote.close()
-    await server.stop()
+    async with serving(trainer_app(backend, tmp_path / "trainer", "token")) as url:
+        remote = RemoteTrainer(url, "token", tmp_path / "art")
+        yield remote
+        await remote.close()
 
 
 @pytest.fixture
-async def model(service: tuple[TinkerServer, str], tokenizer: Path) -> AsyncIterator[Model]:
-    model = model_of(settings_for(service[1], tokenizer))
+async def model(address: str, tokenizer: Path) -> AsyncIterator[Model]:
+    model = model_of(settings_for(address, tokenizer))
     yield model
     if model._openai_client:
         await model._openai_client.close()
@@ -201,7 +182,7 @@ def undisturbed(tokenizer: Path, tmp_path_factory: pytest.TempPathFactory) -> li
 
 async def train_undisturbed(tokenizer: Path, folder: Path) -> list[float]:
     service = TinkerServer(END)
-    async with served_by(service) as address:
+    async with serving(service.app()) as address:
         model = model_of(settings_for(address, tokenizer))
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("TINKER_API_KEY", KEY)
@@ -226,14 +207,14 @@ async def test_the_model_learns_what_is_rewarded(trainer: RemoteTrainer, model: 
 
 
 async def test_what_is_learned_from_is_exactly_what_was_sampled(
-    service: tuple[TinkerServer, str], trainer: RemoteTrainer, model: Model
+    service: TinkerServer, trainer: RemoteTrainer, model: Model
 ) -> None:
     await begin(trainer, model)
     group = await sample_group(model, 0)
     await trainer.train(
         model, [group], step=0, run="a-run", learning_rate=RATE, trajectories_per_update=8
     )
-    (learned,) = service[0].learned
+    (learned,) = service.learned
     assert learned["loss_fn"] == "importance_sampling"
     sampled: list[tuple[list[int], Any]] = []
     for trajectory in group.trajectories:
@@ -256,7 +237,7 @@ async def test_what_is_learned_from_is_exactly_what_was_sampled(
         for (tokens, _), advantage in zip(sampled, advantages(group), strict=True)
     )
     assert total == pytest.approx(expected / weight, abs=1e-6)
-    assert service[0].moved == [next(iter(service[0].models))]
+    assert service.moved == [next(iter(service.models))]
 
 
 def advantages(group: art.TrajectoryGroup) -> list[float]:
@@ -266,7 +247,7 @@ def advantages(group: art.TrajectoryGroup) -> list[float]:
 
 
 async def test_a_checkpoint_has_the_weights_and_says_where_the_service_has_them(
-    service: tuple[TinkerServer, str], trainer: RemoteTrainer, model: Model, tmp_path: Path
+    service: TinkerServer, trainer: RemoteTrainer, model: Model, tmp_path: Path
 ) -> None:
     await finish(trainer, model, 1)
     store = FolderStore(tmp_path / "store")
@@ -276,8 +257,8 @@ async def test_a_checkpoint_has_the_weights_and_says_where_the_service_has_them(
     restore(store, "m", 1, tmp_path / "restored")
     weights = json.loads((tmp_path / "restored" / "adapter_model.json").read_text())
     kept = read_kept(tmp_path / "restored")
-    assert weights == service[0].saved[kept.state].logits.tolist()
-    assert weights == service[0].saved[kept.sampler].logits.tolist()
+    assert weights == service.saved[kept.state].logits.tolist()
+    assert weights == service.saved[kept.sampler].logits.tolist()
 
 
 REQUESTS = ("asample", "forward_backward", "retrieve_future", "optim_step", "save_weights")
@@ -289,81 +270,75 @@ REQUESTS = ("asample", "forward_backward", "retrieve_future", "optim_step", "sav
     ("kind", "status"), [("refuse", 503), ("refuse", 429), ("cut", 0), ("lose", 0)]
 )
 async def test_a_fault_of_each_request_changes_nothing_of_what_is_learned(
-    service: tuple[TinkerServer, str],
+    service: TinkerServer,
     trainer: RemoteTrainer,
     model: Model,
     undisturbed: list[float],
     kind: Any,
     status: int,
 ) -> None:
-    server, _ = service
     await begin(trainer, model)
-    server.faults.extend(Fault(path, kind, status) for path in REQUESTS)
+    service.faults.extend(Fault(path, kind, status) for path in REQUESTS)
     for step in range(2):
         await train(trainer, model, step)
-    assert not server.faults
-    assert newest(server, "0002") == undisturbed
-    assert len(server.moved) == 4
-    assert len(set(server.moved)) == 1
+    assert not service.faults
+    assert newest(service, "0002") == undisturbed
+    assert len(service.moved) == 4
+    assert len(set(service.moved)) == 1
 
 
 async def test_a_result_that_is_not_there_yet_is_waited_for(
-    service: tuple[TinkerServer, str],
-    trainer: RemoteTrainer,
-    model: Model,
-    undisturbed: list[float],
+    service: TinkerServer, trainer: RemoteTrainer, model: Model, undisturbed: list[float]
 ) -> None:
-    service[0].polls = 3
+    service.polls = 3
     await finish(trainer, model)
-    assert newest(service[0], "0002") == undisturbed
+    assert newest(service, "0002") == undisturbed
 
 
 @pytest.mark.parametrize("path", ["forward_backward", "optim_step", "save_weights"])
 async def test_a_service_that_restarts_in_a_step_has_it_trained_once_in_all(
-    service: tuple[TinkerServer, str],
+    service: TinkerServer,
     trainer: RemoteTrainer,
     model: Model,
     undisturbed: list[float],
     path: str,
 ) -> None:
-    server, _ = service
     await begin(trainer, model)
     await train(trainer, model, 0)
     group = await sample_group(model, 1)
-    server.faults.append(Fault(path, "restart"))
+    service.faults.append(Fault(path, "restart"))
     options = {"step": 1, "run": "a-run", "learning_rate": RATE, "trajectories_per_update": 4}
     with pytest.raises(TrainerLost, match="The Tinker service at"):
         await trainer.train(model, [group], **options)
     assert (await trainer.state(model)).checkpoints.keys() == {0, 1}
     result = await trainer.train(model, [group], **options)
     assert result.step == 2
-    assert newest(server, "0002") == undisturbed
-    (survivor,) = server.models.values()
+    assert newest(service, "0002") == undisturbed
+    (survivor,) = service.models.values()
     assert survivor.policy.moves == 4  # two of the step before, which were loaded with its Adam
 
 
 async def test_a_service_that_restarts_is_sampled_from_in_a_new_session(
-    service: tuple[TinkerServer, str], trainer: RemoteTrainer, model: Model
+    service: TinkerServer, trainer: RemoteTrainer, model: Model
 ) -> None:
     await finish(trainer, model, 1)
     before = await write(model, 1, seed=5)
-    service[0].faults.append(Fault("asample", "restart"))
+    service.faults.append(Fault("asample", "restart"))
     after = await write(model, 1, seed=5)
     assert before == after
-    assert service[0].asked.count("create_session") == 2
+    assert service.asked.count("create_session") == 2
 
 
 async def test_nobody_waits_in_a_session_that_was_left(
-    service: tuple[TinkerServer, str], tokenizer: Path
+    service: TinkerServer, address: str, tokenizer: Path
 ) -> None:
     """As the others do where one finds the session lost: the client would try for minutes."""
-    server, address = service
     settings = settings_for(address, tokenizer)
     found = find_service(settings)
     session = TinkerSession(found, await found.connect(), settings)
-    server.polls = sys.maxsize
+    service.polls = sys.maxsize
     waiting = asyncio.create_task(session.begin_model(seed=0))
-    await until(lambda: "retrieve_future" in server.asked, "the client's question for the model")
+    await until(lambda: "retrieve_future" in service.asked, "the client's question for the model")
     await session.close()
     async with asyncio.timeout(patience_s()):
         with pytest.raises(TrainerLost, match="the session has ended"):
@@ -371,7 +346,7 @@ async def test_nobody_waits_in_a_session_that_was_left(
 
 
 async def test_a_run_goes_on_elsewhere_with_the_optimizer_that_it_had(
-    service: tuple[TinkerServer, str],
+    service: TinkerServer,
     trainer: RemoteTrainer,
     model: Model,
     undisturbed: list[float],
@@ -381,29 +356,27 @@ async def test_a_run_goes_on_elsewhere_with_the_optimizer_that_it_had(
     store = FolderStore(tmp_path / "store")
     await trainer.commit(model, 1, StoredModel(store=store.url, name="m", config="d"))
     backend = TinkerBackend(tmp_path / "elsewhere")
-    server = LoopServer(trainer_app(backend, tmp_path / "elsewhere", "token"))
-    await server.start()
-    other = RemoteTrainer(f"http://127.0.0.1:{server.port}", "token", tmp_path / "art2")
-    await other.restore(model, 1, StoredModel(store=store.url, name="m", run="a-run"))
-    await model.register(other)
-    await train(other, model, 1)
-    assert newest(service[0], "0002") == undisturbed
-    assert len(service[0].created) == 2  # the untrained one, and the one that was loaded
-    await other.close()
-    await server.stop()
+    async with serving(trainer_app(backend, tmp_path / "elsewhere", "token")) as url:
+        other = RemoteTrainer(url, "token", tmp_path / "art2")
+        await other.restore(model, 1, StoredModel(store=store.url, name="m", run="a-run"))
+        await model.register(other)
+        await train(other, model, 1)
+        await other.close()
+    assert newest(service, "0002") == undisturbed
+    assert len(service.created) == 2  # the untrained one, and the one that was loaded
     await backend.close()
 
 
 async def test_weights_that_the_service_has_no_more_are_named(
-    service: tuple[TinkerServer, str], trainer: RemoteTrainer, model: Model
+    service: TinkerServer, trainer: RemoteTrainer, model: Model
 ) -> None:
     await begin(trainer, model)
     group = await sample_group(model, 0)
-    service[0].faults.append(Fault("forward_backward", "restart"))
+    service.faults.append(Fault("forward_backward", "restart"))
     options = {"step": 0, "run": "a-run", "learning_rate": RATE}
     with pytest.raises(TrainerLost):
         await trainer.train(model, [group], **options)
-    service[0].saved.clear()
+    service.saved.clear()
     with pytest.raises(TrainerError, match=r"go on from tinker://.*no longer has.*runs restart"):
         await trainer.train(model, [group], **options)
 
@@ -425,13 +398,13 @@ async def test_a_wrong_key_is_one_sentence_without_it(
 
 
 async def test_the_key_is_written_nowhere(
-    service: tuple[TinkerServer, str],
+    service: TinkerServer,
     trainer: RemoteTrainer,
     model: Model,
     tmp_path: Path,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    service[0].faults.append(Fault("forward_backward", "refuse"))  # which quotes the key
+    service.faults.append(Fault("forward_backward", "refuse"))  # which quotes the key
     await finish(trainer, model, 1)
     logging.getLogger("tinker.anywhere").warning("The server says: %s is busy.", KEY)
     said = "".join(capfd.readouterr())
@@ -456,23 +429,22 @@ async def test_without_a_key_the_sentence_names_it(
 
 
 async def test_a_warm_start_imitates_and_reinforcement_begins_with_a_fresh_optimizer(
-    service: tuple[TinkerServer, str], trainer: RemoteTrainer, model: Model
+    service: TinkerServer, trainer: RemoteTrainer, model: Model
 ) -> None:
-    server, _ = service
     await begin(trainer, model)
     group = await sample_group(model, 0)
     good = [one for one in group.trajectories if one.reward]
     await trainer.train_sft(
         model, good, step=0, run="a-run", batch_size=2, learning_rates=[0.1] * 3
     )
-    assert {learned["loss_fn"] for learned in server.learned} == {"cross_entropy"}
-    weights = server.learned[0]["data"][0]["loss_fn_inputs"]["weights"]["data"]
+    assert {learned["loss_fn"] for learned in service.learned} == {"cross_entropy"}
+    weights = service.learned[0]["data"][0]["loss_fn_inputs"]["weights"]["data"]
     shown: Any = good[0].messages_and_choices[-1]
     assert sum(map(bool, weights)) == len(shown.token_ids)
-    assert len(server.moved) == 3
+    assert len(service.moved) == 3
     assert is_rewarded(await write(model, 1))
     await train(trainer, model, 1)
-    (reinforced,) = [one for name, one in server.models.items() if name == server.moved[-1]]
+    (reinforced,) = [one for name, one in service.models.items() if name == service.moved[-1]]
     assert reinforced.policy.moves == 2
 
 
@@ -482,7 +454,7 @@ async def test_skyrl_is_sampled_from_by_the_model_of_the_step(
     monkeypatch.delenv("TINKER_API_KEY", raising=False)
     service = TinkerServer(END, only_newest=True)
     service.key = "tml-none"
-    async with served_by(service) as address:
+    async with serving(service.app()) as address:
         model = model_of(settings_for(address, tokenizer, service="skyrl", copy_weights=False))
         await begin(trainer, model)
         first = await write(model, 0)
@@ -494,7 +466,7 @@ async def test_skyrl_is_sampled_from_by_the_model_of_the_step(
 
 
 async def test_a_step_without_advantages_moves_nothing_and_goes_on(
-    service: tuple[TinkerServer, str], trainer: RemoteTrainer, model: Model
+    service: TinkerServer, trainer: RemoteTrainer, model: Model
 ) -> None:
     await begin(trainer, model)
     group = await sample_group(model, 0)
@@ -502,31 +474,31 @@ async def test_a_step_without_advantages_moves_nothing_and_goes_on(
         trajectory.reward = 1.0
     result = await trainer.train(model, [group], step=0, run="a-run", learning_rate=RATE)
     assert result.step == 1
-    assert service[0].moved == []
+    assert service.moved == []
     await train(trainer, model, 1)
-    assert len(set(service[0].moved)) == 1
-    assert len(service[0].created) == 1, "the model that was there was loaded anew"
+    assert len(set(service.moved)) == 1
+    assert len(service.created) == 1, "the model that was there was loaded anew"
 
 
 async def test_the_service_is_told_where_to_clip(
-    service: tuple[TinkerServer, str], trainer: RemoteTrainer, model: Model
+    service: TinkerServer, trainer: RemoteTrainer, model: Model
 ) -> None:
     await begin(trainer, model)
     await train(trainer, model, 0, loss="ppo", epsilon=0.1, epsilon_high=0.3)
-    learned = service[0].learned[0]
+    learned = service.learned[0]
     assert learned["loss_fn"] == "ppo"
     assert learned["loss_fn_config"] == {"clip_low_threshold": 0.9, "clip_high_threshold": 1.3}
 
 
 async def test_what_the_service_charges_is_a_metric_of_the_step(
-    service: tuple[TinkerServer, str], trainer: RemoteTrainer, tokenizer: Path
+    service: TinkerServer, address: str, trainer: RemoteTrainer, tokenizer: Path
 ) -> None:
-    model = model_of(settings_for(service[1], tokenizer, prices=(1.0, 10.0, 100.0)))
+    model = model_of(settings_for(address, tokenizer, prices=(1.0, 10.0, 100.0)))
     await begin(trainer, model)
     for step in range(2):
         metrics = (await train(trainer, model, step)).metrics
         read = metrics["data/step_read_tokens"]
-        assert read == 8 * len(read_prompt(service[0]))
+        assert read == 8 * len(read_prompt(service))
         expected = read + 10 * metrics["data/step_sampled_tokens"]
         expected += 100 * metrics["data/step_forward_tokens"]
         assert metrics[SERVICE_USD] == pytest.approx(expected / 1e6)
@@ -541,23 +513,23 @@ def read_prompt(service: TinkerServer) -> list[int]:
 
 
 async def test_a_document_that_is_too_long_is_refused_before_the_service_is_asked(
-    service: tuple[TinkerServer, str], trainer: RemoteTrainer, tokenizer: Path
+    service: TinkerServer, address: str, trainer: RemoteTrainer, tokenizer: Path
 ) -> None:
-    model = model_of(settings_for(service[1], tokenizer, tokens_max=512))
+    model = model_of(settings_for(address, tokenizer, tokens_max=512))
     await begin(trainer, model)
     with pytest.raises(openai.BadRequestError, match=r"trainer\.tokens_max, 512"):
         await model.openai_client().chat.completions.create(
             model="m@0", messages=[{"role": "user", "content": "a" * 400}], max_tokens=200
         )
-    assert "asample" not in service[0].asked
+    assert "asample" not in service.asked
     await model.openai_client().close()
 
 
 async def test_preflight_says_whether_the_service_has_the_model(
-    service: tuple[TinkerServer, str], tokenizer: Path
+    service: TinkerServer, address: str, tokenizer: Path
 ) -> None:
-    assert BASE_MODEL in await check_service(settings_for(service[1], tokenizer))
-    assert service[0].asked.count("create_session") == 0
+    assert BASE_MODEL in await check_service(settings_for(address, tokenizer))
+    assert service.asked.count("create_session") == 0
 
 
 @pytest.mark.parametrize(
@@ -568,24 +540,24 @@ async def test_preflight_says_whether_the_service_has_the_model(
     ],
 )
 async def test_preflight_says_what_stands_in_the_way(
-    service: tuple[TinkerServer, str], tokenizer: Path, given: dict[str, Any], said: str
+    address: str, tokenizer: Path, given: dict[str, Any], said: str
 ) -> None:
-    settings = settings_for(service[1], tokenizer).model_copy(update=given)
+    settings = settings_for(address, tokenizer).model_copy(update=given)
     with pytest.raises(ConfigError, match=said):
         await check_service(settings)
 
 
 async def test_preflight_says_that_a_key_is_refused(
-    service: tuple[TinkerServer, str], tokenizer: Path
+    service: TinkerServer, address: str, tokenizer: Path
 ) -> None:
-    service[0].key = "tml-another-key"
+    service.key = "tml-another-key"
     with pytest.raises(ConfigError, match="refuses TINKER_API_KEY") as raised:
-        await check_service(settings_for(service[1], tokenizer))
+        await check_service(settings_for(address, tokenizer))
     assert KEY not in str(raised.value)
 
 
 async def test_preflight_says_at_once_that_nobody_listens(
-    service: tuple[TinkerServer, str], tokenizer: Path
+    service: TinkerServer, tokenizer: Path
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
@@ -617,10 +589,10 @@ def test_a_preflight_that_gives_up_is_followed_by_the_end_of_its_process(
 
 
 @pytest.fixture
-async def player(service: tuple[TinkerServer, str], tmp_path: Path) -> AsyncIterator[Model]:
+async def player(address: str, tmp_path: Path) -> AsyncIterator[Model]:
     """A model whose chat template has tools."""
     folder = write_chat_tokenizer(tmp_path / "with_tools", TEMPLATE_WITH_TOOLS)
-    model = model_of(settings_for(service[1], folder))
+    model = model_of(settings_for(address, folder))
     yield model
     if model._openai_client:
         await model._openai_client.close()

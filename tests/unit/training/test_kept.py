@@ -5,11 +5,40 @@ from pathlib import Path
 
 import pytest
 
+from precis.errors import StoreError
+from precis.records.ledger import load_ledger
 from precis.run.checkpoints import manifest
 from precis.store import FolderStore
 from precis.training.stages import keep_record, upload_kept
 from tests.support.dying_store import Killed
+from tests.support.in_process import Life, one_process
 from tests.support.ledgers import EMPTY, record
+
+
+async def test_what_cannot_be_uploaded_is_kept_and_goes_up_with_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upload = FolderStore.upload
+
+    def upload_or_fail(store: FolderStore, path: Path, key: str) -> None:
+        if "checkpoints/0002" in key:
+            raise StoreError("The store is out.")
+        upload(store, path, key)
+
+    with one_process(tmp_path / "home"):
+        life = Life(tmp_path / "run", {"validate_every": 5})
+        with monkeypatch.context() as patch:
+            patch.setattr(FolderStore, "upload", upload_or_fail)
+            with pytest.raises(StoreError, match="to the store when the run is started again"):
+                await life.live()
+        (kept,) = life.work.glob("kept-*")
+        assert load_ledger(life.store, "m").next_step == 1
+        shutil.rmtree(life.work / "trainer")  # as when the machine was rented
+        await life.live()
+    assert load_ledger(life.store, "m").next_step == 2
+    log = life.work / "trainer/precis/models/m/trainings.jsonl"
+    assert not log.exists() or "trained" not in log.read_text(), "it was trained again"
+    assert not kept.exists()
 
 
 def test_one_that_was_uploaded_is_not_uploaded_in_part_after_a_kill(

@@ -1,21 +1,41 @@
-"""The training flow with a judge behind HTTP that fails, refuses, costs money, or ranks."""
+"""The training flow in Prefect: with a judge behind HTTP that fails, refuses or costs money, with a
+store on S3, and with observers."""
 
 import asyncio
+import secrets
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
 from starlette.responses import JSONResponse
+from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from precis.llm import silence
 from precis.llm.server import completions_app
 from precis.records.ledger import Ledger
 from precis.rehearsal.judges.judge import MODEL, lexical_judge
+from precis.run.checkpoints import committed_steps
+from precis.store.s3 import S3Store
 from tests.services.conftest import Precis
 from tests.services.patience import until
 from tests.services.prefect_api import client_of, logs_of, reached, runs_in
+from tests.services.s3_server import s3_server, settings_for
+from tests.services.training_flow import train_here
 from tests.support.faulty import FaultyServer
+from tests.support.local_server import serving
+
+# Prefect's clients leave some of their connections to the garbage collector.
+pytestmark = [
+    pytest.mark.usefixtures("collected"),
+    pytest.mark.filterwarnings(
+        "ignore:unclosed:ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
+    ),
+]
 
 KEY = "a-key-that-must-not-be-seen"
 
@@ -72,8 +92,8 @@ async def test_a_rejection_of_the_trial_question_costs_a_second_and_not_the_run(
         await (refusal if asked == 1 else lexical)(scope, receive, send)
 
     async with FaultyServer(rejecting_first) as url:
-        code, output = await precis.train(config(tmp_path, url, steps=1), **home)
-    assert code == 0, output
+        state = await train_here(precis, config(tmp_path, url, steps=1), **home)
+    assert state.is_completed(), state
     assert asked > 1
 
 
@@ -90,26 +110,26 @@ async def test_with_the_judge_out_the_run_pauses_and_goes_on_when_resumed(
         settings = config(tmp_path, url, steps=steps, judge_patience_s=120)
         settings["off_policy_steps"] = off_policy_steps
         settings["judge"] |= {"tries_max": 1}
-        run = asyncio.create_task(precis.train(settings, **home))
+        run = asyncio.create_task(train_here(precis, settings, **home))
         await until(lambda: _has_committed(tmp_path, 1), "the first step")
         await _resume_when_paused(precis, tmp_path, is_back.set)
-        code, output = await run
-    assert code == 0, output
+        state = await run
+    assert state.is_completed(), state
     staleness = [one.staleness for one in ledger(tmp_path).steps]
     assert staleness == [0, *[off_policy_steps] * (steps - 1)]
 
 
 async def test_a_judge_that_refuses_everybody_is_named_in_log_and_progress(
-    precis: Precis, tmp_path: Path, home: dict[str, str]
+    precis: Precis, tmp_path: Path, home: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(silence, "_SAID_AFTER_S", 3.0)
     is_back = asyncio.Event()
     message = {"error": {"message": "Rate limit exceeded."}}
     refusal = JSONResponse(message, 429, {"Retry-After": "1"})
     async with FaultyServer(out_from_the_second_step(tmp_path, refusal, is_back)) as url:
         settings = config(tmp_path, url)
         settings["judge"] |= {"tries_max": 1000}
-        home["PRECIS_TEST_SAID_AFTER_S"] = "3"
-        run = asyncio.create_task(precis.train(settings, **home))
+        run = asyncio.create_task(train_here(precis, settings, **home))
         await until(lambda: _has_committed(tmp_path, 1), "the first step")
         with client_of(precis.api) as api:
             (found,) = await asyncio.to_thread(runs_in, api, str(tmp_path))
@@ -118,9 +138,9 @@ async def test_a_judge_that_refuses_everybody_is_named_in_log_and_progress(
             )
             progress = _progress_of(api, found["id"])
             is_back.set()
-            code, output = await run
+            state = await run
             logs = await asyncio.to_thread(logs_of, api, found["id"], "answers again, after ")
-    assert code == 0, output
+    assert state.is_completed(), state
     assert f"The judge '{MODEL}' at {url} has answered no request for " in progress
     said = [line for line in logs if "has answered no request" in line]
     assert "The judge answered 429: Rate limit exceeded. It is asked again " in said[0]
@@ -139,11 +159,10 @@ async def test_a_run_at_its_budget_fails_by_that_name_with_what_to_do(
     async with judge() as url:
         settings = config(tmp_path, url, budget_usd=0.001)
         settings["judge"] |= {"prices": {MODEL: [1.0, 1.0]}}
-        code, output = await precis.train(settings, **home)
-    assert code == 1
-    assert "BudgetReached: The run has spent $" in output
+        await train_here(precis, settings, **home)
     state = _state_of(precis, tmp_path)
     assert (state["type"], state["name"]) == ("FAILED", "BudgetReached")
+    assert state["message"].startswith("The run has spent $")
     assert "Raise budget_usd and start it again to continue." in state["message"]
 
 
@@ -152,20 +171,69 @@ async def test_flows_with_one_key_share_its_limit(
 ) -> None:
     settings = config(tmp_path, "", judge_concurrency_limit="judge", steps=1)
     settings["judge"] = {"provider": "lexical", "limits": {"in_flight": 4}}
-    code, output = await precis.train(settings, **home)
-    assert code == 1
-    assert "There is no global concurrency limit 'judge'" in output
+    state = await train_here(precis, settings, **home)
+    assert "There is no global concurrency limit 'judge'" in state.message
     with client_of(precis.api) as api:
         limit = {"name": "judge", "limit": 4, "active": True}
         api.post("/v2/concurrency_limits/", json=limit).raise_for_status()
     too_many = settings | {"judge": {"provider": "lexical", "limits": {"in_flight": 5}}}
-    code, output = await precis.train(too_many, **home)
-    assert "has 4 slots, and a step takes 5" in output
-    code, output = await precis.train(settings, **home)
-    assert code == 0, output
+    state = await train_here(precis, too_many, **home)
+    assert "has 4 slots, and a step takes 5" in state.message
+    state = await train_here(precis, settings, **home)
+    assert state.is_completed(), state
     with client_of(precis.api) as api:
         limits = api.post("/v2/concurrency_limits/filter", json={}).json()
     assert [one["active_slots"] for one in limits if one["name"] == "judge"] == [0]
+
+
+async def test_a_run_on_s3_is_benchmarked_there_and_each_of_its_completions_reported(
+    precis: Precis, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    secret = "a-secret-that-must-not-be-seen"
+    reported: list[dict[str, Any]] = []
+
+    async def report(request: Request) -> JSONResponse:
+        """OpenPipe's reporting endpoint."""
+        assert request.headers["authorization"] == f"Bearer {KEY}"
+        reported.append(await request.json())
+        return JSONResponse({})
+
+    openpipe = Starlette(routes=[Route("/api/v1/report", report, methods=["POST"])])
+    bucket = f"precis-{secrets.token_hex(4)}"
+    settings = config(tmp_path, "", steps=1, benchmark=True)
+    settings["store"] = f"s3://{bucket}/runs"
+    settings["judge"] = {"provider": "lexical"}
+    with s3_server() as s3:
+        async with serving(openpipe) as url:
+            state = await train_here(
+                precis,
+                settings,
+                PRECIS_HOME=str(tmp_path),
+                AWS_ACCESS_KEY_ID="test",
+                AWS_SECRET_ACCESS_KEY=secret,
+                AWS_REGION="us-east-1",
+                AWS_ENDPOINT_URL=s3,
+                PRECIS_S3_CREATE_BUCKET="1",
+                OPENPIPE_API_KEY=KEY,
+                OPENPIPE_BASE_URL=f"{url}/api/v1",
+            )
+        assert state.is_completed(), state
+        printed = "".join(capfd.readouterr())
+        assert secret not in printed and KEY not in printed
+        store = S3Store(bucket, "runs", settings_for(s3))
+        assert committed_steps(store, "judged") == [0, 1]
+        benchmark = "judged/benchmarks/0001"
+        assert {f"{benchmark}/report.html", f"{benchmark}/results.parquet"} <= set(
+            store.keys("judged/")
+        )
+    told = Counter(one["metadata"]["split"] for one in reported)
+    # A step of 2 × 4, two validations of 4 documents, and two checkpoints and four baselines.
+    assert told == {"train": 8, "validation": 2 * 4, "benchmark": 6 * 4}
+    ids = [one["metadata"]["id"] for one in reported]
+    assert len(set(ids)) == len(ids)
+    trained = next(one for one in reported if one["metadata"]["split"] == "train")
+    assert trained["reqPayload"]["model"] == "judged@0"
+    assert 0 <= float(trained["metadata"]["score.reward"]) <= 1
 
 
 def _state_of(precis: Precis, store: Path) -> dict[str, Any]:

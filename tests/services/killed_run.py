@@ -1,0 +1,110 @@
+"""A run whose processes are ended on their way, where a plan says.
+
+    python -m tests.services.killed_run flow FOLDER CONFIG
+
+Flow and trainer are the programs that users run. The trainer, which gets to the places where a run
+may die (`precis.processes.kill_points`), ends there whom the plan in FOLDER names, once.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from precis.config import TrainConfig
+from precis.errors import PrecisError
+from precis.processes.child import child_service
+from precis.processes.kill_points import on_reaching
+
+PROGRAM = "tests.services.killed_run"
+
+Role = Literal["flow", "trainer"]
+
+
+@dataclass(frozen=True)
+class Kill:
+    """Whom to end where.
+
+    Attributes:
+        point: a place in the trainer, by its name.
+        number: the step or checkpoint that it is about.
+    """
+
+    point: str
+    number: int
+    victims: Sequence[Role] = ("trainer",)
+    by: int = signal.SIGKILL
+
+    @property
+    def mark(self) -> str:
+        """The name of the file that says that it was done."""
+        return f"ended at {self.point} {self.number}"
+
+
+def write_plan(folder: Path, kills: Sequence[Kill]) -> None:
+    """Plan a run whose processes are ended at these places."""
+    (folder / "plan.json").write_text(json.dumps(list(map(asdict, kills))))
+
+
+def arm(folder: Path) -> None:
+    """Have this process, a trainer, end whom the plan names at the places that it gets to."""
+    (folder / "trainer").write_text(str(os.getpid()))
+    planned = [Kill(**kill) for kill in json.loads((folder / "plan.json").read_text())]
+
+    def strike(point: str, number: int | None) -> None:
+        for kill in planned:
+            if (kill.point, kill.number) == (point, number):
+                _strike(kill, folder)
+
+    on_reaching(strike)
+
+
+def _strike(kill: Kill, folder: Path) -> None:
+    try:
+        (folder / kill.mark).touch(exist_ok=False)
+    except FileExistsError:
+        return  # in the life of a process that was started again
+    for victim in kill.victims:
+        with suppress(ProcessLookupError):
+            os.kill(int((folder / victim).read_text()), kill.by)
+
+
+def run_flow(folder: Path, config: str) -> None:
+    """Live the flow."""
+    from tests.services.training_flow import train_with
+
+    def launch(module: str, arguments: Sequence[str], *given: Any, **options: Any) -> Any:
+        if module == "precis.trainer.server":
+            module, arguments = PROGRAM, ["trainer", str(folder), *arguments]
+        return child_service(module, arguments, *given, **options)
+
+    (folder / "flow").write_text(str(os.getpid()))
+    try:
+        asyncio.run(train_with(launch)(TrainConfig.model_validate_json(config)))
+    except PrecisError as error:
+        sys.exit(f"{type(error).__name__}: {error}")
+
+
+def run_trainer(folder: Path, arguments: Sequence[str]) -> None:
+    """Be its trainer."""
+    import typer
+
+    from precis.trainer import server
+
+    arm(folder)
+    sys.argv[1:] = arguments
+    typer.run(server.main)
+
+
+if __name__ == "__main__":
+    _, role, place, *rest = sys.argv
+    if role == "flow":
+        run_flow(Path(place), *rest)
+    else:
+        run_trainer(Path(place), rest)
