@@ -9,23 +9,12 @@ from pathlib import Path
 import httpx
 import pytest
 
-from precis.config import Retention
-from precis.errors import (
-    CorruptCheckpoint,
-    LeaseHeld,
-    LeaseLost,
-    StoreConflict,
-    StoreError,
-    StoreRefused,
-)
-from precis.run.checkpoints import commit, restore
-from precis.run.lease import leased
-from precis.run.retention import prune
+from precis.errors import StoreConflict, StoreRefused
+from precis.store import s3
 from precis.store.s3 import S3Store
 from precis.store.s3_client import client_for
 from tests.services.fault_proxy import FaultProxy
 from tests.services.s3_server import EXTERNAL, new_store, s3_server, settings_for
-from tests.support.newest_checkpoint import file_key, newest_whole
 
 pytestmark = pytest.mark.services
 
@@ -64,8 +53,15 @@ def test_of_many_conditional_writers_one_wins(store: S3Store) -> None:
         assert [blob.data] == [f"writer {number}".encode() for number in wins]
 
 
-def test_more_keys_than_one_answer_holds_are_listed_and_deleted(store: S3Store) -> None:
-    keys = [f"many/{number:04d}" for number in range(1005)]
+def test_more_keys_than_one_answer_holds_are_listed_and_deleted(
+    store: S3Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    number = 1005
+    if not EXTERNAL:  # moto's answers can be made shorter, which saves it a thousand requests
+        monkeypatch.setenv("MOTO_S3_DEFAULT_MAX_KEYS", "10")
+        monkeypatch.setattr(s3, "_KEYS_A_DELETION", 10)
+        number = 25
+    keys = [f"many/{at:04d}" for at in range(number)]
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda key: store.put(key, b""), keys))
     assert store.keys("many/") == keys
@@ -84,14 +80,6 @@ def test_a_file_in_many_parts_comes_back_with_its_checksums(store: S3Store, tmp_
             Bucket=store.bucket, Key="runs/a/adapter", ChecksumMode="ENABLED"
         )
         assert head["ChecksumSHA256"]
-
-
-def test_a_missing_file_is_named_on_both_ends(store: S3Store, tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="No such file"):
-        store.upload(tmp_path / "missing", "adapter")
-    with pytest.raises(StoreError, match="runs/a/adapter: it is not there"):
-        store.download("adapter", tmp_path / "down")
-    assert not (tmp_path / "down").exists()
 
 
 @pytest.mark.skipif(bool(EXTERNAL), reason="other servers may not encrypt")
@@ -122,12 +110,6 @@ def test_a_wrong_key_is_refused_and_not_shown(server: str, store: S3Store) -> No
         httpx.post(f"{server}/moto-api/reset-auth", content=b"inf")
 
 
-def test_an_address_without_a_server_is_named_within_its_deadline() -> None:
-    settings = settings_for("http://127.0.0.1:9", tries_max=2, create_bucket=False)
-    with pytest.raises(StoreError, match="Check AWS_ENDPOINT_URL"):
-        S3Store("bucket", "", settings).get("key")
-
-
 @pytest.mark.skipif(bool(EXTERNAL), reason="a header that is dropped breaks the signature")
 def test_a_server_that_ignores_conditions_is_refused(server: str, store: S3Store) -> None:
     with FaultProxy(server, dropping=("if-none-match",)) as proxy:
@@ -144,34 +126,6 @@ def test_abandoned_uploads_below_the_prefix_are_aborted(store: S3Store) -> None:
     assert store.clean() == 1
     left = store._s3.list_multipart_uploads(Bucket=store.bucket)["Uploads"]
     assert [upload["Key"] for upload in left] == ["runs/b/theirs"]
-
-
-def test_checkpoints_are_committed_restored_and_pruned(store: S3Store, tmp_path: Path) -> None:
-    folder = tmp_path / "from"
-    folder.mkdir()
-    for step in range(6):
-        (folder / "weights").write_bytes(bytes([step]) * 1000)
-        commit(store, "m", step, folder, "digest")
-    store.delete(file_key(store, "m", 5, "weights"))
-    assert prune(store, "m", Retention(keep_last=2, keep_every=0), {1: 0.9}, at=5) == [2]
-    newest = newest_whole(store, "m")
-    assert newest is not None and newest.step == 4
-    restore(store, "m", 1, tmp_path / "best")
-    assert (tmp_path / "best" / "weights").read_bytes() == b"\x01" * 1000
-    store.put(file_key(store, "m", 4, "weights"), b"\x09" * 1000)
-    with pytest.raises(CorruptCheckpoint, match=r"0004/\w+/weights differs"):
-        restore(store, "m", 4, tmp_path / "into")
-
-
-async def test_the_lease_keeps_a_second_run_out_until_it_takes_over(store: S3Store) -> None:
-    async with leased(store, "m", "first") as first:
-        with pytest.raises(LeaseHeld, match="run first"):
-            async with leased(store, "m", "second"):
-                raise AssertionError
-        async with leased(store, "m", "second", take_over=True) as second:
-            with pytest.raises(LeaseLost, match="run second"):
-                await first.check()
-            await second.check()
 
 
 def test_one_client_serves_many_threads(server: str, store: S3Store) -> None:
