@@ -1,11 +1,11 @@
 """The packages of a GPU's machine, which can't run here: that they resolve, and fit our side.
 
-ART's release there is another one than here (see `pyproject.toml`), so what we override, call and
-send over the wire is compared with that release's own source.
+ART's release there is another one than here (see `pyproject.toml`), and has to read what we send
+over the wire. What else we use of it is tried by tests/gpu: the lock is not changed without them.
 """
 
-import ast
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -14,10 +14,15 @@ from pathlib import Path
 
 import pytest
 
-from precis.settings.trainer import ArtTrainer
 from tests.services.conftest import ROOT
-from tests.services.gpu_lock import LOCK, OVERRIDES, RUN, fetch, normal, pins, resolve
 from tests.services.patience import patience_s
+
+LOCK = ROOT / "requirements-gpu.lock"
+OVERRIDES = ROOT / "requirements-gpu-overrides.txt"
+RUN = ROOT / "requirements-gpu-run.txt"
+MACHINE = ("--python-version", "3.12", "--python-platform", "x86_64-manylinux_2_35")
+"""vLLM's wheel wants glibc 2.35."""
+_PIN = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)", re.MULTILINE)
 
 _ROUND_TRIP = """
 import precis  # before ART, which otherwise imports litellm as well
@@ -51,24 +56,42 @@ _TAKEN_WHERE_THERE = {"pyopenssl", "bcrypt", "orjson", "backports-zstd"}
 """What botocore, cryptography, FastAPI and urllib3 use where they are installed, and do without
 elsewhere; here they are for others."""
 
-
-@pytest.fixture(scope="module")
-def art_there(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """ART as it is on the GPU's machine, without what it needs."""
-    folder = tmp_path_factory.mktemp("art")
-    return fetch(folder, f"openpipe-art=={pins(LOCK)['openpipe-art']}")
+Done = subprocess.CompletedProcess[str]
+Resolved = Callable[[str], Done]
 
 
-Resolved = Callable[[str], "subprocess.CompletedProcess[str]"]
+def run(*command: str, **environment: str) -> Done:
+    return subprocess.run(
+        command,
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=patience_s(),
+    )
+
+
+def uv(*arguments: str) -> Done:
+    return run(str(Path(sys.executable).with_name("uv")), "pip", *arguments)
+
+
+def pins(file: Path) -> dict[str, str]:
+    """The release of each package that a file pins, by the name that the index compares."""
+    return {normal(name): release for name, release in _PIN.findall(file.read_text())}
+
+
+def normal(name: str) -> str:
+    """A distribution's name as the index compares it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 @pytest.fixture(scope="module")
 def resolved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Resolved]:
-    """What uv says of the lock, with all overrides or without one: it waits for the index, so all
-    are asked for at once."""
+    """What uv says of the lock, as `make lock` asks, with all overrides or without one: it waits
+    for the index, so all are asked for at once."""
     folder = tmp_path_factory.mktemp("resolved")
 
-    def resolve_without(name: str) -> "subprocess.CompletedProcess[str]":
+    def resolve_without(name: str) -> Done:
         lock = folder / f"lock{name}.txt"
         lock.write_text(LOCK.read_text())
         overrides = folder / f"overrides{name}.txt"
@@ -76,7 +99,9 @@ def resolved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Resolved]:
         overrides.write_text(
             "\n".join(one for one in lines if not name or not one.startswith(name))
         )
-        done = resolve(lock, overrides)
+        held = ("--constraint", str(RUN), "--overrides", str(overrides))
+        asked = ("compile", "--quiet", "--group", "gpu", *MACHINE, *held)
+        done = uv(*asked, "--output-file", str(lock))
         assert done.returncode or name or pins(lock) == pins(LOCK)
         return done
 
@@ -106,102 +131,20 @@ def test_nothing_is_overridden_without_need(name: str, resolved: Resolved) -> No
     assert name in done.stderr
 
 
-def test_what_we_override_and_call_is_there(art_there: Path) -> None:
-    backend = methods(art_there / "art/local/backend.py", "LocalBackend")
-    assert backend["_prepare_backend_for_training"] == ["self", "model", "config"]
-    assert backend["_monitor_openai_server"] == ["self", "model", "base_url", "api_key"]
-    assert backend["_get_service"] == ["self", "model"]
-    assert backend["_train_model"][:5] == [
-        *("self", "model", "trajectory_groups", "config", "dev_config")
-    ]
-    assert {"_get_step", "_model_inference_name"} <= set(backend)
-    ours = {"warmup_steps", "trajectories_per_update", "weighting"}
-    trainer = ArtTrainer(epsilon=0.2, epsilon_high=0.3)
-    assert set(trainer.options) - ours <= set(backend["train"])
-    tokenizing = parameters(art_there / "art/preprocessing/tokenize.py")
-    assert tokenizing["tokenize_trajectory_groups"][:5] == [
-        *("tokenizer", "trajectory_groups", "allow_training_without_logprobs"),
-        *("scale_rewards", "shuffle_group_trajectories"),
-    ]
-    assert parameters(art_there / "art/loss.py")["loss_fn"] == [
-        *("inputs", "new_logprobs", "ref_logprobs", "entropies", "experimental_config")
-    ]
-    assert parameters(art_there / "art/vllm/server.py")["openai_server_task"] == [
-        *("engine", "config")
-    ]
-    proxies = functions(art_there / "mp_actors/__init__.py")
-    assert {"close_proxy", "move_to_child_process"} <= proxies
-
-
-def test_arts_process_of_a_name_that_it_kills_is_never_ours(art_there: Path) -> None:
-    source = (art_there / "art/local/backend.py").read_text()
-    assert 'subprocess.run(["pkill", "-9", "model-service"])' in source
-    assert '"model-service"' not in (ROOT / "precis/trainer/gpu/backend.py").read_text()
-    assert "self._process = mp.Process(" in (art_there / "mp_actors/move.py").read_text()
-
-
-def test_the_server_settings_are_ones_that_art_knows(art_there: Path) -> None:
-    server = fields(art_there / "art/dev/openai_server.py", "ServerArgs")
-    assert {"host", "port", "api_key"} <= server
-
-
-def test_rollouts_reach_that_release_as_they_were_sent(art_there: Path) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(art_there)}
-    environment["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
-    command = [sys.executable, "-c", _ROUND_TRIP]
-    done = subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=patience_s()
-    )
+def test_rollouts_reach_that_release_as_they_were_sent(tmp_path: Path) -> None:
+    there = ("--python", sys.executable, "--no-deps", "--only-binary", ":all:", *MACHINE)
+    art = f"openpipe-art=={pins(LOCK)['openpipe-art']}"
+    fetched = uv("install", "--quiet", *there, "--target", str(tmp_path), art)
+    assert fetched.returncode == 0, fetched.stderr
+    variables = {"PYTHONPATH": str(tmp_path), "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
+    done = run(sys.executable, "-c", _ROUND_TRIP, **variables)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith(str(art_there))
+    assert done.stdout.startswith(str(tmp_path))
 
 
 def test_the_trainer_needs_no_package_that_is_not_locked() -> None:
-    command = [sys.executable, "-c", _IMPORTED]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=patience_s())
+    done = run(sys.executable, "-c", _IMPORTED)
     assert done.returncode == 0, done.stderr
-    locked = set(pins(LOCK))
     imported = set(map(normal, done.stdout.split())) - {"precis"}
     assert "boto3" in imported
-    assert imported - _TAKEN_WHERE_THERE <= locked
-
-
-def methods(source: Path, name: str) -> dict[str, list[str]]:
-    """The parameters of a class's methods."""
-    return {
-        one.name: [argument.arg for argument in (*one.args.args, *one.args.kwonlyargs)]
-        for one in class_in(source, name).body
-        if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)
-    }
-
-
-def parameters(source: Path) -> dict[str, list[str]]:
-    """The parameters of a module's functions."""
-    return {
-        one.name: [argument.arg for argument in (*one.args.args, *one.args.kwonlyargs)]
-        for one in ast.parse(source.read_text()).body
-        if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)
-    }
-
-
-def fields(source: Path, name: str) -> set[str]:
-    """The keys of a typed dictionary."""
-    body = class_in(source, name).body
-    return {
-        one.target.id
-        for one in body
-        if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)
-    }
-
-
-def functions(source: Path) -> set[str]:
-    """What a module imports or defines."""
-    tree = ast.parse(source.read_text())
-    imported = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom))
-    return {alias.name for node in imported for alias in node.names}
-
-
-def class_in(source: Path, name: str) -> ast.ClassDef:
-    tree = ast.parse(source.read_text())
-    (found,) = (one for one in tree.body if isinstance(one, ast.ClassDef) and one.name == name)
-    return found
+    assert imported - _TAKEN_WHERE_THERE <= set(pins(LOCK))
