@@ -19,12 +19,9 @@ from precis.environments.python import PythonEnvironment
 from precis.errors import ConfigError
 from precis.llm.loop_server import LoopServer
 from precis.llm.server import ChatRequest, Choice, Completion, ToolCall, completions_app
-from precis.records.ledger import load_ledger
 from precis.records.rollout import UNJUDGED, Rollout, Unscored
-from precis.records.trajectories import scan_trajectories
 from tests.services.patience import patience_s, wait_until
 from tests.support.examples import EXAMPLES, call, example, module_of, play, with_settings
-from tests.support.in_process import Life, one_process
 from tests.support.scripted_policy import ScriptedPolicy
 
 FILES = ("mcp_session.py", "mcp_writer.py", "mcp_server.py", "mcp_scenarios.jsonl")
@@ -346,24 +343,3 @@ async def test_a_model_that_writes_no_scenarios_leaves_no_file(tmp_path: Path) -
     assert printed == "The model a-writer wrote 0 of 80 tasks: choose another one.\n"
     assert len(asked) == 20
     assert not (tmp_path / "mcp_scenarios.jsonl").exists()
-
-
-@pytest.mark.long
-async def test_it_trains_and_is_validated_by_a_judge_alone(tmp_path: Path, url: str) -> None:
-    _copied(tmp_path, SERVER=url)
-    settings = {
-        "environment": str(tmp_path / "mcp_agent.py"),
-        "documents": {},
-        "rollouts": {"groups_per_step": 2, "rollouts_per_group": 4},
-        "steps": 1,
-    }
-    with one_process(tmp_path / "home"):
-        life = Life(tmp_path / "run", settings)
-        await life.live()
-    found = load_ledger(life.store, "m")
-    assert [one.measure for one in found.validations] == ["preferred to the start"] * 2
-    rows = scan_trajectories(life.store, "m", "train").collect()
-    assert len(rows) == 8
-    assert rows["reward"].null_count() == 0
-    assert rows["reward"].n_unique() > 2
-    assert re.search(r"is (booked for|taken on) \w+day\.", str(rows["messages"].to_list()))

@@ -1,6 +1,6 @@
 """A program, the least that a test starts, held open until the run is killed.
 
-No test of the suite, as `tests/services/held_open.py`: its name keeps pytest from collecting it.
+No test of the suite: its name keeps pytest from collecting it.
 """
 
 import os

@@ -2,17 +2,19 @@
 
 import json
 from collections.abc import Iterator
-from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 from typing import Any
 
 import httpx
 import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
 
 from tests.services.browser import chromium_page, log_in
 from tests.services.conftest import Precis
 from tests.services.prefect_api import client_of
+from tests.support.local_server import served
 
 SECRET = "canary-in-a-block-91d3c0"
 
@@ -86,21 +88,8 @@ def trusted(precis: Precis) -> httpx.Client:
 @pytest.fixture
 def page_of_another() -> Iterator[str]:
     """The address of a page that somebody else serves."""
-
-    class Page(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.send_header("Content-Type", "text/html")
-            self.end_headers()
-            self.wfile.write(b"<title>Prize draw</title>")
-
-        def log_message(self, *_: object) -> None:
-            """Keep the test's output clean."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
-        Thread(target=partial(server.serve_forever, 0.05), daemon=True).start()
-        yield f"http://localhost:{server.server_port}/"
-        server.shutdown()
+    with served(HTMLResponse("<title>Prize draw</title>")) as url:
+        yield url.replace("127.0.0.1", "localhost") + "/"
 
 
 async def test_a_page_on_another_origin_makes_nothing_and_reads_nothing(
@@ -181,21 +170,13 @@ def test_the_commands_of_this_home_know_the_password(fresh: Precis) -> None:
 
 def test_our_password_goes_to_our_server_alone(fresh: Precis) -> None:
     """Another that is configured is not told what ours asks for."""
-    heard: list[str] = []
+    heard: list[str | None] = []
 
-    class Other(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            heard.append(str(self.headers["Authorization"]))
-            self.send_response(401)
-            self.end_headers()
+    async def refuse(request: Request) -> Response:
+        heard.append(request.headers.get("authorization"))
+        return Response(status_code=401)
 
-        def log_message(self, *_: object) -> None:
-            """Keep the test's output clean."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Other) as server:
-        Thread(target=partial(server.serve_forever, 0.05), daemon=True).start()
-        address = f"http://127.0.0.1:{server.server_port}/api"
-        output, _, code = fresh.outcome("worker", PREFECT_API_URL=address)
-        server.shutdown()
-    assert heard == ["None"]
+    with served(Starlette(routes=[Route("/{path:path}", refuse)])) as url:
+        output, _, code = fresh.outcome("worker", PREFECT_API_URL=f"{url}/api")
+    assert heard == [None]
     assert code == 1 and "refuses our password" in " ".join(output.split())

@@ -7,17 +7,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 
 import httpx
 import pytest
+from starlette.responses import HTMLResponse
 
 from tests.services.conftest import ROOT, Precis, Up, the_migrated
 from tests.services.patience import read_to_end, stretched, wait_until
 from tests.services.prefect_api import client_of
+from tests.support.local_server import served
 
 STEPS = 6
 FEW = {"TRAIN_SIZE": "20", "VAL_SIZE": "2"}
@@ -188,25 +187,6 @@ def _answers(api: httpx.Client) -> bool:
         return False
 
 
-@pytest.fixture
-def web_server() -> Iterator[str]:
-    """The address of something that answers everything with a page."""
-
-    class Site(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(b"<title>It works</title>")
-
-        def log_message(self, *_: object) -> None:
-            """Keep the test's output clean."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Site) as server:
-        Thread(target=partial(server.serve_forever, 0.05), daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/api"
-        server.shutdown()
-
-
 @pytest.mark.parametrize("command", ["rehearse", "worker"])
 def test_an_address_where_nobody_answers_is_said_at_once(command: str, tmp_path: Path) -> None:
     precis = Precis(tmp_path / "home")
@@ -218,10 +198,11 @@ def test_an_address_where_nobody_answers_is_said_at_once(command: str, tmp_path:
     assert "Traceback" not in output
 
 
-def test_a_server_that_is_not_prefects_is_called_that(tmp_path: Path, web_server: str) -> None:
+def test_a_server_that_is_not_prefects_is_called_that(tmp_path: Path) -> None:
     precis = Precis(tmp_path / "home")
     precis.environment |= {"PRECIS_STORE": str(tmp_path / "store"), "COLUMNS": "400"}
-    output, _, code = precis.outcome("up", PREFECT_API_URL=web_server)
+    with served(HTMLResponse("<title>It works</title>")) as url:
+        output, _, code = precis.outcome("up", PREFECT_API_URL=f"{url}/api")
     assert code == 1
     assert "is no Prefect server's API" in " ".join(output.split())
     assert "Traceback" not in output
