@@ -133,15 +133,6 @@ def furnished(next_room, elsewhere, words, chance):
     return sorted(doors), places, (keys[0], doors[0])
 
 
-def solution(scenario):
-    """Yield calls that lead out of a house: search everything in a room, then unlock a door."""
-    calls = []
-    for _, places, (key, door) in House(scenario).plan:
-        calls += [("search", {"place": place}) for place in places]
-        calls.append(("unlock", {"key": key, "door": door}))
-    return calls
-
-
 def tool(name, description, choices):
     given = {one: {"type": "string", "enum": list(values)} for one, values in choices.items()}
     schema = {"type": "object", "properties": given, "required": list(choices)}

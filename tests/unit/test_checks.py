@@ -14,7 +14,7 @@ import pytest
 
 from precis import checks
 from precis.checks import CheckResult, run_checks
-from precis.config import DocumentsConfig, JudgeConfig
+from precis.config import DocumentsConfig
 from precis.errors import StoreRefused
 from precis.settings.trainer import ExtractiveTrainer
 from tests.support.corpora import rows, source, write_jsonl
@@ -110,13 +110,6 @@ async def test_a_server_that_answers_is_well_and_gets_our_password(
     assert not row.ok and "PREFECT_API_AUTH_STRING" in row.remedy
     row = await row_of(checks.check_server(api))
     assert not row.ok and "precis up" in row.remedy
-
-
-async def test_a_judge_without_its_key_names_the_variable() -> None:
-    row = await row_of(checks.check_judge(JudgeConfig(provider="openrouter")))
-    assert not row.ok
-    assert "OPENROUTER_API_KEY" in row.detail + row.remedy
-    assert "needs no key" in await checks.check_judge(JudgeConfig())
 
 
 async def test_a_corpus_smaller_than_its_split_fails_and_what_is_left_out_is_counted(

@@ -13,13 +13,6 @@ from precis.errors import (
 )
 
 
-def test_an_error_says_what_happened_and_then_what_to_do() -> None:
-    error = ConfigError("No key is set, e.g. AWS_SECRET_ACCESS_KEY.", "Set one.")
-    assert str(error) == "No key is set, e.g. AWS_SECRET_ACCESS_KEY. Set one."
-    assert (error.what, error.remedy) == ("No key is set, e.g. AWS_SECRET_ACCESS_KEY.", "Set one.")
-    assert str(StoreError("It is out.")) == "It is out."
-
-
 @pytest.mark.parametrize(
     "error",
     [

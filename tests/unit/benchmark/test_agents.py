@@ -10,9 +10,8 @@ import pytest
 
 from precis.benchmark.client import ContenderClient
 from precis.benchmark.contender import ContenderSpec, hosted_contender
-from precis.benchmark.lineup import serve_baselines
 from precis.benchmark.measure import Attempt, BenchmarkId, measure, results_of
-from precis.benchmark.random_player import RANDOM, found_no_options, play_randomly
+from precis.benchmark.random_player import RANDOM, play_randomly
 from precis.benchmark.report import store_report
 from precis.benchmark.run import BenchmarkRun, estimate_cost, open_benchmark, serve_others
 from precis.config import BenchmarkConfig, ContenderConfig, RolloutsConfig
@@ -149,22 +148,6 @@ async def test_the_forecast_counts_every_attempt(
     kept.close()
     assert ahead.figures["rollouts"] == 2 * len(game.scenarios("validation"))
     assert not hosted.temperatures, "a forecast has asked somebody"
-
-
-async def test_a_random_player_takes_part_and_makes_legal_calls(game: Environment) -> None:
-    config = BenchmarkConfig(checkpoints="none", environment=str(EXAMPLES / "tic_tac_toe.py"))
-    async with serve_baselines(config, game) as (spec,):
-        assert spec.contender.model == RANDOM
-        attempts = await play(spec, game)
-        again = await play(spec, game)
-    assert not found_no_options(spec, attempts)
-    assert [one.rollout.score for one in again] == [one.rollout.score for one in attempts]
-    cells = Counter(
-        call.message["tool_calls"][0]["function"]["arguments"]
-        for one in attempts
-        for call in one.rollout.calls
-    )
-    assert len(cells) == 9, "it does not pick from all cells"
 
 
 async def test_a_benchmark_in_which_nobody_takes_part_is_refused(tmp_path: Path) -> None:

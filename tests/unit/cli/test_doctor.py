@@ -167,20 +167,6 @@ def test_what_cannot_be_examined_is_said(arguments: str, code: int, told: str) -
     assert told in said.output
 
 
-def test_a_managed_job_is_examined_with_the_settings_that_it_alone_has(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    given = yaml.safe_load((ROOT / "prefect.yaml").read_text())
-    (managed,) = (one for one in given["deployments"] if one["name"] == "managed")
-    managed["parameters"] |= {"prefect_api_url": "https://p/api", "store": "s3://bucket/runs"}
-    (tmp_path / "prefect.yaml").write_text(yaml.safe_dump(given))
-    monkeypatch.setattr(deployments, "ROOT", tmp_path)
-    examined = read_settings("train/managed")
-    assert isinstance(examined.config, ManagedConfig)
-    assert examined.config.prefect_api_url == "https://p/api"
-    assert "reach" in checks_of(examined)
-
-
 async def test_a_managed_job_is_not_to_report_to_the_loopback() -> None:
     parameters = {"store": "s3://bucket/runs", "cluster": {"where": "sky"}}
     config = ManagedConfig.model_validate(parameters)

@@ -55,16 +55,6 @@ def test_places_are_asked_in_order(spot: Any, asked: list[tuple[str, bool]]) -> 
     assert [(one["infra"], one["use_spot"]) for one in candidates(config)] == asked
 
 
-def test_secrets_stand_in_no_plain_variable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "an-id")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "a-secret")
-    monkeypatch.setenv("AWS_ENDPOINT_URL", "https://s3.example")
-    secrets, plain = s3_variables()
-    assert secrets == {"AWS_ACCESS_KEY_ID": "an-id", "AWS_SECRET_ACCESS_KEY": "a-secret"}
-    assert plain["AWS_ENDPOINT_URL"] == "https://s3.example"
-    assert "a-secret" not in str(plain)
-
-
 @pytest.mark.parametrize(
     ("line", "endpoint"),
     [("endpoint_url = https://s3.example", "https://s3.example"), ("", None)],

@@ -45,19 +45,6 @@ async def play_one(owner: str) -> Rollout:
     return rollout
 
 
-def test_the_words_are_many_and_no_clue_is_on_a_board() -> None:
-    assert len(set(GAME.WORDS)) == len(GAME.WORDS) >= 100
-    assert len(set(GAME.CLUES)) == len(GAME.CLUES) >= 40
-    assert not set(GAME.WORDS) & set(GAME.CLUES)
-    owners = list(owners_of(3).values())
-    assert {one: owners.count(one) for one in owners} == {
-        "ours": 9,
-        "theirs": 8,
-        "bystander": 7,
-        "assassin": 1,
-    }
-
-
 async def test_a_team_that_finds_all_its_words_wins_together() -> None:
     rollout = await play_one("ours")
     score = score_of(rollout)
@@ -104,36 +91,6 @@ async def test_who_passes_keeps_what_was_found() -> None:
     # The other team finds its eighth word in the eighth round.
     assert score_of(rollout).reward == pytest.approx(0.5 * 8 / 9)
     assert (rollout.metrics["turns"], rollout.metrics["found"]) == (24, 8)
-
-
-@pytest.mark.parametrize(
-    ("tool", "arguments", "said"),
-    [
-        ("give_clue", {"word": "animal", "number": 7}, "The number is from 1 to 4."),
-        ("give_clue", {"word": "zoo", "number": 1}, "The word is none of the clues"),
-        ("guess", {"word": "zoo"}, "That is no word on the board"),
-        ("guess", {"word": "pass"}, "Guess one word at least."),
-    ],
-)
-async def test_an_illegal_call_is_answered_in_its_own_conversation(
-    tool: str, arguments: dict[str, Any], said: str
-) -> None:
-    owners = owners_of(0)
-
-    def say(request: ChatRequest) -> ToolCall:
-        if tool_of(request) == tool and len(request.messages) == 2:
-            return call(request, tool, **arguments)
-        if tool_of(request) == "give_clue":
-            return call(request, "give_clue", word="animal", number=1)
-        assassin = next(one for one in owners if owners[one] == "assassin")
-        return call(request, "guess", word=assassin)
-
-    (rollout,) = await play(example("codenames.py"), ScriptedPolicy(say), 1)
-    answered = next(one for one in rollout.calls if len(one.messages) == 4)
-    assert answered.tools[0]["function"]["name"] == tool
-    assert answered.messages[-1]["role"] == "tool"
-    assert answered.messages[-1]["content"].startswith(said)
-    assert (rollout.metrics["illegal"], rollout.metrics["turns"]) == (1, 3)
 
 
 async def test_a_free_clue_is_no_part_of_a_word_on_the_board(tmp_path: Path) -> None:

@@ -46,23 +46,6 @@ async def test_whoever_reads_the_notes_gets_out() -> None:
         assert score.metrics == {"turns": 12, "illegal": 0, "rooms": 3, "alarm": 0}
 
 
-async def test_the_generator_s_own_solution_leads_out() -> None:
-    scenarios = ENVIRONMENT.scenarios("train")[:8]
-    calls = {}
-    for scenario in scenarios:
-        begin = PUZZLE.House(scenario).way
-        calls[", ".join(begin)] = PUZZLE.solution(scenario)
-
-    def solve(request: ChatRequest) -> ToolCall:
-        way = request.messages[1]["content"].split("Your way: ")[1].split(".")[0]
-        made = sum(one["role"] == "assistant" for one in request.messages)
-        name, arguments = calls[way][made]
-        return call(request, name, **arguments)
-
-    rollouts = await play(ENVIRONMENT, ScriptedPolicy(solve), len(scenarios))
-    assert all(score_of(one).success for one in rollouts)
-
-
 async def test_a_wrong_key_or_door_ends_the_visit() -> None:
     def hasty(request: ChatRequest) -> ToolCall:
         offered = allowed(request)

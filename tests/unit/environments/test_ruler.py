@@ -15,6 +15,7 @@ from precis.config import BenchmarkConfig, JudgeConfig
 from precis.environments.python import PythonEnvironment, load_python
 from precis.environments.recorder import Recorder
 from precis.environments.ruler import SYSTEM, TrajectoryRuler, ruler_prompt, transcript_of
+from precis.environments.summaries.judge import JudgeClient
 from precis.environments.summaries.judge.cache import ReplyCache
 from precis.environments.summaries.judge.prompts import data_in
 from precis.errors import ConfigError
@@ -188,6 +189,17 @@ async def test_a_reply_is_paid_for_once(tmp_path: Path) -> None:
             await ruler.close()
     assert server.requests == 2
     assert ruler.spend.cached == 1
+
+
+async def test_a_judge_of_the_same_account_shares_its_limits() -> None:
+    config = CONFIG.model_copy(update={"tries_max": 1})
+    limited = FaultyServer(judge_app(), Faults({Fault.RATE_LIMITED: 1.0}))
+    async with limited as url, JudgeClient(Endpoint(url, config.model, "key"), config) as judge:
+        ruler = ruler_at(url, config, limiter=judge.limiter)
+        attempts = [attempt("ant"), attempt("bee", index=1)]
+        await ruler.score(list(map(transcript_of, attempts)))
+        assert judge.limiter.share < 1
+        await ruler.close()
 
 
 def prefers_bees(data: dict[str, Any]) -> list[float]:

@@ -139,17 +139,6 @@ def test_successes_bring_the_full_rate_back() -> None:
     assert limiter.share == 1.0
 
 
-def test_a_rejection_now_and_then_does_not_slow_the_client_for_long() -> None:
-    draw, limiter, shares = random.Random(1), Limiter(RateLimits()), []
-    for _ in range(2000):
-        if draw.random() < 0.03:
-            limiter.slow_down()
-        else:
-            limiter.speed_up()
-        shares.append(limiter.share)
-    assert sum(shares) / len(shares) > 0.8
-
-
 async def test_a_turn_that_is_given_up_while_waiting_blocks_nobody() -> None:
     limiter = Limiter(RateLimits(in_flight=1))
     async with limiter.turn(1):

@@ -20,9 +20,7 @@ from precis.environments.summaries.prompt import summary_messages
 from precis.processes.child import free_port, is_running
 from precis.store import FolderStore
 from tests.services.patience import patience_s, wait_until
-from tests.support.agents import put_agent
 from tests.support.command import run_precis
-from tests.support.examples import EXAMPLES
 from tests.support.programs import put_vllm
 from tests.support.runs import train_policy
 from tests.support.tiny_model import put_run, store_with_adapter, write_base
@@ -193,16 +191,3 @@ def test_the_policy_answers_behind_its_key(home: Path, tmp_path: Path) -> None:
         assert f"Can't listen at 127.0.0.1:{port}" in taken.stderr
         assert len(list((home / "servers").iterdir())) == 1
     assert not list((home / "servers").iterdir())
-
-
-def test_an_agent_is_played_on_the_server_of_its_policy(tmp_path: Path) -> None:
-    store = FolderStore(tmp_path / "agents")
-    put_agent(store, EXAMPLES / "tic_tac_toe.py", tmp_path)
-    port = free_port()
-    url = f"http://127.0.0.1:{port}/v1"
-    with started(store, "player@1", port) as process:
-        wait_until_up(url, process)
-        game = ("play", EXAMPLES / "tic_tac_toe.py", "--url", url)
-        played = run_precis(*game, store=store)
-    assert "player@1 attempts game-10000." in played.stderr
-    assert '→ play({"cell": ' in played.stdout

@@ -218,12 +218,6 @@ def test_a_corpus_that_is_too_small_says_what_to_change(
         load_corpus(source(path, train_size=sizes[0], val_size=sizes[1]))
 
 
-def test_the_split_follows_from_its_seed_alone() -> None:
-    assert corpus(seed=1) == corpus(seed=1)
-    assert corpus(seed=1).validation != corpus(seed=2).validation
-    assert corpus(seed=1).digest != corpus(seed=2).digest
-
-
 def test_training_never_sees_a_held_out_document() -> None:
     one = corpus()
     held_out = {document.id for document in one.validation}

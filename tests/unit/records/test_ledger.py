@@ -1,6 +1,5 @@
 """The ledger: what it takes, and what it refuses."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -8,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from precis.errors import StoreError, UnusableRun
+from precis.errors import StoreError
 from precis.records.ledger import Ledger, Validation, ledger_key, load_ledger
 from precis.records.warm_start import WarmStartRecord
 from precis.store import FolderStore
@@ -127,13 +126,3 @@ def test_a_validation_has_what_it_is_measured_by() -> None:
     with pytest.raises(ValidationError, match="the validation of step 0 lacks 'win_rate'"):
         Validation.model_validate({**known, "measure": "win_rate"})
     assert validation(0, 0.25).score.value == 0.25
-
-
-def test_a_ledger_of_an_older_version_is_refused_in_a_sentence(tmp_path: Path) -> None:
-    store = FolderStore(tmp_path)
-    said = EMPTY.add_validation(validation(0))
-    old = said.model_dump(mode="json")
-    old["validations"] = [{"step": 0, "accuracy": 0.5, "words": 300, "seconds": 1, "unscored": {}}]
-    store.put(ledger_key("m"), json.dumps(old).encode())
-    with pytest.raises(UnusableRun, match="can't be read as a ledger of this version"):
-        load_ledger(store, "m")

@@ -16,10 +16,6 @@ def test_a_run_is_a_row_for_each_adapter() -> None:
     assert frame["judge/usd"].to_list() == [0.25, 0.25, None]
 
 
-def test_a_run_that_has_only_begun_is_one_row() -> None:
-    assert metrics_frame(EMPTY).rows() == [(0,)]
-
-
 def test_a_warm_start_has_columns_of_its_own() -> None:
     made = WarmStartRecord(
         source="best_of_n", scenarios=4, demonstrations=3, left_out={"not_scored": 1}, reward=0.5

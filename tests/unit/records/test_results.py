@@ -1,4 +1,3 @@
-import json
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -7,35 +6,23 @@ from tempfile import TemporaryDirectory
 import polars as pl
 import pytest
 
-from precis.environments.summaries.rewards import score_zero
 from precis.errors import StoreError
 from precis.records.questions import QUESTIONS, answers_in
 from precis.records.results import (
     SCHEMA,
     frame_of,
-    metric,
     newest_results,
     read_results,
     results_before,
     scan_results,
     write_results,
 )
-from precis.records.verdict import Answer, Scored, Unscored
+from precis.records.verdict import Answer, Scored
 from precis.store import Blob, FolderStore, Store, open_store
 from tests.support.answers import DOCUMENT, SUMMARY, provenance
-from tests.support.results import tables
 from tests.support.summaries import JudgedSummary, questions_of, row_of
 
 SCORED = Scored((Answer("q1", "May", True, True), Answer("q2", "the city", False, False)))
-
-
-def test_a_row_says_what_a_summary_scored_out_of_what() -> None:
-    row = row_of(JudgedSummary(DOCUMENT, SUMMARY, SCORED), provenance())
-    assert set(row) == set(SCHEMA)
-    assert (row["score"], row["weight"], row["text"]) == (1, 1, SUMMARY.text)
-    assert (row["model"], row["step"], row["usd"]) == ("trained", 3, 0.001)
-    metrics = json.loads(row["metrics"])
-    assert (metrics["words"], metrics["unanswerable"], metrics["declined"]) == (5, 1, 0)
 
 
 def test_the_second_table_says_what_was_asked_answered_and_ruled() -> None:
@@ -49,28 +36,6 @@ def test_the_second_table_says_what_was_asked_answered_and_ruled() -> None:
     both = answers_in(frame_of([row_of(judged, provenance())]), questions)
     assert both["summary"].to_list() == [SUMMARY.text] * 2
     assert both["document_id"].to_list() == ["d1", "d1"]
-
-
-def test_a_summary_scores_as_far_as_it_is_prose_and_an_unscored_one_has_a_cause() -> None:
-    row = row_of(JudgedSummary(DOCUMENT, SUMMARY, SCORED, prose=0.25), provenance())
-    assert (row["score"], row["weight"]) == (0.25, 1)
-    metrics = json.loads(row["metrics"])
-    assert (metrics["prose"], metrics["answered"]) == (0.25, 1)
-    unscored = JudgedSummary(DOCUMENT, SUMMARY, Unscored("timeout", "No answer."))
-    row = row_of(unscored, provenance())
-    assert (row["cause"], row["score"], row["weight"]) == ("timeout", None, None)
-    assert questions_of([unscored], provenance())["correct"].to_list() == [None, None]
-
-
-def test_a_disqualified_summary_scores_nothing_and_says_why() -> None:
-    judged = JudgedSummary(DOCUMENT, SUMMARY, score_zero(DOCUMENT), disqualified="over_length")
-    frame, questions = tables([judged], provenance())
-    assert frame.select("score", "cause", metric("over_length").alias("long")).rows() == [
-        (0, None, 1.0)
-    ]
-    both = answers_in(frame, questions)
-    assert both["disqualified"].to_list() == ["over_length"] * 2
-    assert both["correct"].to_list() == [False, False]
 
 
 def test_the_order_of_rows_does_not_depend_on_the_order_of_work() -> None:

@@ -77,15 +77,6 @@ def test_a_model_without_trajectories_has_an_empty_frame_of_the_same_columns(
         assert scan_trajectories(store, "m", "train").collect_schema() == empty.collect_schema()
 
 
-def test_a_step_that_is_done_again_replaces_its_trajectories(store: FolderStore) -> None:
-    put(store, 1)
-    once = store.get(trajectories_key("m", "train", 1))
-    put(store, 1)
-    assert store.get(trajectories_key("m", "train", 1)) == once
-    put(store, 1, ROLLOUTS[:1])
-    assert scan_trajectories(store, "m", "train").collect().height == 3
-
-
 def test_what_is_no_file_of_trajectories_is_named(store: FolderStore) -> None:
     key = trajectories_key("m", "train", 1)
     store.put(key, b"not parquet")

@@ -107,13 +107,6 @@ def test_dollars_are_shown_to_two_digits_that_matter(cost: float, shown: str) ->
     assert dollars(cost) == shown
 
 
-def test_a_contender_that_became_worse_is_marked_by_more_than_colour() -> None:
-    shown = texts(CHARTS["nights"].svg())
-    assert "▼ gpt-4o  50%" in shown
-    assert "trained  50%" in shown
-    assert "1 Nov" in shown
-
-
 def test_a_night_shows_the_newest_checkpoint_and_no_incomplete_contender() -> None:
     night = [
         rows("trained", {"d1": [False] * 5}, step=0),

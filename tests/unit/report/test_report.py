@@ -20,7 +20,7 @@ from precis.report.benchmark_charts import charts_of
 from precis.report.benchmark_view import Benchmark, benchmark_of
 from precis.report.curve import StepPoint
 from precis.report.markdown import benchmark_report
-from precis.report.page import report_files, report_html
+from precis.report.page import report_html
 from precis.report.page_data import reader_data
 from precis.statistics.nights import changes
 from precis.statistics.standings import Contender
@@ -195,14 +195,6 @@ def test_a_regression_is_announced_on_the_page() -> None:
     assert "the mean of the 2 nights" in page
     well = benchmark_of(same, before=before, changes=changes(same, before))
     assert "Worse than on the nights before" not in report_html(well)
-
-
-def test_every_picture_is_there_as_svg_and_png_light_and_dark() -> None:
-    files = report_files(benchmark_of(frame_of(rows("lead-350", None, [2]))), "<page>")
-    assert files.pop("report.html") == b"<page>"
-    endings = ("-dark.png", "-dark.svg", ".png", ".svg")
-    assert sorted(files) == [f"comparison{end}" for end in endings]
-    assert len(set(files.values())) == len(files)
 
 
 def test_an_empty_benchmark_makes_an_empty_report() -> None:

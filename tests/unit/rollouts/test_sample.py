@@ -30,7 +30,6 @@ from precis.rollouts.sample import (
     draw_spares,
     sample_each,
     sample_groups,
-    sample_seed,
     sampled,
 )
 from precis.statistics.standings import Contender
@@ -132,11 +131,6 @@ async def test_a_summary_is_measured_apart_from_the_event_loop(
     monkeypatch.setattr(environment_module, "disqualify", disqualify)
     await roll_out(client, summaries(HELD_OUT, Judge()))
     assert threads and threading.main_thread() not in threads
-
-
-def test_seeds_differ_by_step_scenario_and_index() -> None:
-    seeds = {sample_seed(1, step, name, at) for step in (0, 1) for name in "ab" for at in (0, 1)}
-    assert len(seeds) == 8
 
 
 async def test_validation_is_greedy_and_sends_the_request_that_a_benchmark_sends(
@@ -248,11 +242,6 @@ async def test_a_group_without_variance_is_made_up_for_by_the_next_scenario(
 
 
 SCENARIOS = tuple(Scenario(f"s{number}") for number in range(8))
-
-
-def test_a_batch_is_a_function_of_seed_and_step() -> None:
-    assert draw_batch(SCENARIOS, 1, 7, 3) == draw_batch(SCENARIOS, 1, 7, 3)
-    assert draw_batch(SCENARIOS, 1, 7, 3) != draw_batch(SCENARIOS, 2, 7, 3)
 
 
 def test_a_step_s_spares_follow_from_seed_and_step_and_are_not_of_its_batch() -> None:

@@ -9,10 +9,8 @@ import pytest
 from precis.environments.trajectories import put_trajectories
 from precis.errors import ConfigError, CorruptCheckpoint, LeaseHeld, StoreError
 from precis.records.ledger import ledger_key, load_ledger
-from precis.records.manifests import pointer_key
-from precis.records.trajectories import trajectory_steps
-from precis.run.checkpoints import committed_steps, complete_around
-from precis.run.lease import lease_key, leased
+from precis.run.checkpoints import complete_around
+from precis.run.lease import lease_key
 from precis.run.restart import restart
 from precis.store import FolderStore
 from precis.trainer.protocol import TrainedStep, TrainerState
@@ -51,24 +49,6 @@ def trainers(store: FolderStore, run: str) -> tuple[TrainerState, TrainerState]:
         TrainerState(run="", checkpoints={}, trained={}),
         TrainerState(run=run, checkpoints=held, trained=trained),
     )
-
-
-async def test_a_run_goes_back_and_forgets_what_came_after(store: FolderStore) -> None:
-    before = load_ledger(store, "m")
-    ledger = await restart(store, "m", BACK)
-    assert load_ledger(store, "m") == ledger
-    assert (ledger.next_step, ledger.steps) == (BACK, before.steps[:BACK])
-    assert [one.step for one in ledger.validations] == [0, BACK]
-    assert ledger.usd == before.usd
-    assert ledger.run_id != before.run_id
-    assert committed_steps(store, "m") == [0, BACK]
-    assert not store.keys("m/checkpoints/0003/")
-    assert trajectory_steps(store, "m", "train") == list(range(BACK))
-    assert trajectory_steps(store, "m", "validation") == [BACK]
-    pointer = store.get(pointer_key("m"))
-    assert pointer is not None and pointer.data == b'{"step": 1}'
-    async with leased(store, "m", "next"):
-        pass  # it was given back
 
 
 async def kill_restart(folder: Path, writes: int) -> bool:

@@ -61,15 +61,6 @@ def test_the_paired_interval_holds_the_true_difference_in_95_of_100_experiments(
     assert 930 <= covered <= 970
 
 
-def test_equal_contenders_are_told_apart_in_5_of_100_experiments() -> None:
-    generator = np.random.default_rng(5)
-    found = 0
-    for _ in range(100):
-        first, second = generator.binomial(4, 0.5, (2, 24))
-        found += paired_difference(first, second, np.full(24, 4.0)).p_value <= 0.05
-    assert 1 <= found <= 11
-
-
 def test_one_document_says_nothing_of_the_spread_and_none_is_refused() -> None:
     assert ratio_interval([3], [4]) == Interval(0.75, 0.0, 1.0)
     assert paired_difference([3], [1], [4]).accuracy == Interval(0.5, -1.0, 1.0)

@@ -67,15 +67,6 @@ def test_of_many_conditional_writers_one_wins(store: FolderStore) -> None:
     assert [int(blob.data)] == wins
 
 
-def test_a_write_that_fails_leaves_what_was_there(store: FolderStore, tmp_path: Path) -> None:
-    store.put("a", b"old")
-    with pytest.raises(StoreError, match="Can't write"):
-        store.upload(tmp_path / "missing", "a")
-    blob = store.get("a")
-    assert blob is not None and blob.data == b"old"
-    assert [path.name for path in store.root.iterdir()] == ["a"]
-
-
 def test_a_copy_that_can_not_be_written_is_not_said_to_be_unreadable(
     store: FolderStore, tmp_path: Path
 ) -> None:

@@ -30,7 +30,6 @@ from precis.trainer.protocol import (
 from precis.trainer.server import main as serve_trainer
 from precis.trainer.server import trainer_app
 from tests.support.local_server import serving
-from tests.support.newest_checkpoint import file_key
 from tests.support.stopped import stopped_process
 from tests.support.trainers import TOKEN, CountingBackend, Model, group
 
@@ -84,14 +83,6 @@ async def inference(backend: CountingBackend) -> AsyncIterator[None]:
         yield
 
 
-async def test_arts_client_works_through_the_proxy(inference: None, model: Model) -> None:
-    completion = await model.openai_client().chat.completions.create(
-        model=model.get_inference_name(0), messages=[{"role": "user", "content": "hello"}]
-    )
-    assert completion.model == "m@0"
-    assert completion.choices[0].message.content == "a summary"
-
-
 async def ask(url: str, adapter: str) -> httpx.Response:
     headers = {"authorization": f"Bearer {TOKEN}"}
     async with httpx.AsyncClient(base_url=url, headers=headers) as client:
@@ -143,28 +134,6 @@ async def test_a_repeated_step_gets_the_stored_result_and_another_in_its_place_i
     assert backend.trained == 1
 
 
-def shown(answer: str) -> art.Trajectory:
-    messages: Any = [
-        {"role": "user", "content": "summarize"},
-        {"role": "assistant", "content": answer},
-    ]
-    return art.Trajectory(messages_and_choices=messages)
-
-
-async def test_imitation_is_a_step_like_any_other(
-    model: Model, trainer: RemoteTrainer, backend: CountingBackend
-) -> None:
-    options: Any = {"step": 0, "batch_size": 1, "learning_rates": [0.1, 0.2], "note": {"n": 1}}
-    first = await trainer.train_sft(model, [shown("yes")], **options)
-    again = await trainer.train_sft(model, [shown("yes")], **options)
-    assert (first.step, first.metrics) == (again.step, again.metrics) == (1, {"updates": 2.0})
-    assert backend.trained == 1
-    assert backend.shown[0].messages()[-1]["content"] == "yes"
-    with pytest.raises(StepConflict, match="trained already on other groups"):
-        await trainer.train_sft(model, [shown("no")], **options)
-    assert (await trainer.train(model, [group(0, 1)])).step == 2
-
-
 async def test_of_two_requests_at_once_for_one_step_one_trains(
     model: Model, trainer: RemoteTrainer, backend: CountingBackend
 ) -> None:
@@ -193,19 +162,6 @@ async def test_a_backend_that_fails_says_why_and_can_be_asked_again(
         await trainer.train(model, [group(0, 1)], step=0)
     backend.error = None
     assert (await trainer.train(model, [group(0, 1)], step=0)).step == 1
-
-
-async def test_a_checkpoint_is_committed_and_comes_back(
-    model: Model, trainer: RemoteTrainer, backend: CountingBackend, tmp_path: Path
-) -> None:
-    store = FolderStore(tmp_path / "store")
-    await trainer.train(model, [group(0, 1)])
-    await trainer.commit(model, 1, StoredModel(store=store.url, name="m", config="digest"))
-    blob = store.get(file_key(store, "m", 1, "weights"))
-    assert blob is not None and blob.data == b"1"
-    await trainer.restore(model, 1, StoredModel(store=store.url, name="m", run="a-run"))
-    kept = backend.path / "p" / "models" / "m" / "checkpoints"
-    assert [path.name for path in kept.iterdir()] == ["0001"]
 
 
 async def test_a_trainer_says_what_it_holds_of_a_run_and_forgets_it_with_the_next(

@@ -35,16 +35,6 @@ def weights(store: FolderStore, model: str, step: int, folder: Path) -> bytes:
     return (folder / "restored" / "weights").read_bytes()
 
 
-def test_a_fork_begins_with_a_copy_of_the_origin(store: FolderStore, tmp_path: Path) -> None:
-    origin = origin_of(store, FromCheckpoint(model="m", step=2))
-    checkpoint = fork(store, "forked", origin, "its own settings")
-    assert (checkpoint.step, checkpoint.config) == (0, "its own settings")
-    assert (checkpoint.parent, checkpoint.record) == (None, None)
-    assert committed_steps(store, "forked") == [0]
-    assert weights(store, "forked", 0, tmp_path) == b"\x02" * 1000
-    assert fork(store, "forked", origin, "its own settings") == checkpoint
-
-
 def test_no_step_means_the_newest_whole_one(store: FolderStore) -> None:
     assert origin_of(store, FromCheckpoint(model="m")).step == 3
     store.delete(file_key(store, "m", 3, "weights"))

@@ -4,7 +4,7 @@ import pytest
 
 from precis.llm.server import ApiError, ChatRequest
 from precis.rehearsal.judges.grader import grade
-from precis.rehearsal.judges.judge import MODEL, lexical_judge
+from precis.rehearsal.judges.judge import MODEL, attempt_scores, lexical_judge
 from precis.rehearsal.judges.reader import answer
 from precis.rehearsal.judges.words import words_of
 
@@ -115,3 +115,18 @@ DIFFERENT = [
 def test_another_date_time_unit_or_name_or_the_opposite_is_wrong(golden: str, given: str) -> None:
     assert grade("What do we know of it?", golden, golden)
     assert not grade("What do we know of it?", golden, given)
+
+
+def test_attempts_at_anything_else_are_scored_by_the_words_that_came_back() -> None:
+    asked = {"role": "user", "content": "Find the red door."}
+    answer = {"role": "assistant", "content": "The red door."}
+    result = {"role": "tool", "content": "A red door."}
+    data = {
+        "shared": [asked],
+        "attempts": [
+            {"id": "a1", "messages": [answer]},
+            {"id": "a2", "messages": [answer, result]},
+        ],
+    }
+    first, second = attempt_scores(data)["scores"]
+    assert (first["score"], second["score"]) == (0.0, 0.5)

@@ -100,14 +100,6 @@ async def test_no_claim_of_a_summary_makes_a_list_of_words_prose(claim: str) -> 
     assert isinstance(prose, Scored) and prose.is_prose
 
 
-async def test_a_repeated_verdict_comes_from_the_cache(tmp_path: Path) -> None:
-    for calls in (2, 0):
-        with ReplyCache(tmp_path / "replies.db") as cache:
-            async with judge_of(cache=cache) as (judge, server):
-                assert right_of(await judge.score(FERRY, SUMMARY)) == FOUND
-                assert (len(server.requests), judge.spend.cached) == (calls, 2 - calls)
-
-
 async def test_the_same_verdict_at_the_same_time_is_asked_for_once(tmp_path: Path) -> None:
     with ReplyCache(tmp_path / "replies.db") as cache:
         async with judge_of(responding(500, "oops"), cache=cache, tries_max=1) as (judge, server):
