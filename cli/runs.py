@@ -328,7 +328,7 @@ def _open_in_browser(file: Path) -> None:
 def _agree(question: str) -> None:
     """Ask for a yes; fail without one."""
     if not _is_watched():
-        fail(f"{question} There is no terminal to answer from: give --yes.")
+        fail(f"{question} There is no terminal to answer from: say --yes.")
     if not typer.confirm(question):
         fail("Nothing was deleted.")
 

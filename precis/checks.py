@@ -1,8 +1,7 @@
-"""The checks of `precis doctor`, made before any work is done.
+"""The checks of `precis doctor`, made before any work.
 
-A check is a plain async function that returns what it found, or raises a `PrecisError`, whose
-message says what is wrong and what to do. To add one, write the function and name it in
-`cli/doctor.py`.
+A check is a plain async function that returns its finding, or raises a `PrecisError` with the
+problem and the remedy. To add one, write the function and name it in `cli/doctor.py`.
 """
 
 import asyncio
@@ -42,9 +41,9 @@ class CheckResult:
     """The result of one check.
 
     Attributes:
-        detail: what is there, or what is wrong.
-        remedy: what to do about it; empty where all is well.
-        error: what the check raised.
+        detail: the finding, or the problem.
+        remedy: what to do about it; empty if all is well.
+        error: the exception of a failed check.
     """
 
     name: str
@@ -55,7 +54,7 @@ class CheckResult:
 
     @property
     def cells(self) -> dict[str, str]:
-        """The row of a table of checks."""
+        """Return the row for a table of checks."""
         verdict = "ok" if self.ok else "FAILS"
         return {"check": self.name, "verdict": verdict, "found": self.detail, "do": self.remedy}
 
@@ -66,7 +65,7 @@ Check = Callable[[], Awaitable[str]]
 async def run_checks(
     checks: Mapping[str, Check], deadline_s: float = _DEADLINE_S
 ) -> list[CheckResult]:
-    """Make all checks at once; a row for each, in their order, whatever becomes of the others."""
+    """Make all checks concurrently; return a row for each, in their order, even if others fail."""
 
     async def run(name: str, check: Check) -> CheckResult:
         try:
@@ -82,21 +81,21 @@ async def run_checks(
 
 
 def raise_failures(rows: Sequence[CheckResult]) -> None:
-    """Stop here if a check failed.
+    """Raise if a check failed.
 
     Raises:
-        PrecisError: what the one that failed raised; where several did, a ConfigError with all.
+        PrecisError: the error of the failed check; if several failed, a ConfigError with all.
     """
     errors = {row.name: row.error for row in rows if row.error is not None}
     if len(errors) == 1:
         raise next(iter(errors.values()))
     if errors:
         each = "\n".join(f"- {name}: {error}" for name, error in errors.items())
-        raise ConfigError(f"{len(errors)} things stand in the way of this run:\n{each}")
+        raise ConfigError(f"{len(errors)} problems prevent this run:\n{each}")
 
 
 async def check_python() -> str:
-    """Check that this Python and this system are ones that Précis runs on."""
+    """Check that Précis supports this Python and this system."""
     version = platform.python_version()
     wanted = importlib.metadata.metadata("precis")["Requires-Python"]
     if not SpecifierSet(wanted).contains(version, prereleases=True):
@@ -110,7 +109,7 @@ async def check_python() -> str:
 
 
 async def check_packages() -> str:
-    """Check that the installed packages are those that Précis asks for."""
+    """Check that the installed packages are those that Précis requires."""
     wrong = []
     for line in importlib.metadata.requires("precis") or []:
         wanted = Requirement(line)
@@ -127,7 +126,7 @@ async def check_packages() -> str:
 async def check_disk(folder: Path, gb_min: float = _FREE_GB_MIN) -> str:
     """Check that the disk under a folder has room for a run's files."""
     there = folder
-    while not there.exists():  # it is made by the first run
+    while not there.exists():  # the first run creates it
         there = there.absolute().parent
     free = shutil.disk_usage(there).free / 1e9
     found = f"{free:.1f} GB free under {there}"
@@ -139,7 +138,7 @@ async def check_disk(folder: Path, gb_min: float = _FREE_GB_MIN) -> str:
 
 
 async def check_server(api: str | None) -> str:
-    """Check that a Prefect server answers, and takes our password if it wants one."""
+    """Check that a Prefect server answers, and accepts our password if it requires one."""
     if api is None:
         return "no server is up; `precis up` starts one"
     known = Variables()
@@ -174,24 +173,24 @@ async def check_server(api: str | None) -> str:
         version = None
     if not isinstance(version, str) or not _VERSION.fullmatch(version):
         raise ConfigError(
-            f"What answers at {api} is no Prefect server's API.",
+            f"The server at {api} is not a Prefect server's API.",
             "Set PREFECT_API_URL to the address of one, which ends with /api.",
         )
     return f"server {version} at {api}"
 
 
 async def check_store(url: str) -> str:
-    """Check that the store takes, keeps and forgets what it is given."""
+    """Check that the store can write, read and delete."""
     store = open_store(url)
     await asyncio.to_thread(store.check)
     return f"{store.url} can be written"
 
 
 async def check_judge(config: JudgeConfig, own_key: str = OWN_KEY) -> str:
-    """Check that the judge's key is there and its model answers a trial question; costs one call.
+    """Check that the judge's key is set and its model answers a trial question; costs one call.
 
     Args:
-        own_key: the variable that the key of provider `url` is read from.
+        own_key: the environment variable with the key of provider `url`.
     """
     if config.provider == "lexical":
         return "lexical: runs on this machine, needs no key"
@@ -210,9 +209,9 @@ async def check_documents(config: DocumentsConfig) -> str:
 
 
 async def check_wandb(trainer: Trainer) -> str:
-    """Check that W&B's key can be one, and is there where W&B trains.
+    """Check that W&B's key has a valid form, and is set if W&B trains.
 
-    A run continues where W&B can't be reached.
+    A run continues if W&B can't be reached.
     """
     key = Variables().wandb_api_key
     if key is None and trainer.kind == "serverless":

@@ -1,4 +1,4 @@
-"""Keys that would cross a network in clear, for anybody on the way to read."""
+"""Keys that would cross a network unencrypted."""
 
 import os
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 
 
 def keys_in_clear(config: RunConfig) -> list[str]:
-    """Return a sentence for each key that a run sends to an http:// address beyond the loopback."""
+    """Return a sentence for each key that a run sends to an http:// address off the loopback."""
     environment = Variables()
     keys = environment.keys()
     elsewhere = config.prefect_api_url if isinstance(config, ManagedConfig) else ""
@@ -42,8 +42,8 @@ def keys_in_clear(config: RunConfig) -> list[str]:
 
 
 def models_asked(config: RunConfig) -> Iterator[tuple[str, str, HostedSettings]]:
-    """Yield the models that a run asks beside its policy: the setting, the variable of the key, and
-    the settings."""
+    """Yield the models that a run calls beside its policy: the setting's name, the key's variable,
+    and the settings."""
     asked: list[tuple[str, str, HostedSettings | None]] = [("judge", "JUDGE_API_KEY", config.judge)]
     if isinstance(config, TrainConfig):
         teacher = config.warm_start.teacher if config.warm_start else None
@@ -59,5 +59,5 @@ def models_asked(config: RunConfig) -> Iterator[tuple[str, str, HostedSettings]]
 
 
 def is_loopback(address: str) -> bool:
-    """Return whether an address means this machine, wherever it is read."""
+    """Return whether an address means the machine that uses it."""
     return urlsplit(address).hostname in _LOOPBACK

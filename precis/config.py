@@ -40,11 +40,11 @@ Hosted = Literal[
     "gemini-3-pro",
     "claude-sonnet-4.5",
 ]
-"""Hosted models by the names that `precis.benchmark.contender` knows them under."""
+"""Hosted models, by their names in `precis.benchmark.contender`."""
 
 
 class DocumentSource(Record):
-    """The place of documents and their questions."""
+    """The source of documents and their questions."""
 
     source: str = "bundled"
     """`bundled`, a data set on the Hub (`ServiceNow/repliqa`), or a parquet, JSONL or CSV file
@@ -54,10 +54,10 @@ class DocumentSource(Record):
 
 
 class OtherDocuments(DocumentSource):
-    """Documents of a benchmark's own."""
+    """Documents for a benchmark only."""
 
     count: BoundedInt | None = Field(None, ge=1)
-    """Take so many of them, drawn by `seed`; empty takes all."""
+    """How many to take, drawn by `seed`; empty takes all."""
     seed: Seed = 1
     """Seed of the draw."""
 
@@ -68,21 +68,21 @@ class DocumentsConfig(DocumentSource):
     train_size: BoundedInt = Field(
         default_factory=lambda: Variables().train_size, ge=1, examples=[3500]
     )
-    """Documents to train on; the variable TRAIN_SIZE, or 3500, where not given."""
+    """Documents to train on; by default the variable TRAIN_SIZE, or 3500."""
     val_size: BoundedInt = Field(default_factory=lambda: Variables().val_size, ge=1, examples=[91])
-    """Documents held out for validation and the benchmark; the variable VAL_SIZE, or 91, where
-    not given."""
+    """Documents held out for validation and the benchmark; by default the variable VAL_SIZE, or
+    91."""
     seed: Seed = 1
     """Seed of the split."""
 
 
 class RolloutsConfig(Record):
-    """The sampling of a step, and the treatment of rollouts that have no score."""
+    """The sampling of a step, and the treatment of unscored rollouts."""
 
     groups_per_step: Decides[BoundedInt] = Field(5, ge=1)
-    """Scenarios of a step; each makes one group."""
+    """Scenarios per step; each makes one group."""
     rollouts_per_group: Decides[BoundedInt] = Field(8, ge=2)
-    """Rollouts sampled of each scenario."""
+    """Rollouts per scenario."""
     replacements_max: Decides[BoundedInt] = Field(0, ge=0)
     """Further scenarios that a step may take in place of those whose rollouts all earn the same
     (DAPO's dynamic sampling). Each costs as much as any other; 0 takes none."""
@@ -91,8 +91,8 @@ class RolloutsConfig(Record):
     words_max: Decides[BoundedInt] = Field(WORDS_MAX, ge=20)
     """Longest summary that can earn a reward, in words; of summaries alone."""
     length_ramp: Decides[float] = Field(0.0, ge=0, le=1)
-    """Share of `words_max` over which a reward in training falls to nothing: with 0.1 a summary of
-    315 of 350 words earns all of it, one of 332 half. 0 leaves the hard limit, which validation and
+    """Share of `words_max` over which a reward in training falls to 0: with 0.1 a summary of 315 of
+    350 words earns all of it, one of 332 words half. 0 leaves the hard limit, which validation and
     benchmark always have."""
     reward: Decides[Literal["questions", "ruler"]] = "questions"
     """`questions` rewards the share of a document's questions that a summary answers; `ruler`
@@ -100,12 +100,13 @@ class RolloutsConfig(Record):
     in_flight: MayChange[BoundedInt] = Field(64, ge=1)
     """Rollouts that are sampled or scored at the same time."""
     timeout_s: MayChange[BoundedFloat] = Field(300, gt=0)
-    """Deadline of one rollout, in seconds; the judge of summaries has `judge.verdict_timeout_s`."""
+    """Deadline of one rollout, in seconds; for the judge of summaries see
+    `judge.verdict_timeout_s`."""
     turns_max: Decides[BoundedInt] = Field(50, ge=1)
-    """Calls to the model that one rollout may make."""
+    """Most calls to the model in one rollout."""
     tokens_max: Decides[BoundedInt] = Field(8192, ge=1)
-    """Tokens that one rollout may sample, in all its calls together. Once they are spent no further
-    call is answered; calls made at the same time may each take what is left."""
+    """Most tokens that one rollout may sample, over all its calls. Once they are spent no further
+    call is answered; concurrent calls may each take the rest."""
     scored_min: MayChange[BoundedInt] = Field(3, ge=2)
     """A group with fewer scored rollouts than this is dropped."""
     unscored_share_max: MayChange[float] = Field(0.2, ge=0, le=1)
@@ -134,8 +135,8 @@ class RateLimits(Record):
     in_flight: BoundedInt = Field(32, ge=1)
     """Requests at the same time."""
     requests_per_day: BoundedInt | None = Field(None, ge=1)
-    """Requests that the account allows in a day; none is known if empty. A run is not held to it,
-    but its forecast says whether it suffices."""
+    """Requests that the account allows in a day; empty if unknown. It does not limit a run, but its
+    forecast reports whether it suffices."""
 
 
 class JudgeConfig(Record):
@@ -145,7 +146,7 @@ class JudgeConfig(Record):
     """`lexical` runs a judge on this machine, for rehearsals; `openrouter` needs
     OPENROUTER_API_KEY, `google` GEMINI_API_KEY; `url` is any OpenAI-compatible endpoint."""
     model: Decides[str] = ""
-    """The judge's model; empty takes the provider's default (Gemini 2.5 Flash)."""
+    """The judge's model; empty means the provider's default (Gemini 2.5 Flash)."""
     base_url: MayChange[str] = ""
     """Endpoint that ends in /v1, for provider `url`; its key is read from JUDGE_API_KEY, and a
     second judge's from SECOND_JUDGE_API_KEY."""
@@ -153,27 +154,27 @@ class JudgeConfig(Record):
     """`batched` asks and grades all of a document's questions in two calls; `per_question` takes
     up to two calls a question, as ART's notebook does, for comparison with its table."""
     reasoning_effort: MayChange[Literal["", "none", "low", "medium", "high"]] = ""
-    """The effort of the judge's thinking before it answers; empty leaves that to the provider."""
+    """The judge's reasoning effort; empty leaves it to the provider."""
     limits: MayChange[RateLimits] = RateLimits()
-    """The limits of the judge's account; of the `lexical` judge, which has none, only `in_flight`
-    counts."""
+    """The limits of the judge's account; for the `lexical` judge, which has none, only `in_flight`
+    applies."""
     call_timeout_s: MayChange[BoundedFloat] = Field(60, gt=0)
     """Deadline of one request with its whole response, in seconds."""
     verdict_timeout_s: MayChange[BoundedFloat] = Field(240, gt=0)
     """Deadline of one verdict with all its calls and pauses, in seconds. Waiting under `limits`
-    does not count, so a small quota is slow and fails nothing."""
+    does not count, so a small quota only makes a run slower."""
     tries_max: MayChange[BoundedInt] = Field(6, ge=1)
-    """Tries of one request before its verdict is given up as unscored."""
+    """Attempts of one request before its verdict becomes unscored."""
     backoff_s: MayChange[BoundedFloat] = Field(0.5, gt=0)
     """Pause before the second try, in seconds; it doubles with each further one, up to 60 times
-    this, and is at least what the judge itself asks for."""
+    this, and is at least the judge's own Retry-After."""
     hedge_quantile: MayChange[BoundedFloat] = Field(0.85, ge=0, lt=1)
-    """A request or a verdict that takes longer than this share of the recent ones is asked for
-    again, once, and the first valid reply counts. 0 asks nothing twice. It does not hold for the
-    `lexical` judge and RULER."""
+    """A request or a verdict that takes longer than this share of the recent ones is sent again,
+    once, and the first valid reply counts. 0 disables this. It does not apply to the `lexical`
+    judge and RULER."""
     prices: MayChange[dict[str, tuple[Amount, Amount]]] = Field({})
     """USD for a million prompt tokens and for a million completion tokens, by model:
-    `{"google/gemini-2.5-flash": [0.30, 2.50]}`; what is not here is taken from the built-in
+    `{"google/gemini-2.5-flash": [0.30, 2.50]}`; other models' prices come from the built-in
     table."""
 
     @model_validator(mode="after")
@@ -187,14 +188,14 @@ class JudgeConfig(Record):
 
 
 class Retention(Record):
-    """The checkpoints that stay in the store; the first and the newest always do."""
+    """The checkpoints to keep in the store; the first and the newest are always kept."""
 
     keep_last: BoundedInt = Field(5, ge=1)
     """Newest checkpoints to keep."""
     keep_every: BoundedInt = Field(10, ge=0)
-    """Keep the checkpoint of every n-th step as well; 0 for none."""
+    """Also keep the checkpoint of every n-th step; 0 for none."""
     keep_best: BoundedInt = Field(1, ge=0)
-    """Keep so many with the highest validation accuracy as well."""
+    """Also keep this many with the highest validation accuracy."""
 
 
 class ContenderConfig(Record):
@@ -209,24 +210,23 @@ class ContenderConfig(Record):
     base_url: str = ""
     """Endpoint that ends in /v1, for provider `url`; its key is read from CONTENDER_API_KEY."""
     reasoning: bool = False
-    """True for a model that thinks before it answers: it is asked without a temperature, and is
-    given tokens to think with."""
+    """True for a reasoning model: its requests have no temperature, and room for reasoning
+    tokens."""
     reasoning_effort: Literal["", "none", "minimal", "low", "medium", "high"] = ""
-    """The effort of its thinking; empty leaves that to the provider."""
+    """Its reasoning effort; empty leaves it to the provider."""
     thinking_tokens_max: BoundedInt = Field(8192, ge=0)
-    """Tokens that a reasoning model may think with in each call, on top of those of its answer."""
+    """Most reasoning tokens in each call, on top of those of the answer."""
     prices: tuple[Amount, Amount] | None = None
-    """USD for a million prompt tokens and for a million completion tokens; empty takes what the
-    endpoint says, or else the built-in table."""
+    """USD for a million prompt tokens and for a million completion tokens; empty means the
+    endpoint's own, or else the built-in table's."""
     limits: RateLimits = RateLimits(in_flight=8)
     """The limits of the account for this model."""
     call_timeout_s: BoundedFloat = Field(180, gt=0)
     """Deadline of one request with its whole response, in seconds."""
     rollout_timeout_s: BoundedFloat = Field(600, gt=0)
-    """Deadline of one rollout with all its calls, their tries and the pauses between them, scoring
-    included, in seconds."""
+    """Deadline of one rollout with all its calls, attempts, pauses and its scoring, in seconds."""
     tries_max: BoundedInt = Field(6, ge=1)
-    """Tries of one request before its rollout is given up as unscored."""
+    """Attempts of one request before its rollout becomes unscored."""
     backoff_s: BoundedFloat = Field(1.0, gt=0)
     """Pause before the second try, in seconds; it doubles with each further one."""
 
@@ -247,14 +247,14 @@ class RunConfig(Record):
 
     model: MayChange[Name] = "rehearsal"
     """Name of the model, of letters, digits, dots, dashes and underscores; its checkpoints, ledger
-    and results lie under it in the store."""
+    and results are under it in the store."""
     seed: Decides[Seed] = 1
     """Seed of the untrained policy, the batches and every sample."""
     environment: Decides[EnvironmentSettings] = SummariesSettings()
     """The task that the policy is trained for: `summaries`, the path of a Python file with
     `scenarios` and `rollout`, or the settings of another kind."""
     documents: ByIdentity[DocumentsConfig] = Field(default_factory=DocumentsConfig)
-    """The documents to train on, and those to hold out; of summaries alone."""
+    """The documents to train on, and those to hold out; only for summaries."""
     trainer: Decides[Trainer] = ExtractiveTrainer()
     """The kind of policy that is trained, and the settings of its training."""
     cluster: MayChange[ClusterConfig] = ClusterConfig()
@@ -262,21 +262,21 @@ class RunConfig(Record):
     rollouts: Decides[RolloutsConfig] = RolloutsConfig()
     """The sampling of rollouts."""
     recoveries_max: MayChange[BoundedInt] = Field(5, ge=0)
-    """The number of times in a row, with no step committed in between, that a lost trainer is
-    brought up again before the run stops; in a benchmark, the number in all."""
+    """How many times in a row, without a committed step in between, a lost trainer is restarted
+    before the run stops; in a benchmark, how many times in all."""
     judge: ByIdentity[JudgeConfig] = JudgeConfig()
     """The judge: the model that answers and grades."""
     judge_concurrency_limit: MayChange[str] = ""
-    """A Prefect global concurrency limit that the flows with one judge's key share: each
-    takes as many of its slots as `judge.limits.in_flight`. Empty shares none."""
+    """A Prefect global concurrency limit shared by the flows that use one judge's key: each takes
+    `judge.limits.in_flight` of its slots. Empty for none."""
     store: MayChange[StoreUrl] = Field("", validate_default=True)
-    """Folder or s3://bucket/prefix for checkpoints, ledger and results; empty takes the variable
+    """Folder or s3://bucket/prefix for checkpoints, ledger and results; empty means the variable
     PRECIS_STORE, or else .precis/store."""
 
     @model_validator(mode="before")
     @classmethod
     def _take_the_agents_policy(cls, given: Any) -> Any:
-        """Have an agent trained by the embedded policy of agents where no trainer is named."""
+        """Default to the embedded policy of agents for an agent without a trainer."""
         if not isinstance(given, dict):
             return given
         trainer = given.get("trainer") if "trainer" in given else {}
@@ -351,7 +351,8 @@ class RunConfig(Record):
         return self
 
     def without_summaries_settings(self, given: Mapping[str, bool]) -> Self:
-        """Refuse settings of summaries, each with whether it is given, for any other task."""
+        """Refuse settings of summaries for any other task; `given` maps each to whether it is
+        set."""
         for name, is_given in given.items():
             if is_given and self.environment.kind != "summaries":
                 raise ValueError(
@@ -373,36 +374,37 @@ class FromCheckpoint(Record):
 
 
 class WarmStartConfig(Record):
-    """Supervised training on rollouts worth imitating, before the first step of reinforcement."""
+    """Supervised training on good rollouts, before the first step of reinforcement learning."""
 
     source: Decides[Literal["best_of_n", "teacher", "file"]] = "best_of_n"
     """The source of the demonstrations: `best_of_n` takes the best of the policy's own rollouts of
     a scenario; `teacher` asks another model; `file` reads them."""
     scenarios: Decides[BoundedInt | None] = Field(None, ge=1)
     """Training scenarios to set apart, which no step draws; empty takes 200, or a quarter of them
-    if that is fewer. Of a file, its first so many demonstrations; empty takes all."""
+    if that is fewer. For a file, how many demonstrations to take from its start; empty takes
+    all."""
     samples: Decides[BoundedInt] = Field(8, ge=2)
-    """Rollouts sampled of each scenario, for source `best_of_n`."""
+    """Rollouts per scenario, for source `best_of_n`."""
     teacher: ByIdentity[ContenderConfig | None] = None
-    """The other model, for source `teacher`; each of its answers is paid for once in a store."""
+    """The other model, for source `teacher`; the store keeps its answers, so that each is paid for
+    once."""
     file: ByIdentity[str] = ""
-    """A file of demonstrations, for source `file`. Of an agent, JSONL with `messages` and `tools`
-    of a rollout a line, as in OpenAI's API; of summaries, parquet or JSONL with `summary` and the
+    """A file of demonstrations, for source `file`. For an agent, JSONL with `messages` and `tools`
+    of a rollout a line, as in OpenAI's API; for summaries, parquet or JSONL with `summary` and the
     document's `document_id` or `text`, or both."""
     reward_min: Decides[BoundedFloat | None] = Field(None, ge=-(2**53))
-    """Least reward of a rollout that is imitated; empty takes what earned more than 0, and of a
-    file all."""
+    """Least reward of a rollout to imitate; empty takes those above 0, and all of a file."""
     epochs: Decides[BoundedInt] = Field(2, ge=1)
     """Passes over the demonstrations."""
     batch_size: Decides[BoundedInt] = Field(4, ge=1)
-    """Demonstrations of an update."""
+    """Demonstrations per update."""
     learning_rate: Decides[BoundedFloat | None] = Field(None, gt=0)
     """Adam's highest step size: it rises over the first tenth of the updates, and falls to 0 over
-    the rest. Empty takes what suits the trainer: 2e-4 for an adapter, 0.02 for the embedded
+    the rest. Empty takes the trainer's default: 2e-4 for an adapter, 0.02 for the embedded
     policy."""
     measured_scenarios: MayChange[BoundedInt] = Field(20, ge=1)
-    """Scenarios that are sampled before and after the warm start, to see how many groups have
-    rewards that differ: only those can be learned from."""
+    """Scenarios sampled before and after the warm start, to measure how many groups have differing
+    rewards: only those can be learned from."""
 
     @model_validator(mode="after")
     def _source_has_what_it_needs(self) -> Self:
@@ -419,10 +421,10 @@ class WarmStartConfig(Record):
         return self
 
     def identity(self, shown: str) -> dict[str, Any]:
-        """Return the settings that decide the result, by what they stand for.
+        """Return the settings that determine the result, independent of where files are.
 
         Args:
-            shown: digest of the file's demonstrations, wherever it lies.
+            shown: digest of the file's demonstrations.
         """
         decisive = decisive_settings(self)
         if self.teacher is not None:
@@ -438,40 +440,40 @@ class TrainConfig(RunConfig):
 
     budget_usd: MayChange[BoundedFloat | None] = Field(None, gt=0)
     """Dollars that the run may spend in all. It stops after the step that reaches them, and
-    continues when it is given more. Empty sets no limit."""
+    continues with a higher budget. Empty for no limit."""
     judge_patience_s: MayChange[BoundedInt] = Field(900, ge=0)
-    """The seconds for which a run whose judge is out waits, paused, for somebody to press Resume; 0
-    fails at once."""
+    """How long a run waits, paused, for Resume when its judge is unreachable, in seconds; 0 fails
+    at once."""
 
     ceiling_min: MayChange[float] = Field(0.2, ge=0, le=1)
-    """Least ceiling of the reward, if the environment measures one (of summaries the share of the
-    questions that the judge answers from the full documents): below it the run stops before it
-    trains. 0 lets it continue."""
+    """Least ceiling of the reward, if the environment measures one (for summaries the share of the
+    questions that the judge answers from the full documents): below it the run stops before
+    training. 0 disables this."""
 
     steps: MayChange[BoundedInt] = Field(30, ge=1)
-    """Steps to train; a finished run given more of them continues."""
+    """Steps to train; a finished run continues if this is raised."""
     off_policy_steps: Decides[int] = Field(0, ge=0, le=1)
-    """With 1, a step is sampled while the one before it is trained, from that step's adapter: one
-    step stale, which importance weights correct for. It takes two GPUs (`trainer.engine.gpus` 2),
+    """With 1, a step is sampled while the previous one is trained, from that step's adapter: one
+    step stale, which importance weights correct for. It needs two GPUs (`trainer.engine.gpus` 2),
     or the embedded policy. With 0 each step is sampled from its own adapter."""
     validate_every: MayChange[BoundedInt] = Field(10, ge=1)
-    """Steps between two validations on the held-out scenarios."""
+    """Steps between validations on the held-out scenarios."""
     patience: MayChange[BoundedInt] = Field(0, ge=0)
-    """Stop after so many validations in a row without a gain beyond chance, paired over the
+    """Stop after this many validations in a row without a gain beyond chance, paired over the
     held-out scenarios; the best checkpoint is then the run's. The validation right after a warm
-    start does not count. 0 continues to the last step."""
+    start does not count. 0 disables this."""
     second_judge: MayChange[JudgeConfig | None] = Field(None, title="Second Judge")
-    """Another judge, which rules on every validation beside the reward's, and earns nothing. If the
-    two part ways, the policy learns to please the first. Empty asks none."""
+    """Another judge, which scores every validation too, without effect on the reward. If the two
+    diverge, the policy is learning to please the first. Empty for none."""
     benchmark: MayChange[bool] = True
     """Run the benchmark at the end."""
     retention: MayChange[Retention] = Retention()
-    """The checkpoints that stay in the store."""
+    """The checkpoints to keep in the store."""
     from_checkpoint: Decides[FromCheckpoint | None] = Field(None, title="From Checkpoint")
-    """Begin with another run's checkpoint in place of the untrained policy."""
+    """Begin with another run's checkpoint instead of the untrained policy."""
     warm_start: Decides[WarmStartConfig | None] = Field(None, title="Warm Start")
     """Begin with supervised training as step 0, which counts as one of `steps`: `{}` imitates the
-    best of the policy's own rollouts. Empty begins with reinforcement."""
+    best of the policy's own rollouts. Empty begins with reinforcement learning."""
     take_over: MayChange[bool] = False
     """Take the model from another run that holds it, which then stops."""
 
@@ -513,7 +515,7 @@ class TrainConfig(RunConfig):
     def _stale_adapter_stays(self) -> Self:
         if self.off_policy_steps and self.retention.keep_last == 1:
             raise ValueError(
-                "off_policy_steps 1 goes on from the two newest checkpoints, of which "
+                "off_policy_steps 1 continues from the two newest checkpoints, of which "
                 "retention.keep_last 1 keeps one: set keep_last to 2 or more"
             )
         return self
@@ -550,15 +552,16 @@ class TrainConfig(RunConfig):
         return self
 
     def identity(self, corpus_digest: str, judge: Mapping[str, str], shown: str = "") -> str:
-        """Digest of what decides the result: a run can be resumed only with the same one.
+        """Return the digest of the settings that determine the result, which a resumed run must
+        match.
 
-        How many steps, how fast and how patiently are left out, so that they may change: each
-        setting says which it is (`precis.settings.identity`). Documents and judge are in it by
-        what they stand for, not by where they are found.
+        Settings that may change during a run, such as its length, concurrency and timeouts, are
+        left out: each setting is marked (`precis.settings.identity`). Documents and judge enter by
+        their content, not by their address.
 
         Args:
-            judge: which judge rules and how it is asked (`JudgeClient.identity`).
-            shown: digest of what the warm start is given (`WarmStart.digest`).
+            judge: the judge's model and protocol (`JudgeClient.identity`).
+            shown: digest of the warm start's demonstrations (`WarmStart.digest`).
         """
         decisive = {"corpus": corpus_digest, "judge": dict(judge), **decisive_settings(self)}
         if self.warm_start is not None:
@@ -572,8 +575,8 @@ class ManagedConfig(TrainConfig):
     """A training run as a SkyPilot managed job, which rents the machine for flow and trainer."""
 
     prefect_api_url: MayChange[str] = ""
-    """Address of the Prefect server as the rented machine reaches it, which ends in /api; empty
-    takes this machine's PREFECT_API_URL, which then must not be on the loopback."""
+    """Address of the Prefect server from the rented machine, ending in /api; empty takes this
+    machine's PREFECT_API_URL, which then must not be on the loopback."""
 
     @model_validator(mode="after")
     def _rents_a_machine(self) -> Self:
@@ -597,40 +600,40 @@ class ManagedConfig(TrainConfig):
 class BenchmarkConfig(RunConfig):
     """A benchmark of a model's checkpoints against hosted models and baselines.
 
-    Settings that it shares with training, and that are not given, are those of the model's run.
+    Settings shared with training default to those of the model's run.
     """
 
     test_documents: OtherDocuments | None = Field(None, title="Test Documents")
-    """Documents of its own to benchmark on, whatever the model was trained on; empty takes those
-    that `documents` holds out."""
+    """Documents to benchmark on in place of the held-out ones of `documents`, which are the
+    default."""
     checkpoints: Literal["every", "ends", "last", "none"] = "every"
-    """The checkpoints that take part: `every` n-th with the first and the last, the `ends` (the
+    """The checkpoints to measure: `every` n-th with the first and the last, the `ends` (the
     untrained base and the newest), the `last` alone, or `none`."""
     every: BoundedInt = Field(1, ge=1)
-    """Take every n-th checkpoint; the first and the last are always there."""
+    """Take every n-th checkpoint; the first and the last are always included."""
     baselines: tuple[str, ...] | None = None
-    """Rules to compare with: of summaries `lead-350`, `random-350`, `centroid`, `telegraph-350` and
-    `empty`; of agents `random`, which picks any call that the tools allow, and those of their file.
-    Not given, it takes the environment's usual ones; `[]` takes none."""
+    """Baselines to compare with: for summaries `lead-350`, `random-350`, `centroid`,
+    `telegraph-350` and `empty`; for agents `random`, which picks any call that the tools allow, and
+    those of their file. By default the environment's usual ones; `[]` for none."""
     attempts: int = Field(1, ge=1, le=64)
-    """Attempts at each held-out scenario, of agents with successes alone. 1 is the greedy one, by
-    which contenders are ranked. With more, so many are sampled besides at `rollouts.temperature`,
+    """Attempts at each held-out scenario, only for agents with successes. 1 is the greedy attempt,
+    by which contenders are ranked. With more, that many are also sampled at `rollouts.temperature`,
     and pass@1, 2, 4 … are estimated from those."""
     published: dict[str, Annotated[float, Field(ge=0, le=1)]] = Field({})
-    """Accuracies that others have published, by model, such as `{"o4-mini": 0.60}`: the report
-    quotes them in a note, and never among what was measured."""
+    """Accuracies published by others, by model, such as `{"o4-mini": 0.60}`: the report quotes them
+    in a note, never among its measurements."""
     extractive: str = ""
-    """Name of a rehearsed model in the same store, trained on the same documents, whose newest
+    """Name of a rehearsed model in the same store, trained on the same documents; its newest
     checkpoint takes part as `extractive`. Empty for none."""
     hosted: tuple[Hosted, ...] = ()
     """Hosted models to compare with, through OpenRouter (OPENROUTER_API_KEY)."""
     contenders: tuple[ContenderConfig, ...] = ()
     """Other models to compare with, behind any OpenAI-compatible endpoint."""
     dollars_max: BoundedFloat | None = Field(None, gt=0)
-    """Dollars that one benchmark may spend on contenders and scoring. The rest goes unscored, for a
-    later benchmark. Empty sets no limit."""
+    """Most dollars for contenders and scoring in one benchmark. The rest goes unscored, for a later
+    benchmark. Empty for no limit."""
     compare_nights: BoundedInt = Field(7, ge=0)
-    """Earlier benchmarks of the model that this one is compared with; 0 compares with none."""
+    """How many earlier benchmarks of the model to compare with; 0 for none."""
 
     @model_validator(mode="after")
     def _only_summaries_have_documents(self) -> Self:
@@ -658,8 +661,8 @@ class BenchmarkConfig(RunConfig):
     def of(cls, run: TrainConfig) -> Self:
         """Return the benchmark of a training run.
 
-        Of an agent's checkpoints those that were validated take part: to play every one's games
-        would take as long as the training.
+        For an agent only validated checkpoints take part: playing every checkpoint's games would
+        take as long as the training.
         """
         given = {name: getattr(run, name) for name in RunConfig.model_fields}
         if run.environment.kind != "summaries":

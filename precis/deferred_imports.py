@@ -1,9 +1,8 @@
-"""litellm and transformers, imported by who uses them, and not by all who import ART.
+"""Deferred imports of litellm and transformers, which `import art` would trigger.
 
-ART's `art.utils.trajectory_logging`, which `import art` imports, asks litellm for one class, to
-tell its instances from others, and none of ours has such an instance. `import art` itself imports
-transformers, to change how that masks attention with PyTorch. Each takes longer than the rest of
-ART, in each process that trains or is trained.
+ART's `art.utils.trajectory_logging`, which `import art` imports, needs one class of litellm for an
+`isinstance` check that is never true here. `import art` itself imports transformers, to patch its
+attention masks for PyTorch. Each takes longer than the rest of ART, in every process of a run.
 """
 
 import sys
@@ -18,9 +17,9 @@ _LITELLM = "litellm.types.utils"
 
 
 def defer_imports() -> None:
-    """Have this process import ART without them; importing them works as ever.
+    """Make this process import ART without them; they can still be imported.
 
-    Where PyTorch is installed, ART changes transformers as it does without us.
+    If PyTorch is installed, ART patches transformers as usual.
     """
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
@@ -28,13 +27,13 @@ def defer_imports() -> None:
 
 class _ChoicesType(type):
     def __instancecheck__(cls, instance: Any) -> bool:
-        # Nobody has an instance of a class that nobody has imported.
+        # Without the import there can be no instance of the class.
         litellm = sys.modules.get(_LITELLM)
         return litellm is not None and isinstance(instance, litellm.Choices)
 
 
 class _Choices(metaclass=_ChoicesType):
-    """Has the instances of litellm's class."""
+    """A stand-in for litellm's class with the same instances."""
 
 
 class _Finder(MetaPathFinder):
@@ -58,12 +57,12 @@ class _Finder(MetaPathFinder):
 
 
 class _Deferring(Loader):
-    """Executes a module that finds something else than the module which it imports.
+    """Executes a module with a substitute for a module that it imports.
 
     Args:
         loader: the module's own.
-        deferred: the name of what it imports.
-        found: what it finds instead; None, and it is not installed.
+        deferred: the name of the imported module.
+        found: the substitute; None if the import is to fail.
     """
 
     def __init__(self, loader: Loader, deferred: str, found: ModuleType | None) -> None:

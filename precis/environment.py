@@ -1,7 +1,6 @@
 """The values from the environment or `.env`: keys, and the variables of the seed scripts.
 
-The one place where secrets are looked up. They are `SecretStr`, so that a printed record
-shows stars.
+Secrets are read only here. They are `SecretStr`, so that a printed record shows stars.
 """
 
 import os
@@ -70,7 +69,7 @@ class Variables(BaseSettings):
     )
 
     def keys(self) -> dict[str, str]:
-        """Return the keys that are set, in clear, by the name of their variable."""
+        """Return the keys that are set, in plain text, by variable."""
         keys = {}
         for name, value in self:
             if isinstance(value, SecretStr):
@@ -79,8 +78,8 @@ class Variables(BaseSettings):
 
 
 class S3Environment(BaseSettings):
-    """The access to a bucket. For keys that are not set, boto3 looks where AWS's own tools look: a
-    profile, or the role of the machine."""
+    """Access to a bucket. If no keys are set, boto3 uses a profile or the machine's role, like
+    AWS's own tools."""
 
     model_config = SettingsConfigDict(
         env_file=".env", env_ignore_empty=True, extra="ignore", frozen=True, populate_by_name=True
@@ -96,31 +95,31 @@ class S3Environment(BaseSettings):
         None, validation_alias=AliasChoices("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
     )
     create_bucket: bool = Field(False, validation_alias="PRECIS_S3_CREATE_BUCKET")
-    """True lets preflight make a bucket that is not there."""
+    """True lets preflight create a missing bucket."""
     sse: Literal["AES256", "aws:kms"] | None = Field(None, validation_alias="PRECIS_S3_SSE")
     """Server-side encryption to ask for; the bucket's own default if not given."""
     checksum: Literal["SHA256", "none"] = Field("SHA256", validation_alias="PRECIS_S3_CHECKSUM")
-    """`none` for servers that don't know S3's checksum headers; what is restored is checked
-    against its manifest all the same."""
+    """`none` for servers without S3's checksum headers; restored files are still checked against
+    their manifest."""
     addressing: Literal["path", "virtual", "auto"] = Field(
         default_factory=lambda known: "path" if known["aws_endpoint_url"] else "auto",
         validation_alias="PRECIS_S3_ADDRESSING",
     )
     """The place of the bucket's name: in the URL's path, as most servers other than AWS expect."""
     tries_max: int = Field(8, ge=1, validation_alias="PRECIS_S3_TRIES_MAX")
-    """Tries of one request; the pauses between eight of them add up to a minute at most."""
+    """Attempts of one request; the pauses between eight of them add up to a minute at most."""
     timeout_s: float = Field(30, gt=0, validation_alias="PRECIS_S3_TIMEOUT_S")
     """Longest silence of the server within a request, in seconds."""
 
     def in_clear(self) -> list[str | None]:
-        """Return the key's id, the key and the session's token, where they are set."""
+        """Return the key's id, the key and the session's token, if set, in plain text."""
         keys = (self.aws_access_key_id, self.aws_secret_access_key, self.aws_session_token)
         return [key.get_secret_value() if key else None for key in keys]
 
 
 def private_home() -> Path:
-    """Return the folder of this machine's own files, made where it is missing, for its owner alone:
-    Prefect's database lies in it, with the key of its Secret blocks."""
+    """Return the folder of this machine's own files, created if missing, readable by its owner
+    only: it has Prefect's database, with the key of its Secret blocks."""
     home = Variables().home
     try:
         home.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
@@ -136,12 +135,12 @@ def private_home() -> Path:
 
 
 def key_variables() -> list[str]:
-    """Return the variables of all keys; a Prefect server's own passwords are no run's business."""
+    """Return the variables of all keys, without a Prefect server's own passwords."""
     return [variable for variable, _ in _keys()]
 
 
 def unset_keys() -> list[str]:
-    """Those of them that neither the environment nor `.env` sets."""
+    """Return those that neither the environment nor `.env` sets."""
     return [variable for variable, value in _keys() if value is None]
 
 
@@ -150,7 +149,7 @@ def _keys() -> list[tuple[str, SecretStr | None]]:
     for settings in (Variables(), S3Environment()):
         for name, value in settings:
             field = type(settings).model_fields[name]
-            # Secrets with a name of their own, such as PRECIS_NOTIFY_URL, are addresses, not keys.
+            # Secrets with an alias, such as PRECIS_NOTIFY_URL, are addresses, not keys.
             is_key = field.annotation == (SecretStr | None) and field.validation_alias is None
             if is_key and not name.startswith("prefect"):
                 keys.append((name.upper(), value))

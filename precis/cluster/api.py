@@ -1,7 +1,7 @@
-"""SkyPilot's SDK as Précis uses it: each call in a thread, with a deadline, with our errors.
+"""A wrapper of SkyPilot's SDK: each call in a thread, with a deadline and our errors.
 
-SkyPilot is imported on first use only: a rehearsal needs none of it, and it takes a second and a
-half. Whatever it raises leaves here as a ClusterError, or as a ConfigError where no retry helps.
+SkyPilot is imported on first use only: a rehearsal does not need it, and the import takes 1.5 s.
+Its errors become a ClusterError, or a ConfigError if no retry helps.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ _HOPELESS = (
     "PermissionDeniedError",
     "UserRequestRejectedByPolicy",
 )
-"""SkyPilot's errors that only a person can mend."""
+"""SkyPilot's errors that no retry can fix."""
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,9 @@ class Cluster:
     """The state of a cluster, as SkyPilot knows it.
 
     Attributes:
-        infra: where it is: cloud, region, zone.
+        infra: its place: cloud, region, zone.
         launched_at: seconds since 1970.
-        envs: the variables, secrets left out, of the task that it was launched with.
+        envs: the variables, without secrets, of the task it was launched with.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Offer:
-    """A GPU that a cloud of SkyPilot's catalogue offers, at its lowest price."""
+    """A cloud's offer of a GPU in SkyPilot's catalogue, at its lowest price."""
 
     cloud: str
     usd_per_hour: float
@@ -70,7 +70,7 @@ class Offer:
 
 @functools.cache
 def sdk() -> Any:
-    """SkyPilot's client; a ConfigError says that it is not installed."""
+    """Return SkyPilot's client. Raises ConfigError if it is not installed."""
     try:
         from sky.client import sdk as client
     except ImportError as error:
@@ -90,21 +90,21 @@ async def find(name: str, *, refresh: bool = False) -> Cluster | None:
     """Return the cluster of this name, or None.
 
     Args:
-        refresh: ask the cloud; else what SkyPilot last knew is enough.
+        refresh: ask the cloud; else use SkyPilot's last known state.
     """
     return next(iter(await _status([name], refresh)), None)
 
 
 async def find_all() -> list[Cluster]:
-    """Return all clusters of this user, as the cloud knows them."""
+    """Return all clusters of this user, by the cloud's own state."""
     return await _status(None, refresh=True)
 
 
 async def launch(task: Any, name: str, autostop_minutes: int, log: Log, deadline_s: float) -> int:
-    """Have the task run on the cluster, made or mended or started for it; return the id of its job.
+    """Run the task on the cluster, which is created, repaired or started; return the job's id.
 
-    All candidates are tried in turn until the deadline, or NoCapacity. The cluster takes itself
-    down `autostop_minutes` after its last job.
+    All candidates are tried in turn until the deadline, then NoCapacity is raised. The cluster
+    takes itself down `autostop_minutes` after its last job.
     """
     from sky.skylet.autostop_lib import AutostopWaitFor
 
@@ -130,8 +130,8 @@ async def launch(task: Any, name: str, autostop_minutes: int, log: Log, deadline
 
 
 async def down(name: str) -> None:
-    """Take the cluster down; one that is gone already is fine. SkyPilot finishes this even if the
-    caller stops waiting."""
+    """Take the cluster down, if it still exists. SkyPilot finishes this even if the caller stops
+    waiting."""
     try:
         await call_in_time(functools.partial(sdk().down, name), _DOWN_S, take_back=False)
     except ClusterError as error:
@@ -140,19 +140,19 @@ async def down(name: str) -> None:
 
 
 async def job_status(name: str, job: int) -> str:
-    """SkyPilot's word for the state of a job, such as RUNNING or FAILED_SETUP."""
+    """Return SkyPilot's name for the state of a job, such as RUNNING or FAILED_SETUP."""
     submit = functools.partial(sdk().job_status, name, [job])
     answer = await call_in_time(submit)
     return str(answer[job].value) if answer.get(job) else "UNKNOWN"
 
 
 async def end_jobs(name: str) -> None:
-    """End whatever runs on the cluster."""
+    """End all jobs on the cluster."""
     await call_in_time(functools.partial(sdk().cancel, name, all=True))
 
 
 async def list_enabled_clouds(clouds: list[str]) -> set[str]:
-    """Those of the clouds that SkyPilot has working keys for, by its own check."""
+    """Return the clouds that SkyPilot has working keys for, by its own check."""
     submit = functools.partial(sdk().check, tuple(clouds), False)
     answer = await call_in_time(submit)
     enabled: set[str] = set()
@@ -162,7 +162,7 @@ async def list_enabled_clouds(clouds: list[str]) -> set[str]:
 
 
 async def offers(gpu: str, count: int, clouds: list[str]) -> list[Offer]:
-    """Find the clouds that offer so many of a GPU in one machine, by SkyPilot's catalogue."""
+    """Return offers of `count` GPUs in one machine, from SkyPilot's catalogue."""
     submit = functools.partial(
         sdk().list_accelerators,
         name_filter=f"^{re.escape(gpu)}$",
@@ -185,7 +185,7 @@ async def offers(gpu: str, count: int, clouds: list[str]) -> list[Offer]:
 
 
 def follow_log(name: str, job: int, log: Log) -> None:
-    """Pass on what a job prints, until it ends; to be run in its own thread."""
+    """Forward a job's output until it ends; to be run in its own thread."""
     sdk().tail_logs(name, job, follow=True, output_stream=_LineStream(log))
 
 
@@ -221,7 +221,7 @@ async def call_in_time(
 
     Raises:
         ClusterError: SkyPilot failed, or did not answer in time.
-        ConfigError: no further try would help.
+        ConfigError: no retry would help.
     """
     try:
         return await call(submit, deadline_s, take_back=take_back)
@@ -239,10 +239,10 @@ async def call(
     *,
     take_back: bool = True,
 ) -> Any:
-    """Send a request and wait for its result, or for the deadline, with a TimeoutError.
+    """Send a request and wait for its result; raise TimeoutError at the deadline.
 
-    A request that the caller gives up is taken back, unless `take_back` is false. `log` takes what
-    SkyPilot prints meanwhile.
+    If the caller stops waiting, the request is cancelled, unless `take_back` is false. `log`
+    receives SkyPilot's output meanwhile.
     """
     requests: list[Any] = []
     given_up = threading.Event()
@@ -263,7 +263,7 @@ async def call(
             stream = _LineStream(log)
             return await _in_thread(lambda: sdk().stream_and_get(requests[0], output_stream=stream))
         except asyncio.CancelledError:
-            # The thread that still sends it takes it back itself: it may be at it for long.
+            # The sending thread cancels it itself: sending may take long.
             if not take_back:
                 raise
             given_up.set()
@@ -292,7 +292,7 @@ def _plain(text: str) -> str:
 
 
 class _LineStream(io.TextIOBase):
-    """A stream that hands each line on, without the terminal's colours."""
+    """A stream that passes each line on, without terminal colours."""
 
     def __init__(self, log: Log) -> None:
         self._log = log

@@ -16,7 +16,7 @@ _RENT = "Rent a machine (cluster.where: sky), or train the embedded policy."
 
 @dataclass(frozen=True)
 class Gpu:
-    """One of them; `memory` includes its unit."""
+    """A GPU; `memory` includes its unit."""
 
     index: str
     uuid: str
@@ -28,13 +28,13 @@ class Gpu:
 
 
 async def gpus_suffice(wanted: int) -> str:
-    """List the GPUs that a trainer on this machine sees; a ConfigError: they are too few."""
+    """List the GPUs that a trainer on this machine sees. Raises ConfigError if they are too few."""
     gpus = seen = await _list_gpus()
     named = os.environ.get(_VISIBLE)
-    if named is not None:  # CUDA knows them by index, or by the begin of their id
+    if named is not None:  # CUDA names them by index, or by the beginning of their id
         seen = []
         for name in filter(None, named.split(",")):
-            if name.startswith("MIG-"):  # which the listing of whole GPUs does not have
+            if name.startswith("MIG-"):  # not in the listing of whole GPUs
                 seen.append(Gpu(name, name, "a part of a GPU", "MIG"))
             seen += [gpu for gpu in gpus if gpu.index == name or gpu.uuid.startswith(name)]
     found = "; ".join(map(str, seen)) or "none"

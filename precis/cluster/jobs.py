@@ -1,7 +1,7 @@
-"""SkyPilot's managed jobs as Précis uses them, in the manner of `precis.cluster.api`.
+"""A wrapper of SkyPilot's managed jobs, like `precis.cluster.api`.
 
-A managed job is a task with its own machine. SkyPilot's jobs controller rents the machine,
-rents another one when it is lost, and takes it down when the task ends.
+A managed job is a task with its own machine. SkyPilot's jobs controller rents the machine, replaces
+it when it is lost, and takes it down when the task ends.
 """
 
 import functools
@@ -18,8 +18,8 @@ class ManagedJob:
     """The state of a managed job, as SkyPilot knows it.
 
     Attributes:
-        status: SkyPilot's word for its state, such as STARTING or RECOVERING.
-        recoveries: how often it was brought up again.
+        status: SkyPilot's name for its state, such as STARTING or RECOVERING.
+        recoveries: how often it was recovered.
     """
 
     id: int
@@ -28,7 +28,7 @@ class ManagedJob:
     recoveries: int
 
     def __str__(self) -> str:
-        """Say how to follow the job, and how to end it."""
+        """Return a sentence on how to follow the job, and how to end it."""
         recovered = f", recovered {self.recoveries} times" if self.recoveries else ""
         return (
             f"The managed job {self.id} ({self.name}) is {self.status}{recovered}. Follow it with "
@@ -38,8 +38,8 @@ class ManagedJob:
 
 
 async def find(name: str) -> ManagedJob | None:
-    """Return the job of this name that is at work; None if there is none. A ClusterError says that
-    SkyPilot can't be asked, or is about to end the job."""
+    """Return the active job of this name, or None. Raises ClusterError if SkyPilot can't be asked,
+    or is about to end the job."""
     submit = functools.partial(
         _sdk().queue_v2, refresh=False, skip_finished=True, all_users=True, name_match=name
     )
@@ -47,9 +47,9 @@ async def find(name: str) -> ManagedJob | None:
         records, *_ = await api.call_in_time(submit)
     except ClusterError as error:
         if type(error.__cause__).__name__ == "ClusterNotUpError":
-            return None  # a controller that has nothing to do goes away
+            return None  # an idle controller shuts down
         raise
-    # SkyPilot finds the jobs that have the name in theirs.
+    # SkyPilot also finds jobs whose names contain this one.
     found = [one for one in records if one.job_name == name]
     if not found:
         return None
@@ -64,10 +64,10 @@ async def find(name: str) -> ManagedJob | None:
 
 
 async def launch(task: Any, name: str, log: Log, deadline_s: float) -> tuple[int, bool]:
-    """Hand the task to the jobs controller, which is brought up where there is none.
+    """Submit the task to the jobs controller, which is started if needed.
 
-    Returns the job's id, and whether its controller runs on this machine, and goes away with it. A
-    ClusterError says that it did not take the task before the deadline.
+    Returns the job's id, and whether its controller runs on this machine, and ends with it. Raises
+    ClusterError if it did not accept the task before the deadline.
     """
     try:
         submit = functools.partial(_sdk().launch, task, name=name)
@@ -87,13 +87,13 @@ async def launch(task: Any, name: str, log: Log, deadline_s: float) -> tuple[int
     from sky.backends import LocalResourcesHandle
     from sky.server.common import is_api_server_local
 
-    # As part of this machine's API server, which SkyPilot calls consolidation.
+    # Within this machine's API server, which SkyPilot calls consolidation.
     is_here = isinstance(controller, LocalResourcesHandle) and bool(is_api_server_local())
     return int(ids[0]), is_here
 
 
 def _sdk() -> Any:
-    api.sdk()  # says what to do where SkyPilot is not installed
+    api.sdk()  # raises with a remedy if SkyPilot is not installed
     from sky.jobs.client import sdk
 
     return sdk

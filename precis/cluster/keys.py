@@ -1,4 +1,4 @@
-"""The name of a cluster, and the secrets that its trainer is reached with."""
+"""The name of a cluster, and the secrets for reaching its trainer."""
 
 import hashlib
 import json
@@ -13,7 +13,7 @@ PREFIX = "precis-"
 
 @dataclass(frozen=True)
 class Keys:
-    """The keys and port to reach a cluster's trainer with: made for each trainer that is started.
+    """The keys and port of a cluster's trainer, made for each trainer that is started.
 
     Attributes:
         port: where it listens, on the cluster's loopback.
@@ -24,14 +24,14 @@ class Keys:
 
     @classmethod
     def new(cls) -> "Keys":
-        # Below the ports that kernels hand out; a machine shared with others may use a few.
+        # Below the kernel's ephemeral ports; other users of the machine may hold a few.
         return cls(secrets.token_urlsafe(32), 20_000 + secrets.randbelow(10_000))
 
 
 def cluster_name(model: str, store: str) -> str:
-    """Return the name of the cluster for a model in a store: the same for every run of it.
+    """Return the name of a model's cluster in a store, the same for each of its runs.
 
-    SkyPilot takes lower-case letters, digits and dashes, and so do the clouds.
+    SkyPilot and the clouds allow lower-case letters, digits and dashes.
     """
     digest = hashlib.sha256(f"{store} {model}".encode()).hexdigest()[:8]
     readable = re.sub(r"[^a-z0-9]+", "-", model.lower()).strip("-")[:20]
@@ -39,7 +39,7 @@ def cluster_name(model: str, store: str) -> str:
 
 
 def read_keys(home: Path, cluster: str) -> Keys | None:
-    """Return the keys of the cluster's trainer, where a process with this home started it."""
+    """Return the keys of the cluster's trainer, if a process with this home started it."""
     try:
         return Keys(**json.loads(_path(home, cluster).read_text()))
     except FileNotFoundError:
@@ -58,7 +58,7 @@ def write_keys(home: Path, cluster: str, keys: Keys) -> None:
 
 
 def forget_keys(home: Path, cluster: str) -> None:
-    """The cluster is gone, and with it what its keys opened."""
+    """Delete the keys of a cluster that is gone."""
     _path(home, cluster).unlink(missing_ok=True)
 
 

@@ -1,4 +1,4 @@
-"""A trainer on this machine: a child process on the loopback, which goes with this process."""
+"""A trainer on this machine: a child process on the loopback, which ends with this process."""
 
 import os
 import shutil
@@ -23,14 +23,14 @@ _ANSWER_S = 5.0
 
 
 class LocalHost:
-    """Starts the trainer as a child process, and again when it is gone.
+    """Starts the trainer as a child process, and again when it has died.
 
     Args:
-        folder: its checkpoints and what it remembers of them; a trainer that is started again
-            continues from there. One trainer at a time works in it: a second one waits.
+        folder: its checkpoints and journal; a restarted trainer continues from there. One trainer
+            at a time works in it: a second one waits.
         seed: of the untrained policy.
-        log: takes what it prints.
-        backend: what it hosts; `local`, which is ART's, needs a GPU here.
+        log: receives its output.
+        backend: the trainer's backend; `local`, which is ART's, needs a GPU here.
         launch: starts it.
     """
 
@@ -52,12 +52,12 @@ class LocalHost:
 
     @property
     def place(self) -> str:
-        """This machine."""
+        """The name of this machine."""
         return socket.gethostname()
 
     @property
     def price(self) -> HourlyPrice | None:
-        """The price of this machine, where it is a managed job's."""
+        """The price of this machine, if a managed job has rented it."""
         return price_here()
 
     async def up(self) -> TrainerAddress:
@@ -65,7 +65,7 @@ class LocalHost:
 
         Raises:
             ConfigError: the packages for a GPU are not installed on this machine.
-            TrainerError: it did not start; the message says why.
+            TrainerError: it did not start.
         """
         # ART's packages can't share an environment with the flow's (`gpu` in pyproject.toml).
         python = str(GPU_PYTHON) if self._backend == "local" else sys.executable
@@ -85,13 +85,13 @@ class LocalHost:
         return TrainerAddress(self._service.url, self._service.token)
 
     async def down(self) -> None:
-        """Stop it; its folder stays."""
+        """Stop the trainer; its folder stays."""
         self._service = None
         await self._child.aclose()
 
 
 async def _answers(trainer: ChildService) -> bool:
-    """Return whether it is up; its supervisor may run on for seconds, ending what it has left."""
+    """Return whether it is up; its supervisor may outlive it by seconds while cleaning up."""
     if not is_running(trainer.pid):
         return False
     try:
@@ -106,9 +106,9 @@ async def _answers(trainer: ChildService) -> bool:
 
 @contextmanager
 def scratch_folder(beside: Path) -> Iterator[Path]:
-    """A folder for a trainer of this process alone, which only serves what it fetches.
+    """Yield a folder for a trainer of this process alone, which only serves downloaded checkpoints.
 
-    Those of processes that were killed are swept up.
+    Deletes those of killed processes.
     """
     beside.mkdir(parents=True, exist_ok=True)
     for left in beside.iterdir():

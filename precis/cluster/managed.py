@@ -1,7 +1,7 @@
-"""A whole run as a task for SkyPilot's managed jobs: `deployments/managed.sky.yaml`, filled in.
+"""A whole run as a task for a managed job of SkyPilot: `deployments/managed.sky.yaml`, filled in.
 
-The training flow runs beside its trainer on the rented machine. What it has committed is in the
-bucket, so a machine that is lost takes nothing along that the next one would miss.
+The training flow runs beside its trainer on the rented machine. Everything committed is in the
+bucket, so the next machine can replace a lost one.
 """
 
 import os
@@ -30,8 +30,8 @@ class ServerAccess:
     """The server that the run reports to.
 
     Attributes:
-        url: as the rented machine reaches it.
-        secrets: the passwords that it asks for, by Prefect's variables.
+        url: its address from the rented machine.
+        secrets: its passwords, by Prefect's variables.
     """
 
     url: str
@@ -39,16 +39,16 @@ class ServerAccess:
 
 
 def job_name(config: ManagedConfig) -> str:
-    """Return the name of a run's job: the same however often it is launched."""
+    """Return the name of a run's job, the same for every launch."""
     return cluster_name(config.model, open_store(config.store).url)
 
 
 def managed_task(
     config: ManagedConfig, flow_run: str, server: ServerAccess, prices: dict[str, HourlyPrice]
 ) -> Any:
-    """Return the `sky.Task` that executes a flow run of that server, as often as it takes.
+    """Return the `sky.Task` that executes a flow run of that server, and retries it.
 
-    The prices are of the machine, by cloud. ConfigError without a checkout to send.
+    The prices are of the machine, by cloud. Raises ConfigError without a checkout to send.
     """
     envs, secrets = variables(config, server)
     envs |= {"PRECIS_FLOW_RUN": flow_run, VARIABLE: as_variable(prices)}
@@ -56,9 +56,8 @@ def managed_task(
 
 
 def agent_files(config: ManagedConfig) -> dict[str, str]:
-    """Return what of an agent is sent to the machine, here by its place there: its file, the
-    modules that it imports from its folder, and its `files`. A ConfigError says that one of them is
-    not there."""
+    """Map places on the machine to an agent's files here: its file, the modules that it imports
+    from its folder, and its `files`. Raises ConfigError if one of them does not exist."""
     environment = config.environment
     if not isinstance(environment, PythonSettings):
         return {}
@@ -70,16 +69,15 @@ def agent_files(config: ManagedConfig) -> dict[str, str]:
         )
     sent = {}
     for found in files_of(file).values():
-        # SkyPilot sends a link as a link.
+        # SkyPilot would send a link as a link.
         sent[f"{SENT_TO}/{found.relative_to(file.parent)}"] = str(found.resolve())
     return sent
 
 
 def variables(config: ManagedConfig, server: ServerAccess) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the variables of any run with these settings on its machine: in the open, and as
-    secrets."""
+    """Return the environment variables of a run on its machine: plain ones, and secrets."""
     store_keys, settings = s3_variables()
-    # Where metrics and completions go.
+    # The destinations of metrics and completions.
     environment = Variables()
     addresses = {
         "OPENPIPE_BASE_URL": environment.openpipe_base_url,
@@ -100,24 +98,24 @@ def variables(config: ManagedConfig, server: ServerAccess) -> tuple[dict[str, st
 
 
 def lock_of(config: ManagedConfig) -> str:
-    """Return the lock file of what the flow needs: games and puzzles are packages of others."""
+    """Return the lock file of the flow's packages: games and puzzles need more of them."""
     if config.environment.kind in ("textarena", "reasoning_gym"):
         return "requirements-environments.lock"
     return "requirements.lock"
 
 
 def keys_of(config: ManagedConfig) -> dict[str, str]:
-    """Return the keys that the run asks others with, the store's left out, by their variables."""
+    """Return the keys that the run uses, except the store's, by their variables."""
     wanted = {"HF_TOKEN", *_OBSERVERS}
     wanted.update(variable for _, variable, _ in models_asked(config))
     return {name: key for name, key in Variables().keys().items() if name in wanted}
 
 
 def check_reach(config: ManagedConfig, server_url: str) -> None:
-    """See that no setting means something that is on this machine alone.
+    """Check that no setting names something that exists only on this machine.
 
     Raises:
-        ConfigError: one does; the message names it.
+        ConfigError: a setting does; the message names it.
     """
     for setting, value in _files(config):
         raise ConfigError(
@@ -127,7 +125,7 @@ def check_reach(config: ManagedConfig, server_url: str) -> None:
         )
     if not server_url:
         raise ConfigError(
-            "A managed job reports to a Prefect server, and none is named.",
+            "A managed job reports to a Prefect server, and none is set.",
             "Set PREFECT_API_URL to one that the rented machine reaches.",
         )
     addresses = {f"{name}.base_url": asked.base_url for name, _, asked in models_asked(config)}

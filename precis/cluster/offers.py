@@ -1,4 +1,4 @@
-"""The facts that SkyPilot knows before a machine is rented: keys, offers, prices."""
+"""SkyPilot's facts before a machine is rented: keys, offers, prices."""
 
 from precis.cluster import api
 from precis.cluster.api import Offer
@@ -8,8 +8,8 @@ from precis.settings.cluster import ClusterConfig
 
 
 async def infra_enabled(config: ClusterConfig) -> str:
-    """Check that SkyPilot is installed and has keys for the places to rent at; a ConfigError says
-    that it is not, or has none for any of them."""
+    """Check that SkyPilot is installed and has keys for the places to rent at. Raises ConfigError
+    if it is not, or has none for any of them."""
     clouds = clouds_of(config)
     enabled = await api.list_enabled_clouds(clouds)
     usable = [infra for infra in config.infra if cloud_of(infra) in enabled]
@@ -23,7 +23,8 @@ async def infra_enabled(config: ClusterConfig) -> str:
 
 
 async def gpu_offered(config: ClusterConfig) -> str:
-    """List the clouds that offer the GPU, with their prices; a NoCapacity says that nobody does."""
+    """List the clouds that offer the GPU, with their prices. Raises NoCapacity if there are
+    none."""
     found = await offers(config)
     if not found:
         raise NoCapacity(
@@ -34,7 +35,8 @@ async def gpu_offered(config: ClusterConfig) -> str:
 
 
 async def budget_lasts(config: ClusterConfig, budget_usd: float | None) -> str:
-    """Say how long the budget pays for the machine; a ConfigError: for less than an hour."""
+    """Return how long the budget pays for the machine. Raises ConfigError if for less than an
+    hour."""
     prices = [price_of(one, config) for one in await offers(config)]
     dearest = max(prices, default=0.0)
     if budget_usd is None:
@@ -50,19 +52,18 @@ async def budget_lasts(config: ClusterConfig, budget_usd: float | None) -> str:
 
 
 async def offers(config: ClusterConfig) -> list[Offer]:
-    """Offers of the GPU at the places to rent at."""
+    """Return the offers of the GPU at the places to rent at."""
     return await api.offers(config.gpu_name, config.gpus, clouds_of(config))
 
 
 async def prices(config: ClusterConfig) -> dict[str, HourlyPrice]:
-    """Return the price of a machine at each cloud that offers it; by the hour, and by the cloud's
-    name."""
+    """Return the hourly price of a machine at each cloud that offers it, by the cloud's name."""
     found = await offers(config)
     return {one.cloud: HourlyPrice(price_of(one, config), one.usd_per_hour) for one in found}
 
 
 def price_of(offer: Offer, config: ClusterConfig) -> float:
-    """Return the highest price of a machine for an hour, by the catalogue."""
+    """Return the highest hourly price of a machine, by the catalogue."""
     spot = offer.spot_usd_per_hour
     return spot if config.spot == "only" and spot is not None else offer.usd_per_hour
 
@@ -73,6 +74,6 @@ def clouds_of(config: ClusterConfig) -> list[str]:
 
 
 def cloud_of(infra: str) -> str:
-    """Return the cloud of a place, as SkyPilot names it."""
+    """Return the cloud of a place, by SkyPilot's name."""
     cloud = infra.partition("/")[0].lower()
     return {"k8s": "kubernetes"}.get(cloud, cloud)

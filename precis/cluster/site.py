@@ -1,4 +1,4 @@
-"""The common parts of this machine and a rented one as the place of a trainer."""
+"""The common interface of this machine and a rented one as a trainer's host."""
 
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -8,25 +8,25 @@ from precis.cluster.price import HourlyPrice
 
 @dataclass(frozen=True)
 class TrainerAddress:
-    """The address of a trainer, and the bearer token it asks for."""
+    """The address of a trainer, and its bearer token."""
 
     url: str
     token: str = field(repr=False)
 
 
 class TrainerHost(Protocol):
-    """A place that a trainer runs at: this machine, or a rented one."""
+    """A host of a trainer: this machine, or a rented one."""
 
     @property
     def place(self) -> str:
-        """The machine that it is up on, for messages."""
+        """The name of the machine, for messages."""
 
     @property
     def price(self) -> HourlyPrice | None:
-        """The price of that machine; None where it is not rented."""
+        """The price of that machine; None if it is not rented."""
 
     async def up(self) -> TrainerAddress:
-        """Bring the trainer up, or find it again; doing it again has no further effect."""
+        """Start the trainer, or find it again; idempotent."""
 
     async def down(self) -> None:
-        """Leave nothing behind."""
+        """Stop the trainer, and take down a rented machine."""

@@ -5,8 +5,8 @@
     …
     await host.down()
 
-The machine is found again by its name, which follows from model and store, and the trainer on it
-by the keys that the process that started it has kept. Nothing on it listens beyond its loopback.
+The machine is found again by its name, which follows from model and store, and its trainer by the
+keys kept by the process that started it. On it everything listens on the loopback only.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ from precis.run.lease import Lease
 from precis.settings.cluster import ClusterConfig
 
 _FOUND_S = 12.0
-"""The time that a trainer that should be up already gets to answer through a new tunnel."""
+"""The time for a running trainer to answer through a new tunnel."""
 _PING_S = 5.0
 _JOB_S = 5.0
 _JOB_FAILURES_MAX = 6
@@ -40,11 +40,11 @@ class SkyPilotHost:
     """A rented machine with a trainer on it.
 
     Args:
-        work: what the trainer is for.
+        work: the task of the trainer.
         home: where the keys of running trainers are kept.
-        log: takes what SkyPilot and the trainer print.
-        lease: the run's. All runs of a model have the same machine, which is left to a run that has
-            taken the lease over.
+        log: receives the output of SkyPilot and the trainer.
+        lease: the run's. All runs of a model share one machine; a run that has lost the lease
+            leaves it alone.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class SkyPilotHost:
 
     @property
     def place(self) -> str:
-        """The cluster, and where it is."""
+        """The name and place of the cluster."""
         return f"{self.name} ({self.cluster.infra})" if self.cluster else self.name
 
     @property
@@ -72,11 +72,11 @@ class SkyPilotHost:
         return self.cluster.price if self.cluster else None
 
     async def up(self) -> TrainerAddress:
-        """Bring the trainer up, or find it again; doing it again has no further effect.
+        """Start the trainer, or find it again; idempotent.
 
         Raises:
-            ClusterError: it could not be brought up; nothing of this try is left running.
-            ConfigError: no further try would help.
+            ClusterError: it could not be started; nothing is left running.
+            ConfigError: no retry would help.
             LeaseLost: another run has taken the model over, and its machine with it.
         """
         await self._disconnect()
@@ -89,8 +89,8 @@ class SkyPilotHost:
             raise
 
     async def down(self) -> None:
-        """Take the machine down, whoever started it, unless another run has taken the lease over;
-        doing it again has no further effect."""
+        """Take the machine down, even if another process started it, unless another run has taken
+        the lease over; idempotent."""
         await self._disconnect()
         if self._lease is not None and await self._lease.is_lost():
             return
@@ -99,11 +99,11 @@ class SkyPilotHost:
         self.cluster = None
 
     async def leave(self) -> None:
-        """Let go of the machine: it is found again by `up`, or takes itself down by autostop."""
+        """Leave the machine running: `up` finds it again, or autostop takes it down."""
         await self._disconnect()
 
     async def _find(self) -> TrainerAddress | None:
-        """Return the trainer that runs already, if it answers."""
+        """Return the running trainer, if it answers."""
         began = time.monotonic()
         keys = read_keys(self._home, self.name)
         self.cluster = await api.find(self.name)
@@ -119,7 +119,7 @@ class SkyPilotHost:
         return address
 
     async def _start(self) -> TrainerAddress:
-        """Start a trainer on the machine, and where that fails, on another one in its place."""
+        """Start a trainer on the machine, or, if that fails, on a replacement."""
         present = await api.find(self.name, refresh=True)
         if present is None:
             return await self._launch()
@@ -135,7 +135,7 @@ class SkyPilotHost:
             return await self._launch()
 
     async def _launch(self) -> TrainerAddress:
-        """Launch the task, which makes the machine, or mends, starts or reuses it."""
+        """Launch the task, which creates, repairs, starts or reuses the machine."""
         if self._lease is not None:
             await self._lease.check()
         keys = Keys.new()
@@ -152,7 +152,7 @@ class SkyPilotHost:
             self.cluster = await api.find(self.name)
             return await self._await_trainer(keys, job)
         except BaseException:
-            # Leave no machine behind that nobody has seen work.
+            # Leave no machine behind whose trainer never answered.
             try:
                 await self.down()
             except ClusterError as error:
@@ -164,7 +164,7 @@ class SkyPilotHost:
 
     async def _await_trainer(self, keys: Keys, job: int) -> TrainerAddress:
         def follow() -> None:
-            with suppress(Exception):  # the log ends with the machine, in any of SkyPilot's ways
+            with suppress(Exception):  # the log ends with the machine, by any error of SkyPilot's
                 api.follow_log(self.name, job, self._log)
 
         threading.Thread(target=follow, daemon=True).start()
@@ -227,7 +227,7 @@ class SkyPilotHost:
 
 
 async def answers(address: TrainerAddress) -> bool:
-    """Return whether a trainer is there, and is ours."""
+    """Return whether our trainer answers at an address."""
     try:
         async with httpx.AsyncClient(timeout=5, trust_env=False) as http:
             headers = {"authorization": f"Bearer {address.token}"}
@@ -238,7 +238,7 @@ async def answers(address: TrainerAddress) -> bool:
 
 
 async def _ping(address: TrainerAddress) -> None:
-    """Tell the trainer that somebody is there, also while nothing is asked of it."""
+    """Send the trainer a heartbeat, also while it has no requests."""
     while True:
         await asyncio.sleep(_PING_S)
         await answers(address)

@@ -1,7 +1,7 @@
-"""Machines of ours that nobody works on any more, and how they are taken down.
+"""Removal of our machines that no live run uses any more.
 
-Each carries the model and the store that it was rented for among its task's variables, so that
-its run's lease can be looked up from anywhere.
+Each machine's task has its model and store among its variables, so that the run's lease can be
+looked up from anywhere.
 """
 
 import asyncio
@@ -38,22 +38,22 @@ async def sweep(home: Path, spare_hours: float) -> list[Swept]:
 
     Args:
         home: where the keys of their trainers are kept.
-        spare_hours: a machine is spared for so long after it was launched.
+        spare_hours: machines launched less than this many hours ago are spared.
     """
     ours = [one for one in await api.find_all() if one.name.startswith(PREFIX)]
     return [await _take_down_if_idle(one, home, spare_hours) for one in ours]
 
 
 async def down_cluster(model: str, store: str, home: Path, *, force: bool = False) -> str:
-    """Take down the machine of a model; return its name. One that is gone already is fine.
+    """Take down the machine of a model, if it still exists; return its name.
 
-    A ConfigError says that a live run works on it, which `force` passes over.
+    Raises ConfigError if a live run uses it, unless `force` is set.
     """
     name = cluster_name(model, open_store(store).url)
     holder = None if force else await _live_holder(model, store)
     if holder is not None:
         raise ConfigError(
-            f"The machine {name} is at work for {holder}: cancel that run, or use force."
+            f"The machine {name} is in use by {holder}: cancel that run, or use force."
         )
     await api.down(name)
     forget_keys(home, name)
@@ -74,7 +74,7 @@ async def _take_down_if_idle(cluster: Cluster, home: Path, spare_hours: float) -
     try:
         holder = await _live_holder(model, store)
         if holder is not None:
-            return outcome("kept", f"is at work for {holder}")
+            return outcome("kept", f"is in use by {holder}")
         await api.down(cluster.name)
     except (ClusterError, StoreError) as error:
         return outcome("failed", str(error))

@@ -1,4 +1,4 @@
-"""The trainer as a task for SkyPilot: `deployments/trainer.sky.yaml`, filled in for a run."""
+"""The trainer as a task of SkyPilot: `deployments/trainer.sky.yaml`, filled in for a run."""
 
 from collections.abc import Mapping
 from copy import deepcopy
@@ -24,12 +24,12 @@ _LOCKS: dict[BackendName, str] = {
     "tool_calls": "requirements.lock",
 }
 _GRACE_S = 1800
-"""The time after the run's own limit of hours at which the machine ends the trainer by itself."""
+"""The time after the run's limit of hours at which the machine ends the trainer."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """The work of a rented machine.
+    """The task of a rented machine's trainer.
 
     Attributes:
         backend: `local` is ART's LocalBackend.
@@ -44,7 +44,8 @@ class Work:
 
 
 def trainer_task(work: Work, config: ClusterConfig, keys: Keys) -> Any:
-    """Return the `sky.Task` that serves the trainer; ConfigError without a checkout to send."""
+    """Return the `sky.Task` that serves the trainer. Raises ConfigError without a checkout to
+    send."""
     secrets, settings = s3_variables()
     envs = {
         **settings,
@@ -67,9 +68,9 @@ def fill_in(
     config: ClusterConfig,
     files: Mapping[str, str] = MappingProxyType({}),
 ) -> Any:
-    """Return the `sky.Task` that a file describes, with this checkout, on the machines to ask for.
+    """Return the `sky.Task` of a file, with this checkout, on one of the candidate machines.
 
-    `files` are sent there besides: here, by their place there. ConfigError without a checkout.
+    `files` maps further files' places there to those here. Raises ConfigError without a checkout.
     """
     import sky
 
@@ -86,14 +87,14 @@ def fill_in(
     if files:
         description["file_mounts"] = dict(files)
     common = description.pop("resources", {})
-    # A copy for each: SkyPilot writes into what it is given.
+    # A copy for each: SkyPilot modifies its argument.
     machines = [{**deepcopy(common), **one} for one in candidates(config)]
     task = sky.Task.from_yaml_config(description)
     return task.set_resources([sky.Resources(**one) for one in machines])
 
 
 def candidates(config: ClusterConfig) -> list[dict[str, Any]]:
-    """Return the machines to ask for, in order, as `sky.Resources` takes them."""
+    """Return the candidate machines, in order, as arguments of `sky.Resources`."""
     kinds = {"never": (False,), "first": (True, False), "only": (True,)}[config.spot]
     machines = []
     for spot in kinds:
@@ -109,7 +110,7 @@ def candidates(config: ClusterConfig) -> list[dict[str, Any]]:
 
 
 def s3_variables() -> tuple[dict[str, str], dict[str, str]]:
-    """Return the cluster's variables for reaching the bucket as this machine does: secrets, and the
+    """Return the cluster's variables for access to the bucket as from here: secrets, and the
     rest."""
     import boto3
 
@@ -120,7 +121,7 @@ def s3_variables() -> tuple[dict[str, str], dict[str, str]]:
         if hasattr(value, "get_secret_value"):
             secrets[name.upper()] = value.get_secret_value()
     if not secrets:
-        # Those that AWS's own tools would take here: of a profile, or the machine's role.
+        # The credentials that AWS's own tools would use: of a profile, or the machine's role.
         credentials = session.get_credentials()
         if credentials is not None:
             found = credentials.get_frozen_credentials()
@@ -143,7 +144,7 @@ def s3_variables() -> tuple[dict[str, str], dict[str, str]]:
 
 
 def _endpoint_of_profile(session: Any) -> str | None:
-    """Return the server that a profile of AWS's own tools names for S3; None where that is AWS."""
+    """Return the S3 endpoint of a profile of AWS's tools; None if that is AWS."""
     client = session.client("s3", aws_access_key_id="none", aws_secret_access_key="none")
     host = urlsplit(client.meta.endpoint_url).hostname or ""
     is_aws = host.endswith((".amazonaws.com", ".amazonaws.com.cn"))
@@ -151,7 +152,7 @@ def _endpoint_of_profile(session: Any) -> str | None:
 
 
 def caveat_of_keys() -> str | None:
-    """Return a warning where the bucket's keys are temporary; None where they last."""
+    """Return a warning if the bucket's keys are temporary, else None."""
     secrets, _ = s3_variables()
     if "AWS_SESSION_TOKEN" not in secrets:
         return None
@@ -163,5 +164,5 @@ def caveat_of_keys() -> str | None:
 
 
 def seconds_max(config: ClusterConfig) -> str:
-    """After so many seconds the machine ends its task by itself."""
+    """Return the seconds after which the machine ends its task."""
     return f"{config.hours_max * 3600 + _GRACE_S:.0f}"

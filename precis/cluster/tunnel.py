@@ -10,24 +10,24 @@ from precis.errors import ClusterError
 from precis.processes.child import free_port
 
 _PAUSES_S = (0.2, 0.5, 1, 2, 5)
-"""Before each new connection, in seconds; the last one repeats."""
+"""Pauses before each reconnection, in seconds; the last one repeats."""
 
 
 def ssh_to(cluster: str) -> list[str]:
-    """Return the command that reaches a cluster, by the configuration that SkyPilot writes.
+    """Return the ssh command for a cluster, with the configuration that SkyPilot writes.
 
-    Named explicitly, since ssh looks for its own configuration in the account's home and not
-    in $HOME, where SkyPilot puts it.
+    It is named explicitly, since ssh looks in the account's home and not in $HOME, where SkyPilot
+    writes it.
     """
     configuration = Path.home() / ".sky/generated/ssh" / cluster
     return ["ssh", "-F", str(configuration), cluster]
 
 
 class Tunnel:
-    """Forwards `url` to a port of the cluster's loopback, and connects again whenever it drops.
+    """Forwards `url` to a port of the cluster's loopback, and reconnects when the connection drops.
 
     Args:
-        ssh: the command that reaches the cluster, its name last.
+        ssh: the ssh command, ending with the cluster's name.
         port: the port on the cluster's loopback.
     """
 
@@ -40,16 +40,16 @@ class Tunnel:
 
     @property
     def url(self) -> str:
-        """The near end; it stays the same over reconnections."""
+        """The local end; it stays the same across reconnections."""
         return f"http://127.0.0.1:{self._local_port}"
 
     def open(self) -> None:
-        """Connect, and stay connected until closed; returns before the connection stands."""
+        """Connect, and stay connected until closed; returns before the connection is up."""
         if self._keeping is None:
             self._keeping = asyncio.create_task(self._keep())
 
     async def close(self) -> None:
-        """Disconnect; doing it again has no further effect."""
+        """Disconnect; idempotent."""
         keeping = self._keeping
         self._keeping = None
         if keeping is not None:
@@ -69,7 +69,7 @@ class Tunnel:
             await asyncio.sleep(_PAUSES_S[min(drops, len(_PAUSES_S)) - 1])
 
     async def _connection(self) -> str:
-        """One connection, to its end; returns what ssh said last."""
+        """Hold one connection until it ends; return ssh's last message."""
         try:
             program, *rest = self._ssh
             forward = f"127.0.0.1:{self._local_port}:127.0.0.1:{self._port}"
@@ -77,7 +77,7 @@ class Tunnel:
                 "BatchMode": "yes",
                 "ConnectTimeout": "15",
                 "ExitOnForwardFailure": "yes",
-                # A machine that is gone without a word is noticed after three of these.
+                # A machine that vanished is noticed after three of these.
                 "ServerAliveInterval": "5",
                 "ServerAliveCountMax": "3",
                 "LogLevel": "ERROR",
@@ -90,7 +90,7 @@ class Tunnel:
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.DEVNULL,
                 stderr=asyncio.subprocess.PIPE,
-                start_new_session=True,  # Ctrl-C is for us, who then close it in order
+                start_new_session=True,  # Ctrl-C goes to us only, and we then close it properly
             )
         except FileNotFoundError as error:
             raise ClusterError("There is no ssh here: install OpenSSH's client.") from error

@@ -1,1 +1,1 @@
-"""The commands of `precis` that need no Prefect; `main` lists them with those of a checkout."""
+"""The commands of `precis` without Prefect; `main` lists them with those of a checkout."""

@@ -74,10 +74,10 @@ def audit(
         typer.Option(help="The sheet, with a person's verdicts: how right is the judge?"),
     ] = None,
 ) -> None:
-    """Write down what a judge ruled on, for a person to rule on as well.
+    """Write a sample of a judge's verdicts to a sheet, for a person to judge too.
 
-    Once the sheet is filled in, --filled says how far judge and person agree, and what accuracy
-    that leaves.
+    Once the sheet is filled in, --filled reports how far judge and person agree, and the accuracy
+    that follows.
     """
     sheet = out or results[0].with_name("judge-audit.csv")
     with sentences():
@@ -95,7 +95,7 @@ def audit(
             raise ConfigError("These results hold no verdict of a judge: nothing to audit.")
         check_sheet(sheet, chosen)
     try:
-        if sheet.exists():  # a person's work
+        if sheet.exists():  # a person may have filled it in
             typer.echo(f"{sheet} is there already, and stays as it is.")
         else:
             sheet.parent.mkdir(parents=True, exist_ok=True)

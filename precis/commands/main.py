@@ -1,4 +1,4 @@
-"""The `precis` command, which imports each of its commands only when it is run."""
+"""The `precis` command, which imports a subcommand only when it is run."""
 
 import signal
 import sys
@@ -13,7 +13,7 @@ from precis import __version__
 
 
 class Command(NamedTuple):
-    """The place of a command, `module:name` of a function or a Typer, and its purpose."""
+    """The place of a command, as `module:name` of a function or a Typer, and its help."""
 
     target: str
     help: str
@@ -22,11 +22,11 @@ class Command(NamedTuple):
 COMMANDS = {
     "summarize": Command(
         "precis.commands.summarize:summarize",
-        "Summarize files with a model that was trained here, or with any that a server has.",
+        "Summarize files with a model trained here, or with any on a server.",
     ),
     "play": Command(
         "precis.commands.play:play_agent",
-        "Play one episode of an agent, with a model trained here or any that a server has.",
+        "Play one episode of an agent, with a model trained here or any on a server.",
     ),
     "rehearse": Command(
         "cli.commands:rehearse",
@@ -42,11 +42,11 @@ COMMANDS = {
     ),
     "worker": Command(
         "cli.commands:worker",
-        "Work for a server that is up: a worker that lets its runs end when it is told to stop.",
+        "Work for a running server; when stopped, let the current runs finish.",
     ),
     "doctor": Command(
         "cli.commands:doctor",
-        "Check what a run needs, and say what to do about what is missing.",
+        "Check what a run needs, and explain how to fix what is missing.",
     ),
     "secret": Command(
         "cli.commands:secret",
@@ -70,17 +70,17 @@ COMMANDS = {
     ),
     "runs": Command(
         "cli.runs:app",
-        "The runs at work, and the runs of a store.",
+        "The live runs, and the runs of a store.",
     ),
 }
-"""Every command by its name. The modules take seconds to import, so the help and the shell's
-completion read this table instead."""
+"""All commands by name. Their modules take seconds to import, so help and shell completion read
+this table instead."""
 
 
 class Commands(TyperGroup):
-    """Lists the commands of the table, and imports the one that is run.
+    """A group that lists the table's commands, and imports only the one that is run.
 
-    The commands in `cli` need a checkout, so the library alone does not list them.
+    The commands in `cli` need a checkout, so the installed library does not list them.
     """
 
     def __init__(self, **attributes: Any) -> None:
@@ -91,7 +91,7 @@ class Commands(TyperGroup):
             self.add_command(TyperCommand(name, help=command.help, hidden=hidden))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """Find the command that the arguments begin with, as typer does, and import it."""
+        """Find the command named by the first argument, as typer does, and import it."""
         name, command, rest = super().resolve_command(ctx, args)
         return name, load(name) if name else command, rest
 
@@ -100,12 +100,12 @@ app = typer.Typer(cls=Commands, no_args_is_help=True, pretty_exceptions_enable=F
 
 
 def load(name: str) -> Any:
-    """Import a command of the table, and return it as typer builds it; exit without a checkout."""
+    """Import a command of the table, and return typer's object for it; exit without a checkout."""
     module, _, attribute = COMMANDS[name].target.partition(":")
     try:
         target = getattr(import_module(module), attribute)
     except KeyboardInterrupt:
-        sys.exit(128 + signal.SIGINT)  # the command had begun nothing yet
+        sys.exit(128 + signal.SIGINT)  # the command has not started yet
     except ModuleNotFoundError as error:
         if error.name not in {"cli", module}:
             raise

@@ -36,7 +36,7 @@ from precis.store import open_store
 app = typer.Typer(no_args_is_help=True, help="Trained models: to export, serve and publish.")
 
 _KEPT_MIN = 0.9
-"""Share of an adapter's product below which merging it is warned of."""
+"""Merging warns if less than this share of an adapter's product remains."""
 
 Name = Annotated[str, typer.Argument(help="Name of the model: NAME, NAME@STEP or NAME@best.")]
 Step = Annotated[
@@ -106,7 +106,8 @@ def serve(
     ] = None,
     store: StoreOption = "",
 ) -> None:
-    """Say how a model is served, or serve it: vLLM for a language model, else by itself."""
+    """Print how to serve a model, or serve it: a language model by vLLM, the embedded policy
+    directly."""
     address = ServerAddress(host, port)
     with sentences():
         folder = Path(name).expanduser()
@@ -182,7 +183,8 @@ def _vllm(command: list[str], name: str, address: ServerAddress, run: bool, is_a
 
 
 def _find_or_show_key() -> str:
-    """Return the key of the server that is started; a new one is shown once, to who started it."""
+    """Return the server's key; a newly made one is printed once, to the user who starts the
+    server."""
     key, is_new = find_or_make_key()
     if is_new:
         note(f"PRECIS_API_KEY is not set. The key of this server: {key}")

@@ -44,7 +44,7 @@ from precis.store import open_store
 
 T = TypeVar("T")
 _SHOWN_MAX = 4000
-"""Characters of one message that are shown: a tool may return a whole book."""
+"""The most characters shown of a message: a tool may return a whole book."""
 _CALL_TIMEOUT_S = 180.0
 _TRIES_MAX = 3
 _IN_FLIGHT = 8
@@ -65,11 +65,11 @@ def play_agent(
         str, typer.Option(help="The id of a scenario; by default the first that is held out.")
     ] = "",
     context: Annotated[
-        int | None, typer.Option(min=512, help="Tokens that a server which is started reads.")
+        int | None, typer.Option(min=512, help="Context of a started server, in tokens.")
     ] = None,
     store: RunsStore = "",
 ) -> None:
-    """Play one episode of an agent, with a model trained here or any that a server has."""
+    """Play one episode of an agent, with a model trained here or any on a server."""
     with sentences():
         environment = load_python(str(file))
         found = find_scenario(environment, scenario, str(file))
@@ -103,7 +103,7 @@ async def _play(
 async def _opened(
     environment: Environment, model: str, url: str, context: int | None, store: str
 ) -> AsyncIterator[tuple[Server, str]]:
-    """The server that `--url` names and its model, or one of the store, served by the block."""
+    """Yield the server of `--url` and its model, or serve one of the store within the block."""
     if url:
         named = server_at(url)
         yield named, await find_served(url, model, named.key)
@@ -130,7 +130,7 @@ async def _opened(
 
 @asynccontextmanager
 async def _served_policy(model: NamedCheckpoint) -> AsyncIterator[Server]:
-    """Serve an embedded policy from this process while the block lasts."""
+    """Serve an embedded policy from this process within the block."""
     with TemporaryDirectory(prefix="precis-") as temporary:
         folder = Path(temporary)
         checkpoint = model.fetch(folder_of(folder, model.step))
@@ -140,7 +140,7 @@ async def _served_policy(model: NamedCheckpoint) -> AsyncIterator[Server]:
 
 
 def find_scenario(environment: Environment, wanted: str, where: str) -> Scenario:
-    """Return the scenario of an id; the first that is held out where none is named."""
+    """Return the scenario with an id; without one, the first held-out scenario."""
     held_out = environment.scenarios("validation")
     if not wanted:
         return held_out[0]
@@ -155,9 +155,9 @@ def find_scenario(environment: Environment, wanted: str, where: str) -> Scenario
 
 
 class ShownClient:
-    """A client that shows an episode line by line, every message once and its calls as they are
-    read: `play({"cell": 5})`. Each message stands indented below who says it, so that no text of
-    it can look like another's."""
+    """A client that shows an episode line by line, each message once, with its calls as parsed:
+    `play({"cell": 5})`. A message is indented below its author's name, so that its text can't
+    imitate another message."""
 
     def __init__(self, client: ChatClient) -> None:
         self.endpoint = client.endpoint
@@ -168,7 +168,7 @@ class ShownClient:
     async def complete(
         self, request: CompletionRequest, deadline: Deadline, read: Callable[[ChatReply], T]
     ) -> T:
-        """Return what `read` makes of the model's reply."""
+        """Return the parsed value of the model's reply."""
         conversation = self._show_messages(request.payload)
         asked_at = time.time()
 
@@ -184,7 +184,7 @@ class ShownClient:
         return result
 
     def _show_messages(self, payload: Mapping[str, Any]) -> Conversation:
-        """Show the messages that are new, and return the conversation that they continue."""
+        """Show the new messages, and return the conversation that they continue."""
         asked = Call(tuple(payload["messages"]), {}, tuple(payload.get("tools") or ()))
         for one in self._conversations:
             if one.continues_in(asked, same_tools=False):
@@ -217,7 +217,7 @@ def _show(speaker: str, parts: list[str]) -> None:
 
 
 def _show_end(rollout: Rollout, is_compared: bool) -> bool:
-    """Show what the episode earned and took; returns whether it has ended as it should."""
+    """Show the episode's reward and cost; return whether it ended properly."""
     turns = len(rollout.calls)
     usage = rollout.usage
     took = (

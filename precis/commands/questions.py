@@ -1,4 +1,4 @@
-"""`precis questions make`: a corpus out of documents that have no questions."""
+"""`precis questions make`: a corpus from documents without questions."""
 
 import asyncio
 import sys
@@ -50,11 +50,11 @@ def make(
         str,
         typer.Option(
             help="An OpenAI-compatible server, with its /v1; PRECIS_API_KEY. Without one, rules "
-            "write crude questions, for nothing."
+            "write crude questions, free of charge."
         ),
     ] = "",
     model: Annotated[str, typer.Option(help="The model there that writes the questions.")] = "",
-    judge: Annotated[JudgeName, typer.Option(help="Whom they are tried on.")] = "lexical",
+    judge: Annotated[JudgeName, typer.Option(help="The judge that tries them.")] = "lexical",
     judge_model: JudgeModel = "",
     judge_url: JudgeUrl = "",
     price: Annotated[
@@ -63,9 +63,9 @@ def make(
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Pay without asking.")] = False,
 ) -> None:
-    """Have a model write questions about documents, or rules, and keep those that are of use.
+    """Have a model or rules write questions about documents, and keep the useful ones.
 
-    What was paid for lies beside the corpus: the same command continues from there.
+    Paid replies are kept beside the corpus: the same command continues from there.
     """
     with sentences():
         if out.suffix != ".parquet":
@@ -107,7 +107,7 @@ def make(
 
 
 def make_by_rules(texts: Sequence[Text], folder: Path, out: Path) -> list[DocumentQuestions]:
-    """Write a corpus whose questions rules have made; whoever calls says that they are crude."""
+    """Write a corpus with questions made by rules; the caller warns that they are crude."""
 
     async def make_all() -> list[DocumentQuestions]:
         async with open_judge(JudgeConfig()) as judge:
@@ -119,7 +119,7 @@ def make_by_rules(texts: Sequence[Text], folder: Path, out: Path) -> list[Docume
 
 
 def _write(made: Sequence[DocumentQuestions], rows: Sequence[dict[str, str]], out: Path) -> None:
-    """Write the corpus, and say what is in it and what is not."""
+    """Write the corpus, and report what it has and what was left out."""
     for one in made:
         if one.problem:
             say(f"{one.text.name}: {one.problem}")
@@ -141,7 +141,7 @@ def _write(made: Sequence[DocumentQuestions], rows: Sequence[dict[str, str]], ou
 
 
 def read_texts(folder: Path) -> list[Text]:
-    """Return the texts of a folder, each once; files that can't be read are named and counted."""
+    """Return the texts of a folder, without duplicates; unreadable files are named and counted."""
     read: list[Text] = []
     unread = 0
 
@@ -181,7 +181,7 @@ async def _make(
     async with AsyncExitStack() as stack:
         judge = await stack.enter_async_context(open_judge(judged_by))
         writer = await stack.enter_async_context(QuestionWriter(endpoint, prices))
-        # Before anything is paid for: where it can't be kept, nothing is asked.
+        # Before anything is paid for: without a place to keep replies, nothing is asked.
         await asyncio.to_thread(paid.check)
         kept = KeptRecords(paid)
         stack.callback(kept.close)
@@ -196,13 +196,13 @@ async def _make(
             typer.echo(f"{known:,} of {len(texts):,} documents are paid for already.")
         if unpaid and asks:
             if not sys.stdin.isatty():
-                fail("Nobody is there to answer whether to pay for this: say --yes.")
+                fail("There is no terminal to agree to this cost on: say --yes.")
             if not typer.confirm("Go on?"):
                 fail("Nothing was paid for.")
         told = 0
 
         def tell(_: DocumentQuestions) -> None:
-            """Say how far it is, at each tenth of the documents."""
+            """Report progress at each tenth of the documents."""
             nonlocal told
             told += 1
             if told * 10 // len(texts) > (told - 1) * 10 // len(texts):

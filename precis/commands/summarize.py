@@ -1,4 +1,4 @@
-"""`precis summarize`: files in, summaries out."""
+"""`precis summarize`: summaries of files."""
 
 import asyncio
 import json
@@ -66,7 +66,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Result:
-    """The result of one file, as `--json` prints it; without questions no facts."""
+    """The result of one file, as printed by `--json`; without questions it has no facts."""
 
     file: str
     model: str
@@ -105,7 +105,7 @@ def summarize(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a file.")] = False,
     store: RunsStore = "",
 ) -> None:
-    """Summarize files with a model that was trained here, or with any that a server has."""
+    """Summarize files with a model trained here, or with any on a server."""
     options = Options(words, model, url.rstrip("/"), context, store, as_json)
     with sentences():
         judged_by = JudgeConfig(provider=judge, model=judge_model, base_url=judge_url)
@@ -117,7 +117,7 @@ def summarize(
 
 
 def _questions(path: Path | None, found: Sequence[Path]) -> list[FileQuestion]:
-    """Return the questions of a file, each about a document that is there."""
+    """Return the questions of a file, each about one of the documents."""
     if path is None:
         return []
     asked = read_questions(path)
@@ -137,8 +137,7 @@ def _questions(path: Path | None, found: Sequence[Path]) -> list[FileQuestion]:
 async def _run(
     files: Sequence[Path], options: Options, asked: Sequence[FileQuestion], judged_by: JudgeConfig
 ) -> int:
-    """Summarize each file; one that can't be is named, the others continue. Returns how many could
-    not."""
+    """Summarize each file; report failures and continue. Returns the number of failures."""
     failed = 0
     told = False
     async with _open_summarizer(options) as (summarizer, words, by), FileReader() as reader:
@@ -148,7 +147,7 @@ async def _run(
                 result = await _summarize(summarizer, text, words, asked, judged_by)
             except ConfigError as error:
                 if not isinstance(error, DocumentsError):
-                    raise  # it holds for every file
+                    raise  # every file would fail
                 say(str(error))
                 failed += 1
             except PrecisError as error:
@@ -206,8 +205,8 @@ async def _open_summarizer(options: Options) -> AsyncIterator[tuple[Summarizer, 
 async def _open_served(
     server: Server, model: str, record: TrainingRecord | None, options: Options
 ) -> AsyncIterator[tuple[Summarizer, int]]:
-    """A server's model, asked as its record says that it was trained."""
-    # Of a larger one nobody knows how much of it the server was given.
+    """Yield a summarizer of a server's model, prompted as in its training."""
+    # The server may have been started with less than a larger context.
     trained = (record.tokens_max if record else None) or CONTEXT_TOKENS
     context = options.context or min(trained, CONTEXT_TOKENS)
     async with ServedSummarizer(server.url, model, server.key, context) as summarizer:
@@ -215,8 +214,8 @@ async def _open_served(
 
 
 def _record_of(options: Options, served: str) -> TrainingRecord | None:
-    """Read the record of a served model; None for one that is not served as ours are, NAME@STEP,
-    and where the store knows nothing of it."""
+    """Read the record of a served model; None if it is not named NAME@STEP, like ours, or is not in
+    the store."""
     name, _, step = served.partition("@")
     if not step.isdecimal():
         return None
@@ -253,7 +252,7 @@ async def _summarize(
 
 
 def _show(result: Result, options: Options, words: int, *, several: bool) -> None:
-    """Print a summary; what there is to say about it goes to standard error."""
+    """Print a summary; remarks on it go to standard error."""
     if result.parts > 1:
         note(
             f"{result.file} is longer than the model reads at once: it was summarized in "

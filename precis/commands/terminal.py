@@ -1,4 +1,4 @@
-"""The words of the commands when something goes wrong: a sentence, and no traceback."""
+"""The output of the commands, and their errors: sentences without tracebacks."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +18,7 @@ ServerUrl = Annotated[
     str, typer.Option(help="An OpenAI-compatible server, with its /v1; PRECIS_API_KEY.")
 ]
 RunsStore = Annotated[
-    str, typer.Option(help="Where runs lie; else PRECIS_STORE, or .precis/store.")
+    str, typer.Option(help="Folder of the runs; else PRECIS_STORE, or .precis/store.")
 ]
 JudgeName = Literal["lexical", "openrouter", "google", "url"]
 JudgeModel = Annotated[str, typer.Option(help="Its model; empty takes the provider's.")]
@@ -29,9 +29,9 @@ errors = Console(stderr=True, highlight=False)
 
 @contextmanager
 def sentences() -> Iterator[None]:
-    """Turn what went wrong into a sentence, and the command's exit status.
+    """Turn an error into a sentence and the command's exit status.
 
-    Our own errors end it with 1, settings that don't fit with 2.
+    Our own errors exit with 1, invalid settings with 2.
     """
     try:
         yield
@@ -44,22 +44,22 @@ def sentences() -> Iterator[None]:
 
 
 def say(sentence: str) -> None:
-    """Print what is wrong, and continue."""
+    """Print a problem, and continue."""
     _print_error(sentence, "red")
 
 
 def warn(sentence: str) -> None:
-    """Print what may be wrong."""
+    """Print a warning."""
     _print_error(sentence, "yellow")
 
 
 def note(sentence: str) -> None:
-    """Print what there is to say besides a command's results."""
+    """Print a remark on a command's results."""
     _print_error(sentence, "")
 
 
 def echo(text: str) -> None:
-    """Print a result, without what a terminal would act on: it may come from anywhere."""
+    """Print a result without terminal escapes, since it may be untrusted."""
     typer.echo(without_controls(text))
 
 
@@ -69,6 +69,6 @@ def _print_error(sentence: str, style: str) -> None:
 
 
 def fail(sentence: str) -> NoReturn:
-    """Print why the command can't continue, and end it."""
+    """Print why the command can't continue, and exit."""
     say(sentence)
     raise typer.Exit(1) from None

@@ -1,1 +1,1 @@
-"""Environments: what a policy is trained to do, and the recorder through which they ask it."""
+"""Environments, the tasks that policies are trained for, and the recorder of their calls."""

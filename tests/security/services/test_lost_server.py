@@ -159,7 +159,7 @@ def test_up_brings_its_server_back_unless_it_was_stopped(tmp_path: Path) -> None
         with client_of(precis.api) as api:
             wait_until(lambda: _has_a_worker(api), "the worker")
             kill_server(precis)
-            up.prints("was started again")
+            up.prints("was restarted")
             wait_until(lambda: _answers(api), "an answer of the new server")
             assert api.get("/work_pools/precis").is_success, "its data is gone"
         precis.run("stop")
@@ -204,7 +204,7 @@ def test_a_server_that_is_not_prefects_is_called_that(tmp_path: Path) -> None:
     with served(HTMLResponse("<title>It works</title>")) as url:
         output, _, code = precis.outcome("up", PREFECT_API_URL=f"{url}/api")
     assert code == 1
-    assert "is no Prefect server's API" in " ".join(output.split())
+    assert "is not a Prefect server's API" in " ".join(output.split())
     assert "Traceback" not in output
 
 

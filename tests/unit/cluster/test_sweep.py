@@ -139,7 +139,7 @@ async def test_a_machine_at_work_is_taken_down_by_force_only(
     sdk = Sdk(**{name: of("m", store)})
     use(sdk, monkeypatch)
     async with leased(open_store(store), "m", "a run"):
-        with pytest.raises(ConfigError, match="at work for the run a run"):
+        with pytest.raises(ConfigError, match="in use by the run a run"):
             await down_cluster("m", store, tmp_path)
         assert await down_cluster("m", store, tmp_path, force=True) == name
     assert not sdk.records
