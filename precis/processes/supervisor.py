@@ -33,7 +33,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import TextIO
+from typing import NoReturn, TextIO
 
 SUPERVISE = (sys.executable, "-m", "precis.processes.supervisor", "--with-parent", "--program")
 """The words before a program that make all that it starts end with it, and with its parent."""
@@ -46,7 +46,7 @@ _KILL_S = 5.0
 _WATCH_S = 0.5
 _STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _BROKEN = 70
-"""Exit status of a server that lost a process that it needs (EX_SOFTWARE)."""
+"""Exit status of a trainer that can't continue (EX_SOFTWARE)."""
 _log = logging.getLogger(__name__)
 _needed: "set[Process]" = set()
 _needed_lock = threading.Lock()
@@ -162,6 +162,12 @@ def need(names: Collection[str]) -> None:
             threading.Thread(target=_watch, daemon=True).start()
 
 
+def end_process(reason: str) -> NoReturn:
+    """End this trainer at once; the flow brings up another, which begins where the store is."""
+    _log.error("%s: the trainer ends.", reason)
+    os._exit(_BROKEN)  # the supervisor, or the next trainer, ends the others
+
+
 def end_if_broken(patience_s: float = 0.0) -> None:
     """End this process if one that it needs is gone, or goes within that time."""
     deadline = time.monotonic() + patience_s
@@ -169,8 +175,7 @@ def end_if_broken(patience_s: float = 0.0) -> None:
         with _needed_lock:
             gone = _needed.difference(processes()) if _needed else set()
             if gone:
-                _log.error("The trainer ends: it has lost %s.", _describe(gone))
-                os._exit(_BROKEN)  # the supervisor, or the next trainer, ends the others
+                end_process(f"It has lost {_describe(gone)}")
             if not _needed or time.monotonic() >= deadline:
                 return
         time.sleep(0.1)

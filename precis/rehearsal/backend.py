@@ -28,7 +28,6 @@ from precis.rehearsal.checkpoint_files import (
     initial_state,
     keep_only,
     load,
-    read_metrics,
     save,
     steps,
 )
@@ -155,11 +154,6 @@ class EmbeddedBackend(ImitatesInOnePass):
         folder = save(self._folder(model), kept, self._kind.layout, metrics)
         reached("weights saved", kept.step - 1)
         return LocalTrainResult(step=kept.step, metrics=metrics, checkpoint_path=str(folder))
-
-    @staticmethod
-    def recover(checkpoint: Path) -> dict[str, float] | None:
-        """Return the metrics of a training whose checkpoint was saved; None if it was not."""
-        return read_metrics(checkpoint)
 
     async def forget(self, model: AnyTrainableModel) -> None:
         """Nothing of a model is in memory: the checkpoints on disk are the only state."""

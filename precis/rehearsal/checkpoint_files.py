@@ -112,13 +112,6 @@ def load(model_folder: Path, step: int, layout: Layout) -> TrainingState:
     return replace(trained, step=step)  # a run may begin with a checkpoint of another
 
 
-def read_metrics(folder: Path) -> dict[str, float] | None:
-    """Read the metrics of the training that made a checkpoint; None if there is no checkpoint."""
-    file = folder / _METRICS
-    found: dict[str, float] | None = json.loads(file.read_text()) if file.exists() else None
-    return found
-
-
 def keep_only(model_folder: Path, kept: Iterable[int]) -> None:
     """Remove every checkpoint of a step that is not in `kept`."""
     for step in set(steps(model_folder)) - set(kept):

@@ -1,7 +1,6 @@
 """The methods that a trainer server needs of the backend that it hosts."""
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any, Protocol
 
 import art
@@ -13,7 +12,9 @@ class TrainerBackend(art.Backend, Protocol):
     """ART's `Backend`, with a memory that survives a kill and can be emptied.
 
     Checkpoints lie in ART's layout, `{path}/{project}/models/{name}/checkpoints/0007/`. A backend
-    puts each there in one move, and continues from the highest.
+    puts each there in one move, and continues from the highest. If its process is killed before
+    `train` returns, a step counts whose checkpoint has a `metrics.json`, with these metrics; any
+    other checkpoint is dropped, and the step trained again.
     """
 
     @property
@@ -49,14 +50,6 @@ class TrainerBackend(art.Backend, Protocol):
             batch_size: trajectories of an update.
             learning_rates: of each update; the trajectories are gone through again and again, each
                 time in another order.
-        """
-        ...
-
-    def recover(self, checkpoint: Path) -> dict[str, float] | None:
-        """Return the metrics of a training whose process was killed after it saved this checkpoint.
-
-        None where the folder does not show that the checkpoint is whole; it is then dropped, and
-        the step trained again.
         """
         ...
 

@@ -188,8 +188,7 @@ class RemoteTrainer(ImitatesInOnePass):
         Args:
             to: whose lease must still be held when the manifest is written.
         """
-        asked = CheckpointRequest(model=_spec(model), step=step, record=record, **dict(to))
-        return _read(Checkpoint, await self._checkpoint("commit", asked))
+        return _read(Checkpoint, await self._checkpoint("commit", model, step, to, record=record))
 
     async def restore(self, model: Model, step: int, of: StoredModel, digest: str = "") -> None:
         """Have the trainer continue from a checkpoint of the store; call before `register`.
@@ -198,13 +197,11 @@ class RemoteTrainer(ImitatesInOnePass):
             of: whose run the model is from here on.
             digest: the one that the checkpoint must have, if the ledger says so.
         """
-        asked = CheckpointRequest(model=_spec(model), step=step, digest=digest, **dict(of))
-        await self._checkpoint("restore", asked)
+        await self._checkpoint("restore", model, step, of, digest=digest)
 
     async def fetch(self, model: Model, step: int, of: StoredModel, digest: str = "") -> None:
         """Have the trainer serve a checkpoint of the store beside the others; see `restore`."""
-        asked = CheckpointRequest(model=_spec(model), step=step, digest=digest, **dict(of))
-        await self._checkpoint("fetch", asked)
+        await self._checkpoint("fetch", model, step, of, digest=digest)
 
     async def save(self, model: Model, step: int, into: Path) -> None:
         """Copy a checkpoint that the trainer holds to a folder on this side, and compare it with
@@ -229,7 +226,10 @@ class RemoteTrainer(ImitatesInOnePass):
             except httpx.TransportError as error:
                 raise self._loss_from(error) from error
 
-    async def _checkpoint(self, action: str, asked: CheckpointRequest) -> Json:
+    async def _checkpoint(
+        self, action: str, model: Model, step: int, stored: StoredModel, **more: Any
+    ) -> Json:
+        asked = CheckpointRequest(model=_spec(model), step=step, **dict(stored), **more)
         return await self._long(f"/checkpoints/{action}", asked.model_dump(mode="json"))
 
     async def _long(self, path: str, body: Json) -> Json:

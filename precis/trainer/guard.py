@@ -11,8 +11,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import suppress
 
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
@@ -34,48 +33,9 @@ _TOO_LARGE = JSONResponse(
     413,
     _CLOSE,
 )
-
-
 _STOP_S = 15.0
 """The time that it may take to stop in order."""
 _log = logging.getLogger(__name__)
-
-
-class Presence:
-    """Ends this process when no client was heard of for `lost_s` seconds; never, where that is 0.
-
-    with presence.answering():      # a request of the client's
-        …
-        presence.heard()            # it was answered
-    """
-
-    def __init__(self, lost_s: float) -> None:
-        self._lost_s = lost_s
-        self._heard = time.monotonic()
-        self._answering = 0
-        if lost_s:
-            threading.Thread(target=self._watch, daemon=True).start()
-
-    def heard(self) -> None:
-        """A client is there."""
-        self._heard = time.monotonic()
-
-    @contextmanager
-    def answering(self) -> Iterator[None]:
-        """A client waits for an answer while the block lasts."""
-        self._answering += 1
-        try:
-            yield
-        finally:
-            self._answering -= 1
-
-    def _watch(self) -> None:
-        while (left := self._heard + self._lost_s - time.monotonic()) > 0 or self._answering:
-            time.sleep(max(left, 0.1))
-        _log.warning("No client was heard of for %.0f s: the trainer ends.", self._lost_s)
-        os.kill(os.getpid(), signal.SIGTERM)
-        time.sleep(_STOP_S)
-        os._exit(0)  # what is left of this process waits for a child that does not end
 
 
 class _TooLarge(Exception):
@@ -83,13 +43,20 @@ class _TooLarge(Exception):
 
 
 class Guard:
-    """An ASGI app that serves another one to who has the token; `client_lost_s` is as of
-    `Presence`."""
+    """An ASGI app that serves another one to who has the token.
+
+    It ends this process when no client was heard of for `client_lost_s` seconds, and none waits for
+    an answer; never, where that is 0.
+    """
 
     def __init__(self, app: ASGIApp, token: str, client_lost_s: float = 0) -> None:
         self._app = app
         self._expected = f"Bearer {token}".encode()
-        self._presence = Presence(client_lost_s)
+        self._client_lost_s = client_lost_s
+        self._heard = time.monotonic()
+        self._answering = 0
+        if client_lost_s:
+            threading.Thread(target=self._watch, daemon=True).start()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -106,29 +73,42 @@ class Guard:
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         taken = 0
-        # Once its request is whole: a client that is lost in mid-request waits for nothing.
-        waiting = ExitStack()
+        waits = False
 
         async def receive_up_to_limit() -> Message:
-            nonlocal taken
+            nonlocal taken, waits
             message = await receive()
             taken += len(message.get("body", b""))
             if taken > BODY_BYTES_MAX:
                 raise _TooLarge
             if message["type"] == "http.request":
-                self._presence.heard()  # a step's trajectories may take long to arrive
-                if not message.get("more_body"):
-                    waiting.enter_context(self._presence.answering())
+                self._heard = time.monotonic()  # a step's trajectories may take long to arrive
+                # Once its request is whole: a client that is lost in mid-request waits for nothing.
+                if not message.get("more_body") and not waits:
+                    waits = True
+                    self._answering += 1
             return message
 
         async def send_and_hear(message: Message) -> None:
             if taken > BODY_BYTES_MAX:
                 return  # what the app makes of a body that was cut off
             if message["type"] == "http.response.start" and message["status"] < 400:
-                self._presence.heard()
+                self._heard = time.monotonic()
             await send(message)
 
-        with waiting, suppress(_TooLarge):
-            await self._app(scope, receive_up_to_limit, send_and_hear)
+        try:
+            with suppress(_TooLarge):
+                await self._app(scope, receive_up_to_limit, send_and_hear)
+        finally:
+            self._answering -= int(waits)
         if taken > BODY_BYTES_MAX:
             await _TOO_LARGE(scope, receive, send)
+
+    def _watch(self) -> None:
+        lost_s = self._client_lost_s
+        while (left := self._heard + lost_s - time.monotonic()) > 0 or self._answering:
+            time.sleep(max(left, 0.1))
+        _log.warning("No client was heard of for %.0f s: the trainer ends.", lost_s)
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(_STOP_S)
+        os._exit(0)  # what is left of this process waits for a child that does not end

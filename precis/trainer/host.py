@@ -14,6 +14,8 @@ from precis.errors import StepConflict, TrainerError
 from precis.run.checkpoints import commit, files_in, restore
 from precis.store import Store, open_store
 from precis.trainer.backend import TrainerBackend
+from precis.trainer.gpu.checkpoints import read_metrics
+from precis.trainer.jobs import Job
 from precis.trainer.journal import Journal
 from precis.trainer.protocol import (
     BeginRequest,
@@ -45,6 +47,14 @@ class TrainerService:
         self.inference: tuple[str, str] | None = None
         self._settled: set[Path] = set()
         self._training = asyncio.Lock()
+        self._jobs: dict[str, Job] = {}
+
+    def start(self, key: str, work: Callable[[], Awaitable[Json]]) -> Job:
+        """Start a long operation, or attach to it if it is under way."""
+        if key not in self._jobs:
+            self._jobs[key] = Job(asyncio.ensure_future(work()))
+            self._jobs[key].task.add_done_callback(lambda _: self._jobs.pop(key))
+        return self._jobs[key]
 
     async def register(self, spec: ModelSpec) -> Json:
         self._journal(spec)
@@ -231,7 +241,7 @@ class TrainerService:
             return
         trained = journal.trained(pending.step)
         if trained is None:
-            metrics = self.backend.recover(journal.checkpoint(pending.step + 1))
+            metrics = read_metrics(journal.checkpoint(pending.step + 1))
             if metrics is not None:
                 result = {"step": pending.step + 1, "metrics": metrics}
                 trained = TrainedStep(digest=pending.digest, result=result, note=pending.note)

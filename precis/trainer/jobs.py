@@ -1,17 +1,24 @@
-"""Long operations that outlive a lost connection."""
+"""Long operations that outlive a lost connection, and a watchdog for training on a GPU, where a
+call that hangs can't be interrupted."""
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 from precis.errors import PrecisError, TrainerError
 from precis.processes.causes import cause_of
 from precis.processes.child import log_end, output_since
-from precis.processes.supervisor import end_if_broken
+from precis.processes.supervisor import end_if_broken, end_process
 from precis.trainer.protocol import HEARTBEAT_S, Event, Json
-from precis.trainer.watchdog import NOTICE_S
 
+_STALL_S = 1200.0
+"""A training without progress for so long is hung; the first gradient step compiles for minutes."""
+_NOTICE_S = 2.0
+"""The time that the answer to a training that failed waits for the loss of a process, which
+explains it better."""
+_LAST_WORDS_S = _NOTICE_S + 2
+"""The time that the process outlives a training that failed, so that the client still hears why."""
 logger = logging.getLogger(__name__)
 
 
@@ -24,18 +31,17 @@ class Job:
     """The end of the log when it was started."""
 
     async def events(self) -> AsyncIterator[bytes]:
-        """Heartbeats until the end, then the result or the error."""
+        """Yield heartbeats until the end, then the result or the error, each as a line."""
         while not self.task.done():
-            ended, _ = await asyncio.wait({self.task}, timeout=HEARTBEAT_S)
-            if not ended:
-                yield _line(Event(event="heartbeat"))
+            await asyncio.wait({self.task}, timeout=HEARTBEAT_S)
+            yield _line(Event(event="heartbeat"))
         error = self.task.exception()
         if error is None:
             yield _line(Event(event="result", data=self.task.result()))
             return
         if not isinstance(error, PrecisError):
             # The backend may say so before the process that it lost is gone.
-            await asyncio.to_thread(end_if_broken, NOTICE_S)
+            await asyncio.to_thread(end_if_broken, _NOTICE_S)
             logger.error("The backend failed.", exc_info=error)
             said = f"{type(error).__name__}: {error}"
             error = TrainerError(
@@ -45,22 +51,29 @@ class Job:
         yield _line(Event(event="error", data=data))
 
 
-class Jobs:
-    """The long operations under way, by what they do: asking for one again attaches to it."""
-
-    def __init__(self) -> None:
-        self._running: dict[str, Job] = {}
-
-    def start(self, key: str, work: Callable[[], Awaitable[Json]]) -> Job:
-        """Start the work, or attach to it if it is under way."""
-        running = self._running.get(key)
-        if running is not None:
-            return running
-        job = Job(asyncio.ensure_future(work()))
-        job.task.add_done_callback(lambda _: self._running.pop(key, None))
-        self._running[key] = job
-        return job
-
-
 def _line(event: Event) -> bytes:
     return event.model_dump_json().encode() + b"\n"
+
+
+async def watch_steps(
+    steps: AsyncIterator[dict[str, float]], training: str
+) -> AsyncIterator[dict[str, float]]:
+    """Yield the metrics of a training as they come; one that hangs or fails ends this process."""
+    try:
+        while True:
+            try:
+                metrics = await asyncio.wait_for(anext(steps), _STALL_S)
+            except StopAsyncIteration:
+                return
+            except TimeoutError:
+                end_process(f"{training} showed no progress for {_STALL_S:.0f} s")
+            yield metrics
+    except Exception as error:
+        # The adapter in memory has moved by some of the updates, and no file says by which.
+        end_after_answer(f"{training} failed ({error})")
+        raise
+
+
+def end_after_answer(reason: str) -> None:
+    """End this trainer as `end_process` does, once its client has been told of the failure."""
+    asyncio.get_running_loop().call_later(_LAST_WORDS_S, end_process, reason)

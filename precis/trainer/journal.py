@@ -10,21 +10,21 @@ Each file but the log is replaced in one move.
 
 import json
 import shutil
-from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
 from precis.processes.kill_points import reached
+from precis.record import Record
 from precis.store.durable import make_folder, move, sync
-from precis.trainer.protocol import Json, Message, TrainedStep
+from precis.trainer.protocol import Json, TrainedStep
 
 
-class _Whose(Message):
+class _Whose(Record):
     run: str
     base: int
 
 
-class _Pending(Message):
+class _Pending(Record):
     step: int
     digest: str
     note: Json
@@ -69,14 +69,8 @@ class Journal:
 
     def finished(self, step: int, trained: TrainedStep) -> None:
         """A training has ended, and its weights are saved; said twice, it is logged once."""
-        logged = []
-        for line in (_read(self.folder / "trainings.jsonl") or b"").splitlines():
-            with suppress(ValueError):  # a full disk has cut one off, and the next stands behind it
-                one = json.loads(line)
-                logged.append((one["event"], one["step"], one["digest"], one["run"]))
-        if ("trained", step, trained.digest, self.run) not in logged:
-            self._log("trained", step, trained.digest)
-            reached("training logged", step)
+        self._log("trained", step, trained.digest)
+        reached("training logged", step)
         # The result before the mark of a pending training is taken away: a kill in between
         # leaves both, and `finished` is said again.
         _write(self._record(step), trained)
@@ -119,20 +113,20 @@ class Journal:
     def _log(self, event: Literal["began", "trained"], step: int, digest: str) -> None:
         make_folder(self.folder)
         file = self.folder / "trainings.jsonl"
-        is_new = not file.exists()
         line = json.dumps({"event": event, "step": step, "digest": digest, "run": self.run})
+        if event == "trained" and line.encode() in (_read(file) or b"").splitlines():
+            return
         with file.open("a") as log:
             log.write(line + "\n")
         sync(file)
-        if is_new:
-            sync(self.folder)
+        sync(self.folder)
 
 
 def _read(path: Path) -> bytes | None:
     return path.read_bytes() if path.exists() else None
 
 
-def _write(path: Path, record: Message) -> None:
+def _write(path: Path, record: Record) -> None:
     make_folder(path.parent)
     temporary = path.with_suffix(".tmp")
     temporary.write_text(record.model_dump_json())

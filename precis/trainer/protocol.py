@@ -7,35 +7,29 @@ number of `heartbeat` events, then one `result` or `error`.
 import hashlib
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 import art
 from art.trajectories import History
 from art.types import MessagesAndChoices
 from openai.types.chat.chat_completion import Choice
-from pydantic import BaseModel, ConfigDict
+from pydantic import Field
 
 from precis.errors import RolloutError
-from precis.record import BaseModelName, Name, Step
+from precis.record import BaseModelName, Name, Record, Step
 from precis.records.ledger import StepRecord
 from precis.records.manifests import File, FilePath
-from precis.trainer.choices import decode_choice, encode_choice, sequence_of
 
 HEARTBEAT_S = 2.0
 _DECIDING = ("messages_and_choices", "tools", "additional_histories", "reward")
 """The fields of a trajectory that decide what is learned from it."""
+_PROMPT = "prompt_token_ids"
 
 Json = dict[str, Any]
 
 
-class Message(BaseModel):
-    """Base of everything on the wire: closed to keys it does not know."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class ModelSpec(Message):
+class ModelSpec(Record):
     """The model to work on, as `art.TrainableModel` takes it."""
 
     name: Name
@@ -44,7 +38,7 @@ class ModelSpec(Message):
     internal_config: Json | None = None
 
 
-class TrainRequest(Message):
+class TrainRequest(Record):
     """Train step `step`, which turns adapter `step` into adapter `step + 1`.
 
     By reinforcement, or supervised: then each trajectory ends in a message to imitate.
@@ -61,14 +55,14 @@ class TrainRequest(Message):
     """Kept with the result, for whoever resumes the run."""
 
 
-class BeginRequest(Message):
+class BeginRequest(Record):
     """Begin a model anew, as this run's."""
 
     model: ModelSpec
     run: str
 
 
-class StoredModel(Message):
+class StoredModel(Record):
     """The place of a model's checkpoints, and the name in which they are committed."""
 
     store: str
@@ -94,7 +88,7 @@ class CheckpointRequest(StoredModel):
     """The digest that a checkpoint to fetch or restore must have; empty takes any."""
 
 
-class FileRequest(Message):
+class FileRequest(Record):
     """Send a file of a checkpoint that is here."""
 
     model: ModelSpec
@@ -102,7 +96,7 @@ class FileRequest(Message):
     path: FilePath
 
 
-class TrainedStep(Message):
+class TrainedStep(Record):
     """A step that was trained: the digest of its groups, the result, and the request's note."""
 
     digest: str
@@ -110,35 +104,27 @@ class TrainedStep(Message):
     note: Json
 
 
-class TrainerState(Message):
+class TrainerState(Record):
     """The state of a model in a trainer."""
 
     run: str = ""
     """The run that it is of; empty if the model is not here."""
-    checkpoints: dict[Step, tuple[File, ...]] = {}
+    checkpoints: dict[Step, tuple[File, ...]] = Field(default_factory=dict)
     """The files of each whole checkpoint, by step."""
-    trained: dict[Step, TrainedStep] = {}
+    trained: dict[Step, TrainedStep] = Field(default_factory=dict)
     """The record of each step that made one of them."""
 
 
-class Event(Message):
+class Event(Record):
     """One line of a long operation's answer."""
 
     event: Literal["heartbeat", "result", "error"]
-    data: Json = {}
+    data: Json = Field(default_factory=dict)
 
 
 def encode_groups(groups: Iterable[art.TrajectoryGroup]) -> list[Json]:
     """Groups as JSON; a RolloutError says that a reward is not a finite number, which JSON can't
     carry."""
-    groups = list(groups)
-    for group in groups:
-        for trajectory in group.trajectories:
-            if not math.isfinite(trajectory.reward):
-                raise RolloutError(
-                    f"A trajectory's reward is {trajectory.reward}: leave the rollout out of its "
-                    "group instead."
-                )
     encoded = []
     for group in groups:
         codec = _Codec()
@@ -181,8 +167,9 @@ def digest_of(encoded: Iterable[Json]) -> str:
 class _Codec:
     """Writes and reads the trajectories of one group, in their order.
 
-    Each prompt is written as what it adds to the sequence before it, and the first of a trajectory
-    to the group's first.
+    An answer carries its tokens, and all those of its prompt (`precis.records.samples`), which
+    repeats what was said before. So each prompt is written as what it adds to the sequence before
+    it, and the first of a trajectory to the group's first.
     """
 
     def __init__(self) -> None:
@@ -190,6 +177,11 @@ class _Codec:
         self._before: list[int] = []
 
     def encode(self, trajectory: art.Trajectory) -> Json:
+        if not math.isfinite(trajectory.reward):
+            raise RolloutError(
+                f"A trajectory's reward is {trajectory.reward}: leave the rollout out of its group "
+                "instead."
+            )
         self._before = self._first
         excluded = {"messages_and_choices", "additional_histories"}
         encoded = trajectory.model_dump(mode="json", exclude=excluded)
@@ -215,24 +207,43 @@ class _Codec:
     def _encode_items(self, items: MessagesAndChoices) -> list[Json]:
         encoded: list[Any] = []
         for item in items:
-            if isinstance(item, Choice):
-                encoded.append(encode_choice(item, self._before))
-                self._continue_after(item)
-            else:
+            if not isinstance(item, Choice):
                 encoded.append(item)
+                continue
+            plain = item.model_dump(mode="json")
+            prompt = plain.get(_PROMPT)
+            if prompt is not None:
+                shared = _common_length(prompt, self._before)
+                plain[_PROMPT] = [shared, prompt[shared:]]
+            encoded.append(plain)
+            self._continue_after(item)
         return encoded
 
     def _decode_items(self, items: Iterable[Json]) -> MessagesAndChoices:
         decoded: list[Any] = []
         for item in items:
-            if "finish_reason" in item:
-                choice = decode_choice(item, self._before)
-                decoded.append(choice)
-                self._continue_after(choice)
-            else:
+            if "finish_reason" not in item:
                 decoded.append(item)
+                continue
+            whole = dict(item)
+            if item.get(_PROMPT) is not None:
+                shared, rest = item[_PROMPT]
+                if shared > len(self._before):
+                    raise ValueError(f"A prompt repeats {shared} tokens of {len(self._before)}.")
+                whole[_PROMPT] = [*self._before[:shared], *rest]
+            choice = Choice.model_validate(whole)
+            decoded.append(choice)
+            self._continue_after(choice)
         return decoded
 
     def _continue_after(self, choice: Choice) -> None:
-        self._before = sequence_of(choice)
+        carried = choice.model_extra or {}
+        self._before = [*(carried.get(_PROMPT) or ()), *(carried.get("token_ids") or ())]
         self._first = self._first or self._before
+
+
+def _common_length(ours: Sequence[int], theirs: Sequence[int]) -> int:
+    for place, (one, other) in enumerate(zip(ours, theirs, strict=False)):
+        if one != other:
+            return place
+    return min(len(ours), len(theirs))

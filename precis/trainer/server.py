@@ -13,11 +13,11 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import httpx
 import typer
-from fastapi import Depends, FastAPI, Request
+from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse, Response, StreamingResponse
 from starlette.exceptions import HTTPException
@@ -28,12 +28,13 @@ from precis.llm.pool import ONE_CONNECTION, ClientPool
 from precis.processes.child import TOKEN_VARIABLE, serve
 from precis.processes.file_lock import file_lock
 from precis.processes.supervisor import claim
+from precis.rehearsal.backend import EmbeddedBackend
+from precis.rehearsal.extractive.kind import SENTENCES
+from precis.rehearsal.tool_calls.kind import TOOL_CALLS
 from precis.settings.trainer import BackendName
 from precis.trainer.backend import TrainerBackend
-from precis.trainer.backends import open_backend
 from precis.trainer.guard import Guard
 from precis.trainer.host import TrainerService
-from precis.trainer.jobs import Jobs
 from precis.trainer.protocol import (
     BeginRequest,
     CheckpointRequest,
@@ -43,6 +44,7 @@ from precis.trainer.protocol import (
     TrainRequest,
     digest_of,
 )
+from precis.trainer.tinker.check import require_client
 
 _LOCK_PATIENCE_S = 30.0
 """The time to wait for a trainer whose flow was killed to be gone."""
@@ -53,42 +55,27 @@ _HOP_HEADERS = {"host", "authorization", "content-length", "connection", "transf
 _COMPLETIONS_PATH = re.compile(r"[A-Za-z0-9_-]+(/[A-Za-z0-9_-]+)*")
 """A path below /v1; what has dots, or anything else that a URL may be bent with, is none."""
 
-
-class ServedTrainer:
-    """The objects that the handlers below work with: the backend's service, its jobs, its
-    completions."""
-
-    def __init__(self, backend: TrainerBackend, path: Path) -> None:
-        self.service = TrainerService(backend, path)
-        self.jobs = Jobs()
-        self.inference = ClientPool(
-            lambda: httpx.AsyncClient(
-                timeout=_PROXY_TIMEOUT, limits=ONE_CONNECTION, trust_env=False
-            )
-        )
-
-    def stream(self, key: str, work: Callable[[], Awaitable[Json]]) -> StreamingResponse:
-        """Start a long operation, or attach to it, and tell how it goes."""
-        job = self.jobs.start(key, work)
-        return StreamingResponse(job.events(), media_type="application/x-ndjson")
+router = APIRouter()
 
 
-def _find_trainer(request: Request) -> ServedTrainer:
-    served: ServedTrainer = request.app.state.trainer
-    return served
+def _find_service(request: Request) -> TrainerService:
+    service: TrainerService = request.app.state.service
+    return service
 
 
-Served = Annotated[ServedTrainer, Depends(_find_trainer)]
+Served = Annotated[TrainerService, Depends(_find_service)]
 
 
 def trainer_app(backend: TrainerBackend, path: Path, token: str, client_lost_s: float = 0) -> Guard:
     """Return the HTTP face of a backend whose files lie under `path`, for who has the token."""
-    served = ServedTrainer(backend, path)
+    pool = ClientPool(
+        lambda: httpx.AsyncClient(timeout=_PROXY_TIMEOUT, limits=ONE_CONNECTION, trust_env=False)
+    )
 
     @asynccontextmanager
     async def close_at_the_end(_: FastAPI) -> AsyncIterator[None]:
         yield
-        await served.inference.close()
+        await pool.close()
 
     app = FastAPI(
         title="Précis trainer",
@@ -97,82 +84,100 @@ def trainer_app(backend: TrainerBackend, path: Path, token: str, client_lost_s: 
         redoc_url=None,
         openapi_url=None,
     )
-    app.state.trainer = served
-    app.add_api_route("/healthz", healthz, methods=["GET"])
-    for route, handler in _HANDLERS.items():
-        app.add_api_route(route, handler, methods=["POST"])
+    app.state.service = TrainerService(backend, path)
+    app.state.pool = pool
     app.router.routes.extend(backend.completions)
-    app.add_api_route("/v1/{path:path}", completions, methods=["GET", "POST"])
+    app.include_router(router)
     app.add_exception_handler(PrecisError, _refuse)
     app.add_exception_handler(RequestValidationError, _refuse_invalid)
     app.add_exception_handler(HTTPException, _refuse_unserved)
     return Guard(app, token, client_lost_s)
 
 
+@router.get("/healthz")
 async def healthz() -> Json:
     return {"status": "ok"}
 
 
-async def register(spec: ModelSpec, served: Served) -> StreamingResponse:
-    return served.stream(f"register {spec}", lambda: served.service.register(spec))
+@router.post("/register")
+async def register(spec: ModelSpec, service: Served) -> StreamingResponse:
+    return _stream(service, f"register {spec}", lambda: service.register(spec))
 
 
-async def step(spec: ModelSpec, served: Served) -> Json:
-    return {"step": await served.service.step(spec)}
+@router.post("/step")
+async def step(spec: ModelSpec, service: Served) -> Json:
+    return {"step": await service.step(spec)}
 
 
-async def state(spec: ModelSpec, served: Served) -> StreamingResponse:
-    return served.stream(f"state {spec}", lambda: served.service.state(spec))
+@router.post("/state")
+async def state(spec: ModelSpec, service: Served) -> StreamingResponse:
+    return _stream(service, f"state {spec}", lambda: service.state(spec))
 
 
-async def begin(request: BeginRequest, served: Served) -> StreamingResponse:
-    return served.stream(f"begin {request}", lambda: served.service.begin(request))
+@router.post("/begin")
+async def begin(request: BeginRequest, service: Served) -> StreamingResponse:
+    return _stream(service, f"begin {request}", lambda: service.begin(request))
 
 
-async def train(request: TrainRequest, served: Served) -> StreamingResponse:
-    return _stream_training(request, served, served.service.train)
+@router.post("/train")
+async def train(request: TrainRequest, service: Served) -> StreamingResponse:
+    return _stream_training(request, service, service.train)
 
 
-async def train_sft(request: TrainRequest, served: Served) -> StreamingResponse:
-    return _stream_training(request, served, served.service.train_sft)
+@router.post("/train_sft")
+async def train_sft(request: TrainRequest, service: Served) -> StreamingResponse:
+    return _stream_training(request, service, service.train_sft)
+
+
+def _stream(
+    service: TrainerService, key: str, work: Callable[[], Awaitable[Json]]
+) -> StreamingResponse:
+    """Start a long operation, or attach to it, and tell how it goes."""
+    events = service.start(key, work).events()
+    return StreamingResponse(events, media_type="application/x-ndjson")
 
 
 def _stream_training(
     request: TrainRequest,
-    served: ServedTrainer,
+    service: TrainerService,
     training: Callable[[TrainRequest], Awaitable[Json]],
 ) -> StreamingResponse:
     if digest_of(request.groups) != request.digest:
         raise TrainerError("The groups differ from their digest: they were altered on the way.")
-    served.service.find_result(request)
+    service.find_result(request)
     key = f"train {request.model.name} {request.step} {request.digest}"
-    return served.stream(key, lambda: training(request))
+    return _stream(service, key, lambda: training(request))
 
 
-async def checkpoints(action: str, request: CheckpointRequest, served: Served) -> StreamingResponse:
-    service = served.service
+@router.post("/checkpoints/{action}")
+async def checkpoints(
+    action: str, request: CheckpointRequest, service: Served
+) -> StreamingResponse:
     actions = {"commit": service.commit, "fetch": service.fetch, "restore": service.restore}
     if action not in actions:
         raise TrainerError(f"No such action: {action}.")
-    return served.stream(f"{action} {request}", lambda: actions[action](request))
+    return _stream(service, f"{action} {request}", lambda: actions[action](request))
 
 
-async def file(request: FileRequest, served: Served) -> FileResponse:
-    return FileResponse(served.service.file(request))
+@router.post("/file")
+async def file(request: FileRequest, service: Served) -> FileResponse:
+    return FileResponse(service.file(request))
 
 
-async def keep(spec: ModelSpec, steps: list[int], served: Served) -> Json:
-    await served.service.keep_checkpoints(spec, steps)
+@router.post("/checkpoints_to_keep")
+async def keep(spec: ModelSpec, steps: list[int], service: Served) -> Json:
+    await service.keep_checkpoints(spec, steps)
     return {}
 
 
-async def completions(path: str, request: Request, served: Served) -> Response:
+@router.api_route("/v1/{path:path}", methods=["GET", "POST"])
+async def completions(path: str, request: Request, service: Served) -> Response:
     """Pass a request on to the backend's own endpoint, under the backend's name of the model."""
-    if served.service.inference is None:
+    if service.inference is None:
         raise TrainerError("No model is registered: nothing to ask for completions.")
     if not _COMPLETIONS_PATH.fullmatch(path):
         raise TrainerError(f"/v1/{path[:200]} is no path of the completions API.")
-    base_url, api_key = served.service.inference
+    base_url, api_key = service.inference
     headers = {k: v for k, v in request.headers.items() if k not in _HOP_HEADERS}
     body = await request.body()
     try:
@@ -181,9 +186,9 @@ async def completions(path: str, request: Request, served: Served) -> Response:
         raise TrainerError(_NO_JSON) from error
     model = given.get("model", "") if isinstance(given, dict) else ""
     asked = model if isinstance(model, str) else ""
-    name = served.service.served_as(asked) if request.method == "POST" else asked
+    name = service.served_as(asked) if request.method == "POST" else asked
     try:
-        async with served.inference.client() as client:
+        async with request.app.state.pool.client() as client:
             answer = await client.request(
                 request.method,
                 f"{base_url}/{path}",
@@ -196,20 +201,6 @@ async def completions(path: str, request: Request, served: Served) -> Response:
     kind = answer.headers.get("content-type")
     content = _rename(answer.content, name, asked) if answer.is_success else answer.content
     return Response(content, answer.status_code, media_type=kind)
-
-
-_HANDLERS: dict[str, Callable[..., Awaitable[Any]]] = {
-    "/register": register,
-    "/step": step,
-    "/state": state,
-    "/begin": begin,
-    "/train": train,
-    "/train_sft": train_sft,
-    "/checkpoints/{action}": checkpoints,
-    "/file": file,
-    "/checkpoints_to_keep": keep,
-}
-"""The paths that clients post to, with their handlers."""
 
 
 async def _refuse(_: Request, error: Exception) -> Response:
@@ -245,6 +236,33 @@ def _rename(body: bytes, model: str, name: str) -> bytes:
     if message.get("model") != model:
         return body
     return json.dumps({**message, "model": name}).encode()
+
+
+def open_backend(name: BackendName, path: Path, seed: int) -> TrainerBackend:
+    """Return a backend whose models lie under `path`.
+
+    Args:
+        name: `extractive` and `tool_calls` train embedded policies; `local` is ART's LocalBackend,
+            which needs a GPU; `serverless` has W&B train, and needs WANDB_API_KEY; `tinker` has
+            whoever speaks the Tinker API train, and needs TINKER_API_KEY.
+        seed: of an untrained policy or adapter.
+    """
+    if name == "extractive":
+        return EmbeddedBackend(SENTENCES, path=path, seed=seed)
+    if name == "tool_calls":
+        return EmbeddedBackend(TOOL_CALLS, path=path, seed=seed)
+    if name == "serverless":
+        from precis.trainer.serverless import open_wandb  # W&B's client takes seconds to import
+
+        return open_wandb(path)
+    if name == "tinker":
+        require_client()
+        from precis.trainer.tinker.backend import TinkerBackend  # its packages are an extra
+
+        return TinkerBackend(path, seed)
+    from precis.trainer.gpu.backend import GpuBackend  # torch, vLLM: on a GPU's machine alone
+
+    return GpuBackend(path, seed)
 
 
 def main(

@@ -94,10 +94,6 @@ class WandbBackend(ServerlessBackend):
             "W&B's serverless trainer imitates nothing here.", "Train without warm_start."
         )
 
-    def recover(self, checkpoint: Path) -> dict[str, float] | None:
-        """None: what W&B trained, and was not fetched from there, is trained again."""
-        return None
-
     async def forget(self, model: Model) -> None:
         """Nothing of a model is in memory: `register` asks W&B."""
 

@@ -30,8 +30,7 @@ from precis.trainer.tinker.check import check_service
 from precis.trainer.tinker.checkpoints import read_kept
 from precis.trainer.tinker.service import find_service
 from precis.trainer.tinker.session import TinkerSession
-from precis.trainer.tinker.tokenizer import load_tokenizer
-from precis.trainer.tinker.tool_calls import Written, read_calls
+from precis.trainer.tinker.tokenizer import load_tokenizer, read_calls
 from tests.services.patience import patience_s, until
 from tests.support.local_server import served, serving
 from tests.support.policies import SAMPLED, sampled_choice
@@ -668,4 +667,4 @@ async def test_a_template_without_calls_of_tools_is_refused_in_a_sentence(
     ],
 )
 def test_a_call_that_cannot_be_read_is_text_of_the_answer(text: str) -> None:
-    assert read_calls(text, 1) == Written(text, ())
+    assert read_calls(text, 1) == (text, [])

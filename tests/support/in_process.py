@@ -29,8 +29,7 @@ from precis.processes.child import ChildService
 from precis.records.documents import Corpus, load_corpus
 from precis.rehearsal.judges.serve import standins_app
 from precis.store import FolderStore
-from precis.trainer.backends import open_backend
-from precis.trainer.server import trainer_app
+from precis.trainer.server import open_backend, trainer_app
 from precis.training.loop import TrainingLoop
 from precis.training.opening import open_environment, open_run
 from precis.training.run import Run, work_folder

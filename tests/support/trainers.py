@@ -60,9 +60,6 @@ class CountingBackend:
         self._checkpoint(model)
         return TrainResult(self.step, {"loss/train": 0.5, **kwargs})
 
-    def recover(self, checkpoint: Path) -> dict[str, float] | None:
-        return None
-
     async def forget(self, model: Any) -> None:
         pass
 

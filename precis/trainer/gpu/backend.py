@@ -7,11 +7,11 @@ process, and what is served under a step's name is that step's checkpoint.
 """
 
 import asyncio
+import filecmp
 import math
 import os
 import secrets
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from hashlib import file_digest
 from itertools import chain
 from pathlib import Path
 from typing import Any, cast
@@ -33,11 +33,10 @@ from precis.errors import StaleAdapter, TrainerError
 from precis.processes.supervisor import end_descendants, need
 from precis.records.samples import PREFIX_BREAKS, count_prefix_breaks
 from precis.settings.trainer import EngineConfig
-from precis.trainer.gpu.checkpoints import read_metrics
 from precis.trainer.gpu.packing import Update, Weighting, pack
 from precis.trainer.gpu.service import GpuService
 from precis.trainer.gpu.tokens import samples_of, tokenize_demonstrations
-from precis.trainer.watchdog import STALL_S, end_after_answer, end_process, watch_steps
+from precis.trainer.jobs import watch_steps
 
 _ADAPTER = "adapter_model.safetensors"
 _SERVICE = "precis-gpu"
@@ -65,7 +64,6 @@ class GpuBackend(LocalBackend):
         self._seed = seed
         self._packing: dict[str, Any] = {}
         self._endpoints: dict[str, tuple[str, str]] = {}
-        self._never = asyncio.Event()
 
     async def _prepare_backend_for_training(
         self, model: Model, config: dev.OpenAIServerConfig | None = None
@@ -162,7 +160,7 @@ class GpuBackend(LocalBackend):
         }
         seen = []
         training = service.train_sft(step, updates, rates, known)
-        async for metrics in self._watch(model, step, training):
+        async for metrics in watch_steps(training, f"Training step {step} of {model.name}"):
             seen.append(metrics)
         await self._check_served(model, step + 1)
         if not self._has_moved(model, step):
@@ -173,11 +171,6 @@ class GpuBackend(LocalBackend):
         return LocalTrainResult(
             step=step + 1, metrics=average_metric_samples(seen), checkpoint_path=folder
         )
-
-    @staticmethod
-    def recover(checkpoint: Path) -> dict[str, float] | None:
-        """Return the metrics of a training whose checkpoint was saved; None if it was not."""
-        return read_metrics(checkpoint)
 
     async def forget(self, model: Model) -> None:
         """Drop what is in memory of a model whose files were replaced; `register` starts anew."""
@@ -230,20 +223,8 @@ class GpuBackend(LocalBackend):
         known["data/step_trainer_tokens"] = float(trained)
         known[PREFIX_BREAKS] = float(count_prefix_breaks(trajectory_groups))
         steps = service.train(step, updates, config, dev_config, known)
-        async for metrics in self._watch(model, step, steps):
+        async for metrics in watch_steps(steps, f"Training step {step} of {model.name}"):
             yield metrics
-
-    async def _watch(
-        self, model: Model, step: int, steps: AsyncIterator[dict[str, float]]
-    ) -> AsyncIterator[dict[str, float]]:
-        """The metrics of a training as they come; one that hangs or fails ends this process."""
-        try:
-            async for metrics in watch_steps(steps, STALL_S, _end_hung):
-                yield metrics
-        except Exception as error:
-            # The adapter in memory has moved by some of the updates, and no file says by which.
-            end_after_answer(f"Training step {step} of {model.name} failed ({error})")
-            raise
 
     def _updates(
         self,
@@ -296,7 +277,7 @@ class GpuBackend(LocalBackend):
 
     async def _monitor_openai_server(self, model: Model, base_url: str, api_key: str) -> None:
         """Nothing: `need` sees at once that vLLM has died, where ART asks it every half minute."""
-        await self._never.wait()
+        await asyncio.Event().wait()
 
     async def _check_served(self, model: Model, step: int) -> None:
         """Compare the adapter that vLLM has under the step's name with the step's checkpoint.
@@ -321,12 +302,10 @@ class GpuBackend(LocalBackend):
 
     def _has_moved(self, model: Model, before: int) -> bool:
         """Return whether training changed the adapter."""
-        digests = []
-        for step in (before, before + 1):
-            folder = Path(get_step_checkpoint_dir(str(self._folder(model)), step))
-            with (folder / _ADAPTER).open("rb") as file:
-                digests.append(file_digest(file, "sha256").hexdigest())
-        return digests[0] != digests[1]
+        folder = str(self._folder(model))
+        old = Path(get_step_checkpoint_dir(folder, before)) / _ADAPTER
+        new = Path(get_step_checkpoint_dir(folder, before + 1)) / _ADAPTER
+        return not filecmp.cmp(old, new, shallow=False)
 
     def _folder(self, model: Model) -> Path:
         return Path(get_model_dir(model=model, art_path=self._path))
@@ -334,7 +313,3 @@ class GpuBackend(LocalBackend):
 
 def _engine(model: Model) -> EngineConfig:
     return EngineConfig.model_validate((model._internal_config or {}).get("engine", {}))
-
-
-def _end_hung() -> None:
-    end_process(f"Training showed no progress for {STALL_S:.0f} s")

@@ -22,7 +22,7 @@ def newest_step(model_folder: Path) -> int | None:
 
 
 def write_checkpoint(
-    folder: Path, save: Callable[[Path], None], metrics: Mapping[str, float]
+    folder: Path, save: Callable[[Path], object], metrics: Mapping[str, float]
 ) -> None:
     """Have `save` fill a new folder, and give it its name once it is whole and on the disk.
 

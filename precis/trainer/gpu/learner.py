@@ -93,7 +93,13 @@ class Learner:
             torch.cuda.set_per_process_memory_fraction(share, device)
         if checkpoint is None:
             torch.manual_seed(seed)
-            self._model = get_peft_model(base, _lora(engine))
+            adapter = LoraConfig(
+                r=engine.lora_rank,
+                lora_alpha=engine.lora_alpha,
+                target_modules=list(ADAPTED[engine.adapted_layers]),
+                task_type="CAUSAL_LM",
+            )
+            self._model = get_peft_model(base, adapter)
         else:
             self._model = PeftModel.from_pretrained(base, str(checkpoint), is_trainable=True)
         self._model.train()
@@ -251,9 +257,11 @@ class Learner:
         )
         states = hidden.last_hidden_state[0, predicting]
         head = self._model.get_output_embeddings().weight
+        targets = tokens[predicting + 1]
         pieces = []
-        for part, target in _parts(tokens[predicting + 1]):
-            pieces.append(_TargetLogprobs.apply(states[part], head, target))
+        for start in range(0, len(targets), _LOGITS_AT_ONCE):
+            part = slice(start, start + _LOGITS_AT_ONCE)
+            pieces.append(_TargetLogprobs.apply(states[part], head, targets[part]))
         logprobs = torch.zeros(len(tokens), device=device)
         logprobs[predicting] = torch.cat([logprob for logprob, _ in pieces])
         entropy = torch.cat([entropy for _, entropy in pieces]).mean()
@@ -326,18 +334,3 @@ def refuse_other_layers(model: Any, base_model: str, tokens_max: int) -> None:
             "trainer.base_model; where it is the window alone, trainer.engine.tokens_max may be "
             "lowered to it.",
         )
-
-
-def _parts(targets: torch.Tensor) -> Iterator[tuple[slice, torch.Tensor]]:
-    for start in range(0, len(targets), _LOGITS_AT_ONCE):
-        part = slice(start, start + _LOGITS_AT_ONCE)
-        yield part, targets[part]
-
-
-def _lora(engine: EngineConfig) -> LoraConfig:
-    return LoraConfig(
-        r=engine.lora_rank,
-        lora_alpha=engine.lora_alpha,
-        target_modules=list(ADAPTED[engine.adapted_layers]),
-        task_type="CAUSAL_LM",
-    )

@@ -155,12 +155,8 @@ class GpuService:
 
     async def repeat(self, step: int, metrics: Metrics) -> None:
         """Make checkpoint `step` + 1 a copy of the one before: there was nothing to learn from."""
-        before = self._checkpoint(step)
-
-        def copy(into: Path) -> None:
-            shutil.copytree(before, into, dirs_exist_ok=True)
-
         folder = self._checkpoint(step + 1)
+        copy = partial(shutil.copytree, self._checkpoint(step), dirs_exist_ok=True)
         await asyncio.to_thread(write_checkpoint, folder, copy, metrics)
         await self.register_lora_for_step(step + 1, str(folder))
 
@@ -174,10 +170,6 @@ class GpuService:
         )
         if not await self._llm.add_lora(request):
             raise RuntimeError(f"vLLM did not take the adapter of step {step} in {folder}.")
-
-    async def vllm_engine_is_sleeping(self) -> bool:
-        """Return whether vLLM has given its memory back for now."""
-        return bool(await self._llm.is_sleeping())
 
     @asynccontextmanager
     async def _memory_to_train(self) -> AsyncIterator[None]:

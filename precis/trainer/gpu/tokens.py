@@ -77,22 +77,28 @@ def tokenize_demonstrations(
     return shown
 
 
+def for_template(message: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a message as vLLM gives it to a chat template: the arguments of calls are objects, and
+    no text is empty."""
+    read = {**message, "content": message.get("content") or ""}
+    calls = []
+    for call in message.get("tool_calls") or ():
+        function = dict(call["function"])
+        with suppress(ValueError, TypeError):  # what the policy has sampled may be no JSON
+            function["arguments"] = json.loads(function["arguments"])
+        calls.append({**call, "function": function})
+    if calls:
+        read["tool_calls"] = calls
+    return read
+
+
 def _tokenize_answers(history: Any, tokenizer: Any) -> list[Sampled]:
     """Return prompt and tokens of each answer to imitate; its log probabilities are not known."""
     answers = []
     messages: list[dict[str, Any]] = []
     for item in history.messages_and_choices:
         message = item.message.model_dump(exclude_none=True) if isinstance(item, Choice) else item
-        # A message as vLLM gives it to a chat template: with the arguments of calls parsed.
-        read = {**message, "content": message.get("content") or ""}
-        calls = []
-        for call in message.get("tool_calls") or ():
-            arguments = call["function"]["arguments"]
-            with suppress(ValueError):  # what the policy has sampled may be no JSON
-                arguments = json.loads(arguments)
-            calls.append({**call, "function": {**call["function"], "arguments": arguments}})
-        if calls:
-            read["tool_calls"] = calls
+        read = for_template(message)
         if is_imitated(message):
             ids = _tokenize_answer(item, read, messages, history.tools, tokenizer)
             prompt = _render(tokenizer, messages, history.tools)

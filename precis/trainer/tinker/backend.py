@@ -22,16 +22,11 @@ from precis.llm.loop_server import LoopCompletions
 from precis.records.samples import PREFIX_BREAKS, count_prefix_breaks
 from precis.settings.imitation import ImitatesInOnePass
 from precis.settings.tinker import TinkerTrainer
-from precis.trainer.gpu.checkpoints import newest_step, read_metrics
+from precis.trainer.gpu.checkpoints import newest_step
 from precis.trainer.gpu.tokens import samples_of, tokenize_demonstrations
-from precis.trainer.tinker.data import (
-    IMITATION,
-    Update,
-    make_imitations,
-    make_updates,
-)
+from precis.trainer.tinker.data import Update, make_imitations, make_updates
 from precis.trainer.tinker.endpoint import TinkerEndpoint
-from precis.trainer.tinker.model import Learning, TinkerModel
+from precis.trainer.tinker.model import TinkerModel
 from precis.trainer.tinker.service import find_service
 from precis.trainer.tinker.tokenizer import tokenizer_of
 
@@ -94,15 +89,14 @@ class TinkerBackend(ImitatesInOnePass):
             how = _settings_of(model, options)
             samples = samples_of(groups, scale_rewards=how.scale_rewards)
             if not samples:
-                return _result(trained, *await trained.repeat(known))
+                return await trained.repeat(known)
             wanted = sum(len(group.trajectories) for group in groups) / how.trajectories_per_update
             order = f"{self._seed}/{trained.step}"
             updates = make_updates(samples, max(1, round(wanted)), how.weighting, order)
             rates = [how.learning_rate] * len(updates)
-            learning = Learning(updates, rates, how.loss, how.loss_config)
             known |= _sizes(updates)
             known[PREFIX_BREAKS] = float(count_prefix_breaks(groups))
-            return _result(trained, *await trained.learn(learning, known))
+            return await trained.learn(updates, rates, known, how.loss, how.loss_config)
 
     async def train_sft(
         self,
@@ -128,14 +122,7 @@ class TinkerBackend(ImitatesInOnePass):
                 )
             endless = make_imitations(demonstrations, batch_size, f"{self._seed}/sft")
             updates = list(itertools.islice(endless, len(learning_rates)))
-            learning = Learning(updates, learning_rates, IMITATION)
-            known = _sizes(updates)
-            return _result(trained, *await trained.learn(learning, known))
-
-    @staticmethod
-    def recover(checkpoint: Path) -> dict[str, float] | None:
-        """Return the metrics of a training whose checkpoint was saved; None if it was not."""
-        return read_metrics(checkpoint)
+            return await trained.learn(updates, learning_rates, _sizes(updates))
 
     async def forget(self, model: Model) -> None:
         """Leave the session, in which the service has what its files were replaced of."""
@@ -180,8 +167,3 @@ def _sizes(updates: Sequence[Update]) -> dict[str, float]:
         "data/step_trainer_tokens": float(sum(update.trained for update in updates)),
         TRAIN_GRADIENT_STEPS_KEY: float(len(updates)),
     }
-
-
-def _result(trained: TinkerModel, step: int, metrics: dict[str, float]) -> LocalTrainResult:
-    folder = str(trained.folder_of(step))
-    return LocalTrainResult(step=step, metrics=metrics, checkpoint_path=folder)

@@ -12,13 +12,12 @@ import tinker
 from precis.errors import ConfigError, PrecisError, TrainerLost
 from precis.llm.server import ApiError, ChatRequest, Choice, Completion, callable_tools
 from precis.trainer.gpu.checkpoints import newest_step
+from precis.trainer.gpu.tokens import for_template
 from precis.trainer.tinker.checkpoints import read_kept
 from precis.trainer.tinker.model import TinkerModel
-from precis.trainer.tinker.tokenizer import ChatTokenizer
-from precis.trainer.tinker.tool_calls import BEGIN, Written, for_template, read_calls
+from precis.trainer.tinker.tokenizer import BEGIN, ChatTokenizer, read_calls
 
 _SAMPLE_S = 1200.0
-_TOKEN = "token_id:"
 
 
 class TinkerEndpoint:
@@ -41,7 +40,7 @@ class TinkerEndpoint:
         name, step, model = self._find(asked.model)
         tools = _tools(asked, model)
         prompt = model.tokenizer.apply_chat_template(
-            for_template(asked.messages), add_generation_prompt=True, tools=tools
+            list(map(for_template, asked.messages)), add_generation_prompt=True, tools=tools
         )
         room = model.settings.tokens_max - len(prompt)
         wanted = asked.max_completion_tokens or asked.max_tokens or room
@@ -66,8 +65,8 @@ class TinkerEndpoint:
             raise ApiError(401, str(error), "key_refused") from error
         except PrecisError as error:
             raise ApiError(400, str(error), "refused") from error
-        model.count.read += len(prompt)
-        model.count.sampled += sum(len(one.tokens) for one in answer.sequences)
+        model.count["read"] += len(prompt)
+        model.count["sampled"] += sum(len(one.tokens) for one in answer.sequences)
         choices = [_choice(one, model.tokenizer, asked, bool(tools)) for one in answer.sequences]
         ids = prompt if asked.return_token_ids else None
         return Completion(f"{name}@{step}", choices, prompt_tokens=len(prompt), prompt_ids=ids)
@@ -112,14 +111,12 @@ def _choice(
     if asked.logprobs:
         entries = []
         for token, logprob in zip(tokens, sequence.logprobs or [], strict=True):
-            entries.append({"token": f"{_TOKEN}{token}", "logprob": logprob, "top_logprobs": []})
-    text = tokenizer.decode(tokens)
+            entries.append({"token": f"token_id:{token}", "logprob": logprob, "top_logprobs": []})
     ids = tokens if asked.return_token_ids else None
-    written = read_calls(text, len(asked.messages)) if calls_tools else Written(text, ())
-    finish = "tool_calls" if written.calls else sequence.stop_reason
-    return Choice(
-        written.text, finish, entries, len(tokens), tool_calls=written.calls, token_ids=ids
-    )
+    text = tokenizer.decode(tokens)
+    text, calls = read_calls(text, len(asked.messages)) if calls_tools else (text, [])
+    finish = "tool_calls" if calls else sequence.stop_reason
+    return Choice(text, finish, entries, len(tokens), tool_calls=calls, token_ids=ids)
 
 
 def _tools(asked: ChatRequest, model: TinkerModel) -> list[Mapping[str, Any]] | None:

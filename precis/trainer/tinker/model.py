@@ -9,23 +9,22 @@ is loaded from the checkpoint before.
 import asyncio
 import os
 import shutil
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import tinker
 from art.metrics_taxonomy import average_metric_samples
+from art.types import LocalTrainResult
 
 from precis.processes.kill_points import reached
 from precis.records.ledger import SERVICE_USD
 from precis.settings.tinker import KEPT_FILE, TinkerTrainer
 from precis.store.durable import make_folder
 from precis.trainer.gpu.checkpoints import newest_step, write_checkpoint
-from precis.trainer.tinker.checkpoints import (
-    Kept,
-    copy_weights,
-    read_kept,
-)
+from precis.trainer.tinker.checkpoints import Kept, copy_weights, read_kept
 from precis.trainer.tinker.data import IMITATION, Update, logprob_gap
 from precis.trainer.tinker.service import TinkerService
 from precis.trainer.tinker.session import TinkerSession
@@ -39,66 +38,29 @@ _SAVE_S = 1200.0
 _DAY_S = 24 * 3600
 
 
-@dataclass
-class TokenCount:
-    """Tokens that the service was asked to read, to sample and to train on."""
-
-    read: int = 0
-    sampled: int = 0
-    trained: int = 0
-
-    def subtract(self, other: "TokenCount") -> None:
-        """Have so many fewer."""
-        self.read -= other.read
-        self.sampled -= other.sampled
-        self.trained -= other.trained
-
-
-@dataclass(frozen=True)
-class Learning:
-    """The settings by which the updates of a step are learned from.
-
-    Attributes:
-        rates: Adam's step size in each update.
-        loss: the API's name of it.
-        config: its settings, by the API's names.
-    """
-
-    updates: Sequence[Update]
-    rates: Sequence[float]
-    loss: tinker.types.LossFnType
-    config: Mapping[str, float] = field(default_factory=dict)
-
-
+@dataclass(eq=False)
 class TinkerModel:
     """A model whose weights the service has; its checkpoints here are in ART's layout.
 
-    `count` is what the service was asked for since the last training.
+    `count` is how many tokens the service was asked to read, to sample and to train on (`read`,
+    `sampled`, `trained`) since the last training.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        settings: TinkerTrainer,
-        service: TinkerService,
-        tokenizer: ChatTokenizer,
-        seed: int,
-    ) -> None:
-        self.folder = folder
-        self.settings = settings
-        self.tokenizer = tokenizer
-        self.count = TokenCount()
-        self._service = service
-        self._seed = seed
-        self._session: TinkerSession | None = None
-        self._connecting = asyncio.Lock()
+    folder: Path
+    settings: TinkerTrainer
+    service: TinkerService
+    tokenizer: ChatTokenizer
+    seed: int
+    count: Counter[str] = field(default_factory=Counter)
+    _session: TinkerSession | None = None
+    _connecting: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def connect(self) -> TinkerSession:
         """Return the session that is open, or a new one."""
         async with self._connecting:
             if self._session is None:
-                client = await self._service.connect()
-                self._session = TinkerSession(self._service, client, self.settings)
+                client = await self.service.connect()
+                self._session = TinkerSession(self.service, client, self.settings)
             return self._session
 
     async def leave(self, session: TinkerSession | None = None) -> None:
@@ -120,65 +82,66 @@ class TinkerModel:
     async def begin(self) -> None:
         """Have the service make an untrained adapter, and keep it as step 0."""
         session = await self.connect()
-        untrained = await session.begin_model(self._seed)
+        untrained = await session.begin_model(self.seed)
         await self._keep(session, untrained, 0, {})
 
-    async def learn(self, learning: Learning, known: Metrics) -> tuple[int, Metrics]:
-        """Take a step; return it with its metrics, those that are `known` already among them."""
+    async def learn(
+        self,
+        updates: Sequence[Update],
+        rates: Sequence[float],
+        known: Metrics,
+        loss: tinker.types.LossFnType = IMITATION,
+        config: dict[str, float] | None = None,
+    ) -> LocalTrainResult:
+        """Take a step.
+
+        Args:
+            rates: Adam's step size in each update.
+            known: metrics of the step that are known already; its result has them too.
+            loss: the API's name of it.
+            config: its settings, by the API's names.
+        """
         step = self.step
         session = await self.connect()
+        seen: list[Metrics] = []
         try:
             model = await session.load_model(self.folder_of(step), read_kept(self.folder_of(step)))
-            seen = await self._take_updates(session, model, learning)
-            booked = replace(self.count)
+            for update, rate in zip(updates, rates, strict=True):
+                # Both are on their way at once: the service takes them in one turn of its clock.
+                forward = model.forward_backward(update.data, loss, config or None)
+                move = model.optim_step(tinker.AdamParams(learning_rate=rate))
+                output, _ = await session.ask("train", asyncio.gather(forward, move), _UPDATE_S)
+                self.count["trained"] += update.tokens
+                metrics = {"loss/learning_rate": rate}
+                if "loss:sum" in output.metrics:
+                    metrics["loss/train"] = output.metrics["loss:sum"]
+                if not seen and loss != IMITATION:
+                    # The weights are still those that have sampled.
+                    metrics["offpolicy/logprob_gap"] = logprob_gap(update, output)
+                seen.append(metrics)
+            booked = self.count.copy()
             metrics = {**known, **average_metric_samples(seen), **self._usage(booked)}
             reached("before weights saved", step)
-            await self._keep(
-                session, model, step + 1, metrics, fresh_optimizer=learning.loss == IMITATION
-            )
+            await self._keep(session, model, step + 1, metrics, fresh_optimizer=loss == IMITATION)
         except BaseException:
             # What the model has learned of the step so far must not count.
             await self.leave(session)
             raise
         self.count.subtract(booked)
         reached("weights saved", step)
-        return step + 1, metrics
+        return self._result(step + 1, metrics)
 
-    async def repeat(self, metrics: Metrics) -> tuple[int, Metrics]:
+    async def repeat(self, metrics: Metrics) -> LocalTrainResult:
         """Take a step in which there was nothing to learn from."""
         step = self.step
-        booked = replace(self.count)
+        booked = self.count.copy()
         metrics = {**metrics, **self._usage(booked)}
-
-        def copy(into: Path) -> None:
-            shutil.copytree(self.folder_of(step), into, dirs_exist_ok=True)
-
+        copy = partial(shutil.copytree, self.folder_of(step), dirs_exist_ok=True)
         await asyncio.to_thread(write_checkpoint, self.folder_of(step + 1), copy, metrics)
         if self._session is not None:
             self._session.note_copy(self.folder_of(step), self.folder_of(step + 1))
         self.count.subtract(booked)
-        return step + 1, metrics
-
-    async def _take_updates(
-        self, session: TinkerSession, model: tinker.TrainingClient, learning: Learning
-    ) -> list[Metrics]:
-        """Return the metrics of each update, once all are taken."""
-        seen: list[Metrics] = []
-        for update, rate in zip(learning.updates, learning.rates, strict=True):
-            # Both are on their way at once: the service takes them in the same turn of its clock.
-            config = dict(learning.config) or None
-            forward = model.forward_backward(update.data, learning.loss, config)
-            move = model.optim_step(tinker.AdamParams(learning_rate=rate))
-            output, _ = await session.ask("train", asyncio.gather(forward, move), _UPDATE_S)
-            self.count.trained += update.tokens
-            metrics = {"loss/learning_rate": rate}
-            if "loss:sum" in output.metrics:
-                metrics["loss/train"] = output.metrics["loss:sum"]
-            if not seen and learning.loss != IMITATION:
-                # The weights are still those that have sampled.
-                metrics["offpolicy/logprob_gap"] = logprob_gap(update, output)
-            seen.append(metrics)
-        return seen
+        return self._result(step + 1, metrics)
 
     async def _keep(
         self,
@@ -218,14 +181,18 @@ class TinkerModel:
         else:
             session.note_move(model, self.folder_of(step))
 
-    def _usage(self, count: TokenCount) -> Metrics:
+    def _result(self, step: int, metrics: Metrics) -> LocalTrainResult:
+        folder = str(self.folder_of(step))
+        return LocalTrainResult(step=step, metrics=metrics, checkpoint_path=folder)
+
+    def _usage(self, count: Counter[str]) -> Metrics:
         """Return the service's usage since the last training, and its cost."""
         metrics = {
-            "data/step_read_tokens": float(count.read),
-            "data/step_sampled_tokens": float(count.sampled),
-            "data/step_forward_tokens": float(count.trained),
+            "data/step_read_tokens": float(count["read"]),
+            "data/step_sampled_tokens": float(count["sampled"]),
+            "data/step_forward_tokens": float(count["trained"]),
         }
-        usd = self.settings.charge(count.read, count.sampled, count.trained)
+        usd = self.settings.charge(count["read"], count["sampled"], count["trained"])
         if usd is not None:
             metrics[SERVICE_USD] = usd
         return metrics

@@ -14,7 +14,7 @@ import os
 import re
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from threading import Thread
 from typing import Any, NoReturn, TypeVar
 
@@ -47,10 +47,7 @@ class TinkerService:
     """The address of a served Tinker API, None for the client's own, and the account's key."""
 
     address: str | None
-    key: str
-
-    def __repr__(self) -> str:
-        return f"TinkerService({self.name})"
+    key: str = field(repr=False)
 
     @property
     def name(self) -> str:
@@ -130,7 +127,10 @@ class TinkerService:
         """The error as one of ours; without its cause, whose text may quote the key."""
         text = Redactor(self.key).clean_text(" ".join(str(error).split()))[:_TEXT_MAX]
         said = f"{type(error).__name__}: {text}"
-        status = status_of(error)
+        found = _STATUS.search(str(error))
+        status = int(found.group(1)) if found else None
+        if isinstance(error, tinker.APIStatusError):
+            status = error.status_code
         if status in _REFUSED_KEY:
             raise ConfigError(
                 f"{self.name} refuses TINKER_API_KEY ({said}).", "Set a valid key, here or in .env."
@@ -190,14 +190,6 @@ class _Redacted(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         return self._redactor.clean_text(super().format(record))
-
-
-def status_of(error: Exception) -> int | None:
-    """Return the HTTP status that an error of the client is about; None where it is about none."""
-    if isinstance(error, tinker.APIStatusError):
-        return error.status_code
-    found = _STATUS.search(str(error))
-    return int(found.group(1)) if found else None
 
 
 def find_service(settings: TinkerTrainer) -> TinkerService:

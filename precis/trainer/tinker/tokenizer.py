@@ -1,12 +1,19 @@
-"""The base model's tokenizer with its chat template."""
+"""The base model's tokenizer with its chat template, and the calls of tools in what it has written,
+in the form that most open models have learned."""
 
+import json
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
 from precis.errors import ConfigError
+from precis.llm.server import ToolCall
 from precis.settings.tinker import TinkerTrainer
-from precis.trainer.tinker.tool_calls import BEGIN
+
+BEGIN = "<tool_call>"
+"""The beginning of a call in a chat template of Hermes' form, as in those of Qwen2.5 and Qwen3."""
+_CALL = re.compile(r"<tool_call>\s*(.*?)\s*(?:</tool_call>|$)", re.DOTALL)
 
 
 class ChatTokenizer:
@@ -49,6 +56,22 @@ class ChatTokenizer:
         """Return the text of an answer, without its end."""
         text: str = self._tokenizer.decode(list(tokens), skip_special_tokens=True)
         return text
+
+
+def read_calls(text: str, turn: int) -> tuple[str, list[ToolCall]]:
+    """Return an answer's text beside its calls, and the calls; none where one of them can't be
+    read, as vLLM's parser does. The turn makes their ids differ within a conversation."""
+    calls = []
+    for number, found in enumerate(_CALL.findall(text)):
+        try:
+            made = json.loads(found)
+            arguments = json.dumps(made["arguments"], ensure_ascii=False)
+            call = ToolCall(f"call_{turn}_{number}", str(made["name"]), arguments)
+            f"{call.name}{arguments}".encode()  # half a character can't be sent
+            calls.append(call)
+        except (ValueError, KeyError, TypeError, RecursionError):
+            return text, []
+    return (text.partition(BEGIN)[0].strip() if calls else text), calls
 
 
 @lru_cache(maxsize=4)

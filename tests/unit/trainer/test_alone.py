@@ -4,11 +4,12 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from typing import NoReturn
 
 import pytest
 
-from precis.errors import TrainerError
-from precis.trainer.watchdog import watch_steps
+from precis.trainer import jobs
+from precis.trainer.jobs import watch_steps
 from tests.services.patience import patience_s
 
 _ALONE = """
@@ -68,8 +69,7 @@ asyncio.run(main())
 _FAILING = """
 import asyncio, subprocess, sys
 from precis.processes.supervisor import need
-from precis.trainer.jobs import Jobs
-from precis.trainer.watchdog import end_after_answer
+from precis.trainer.jobs import Job, end_after_answer
 
 async def train():
     end_after_answer("Training step 0 of m failed")
@@ -78,7 +78,7 @@ async def train():
 async def main():
     service = subprocess.Popen(["cat"], stdin=subprocess.PIPE)  # which ends with this process
     need({"cat"})
-    async for event in Jobs().start("train", train).events():
+    async for event in Job(asyncio.ensure_future(train())).events():
         print(event.decode(), flush=True)
     await asyncio.sleep(30)
     print("lived")
@@ -139,15 +139,16 @@ def test_a_training_that_fails_is_told_of_before_the_trainer_ends() -> None:
     assert trainer.returncode == 70, log
 
 
-async def test_a_training_without_progress_is_hung() -> None:
-    hung: list[bool] = []
-    in_time = watch_steps(steps(3, 0), 5, lambda: hung.append(True))
-    assert [one["step"] async for one in in_time] == [0, 1, 2]
-    assert hung == []
-    with pytest.raises(TrainerError, match="no progress"):
-        async for _ in watch_steps(steps(3, 5), 0.05, lambda: hung.append(True)):
+async def test_a_training_without_progress_is_hung(monkeypatch: pytest.MonkeyPatch) -> None:
+    def end_process(reason: str) -> NoReturn:
+        raise SystemExit(reason)
+
+    monkeypatch.setattr(jobs, "end_process", end_process)
+    assert [one["step"] async for one in watch_steps(steps(3, 0), "Training")] == [0, 1, 2]
+    monkeypatch.setattr(jobs, "_STALL_S", 0.05)
+    with pytest.raises(SystemExit, match="Training showed no progress"):
+        async for _ in watch_steps(steps(3, 5), "Training"):
             pass
-    assert hung == [True]
 
 
 async def steps(count: int, pause_s: float) -> AsyncIterator[dict[str, float]]:

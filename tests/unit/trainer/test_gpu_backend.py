@@ -17,6 +17,7 @@ from art.types import LocalTrainResult, TrainConfig
 from fastapi import FastAPI, HTTPException, Request
 
 from precis.errors import StaleAdapter, TrainerError
+from precis.trainer import jobs
 from tests.support.local_server import serving
 from tests.support.tokenizers import Tokenizer
 
@@ -211,7 +212,7 @@ async def test_a_training_that_fails_is_told_of_and_then_the_trainer_ends(
 ) -> None:
     """The adapter in memory has moved by a part of the step: nothing may go on from it."""
     ended: list[str] = []
-    monkeypatch.setattr(sys.modules[GPU], "end_after_answer", ended.append)
+    monkeypatch.setattr(jobs, "end_after_answer", ended.append)
     backend._services[MODEL.name].fails = RuntimeError("CUDA out of memory")
     with pytest.raises(RuntimeError, match="out of memory"):
         await backend.train(MODEL, no_groups())

@@ -194,10 +194,12 @@ async def test_another_run_is_refused_until_it_restores(
 
 
 class RecoveringBackend(CountingBackend):
-    """One whose checkpoints tell whether they are whole, as the embedded policy's do."""
+    """One that keeps a training's metrics with its checkpoint, as the embedded policy's does."""
 
-    def recover(self, checkpoint: Path) -> dict[str, float] | None:
-        return {"recovered": 1.0} if (checkpoint / "weights").exists() else None
+    def _checkpoint(self, model: Model) -> None:
+        super()._checkpoint(model)
+        folder = self.path / model.project / "models" / model.name / "checkpoints"
+        (folder / f"{self.step:04d}" / "metrics.json").write_text('{"recovered": 1.0}')
 
 
 @pytest.mark.parametrize("saved", [True, False])
