@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 import yaml
 
-from precis.cluster.price import HourlyPrice
+from precis.cluster.site import HourlyPrice
 from precis.errors import ClusterError, ConfigError, NoCapacity
 
 Log = Callable[[str], None]
@@ -92,12 +92,7 @@ async def find(name: str, *, refresh: bool = False) -> Cluster | None:
     Args:
         refresh: ask the cloud; else use SkyPilot's last known state.
     """
-    return next(iter(await _status([name], refresh)), None)
-
-
-async def find_all() -> list[Cluster]:
-    """Return all clusters of this user, by the cloud's own state."""
-    return await _status(None, refresh=True)
+    return next(iter(await list_clusters([name], refresh=refresh)), None)
 
 
 async def launch(task: Any, name: str, autostop_minutes: int, log: Log, deadline_s: float) -> int:
@@ -108,22 +103,22 @@ async def launch(task: Any, name: str, autostop_minutes: int, log: Log, deadline
     """
     from sky.skylet.autostop_lib import AutostopWaitFor
 
-    submit = functools.partial(
-        sdk().launch,
-        task,
-        cluster_name=name,
-        retry_until_up=True,
-        idle_minutes_to_autostop=autostop_minutes,
-        wait_for=AutostopWaitFor.JOBS,
-        down=True,
-    )
+    def submit() -> Any:
+        return sdk().launch(
+            task,
+            cluster_name=name,
+            retry_until_up=True,
+            idle_minutes_to_autostop=autostop_minutes,
+            wait_for=AutostopWaitFor.JOBS,
+            down=True,
+        )
+
     try:
         job, _ = await call(submit, deadline_s, log)
     except TimeoutError as error:
         raise NoCapacity(
             f"No candidate had a machine for cluster {name!r} within {deadline_s:.0f} s.",
-            "Add "
-            "places to cluster.infra, take another cluster.gpu, or wait longer "
+            "Add places to cluster.infra, take another cluster.gpu, or wait longer "
             "(cluster.provision_timeout_s).",
         ) from error
     return int(job)
@@ -133,7 +128,7 @@ async def down(name: str) -> None:
     """Take the cluster down, if it still exists. SkyPilot finishes this even if the caller stops
     waiting."""
     try:
-        await call_in_time(functools.partial(sdk().down, name), _DOWN_S, take_back=False)
+        await call_in_time(lambda: sdk().down(name), _DOWN_S, take_back=False)
     except ClusterError as error:
         if type(error.__cause__).__name__ != "ClusterDoesNotExist":
             raise
@@ -141,20 +136,18 @@ async def down(name: str) -> None:
 
 async def job_status(name: str, job: int) -> str:
     """Return SkyPilot's name for the state of a job, such as RUNNING or FAILED_SETUP."""
-    submit = functools.partial(sdk().job_status, name, [job])
-    answer = await call_in_time(submit)
+    answer = await call_in_time(lambda: sdk().job_status(name, [job]))
     return str(answer[job].value) if answer.get(job) else "UNKNOWN"
 
 
 async def end_jobs(name: str) -> None:
     """End all jobs on the cluster."""
-    await call_in_time(functools.partial(sdk().cancel, name, all=True))
+    await call_in_time(lambda: sdk().cancel(name, all=True))
 
 
 async def list_enabled_clouds(clouds: list[str]) -> set[str]:
     """Return the clouds that SkyPilot has working keys for, by its own check."""
-    submit = functools.partial(sdk().check, tuple(clouds), False)
-    answer = await call_in_time(submit)
+    answer = await call_in_time(lambda: sdk().check(tuple(clouds), False))
     enabled: set[str] = set()
     for clouds_of_workspace in answer.values():
         enabled.update(cloud.lower() for cloud in clouds_of_workspace)
@@ -163,14 +156,14 @@ async def list_enabled_clouds(clouds: list[str]) -> set[str]:
 
 async def offers(gpu: str, count: int, clouds: list[str]) -> list[Offer]:
     """Return offers of `count` GPUs in one machine, from SkyPilot's catalogue."""
-    submit = functools.partial(
-        sdk().list_accelerators,
-        name_filter=f"^{re.escape(gpu)}$",
-        clouds=clouds,
-        require_price=False,
-        case_sensitive=False,
+    answer = await call_in_time(
+        lambda: sdk().list_accelerators(
+            name_filter=f"^{re.escape(gpu)}$",
+            clouds=clouds,
+            require_price=False,
+            case_sensitive=False,
+        )
     )
-    answer = await call_in_time(submit)
     found = []
     for cloud in clouds:
         rows = []
@@ -189,11 +182,13 @@ def follow_log(name: str, job: int, log: Log) -> None:
     sdk().tail_logs(name, job, follow=True, output_stream=_LineStream(log))
 
 
-async def _status(names: list[str] | None, refresh: bool) -> list[Cluster]:
+async def list_clusters(names: list[str] | None = None, *, refresh: bool = True) -> list[Cluster]:
+    """Return all clusters of this user, or those of some names, by the cloud's own state unless
+    `refresh` is false."""
     import sky
 
     mode = sky.StatusRefreshMode.FORCE if refresh else sky.StatusRefreshMode.NONE
-    records = await call_in_time(functools.partial(sdk().status, names, refresh=mode))
+    records = await call_in_time(lambda: sdk().status(names, refresh=mode))
     clusters = []
     for record in records:
         resources = getattr(record.handle, "launched_resources", None)
@@ -275,7 +270,7 @@ async def call(
 async def _in_thread(work: Callable[[], Any]) -> Any:
     try:
         return await asyncio.to_thread(work)
-    except (asyncio.CancelledError, ConfigError):
+    except ConfigError:
         raise
     except Exception as error:
         kind = type(error).__name__

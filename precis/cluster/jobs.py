@@ -4,7 +4,6 @@ A managed job is a task with its own machine. SkyPilot's jobs controller rents t
 it when it is lost, and takes it down when the task ends.
 """
 
-import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,22 +39,21 @@ class ManagedJob:
 async def find(name: str) -> ManagedJob | None:
     """Return the active job of this name, or None. Raises ClusterError if SkyPilot can't be asked,
     or is about to end the job."""
-    submit = functools.partial(
-        _sdk().queue_v2, refresh=False, skip_finished=True, all_users=True, name_match=name
-    )
     try:
-        records, *_ = await api.call_in_time(submit)
+        records, *_ = await api.call_in_time(
+            lambda: _sdk().queue_v2(
+                refresh=False, skip_finished=True, all_users=True, name_match=name
+            )
+        )
     except ClusterError as error:
         if type(error.__cause__).__name__ == "ClusterNotUpError":
             return None  # an idle controller shuts down
         raise
     # SkyPilot also finds jobs whose names contain this one.
-    found = [one for one in records if one.job_name == name]
-    if not found:
+    record = next((one for one in records if one.job_name == name), None)
+    if record is None:
         return None
-    record = found[0]
-    status = record.status.value
-    job = ManagedJob(record.job_id, record.job_name, status, record.recovery_count or 0)
+    job = ManagedJob(record.job_id, name, record.status.value, record.recovery_count or 0)
     if job.status == "CANCELLING":
         raise ClusterError(
             f"The managed job {job.id} ({name}) is being cancelled.", "Launch it again once it is."
@@ -70,9 +68,9 @@ async def launch(task: Any, name: str, log: Log, deadline_s: float) -> tuple[int
     ClusterError if it did not accept the task before the deadline.
     """
     try:
-        submit = functools.partial(_sdk().launch, task, name=name)
         try:
-            ids, controller = await api.call(submit, deadline_s, log)
+            launched = api.call(lambda: _sdk().launch(task, name=name), deadline_s, log)
+            ids, controller = await launched
         except TimeoutError as error:
             raise ClusterError(
                 f"SkyPilot's jobs controller did not take the job {name!r} within "

@@ -6,13 +6,13 @@ import socket
 import sys
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import httpx
 
-from precis.cluster.price import HourlyPrice, price_here
-from precis.cluster.site import TrainerAddress
+from precis.cluster.site import HourlyPrice, TrainerAddress, price_here
 from precis.errors import ConfigError
 from precis.processes.child import ChildService, Launch, child_service, is_running
 from precis.settings.trainer import BackendName
@@ -22,6 +22,7 @@ _MODULE = "precis.trainer.server"
 _ANSWER_S = 5.0
 
 
+@dataclass(eq=False)
 class LocalHost:
     """Starts the trainer as a child process, and again when it has died.
 
@@ -34,21 +35,13 @@ class LocalHost:
         launch: starts it.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        seed: int,
-        log: Path,
-        backend: BackendName = "extractive",
-        launch: Launch = child_service,
-    ) -> None:
-        self._folder = folder
-        self._seed = seed
-        self._log = log
-        self._backend = backend
-        self._launch = launch
-        self._child = AsyncExitStack()
-        self._service: ChildService | None = None
+    folder: Path
+    seed: int
+    log: Path
+    backend: BackendName = "extractive"
+    launch: Launch = child_service
+    _child: AsyncExitStack = field(default_factory=AsyncExitStack)
+    _service: ChildService | None = None
 
     @property
     def place(self) -> str:
@@ -68,7 +61,7 @@ class LocalHost:
             TrainerError: it did not start.
         """
         # ART's packages can't share an environment with the flow's (`gpu` in pyproject.toml).
-        python = str(GPU_PYTHON) if self._backend == "local" else sys.executable
+        python = str(GPU_PYTHON) if self.backend == "local" else sys.executable
         if not Path(python).exists():
             raise ConfigError(
                 "trainer.kind is 'art' and cluster.where is 'local', but the packages for a GPU "
@@ -77,10 +70,10 @@ class LocalHost:
             )
         if self._service is None or not await _answers(self._service):
             await self.down()
-            arguments = ["--path", str(self._folder), "--seed", str(self._seed), "--with-parent"]
-            arguments += ["--backend", self._backend]
+            arguments = ["--path", str(self.folder), "--seed", str(self.seed), "--with-parent"]
+            arguments += ["--backend", self.backend]
             self._service = await self._child.enter_async_context(
-                self._launch(_MODULE, arguments, self._log, python, supervised=True)
+                self.launch(_MODULE, arguments, self.log, python, supervised=True)
             )
         return TrainerAddress(self._service.url, self._service.token)
 

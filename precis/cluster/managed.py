@@ -12,7 +12,7 @@ from typing import Any
 
 from precis.cleartext import is_loopback, models_asked
 from precis.cluster.keys import cluster_name
-from precis.cluster.price import VARIABLE, HourlyPrice, as_variable
+from precis.cluster.site import PRICES_VARIABLE, HourlyPrice, as_variable
 from precis.cluster.task import CHECKOUT, fill_in, s3_variables, seconds_max
 from precis.config import ManagedConfig
 from precis.environment import Variables
@@ -51,7 +51,7 @@ def managed_task(
     The prices are of the machine, by cloud. Raises ConfigError without a checkout to send.
     """
     envs, secrets = variables(config, server)
-    envs |= {"PRECIS_FLOW_RUN": flow_run, VARIABLE: as_variable(prices)}
+    envs |= {"PRECIS_FLOW_RUN": flow_run, PRICES_VARIABLE: as_variable(prices)}
     return fill_in(TASK, envs, secrets, config.cluster, agent_files(config))
 
 
@@ -86,22 +86,18 @@ def variables(config: ManagedConfig, server: ServerAccess) -> tuple[dict[str, st
         "WF_TRACE_SERVER_URL": environment.weave_url,
         "WANDB_BASE_URL": os.environ.get("WANDB_BASE_URL"),
     }
+    # Games and puzzles are packages of others.
+    is_others = config.environment.kind in ("textarena", "reasoning_gym")
+    lock = "requirements-environments.lock" if is_others else "requirements.lock"
     envs = {
         **settings,
         **{name: address for name, address in addresses.items() if address},
         "PREFECT_API_URL": server.url,
         "PRECIS_BACKEND": config.trainer.backend,
-        "PRECIS_LOCK": lock_of(config),
+        "PRECIS_LOCK": lock,
         "PRECIS_SECONDS_MAX": seconds_max(config.cluster),
     }
     return envs, {**store_keys, **keys_of(config), **server.secrets}
-
-
-def lock_of(config: ManagedConfig) -> str:
-    """Return the lock file of the flow's packages: games and puzzles need more of them."""
-    if config.environment.kind in ("textarena", "reasoning_gym"):
-        return "requirements-environments.lock"
-    return "requirements.lock"
 
 
 def keys_of(config: ManagedConfig) -> dict[str, str]:

@@ -1,8 +1,7 @@
 """SkyPilot's facts before a machine is rented: keys, offers, prices."""
 
 from precis.cluster import api
-from precis.cluster.api import Offer
-from precis.cluster.price import HourlyPrice
+from precis.cluster.site import HourlyPrice
 from precis.errors import ConfigError, NoCapacity
 from precis.settings.cluster import ClusterConfig
 
@@ -12,7 +11,7 @@ async def infra_enabled(config: ClusterConfig) -> str:
     if it is not, or has none for any of them."""
     clouds = clouds_of(config)
     enabled = await api.list_enabled_clouds(clouds)
-    usable = [infra for infra in config.infra if cloud_of(infra) in enabled]
+    usable = [infra for infra in config.infra if _cloud_of(infra) in enabled]
     if not usable:
         raise ConfigError(
             f"SkyPilot has no working key for {', '.join(clouds)}: run "
@@ -25,20 +24,21 @@ async def infra_enabled(config: ClusterConfig) -> str:
 async def gpu_offered(config: ClusterConfig) -> str:
     """List the clouds that offer the GPU, with their prices. Raises NoCapacity if there are
     none."""
-    found = await offers(config)
+    found = await prices(config)
     if not found:
         raise NoCapacity(
             f"None of {', '.join(config.infra)} offers {config.gpu}: see `sky show-gpus`, and "
             "change cluster.gpu or cluster.infra."
         )
-    return ", ".join(f"{one.cloud} from ${price_of(one, config):.2f} an hour" for one in found)
+    offers = [f"{cloud} from ${one.usd_per_hour:.2f} an hour" for cloud, one in found.items()]
+    return ", ".join(offers)
 
 
 async def budget_lasts(config: ClusterConfig, budget_usd: float | None) -> str:
     """Return how long the budget pays for the machine. Raises ConfigError if for less than an
     hour."""
-    prices = [price_of(one, config) for one in await offers(config)]
-    dearest = max(prices, default=0.0)
+    found = await prices(config)
+    dearest = max((one.usd_per_hour for one in found.values()), default=0.0)
     if budget_usd is None:
         most = dearest * config.hours_max
         return f"no budget_usd; {config.hours_max:g} hours cost up to ${most:.2f}"
@@ -51,29 +51,22 @@ async def budget_lasts(config: ClusterConfig, budget_usd: float | None) -> str:
     return f"${budget_usd:.2f} pays for {hours:.1f} hours, judging aside"
 
 
-async def offers(config: ClusterConfig) -> list[Offer]:
-    """Return the offers of the GPU at the places to rent at."""
-    return await api.offers(config.gpu_name, config.gpus, clouds_of(config))
-
-
 async def prices(config: ClusterConfig) -> dict[str, HourlyPrice]:
-    """Return the hourly price of a machine at each cloud that offers it, by the cloud's name."""
-    found = await offers(config)
-    return {one.cloud: HourlyPrice(price_of(one, config), one.usd_per_hour) for one in found}
-
-
-def price_of(offer: Offer, config: ClusterConfig) -> float:
-    """Return the highest hourly price of a machine, by the catalogue."""
-    spot = offer.spot_usd_per_hour
-    return spot if config.spot == "only" and spot is not None else offer.usd_per_hour
+    """Return the highest price of a machine at each cloud that offers it, by the cloud's name."""
+    found = {}
+    for offer in await api.offers(config.gpu_name, config.gpus, clouds_of(config)):
+        usd = offer.usd_per_hour
+        if config.spot == "only" and offer.spot_usd_per_hour is not None:
+            usd = offer.spot_usd_per_hour
+        found[offer.cloud] = HourlyPrice(usd, offer.usd_per_hour)
+    return found
 
 
 def clouds_of(config: ClusterConfig) -> list[str]:
     """Return the clouds of the places to rent at, in order."""
-    return list(dict.fromkeys(map(cloud_of, config.infra)))
+    return list(dict.fromkeys(map(_cloud_of, config.infra)))
 
 
-def cloud_of(infra: str) -> str:
-    """Return the cloud of a place, by SkyPilot's name."""
+def _cloud_of(infra: str) -> str:
     cloud = infra.partition("/")[0].lower()
     return {"k8s": "kubernetes"}.get(cloud, cloud)

@@ -1,9 +1,14 @@
-"""The common interface of this machine and a rented one as a trainer's host."""
+"""The address of a trainer, and the price of the machine that it is on."""
 
-from dataclasses import dataclass, field
-from typing import Protocol
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 
-from precis.cluster.price import HourlyPrice
+PRICES_VARIABLE = "PRECIS_PRICES"
+"""The variable with the price at each cloud that a managed job may rent from, as JSON."""
+_SKYPILOT_VARIABLE = "SKYPILOT_CLUSTER_INFO"
+"""SkyPilot's variable that names the cloud of the machine."""
 
 
 @dataclass(frozen=True)
@@ -14,19 +19,26 @@ class TrainerAddress:
     token: str = field(repr=False)
 
 
-class TrainerHost(Protocol):
-    """A host of a trainer: this machine, or a rented one."""
+@dataclass(frozen=True)
+class HourlyPrice:
+    """A machine's price, by SkyPilot's catalogue.
 
-    @property
-    def place(self) -> str:
-        """The name of the machine, for messages."""
+    Attributes:
+        on_demand_usd_per_hour: the price of the same machine when the cloud can't reclaim it.
+    """
 
-    @property
-    def price(self) -> HourlyPrice | None:
-        """The price of that machine; None if it is not rented."""
+    usd_per_hour: float
+    on_demand_usd_per_hour: float
 
-    async def up(self) -> TrainerAddress:
-        """Start the trainer, or find it again; idempotent."""
 
-    async def down(self) -> None:
-        """Stop the trainer, and take down a rented machine."""
+def as_variable(prices: Mapping[str, HourlyPrice]) -> str:
+    """Return the prices as the variable's value."""
+    return json.dumps({cloud: asdict(price) for cloud, price in prices.items()})
+
+
+def price_here() -> HourlyPrice | None:
+    """Return the price of this machine, if a managed job has rented it and the price is known."""
+    prices = json.loads(os.environ.get(PRICES_VARIABLE, "{}"))
+    machine = json.loads(os.environ.get(_SKYPILOT_VARIABLE, "{}"))
+    found = prices.get(machine.get("cloud", "").lower())
+    return HourlyPrice(**found) if found else None

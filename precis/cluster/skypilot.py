@@ -13,6 +13,7 @@ import asyncio
 import threading
 import time
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
@@ -20,8 +21,7 @@ import httpx
 from precis.cluster import api
 from precis.cluster.api import Cluster, Log
 from precis.cluster.keys import Keys, cluster_name, forget_keys, read_keys, write_keys
-from precis.cluster.price import HourlyPrice
-from precis.cluster.site import TrainerAddress
+from precis.cluster.site import HourlyPrice, TrainerAddress
 from precis.cluster.task import Work, trainer_task
 from precis.cluster.tunnel import Tunnel, ssh_to
 from precis.errors import ClusterError, NoCapacity
@@ -36,6 +36,7 @@ _JOB_FAILURES_MAX = 6
 _JOB_ENDED = {"FAILED", "FAILED_SETUP", "FAILED_DRIVER", "CANCELLED", "SUCCEEDED"}
 
 
+@dataclass(eq=False)
 class SkyPilotHost:
     """A rented machine with a trainer on it.
 
@@ -47,19 +48,20 @@ class SkyPilotHost:
             leaves it alone.
     """
 
-    def __init__(
-        self, work: Work, config: ClusterConfig, home: Path, log: Log, lease: Lease | None = None
-    ) -> None:
-        self.name = cluster_name(work.model, work.store)
-        self.cluster: Cluster | None = None
-        """The machine, once it is up, with its price."""
-        self._work = work
-        self._config = config
-        self._home = home
-        self._log = log
-        self._lease = lease
-        self._tunnel: Tunnel | None = None
-        self._pinging: asyncio.Task[None] | None = None
+    work: Work
+    config: ClusterConfig
+    home: Path
+    log: Log
+    lease: Lease | None = None
+    cluster: Cluster | None = None
+    """The machine, once it is up, with its price."""
+    _tunnel: Tunnel | None = None
+    _pinging: asyncio.Task[None] | None = None
+
+    @property
+    def name(self) -> str:
+        """The cluster's name."""
+        return cluster_name(self.work.model, self.work.store)
 
     @property
     def place(self) -> str:
@@ -79,43 +81,39 @@ class SkyPilotHost:
             ConfigError: no retry would help.
             LeaseLost: another run has taken the model over, and its machine with it.
         """
-        await self._disconnect()
-        if self._lease is not None:
-            await self._lease.check()
+        await self.leave()
+        if self.lease is not None:
+            await self.lease.check()
         try:
             return await self._find() or await self._start()
         except BaseException:
-            await self._disconnect()
+            await self.leave()
             raise
 
     async def down(self) -> None:
         """Take the machine down, even if another process started it, unless another run has taken
         the lease over; idempotent."""
-        await self._disconnect()
-        if self._lease is not None and await self._lease.is_lost():
+        await self.leave()
+        if self.lease is not None and await self.lease.is_lost():
             return
         await api.down(self.name)
-        forget_keys(self._home, self.name)
+        forget_keys(self.home, self.name)
         self.cluster = None
-
-    async def leave(self) -> None:
-        """Leave the machine running: `up` finds it again, or autostop takes it down."""
-        await self._disconnect()
 
     async def _find(self) -> TrainerAddress | None:
         """Return the running trainer, if it answers."""
         began = time.monotonic()
-        keys = read_keys(self._home, self.name)
+        keys = read_keys(self.home, self.name)
         self.cluster = await api.find(self.name)
         if keys is None or self.cluster is None or self.cluster.status != "UP":
             return None
         try:
             address = await self._connect(keys, _FOUND_S)
         except ClusterError:
-            self._log(f"The trainer of cluster {self.name} does not answer.")
+            self.log(f"The trainer of cluster {self.name} does not answer.")
             return None
         took = time.monotonic() - began
-        self._log(f"Found the trainer of cluster {self.name} again, after {took:.1f} s.")
+        self.log(f"Found the trainer of cluster {self.name} again, after {took:.1f} s.")
         return address
 
     async def _start(self) -> TrainerAddress:
@@ -130,24 +128,24 @@ class SkyPilotHost:
         except NoCapacity:
             raise
         except ClusterError as error:
-            self._log(f"Cluster {self.name} is replaced: {error}")
+            self.log(f"Cluster {self.name} is replaced: {error}")
             await self.down()
             return await self._launch()
 
     async def _launch(self) -> TrainerAddress:
         """Launch the task, which creates, repairs, starts or reuses the machine."""
-        if self._lease is not None:
-            await self._lease.check()
+        if self.lease is not None:
+            await self.lease.check()
         keys = Keys.new()
-        task = trainer_task(self._work, self._config, keys)
-        write_keys(self._home, self.name, keys)
+        task = trainer_task(self.work, self.config, keys)
+        write_keys(self.home, self.name, keys)
         try:
             job = await api.launch(
                 task,
                 self.name,
-                self._config.autostop_minutes,
-                self._log,
-                self._config.provision_timeout_s,
+                self.config.autostop_minutes,
+                self.log,
+                self.config.provision_timeout_s,
             )
             self.cluster = await api.find(self.name)
             return await self._await_trainer(keys, job)
@@ -156,7 +154,7 @@ class SkyPilotHost:
             try:
                 await self.down()
             except ClusterError as error:
-                self._log(
+                self.log(
                     f"Cluster {self.name} could not be taken down ({error}). Run `sky down "
                     f"{self.name}`; where it came up, its autostop takes it down."
                 )
@@ -164,12 +162,12 @@ class SkyPilotHost:
 
     async def _await_trainer(self, keys: Keys, job: int) -> TrainerAddress:
         def follow() -> None:
-            with suppress(Exception):  # the log ends with the machine, by any error of SkyPilot's
-                api.follow_log(self.name, job, self._log)
+            with suppress(Exception):  # the log ends with the machine, in any of SkyPilot's ways
+                api.follow_log(self.name, job, self.log)
 
         threading.Thread(target=follow, daemon=True).start()
         ending = asyncio.create_task(self._end_of(job))
-        answering = asyncio.create_task(self._connect(keys, self._config.answer_timeout_s))
+        answering = asyncio.create_task(self._connect(keys, self.config.answer_timeout_s))
         try:
             await asyncio.wait({ending, answering}, return_when=asyncio.FIRST_COMPLETED)
             if not answering.done():
@@ -201,7 +199,7 @@ class SkyPilotHost:
 
     async def _connect(self, keys: Keys, patience_s: float) -> TrainerAddress:
         """Return the trainer's address at this end of a new tunnel, once it answers there."""
-        tunnel = Tunnel(ssh_to(self.name), keys.port, self._log)
+        tunnel = Tunnel(ssh_to(self.name), keys.port, self.log)
         self._tunnel = tunnel
         tunnel.open()
         address = TrainerAddress(tunnel.url, keys.token)
@@ -210,14 +208,15 @@ class SkyPilotHost:
                 while not await answers(address):  # noqa: ASYNC110  another machine sets no event
                     await asyncio.sleep(0.5)
         except TimeoutError as error:
-            await self._disconnect()
+            await self.leave()
             raise ClusterError(
                 f"The trainer on cluster {self.name} did not answer within {patience_s:.0f} s."
             ) from error
         self._pinging = asyncio.create_task(_ping(address))
         return address
 
-    async def _disconnect(self) -> None:
+    async def leave(self) -> None:
+        """Leave the machine running: `up` finds it again, or autostop takes it down."""
         if self._pinging is not None:
             self._pinging.cancel()
             self._pinging = None

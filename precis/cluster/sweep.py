@@ -40,7 +40,7 @@ async def sweep(home: Path, spare_hours: float) -> list[Swept]:
         home: where the keys of their trainers are kept.
         spare_hours: machines launched less than this many hours ago are spared.
     """
-    ours = [one for one in await api.find_all() if one.name.startswith(PREFIX)]
+    ours = [one for one in await api.list_clusters() if one.name.startswith(PREFIX)]
     return [await _take_down_if_idle(one, home, spare_hours) for one in ours]
 
 

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from precis.cluster.price import HourlyPrice
+from precis.cluster.site import HourlyPrice
 
 _FREE = HourlyPrice(0.0, 0.0)
 

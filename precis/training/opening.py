@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from precis.cluster.local import LocalHost
-from precis.cluster.site import TrainerAddress, TrainerHost
+from precis.cluster.site import TrainerAddress
 from precis.cluster.skypilot import SkyPilotHost
 from precis.cluster.task import Work
 from precis.config import BenchmarkConfig, RunConfig, TrainConfig
@@ -37,7 +37,7 @@ from precis.training.meter import Meter
 from precis.training.run import Run, work_folder
 
 Read = Callable[[RunConfig], Awaitable[Corpus]]
-Start = Callable[[RunConfig, TrainerHost], Awaitable[TrainerAddress]]
+Start = Callable[[RunConfig, LocalHost | SkyPilotHost], Awaitable[TrainerAddress]]
 
 _log = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ async def read_documents(config: RunConfig) -> Corpus:
     return corpus
 
 
-async def start_trainer(config: RunConfig, host: TrainerHost) -> TrainerAddress:
+async def start_trainer(config: RunConfig, host: LocalHost | SkyPilotHost) -> TrainerAddress:
     """Bring the trainer up where it is to run."""
     return await host.up()
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
-from precis.cluster import api, jobs, price
+from precis.cluster import api, jobs
 from precis.cluster.keys import Keys
 from precis.cluster.managed import (
     TASK,
@@ -23,7 +23,7 @@ from precis.cluster.managed import (
     variables,
 )
 from precis.cluster.offers import prices
-from precis.cluster.price import HourlyPrice, as_variable, price_here
+from precis.cluster.site import PRICES_VARIABLE, HourlyPrice, as_variable, price_here
 from precis.cluster.task import CHECKOUT, Work, trainer_task
 from precis.config import ManagedConfig
 from precis.environments.python import load_python
@@ -106,7 +106,7 @@ def test_an_opponent_s_key_and_address_are_a_run_s_own(monkeypatch: pytest.Monke
 def test_every_variable_that_the_file_names_is_filled_in() -> None:
     named = yaml.safe_load(TASK.read_text())["envs"]
     envs, _ = variables(config(), ServerAccess(URL, {}))
-    assert set(named) <= {*envs, "PRECIS_FLOW_RUN", price.VARIABLE}
+    assert set(named) <= {*envs, "PRECIS_FLOW_RUN", PRICES_VARIABLE}
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_a_prefect_server_on_the_loopback_is_refused_unless_it_is_meant() -> Non
 def test_a_machine_knows_its_price_by_its_cloud(monkeypatch: pytest.MonkeyPatch) -> None:
     assert price_here() is None
     known = {"runpod": HourlyPrice(1.2, 2.9)}
-    monkeypatch.setenv(price.VARIABLE, as_variable(known))
+    monkeypatch.setenv(PRICES_VARIABLE, as_variable(known))
     monkeypatch.setenv("SKYPILOT_CLUSTER_INFO", json.dumps({"cloud": "RunPod", "region": "CA"}))
     assert price_here() == known["runpod"]
     monkeypatch.setenv("SKYPILOT_CLUSTER_INFO", json.dumps({"cloud": "AWS", "region": "CA"}))

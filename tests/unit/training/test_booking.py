@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from precis.cluster.price import HourlyPrice
+from precis.cluster.site import HourlyPrice
 from precis.config import TrainConfig
 from precis.records.spend import Spend
 from precis.store import open_store
