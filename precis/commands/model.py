@@ -3,7 +3,7 @@
 import shlex
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -12,8 +12,9 @@ from precis.environment import Variables
 from precis.errors import ConfigError
 from precis.models.adapter import name_base
 from precis.models.card import base_of, card_of, newest_benchmark
-from precis.models.export import Exported, ExportOptions, Format, export_model
+from precis.models.export import Dtype, Format, export_model
 from precis.models.hub import check_repo, push_folder, token_for_hub
+from precis.models.merge import Proof
 from precis.models.prompt import parser_in
 from precis.models.reference import NamedCheckpoint, Reference, find_model
 from precis.models.serving import (
@@ -56,9 +57,7 @@ Base = Annotated[
     str, typer.Option(help="Base model: a folder, or a name on the Hub that is in the cache here.")
 ]
 
-Dtype = Annotated[
-    Literal["base", "float32"], typer.Option(help="Of merged weights: the base's, or 32 bits.")
-]
+WeightsType = Annotated[Dtype, typer.Option(help="Of merged weights: the base's, or 32 bits.")]
 Converter = Annotated[
     Path | None, typer.Option(help="llama.cpp's convert_hf_to_gguf.py; else from PATH.")
 ]
@@ -71,23 +70,22 @@ def export(
     step: Step = "",
     file_format: Annotated[Format, typer.Option("--format", help="What to write.")] = "adapter",
     base: Base = "",
-    dtype: Dtype = "base",
+    dtype: WeightsType = "base",
     converter: Converter = None,
     store: StoreOption = "",
 ) -> None:
     """Write a checkpoint to a folder: adapter, merged weights or GGUF, with its prompt."""
     with sentences():
         found = _find(name, step, store)
-        options = ExportOptions(base, dtype == "float32", converter)
-        exported = export_model(found, to.expanduser(), file_format, options)
-        echo(f"{found.serving_name} is in {exported.folder}.")
-        proof = exported.proof
+        to = to.expanduser().absolute()
+        proof = export_model(found, to, file_format, base, dtype, converter)
+        echo(f"{found.serving_name} is in {to}.")
         if proof is not None:
             echo(
                 f"Verified: {proof.merged} tensors are base + adapter, to the nearest number of "
                 f"their type, and {proof.equal} are the base's own."
             )
-        _warn_of_rounding(exported)
+        _warn_of_rounding(proof)
 
 
 @app.command()
@@ -147,7 +145,7 @@ def push(
     step: Step = "",
     file_format: Annotated[Format, typer.Option("--format", help="What to publish.")] = "adapter",
     base: Base = "",
-    dtype: Dtype = "base",
+    dtype: WeightsType = "base",
     converter: Converter = None,
     store: StoreOption = "",
 ) -> None:
@@ -159,9 +157,8 @@ def push(
         benchmarked = newest_benchmark(found)
         with TemporaryDirectory() as temporary:
             folder = Path(temporary) / repo.rpartition("/")[2]
-            options = ExportOptions(base, dtype == "float32", converter)
-            exported = export_model(found, folder, file_format, options)
-            _warn_of_rounding(exported)
+            proof = export_model(found, folder, file_format, base, dtype, converter)
+            _warn_of_rounding(proof)
             known_as = base_of(found)
             if known_as and file_format == "adapter":
                 name_base(folder, known_as)
@@ -196,8 +193,7 @@ def _say_how_to_ask(name: str, address: ServerAddress, is_agent: bool) -> None:
     note(f"Then: precis {command} --url {address.url} --model {name}")
 
 
-def _warn_of_rounding(exported: Exported) -> None:
-    proof = exported.proof
+def _warn_of_rounding(proof: Proof | None) -> None:
     if proof is None:
         return
     if proof.kept is None:

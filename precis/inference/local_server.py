@@ -3,7 +3,6 @@ the occasion. Nobody else's is asked: it would be given a key, and the document.
 
 import asyncio
 import secrets
-import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -12,7 +11,7 @@ from precis.environment import private_home
 from precis.errors import ConfigError, ModelError, StoreError
 from precis.inference.summarizer import describe_models, list_models
 from precis.llm.providers import NO_KEY, key_of_server
-from precis.models.own_servers import Server, key_of_own, own_servers
+from precis.models.own_servers import Server, own_servers
 from precis.models.reference import NamedCheckpoint, find_model, rank_models
 from precis.models.serving import (
     VLLM_KEY_VARIABLE,
@@ -22,7 +21,8 @@ from precis.models.serving import (
     find_vllm,
 )
 from precis.processes.causes import cause_in
-from precis.processes.child import SUPERVISOR, Child, free_port, run_child
+from precis.processes.child import Child, free_port, run_child
+from precis.processes.supervisor import SUPERVISE
 from precis.store import Store
 
 _ANSWER_TIMEOUT_S = 2.0
@@ -102,7 +102,8 @@ def server_at(url: str) -> Server:
     """Return the server at an address that a user gives, with its key."""
     if not url.startswith(("http://", "https://")):
         raise ConfigError("--url must start with http:// or https://.")
-    return Server(url=url, key=key_of_own(url) or key_of_server() or NO_KEY)
+    own = next((up.key for up in own_servers() if up.url == url), None)
+    return Server(url=url, key=own or key_of_server() or NO_KEY)
 
 
 async def _why_unfit(server: Server, name: str) -> str:
@@ -139,7 +140,6 @@ async def _start_server(
     server = Server(url=address.url, key=secrets.token_urlsafe(32))
     adapter = await asyncio.to_thread(fetch_adapter, model)
     command = command_for_adapter(model, adapter, "", context_tokens, address)
-    supervised = [sys.executable, "-m", *SUPERVISOR, "--program", *command]
     variables = {
         VLLM_KEY_VARIABLE: server.key,
         # The folder that a user summarizes files in may hold modules of any name.
@@ -147,7 +147,7 @@ async def _start_server(
     }
     log = private_home() / "vllm.log"
     note(f"vLLM is started to serve {name}, which takes a minute or so; its log is {log}.")
-    async with run_child(supervised, log, variables) as child:
+    async with run_child([*SUPERVISE, *command], log, variables) as child:
         try:
             async with asyncio.timeout(_START_TIMEOUT_S):
                 while await _why_unfit(server, name):

@@ -28,6 +28,7 @@ _REFUSED = {
     "fan_in_fan_out": "of transposed layers (fan_in_fan_out)",
     "modules_to_save": "with whole layers of its own (modules_to_save)",
     "lora_bias": "with biases (lora_bias)",
+    "bias": "with biases (bias)",
     "layer_replication": "of repeated layers (layer_replication)",
 }
 """The kinds of adapter that are no plain product, and so are not merged here."""
@@ -91,16 +92,11 @@ def read_adapter(folder: Path) -> dict[str, Product]:
     is not a plain LoRA, or its files don't fit each other."""
     config = _config(folder)
     for name, words in _REFUSED.items():
-        if config.get(name):
+        if config.get(name) and config[name] != "none":
             raise ConfigError(
                 f"The adapter in {folder} is {words}: it can't be merged here.",
                 "Export the adapter itself (--format adapter).",
             )
-    if config.get("bias", "none") != "none":
-        raise ConfigError(
-            f"The adapter in {folder} trains biases too: it can't be merged here.",
-            "Export the adapter itself (--format adapter).",
-        )
     path = folder / WEIGHTS_FILE
     halves: dict[str, dict[str, Tensor]] = {}
     for key in names_in(path):

@@ -1,7 +1,6 @@
 """The model card: what a model is, what it was trained on, and how well it did, with intervals."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,51 +17,16 @@ from precis.models.reference import NamedCheckpoint
 from precis.records.nouns import Figure
 from precis.records.results import TRAINED, newest_results
 from precis.report import wording
-from precis.statistics.standings import Contender, Standing, figure_of, rows_by, summarise
+from precis.statistics.standings import Contender, figure_of, rows_by, summarise
 
 
-@dataclass(frozen=True)
-class BenchmarkOfModel:
-    """The newest benchmark in which a checkpoint took part.
-
-    Attributes:
-        standings: best first.
-        words, over_length: means of each contender's summaries.
-        night: the day that it was made.
-    """
-
-    standings: tuple[Standing, ...]
-    words: Mapping[Contender, float | None]
-    over_length: Mapping[Contender, float | None]
-    judge: str
-    protocol: str
-    night: str
-
-
-def newest_benchmark(model: NamedCheckpoint) -> BenchmarkOfModel | None:
-    """Return the newest benchmark of a checkpoint on the documents that its run held out; None
-    where it was in none.
-    """
+def newest_benchmark(model: NamedCheckpoint) -> pl.DataFrame | None:
+    """Return the rows of the newest benchmark in which a checkpoint took part, on the documents
+    that its run held out; None where it was in none."""
     held_out = pl.col("corpus_digest") == model.ledger.corpus
     own = (pl.col("model") == TRAINED) & (pl.col("step") == model.step)
     frame = newest_results(model.store, model.name, held_out & own).filter(held_out)
-    if frame.is_empty():
-        return None
-    standings = tuple(summarise(frame))
-    words = {}
-    over_length = {}
-    for one in standings:
-        rows = rows_by(frame, one.contender)
-        words[one.contender] = figure_of(rows, Figure("words", "words"))
-        over_length[one.contender] = figure_of(rows, Figure("over length", "over_length"))
-    return BenchmarkOfModel(
-        standings,
-        words,
-        over_length,
-        frame["judge"][0],
-        frame["protocol"][0],
-        f"{frame['night'][0]:%Y-%m-%d}",
-    )
+    return None if frame.is_empty() else frame
 
 
 def base_of(model: NamedCheckpoint) -> str:
@@ -82,7 +46,7 @@ def card_of(
     base: str,
     file_format: Format,
     repo: str,
-    benchmarked: BenchmarkOfModel | None,
+    benchmarked: pl.DataFrame | None,
 ) -> str:
     """Return a card in the Hub's form: metadata between dashes, then Markdown. The base is empty
     for the embedded policy."""
@@ -212,7 +176,7 @@ def _training(record: TrainingRecord | None, base: str) -> str:
     return f"## Training\n\n{_table(('', ''), rows)}"
 
 
-def _results(model: NamedCheckpoint, benchmarked: BenchmarkOfModel | None) -> str:
+def _results(model: NamedCheckpoint, benchmarked: pl.DataFrame | None) -> str:
     if benchmarked is None:
         told = "No benchmark and no validation of this checkpoint was made."
         for one in model.ledger.validations:
@@ -221,17 +185,19 @@ def _results(model: NamedCheckpoint, benchmarked: BenchmarkOfModel | None) -> st
                 told = f"No benchmark of this checkpoint was made. Its held-out {score}."
         return f"## Results\n\n{told}\n"
     validation = model.ledger.validations[-1] if model.ledger.validations else None
+    day = f"{benchmarked['night'][0]:%Y-%m-%d}"
     is_share = not model.is_agent or validation is None or validation.score.is_share
     words = wording.Words(is_share=is_share)
     rows = []
-    for standing in benchmarked.standings:
+    for standing in summarise(benchmarked):
         is_this = standing.contender == Contender(TRAINED, model.step)
         mark = "**" if is_this else ""
         unscored = sum(standing.unscored.values())
         lengths = []
         if not model.is_agent:
-            lengths.append(wording.number(benchmarked.words[standing.contender]))
-            lengths.append(wording.percent(benchmarked.over_length[standing.contender]))
+            own = rows_by(benchmarked, standing.contender)
+            lengths.append(wording.number(figure_of(own, Figure("words", "words"))))
+            lengths.append(wording.percent(figure_of(own, Figure("over length", "over_length"))))
         rows.append(
             (
                 f"{mark}{'this model' if is_this else standing.contender}{mark}",
@@ -248,14 +214,14 @@ def _results(model: NamedCheckpoint, benchmarked: BenchmarkOfModel | None) -> st
         heads = ["contender", measure, "95 % interval", "scenarios"]
         return (
             "## Results\n\nEach contender attempted the same held-out scenarios, once and "
-            f"greedily, {benchmarked.night}.\n\n{_table(heads, rows)}"
+            f"greedily, {day}.\n\n{_table(heads, rows)}"
         )
+    judge = f"{benchmarked['judge'][0]} ({benchmarked['protocol'][0]})"
     heads = ["contender", "accuracy", "95 % interval", "words", "over length", "documents"]
     return (
         "## Results\n\nAccuracy is the share of the answerable questions that the judge answered "
         "from the summary alone, on documents that were never trained on; the interval is a "
-        f"bootstrap over documents. Judge: {benchmarked.judge} ({benchmarked.protocol}), "
-        f"{benchmarked.night}.\n\n{_table(heads, rows)}"
+        f"bootstrap over documents. Judge: {judge}, {day}.\n\n{_table(heads, rows)}"
     )
 
 

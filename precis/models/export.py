@@ -6,7 +6,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
@@ -27,6 +27,8 @@ from precis.models.reference import NamedCheckpoint
 from precis.rehearsal.checkpoint_files import POLICY_FILE
 
 Format = Literal["adapter", "merged", "gguf"]
+Dtype = Literal["base", "float32"]
+"""The type of merged weights: that of the base's, or 32 bits."""
 VERIFICATION_FILE = "verification.json"
 
 _TOKENIZER = {
@@ -45,16 +47,7 @@ _TAKEN = _TOKENIZER | {CONFIG_FILE, WEIGHTS_FILE, POLICY_FILE}
 training, and whoever may write the store may add a program or a pickle."""
 _LEFT_OUT = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".h5", ".msgpack", ".index.json")
 """Files of a base that are not copied: its weights, which the merged ones replace."""
-
-
 CONVERTER = "convert_hf_to_gguf.py"
-
-_MODELFILE = """FROM ./{file}
-PARAMETER temperature 0
-PARAMETER num_ctx {context}
-"""
-_SYSTEM = '''SYSTEM """{system}"""
-'''
 
 
 def find_converter(given: Path | None) -> Path:
@@ -97,103 +90,81 @@ def convert(converter: Path, merged: Path, file: Path, name: str) -> None:
 def write_modelfile(folder: Path, file: str, record: TrainingRecord | None) -> None:
     """Write what Ollama needs besides the weights: the prompt, and how to sample."""
     context = (record.tokens_max if record else None) or 4096
-    content = _MODELFILE.format(file=file, context=context)
+    content = f"FROM ./{file}\nPARAMETER temperature 0\nPARAMETER num_ctx {context}\n"
     messages = prompt_of(record).get("messages")  # an agent brings its own
     if messages:
-        content += _SYSTEM.format(system=messages[0]["content"])
+        content += f'SYSTEM """{messages[0]["content"]}"""\n'
     (folder / "Modelfile").write_text(content, encoding="utf-8")
 
 
-@dataclass(frozen=True)
-class Exported:
-    """The folder that was written, and the proof of merged weights."""
-
-    folder: Path
-    proof: Proof | None = None
-
-
-@dataclass(frozen=True)
-class ExportOptions:
-    """The form in which a model is written.
-
-    Attributes:
-        base: a folder or a name on the Hub; empty takes what the run says.
-        in_32_bits: whether to write 32 bits, whatever the base has.
-        converter: llama.cpp's script; None looks for it on PATH.
-    """
-
-    base: str = ""
-    in_32_bits: bool = False
-    converter: Path | None = None
-
-    @property
-    def dtype(self) -> str | None:
-        """The type to write, by safetensors' name; None for the base's own."""
-        return "F32" if self.in_32_bits else None
-
-
 def export_model(
-    model: NamedCheckpoint, to: Path, file_format: Format, options: ExportOptions | None = None
-) -> Exported:
-    """Write a model to a folder that is not there yet, or is empty; all of it or nothing.
+    model: NamedCheckpoint,
+    to: Path,
+    file_format: Format,
+    base: str = "",
+    dtype: Dtype = "base",
+    converter: Path | None = None,
+) -> Proof | None:
+    """Write a model to a folder that is not there yet, or is empty, all of it or nothing; return
+    the proof of merged weights.
+
+    Args:
+        base: a folder or a name on the Hub; empty takes what the run says.
+        converter: llama.cpp's script; None looks for it on PATH.
 
     Raises ConfigError where folder, base or converter can't be used, ModelError where the merged
     weights are not what they should be.
     """
-    options = options or ExportOptions()
     if model.kind == "policy" and file_format != "adapter":
         raise ConfigError(
             f"{model.serving_name} is the embedded policy, which has no language model's weights.",
             "Export it with --format adapter.",
         )
     if file_format == "gguf":
-        find_converter(options.converter)  # before minutes are spent on merging
-    to = to.absolute()
-    with _write_atomically(to) as folder:
+        find_converter(converter)  # before minutes are spent on merging
+    with _write_atomically(to.absolute()) as folder:
         if file_format == "adapter":
-            return _export_adapter(model, folder, to, options)
+            _export_adapter(model, folder, base)
+            return None
         if file_format == "merged":
-            return Exported(to, _merge_into(model, folder, options))
-        converter = find_converter(options.converter)
+            return _merge_into(model, folder, base, dtype)
         with TemporaryDirectory(dir=folder.parent, prefix=".merged-") as temporary:
             merged = Path(temporary) / f"{model.name}-{model.step}"
             merged.mkdir()
-            proof = _merge_into(model, merged, options)
+            proof = _merge_into(model, merged, base, dtype)
             file = f"{merged.name}.gguf"
-            convert(converter, merged, folder / file, model.serving_name)
+            convert(find_converter(converter), merged, folder / file, model.serving_name)
             shutil.copy(merged / VERIFICATION_FILE, folder)
         write_prompt(folder, model.record)
         write_modelfile(folder, file, model.record)
-        return Exported(to, proof)
+        return proof
 
 
-def _export_adapter(
-    model: NamedCheckpoint, folder: Path, to: Path, options: ExportOptions
-) -> Exported:
+def _export_adapter(model: NamedCheckpoint, folder: Path, base: str) -> None:
     folder.rmdir()
     model.fetch(folder)
     if model.kind == "adapter":
         claimed = claimed_base(folder)
-        base = choose_base(options.base, model.recorded_base, claimed)
-        if base != claimed:
-            name_base(folder, base)
+        chosen = choose_base(base, model.recorded_base, claimed)
+        if chosen != claimed:
+            name_base(folder, chosen)
     for entry in folder.iterdir():
         if entry.is_dir():
             shutil.rmtree(entry)
         elif entry.name not in _TAKEN:
             entry.unlink()
     write_prompt(folder, model.record)
-    return Exported(to)
 
 
-def _merge_into(model: NamedCheckpoint, folder: Path, options: ExportOptions) -> Proof:
+def _merge_into(model: NamedCheckpoint, folder: Path, given_base: str, dtype: Dtype) -> Proof:
+    kind = "F32" if dtype == "float32" else None
     with TemporaryDirectory(dir=folder.parent, prefix=".adapter-") as temporary:
         adapter = model.fetch(Path(temporary) / "adapter")
-        name = base_to_load(options.base, model.recorded_base, claimed_base(adapter))
+        name = base_to_load(given_base, model.recorded_base, claimed_base(adapter))
         base = find_base(name)
         products = read_adapter(adapter)
-        merge(base, products, folder, options.dtype)
-        proof = verify(base, products, folder, options.dtype)
+        merge(base, products, folder, kind)
+        proof = verify(base, products, folder, kind)
         # Copy a base's configuration, tokenizer and licence, as far as they are not there yet.
         for file in sorted(base.iterdir()):
             is_left_out = file.name.endswith(_LEFT_OUT) or file.name.startswith("README")
@@ -202,7 +173,7 @@ def _merge_into(model: NamedCheckpoint, folder: Path, options: ExportOptions) ->
         for file in sorted(adapter.iterdir()):
             if file.name in _TOKENIZER and not (folder / file.name).exists():
                 shutil.copy(file, folder)
-    if options.in_32_bits:
+    if dtype == "float32":
         config = {**base_config(folder), "torch_dtype": "float32"}
         if "dtype" in config:  # transformers 5 writes this one, and it goes before the other
             config["dtype"] = "float32"

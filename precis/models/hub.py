@@ -1,15 +1,13 @@
 """The Hub: a folder goes up as one commit of a model's repository."""
 
 import os
-import re
 from pathlib import Path
 
 from precis.environment import Variables
 from precis.errors import ConfigError, ModelError
 from precis.llm.providers import sendable
 from precis.llm.redaction import Redactor
-
-_REPO = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]{0,95}")
+from precis.models.base import HUB_NAME
 
 
 def token_for_hub() -> str:
@@ -27,7 +25,7 @@ def token_for_hub() -> str:
 
 def check_repo(repo: str) -> None:
     """See that a repository's name is one; a ConfigError says that it is not."""
-    if not _REPO.fullmatch(repo):
+    if not HUB_NAME.fullmatch(repo):
         raise ConfigError(f"--repo {repo!r} names no repository.", "Write OWNER/NAME.")
 
 

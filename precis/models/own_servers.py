@@ -57,8 +57,3 @@ def own_servers() -> list[Server]:
             if os.path.samestat(os.fstat(file.fileno()), path.stat()):  # and no newer one's
                 path.unlink()
     return found
-
-
-def key_of_own(url: str) -> str | None:
-    """Return the key of the server at an address, if it is one of ours that is alive."""
-    return next((server.key for server in own_servers() if server.url == url), None)

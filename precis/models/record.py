@@ -15,7 +15,7 @@ from precis.config import RunConfig
 from precis.record import BaseModelName, Record
 from precis.settings.environment import CommandSettings, PythonSettings
 from precis.settings.tinker import TinkerTrainer
-from precis.settings.trainer import ArtTrainer, Trainer
+from precis.settings.trainer import ArtTrainer
 from precis.store import Store
 
 _log = logging.getLogger(__name__)
@@ -65,52 +65,43 @@ def training_record(
 ) -> TrainingRecord:
     """Build the record of a run's settings, of its judge, and of how many scenarios an agent is
     trained on and how many are held out."""
-    documents = config.documents
     trainer = config.trainer
     environment = config.environment
-    parser = trainer.engine.tool_call_parser if isinstance(trainer, ArtTrainer) else "hermes"
-    if environment.kind != "summaries":
-        named = environment.label
-        if isinstance(environment, PythonSettings):
-            named = Path(environment.file).name
-        elif isinstance(environment, CommandSettings):
-            named = Path(environment.command[0]).name
-        return TrainingRecord(
-            base_model=trainer.base_model,
-            environment=environment.kind,
-            tool_call_parser=parser,
-            words_max=config.rollouts.words_max,
-            tokens_max=_tokens_max(trainer),
-            documents=named,
-            train_size=scenarios[0],
-            val_size=scenarios[1],
-            seed=config.seed,
-            judge=f"{judge} ({config.judge.provider})" if judge else "",
-            version=__version__,
-            commit=code_commit(),
-        )
-    on_hub = documents.source != "bundled" and not Path(documents.source).expanduser().exists()
+    tokens_max, parser = None, "hermes"
+    if isinstance(trainer, ArtTrainer):
+        tokens_max, parser = trainer.engine.tokens_max, trainer.engine.tool_call_parser
+    elif isinstance(trainer, TinkerTrainer):
+        tokens_max = trainer.tokens_max
+    split = ""
+    train_size, val_size = scenarios
+    if environment.kind == "summaries":
+        source = config.documents.source
+        train_size, val_size = config.documents.train_size, config.documents.val_size
+        if source != "bundled" and not Path(source).expanduser().exists():
+            split = config.documents.hub_split
+        else:
+            source = Path(source).name  # and not where it lies on somebody's machine
+    elif isinstance(environment, PythonSettings):
+        source = Path(environment.file).name
+    elif isinstance(environment, CommandSettings):
+        source = Path(environment.command[0]).name
+    else:
+        source = environment.label
     return TrainingRecord(
         base_model=trainer.base_model,
+        environment=environment.kind,
         tool_call_parser=parser,
         words_max=config.rollouts.words_max,
-        tokens_max=_tokens_max(trainer),
-        # A file's name is kept, and not where it lies on somebody's machine.
-        documents=documents.source if on_hub else Path(documents.source).name,
-        documents_split=documents.hub_split if on_hub else "",
-        train_size=documents.train_size,
-        val_size=documents.val_size,
+        tokens_max=tokens_max,
+        documents=source,
+        documents_split=split,
+        train_size=train_size,
+        val_size=val_size,
         seed=config.seed,
-        judge=f"{judge} ({config.judge.provider})",
+        judge=f"{judge} ({config.judge.provider})" if judge else "",
         version=__version__,
         commit=code_commit(),
     )
-
-
-def _tokens_max(trainer: Trainer) -> int | None:
-    if isinstance(trainer, ArtTrainer):
-        return trainer.engine.tokens_max
-    return trainer.tokens_max if isinstance(trainer, TinkerTrainer) else None
 
 
 def record_key(model: str) -> str:

@@ -9,7 +9,6 @@ import shlex
 import shutil
 import socket
 import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,12 +21,12 @@ from precis.llm.providers import key_of_server
 from precis.llm.server import completions_app
 from precis.models.adapter import claimed_base, rank_of
 from precis.models.base import base_config, base_to_load
-from precis.models.export import ExportOptions, export_model
+from precis.models.export import export_model
 from precis.models.own_servers import Server, announced
 from precis.models.prompt import PROMPT_FILE, parser_in
 from precis.models.reference import NamedCheckpoint
-from precis.processes.child import SUPERVISOR
 from precis.processes.signals import passed_on
+from precis.processes.supervisor import SUPERVISE
 from precis.rehearsal.checkpoint_files import folder_of
 from precis.rehearsal.endpoint import PolicyEndpoint
 from precis.rehearsal.kinds import kind_in
@@ -73,7 +72,7 @@ def fetch_adapter(model: NamedCheckpoint, base: str = "") -> Path:
     folder = _copies_folder() / f"{model.name}-{model.step}-{digest}"
     if not (folder / PROMPT_FILE).exists():
         shutil.rmtree(folder, ignore_errors=True)
-        export_model(model, folder, "adapter", ExportOptions(base))
+        export_model(model, folder, "adapter", base=base)
     return folder
 
 
@@ -180,7 +179,7 @@ def run_vllm(command: Sequence[str], key: str, address: ServerAddress) -> int:
     environment = {**os.environ, VLLM_KEY_VARIABLE: key, "PYTHONSAFEPATH": "1"}
     with announced(Server(url=address.url, key=key)) as lock:
         server = subprocess.Popen(
-            [sys.executable, "-m", *SUPERVISOR, "--program", program, *command[1:]],
+            [*SUPERVISE, program, *command[1:]],
             stdin=subprocess.PIPE,
             env=environment,
             pass_fds=[lock],

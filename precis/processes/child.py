@@ -26,8 +26,6 @@ from precis.errors import TrainerError
 from precis.processes.causes import cause_of
 from precis.processes.supervisor import end_own, find_process, wait_for_parent
 
-SUPERVISOR = ("precis.processes.supervisor", "--with-parent")
-"""The words before a module that make all that it starts end with it, and with its parent."""
 TOKEN_VARIABLE = "PRECIS_TOKEN"
 _PORT_VARIABLE = "PRECIS_PORT_DESCRIPTOR"
 """The number of the descriptor that a child writes its port to."""
@@ -125,7 +123,8 @@ async def child_service(
     started ends with it, and it is a child of `pid`. A TrainerError says why it did not start.
     """
     token = secrets.token_urlsafe(32)
-    command = [python, "-m", *(SUPERVISOR if supervised else ()), module, *arguments]
+    supervisor = ("precis.processes.supervisor", "--with-parent") if supervised else ()
+    command = [python, "-m", *supervisor, module, *arguments]
     reader, writer = os.pipe()
     variables = {TOKEN_VARIABLE: token, _PORT_VARIABLE: str(writer)}
     async with run_child(command, log, variables, [writer]) as child:

@@ -17,6 +17,7 @@ from precis.models.reference import Reference, find_model
 from precis.records.documents import Document, Question
 from precis.records.results import Provenance, frame_of, write_results
 from precis.settings.trainer import ArtTrainer, ExtractiveTrainer
+from precis.statistics.standings import summarise
 from precis.store import FolderStore
 from tests.support.command import run_precis
 from tests.support.hub_server import HubServer
@@ -106,7 +107,7 @@ def test_the_card_says_what_it_was_trained_on_and_how_sure_its_figures_are(
     assert metadata["datasets"] == ["owner/stories"]
     found = card.newest_benchmark(find_model(store, Reference("mine")))
     assert found is not None
-    standing, baseline = found.standings
+    standing, baseline = summarise(found)
     interval = standing.accuracy
     assert interval is not None and baseline.accuracy is not None
     row = f"| **this model** | **75.0%** | {interval.low:.1%} to {interval.high:.1%} | 2 |"
