@@ -11,6 +11,8 @@ from precis.processes.child import free_port
 
 _PAUSES_S = (0.2, 0.5, 1, 2, 5)
 """Pauses before each reconnection, in seconds; the last one repeats."""
+_STEADY_S = 60.0
+"""A connection that has lasted for so long is a good one: it is made again at once."""
 
 
 def ssh_to(cluster: str) -> list[str]:
@@ -63,8 +65,8 @@ class Tunnel:
             began = asyncio.get_running_loop().time()
             said = await self._connection()
             lasted = asyncio.get_running_loop().time() - began
-            drops = 0 if lasted > 60 else drops + 1
-            if drops <= 1:
+            drops = 1 if lasted > _STEADY_S else drops + 1
+            if drops == 1:
                 self._log(f"The tunnel to {self._ssh[-1]} dropped after {lasted:.0f} s: {said}")
             await asyncio.sleep(_PAUSES_S[min(drops, len(_PAUSES_S)) - 1])
 

@@ -7,7 +7,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import httpx
+import pytest
 
+from precis.cluster import tunnel as tunnels
 from precis.cluster.site import TrainerAddress
 from precis.cluster.skypilot import answers
 from precis.cluster.tunnel import Tunnel
@@ -58,6 +60,28 @@ async def test_requests_reach_the_far_end_and_a_dropped_tunnel_comes_back(tmp_pa
             await tunnel.close()
         assert not await answers(address), "a closed tunnel forwards"
     assert any("The machine went away" in line for line in said)
+
+
+async def test_a_tunnel_that_has_lasted_is_made_again_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client of a trainer gives up after some eight seconds."""
+    monkeypatch.setattr(tunnels, "_STEADY_S", 0.2)
+    monkeypatch.setattr(tunnels, "_PAUSES_S", (0.01, 600))
+    said: list[str] = []
+    async with far_end() as port:
+        tunnel = Tunnel(ssh(tmp_path, lasts_s=0.6), port, said.append)
+        tunnel.open()
+        connected = tmp_path / "cluster"
+        try:
+            await until(lambda: count_lines(connected) >= 3, "a third tunnel")
+        finally:
+            await tunnel.close()
+    assert len(said) >= 2, "a drop after a long time is told of"
+
+
+def count_lines(file: Path) -> int:
+    return len(file.read_text().splitlines()) if file.exists() else 0
 
 
 def ssh(folder: Path, lasts_s: float) -> list[str]:
