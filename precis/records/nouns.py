@@ -69,18 +69,27 @@ class Figure:
         return _value(self.whole, score) if self.whole else 1.0
 
 
-def default_figure(scores: Sequence[Score | None], nouns: Nouns) -> Figure:
+def default_figure(scores: Sequence[Score | None], nouns: Nouns, measure: str = "") -> Figure:
     """Return the share of successes; the mean reward if no score has one. Where some have one, a
     score without counts as a failure.
 
     Where attempts have no score of their own, it is how often a judge prefers them.
+
+    Args:
+        measure: the name of the figure that the run was measured by before, which stays, since a
+            validation without any success does not tell that successes are counted.
     """
     if any(one is not None and COMPARED in one.metrics for one in scores):
         return Figure("preferred to the start", PREFERRED, COMPARED, is_share=True)
+    success = Figure(nouns.success, SUCCESS, is_share=True)
+    reward = Figure(nouns.reward, REWARD)
+    for figure in (success, reward):
+        if figure.name == measure:
+            return figure
     scored = [one for one in scores if one is not None]
     if not scored or any(one.success is not None for one in scored):
-        return Figure(nouns.success, SUCCESS, is_share=True)
-    return Figure(nouns.reward, REWARD)
+        return success
+    return reward
 
 
 def _value(name: str, score: Score | None) -> float | None:

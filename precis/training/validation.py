@@ -56,7 +56,9 @@ async def validate(run: Run, step: int) -> Validation:
     refuse_too_many_unscored(rollouts, settings)
     await _show_validation(run, step, rollouts)
     await keep_rollouts(run, "validation", step, [[one] for one in rollouts], adapter=step)
-    validation = validation_of(step, rollouts, time.perf_counter() - start, run.environment)
+    earlier = [one.measure for one in run.ledger.validations if one.step < step]
+    seconds = time.perf_counter() - start
+    validation = validation_of(step, rollouts, seconds, run.environment, *earlier[:1])
     gained = last_gain(run.ledger.validations, validation)
     validation = validation.model_copy(update={"last_gain": gained})
     # What was sampled ahead is booked with its step.
@@ -95,11 +97,18 @@ async def _show_validation(run: Run, step: int, rollouts: Sequence[Rollout]) -> 
 
 
 def validation_of(
-    step: int, rollouts: Sequence[Rollout], seconds: float, environment: Environment
+    step: int,
+    rollouts: Sequence[Rollout],
+    seconds: float,
+    environment: Environment,
+    measure: str = "",
 ) -> Validation:
     """Measure adapter `step` by a rollout of each held-out scenario, in their order.
 
     A JudgeUnavailable says that not one of them has a score.
+
+    Args:
+        measure: that of the run's first validation; empty for the first.
     """
     unscored = count_causes(rollouts)
     scores = [one.score if isinstance(one.score, Score) else None for one in rollouts]
@@ -107,7 +116,11 @@ def validation_of(
         what = environment.nouns.rollout
         raise JudgeUnavailable(f"No held-out {what} could be judged: {dict(unscored)}.")
     metrics: dict[str, Metric] = {}
-    for figure in environment.figures or [default_figure(scores, environment.nouns)]:
+    usual = [default_figure(scores, environment.nouns, measure)]
+    counted = default_figure(scores, environment.nouns)
+    if counted.is_share:  # of a run whose first validation had no success to count
+        usual.append(counted)
+    for figure in environment.figures or usual:
         found = _measure(figure, scores)
         if found is not None:
             metrics[figure.name] = found

@@ -93,3 +93,16 @@ def test_a_failure_that_is_a_bare_reward_leaves_the_measure_as_it_is() -> None:
     lost = replace(rollout(True), score=Score(0.0))
     validation = validation_of(3, [won, lost], 1.0, Agent(nobody))
     assert (validation.measure, validation.score.value) == ("success rate", 0.5)
+
+
+def test_a_run_stays_with_the_measure_of_its_first_validation() -> None:
+    nobody: Any = None  # it plays no more
+    won = replace(rollout(True), score=Score(3.0, True))
+    lost = replace(rollout(True), score=Score(1.0))
+    first = validation_of(0, [lost, lost], 1.0, Agent(nobody))
+    later = validation_of(3, [won, lost], 1.0, Agent(nobody), first.measure)
+    assert (later.measure, later.score.value) == ("reward", 2.0)
+    assert later.metrics["success rate"].value == 0.5
+    counted = validation_of(3, [won, lost], 1.0, Agent(nobody))
+    collapsed = validation_of(6, [lost, lost], 1.0, Agent(nobody), counted.measure)
+    assert (collapsed.measure, collapsed.score.value) == ("success rate", 0)
