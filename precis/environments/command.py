@@ -130,7 +130,7 @@ def _score_of(output: str, judged: bool) -> "Score | Unscored | float":
 
 def _read_file(file: str) -> dict[Split, list[Scenario]]:
     try:
-        text = Path(file).expanduser().read_text("utf-8-sig")
+        text = Path(os.path.expanduser(file)).read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(
             f"The scenarios {file} can't be read: {error}.",

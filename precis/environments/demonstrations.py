@@ -3,6 +3,7 @@
 import json
 import logging
 import math
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -181,7 +182,7 @@ def take(
 def read_demonstrations(config: WarmStartConfig) -> list[Demonstration]:
     """Return the demonstrations of a file: a JSON object a line, with the `messages` and `tools` of
     a rollout, and perhaps `id` and `reward`; a ConfigError names the line that is none."""
-    path = Path(config.file).expanduser()
+    path = Path(os.path.expanduser(config.file))
     try:
         lines = path.read_text(encoding="utf-8-sig").split("\n")
     except (OSError, ValueError) as error:

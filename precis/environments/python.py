@@ -10,6 +10,7 @@ import ast
 import hashlib
 import importlib.util
 import inspect
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -20,10 +21,10 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from precis.environments.protocol import SPLITS, Figure, Nouns, check_scenarios
-from precis.environments.recorder import score_of
+from precis.environments.recorder import describe_error, score_of
 from precis.environments.ruler import AgentEnvironment
 from precis.environments.threads import UserThreads
-from precis.errors import ConfigError, RolloutError
+from precis.errors import ConfigError, PrecisError, RolloutError
 from precis.llm.server import Complete
 from precis.records.rollout import UNJUDGED, Rollout, Scenario, Score, Split, Unscored
 
@@ -81,7 +82,7 @@ class PythonEnvironment(AgentEnvironment):
     async def rank(self, group: Sequence[Rollout]) -> Sequence[Rollout]:
         if not hasattr(self._module, "rank"):
             return await super().rank(group)
-        ranked = await self._threads.run(self._module.rank, group)
+        ranked = await self._run("rank", group)
         try:
             # A reward may be no number any more: a group's deviation is zero where all are alike.
             return [replace(one, score=score_of(one.score)) for one in ranked]
@@ -92,15 +93,29 @@ class PythonEnvironment(AgentEnvironment):
             ) from error
 
     def baselines(self) -> Mapping[str, Complete]:
-        baselines = getattr(self._module, "baselines", super().baselines)
-        found: Mapping[str, Complete] = baselines()
+        if not hasattr(self._module, "baselines"):
+            return super().baselines()
+        try:
+            found = self._module.baselines()
+        except Exception as error:
+            raise self._failure("baselines", error) from error
+        if not isinstance(found, Mapping):
+            raise RolloutError(
+                f"{self._where}: baselines returned {repr(found)[:_SHOWN]}.",
+                "Have it return a dictionary of functions, by their names.",
+            )
         return found
 
     async def checks(self) -> Sequence[str]:
-        problems: Sequence[str] = ()
-        if hasattr(self._module, "checks"):
-            problems = await self._threads.run(self._module.checks)
-        return problems
+        if not hasattr(self._module, "checks"):
+            return ()
+        problems = await self._run("checks")
+        if not isinstance(problems, list | tuple | None):
+            raise RolloutError(
+                f"{self._where}: checks returned {repr(problems)[:_SHOWN]}.",
+                "Have it return a list of sentences, empty if nothing is missing.",
+            )
+        return list(map(str, problems or ()))
 
     def show(self, rollout: Rollout) -> str:
         show = getattr(self._module, "show", super().show)
@@ -108,13 +123,26 @@ class PythonEnvironment(AgentEnvironment):
 
     async def open(self) -> None:
         if hasattr(self._module, "open"):
-            await self._threads.run(self._module.open)
+            await self._run("open")
         await super().open()
 
     async def close(self) -> None:
         await super().close()
         if hasattr(self._module, "close"):
-            await self._threads.run(self._module.close)
+            await self._run("close")
+
+    async def _run(self, name: str, *given: Any) -> Any:
+        """Return the result of an optional function of the file; a RolloutError says that it
+        raised."""
+        try:
+            return await self._threads.run(getattr(self._module, name), *given)
+        except PrecisError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise self._failure(name, error) from error
+
+    def _failure(self, name: str, error: BaseException) -> RolloutError:
+        return RolloutError(f"{self._where}: {name} failed: {describe_error(error)}.")
 
 
 def load_python(file: str, score: str = "", rubric: str = "") -> PythonEnvironment:
@@ -123,13 +151,13 @@ def load_python(file: str, score: str = "", rubric: str = "") -> PythonEnvironme
     Raises:
         ConfigError: it can't be imported, or lacks what an environment needs.
     """
-    path = Path(file).expanduser().resolve()
+    path = Path(os.path.expanduser(file)).resolve()
     try:
         path.read_bytes()
     except OSError as error:
         raise ConfigError(
             f"The environment {file} can't be read: {error.strerror}.",
-            "Give `environment` the path of a Python file.",
+            "Name a Python file that is there.",
         ) from error
     module = _import(path, file)
     for name, arguments in (("scenarios", ["split"]), ("rollout", ["model", "scenario"])):

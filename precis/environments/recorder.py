@@ -197,16 +197,21 @@ async def attempt(
             error = error.exceptions[0]
         if isinstance(error, _NOT_THE_AGENT):
             raise error from raised
-        said = type(error).__name__
-        with suppress(Exception):  # of its own `__str__`
-            text = " ".join(str(error).split())[:_DETAIL_MAX]
-            said = f"{said}: {text}" if text else said
-        frames = traceback.extract_tb(error.__traceback__)
-        of_agent = [frame for frame in frames if not frame.filename.startswith(_LIBRARY_FOLDERS)]
-        if frames:
-            last = (of_agent or frames)[-1]
-            said = f"{said} ({last.filename}, line {last.lineno})"
-        return Unscored("agent_failed", said)
+        return Unscored("agent_failed", describe_error(error))
+
+
+def describe_error(error: BaseException) -> str:
+    """Return what an agent has raised in a line, with the last place in its own files."""
+    said = type(error).__name__
+    with suppress(Exception):  # of its own `__str__`
+        text = " ".join(str(error).split())[:_DETAIL_MAX]
+        said = f"{said}: {text}" if text else said
+    frames = traceback.extract_tb(error.__traceback__)
+    of_agent = [frame for frame in frames if not frame.filename.startswith(_LIBRARY_FOLDERS)]
+    if frames:
+        last = (of_agent or frames)[-1]
+        said = f"{said} ({last.filename}, line {last.lineno})"
+    return said
 
 
 async def _await_score(
@@ -245,7 +250,8 @@ def score_of(returned: object) -> Score | Unscored:
     if isinstance(returned, Unscored):
         return Unscored(str(returned.cause), str(returned.detail))
     if hasattr(returned, "item"):  # a number of numpy or torch, or one of their booleans
-        returned = returned.item()
+        with suppress(RuntimeError, TypeError, ValueError):  # of several it is none
+            returned = returned.item()
     if isinstance(returned, Score):
         score = returned
     elif isinstance(returned, bool):

@@ -309,9 +309,37 @@ def _problem(body: object) -> str | None:
         return "The request has no messages."
     if not all(isinstance(one, dict) and isinstance(one.get("role"), str) for one in messages):
         return "A message of the request is no object with a role."
+    if not all(map(_calls_as_openai, messages)):
+        return "A message of the request calls tools, or is a result, in no form of OpenAI's."
+    tools = body.get("tools")
+    if not isinstance(tools, list | None) or not all(map(_is_function, tools or ())):
+        return "A tool of the request is no function with a name: no other can be trained on."
     if body.get("n") not in (None, 1):
         return "One answer is given to each request: leave out `n`, and ask again for another."
     for name in ("max_tokens", "max_completion_tokens"):
         if not isinstance(body.get(name), int | None):
             return f"`{name}` is no whole number."
     return None
+
+
+def _calls_as_openai(message: Mapping[str, Any]) -> bool:
+    """Return whether a message's calls, and the id of the call that it answers, can be kept."""
+    calls = message.get("tool_calls") or []
+    if not isinstance(calls, list) or not all(isinstance(one, dict) for one in calls):
+        return False
+    named = all(isinstance(one.get("function"), dict | None) for one in calls)
+    return named and isinstance(message.get("tool_call_id"), str | None)
+
+
+def _is_function(tool: object) -> bool:
+    """Return whether a tool is a function as OpenAI's types, and so ART, have one."""
+    if not isinstance(tool, dict) or tool.get("type", "function") != "function":
+        return False
+    function = tool.get("function")
+    return (
+        isinstance(function, dict)
+        and isinstance(function.get("name"), str)
+        and isinstance(function.get("description"), str | None)
+        and isinstance(function.get("parameters"), dict | None)
+        and isinstance(function.get("strict"), bool | None)
+    )

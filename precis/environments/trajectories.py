@@ -18,6 +18,9 @@ from precis.records.samples import with_tokens
 from precis.records.trajectories import trajectories_key
 from precis.store import Store
 
+_FINISHES = ("stop", "length", "tool_calls", "content_filter", "function_call")
+"""The finish reasons of OpenAI's types; vLLM gives others too, such as `abort`."""
+
 
 def group_of(rollouts: Sequence[Rollout]) -> art.TrajectoryGroup:
     """Return the rollouts that have a score as a group, with all that each has sampled."""
@@ -127,7 +130,9 @@ def _items(conversation: Conversation) -> tuple[list[Any], list[Any] | None]:
         if call is None:
             items.append(message)
             continue
-        choice = {"index": 0, "finish_reason": "stop", **call.choice}
+        choice = {"index": 0, **call.choice}
+        if choice.get("finish_reason") not in _FINISHES:
+            choice["finish_reason"] = "stop"
         has_ids = bool(call.token_ids)
         items.append(with_tokens(choice, call) if has_ids else Choice.model_validate(choice))
     return items, list(conversation.tools) or None

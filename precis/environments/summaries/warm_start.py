@@ -1,6 +1,7 @@
 """The documents of a warm start, which no step draws and none of which is held out."""
 
 import hashlib
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -54,7 +55,7 @@ def prepare_warm_start(
     if config is None:
         return None, corpus
     if config.source == "file":
-        given = read_summaries(Path(config.file).expanduser())
+        given = read_summaries(Path(os.path.expanduser(config.file)))
         documents, shown = _match(given, config, corpus, words_max)
         said = [(one.document_id, one.text, one.summary) for one in given]
         digest = json_digest(said)

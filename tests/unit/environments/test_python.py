@@ -78,6 +78,29 @@ async def test_a_rank_that_returns_no_rollouts_ends_the_step_with_a_sentence(
         await environment.rank([Rollout(Scenario("game-0"), 0, (), Score(1.0))])
 
 
+async def test_what_an_optional_function_raises_is_said_with_its_line(tmp_path: Path) -> None:
+    text = """
+def checks():
+    return 1 / 0
+
+
+def rank(group):
+    raise SystemExit(3)
+
+
+def baselines():
+    return None
+"""
+    environment = load_python(write(tmp_path, AGENT + text))
+    failed = r"checks failed: ZeroDivisionError: division by zero \(.*agent.py, line \d+\)"
+    with pytest.raises(RolloutError, match=failed):
+        await environment.checks()
+    with pytest.raises(RolloutError, match="rank failed: SystemExit: 3"):
+        await environment.rank([])
+    with pytest.raises(RolloutError, match="baselines returned None"):
+        environment.baselines()
+
+
 async def test_a_rank_that_makes_a_reward_no_number_leaves_it_without_a_score(
     tmp_path: Path,
 ) -> None:

@@ -31,6 +31,7 @@ from precis.llm.limits import without_quota
 from precis.llm.providers import Endpoint
 from precis.llm.server import ApiError, ChatRequest, Completion, ToolCall
 from precis.records.rollout import Rollout, Scenario, Score, Unscored
+from precis.records.samples import sampled_in
 from precis.store import FolderStore
 from tests.services.patience import until
 from tests.support.local_server import served
@@ -301,6 +302,23 @@ async def test_a_tool_as_servers_take_it_is_kept_and_trained_on(
     assert group_of([rollout]).trajectories[0].tools
 
 
+async def test_an_answer_that_ends_for_another_reason_than_openai_s_is_trained_on(
+    recorder: Recorder, tmp_path: Path
+) -> None:
+    """vLLM says `abort` of one that it gave up."""
+    choice = {
+        "message": {"role": "assistant", "content": "Yes."},
+        "finish_reason": "abort",
+        "token_ids": [5],
+        "logprobs": {"content": None, "token_logprobs": [-0.5]},
+    }
+    async with answering(choice) as policy:
+        rollout = await recorder.run(policy, Agent(ask_once), Scenario("1"))
+    assert rollout.calls[0].finish == "abort"
+    put_trajectories(FolderStore(tmp_path), "m", "train", 1, [[rollout]], MODEL)
+    assert list(sampled_in(group_of([rollout]).trajectories[0]))
+
+
 async def test_a_stream_is_given_of_a_whole_answer(recorder: Recorder) -> None:
     scripted = ScriptedPolicy(call_then_say)
     pieces: list[Any] = []
@@ -553,6 +571,9 @@ async def test_answers_without_ids_are_not_trained_on(recorder: Recorder) -> Non
     assert rollout.calls[0].token_ids == ()
 
 
+REQUEST = '{{"messages": [{{"role": "user", "content": "a"}}], {}}}'
+
+
 @pytest.mark.parametrize(
     ("body", "problem"),
     [
@@ -564,6 +585,13 @@ async def test_answers_without_ids_are_not_trained_on(recorder: Recorder) -> Non
         ('{"messages": [{"role": "user", "content": "a"}], "max_tokens": "9"}', "whole number"),
         ('{"messages": [{"role": "user", "content": "\\ud800"}]}', "JSON: unexpected end of hex"),
         ("[" * 100_000, "is not JSON"),
+        (REQUEST.format('"tools": "play"'), "no function with a name"),
+        (REQUEST.format('"tools": [{"type": "function", "function": {}}]'), "no function with"),
+        (REQUEST.format('"tools": [{"type": "custom", "custom": {"name": "a"}}]'), "no function"),
+        (REQUEST.format('"tools": [{"function": {"name": "a", "parameters": []}}]'), "no function"),
+        ('{"messages": [{"role": "assistant", "tool_calls": [null]}]}', "calls tools, or"),
+        ('{"messages": [{"role": "assistant", "tool_calls": [{"function": "a"}]}]}', "in no form"),
+        ('{"messages": [{"role": "tool", "tool_call_id": 1, "content": "a"}]}', "in no form"),
     ],
 )
 async def test_a_request_that_is_none_is_refused_in_a_sentence(
@@ -610,6 +638,13 @@ async def test_half_a_character_that_the_policy_says_can_be_kept(
         (False, Score(0.0, False)),
         (np.bool_(True), Score(1.0, True)),
         (np.float32(0.5), Score(0.5)),
+        (
+            np.array([0.5, 0.5]),
+            Unscored(
+                "no_score",
+                "It returned a ndarray: return a Score, a number or an art.Trajectory.",
+            ),
+        ),
         (Score(1, True, {"turns": 3}), Score(1.0, True, {"turns": 3.0})),
         (Score(1, metrics={4: True}), Score(1.0, None, {"4": 1.0})),  # type: ignore[dict-item]
         (Unscored("turns", "Too many."), Unscored("turns", "Too many.")),
