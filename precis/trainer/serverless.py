@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -48,8 +49,7 @@ class WandbBackend(ServerlessBackend):
             (folder / "untrained.json").write_text(json.dumps({"base_model": model.base_model}))
         if Journal(self._checkpoint(model, 0).parents[1]).run:
             newest = max(self._here(model))
-            checkpoints = self._client.models.checkpoints
-            held = [one.step async for one in checkpoints.list(model_id=model.id or "")]
+            held = await self._held(model)
             later = [step for step in held if step > newest]
             if newest == 0 and len(later) > 1:
                 raise TrainerError(
@@ -57,8 +57,7 @@ class WandbBackend(ServerlessBackend):
                     "already.",
                     "Train under another model name, or delete that one.",
                 )
-            if later:  # trained, and never committed
-                await checkpoints.delete(model_id=model.id or "", steps=later)
+            await self._delete_later(model)  # trained, and never committed
             if newest and newest not in held:
                 raise TrainerError(
                     f"W&B lacks checkpoint {newest} of {model.name!r}, and takes none from "
@@ -73,13 +72,15 @@ class WandbBackend(ServerlessBackend):
         **options: Any,
     ) -> ServerlessTrainResult:
         """Train a step at W&B by the options of `ServerlessBackend.train`, and copy its checkpoint
-        here."""
+        here. Where that fails, W&B trains the step again at the next try."""
+        await self._delete_later(model)
         result = await super().train(model, trajectory_groups, **options)
-        incoming = self._checkpoint(model, result.step).with_name(f".{result.step:04d}.incoming")
+        step = await super()._get_step(model)
+        incoming = self._checkpoint(model, step).with_name(f".{step:04d}.incoming")
         shutil.rmtree(incoming, ignore_errors=True)
-        await asyncio.to_thread(self._pull, model, result.step, incoming)
-        os.replace(incoming, self._checkpoint(model, result.step))
-        return result
+        await asyncio.to_thread(self._pull, model, step, incoming)
+        os.replace(incoming, self._checkpoint(model, step))
+        return replace(result, step=step)
 
     async def train_sft(
         self,
@@ -96,6 +97,22 @@ class WandbBackend(ServerlessBackend):
 
     async def forget(self, model: Model) -> None:
         """Nothing of a model is in memory: `register` asks W&B."""
+
+    async def _get_step(self, model: Any) -> int:
+        """Return the newest checkpoint that is here: W&B may have trained one that did not come."""
+        return max(self._here(model), default=0)
+
+    async def _held(self, model: Model) -> list[int]:
+        """Return the steps of the checkpoints that W&B has."""
+        listed = self._client.models.checkpoints.list(model_id=model.id or "")
+        return [one.step async for one in listed]
+
+    async def _delete_later(self, model: Model) -> None:
+        """Have W&B drop what it has beyond the newest checkpoint that is here."""
+        newest = max(self._here(model))
+        later = [step for step in await self._held(model) if step > newest]
+        if later:
+            await self._client.models.checkpoints.delete(model_id=model.id or "", steps=later)
 
     async def _prepare_backend_for_training(self, model: Any, config: Any) -> tuple[str, str]:
         base_url, api_key = await super()._prepare_backend_for_training(model, config)

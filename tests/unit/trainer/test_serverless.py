@@ -188,6 +188,31 @@ async def test_a_model_that_another_run_trained_there_is_left_alone(
     assert service.deleted == []
 
 
+async def test_a_step_whose_checkpoint_did_not_come_is_trained_again(
+    wandb: tuple[Wandb, str],
+    trainer: RemoteTrainer,
+    model: Model,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    service, _ = wandb
+    await trainer.begin(model, "a-run")
+    await model.register(trainer)
+
+    def fail(*_: object) -> None:
+        raise OSError("The network is down.")
+
+    async def train() -> int:
+        trained = await trainer.train(model, [group(0, 1)], step=0, run="a-run")
+        return trained.step
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Backend, "_pull", fail)
+        with pytest.raises(TrainerError, match="The network is down"):
+            await train()
+    assert await train() == 1
+    assert (service.steps, service.deleted, len(service.jobs)) == ([1], [1], 2)
+
+
 async def test_who_only_serves_a_model_deletes_nothing_of_it(
     wandb: tuple[Wandb, str], trainer: RemoteTrainer, model: Model, tmp_path: Path
 ) -> None:
