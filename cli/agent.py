@@ -1,5 +1,6 @@
 """The settings of a run that trains an agent: a rehearsal's, or those of a deployment."""
 
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -26,8 +27,8 @@ def agent_config(file: str, given: Mapping[str, Any], deployment: str = "") -> T
     be used.
     """
     settings = _settings_of(file, given.get("environment"))
-    if settings["kind"] == "python":
-        load_python(file, settings.get("score", ""), settings.get("rubric", ""))
+    if settings["kind"] == "python" and isinstance(settings.get("file"), str):
+        load_python(settings["file"], settings.get("score", ""), settings.get("rubric", ""))
     command = settings.get("command")
     first = command[0] if isinstance(command, list) and command else ""
     names = [settings.get(name) for name in ("file", "game", "dataset", "id")]
@@ -58,7 +59,7 @@ def _settings_of(file: str, given: Any) -> dict[str, Any]:
     """Return the settings of an environment, merged into those given beside it."""
     beside = dict(given) if isinstance(given, Mapping) else {}
     if not file.lstrip().startswith("{"):
-        return {**beside, "kind": "python", "file": str(Path(file).expanduser().absolute())}
+        return {**beside, "kind": "python", "file": str(Path(os.path.expanduser(file)).absolute())}
     try:
         settings = yaml.safe_load(file)
     except yaml.YAMLError as error:
@@ -72,10 +73,13 @@ def _settings_of(file: str, given: Any) -> dict[str, Any]:
             f"The environment {file} names no kind.",
             "Give one, as in {kind: textarena, game: ConnectFour-v0}.",
         )
+    if isinstance(settings.get("file"), str):
+        settings["file"] = str(Path(os.path.expanduser(settings["file"])).absolute())
     return {**beside, **settings}
 
 
 def name_of(path: Path) -> str:
     """Return the name of a file or folder, reduced to the characters that a model's name may
     have."""
-    return _NO_NAME.sub("-", path.expanduser().resolve().stem)[:_NAME_MAX].strip("-") or "documents"
+    stem = Path(os.path.expanduser(path)).resolve().stem
+    return _NO_NAME.sub("-", stem)[:_NAME_MAX].strip("-") or "documents"

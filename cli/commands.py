@@ -195,7 +195,8 @@ def doctor(
 ) -> None:
     """Check what a run needs, and explain how to fix what is missing."""
     with sentences():
-        from cli.doctor import examine_deployment
+        with console.status("Starting …"):
+            from cli.doctor import examine_deployment
 
         if not examine_deployment(deployment, params or [], console):
             raise typer.Exit(1)

@@ -36,7 +36,7 @@ def read_deployment(deployment: str) -> tuple[type[RunConfig], dict[str, Any]]:
     entry = named[deployment]
     launches = entry["entrypoint"].startswith(_LAUNCHER)
     flow = deployment.partition("/")[0]
-    return ManagedConfig if launches else _MODELS[flow], entry["parameters"]
+    return ManagedConfig if launches else _MODELS[flow], entry.get("parameters") or {}
 
 
 def read_params(params: Sequence[str]) -> dict[str, Any]:

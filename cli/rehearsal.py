@@ -65,6 +65,7 @@ def rehearsal_config(
     Args:
         model: its name; empty makes one of documents and seed.
     """
+    open_store(store)  # a path that is none is said to be
     corpus = DocumentsConfig(source=documents, train_size=1, val_size=1)
     count = _BUNDLED_DOCUMENTS
     if documents != "bundled":
@@ -98,8 +99,8 @@ def rehearsal_config(
 def corpus_of(documents: str) -> str:
     """Return the corpus to rehearse with; for a folder of texts, rules make one in our home, the
     same each time. Raises DocumentsError if nothing can be read, or no question was kept."""
-    given = Path(documents).expanduser()
-    if documents == "bundled" or not given.exists() or holds_rows(given):
+    given = Path(os.path.expanduser(documents))
+    if documents == "bundled" or not os.path.exists(given) or holds_rows(given):
         return documents
     from precis.commands.questions import make_by_rules, read_texts
 

@@ -38,7 +38,8 @@ def cache(
     ] = None,
 ) -> None:
     """Show the size of the judge's cache and how often it was hit, or prune it."""
-    file = path or Variables().home / CACHE_FILE
+    with sentences():
+        file = path or Variables().home / CACHE_FILE
     if not file.exists():
         typer.echo(f"There is no cache at {file}: no judge was asked yet.")
         return

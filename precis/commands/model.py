@@ -22,6 +22,8 @@ from precis.models.serving import (
     DEFAULT_ADDRESS,
     ServerAddress,
     as_shell,
+    check_address,
+    check_vllm,
     command_for_adapter,
     command_for_merged,
     fetch_adapter,
@@ -127,6 +129,7 @@ def serve(
                     "itself."
                 )
                 return
+            check_address(address)  # before a key is shown
             key = _find_or_show_key()
             _say_how_to_ask(found.serving_name, address, found.is_agent)
             with TemporaryDirectory() as policy, as_interrupts():
@@ -172,7 +175,10 @@ def push(
 
 def _vllm(command: list[str], name: str, address: ServerAddress, run: bool, is_agent: bool) -> None:
     echo(as_shell(command))
-    key = _find_or_show_key() if run else ""
+    key = ""
+    if run:
+        check_vllm(address)  # before a key is shown
+        key = _find_or_show_key()
     _say_how_to_ask(name, address, is_agent)
     if run:
         raise typer.Exit(run_vllm(command, key, address))

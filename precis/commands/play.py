@@ -111,6 +111,11 @@ async def _opened(
     opened = open_store(store or Variables().store)
     if model:
         found = find_model(opened, Reference.parse(model))
+        if found.kind == "policy" and found.record and not found.record.is_agent:
+            raise ConfigError(
+                f"{found.serving_name} is the embedded policy of summaries, and plays nothing.",
+                f"Use it with `precis summarize FILE --model {found.serving_name}`.",
+            )
     else:
         none = StoreError(
             f"{opened.url} holds no model that was trained on these scenarios.",

@@ -4,6 +4,7 @@ What a file holds is not trusted: `precis.inference.reader` has it read in a sep
 """
 
 import logging
+import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -49,8 +50,9 @@ def find_files(paths: Iterable[Path]) -> list[Path]:
     """Return the files that are meant: each path, and of a folder every file that can be read."""
     found: list[Path] = []
     for path in paths:
-        readable = [] if path.is_dir() else [path]
-        for file in sorted(path.rglob("*")) if path.is_dir() else ():
+        is_folder = os.path.isdir(path)  # which takes any text, be it longer than a path
+        readable = [] if is_folder else [path]
+        for file in sorted(path.rglob("*")) if is_folder else ():
             is_hidden = any(part.startswith(".") for part in file.relative_to(path).parts)
             if file.suffix.lower() in _READERS and not is_hidden and file.is_file():
                 readable.append(file)

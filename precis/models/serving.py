@@ -161,12 +161,8 @@ def find_vllm() -> str | None:
     return shutil.which(_VLLM)
 
 
-def run_vllm(command: Sequence[str], key: str, address: ServerAddress) -> int:
-    """Run vLLM until it ends or is told to; return its exit status.
-
-    Its key is in no list of processes, this user's other commands find it, and it ends with this
-    process. A ConfigError: vLLM is not installed, or the address is taken.
-    """
+def check_vllm(address: ServerAddress) -> str:
+    """Return vLLM's program; a ConfigError: it is not installed, or the address is taken."""
     program = find_vllm()
     if program is None:
         raise ConfigError(
@@ -174,7 +170,22 @@ def run_vllm(command: Sequence[str], key: str, address: ServerAddress) -> int:
             "Install it on a machine with a GPU (`pip install vllm`), or leave out --run and copy "
             "the command there.",
         )
-    _listener(address).close()  # else others' documents would go to whoever listens there
+    check_address(address)  # else others' documents would go to whoever listens there
+    return program
+
+
+def check_address(address: ServerAddress) -> None:
+    """Raise a ConfigError if no server can listen there."""
+    _listener(address).close()
+
+
+def run_vllm(command: Sequence[str], key: str, address: ServerAddress) -> int:
+    """Run vLLM until it ends or is told to; return its exit status.
+
+    Its key is in no list of processes, this user's other commands find it, and it ends with this
+    process. A ConfigError: vLLM is not installed, or the address is taken.
+    """
+    program = check_vllm(address)
     # The folder that it is started in may hold modules of any name.
     environment = {**os.environ, VLLM_KEY_VARIABLE: key, "PYTHONSAFEPATH": "1"}
     with announced(Server(url=address.url, key=key)) as lock:

@@ -5,6 +5,7 @@ What can't be read, or is not what RepLiQA's columns promise, is refused with it
 
 import csv
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -70,8 +71,8 @@ def read_rows(config: DocumentSource) -> Iterator[CorpusRow]:
         raise DocumentsError(
             "No documents are named.", "Give a file, a folder, a data set on the Hub or `bundled`."
         )
-    path = Path(config.source).expanduser()
-    if path.exists():
+    path = Path(os.path.expanduser(config.source))
+    if os.path.exists(path):  # which takes any text, be it longer than a path
         found = [path]
         if path.is_dir():
             found = sorted(file for file in path.iterdir() if file.suffix.lower() in _READERS)
@@ -107,7 +108,7 @@ def read_rows(config: DocumentSource) -> Iterator[CorpusRow]:
 
 def holds_rows(path: Path) -> bool:
     """Return whether a file, or one in a folder, is of a kind that rows are read from."""
-    files = [path] if path.is_file() else path.iterdir()
+    files = path.iterdir() if path.is_dir() else [path]
     return any(file.suffix.lower() in _READERS for file in files)
 
 
@@ -157,7 +158,10 @@ def _read(path: Path, kind: str) -> Iterator[Mapping[str, Any]]:
             return
         if path.suffix.lower() == ".json" and lines.read(1) == "[":
             lines.seek(0)
-            yield from json.load(lines)
+            for row in json.load(lines):
+                if not isinstance(row, dict):
+                    raise ValueError("a row is no JSON object")
+                yield row
             return
         lines.seek(0)
         yield from read_json_lines(lines, lambda _, row: row)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from precis.environment import private_home
 from precis.errors import StoreError
+from precis.records.ledger import load_ledger
 from precis.store import Store
 from precis.store.folder import FolderStore
 
@@ -13,7 +14,8 @@ _REPORT = re.compile(r"benchmarks/(\d{4,})(-[0-9a-f]{8})?/report\.html")
 
 
 def report_file(store: Store, model: str, step: int | None = None) -> Path:
-    """Return the newest report of a run's step, or of its newest; a StoreError: there is none.
+    """Return the newest report of a run's step, or of its newest; a StoreError: there is none,
+    or no such run.
 
     That on the documents it held out goes before others. Of a bucket it is a copy.
     """
@@ -26,6 +28,8 @@ def report_file(store: Store, model: str, step: int | None = None) -> Path:
             found.append((int(match[1]), match[2] is None, key))
     wanted = [one for one in found if step in (None, one[0])]
     if not wanted:
+        if not found:
+            load_ledger(store, model)  # a name that is wrong is said to be
         others = ", ".join(map(str, sorted({one for one, _, _ in found})))
         there = f"there are reports of step {others}" if others else "it had no benchmark yet"
         at = "" if step is None else f" of step {step}"

@@ -36,12 +36,19 @@ def lay_over(model: type[Record], deployed: Given, own: Given) -> dict[str, Any]
 
 
 def take_apart(model: type[Record], parameters: Given) -> dict[str, Any]:
-    """Return the parameters of a flow as settings: those in its `config` go before the others."""
+    """Return the parameters of a flow as settings: those in its `config` go before the others. A
+    ConfigError says that `config` is no object."""
     alone = {}
     for name, value in parameters.items():
         if name != CONFIG and value is not PydanticUndefined:
             alone[name] = value
-    return overlay(model, alone, parameters.get(CONFIG) or {})
+    inside = parameters.get(CONFIG) or {}
+    if not isinstance(inside, Mapping):
+        raise ConfigError(
+            f"The parameter `{CONFIG}` is {inside!r}.",
+            "Give it an object with settings by their names, or leave it out.",
+        )
+    return overlay(model, alone, inside)
 
 
 def overlay(model: type[Record], base: Given, over: Given) -> dict[str, Any]:

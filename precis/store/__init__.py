@@ -14,7 +14,13 @@ def open_store(url: str) -> Store:
     yet. A ConfigError says that the scheme is not served, or the bucket is missing."""
     scheme, separator, rest = url.partition("://")
     if not separator or scheme == "file":
-        return FolderStore(Path(rest if separator else url))
+        try:
+            return FolderStore(Path(rest if separator else url))
+        except RuntimeError as error:
+            raise ConfigError(
+                f"Store {url!r} lies in the home of a user who is not there.",
+                "Write ~/… for your own, or the whole path.",
+            ) from error
     if scheme != "s3":
         raise ConfigError(
             f"Store {url!r}: no store speaks {scheme}://.",

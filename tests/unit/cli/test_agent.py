@@ -43,6 +43,16 @@ def test_by_default_it_is_a_rehearsal_named_after_its_file(file: str) -> None:
     assert agent_config(file, {"model": "mine"}).model == "mine"
 
 
+def test_a_file_may_be_given_by_its_settings(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(Path(file).parent)
+    given = "{kind: python, file: my_agent.py, score: ruler, rubric: It is polite.}"
+    config = agent_config(given, {})
+    assert config.model == "rehearsal-my_agent-seed1"
+    assert config.environment == PythonSettings(file=file, score="ruler", rubric="It is polite.")
+    with pytest.raises(ValidationError, match="file"):
+        agent_config("{kind: python}", {})
+
+
 def test_it_takes_the_settings_of_a_deployment_but_those_of_summaries(
     file: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -117,6 +127,7 @@ def test_what_is_neither_an_agent_nor_its_deployment_is_refused(
         ("rehearse --environment", None, "can't be read: No such file or directory", 1),
         ("train -p steps", AGENT, "-p 'steps' is not of the form name=value", 1),
         ("train -p steps=0", AGENT, "steps", 2),
+        ("train -p config=5", AGENT, "The parameter `config` is 5. Give it an object", 1),
         ('train -p trainer={"kind":"extractive"}', AGENT, "picks sentences of documents", 2),
     ],
 )

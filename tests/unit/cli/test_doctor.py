@@ -174,3 +174,14 @@ async def test_a_managed_job_is_not_to_report_to_the_loopback() -> None:
     here = temporary_settings({PREFECT_API_URL: "http://127.0.0.1:4200/api"})
     with here, pytest.raises(ConfigError, match="PREFECT_API_URL is http://127"):
         await reach()
+
+
+def test_a_deployment_may_have_no_parameters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bare = {"name": "bare", "entrypoint": "flows/train.py:train"}
+    empty = {**bare, "name": "empty", "parameters": None}
+    (tmp_path / "prefect.yaml").write_text(yaml.safe_dump({"deployments": [bare, empty]}))
+    monkeypatch.setattr(deployments, "ROOT", tmp_path)
+    for name in ("train/bare", "train/empty"):
+        assert read_settings(name).config.model == TrainConfig().model

@@ -9,13 +9,16 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
+from precis.config import TrainConfig
 from precis.llm.server import ChatRequest, Choice, Completion, ToolCall, completions_app
+from precis.models.record import training_record, write_record
 from precis.models.reference import Reference, find_model
 from precis.store import FolderStore
 from tests.support.agents import put_agent
 from tests.support.command import run_precis
 from tests.support.examples import EXAMPLES
 from tests.support.local_server import served
+from tests.support.runs import train_policy
 from tests.support.wheel import refused_packages
 
 GAME = EXAMPLES / "tic_tac_toe.py"
@@ -97,7 +100,7 @@ def test_an_episode_is_shown_turn_by_turn_with_its_score(store: FolderStore) -> 
         ((GAME, "--model", "nobody"), "nobody"),
         ((GAME, "--url", "ftp://x"), "--url must start with http:// or https://"),
         ((GAME, "--url", "http://127.0.0.1:9/v1"), "No server answers at"),
-        ((EXAMPLES / "missing.py",), "can't be read"),
+        ((EXAMPLES / "missing.py",), "No such file or directory. Name a Python file"),
         ((EXAMPLES / "codenames.py",), "holds no model that was trained on these scenarios"),
     ],
 )
@@ -165,3 +168,11 @@ app(sys.argv[1:])
     refused = subprocess.run(again, capture_output=True, text=True, check=False)
     assert refused.returncode == 1 and "Traceback" not in refused.stderr
     assert "pip install openai" in refused.stderr
+
+
+def test_a_policy_that_summarizes_plays_nothing(store: FolderStore, tmp_path: Path) -> None:
+    train_policy(store, "small", tmp_path / "trainer")
+    write_record(store, "small", training_record(TrainConfig(), "", (400, 100)))
+    done = play(store, GAME, "--model", "small@1", code=1)
+    assert "small@1 is the embedded policy of summaries, and plays nothing" in done.stderr
+    assert "`precis summarize FILE --model small@1`" in done.stderr

@@ -150,10 +150,12 @@ def test_vllm_is_not_started_where_somebody_listens(
         port = taken.getsockname()[1]
         done = serve("mine", "--run", "--port", port, store=store, code=1)
     assert f"Can't listen at 127.0.0.1:{port}" in done.stderr
+    assert "key" not in done.stderr
     assert not vllm.exists()
     path = str(tmp_path / "nothing")
     done = serve("mine", "--run", store=store, PATH=path, code=1)
     assert "vLLM is not on PATH" in done.stderr
+    assert "key" not in done.stderr
 
 
 def wait_until_up(url: str, process: "subprocess.Popen[bytes]") -> None:
@@ -189,5 +191,6 @@ def test_the_policy_answers_behind_its_key(home: Path, tmp_path: Path) -> None:
         assert answer["choices"][0]["message"]["content"] == "It was built in 1784."
         taken = serve(*("small", "--run", "--port", port), store=store, code=1)
         assert f"Can't listen at 127.0.0.1:{port}" in taken.stderr
+        assert "key" not in taken.stderr
         assert len(list((home / "servers").iterdir())) == 1
     assert not list((home / "servers").iterdir())

@@ -148,6 +148,7 @@ def damaged(whole: bytes, no_rows: bytes) -> dict[str, bytes]:
         "blank.jsonl": b"\n\n",
         "numbers.jsonl": b"1\n2\n",
         "nothing.json": b"[]",
+        "numbers.json": b"[1, 2]",
         "empty.csv": b"",
         "header.csv": header + b"\n",
         "no-rows.parquet": no_rows,
@@ -196,6 +197,8 @@ def test_a_corpus_without_an_answer_says_that_and_not_to_lower_its_sizes(tmp_pat
     [
         ("no-such-file.parquet", "neither a file or folder here nor a data set"),
         (" ", "No documents are named"),
+        ("~no-such-user/corpus.csv", "neither a file or folder here nor a data set"),
+        ("a text in place of a path " * 20, "neither a file or folder here nor a data set"),
     ],
 )
 def test_what_is_neither_file_nor_data_set_is_refused(named: str, said: str) -> None:

@@ -122,6 +122,8 @@ def test_a_bucket_is_opened_by_its_url(url: str) -> None:
     assert open_store(f"{url}/").url == url
     with pytest.raises(ConfigError, match="no store speaks ftp://"):
         open_store("ftp://host/folder")
+    with pytest.raises(ConfigError, match="the home of a user who is not there"):
+        open_store("~no-such-user/store")
     with pytest.raises(ConfigError, match="names no bucket"):
         open_store("s3:///prefix")
 
