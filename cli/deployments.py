@@ -53,4 +53,13 @@ def read_params(params: Sequence[str]) -> dict[str, Any]:
             if value[:1] in ("{", "[", '"'):
                 raise ConfigError(f"-p {name}: {value} is no JSON ({error}).") from error
             settings[name] = value
+        group, *parts = name.split(".")
+        if parts:
+            inside = settings[name]
+            for part in reversed(parts):
+                inside = {part: inside}
+            raise ConfigError(
+                f"-p {name}: a setting is given within its group.",
+                f"Write -p '{group}={json.dumps(inside, ensure_ascii=False)}'.",
+            )
     return settings

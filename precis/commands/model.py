@@ -79,7 +79,7 @@ def export(
     """Write a checkpoint to a folder: adapter, merged weights or GGUF, with its prompt."""
     with sentences():
         found = _find(name, step, store)
-        to = to.expanduser().absolute()
+        to = _expanded(to).absolute()
         proof = export_model(found, to, file_format, base, dtype, converter)
         echo(f"{found.serving_name} is in {to}.")
         if proof is not None:
@@ -110,7 +110,7 @@ def serve(
     directly."""
     address = ServerAddress(host, port)
     with sentences():
-        folder = Path(name).expanduser()
+        folder = _expanded(name)
         if is_merged(folder):
             length = context or CONTEXT_TOKENS
             served = name_of(folder)
@@ -209,6 +209,16 @@ def _warn_of_rounding(proof: Proof | None) -> None:
             f"Only {proof.kept:.0%} of what the adapter adds is left in 16 bits, since it is small "
             "beside the base's weights: take --dtype float32, or serve the adapter itself."
         )
+
+
+def _expanded(path: str | Path) -> Path:
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as error:
+        raise ConfigError(
+            f"{path} lies in the home of a user who is not there.",
+            "Write ~/… for your own, or the whole path.",
+        ) from error
 
 
 def _find(name: str, step: str, store: str) -> NamedCheckpoint:

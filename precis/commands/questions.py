@@ -124,9 +124,13 @@ def _write(made: Sequence[DocumentQuestions], rows: Sequence[dict[str, str]], ou
         if one.problem:
             say(f"{one.text.name}: {one.problem}")
     if not rows:
+        remedy = (
+            "Give more or longer texts, or have a model write the questions: docs/questions.md."
+        )
+        if all(one.problem for one in made):
+            remedy = "The same command tries them again."
         raise DocumentsError(
-            f"No question was kept, so {out} was not written.{_dropped(made, rows)}",
-            "Give more or longer texts, or have a model write the questions: docs/questions.md.",
+            f"No question was kept, so {out} was not written.{_dropped(made, rows)}", remedy
         )
     write_corpus(rows, out)
     documents = len({row["document_id"] for row in rows})

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 
@@ -63,7 +64,8 @@ def write_corpus(rows: Sequence[dict[str, str]], path: Path) -> None:
     except OSError as error:
         raise DocumentsError(f"Can't write {path}: {error.strerror}. Choose another.") from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # in a folder that is none it was never made
+            temporary.unlink()
 
 
 def _unanswerable(usable: Sequence[DocumentQuestions]) -> dict[int, list[WrittenQuestion]]:

@@ -127,6 +127,12 @@ def test_what_is_neither_an_agent_nor_its_deployment_is_refused(
         ("rehearse --environment", None, "can't be read: No such file or directory", 1),
         ("train -p steps", AGENT, "-p 'steps' is not of the form name=value", 1),
         ("train -p steps=0", AGENT, "steps", 2),
+        (
+            "train -p trainer.learning_rate=0.1",
+            AGENT,
+            "within its group. Write -p 'trainer={\"learning_rate\": 0.1}'.",
+            1,
+        ),
         ("train -p config=5", AGENT, "The parameter `config` is 5. Give it an object", 1),
         ('train -p trainer={"kind":"extractive"}', AGENT, "picks sentences of documents", 2),
     ],

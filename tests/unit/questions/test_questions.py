@@ -17,10 +17,10 @@ from precis.config import DocumentsConfig, JudgeConfig
 from precis.environments.summaries.judge import Endpoint, JudgeClient
 from precis.environments.summaries.judge.prompts import UNANSWERABLE, data_in
 from precis.environments.summaries.judge.protocol import BadReply
-from precis.errors import ProviderFailed
+from precis.errors import DocumentsError, ProviderFailed
 from precis.inference.texts import Text
 from precis.llm.server import ApiError, ChatRequest, Choice, Completion, completions_app
-from precis.questions.corpus import rows_of
+from precis.questions.corpus import rows_of, write_corpus
 from precis.questions.make import (
     DocumentQuestions,
     QuestionMaker,
@@ -326,3 +326,15 @@ def test_settings_that_can_t_work_are_a_sentence(
     result = make(folder, "http://127.0.0.1:9/v1", *arguments)
     assert result.exit_code in (1, 2)
     assert told in said(result)
+
+
+def test_a_writer_that_can_t_be_reached_is_asked_again_by_the_same_command(folder: Path) -> None:
+    result = make(folder, "http://127.0.0.1:9/v1", "--yes")
+    assert result.exit_code == 1
+    assert "was not written. The same command tries them again" in said(result)
+
+
+def test_a_corpus_in_no_folder_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(DocumentsError, match=r"Can't write .*Choose another"):
+        write_corpus([], tmp_path / "file" / "corpus.parquet")
