@@ -284,6 +284,15 @@ def precis(tmp_path_factory: pytest.TempPathFactory) -> Precis:
     return command
 
 
+@pytest.fixture(scope="session")
+def s3_url() -> Iterator[str]:
+    """The address of an S3 server; whoever stores something names a bucket that nobody else has."""
+    from tests.services.s3_server import s3_server  # moto takes a second to import
+
+    with s3_server() as url:
+        yield url
+
+
 @pytest.fixture(scope="module")
 def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Precis]:
     """A home in which `precis up` is at work; what that has started ends with it."""

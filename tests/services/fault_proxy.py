@@ -74,16 +74,12 @@ class FaultProxy:
         dropping: request headers, in lower case, that never reach the server.
 
     Attributes:
-        delay_s: how much longer each exchange takes, as to a server that is far away.
         counts: how often each fault was injected; `ok` counts the exchanges left alone.
-        requests: method and path of every request, in the order they came.
     """
 
     def __init__(self, upstream: str, dropping: Collection[str] = ()) -> None:
         self.upstream, self._dropped = urlsplit(upstream).netloc, {*_NOT_FORWARDED, *dropping}
-        self.delay_s = 0.0
         self.counts: Counter[str] = Counter()
-        self.requests: list[str] = []
         self._rules: list[_Rule] = []
         self._weather: tuple[Random, float, tuple[Fault, ...]] | None = None
         self._lock = threading.Lock()
@@ -120,7 +116,6 @@ class FaultProxy:
 
     def _pick(self, method: str, path: str) -> Fault | None:
         with self._lock:
-            self.requests.append(f"{method} {path}")
             rule = next((rule for rule in self._rules if rule.takes(method, path)), None)
             fault = rule.fault if rule else self._drawn()
             if rule:
@@ -136,7 +131,6 @@ class FaultProxy:
 
     def _exchange(self, client: "_Handler", body: bytes) -> None:
         fault = self._pick(client.command, client.path)
-        time.sleep(self.delay_s)
         match fault:
             case Fault.RESET:
                 client.reset()

@@ -1,8 +1,8 @@
 """Every command that talks to Prefect, run with PREFECT_API_URL set.
 
 `precis up` tells everybody to set it. `rehearse` is run in
-`tests/security/services/test_lost_server.py`, `up` in `test_up.py`, and the commands that don't
-talk to Prefect in `tests/unit/cli/test_commands.py`.
+`tests/security/services/test_lost_server.py`, `up` in `test_up.py`; the tests of the commands
+that don't talk to Prefect set it too (`run_precis`).
 """
 
 import json
@@ -18,7 +18,6 @@ import pytest
 from tests.services.conftest import COMMAND, ROOT, Precis
 from tests.services.patience import patience_s, wait_until
 from tests.services.prefect_api import client_of, runs_in
-from tests.support.commands import WITH_PREFECT
 
 pytestmark = pytest.mark.services
 
@@ -46,11 +45,6 @@ def elsewhere(precis: Precis, tmp_path: Path) -> Precis:
     other = Precis(tmp_path / "home")
     other.environment["PREFECT_API_URL"] = precis.api
     return other
-
-
-def test_every_command_is_run_with_the_variable_set() -> None:
-    here = {"rehearse", "train", "up", "worker", "doctor", "secret", "stop", "runs delete"}
-    assert here == set(WITH_PREFECT)
 
 
 def test_a_key_is_kept_on_the_server_that_is_named_where_the_doctor_finds_it(

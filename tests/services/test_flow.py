@@ -24,7 +24,7 @@ from precis.store.s3 import S3Store
 from tests.services.conftest import Precis
 from tests.services.patience import until
 from tests.services.prefect_api import client_of, logs_of, reached, runs_in
-from tests.services.s3_server import s3_server, settings_for
+from tests.services.s3_server import settings_for
 from tests.services.training_flow import train_here
 from tests.support.faulty import FaultyServer
 from tests.support.local_server import serving
@@ -187,7 +187,7 @@ async def test_flows_with_one_key_share_its_limit(
 
 
 async def test_a_run_on_s3_is_benchmarked_there_and_each_of_its_completions_reported(
-    precis: Precis, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    precis: Precis, s3_url: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     secret = "a-secret-that-must-not-be-seen"
     reported: list[dict[str, Any]] = []
@@ -203,29 +203,28 @@ async def test_a_run_on_s3_is_benchmarked_there_and_each_of_its_completions_repo
     settings = config(tmp_path, "", steps=1, benchmark=True)
     settings["store"] = f"s3://{bucket}/runs"
     settings["judge"] = {"provider": "lexical"}
-    with s3_server() as s3:
-        async with serving(openpipe) as url:
-            state = await train_here(
-                precis,
-                settings,
-                PRECIS_HOME=str(tmp_path),
-                AWS_ACCESS_KEY_ID="test",
-                AWS_SECRET_ACCESS_KEY=secret,
-                AWS_REGION="us-east-1",
-                AWS_ENDPOINT_URL=s3,
-                PRECIS_S3_CREATE_BUCKET="1",
-                OPENPIPE_API_KEY=KEY,
-                OPENPIPE_BASE_URL=f"{url}/api/v1",
-            )
-        assert state.is_completed(), state
-        printed = "".join(capfd.readouterr())
-        assert secret not in printed and KEY not in printed
-        store = S3Store(bucket, "runs", settings_for(s3))
-        assert committed_steps(store, "judged") == [0, 1]
-        benchmark = "judged/benchmarks/0001"
-        assert {f"{benchmark}/report.html", f"{benchmark}/results.parquet"} <= set(
-            store.keys("judged/")
+    async with serving(openpipe) as url:
+        state = await train_here(
+            precis,
+            settings,
+            PRECIS_HOME=str(tmp_path),
+            AWS_ACCESS_KEY_ID="test",
+            AWS_SECRET_ACCESS_KEY=secret,
+            AWS_REGION="us-east-1",
+            AWS_ENDPOINT_URL=s3_url,
+            PRECIS_S3_CREATE_BUCKET="1",
+            OPENPIPE_API_KEY=KEY,
+            OPENPIPE_BASE_URL=f"{url}/api/v1",
         )
+    assert state.is_completed(), state
+    printed = "".join(capfd.readouterr())
+    assert secret not in printed and KEY not in printed
+    store = S3Store(bucket, "runs", settings_for(s3_url))
+    assert committed_steps(store, "judged") == [0, 1]
+    benchmark = "judged/benchmarks/0001"
+    assert {f"{benchmark}/report.html", f"{benchmark}/results.parquet"} <= set(
+        store.keys("judged/")
+    )
     told = Counter(one["metadata"]["split"] for one in reported)
     # A step of 2 × 4, two validations of 4 documents, and two checkpoints and four baselines.
     assert told == {"train": 8, "validation": 2 * 4, "benchmark": 6 * 4}

@@ -14,22 +14,16 @@ from precis.store import s3
 from precis.store.s3 import S3Store
 from precis.store.s3_client import client_for
 from tests.services.fault_proxy import FaultProxy
-from tests.services.s3_server import EXTERNAL, new_store, s3_server, settings_for
+from tests.services.s3_server import EXTERNAL, new_store, settings_for
 
 pytestmark = pytest.mark.services
 
 _PARTS = 33 * 1024 * 1024
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    with s3_server() as url:
-        yield url
-
-
 @pytest.fixture
-def store(server: str) -> Iterator[S3Store]:
-    store = new_store(server)
+def store(s3_url: str) -> Iterator[S3Store]:
+    store = new_store(s3_url)
     yield store
     store.delete("")
 
@@ -83,8 +77,8 @@ def test_a_file_in_many_parts_comes_back_with_its_checksums(store: S3Store, tmp_
 
 
 @pytest.mark.skipif(bool(EXTERNAL), reason="other servers may not encrypt")
-def test_encryption_is_asked_for_where_it_is_set(server: str, tmp_path: Path) -> None:
-    store = new_store(server, sse="AES256")
+def test_encryption_is_asked_for_where_it_is_set(s3_url: str, tmp_path: Path) -> None:
+    store = new_store(s3_url, sse="AES256")
     (tmp_path / "up").write_bytes(b"weights")
     store.upload(tmp_path / "up", "adapter")
     store.put("ledger", b"{}")
@@ -93,26 +87,26 @@ def test_encryption_is_asked_for_where_it_is_set(server: str, tmp_path: Path) ->
         assert head["ServerSideEncryption"] == "AES256"
 
 
-def test_a_missing_bucket_is_refused_unless_it_may_be_created(server: str) -> None:
-    settings = settings_for(server, create_bucket=False)
+def test_a_missing_bucket_is_refused_unless_it_may_be_created(s3_url: str) -> None:
+    settings = settings_for(s3_url, create_bucket=False)
     with pytest.raises(StoreRefused, match=r"no such bucket.*PRECIS_S3_CREATE_BUCKET"):
         S3Store("precis-nowhere", "", settings).check()
 
 
 @pytest.mark.skipif(bool(EXTERNAL), reason="only moto can be told to ask for keys")
-def test_a_wrong_key_is_refused_and_not_shown(server: str, store: S3Store) -> None:
-    httpx.post(f"{server}/moto-api/reset-auth", content=b"0")
+def test_a_wrong_key_is_refused_and_not_shown(s3_url: str, store: S3Store) -> None:
+    httpx.post(f"{s3_url}/moto-api/reset-auth", content=b"0")
     try:
         with pytest.raises(StoreRefused, match="AWS_ACCESS_KEY_ID") as refusal:
-            S3Store(store.bucket, "", settings_for(server, timeout_s=5.0)).check()
+            S3Store(store.bucket, "", settings_for(s3_url, timeout_s=5.0)).check()
         assert "test" not in str(refusal.value)
     finally:
-        httpx.post(f"{server}/moto-api/reset-auth", content=b"inf")
+        httpx.post(f"{s3_url}/moto-api/reset-auth", content=b"inf")
 
 
 @pytest.mark.skipif(bool(EXTERNAL), reason="a header that is dropped breaks the signature")
-def test_a_server_that_ignores_conditions_is_refused(server: str, store: S3Store) -> None:
-    with FaultProxy(server, dropping=("if-none-match",)) as proxy:
+def test_a_server_that_ignores_conditions_is_refused(s3_url: str, store: S3Store) -> None:
+    with FaultProxy(s3_url, dropping=("if-none-match",)) as proxy:
         careless = S3Store(store.bucket, "", settings_for(proxy.url))
         with pytest.raises(StoreRefused, match="ignores conditional writes"):
             careless.check()
@@ -128,8 +122,8 @@ def test_abandoned_uploads_below_the_prefix_are_aborted(store: S3Store) -> None:
     assert [upload["Key"] for upload in left] == ["runs/b/theirs"]
 
 
-def test_one_client_serves_many_threads(server: str, store: S3Store) -> None:
-    assert client_for(settings_for(server)) is client_for(settings_for(server))
+def test_one_client_serves_many_threads(s3_url: str, store: S3Store) -> None:
+    assert client_for(settings_for(s3_url)) is client_for(settings_for(s3_url))
     before = threading.active_count()
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda number: store.put(f"t/{number}", b"x"), range(40)))

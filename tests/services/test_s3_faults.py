@@ -20,7 +20,7 @@ from precis.store.s3 import S3Store
 from precis.store.s3_client import DOWNLOAD, finish
 from tests.services.fault_proxy import Fault, FaultProxy
 from tests.services.patience import stretched
-from tests.services.s3_server import EXTERNAL, new_store, s3_server, through
+from tests.services.s3_server import EXTERNAL, new_store, through
 from tests.support.newest_checkpoint import newest_whole
 
 pytestmark = pytest.mark.services
@@ -42,15 +42,9 @@ def small_parts() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    with s3_server() as url:
-        yield url
-
-
-@pytest.fixture(scope="module")
-def weather(server: str) -> Iterator[FaultProxy]:
+def weather(s3_url: str) -> Iterator[FaultProxy]:
     """One address for all tests, so that they share a client, which takes long to make."""
-    with FaultProxy(server) as proxy:
+    with FaultProxy(s3_url) as proxy:
         yield proxy
 
 
@@ -62,9 +56,9 @@ def proxy(weather: FaultProxy) -> Iterator[FaultProxy]:
 
 
 @pytest.fixture
-def direct(server: str) -> S3Store:
+def direct(s3_url: str) -> S3Store:
     """The store, reached without the proxy."""
-    return new_store(server)
+    return new_store(s3_url)
 
 
 @pytest.fixture

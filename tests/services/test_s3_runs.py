@@ -1,6 +1,5 @@
 """What is read of runs whose store is a bucket: by other ways than one object after the other."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -24,7 +23,7 @@ from precis.run.reports import report_file
 from precis.store.files import read_files
 from precis.store.s3 import S3Store
 from precis.training.deletion import delete
-from tests.services.s3_server import new_store, s3_server, settings_for
+from tests.services.s3_server import new_store, settings_for
 from tests.support.answers import DOCUMENT, SUMMARY, provenance
 from tests.support.rollouts import ROLLOUTS
 from tests.support.runs import make_run
@@ -33,15 +32,9 @@ from tests.support.summaries import JudgedSummary, row_of
 pytestmark = pytest.mark.services
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    with s3_server() as url:
-        yield url
-
-
 @pytest.fixture
-def store(server: str) -> S3Store:
-    return new_store(server)
+def store(s3_url: str) -> S3Store:
+    return new_store(s3_url)
 
 
 def put_night(store: S3Store, night: int, folder: Path) -> pl.DataFrame:
@@ -97,9 +90,9 @@ async def test_a_run_is_listed_exported_and_deleted_and_its_report_brought(
     assert store.keys("m/") == []
 
 
-def test_what_cannot_be_read_is_a_sentence(server: str, store: S3Store) -> None:
+def test_what_cannot_be_read_is_a_sentence(s3_url: str, store: S3Store) -> None:
     with pytest.raises(StoreError, match="it is not there"):
         read_files(store, ["m/no-such-key"])
-    nowhere = S3Store("precis-nowhere", "", settings_for(server))
+    nowhere = S3Store("precis-nowhere", "", settings_for(s3_url))
     with pytest.raises(StoreRefused, match="no such bucket"):
         read_files(nowhere, ["m/ledger.json"])

@@ -7,21 +7,15 @@ import pytest
 
 from precis.errors import StoreConflict, StoreError
 from precis.store import FolderStore, Store
-from tests.services.s3_server import new_store, s3_server
+from tests.services.s3_server import new_store
 
 pytestmark = pytest.mark.services
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    with s3_server() as url:
-        yield url
-
-
 @pytest.fixture(params=["folder", "bucket"])
-def store(request: pytest.FixtureRequest, server: str, tmp_path: Path) -> Iterator[Store]:
+def store(request: pytest.FixtureRequest, s3_url: str, tmp_path: Path) -> Iterator[Store]:
     store: Store = (
-        FolderStore(tmp_path / "store") if request.param == "folder" else new_store(server)
+        FolderStore(tmp_path / "store") if request.param == "folder" else new_store(s3_url)
     )
     yield store
     store.delete("")
