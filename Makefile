@@ -34,7 +34,7 @@ SERVICES := $(wildcard tests/services tests/*/services)
 
 .PHONY: install install-gpu install-sky install-tinker install-environments \
 	install-ray install-verifiers rehearse stop test test-all test-gpu unit \
-	services matrices lint docs format bench lock outdated clean
+	debian services matrices lint docs format bench lock outdated clean
 
 rehearse: $(VENV)/.installed  ## train, benchmark and report on this machine
 	@TRAIN_SIZE="$(TRAIN_SIZE)" VAL_SIZE="$(VAL_SIZE)" $(BIN)/precis rehearse \
@@ -49,7 +49,8 @@ install: $(VENV)/.installed  ## the environment alone
 stop: $(VENV)/.installed  ## stop the Prefect server that a rehearsal left up
 	@$(BIN)/precis stop
 
-test: $(VENV)/.installed-dev  ## every check, and every test but the long ones
+test:  ## every check, and every test but the long ones
+	@$(MAKE) --no-print-directory --jobs=2 $(VENV)/.installed-dev debian
 	@$(MAKE) --no-print-directory --jobs=2 services lint docs unit
 
 test-all:  ## the same and the long ones
@@ -59,16 +60,20 @@ test-all:  ## the same and the long ones
 unit: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest tests $(addprefix --ignore=,$(SERVICES) tests/gpu) -m "not long" -n 3 --dist worksteal
 
-services: $(VENV)/.installed-dev
+debian:  ## what the tests of `make test` start programs of
 	@tests/services/install.sh chromium postgresql strace
+
+services: $(VENV)/.installed-dev debian
 	$(BIN)/python -m pytest $(SERVICES) -m "not long" -n 3 --dist loadfile \
 		--no-loadscope-reorder --durations=15
 
-# tests/services is named for its conftest.py, which says in which order the files go to whom.
+# The files that have long tests: to import all others takes as long as some of these.
+LONG = $$(grep -rl --include="test_*.py" "mark\.long" tests | grep -v "^tests/gpu")
+
 matrices: $(VENV)/.installed-dev $(VENV)/.installed-ray  ## what test-all adds to test
 	@tests/services/install.sh slurm-wlm munge openssh-server openssh-client rsync iproute2 \
 		python3-torch
-	$(BIN)/python -m pytest tests/services tests --ignore=tests/gpu -m long -n 3 --dist loadfile \
+	$(BIN)/python -m pytest $(LONG) -m long -n 3 --dist loadfile \
 		--no-loadscope-reorder --durations=15
 
 test-gpu: $(VENV)/.installed-dev .venv-gpu/.installed  ## on a machine with a GPU: tests/gpu/README.md
