@@ -1,4 +1,4 @@
-"""The addresses at which agents reach their rollouts' sessions, and what is answered there."""
+"""The HTTP addresses at which agents reach their rollouts' sessions."""
 
 import asyncio
 import hmac
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from precis.environments.session import Session
 
 ROOT = "/rollouts/"
-"""Of the paths of rollouts, each of which continues with its number."""
+"""The prefix of rollouts' paths; a rollout's number follows."""
 
 
 class Sessions:
-    """The sessions that are open, by number, and the HTTP `app` of their addresses. Their loop is
-    the one that this is made in."""
+    """The open sessions, by number, and the HTTP `app` of their addresses. They run in the event
+    loop that creates this."""
 
     def __init__(self) -> None:
         routes = [Route(f"{ROOT}{{rest:path}}", self._answer, methods=["GET", "POST"])]
@@ -33,11 +33,11 @@ class Sessions:
         self._open[number] = (key, session)
 
     def remove(self, number: str) -> None:
-        """Close the address; who asks there is told that the rollout has ended."""
+        """Close an address; later requests get an error that the rollout has ended."""
         self._open.pop(number)[1].close()
 
     async def _answer(self, request: Request) -> Response:
-        """Answer a request to an address, from whichever loop it comes."""
+        """Answer a request to an address, from any event loop."""
         number, _, rest = request.path_params["rest"].partition("/")
         key, session = self._open.get(number, ("", None))
         if session is None:
@@ -54,14 +54,14 @@ class Sessions:
 
 
 def refuse(status: int, message: str, code: str) -> Response:
-    """Return an error as OpenAI's API has it."""
+    """Return an error in the format of OpenAI's API."""
     error = {"message": message, "type": "invalid_request_error", "param": None, "code": code}
-    # OpenAI's client tries again what failed for a while, unless it is told not to.
+    # Without this header OpenAI's client would retry.
     return JSONResponse({"error": error}, status, {"x-should-retry": "false"})
 
 
 def stream(body: Mapping[str, Any], with_usage: bool) -> Response:
-    """Return a whole answer as the events of a stream."""
+    """Return a complete answer as the events of a stream."""
     choice = body["choices"][0]
     delta = dict(choice["message"])
     if delta.get("tool_calls"):

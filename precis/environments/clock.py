@@ -1,4 +1,4 @@
-"""A rollout's clock: it stands still while an environment waits for its judge."""
+"""A rollout's clock, which pauses while an environment waits for its judge."""
 
 import asyncio
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ _clock: ContextVar["Clock"] = ContextVar("clock")
 
 
 class Clock:
-    """Counts down the seconds that a rollout has; `expired` is done when none are left."""
+    """Counts down a rollout's seconds; `expired` is done when none are left."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -20,7 +20,8 @@ class Clock:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Count while the block lasts; `clock_stopped` within it, in its tasks too, is of this."""
+        """Count within the block; `clock_stopped` within it, also in its tasks, pauses this
+        clock."""
         token = _clock.set(self)
         self._start()
         try:
@@ -31,7 +32,7 @@ class Clock:
 
     @contextmanager
     def stopped(self) -> Iterator[None]:
-        """Stand still while the block lasts, or the last of several that overlap."""
+        """Pause within the block; overlapping blocks pause until the last ends."""
         if not self._stops:
             self._timer.cancel()
             self._left -= self._loop.time() - self._since
@@ -53,6 +54,6 @@ class Clock:
 
 
 def clock_stopped() -> AbstractContextManager[None]:
-    """Leave the time that a block takes out of the rollout's; outside of one, do nothing."""
+    """Exclude a block's time from the rollout's clock; no-op outside a rollout."""
     clock = _clock.get(None)
     return clock.stopped() if clock else nullcontext()

@@ -1,8 +1,8 @@
 """An environment that is any program, in any language: one process a rollout.
 
-It asks the policy at `OPENAI_BASE_URL` with `OPENAI_API_KEY`, finds its scenario as JSON in the
+It calls the policy at `OPENAI_BASE_URL` with `OPENAI_API_KEY`, reads its scenario as JSON from the
 file `PRECIS_SCENARIO`, and prints a score as its last line: a number, a boolean, or `{"reward":
-0.5, "success": false, "metrics": {"turns": 3}}`. A supervisor ends all that it has started.
+0.5, "success": false, "metrics": {"turns": 3}}`. A supervisor ends it and its children.
 """
 
 import asyncio
@@ -30,8 +30,8 @@ _SHOWN = 200
 
 
 class CommandEnvironment(AgentEnvironment):
-    """The environment of a program; with a `rubric` a judge scores its attempts, else it prints a
-    score."""
+    """The environment of a program, which prints a score; with a `rubric` a judge scores its
+    attempts."""
 
     def __init__(
         self,
@@ -39,9 +39,9 @@ class CommandEnvironment(AgentEnvironment):
         scenarios: Mapping[Split, Sequence[Scenario]],
         rubric: str = "",
     ) -> None:
-        digest = hashlib.sha256()  # of the command, and of the contents of the files that it names
+        digest = hashlib.sha256()  # of the command, and of the files named in it
         for one in command:
-            # These two take any text; an argument may be a whole script, longer than a path.
+            # These two accept any text: an argument may be a whole script, longer than a path.
             path = Path(os.path.expanduser(one))
             name, content = one, b""
             if os.path.isfile(path):
@@ -83,11 +83,10 @@ class CommandEnvironment(AgentEnvironment):
 def load_command(
     command: Sequence[str], scenarios: str = "", rubric: str = ""
 ) -> CommandEnvironment:
-    """Return the environment of a program, which is asked for its scenarios where no JSONL file has
-    them.
+    """Return the environment of a program, which lists its scenarios unless a JSONL file has them.
 
     Raises:
-        ConfigError: the program is not there, or its scenarios can't be used.
+        ConfigError: the program does not exist, or its scenarios can't be used.
     """
     if shutil.which(command[0]) is None:
         raise ConfigError(
@@ -170,7 +169,7 @@ def _ask_for_scenarios(command: Sequence[str], split: Split) -> list[Scenario]:
 
 
 def relative_files(command: Sequence[str]) -> dict[str, Path]:
-    """Return the files below the current folder that a command names, by their names there."""
+    """Return the files below the current folder that a command names, by relative path."""
     found = {}
     for one in command:
         path = Path(one)

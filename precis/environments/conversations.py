@@ -1,4 +1,4 @@
-"""Calls as conversations: each continues an earlier one, or begins another."""
+"""Calls grouped into conversations: each continues an earlier one, or starts another."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -13,15 +13,14 @@ Message = Mapping[str, Any]
 
 @dataclass
 class Conversation:
-    """Calls of which each continues the one before, by the place of their answer among the
-    messages."""
+    """Calls that each continue the previous one, by their answer's index in the messages."""
 
     messages: list[Message]
     tools: Sequence[Message]
     calls: dict[int, Call]
 
     def continues_in(self, call: Call, same_tools: bool) -> bool:
-        """Return whether a call sends all of this, and with the same tools if they count."""
+        """Return whether a call repeats this conversation, with the same tools if `same_tools`."""
         if len(call.messages) < len(self.messages):
             return False
         if same_tools and list(call.tools) != list(self.tools):
@@ -30,15 +29,15 @@ class Conversation:
         return all(_essence(ours) == _essence(theirs) for ours, theirs in pairs)
 
     def add(self, call: Call) -> None:
-        """Append what a call sends beyond this, and its answer."""
+        """Append a call's new messages and its answer."""
         self.messages.extend(call.messages[len(self.messages) :])
         self.calls[len(self.messages)] = call
         self.messages.append(call.message)
 
 
 def conversations_of(calls: Sequence[Call], *, same_tools: bool = True) -> list[Conversation]:
-    """Return the conversations that calls make up: a sub-agent, a compaction, and if they count
-    other tools begin another."""
+    """Group calls into conversations: a sub-agent, a compaction and, if `same_tools`, other tools
+    start another."""
     conversations: list[Conversation] = []
     for call in calls:
         continued = [one for one in conversations if one.continues_in(call, same_tools)]
@@ -52,9 +51,9 @@ def conversations_of(calls: Sequence[Call], *, same_tools: bool = True) -> list[
 
 
 def _essence(message: Message) -> tuple[Any, ...]:
-    """Return what a message says, without what clients change when they send it again.
+    """Return a message's content without the details that clients change on resending.
 
-    LangChain, for one, writes a call's arguments with other spaces than the model did.
+    LangChain, for one, changes the spaces in a call's arguments.
     """
     calls = []
     for call in message.get("tool_calls") or ():

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from precis.environments.protocol import Environment
 
 SCENARIOS_DEFAULT = 200
-"""As many as ART's notebook begins with."""
+"""The number in ART's notebook."""
 _SHARE_MAX = 0.25
-"""Of the training scenarios, where the settings do not say how many."""
+"""The default share of the training scenarios."""
 _ROLES = ("system", "developer", "user", "assistant", "tool")
 
 logger = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ class WarmStart:
     digest: str = ""
 
     def describe(self, nouns: Nouns) -> str:
-        """Return how much there is to imitate, in a phrase."""
+        """Return a phrase on the amount of demonstrations."""
         apart = f"{len(self.scenarios)} {nouns.scenarios} set apart"
         if not self.given:
             return apart
@@ -53,8 +53,7 @@ class WarmStart:
 def demonstration_of(
     rollout: Rollout, reward: float | None = None, metrics: Mapping[str, float] | None = None
 ) -> Demonstration:
-    """Return the answers of a rollout's calls as what is to be imitated; `metrics` replace its
-    own."""
+    """Return a rollout's answers as a demonstration; `metrics` replace the rollout's."""
     shown = []
     for conversation in conversations_of(rollout.calls):
         messages: list[dict[str, Any]] = []
@@ -69,7 +68,7 @@ def demonstration_of(
                 if call.token_ids:
                     token_ids[place] = call.token_ids
             elif message["role"] == "assistant":
-                # An example in the agent's prompt, which the model has not said.
+                # An example in the agent's prompt, not an answer of the model.
                 messages.append({**message, "weight": 0})
             else:
                 messages.append(dict(message))
@@ -91,9 +90,9 @@ def choose_best(
     reward_min: float | None = None,
     earned: Callable[[Rollout], float | None] = lambda rollout: rollout.reward,
 ) -> Demonstration:
-    """Return what is to be imitated of a scenario: the rollout that earned most, if that is more
-    than nothing or `reward_min` at least. A single rollout that waits for others to be ranked
-    against is imitated as it is."""
+    """Return a scenario's demonstration: the rollout with the highest reward, if that is above 0,
+    or at least `reward_min`. A single rollout that would be ranked against others is taken as it
+    is."""
     name = rollouts[0].scenario.id
     values = [earned(one) for one in rollouts]
     scored = [value for value in values if value is not None]
@@ -121,7 +120,7 @@ def count_apart(config: WarmStartConfig, available: int) -> int:
 def prepare_warm_start(
     config: WarmStartConfig | None, environment: "Environment"
 ) -> WarmStart | None:
-    """Return what a run is to be warmed up on, or refuse where too few scenarios would be left."""
+    """Return a run's warm start. Raises ConfigError if too few scenarios would be left."""
     if config is None:
         return None
     train = environment.scenarios("train")
@@ -158,10 +157,11 @@ def prepare_warm_start(
 def take(
     shown: Iterable[Demonstration], config: WarmStartConfig, remedy: str
 ) -> tuple[Demonstration, ...]:
-    """Return the first so many demonstrations of a file, and those before them that are left out.
+    """Return the first usable demonstrations of a file, up to `config.scenarios`; log those left
+    out.
 
     Raises:
-        ConfigError: all of them are; `remedy` is what to do about it.
+        ConfigError: all are left out; `remedy` goes into the message.
     """
     taken: list[Demonstration] = []
     left_out: Counter[str] = Counter()
@@ -181,7 +181,7 @@ def take(
 
 def read_demonstrations(config: WarmStartConfig) -> list[Demonstration]:
     """Return the demonstrations of a file: a JSON object a line, with the `messages` and `tools` of
-    a rollout, and perhaps `id` and `reward`; a ConfigError names the line that is none."""
+    a rollout, and optional `id` and `reward`. Raises ConfigError with the number of a bad line."""
     path = Path(os.path.expanduser(config.file))
     try:
         lines = path.read_text(encoding="utf-8-sig").split("\n")
@@ -243,7 +243,7 @@ def _read_row(is_rewarded: bool, number: int, row: Mapping[str, Any]) -> Demonst
 
 
 def _check_message(message: Any, where: str, tools: set[str]) -> None:
-    """Raise a ValueError if this is no message that a policy could read or answer with."""
+    """Raise a ValueError if this is not a message to or from a policy."""
     role = message.get("role") if isinstance(message, dict) else None
     if role not in _ROLES:
         raise ValueError(f"{where} has the role {role!r}; write one of {', '.join(_ROLES)}.")

@@ -1,7 +1,7 @@
-"""A module whose functions run in their own process: packages that others have written.
+"""Calls of a third-party module in a separate process.
 
-That process has none of our keys, no network, and writes no file (`isolated_process`). It ends with
-ours; a call that takes too long ends it, and the next one starts another.
+That process has no keys, no network, and can't write files (`isolated_process`). It ends with ours;
+a call that takes too long kills it, and the next one starts another.
 """
 
 import asyncio
@@ -21,17 +21,16 @@ _STOP_S = 5.0
 
 
 class IsolatedError(Exception):
-    """A call failed there; the message is the error's."""
+    """A call raised an error there, with this message."""
 
 
 class ProcessDied(IsolatedError):
-    """The process ended in the middle of a call, and all that it held is lost; or it could not
-    import the module."""
+    """The process died during a call and its state is lost, or it could not import the module."""
 
 
 class IsolatedModule:
-    """Calls functions of a module, one after the other, in a process that is started at need, and
-    ended by a call that takes longer than `call_s`: `await
+    """Calls functions of a module, one at a time, in a process that is started on demand, and
+    killed by a call that takes longer than `call_s`: `await
     IsolatedModule("my.module").call("function", 1)`."""
 
     def __init__(self, module: str, call_s: float = 30.0) -> None:
@@ -42,17 +41,17 @@ class IsolatedModule:
         self._thread: ThreadPoolExecutor | None = None
 
     async def call(self, function: str, *arguments: Any) -> Any:
-        """Return what a function returns; see `call_now`."""
+        """Call a function and return its result; see `call_now`."""
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, "precis-isolated")
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._thread, self.call_now, function, *arguments)
 
     def call_now(self, function: str, *arguments: Any) -> Any:
-        """Return what a function returns, and block meanwhile.
+        """Call a function and return its result; blocks.
 
         Raises:
-            IsolatedError: it raised, or took too long, or the module can't be imported.
+            IsolatedError: it raised or took too long, or the module can't be imported.
         """
         with self._lock:
             process = self._process
@@ -65,7 +64,7 @@ class IsolatedModule:
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.DEVNULL,
-                    start_new_session=True,  # Ctrl-C is ours
+                    start_new_session=True,  # Ctrl-C goes to us only
                 )
                 try:
                     self._read(process)
@@ -79,11 +78,11 @@ class IsolatedModule:
             return self._read(process)
 
     async def close(self) -> None:
-        """End the process, once a call that is under way has its answer or has ended it."""
+        """End the process after the current call."""
         await asyncio.to_thread(self.close_now)
 
     def close_now(self) -> None:
-        """End the process, and block meanwhile."""
+        """End the process; blocks."""
         if self._thread is not None:
             self._thread.shutdown(wait=False, cancel_futures=True)
             self._thread = None

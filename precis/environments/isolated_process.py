@@ -1,8 +1,8 @@
-"""The process of an `IsolatedModule`: reads a call a line, and writes what it returned.
+"""The process of an `IsolatedModule`: reads one call a line, and writes its result.
 
-Before the module is imported it is sealed by `sys.addaudithook`: what goes through Python can't
-call out, start a program, write a file, or read one that is no part of Python. That holds careless
-code, not code that is made to break out.
+Before the module is imported, `sys.addaudithook` forbids Python code to open connections, start
+programs, write files, or read files that are not part of Python. That stops careless code, not code
+written to break out.
 """
 
 import importlib
@@ -44,13 +44,13 @@ _DEVICES = ("/dev/null", "/dev/urandom")
 
 
 def main(module: str, call_s: float) -> None:
-    """Serve the functions of a module until standard input ends; the kernel ends what takes
-    longer."""
+    """Serve the functions of a module until standard input ends; the kernel kills calls longer than
+    `call_s`."""
     calls = os.fdopen(os.dup(0), "rb")
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what packages print is no answer
+    os.dup2(2, 1)  # packages' output must not mix with answers
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
-    # Nobody catches it, so that it ends a computation that never comes back to Python, too.
+    # The default action also ends a computation that never returns to Python.
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, _IMPORT_S)
     _seal()
@@ -71,17 +71,17 @@ def main(module: str, call_s: float) -> None:
 
 def _write(answers: Any, answer: Any) -> None:
     encoded = json.dumps(answer).encode()
-    signal.setitimer(signal.ITIMER_REAL, 0)  # until the next call
+    signal.setitimer(signal.ITIMER_REAL, 0)  # off until the next call
     answers.write(encoded + b"\n")
     answers.flush()
 
 
 def _seal() -> None:
-    """Refuse what has no place in a game or a puzzle, from now on."""
+    """Forbid from now on everything that a game or puzzle has no need for."""
     import ctypes  # noqa: F401  (numpy does, and it opens itself)
 
     sys.dont_write_bytecode = True
-    tempfile.tempdir = "/tmp"  # which is looked for by writing
+    tempfile.tempdir = "/tmp"  # else Python finds it by writing a file
     # The folders of Python, its packages, and the word lists of nltk.
     found = [
         *_DEVICES,
@@ -96,7 +96,7 @@ def _seal() -> None:
     ]
     roots = [os.path.realpath(root) for root in found]
 
-    def is_in(path: str) -> bool:  # but in no hidden part of a folder, such as `.env`
+    def is_in(path: str) -> bool:  # except hidden parts of a folder, such as `.env`
         if path in roots:
             return True
         return any(path.startswith(f"{one}/") and "/." not in path[len(one) :] for one in roots)

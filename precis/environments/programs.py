@@ -1,4 +1,4 @@
-"""Programs of the user: started without secrets, and ended with all that they have started."""
+"""The user's programs, started without secrets, and ended together with their children."""
 
 import asyncio
 import os
@@ -14,26 +14,26 @@ from precis.processes.supervisor import SUPERVISE
 _SECRET = re.compile("KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH|COOKIE", re.IGNORECASE)
 _WITH_PASSWORD = re.compile(r"://[^\s/?#]*@")
 _TAIL = 64 * 1024
-"""Bytes of what a program prints that are kept: its end is all that counts."""
+"""Bytes kept from the end of a program's output."""
 _OUTPUT_MAX = 64 * 1024 * 1024
 _STOP_S = 4.5
-"""Longer than a supervisor takes to end what ignores SIGTERM; the recorder waits 5 s."""
+"""Longer than a supervisor takes to kill a process that ignores SIGTERM; the recorder waits 5 s."""
 
 
 def harmless(granted: Collection[str] = ()) -> dict[str, str]:
-    """Return this process's variables without those that may be secrets, but for `granted` ones."""
+    """Return this process's environment variables without possible secrets, except `granted`
+    ones."""
     ours = set(key_variables())
     kept = {}
     for name, value in os.environ.items():
         secret = name in ours or _SECRET.search(name) or _WITH_PASSWORD.search(value)
         if name in granted or not secret:
             kept[name] = value
-    # The recorder is on the loopback, which no proxy reaches.
+    # The recorder is on the loopback, out of a proxy's reach.
     direct = kept.get("no_proxy") or kept.get("NO_PROXY")
     loopback = "127.0.0.1,localhost"
     kept["NO_PROXY"] = kept["no_proxy"] = f"{direct},{loopback}" if direct else loopback
-    # What Python draws from a set is the same in the next process: the puzzle that is scored is
-    # the one that was asked.
+    # Fixes the order of sets across processes, so that the puzzle that is scored is the one asked.
     kept["PYTHONHASHSEED"] = "0"
     return kept
 
@@ -41,7 +41,7 @@ def harmless(granted: Collection[str] = ()) -> dict[str, str]:
 async def start(
     command: Sequence[str], variables: Mapping[str, str], pass_fds: Sequence[int] = ()
 ) -> asyncio.subprocess.Process:
-    """Start a program under a supervisor; what it reads from standard input is nothing."""
+    """Start a program under a supervisor, with empty standard input."""
     pipe = asyncio.subprocess.PIPE
     return await asyncio.create_subprocess_exec(
         *SUPERVISE,
@@ -55,7 +55,7 @@ async def start(
 
 
 async def end(process: asyncio.subprocess.Process) -> None:
-    """End a program that `start` has started, and all that it has started in turn."""
+    """End a program started by `start`, and its children."""
     assert process.stdin
     process.stdin.close()
     with suppress(TimeoutError):
@@ -65,7 +65,7 @@ async def end(process: asyncio.subprocess.Process) -> None:
 
 
 async def tail(stream: asyncio.StreamReader) -> bytes:
-    """Read a stream to its end, and return the last of it."""
+    """Read a stream to its end, and return the last bytes."""
     kept = b""
     while more := await stream.read(_TAIL):
         kept = (kept + more)[-_TAIL:]
@@ -75,8 +75,7 @@ async def tail(stream: asyncio.StreamReader) -> bytes:
 def output_of(
     command: Sequence[str], deadline_s: float, variables: Mapping[str, str]
 ) -> tuple[str, str]:
-    """Run a program, and return its output and what went wrong: `ended with status 3`, or
-    nothing."""
+    """Run a program, and return its output and its problem: `ended with status 3`, or empty."""
     with subprocess.Popen(
         [*SUPERVISE, *command],
         env=dict(variables),

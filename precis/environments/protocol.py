@@ -1,4 +1,4 @@
-"""The parts of an environment: scenarios, a rollout of each, and the words to report it in."""
+"""The interface of an environment: scenarios, rollouts, and the words for reports."""
 
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -47,162 +47,161 @@ SPLITS: tuple[Split, ...] = ("train", "validation")
 
 
 class Environment(Protocol):
-    """A task that a policy is trained to do. `scenarios` and `rollout` are all that it must have;
-    `async with environment:` starts what it needs, and stops it."""
+    """A task that a policy is trained for. Only `scenarios` and `rollout` are required; `async with
+    environment:` opens and closes it."""
 
     warm_start: WarmStart | None = None
     """The scenarios and demonstrations to imitate before the first step."""
     takes_random_player: bool = True
-    """True if a benchmark compares with a player that picks any of the calls that tools allow."""
+    """Whether a benchmark compares with a player that picks random calls."""
     nouns: Nouns = Nouns()
-    """The words to report it in."""
+    """The words for its reports."""
     model_config: "BaseModel | None" = None
     """The value of `model.config` in a rollout."""
     figures: Sequence[Figure] = ()
-    """The figures that validations report of rollouts, the measure of how good a policy is first.
+    """The figures that validations report of rollouts; the first is the measure of a policy.
 
-    Where there are none that is the share of successes, or the mean reward.
+    Without any, the measure is the share of successes, or the mean reward.
     """
     columns: Sequence[Figure] | None = None
     """The figures of a benchmark's table beside the measure; None for each metric's mean."""
     disqualifiers: Sequence[str] = ()
-    """Metrics of which each says, with 1, why a rollout earned nothing."""
+    """Metrics that give the reason for a reward of 0, by the value 1."""
     caveat: str = ""
     """A warning that applies to all its figures; empty for none."""
 
     @property
     def identity(self) -> Mapping[str, str]:
-        """The values that decide a reward, beside the settings: part of the identity of a run."""
+        """Return the values that determine a reward, beside the settings: part of a run's
+        identity."""
         return {}
 
     @property
     def rules(self) -> str:
-        """The rules of the score, in a word: results by other rules are not compared."""
+        """The name of the scoring rules: results by other rules are not compared."""
         return ", ".join(f"{name} {value}" for name, value in self.identity.items())
 
     @property
     def method(self) -> str:
-        """The way in which a rollout is scored, in a sentence or two for a benchmark's page."""
+        """A description of the scoring, in a sentence or two for a benchmark's page."""
         return ""
 
     @property
     def digest(self) -> str:
-        """A digest of the scenarios and of how they are split."""
+        """A digest of the scenarios and their split."""
         known = [list(map(dict, self.scenarios(split))) for split in SPLITS]
         return json_digest(known)
 
     @property
     def spend(self) -> Spend:
-        """The environment's spend so far, on a judge for instance."""
+        """The environment's spend so far, such as a judge's."""
         return Spend()
 
     def scenarios(self, split: Split) -> Sequence[Scenario]:
-        """Return the scenarios to train on, or those held out; the same ones with every call."""
+        """Return the scenarios to train on, or those held out; the same ones in every call."""
         ...
 
     async def rollout(
         self, model: "art.Model[Any, Any]", scenario: Scenario
     ) -> "Score | Unscored | float | art.Trajectory":
-        """Attempt a scenario, and return the score, only its reward, or a trajectory that has it.
+        """Attempt a scenario; return the score, its reward alone, or a trajectory with a reward.
 
         Args:
-            model: asks the policy of this one rollout, as in ART's notebooks; every call is
-                recorded, and trained on.
+            model: calls the policy for this rollout, as in ART's notebooks; every call is recorded,
+                and trained on.
         """
         ...
 
     async def rank(self, group: Sequence[Rollout]) -> Sequence[Rollout]:
-        """Score the rollouts of a scenario against each other, once all of them are there."""
+        """Score the finished rollouts of a scenario against each other."""
         return group
 
     @property
     def compares(self) -> bool:
-        """Return whether `compare` has something to do."""
+        """Return whether `compare` is needed."""
         return False
 
     async def compare(
         self, rollouts: Sequence[Rollout], first: Sequence[Rollout] | None
     ) -> Sequence[Rollout]:
-        """Score held-out rollouts without a score of their own by those of the run's first
-        validation; None if these are they."""
+        """Score unscored held-out rollouts against those of the run's first validation; None for
+        that validation itself."""
         return rollouts
 
     def baselines(self) -> Mapping[str, Complete]:
-        """Policies to compare with, by name: each answers the requests that a model would."""
+        """Return baseline policies, by name: each answers requests in place of a model."""
         return {}
 
     @property
     def usual_baselines(self) -> Sequence[str]:
-        """The baselines of a benchmark whose settings name none."""
+        """The default baselines of a benchmark."""
         return tuple(self.baselines())
 
     def for_benchmark(self, config: "BenchmarkConfig", paid: PaidOnce) -> "Environment | None":
-        """Return the environment as a benchmark asks it, which scores by `paid.ask` where that
-        costs something. None if `paid` is dry, and the environment can't do without."""
+        """Return the environment for a benchmark, which pays for scoring through `paid.ask`. None
+        if `paid` is dry, and the environment can't run without it."""
         return None if paid.dry else self
 
     def forecast(self, rollouts: int) -> Estimate | None:
-        """Return what scoring so many held-out rollouts costs; None where it costs nothing."""
+        """Return the cost of scoring this many held-out rollouts; None if it is free."""
         return None
 
     def forecasts(self, config: "TrainConfig", next_step: int) -> Sequence[Estimate]:
-        """Return what the rest of a run will cost, as far as it can be foreseen."""
+        """Return estimates of the rest of a run's cost."""
         return ()
 
     def estimate_usage(self, scenario: Scenario) -> Usage | None:
-        """Return about how many tokens a rollout of a scenario takes; None if it can't be told."""
+        """Return about how many tokens a rollout of a scenario takes; None if unknown."""
         return None
 
     def demonstrate(
         self, rollouts: Sequence[Rollout], reward_min: float | None = None
     ) -> Demonstration:
-        """Return what a warm start is to imitate of a scenario, or the cause why nothing; see
-        `choose_best`."""
+        """Return a scenario's demonstration, or the cause why there is none; see `choose_best`."""
         return choose_best(rollouts, reward_min)
 
     def unjudged(self) -> "Environment":
-        """Return the environment without what scoring costs: a rollout may be Unscored then."""
+        """Return the environment without paid scoring: rollouts may then be Unscored."""
         return self
 
     async def ceiling(self, store: Store, scenarios_max: int | None = None) -> float | None:
-        """Return the best measure that any policy could reach, by so many held-out scenarios; None
-        where it is not known. The store keeps it where it is dear to find."""
+        """Return the best measure that any policy could reach, on this many held-out scenarios;
+        None if unknown. An expensive one is kept in the store."""
         return None
 
     def check_ceiling(self, ceiling: float, least: float) -> str:
-        """Return what to say of a low ceiling; empty for nothing. Lower than the least is a
-        ConfigError."""
+        """Return a warning of a low ceiling, or "". Raises ConfigError below `least`."""
         return ""
 
     def content_of(self, scenario: Scenario) -> str:
-        """Return what a policy could learn by heart of a scenario."""
+        """Return the content of a scenario that a policy could memorize."""
         return json.dumps(dict(scenario.data), sort_keys=True)
 
     @property
     def learned(self) -> Sequence[str]:
-        """The contents of all that a policy is trained on."""
+        """Return the contents of all training scenarios."""
         return list(map(self.content_of, self.scenarios("train")))
 
     def topic_of(self, scenario: Scenario) -> str:
-        """Return what a report groups a scenario under; empty for nothing."""
+        """Return a scenario's group in reports, or ""."""
         return ""
 
     def questions(self, rollout: Rollout) -> Sequence[QuestionRow]:
-        """Return what was asked about a rollout, for the second table of a benchmark's results."""
+        """Return the questions about a rollout, for the second table of a benchmark's results."""
         return ()
 
     def text_of(self, rollout: Rollout) -> str:
-        """Return a rollout as the results of a benchmark hold it: plain text."""
+        """Return a rollout as plain text, for a benchmark's results."""
         return plain_conversation(rollout)
 
     @property
     def trials(self) -> Mapping[str, Callable[[], Awaitable[str]]]:
-        """Checks of what it asks, by name, for the table of a run's preflight: each returns what it
-        found, or raises a PrecisError."""
+        """Return checks of the services it uses, by name, for a run's preflight: each returns its
+        finding, or raises a PrecisError."""
         return {}
 
     async def checks(self) -> Sequence[str]:
-        """Return what would keep it from working, a sentence each; empty if nothing would."""
+        """Return what would keep it from working, a sentence each; empty if all is well."""
         return ()
 
     def show(self, rollout: Rollout) -> str:
@@ -210,11 +209,11 @@ class Environment(Protocol):
         return show_conversation(rollout)
 
     async def open(self) -> None:
-        """Start what it needs: a judge, a game's server."""
+        """Start its resources, such as a judge or a game's server."""
         return None
 
     async def close(self) -> None:
-        """Stop what it started."""
+        """Stop its resources."""
         return None
 
     async def __aenter__(self) -> Self:
@@ -226,7 +225,7 @@ class Environment(Protocol):
 
 
 def check_scenarios(where: str, scenarios: Mapping[Split, Sequence[Scenario]]) -> None:
-    """Refuse a split without scenarios, and an id that two of them have, in whichever split."""
+    """Refuse a split without scenarios, and a duplicate id, within a split or across both."""
     seen: set[str] = set()
     for split, found in scenarios.items():
         if not found:

@@ -1,9 +1,9 @@
 """An environment that is one Python file: `scenarios(split)` and `rollout(model, scenario)`.
 
-It is the user's code and runs in threads of the flow's process. What else an environment may have
-(`nouns`, `model_config`, `figures`, `checks`, `rank`, `baselines`, `show`, `open`, `close`) it may
-define under its name. With `score = "ruler"` and a `rubric` a judge scores its attempts, and
-`rollout` returns nothing. `files` lists those of its folder that go wherever it is sent.
+It is the user's code and runs in threads of the flow's process. It may define an environment's
+optional parts (`nouns`, `model_config`, `figures`, `checks`, `rank`, `baselines`, `show`, `open`,
+`close`) under their names. With `score = "ruler"` and a `rubric` a judge scores its attempts, and
+`rollout` returns nothing. `files` lists files of its folder to send along with it.
 """
 
 import ast
@@ -39,8 +39,8 @@ _FOLDER = 5
 
 
 class PythonEnvironment(AgentEnvironment):
-    """The environment of a module; its digest is of the file and of what it imports from its
-    folder. With a `rubric` a judge scores its attempts, which whoever opens it connects."""
+    """The environment of a module; its digest is of the file and of its imports from its folder.
+    With a `rubric` a judge scores its attempts, which the opener connects."""
 
     def __init__(self, module: ModuleType, where: str, digest: str, rubric: str = "") -> None:
         self._module = module
@@ -84,7 +84,7 @@ class PythonEnvironment(AgentEnvironment):
             return await super().rank(group)
         ranked = await self._run("rank", group)
         try:
-            # A reward may be no number any more: a group's deviation is zero where all are alike.
+            # A reward may have become NaN: a group's deviation is zero if all rewards are equal.
             return [replace(one, score=score_of(one.score)) for one in ranked]
         except (AttributeError, TypeError) as error:
             raise RolloutError(
@@ -146,10 +146,10 @@ class PythonEnvironment(AgentEnvironment):
 
 
 def load_python(file: str, score: str = "", rubric: str = "") -> PythonEnvironment:
-    """Return the environment of a file, with its own `score` and `rubric` where none are given.
+    """Return the environment of a file; `score` and `rubric` default to the file's own.
 
     Raises:
-        ConfigError: it can't be imported, or lacks what an environment needs.
+        ConfigError: it can't be imported, or lacks a required function.
     """
     path = Path(os.path.expanduser(file)).resolve()
     try:
@@ -205,7 +205,7 @@ def _check_optional(module: ModuleType, file: str) -> None:
 
 
 def _rubric_of(module: ModuleType, file: str, score: str, rubric: str) -> str:
-    """Return what a judge is to go by; empty where none is to be asked."""
+    """Return the rubric for a judge; empty if none scores."""
     score = score or getattr(module, "score", "own")
     if score not in ("own", "ruler"):
         raise ConfigError(f"{file}: score is {score!r}.", "Set it to 'ruler', or leave it out.")
@@ -231,7 +231,7 @@ class _FolderFinder(ModuleFinder):
     def find_module(self, name: str, path: Any, parent: Any = None) -> Any:
         try:
             return super().find_module(name, path, parent)
-        except AttributeError:  # such a folder has no loader
+        except AttributeError:  # a folder without `__init__.py` has no loader
             spec = PathFinder.find_spec(name, path or self.path)
             assert spec and spec.submodule_search_locations
             return None, next(iter(spec.submodule_search_locations)), ("", "", _FOLDER)
@@ -252,10 +252,10 @@ class _FolderFinder(ModuleFinder):
 
 def files_of(path: Path) -> dict[str, Path]:
     """Return a file, the modules that it imports from its folder, and its `files`, by their names
-    in it.
+    in that folder.
 
     Raises:
-        ConfigError: a listed file is not there.
+        ConfigError: a listed file does not exist.
     """
     finder = _FolderFinder([str(path.parent)], excludes=["precis"])
     finder.run_script(str(path))
@@ -279,7 +279,7 @@ def files_of(path: Path) -> dict[str, Path]:
 
 
 def _names_in(value: ast.expr, path: Path) -> list[str]:
-    """Return the names that a file lists, each of a file in its folder or below it."""
+    """Return the names in a file's `files` list, each of a file in or below its folder."""
     try:
         names = [Path(name) for name in ast.literal_eval(value)]
     except (TypeError, ValueError) as error:
@@ -296,7 +296,7 @@ def _names_in(value: ast.expr, path: Path) -> list[str]:
 
 
 def _import(path: Path, file: str) -> ModuleType:
-    """Run the file as a module, which may import others that lie beside it."""
+    """Run the file as a module, which may import others in its folder."""
     name = f"precis_environment_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:

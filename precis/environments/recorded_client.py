@@ -1,4 +1,4 @@
-"""OpenAI's client as an agent gets it."""
+"""OpenAI's client for agents."""
 
 import json
 from functools import cached_property
@@ -10,11 +10,10 @@ from openai.resources.chat import AsyncChat, AsyncCompletions
 
 
 class RecordedClient(openai.AsyncOpenAI):
-    """OpenAI's client, which leaves messages that are JSON already as they are.
+    """OpenAI's client, without validation of messages that are JSON already.
 
-    By itself it looks at each message as each kind of message that there is, again with every
-    call: more than a millisecond for a conversation of 24, and all agents of a step share one
-    core.
+    OpenAI's own checks each message against every message type in each call: more than a
+    millisecond for 24 messages, and all agents of a step share one core.
     """
 
     @cached_property
@@ -22,14 +21,14 @@ class RecordedClient(openai.AsyncOpenAI):
         return _Chat(self)
 
     async def close(self) -> None:
-        """Do nothing: the connection is that of all rollouts, and the recorder's to close."""
+        """Do nothing: all rollouts share the connection, which the recorder closes."""
 
 
 def recorded_client(
     base_url: str | None, key: str | None, http: httpx.AsyncClient
 ) -> RecordedClient:
-    """Return the client of a rollout. What can be tried again the recorder has tried again, and it
-    keeps the deadline."""
+    """Return the client of a rollout. It does not retry and has no timeout: the recorder does
+    both."""
     return RecordedClient(
         base_url=base_url, api_key=key, http_client=http, max_retries=0, timeout=None
     )
@@ -48,6 +47,6 @@ class _Completions(AsyncCompletions):
             try:
                 json.dumps(messages)
             except (TypeError, ValueError, RecursionError):
-                return await super().create(**given)  # there is an object in it
+                return await super().create(**given)  # it has objects that are not JSON
             given = {**given, "messages": [], "extra_body": {**(extra or {}), "messages": messages}}
         return await super().create(**given)

@@ -1,9 +1,9 @@
-"""The recorder: stands between agents and policies, and makes rollouts of what it sees.
+"""The recorder: passes agents' calls on to policies, and makes rollouts of them.
 
     agent → the rollout's address → session → policy's client → policy
 
-An agent is whatever speaks OpenAI's chat completions. In this process `model.openai_client()` goes
-to the session directly; any other program asks `model.inference_base_url` on the loopback.
+An agent is any client of OpenAI's chat completions. In this process `model.openai_client()` calls
+the session directly; another program calls `model.inference_base_url` on the loopback.
 """
 
 import asyncio
@@ -39,13 +39,13 @@ if TYPE_CHECKING:
     from precis.config import RunConfig
 
 _GRACE_S = 5.0
-"""The time that an agent may take to end after its rollout has ended."""
+"""The time for an agent to end after its rollout has ended."""
 _LIBRARY_FOLDERS = (
     *(f"{sysconfig.get_path(name)}/" for name in ("stdlib", "purelib", "platlib")),
     f"{Path(__file__).parents[1]}/",
 )
-"""The folders of Python, of installed packages and of Précis: an error is the line's that called
-into them."""
+"""The folders of Python, of installed packages and of Précis: an error is located at the line that
+called into them."""
 _DETAIL_MAX = 300
 _NOT_THE_AGENT = (PrecisError, asyncio.CancelledError, KeyboardInterrupt, GeneratorExit)
 
@@ -54,9 +54,9 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class PlainModel:
-    """The model that an agent is given where ART is not installed, as for whoever only plays it:
-    the part of an `art.Model` that ART's examples use, for one rollout. `http` carries what
-    `openai_client()` asks, and `step` is 0 for a model that is not trained."""
+    """An agent's model without ART, as when only playing: the part of an `art.Model` that ART's
+    examples use, for one rollout. `http` is the transport of `openai_client()`; `step` is 0 for a
+    model that is not trained."""
 
     name: str
     inference_base_url: str
@@ -74,7 +74,7 @@ class PlainModel:
         return self.name
 
     def get_inference_name(self, step: int | None = None) -> str:
-        """Return what the model is called in requests."""
+        """Return the model's name in requests."""
         return self.name
 
     async def get_step(self) -> int:
@@ -100,7 +100,7 @@ class PlainModel:
 
 
 class Recorder:
-    """Opens an address for each rollout, and takes down what is asked there.
+    """Opens an address for each rollout, and records the calls to it.
 
     `async with Recorder() as recorder: await recorder.run(policy, environment, scenario)`
     """
@@ -111,7 +111,7 @@ class Recorder:
 
     @classmethod
     def of(cls, config: "RunConfig") -> Self:
-        """Return the recorder of a run or a benchmark, where its agents reach it."""
+        """Return the recorder of a run or a benchmark, on the host of its settings."""
         workers = getattr(config.environment, "workers", None)
         return cls(workers.recorder_host) if workers else cls()
 
@@ -125,7 +125,7 @@ class Recorder:
                 f"The recorder can't listen at {self._host}: {error.strerror}.",
                 "Give `environment.workers.recorder_host` an address of this machine.",
             ) from error
-        # Without a socket between them, and shared: to make one takes 44 ms.
+        # In process and shared: making a client takes 44 ms.
         transport = httpx.ASGITransport(self._sessions.app)
         self._http = httpx.AsyncClient(transport=transport, timeout=None, trust_env=False)
         return self
@@ -137,11 +137,11 @@ class Recorder:
     async def run(
         self, policy: Policy, environment: Environment, scenario: Scenario, index: int = 0
     ) -> Rollout:
-        """Have an environment attempt a scenario with a policy. Whatever goes wrong with the
-        attempt is its score: `Unscored`, with its cause.
+        """Have an environment attempt a scenario with a policy. A failed attempt has the score
+        `Unscored`, with its cause.
 
         Raises:
-            PrecisError: nothing can be asked of this policy or this environment any more.
+            PrecisError: this policy or this environment can't be used any more.
         """
         session = Session(policy, scenario, index)
         clock = Clock(policy.limits.deadline_s)
@@ -158,12 +158,12 @@ class Recorder:
         if isinstance(score, Score) and not session.calls:
             score = Unscored("no_calls", "It earned a score without a call to the model.")
         if isinstance(score, Unscored):
-            # An agent's error may hold what a tool has returned, and ends in a terminal.
+            # An agent's error may quote a tool's output, and is shown in a terminal.
             score = replace(score, detail=without_controls(score.detail))
         return Rollout(scenario, index, tuple(session.calls), score)
 
     def _model(self, policy: Policy, environment: Environment, number: str, key: str) -> Any:
-        """Return the model of a rollout: ART's where ART is at work, or what is used of one."""
+        """Return the model of a rollout: ART's if ART is imported, else a `PlainModel`."""
         name = policy.name or policy.client.endpoint.model
         known: dict[str, Any] = {
             "http": self._http,
@@ -175,7 +175,7 @@ class Recorder:
             "inference_api_key": key,
             "inference_base_url": f"http://{self._host}:{self._server.port}{ROOT}{number}/v1",
         }
-        if sys.modules.get("art") is None:  # an agent that wants ART's has imported it
+        if sys.modules.get("art") is None:  # an agent that needs ART's has imported it
             return PlainModel(**known)
         from precis.environments.rollout_model import RolloutModel
 
@@ -185,8 +185,8 @@ class Recorder:
 async def attempt(
     environment: Environment, model: "art.Model[Any, Any]", scenario: Scenario
 ) -> Score | Unscored:
-    """Have an environment attempt a scenario; what the agent raises is its score, if it is no
-    PrecisError. Of a group of errors the first counts."""
+    """Have an environment attempt a scenario; turn an agent's error into an Unscored, unless it is
+    a PrecisError. Of a group of errors the first counts."""
     try:
         return score_of(await environment.rollout(model, scenario))
     except _NOT_THE_AGENT:
@@ -203,7 +203,7 @@ async def attempt(
 def describe_error(error: BaseException) -> str:
     """Return what an agent has raised in a line, with the last place in its own files."""
     said = type(error).__name__
-    with suppress(Exception):  # of its own `__str__`
+    with suppress(Exception):  # raised by its own `__str__`
         text = " ".join(str(error).split())[:_DETAIL_MAX]
         said = f"{said}: {text}" if text else said
     frames = traceback.extract_tb(error.__traceback__)
@@ -217,12 +217,12 @@ def describe_error(error: BaseException) -> str:
 async def _await_score(
     agent: asyncio.Task[Score | Unscored], session: Session, clock: Clock
 ) -> Score | Unscored:
-    """Return the agent's score, or why it has none; the agent has ended then, or is given up."""
+    """Return the agent's score, or why it has none, after the agent has ended or been abandoned."""
     try:
         ends: set[asyncio.Future[Any]] = {agent, session.over, clock.expired}
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         if session.over.done():
-            await asyncio.wait({agent}, timeout=_GRACE_S)  # it may have something to tidy up
+            await asyncio.wait({agent}, timeout=_GRACE_S)  # it may need to clean up
             reason = session.over.result()
             if isinstance(reason, PrecisError):
                 raise reason
@@ -240,16 +240,16 @@ async def _await_score(
             agent.cancel()
             await asyncio.wait({agent}, timeout=_GRACE_S)
         if not agent.done():
-            logger.warning("An agent goes on %g s after its rollout has ended.", _GRACE_S)
+            logger.warning("An agent still runs %g s after its rollout has ended.", _GRACE_S)
 
 
 def score_of(returned: object) -> Score | Unscored:
-    """Return what an agent has returned as a score: a number is a reward, True and False are a
-    success and none, and of ART's trajectory reward, metrics and the metric `success` are taken."""
-    art = sys.modules.get("art")  # who returns a trajectory has imported it
+    """Convert an agent's result to a score: a number is a reward, a boolean a success or failure; a
+    trajectory of ART's gives its reward, its metrics and its metric `success`."""
+    art = sys.modules.get("art")  # imported by any agent that returns a trajectory
     if isinstance(returned, Unscored):
         return Unscored(str(returned.cause), str(returned.detail))
-    if hasattr(returned, "item"):  # a number of numpy or torch, or one of their booleans
+    if hasattr(returned, "item"):  # a number or boolean of numpy or torch
         with suppress(RuntimeError, TypeError, ValueError):  # of several it is none
             returned = returned.item()
     if isinstance(returned, Score):

@@ -1,4 +1,4 @@
-"""The model that an agent is given: an `art.Model` of one rollout."""
+"""An agent's model: an `art.Model` of one rollout."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from precis.environments.recorded_client import recorded_client
 
 
 class RolloutModel(art.Model[Any, Any]):
-    """The model that an agent is given: what ART's examples use of one, for one rollout."""
+    """An agent's model: the part of an `art.Model` that ART's examples use, for one rollout."""
 
     _http: httpx.AsyncClient = PrivateAttr()
     _adapter_step: int = PrivateAttr()

@@ -1,8 +1,8 @@
 """RULER: a judge scores whole attempts against each other, without a reward function.
 
-In training it sees a group's rollouts, tool calls and results included; a held-out rollout it sees
-beside that of the run's first validation, once in either order, and the figure is how often it
-prefers the newer one. The method is ART's (`art.rewards.ruler`), the prompt ours.
+In training it sees a group's rollouts, with tool calls and results. In validation it sees a
+held-out rollout beside that of the run's first validation, in both orders, and the figure is the
+share of preferences for the newer one. The method is ART's (`art.rewards.ruler`), the prompt ours.
 """
 
 import hashlib
@@ -55,9 +55,9 @@ if TYPE_CHECKING:
     from precis.environments.workers import Workers
 
 _TEXT_MAX = 8000
-"""Characters of one message that the judge sees: a tool may return a whole book."""
+"""The most characters of a message that the judge sees: a tool may return a whole book."""
 _TOKENS_AN_ATTEMPT = 2000
-"""Assumed in forecasts: how long an agent's attempts are is not known before they are made."""
+"""Assumed in forecasts: the length of an agent's attempts is not known in advance."""
 _TOKENS_A_SCORE = 60
 
 SYSTEM = """\
@@ -77,7 +77,7 @@ Reply with one JSON object and nothing else, with exactly one entry for each att
 
 
 Transcript = list[dict[str, Any]]
-"""An attempt as the judge sees it; JSON."""
+"""An attempt in the judge's prompt, as JSON."""
 
 
 class _ScoreEntry(ReplyEntry):
@@ -90,8 +90,8 @@ class _Scores(StrictReply):
 
 
 def transcript_of(rollout: Rollout, text_max: int = _TEXT_MAX) -> Transcript:
-    """Return a rollout's messages, without what differs between clients, such as calls' ids. A
-    sub-agent's conversation follows that of its caller; of a message so many characters are shown.
+    """Return a rollout's messages, without details that differ between clients, such as calls' ids.
+    A sub-agent's conversation follows its caller's; a message is cut to `text_max` characters.
     """
 
     def shortened(text: str) -> str:
@@ -116,7 +116,7 @@ def transcript_of(rollout: Rollout, text_max: int = _TEXT_MAX) -> Transcript:
 def ruler_prompt(
     rubric: str, tools: Sequence[Mapping[str, Any]], attempts: Sequence[Transcript]
 ) -> Prompt:
-    """Ask for a score of each attempt; the messages that all begin with are said once."""
+    """Return the prompt for a score of each attempt, with the common first messages given once."""
     common = 0
     if len(attempts) > 1:
         for first, *others in zip(*attempts, strict=False):
@@ -137,13 +137,14 @@ def ruler_prompt(
 
 
 def parse_scores(reply: str, ids: Sequence[str]) -> list[float]:
-    """Return the scores between 0 and 1 in the order of `ids`; any other reply is a BadReply."""
+    """Return the scores between 0 and 1 in the order of `ids`. Raises BadReply for any other
+    reply."""
     by_id = entries_by_id(validate_reply(reply, _Scores).scores, ids)
     return [by_id[id].score for id in ids]
 
 
 class TrajectoryRuler(CachedJudge):
-    """The judge of attempts, an agent's or those at a summary, by a rubric."""
+    """The judge that scores attempts, of agents or at summaries, by a rubric."""
 
     def __init__(
         self,
@@ -167,11 +168,11 @@ class TrajectoryRuler(CachedJudge):
         tools: Sequence[Mapping[str, Any]] = (),
         text_max: int = _TEXT_MAX,
     ) -> Sequence[Rollout]:
-        """Return a group, of which those that are `entered` have been scored against each other, or
-        have no score, and why; see `score`.
+        """Return a group in which the `entered` rollouts are scored against each other, or have the
+        reason for no score; see `score`.
 
         Args:
-            scored: returns the score of a rollout that the judge gives so much, from 0 to 1.
+            scored: returns a rollout's score for the judge's score, from 0 to 1.
         """
         if not entered:
             return group
@@ -184,8 +185,8 @@ class TrajectoryRuler(CachedJudge):
     async def score(
         self, attempts: Sequence[Transcript], tools: Sequence[Mapping[str, Any]] = ()
     ) -> list[float] | Unscored:
-        """Return a score between 0 and 1 for each attempt, the same for those that say the same, or
-        why there is none.
+        """Return a score between 0 and 1 for each attempt, equal for equal ones, or why there is
+        none.
 
         Raises:
             JudgeRejected: the judge rejects the key, the model or the request as such.
@@ -209,14 +210,14 @@ class TrajectoryRuler(CachedJudge):
         return await self.try_out(prompt, parse_scores)
 
     def forecast(self, groups: int, size: int) -> Estimate | None:
-        """Return what scoring so many groups of attempts takes; None where that is free."""
+        """Return the cost of scoring this many groups of attempts; None if it is free."""
         if self._config.provider == "lexical":
             return None
         usage = Usage(groups * size * _TOKENS_AN_ATTEMPT, groups * size * _TOKENS_A_SCORE)
         return forecast_of(self._config, self._endpoint.model, groups, usage)
 
     def estimate_usd(self, attempts: Sequence[Transcript]) -> float:
-        """Return what scoring some attempts costs at most, in dollars; 0 if not known."""
+        """Return the most that scoring some attempts costs, in dollars; 0 if unknown."""
         characters = len(json.dumps(attempts))
         usage = Usage(
             estimate_tokens_with_margin(characters + len(SYSTEM)), _TOKENS_A_SCORE * len(attempts)
@@ -225,8 +226,8 @@ class TrajectoryRuler(CachedJudge):
 
 
 class AgentEnvironment(Environment):
-    """The environment of an agent: a program, a file or a package. `workers` may play its rollouts,
-    and a judge score them by a `rubric`, once its `ruler` is connected.
+    """The environment of an agent: a program, a file or a package. Its rollouts may run on
+    `workers`, and be scored by a judge by a `rubric`, once its `ruler` is connected.
 
     Args:
         made_of: its identity, beside the judge's.
@@ -235,7 +236,7 @@ class AgentEnvironment(Environment):
     ruler: TrajectoryRuler | None = None
     workers: "Workers | None" = None
     _paid: PaidOnce | None = None
-    """A benchmark's way to the judge, which pays for each reply once."""
+    """A benchmark's access to the judge, which pays for each reply once."""
 
     def __init__(
         self,
@@ -300,7 +301,7 @@ class AgentEnvironment(Environment):
         return [one for one in (of_groups, of_pairs) if one]
 
     def for_benchmark(self, config: BenchmarkConfig, paid: PaidOnce) -> "Environment | None":
-        # To see which comparisons are kept, the agent would have to act, at its own cost.
+        # Only the agent's rollout, which costs too, would show which comparisons are kept.
         if self.ruler is None or paid.dry:
             return super().for_benchmark(config, paid)
         copied = copy(self)
@@ -313,7 +314,7 @@ class AgentEnvironment(Environment):
         return copied
 
     async def rank(self, group: Sequence[Rollout]) -> Sequence[Rollout]:
-        """Have the judge score a group; whatever else a rollout has earned keeps its metrics."""
+        """Have the judge score a group; metrics are kept."""
         if self.ruler is None:
             return group
         entered = []
@@ -342,14 +343,14 @@ class AgentEnvironment(Environment):
             reference = known.get(rollout.scenario.id)
             score: Score | Unscored
             if first is None:
-                # Where it is compared with, later on.
+                # Later validations are compared with it.
                 score = _preference(0.5, {TRANSCRIPT: own})
             elif reference is None or not isinstance(reference.score, Score):
                 detail = "The run's first validation has no attempt at this scenario."
                 score = Unscored("no_reference", detail)
             else:
                 tools = rollout.calls[0].tools
-                # One with a score of its own was not shown as the others were.
+                # A rollout with its own score has no transcript yet.
                 other = reference.score.details.get(TRANSCRIPT) or transcript_of(reference)
                 score = await self._prefer(own, other, tools)
             return replace(rollout, score=score)
@@ -359,7 +360,7 @@ class AgentEnvironment(Environment):
     async def _prefer(
         self, own: Transcript, other: Transcript, tools: Sequence[Mapping[str, Any]]
     ) -> Score | Unscored:
-        """Have a judge compare two attempts, in either order."""
+        """Have a judge compare two attempts, in both orders."""
         ruler = self.ruler
         assert ruler is not None
         if own == other:

@@ -1,4 +1,4 @@
-"""One rollout's calls to the policy: how each is asked, what of it is kept, and when it ends."""
+"""One rollout's calls to the policy: their requests, records and limits."""
 
 import asyncio
 import time
@@ -51,16 +51,16 @@ _DECIDED = {
     "max_tokens",
     "max_completion_tokens",
 }
-"""Fields of a request in which the agent has no say: they decide what the policy would sample."""
+"""Fields of a request that the agent can't set: they determine the policy's sampling."""
 _NO_SUCH_MODEL = (401, 404)
 _REFUSALS = (400, 413, 422)
-"""Statuses that are about one request: a prompt that is too long."""
+"""Statuses that concern one request, such as a prompt that is too long."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of one rollout: `Limits(deadline_s=300, turns_max=40, tokens_max=8192)`, the last
-    for sampled tokens of all calls together."""
+    """The limits of one rollout: `Limits(deadline_s=300, turns_max=40, tokens_max=8192)`; the last
+    is for sampled tokens over all calls."""
 
     deadline_s: float
     turns_max: int
@@ -68,7 +68,7 @@ class Limits:
 
 
 class Client(Protocol):
-    """Asks an endpoint: a `ChatClient`, or what stands in front of one."""
+    """A client of an endpoint: a `ChatClient`, or a wrapper of one."""
 
     @property
     def endpoint(self) -> Endpoint: ...
@@ -80,14 +80,14 @@ class Client(Protocol):
 
 @dataclass(frozen=True)
 class Policy:
-    """A trained adapter, a contender, a teacher or a baseline, as the recorder asks it.
+    """A policy for the recorder: a trained adapter, a contender, a teacher or a baseline.
 
     Attributes:
-        parameters: fields of each request that are the same whatever the agent asks for.
-        seed_of: the seed of a call, by scenario, index and turn; None sends none.
-        name: the model's name, as the agent sees it; that of the endpoint if empty.
-        step: the step of a trained adapter, which alone may answer; None for any other model.
-        trained: what it answers is trained on, and has to come with its token ids.
+        parameters: fixed fields of each request, which override the agent's.
+        seed_of: the seed of a call, by scenario, index and turn; if None, no seed is sent.
+        name: the model's name for the agent; the endpoint's if empty.
+        step: the step of the trained adapter that must answer; None for any other model.
+        trained: whether its answers are trained on, which requires token ids.
     """
 
     client: Client
@@ -100,11 +100,11 @@ class Policy:
 
 
 class Session:
-    """Asks the policy for one rollout, and keeps each call.
+    """Calls the policy for one rollout, and records each call.
 
     Attributes:
-        over: why the rollout can earn no score, once that is known; an error ends the step too.
-        refusal: the last request that was refused for a reason of its own.
+        over: why the rollout can't be scored, once known; an error ends the step too.
+        refusal: the last request that was refused by itself.
     """
 
     def __init__(self, policy: Policy, scenario: Scenario, index: int) -> None:
@@ -135,7 +135,7 @@ class Session:
             self._waiting.discard(task)
 
     def close(self) -> None:
-        """Give up what is still asked, and answer nothing more."""
+        """Cancel pending requests, and answer no more."""
         self._closed = True
         for task in self._waiting:
             task.cancel()
@@ -144,7 +144,7 @@ class Session:
         if self._closed or self.over.done():
             return refuse(410, "The rollout has ended.", "rollout_ended")
         try:
-            body = from_json(content)  # which takes no half of a character, as no file can
+            body = from_json(content)  # it rejects half of a character, which no file can store
         except ValueError as error:
             return refuse(400, f"The request is not JSON: {error}.", "invalid_request")
         problem = _problem(body)
@@ -166,8 +166,8 @@ class Session:
         wanted = body.get("max_completion_tokens") or body.get("max_tokens")
         payload = {key: value for key, value in body.items() if key not in _DECIDED}
         payload["model"] = policy.client.endpoint.model
-        # vLLM refuses a limit that its context has no room for, and gives all that is left where
-        # none is named: an adapter's context is mostly shorter than what a rollout may take.
+        # vLLM refuses a limit beyond its context, and without one uses the rest of it: an adapter's
+        # context is mostly shorter than a rollout's limit.
         is_bounded = wanted or policy.step is None
         if is_bounded and "max_completion_tokens" not in policy.parameters:
             payload["max_tokens"] = min(wanted or tokens_left, tokens_left)
@@ -177,7 +177,7 @@ class Session:
         if policy.trained:
             payload["logprobs"] = True
             payload["return_token_ids"] = True
-            # vLLM need not name tokens for an agent that did not ask for their names.
+            # vLLM need not return token names unless the agent asked for them.
             payload["return_tokens_as_token_ids"] = not body.get("logprobs")
         return payload
 
@@ -197,7 +197,7 @@ class Session:
             return self._decline(400, str(error))
         self.calls.append(call_of(payload, reply, asked_at))
         self._tokens += reply.usage.completion_tokens
-        # As the agent has asked for it: without ids, most of it.
+        # Without the fields that the agent did not ask for.
         choice = dict(reply.choice)
         choice.pop("token_ids", None)
         if not body.get("logprobs"):
@@ -229,9 +229,9 @@ class Session:
         return reply
 
     def _fail(self, error: PrecisError) -> Response:
-        """Say that the policy did not answer, and end the rollout or the step where that must be.
+        """Respond that the policy did not answer, and end the rollout or the step if necessary.
 
-        A run depends on its own adapter: where that is lost, or is none, the step can't continue.
+        A run depends on its own adapter: without it the step can't continue.
         """
         model = self._policy.client.endpoint.model
         own = self._policy.step is not None
@@ -264,8 +264,8 @@ class Session:
 
 
 def call_of(payload: Mapping[str, Any], reply: ChatReply, asked_at: float) -> Call:
-    """Return what is kept of a call. Where a server gives token ids, log probabilities are numbers
-    beside them; else the choice keeps them with the tokens' names."""
+    """Return the record of a call. With token ids from the server, log probabilities are plain
+    numbers beside them; else the choice keeps them with the tokens' names."""
     choice = {key: value for key, value in reply.choice.items() if value is not None}
     sampled = choice.pop("token_ids", None)
     logprobs: tuple[float, ...] = ()
@@ -294,14 +294,14 @@ def call_of(payload: Mapping[str, Any], reply: ChatReply, asked_at: float) -> Ca
 
 def _logprobs(choice: Mapping[str, Any]) -> tuple[float, ...]:
     given = choice.get("logprobs") or {}
-    values = given.get("token_logprobs")  # our trainer's: see precis/trainer/gpu/outputs.py
+    values = given.get("token_logprobs")  # from our trainer: see precis/trainer/gpu/outputs.py
     if values is None:
         values = [entry["logprob"] for entry in given.get("content") or ()]
     return tuple(map(float, values))
 
 
 def _problem(body: object) -> str | None:
-    """Return what keeps a request from being answered, in a sentence."""
+    """Return a sentence on why a request can't be answered, or None."""
     if not isinstance(body, dict):
         return "The request is not a JSON object."
     messages = body.get("messages")

@@ -1,4 +1,4 @@
-"""A rollout as its conversation, to read: as Markdown, and as plain text."""
+"""A rollout's conversation as Markdown, and as plain text."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
@@ -22,8 +22,8 @@ def show_conversation(rollout: Rollout) -> str:
 
 
 def plain_conversation(rollout: Rollout, scenario_max: int | None = None) -> str:
-    """Return a rollout as plain text, each message once, and so many characters of those before the
-    first answer."""
+    """Return a rollout as plain text, each message once, those before the first answer cut to
+    `scenario_max` characters."""
     lines = []
     conversations = conversations_of(rollout.calls, same_tools=False)
     for number, one in enumerate(conversations, start=1):
@@ -48,7 +48,7 @@ def _show(conversation: Conversation) -> Iterator[str]:
         if place in with_calls:
             continue
         text = content_text(message.get("content"))
-        # Of a rollout that the store has kept, only the last answer is known as a call.
+        # A rollout from the store has only its last answer as a call.
         if message["role"] == "assistant":
             turn += 1
             yield f"**Turn {turn}**"
@@ -72,9 +72,9 @@ def _show(conversation: Conversation) -> Iterator[str]:
 def _results_of_calls(
     messages: Sequence[Message],
 ) -> tuple[Mapping[tuple[int, int], str], Collection[int]]:
-    """Return the result of each call that has one, and the places of the messages with them.
+    """Return the result of each call that has one, and the indices of these results' messages.
 
-    Calls go by their message's place and number: servers repeat ids, or give none at all.
+    Calls are identified by message index and number: servers repeat ids, or give none.
     """
     waiting: dict[Any, list[tuple[int, int]]] = {}
     results = {}
@@ -90,13 +90,13 @@ def _results_of_calls(
 
 
 def _folded(label: str, texts: Sequence[str]) -> str:
-    """HTML that Prefect's page folds; all that is in it is escaped."""
+    """Return escaped HTML that Prefect's page folds."""
     inside = "\n\n---\n\n".join(map(quote, texts))
     return f"<details><summary>{escape(label)}</summary>\n\n{inside}\n\n</details>"
 
 
 def _beginning(text: str) -> str:
-    """Return the first line of a text, and a sign that there is more."""
+    """Return the first line of a text, with an ellipsis if there is more."""
     line = text.strip().split("\n", 1)[0]
     if len(line) > _BEGINNING:
         return f"{line[:_BEGINNING]}…"

@@ -1,7 +1,7 @@
 """Threads in which a user's functions may block, while the flow continues.
 
-A thread can't be ended from outside. One that is still at work when nobody waits for it any more
-is left alone, and after too many of these nothing new is begun.
+A thread can't be ended from outside. One that still runs after its rollout has ended is abandoned,
+and after too many of these no new one is started.
 """
 
 import asyncio
@@ -17,28 +17,27 @@ from precis.errors import RolloutError
 
 ABANDONED_MAX = 8
 _GRACE_S = 4.0
-"""The time that a cancelled function may take to end; the recorder waits a little longer."""
+"""The time for a cancelled function to end; the recorder waits a little longer."""
 _OF_ANOTHER_LOOP = "event loop"
-"""The words that Python's complaints about clients and locks of another event loop have in
-common."""
+"""Common to Python's errors about clients and locks of another event loop."""
 
 
 class UserThreads:
-    """Runs functions of a file, each in a new thread with its own event loop."""
+    """Runs each function of a file in a new thread with its own event loop."""
 
     def __init__(self, where: str) -> None:
         self._where = where
         self._abandoned: list[_UserThread] = []
 
     async def run(self, function: Callable[..., Any], *given: Any) -> Any:
-        """Return the result of a function, or of the coroutine which it returns. Where this is
-        cancelled, so is the coroutine; a function that does not end then is abandoned, and a
-        RolloutError is raised once too many are."""
+        """Return the result of a function, or of its coroutine. Cancellation cancels the coroutine;
+        a function that does not end then is abandoned, and a RolloutError is raised after too
+        many."""
         self._abandoned = [one for one in self._abandoned if one.is_alive()]
         count = len(self._abandoned)
         if count >= ABANDONED_MAX:
             raise RolloutError(
-                f"{self._where}: {count} functions are still at work though their rollouts have "
+                f"{self._where}: {count} functions are still running though their rollouts have "
                 "ended, and nothing can end them.",
                 "Give whatever they wait for a timeout, and each of their loops an end.",
             )
@@ -63,7 +62,7 @@ class _UserThread(threading.Thread):
     """Runs one function; `ended` is done when it has `returned`, or left its `error`."""
 
     def __init__(self, function: Callable[..., Any], given: tuple[Any, ...]) -> None:
-        # A daemon: it doesn't keep the process from ending.
+        # A daemon, so that it doesn't keep the process alive.
         super().__init__(name="precis-rollout", daemon=True)
         self.ended: Future[None] = Future()
         self.ended.set_running_or_notify_cancel()
@@ -80,7 +79,7 @@ class _UserThread(threading.Thread):
         try:
             self.returned = self._context.run(self._call)
         except (KeyboardInterrupt, GeneratorExit) as error:
-            # No thread gets a Ctrl-C: the file raised it, or what it runs.
+            # Threads get no Ctrl-C: the user's code raised it.
             raised = RuntimeError(f"It raised {type(error).__name__}.")
             self.error = raised.with_traceback(error.__traceback__)
         except BaseException as error:
@@ -95,7 +94,7 @@ class _UserThread(threading.Thread):
             self.ended.set_result(None)
 
     def cancel(self) -> None:
-        """Cancel the coroutine, now or as soon as there is one."""
+        """Cancel the coroutine, now or once there is one."""
         self._cancelled = True
         if self._loop is not None and self._task is not None:
             with suppress(RuntimeError):  # it has just ended

@@ -1,4 +1,4 @@
-"""Groups as ART has them: for its client, its RULER and its parquet."""
+"""Groups as ART's types, for its client, its RULER and its parquet."""
 
 import json
 import math
@@ -23,7 +23,7 @@ _FINISHES = ("stop", "length", "tool_calls", "content_filter", "function_call")
 
 
 def group_of(rollouts: Sequence[Rollout]) -> art.TrajectoryGroup:
-    """Return the rollouts that have a score as a group, with all that each has sampled."""
+    """Return the scored rollouts as a group, with all their samples."""
     trajectories = []
     for one in rollouts:
         if one.reward is not None:
@@ -34,8 +34,8 @@ def group_of(rollouts: Sequence[Rollout]) -> art.TrajectoryGroup:
 def trajectory_of(rollout: Rollout, reward: float = 0.0) -> art.Trajectory:
     """Return a rollout as a trajectory: each conversation in it is one of its histories.
 
-    Its choices carry their token ids (`precis.records.samples`), or OpenAI's log
-    probabilities where the policy's server gives no ids.
+    Its choices have their token ids (`precis.records.samples`), or OpenAI's log probabilities if
+    the policy's server gives no ids.
     """
     histories = [_items(one) for one in conversations_of(rollout.calls)] or [([], None)]
     trajectory = art.Trajectory(
@@ -61,8 +61,8 @@ def put_trajectories(
     groups: Sequence[Sequence[Rollout]],
     policy: str,
 ) -> None:
-    """Keep a step's rollouts in the store, under the name that they were asked of; a step that is
-    done again replaces them.
+    """Write a step's rollouts to the store, under their policy's name; a repeated step replaces
+    them.
 
     Raises:
         StoreError: the store can't be written.
@@ -77,12 +77,12 @@ def put_trajectories(
 
 
 def _told(rollout: Rollout, policy: str) -> art.Trajectory:
-    """Return a rollout for a person to study. One without a score has the reward NaN, and its
-    metadata says why."""
+    """Return a rollout for study. An unscored one has the reward NaN, and the cause in its
+    metadata."""
     trajectory = trajectory_of(rollout, math.nan if rollout.reward is None else rollout.reward)
     score = rollout.score
     calls = rollout.calls
-    # ART's parquet holds texts, and one conversation a rollout.
+    # ART's parquet has texts only, and one conversation a rollout.
     items: list[Any] = []
     for item in trajectory.messages_and_choices:
         plain: Any = item
@@ -110,7 +110,7 @@ def _told(rollout: Rollout, policy: str) -> art.Trajectory:
 
 
 def _message(item: Any) -> dict[str, Any]:
-    """Return a message, or a choice's, as the parquet has those of the first conversation."""
+    """Return a message, or a choice's message, in the parquet's format."""
     sampled = isinstance(item, Choice)
     message = item.message.to_dict() if sampled else item
     calls = message.get("tool_calls")

@@ -1,10 +1,10 @@
 """An environment of verifiers 0.4, played in a process of verifiers' own virtual environment.
 
 verifiers can't be installed beside SkyPilot, so a child process (`verifiers_child`) lists its tasks
-and plays the rollouts; the two speak JSON over a socket, a line each. A rollout that fails there is
-Unscored; one that is late is cancelled, and a child that does not say so within 4 s is ended. What
-a dead child was playing is Unscored, the next rollout starts another, and three deaths without a
-score between them end the step.
+and plays the rollouts; the two exchange lines of JSON over a socket. A rollout that fails there is
+Unscored; a late one is cancelled, and a child that does not confirm within 4 s is killed. The
+rollouts of a dead child are Unscored, the next one starts another child, and three deaths without a
+score in between end the step.
 """
 
 import asyncio
@@ -32,8 +32,7 @@ _DESCRIBE_S = 600.0
 """A taskset may load a data set."""
 _START_S = 120.0
 _ANSWER_S = 4.0
-"""The time that a child may take to say that it has cancelled; the recorder waits a little
-longer."""
+"""The time for a child to confirm a cancellation; the recorder waits a little longer."""
 _DEATHS_MAX = 3
 _LINE_MAX = 64 * 1024 * 1024
 _SHOWN = 500
@@ -41,7 +40,7 @@ _INSTALL = "Run `make install-verifiers`, or name another Python in `environment
 
 
 class VerifiersEnvironment(AgentEnvironment):
-    """An environment of verifiers, by what the child has said of it."""
+    """An environment of verifiers, by the child's description."""
 
     def __init__(self, settings: VerifiersSettings, described: Mapping[str, Any]) -> None:
         versions = {
@@ -54,7 +53,7 @@ class VerifiersEnvironment(AgentEnvironment):
             scenarios[split] = list(map(Scenario.of, given))
         super().__init__(versions, scenarios, settings.rubric)
         self._settings = settings
-        self._children = _Children(settings)  # one, also where this is copied
+        self._children = _Children(settings)  # shared with copies of this
 
     async def rollout(self, model: "art.Model[Any, Any]", scenario: Scenario) -> Score | Unscored:
         """Have the child attempt a scenario."""
@@ -83,7 +82,7 @@ class VerifiersEnvironment(AgentEnvironment):
 
 
 class _Children:
-    """Starts the child, and another one in place of one that has died."""
+    """Starts the child, and replaces one that has died."""
 
     def __init__(self, settings: VerifiersSettings) -> None:
         self._settings = settings
@@ -92,7 +91,7 @@ class _Children:
         self._deaths = 0
 
     async def play(self, asked: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return what becomes of a rollout: a reward and metrics, or a cause with its detail."""
+        """Return the outcome of a rollout: a reward and metrics, or a cause with its detail."""
         with clock_stopped():  # a start has its own deadline
             child = await self.running()
         said = await child.play(asked)
@@ -102,7 +101,7 @@ class _Children:
         return said
 
     async def running(self) -> "_Child":
-        """Return the child that is up."""
+        """Return the running child; start one if there is none."""
         async with self._starting:
             if self._child and self._child.ended:
                 self._deaths += 1
@@ -119,14 +118,14 @@ class _Children:
             return self._child
 
     async def stop(self) -> None:
-        """Stop the child that is up."""
+        """Stop the running child."""
         if self._child:
             await self._child.stop()
             self._child = None
 
 
 class _Child:
-    """The process that plays; `ended` says why it ended, and is empty while it is up."""
+    """The child process; `ended` is why it ended, empty while it is up."""
 
     def __init__(
         self,
@@ -147,7 +146,8 @@ class _Child:
 
     @classmethod
     async def started(cls, settings: VerifiersSettings) -> "_Child":
-        """Start one, and return it once it is ready, or say why it can't be started."""
+        """Start a child, and return it once it is ready. Raises ConfigError if it can't be
+        started."""
         ours, its = socket.socketpair()
         try:
             command = [*_command(settings, "serve"), str(its.fileno())]
@@ -170,7 +170,7 @@ class _Child:
         raise ConfigError(f"verifiers' environment {settings.id} can't be started: {child.ended}")
 
     async def play(self, asked: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return what becomes of a rollout; nothing of one where the child has `ended`."""
+        """Return the outcome of a rollout; empty if the child has `ended`."""
         number = next(self._numbers)
         answer = self._waiting[number] = asyncio.get_running_loop().create_future()
         try:
@@ -189,7 +189,7 @@ class _Child:
             del self._waiting[number]
 
     async def stop(self) -> None:
-        """Have it stop what it has started, and end it."""
+        """Have it stop its resources, and end it."""
         if self._reading is None or self.ended:
             return
         self._reading.cancel()
@@ -213,7 +213,7 @@ class _Child:
                 waiting.set_result(said)
 
     async def _read_line(self) -> Mapping[str, Any]:
-        """Return what it says next; a `problem` where that is nothing that it can have said."""
+        """Return its next message; a `problem` if that is malformed."""
         try:
             line = await self._reader.readline()
         except (ValueError, OSError) as error:
@@ -229,13 +229,13 @@ class _Child:
         return {"problem": f"It answered {line[:80]!r}, which is no answer."}
 
     async def _end(self, why: str) -> None:
-        """End it and all that it has started, and give up what it plays."""
+        """End it with its children, and abandon its rollouts."""
         if self.ended:
             return
         self.ended = why
         self._writer.close()
         await end(self._process)
-        # Whatever has outlived its supervisor may hold its standard error open.
+        # A process that outlived its supervisor may hold its standard error open.
         await asyncio.wait({self._errors}, timeout=_ANSWER_S)
         errors = ""
         if self._errors.done():
@@ -251,7 +251,7 @@ class _Child:
 
 
 def load_verifiers(settings: VerifiersSettings) -> VerifiersEnvironment:
-    """Return the environment of an installed package, or say why it can't be played."""
+    """Return the environment of an installed package. Raises ConfigError if it can't be played."""
     python, id = settings.python, settings.id
     if shutil.which(python) is None:
         raise ConfigError(
@@ -291,5 +291,5 @@ def load_verifiers(settings: VerifiersSettings) -> VerifiersEnvironment:
 
 def _command(settings: VerifiersSettings, what: str) -> list[str]:
     shown = settings.model_dump_json(include={"id", "config", "held_out", "train_size", "val_size"})
-    # -P: modules that lie beside the file are not verifiers' to find.
+    # -P: verifiers must not find the modules in this file's folder.
     return [settings.python, "-P", str(_CHILD), what, shown]

@@ -3,9 +3,9 @@
     verifiers_child.py describe SETTINGS     prints a line of JSON: scenarios and versions
     verifiers_child.py serve SETTINGS FD     answers requests at the socket FD, a line of JSON each
 
-Précis can't be imported here. All rollouts are played in this one process, by a harness of ours:
-verifiers' own starts a Python process a turn. verifiers' server asks the relay, and that the
-rollout's address.
+Précis can't be imported here. All rollouts run in this process, with our harness: verifiers' own
+starts a Python process a turn. verifiers' server calls the relay, which calls the rollout's
+address.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ except ImportError as error:
 
 
 class ConversationHarness(vf.Harness[vf.HarnessConfig]):  # type: ignore[misc]
-    """Holds a rollout's conversation in this process: asks the policy and calls tools in turn."""
+    """Runs a rollout's conversation in this process: calls the policy and tools in turn."""
 
     APPENDS_SYSTEM_PROMPT = True
     SUPPORTS_MCP = True
@@ -49,7 +49,7 @@ class ConversationHarness(vf.Harness[vf.HarnessConfig]):  # type: ignore[misc]
     EXECUTES_CODE = False
     NEEDS_CONTAINER = False
     http: httpx.AsyncClient
-    """The client of all rollouts: one for each would take 44 ms to make."""
+    """The client of all rollouts, since making one takes 44 ms."""
 
     async def launch(
         self,
@@ -61,7 +61,7 @@ class ConversationHarness(vf.Harness[vf.HarnessConfig]):  # type: ignore[misc]
         mcp_urls: dict[str, str],
         data: vf.TaskData,
     ) -> vf.ProgramResult:
-        """Converse until the policy calls no more tools; its limits are kept by Précis."""
+        """Converse until the policy calls no more tools; Précis enforces the limits."""
         system, prompt = self.resolve_prompt(data)
         messages: list[Any] = []
         if system:
@@ -96,7 +96,7 @@ class ConversationHarness(vf.Harness[vf.HarnessConfig]):  # type: ignore[misc]
 
 
 def _problem_of(name: str, given: str, names: Mapping[str, Any]) -> str:
-    """Return the reply to the policy about a call that no tool can take; empty if one can."""
+    """Return the reply to a call that no tool can take; empty if one can."""
     if name not in names:
         return f"error: unknown tool {name!r}"
     try:
@@ -111,14 +111,14 @@ sys.modules[_HARNESS] = sys.modules[__name__]
 
 
 class Relay:
-    """Passes each request for a completion on to the address of its rollout.
+    """Forwards each request for a completion to the address of its rollout.
 
-    verifiers keeps a client for each address that it asks, for ever; it asks this one alone.
+    verifiers keeps a client for each address for ever, so it gets only this one.
     """
 
     def __init__(self) -> None:
         self.addresses: dict[str, tuple[str, str]] = {}
-        """By trace: the address of its rollout, and its key."""
+        """The address and key of each trace's rollout."""
         self.key = os.environ[_KEY] = secrets.token_urlsafe(24)
         self.http = httpx.AsyncClient(
             timeout=None, trust_env=False, limits=httpx.Limits(max_connections=None)
@@ -147,8 +147,8 @@ class Relay:
 
 
 def load(settings: Mapping[str, Any]) -> tuple[vf.Env[Any], str]:
-    """Return the environment and the name of the agent that the policy plays, or say why it
-    can't."""
+    """Return the environment and the name of the agent that the policy plays, or raise the reason
+    why it can't."""
     given = dict(settings["config"])
     taskset = {**given.pop("taskset", {}), "id": settings["id"]}
     config = vf.resolve_env_config({**given, "taskset": taskset})
@@ -174,13 +174,13 @@ def load(settings: Mapping[str, Any]) -> tuple[vf.Env[Any], str]:
                 f'`environment.config`, such as {{"{seat}": {{"runtime": {{"type": "docker"}}}}}}.'
             )
         agent = agent.model_copy(update={"runtime": vf.SubprocessConfig()})
-    # An attempt that is made again would be trained on twice.
+    # A retried attempt would be trained on twice.
     agent = agent.model_copy(update={"retries": vf.RetryConfig()})
     return vf.load_environment(config.model_copy(update={seat: agent})), seat
 
 
 def tasks_of(settings: Mapping[str, Any], env: vf.Env[Any]) -> dict[str, dict[str, vf.Task]]:
-    """Return the tasks to train on and those held out, each by an id that no other one has."""
+    """Return the tasks to train on and those held out, by unique ids."""
     train, held_out = settings["train_size"], settings["val_size"]
     splits = {"validation": env.taskset.take(held_out), "train": env.taskset.skip(held_out)}
     if settings["held_out"]:
@@ -202,7 +202,7 @@ def tasks_of(settings: Mapping[str, Any], env: vf.Env[Any]) -> dict[str, dict[st
 
 
 def describe(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the environment is; or the problem that keeps it from being played."""
+    """Return the environment's description, or the problem that keeps it from being played."""
     version = importlib.metadata.version("verifiers")
     if not version.startswith("0.4."):
         return {"problem": "version", "detail": version}
@@ -230,7 +230,7 @@ def describe(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def outcome(episode: vf.Episode, seat: str) -> dict[str, Any]:
-    """Return what became of an episode: a reward and metrics, or a cause."""
+    """Return the outcome of an episode: a reward and metrics, or a cause."""
     errors = list(episode.errors)
     for trace in episode.traces:
         errors.extend(trace.errors)
@@ -317,14 +317,14 @@ def _said(error: BaseException) -> str:
 
 
 def main() -> None:
-    """Do as the arguments say."""
+    """Run the command in the arguments."""
     settings = json.loads(sys.argv[2])
     if sys.argv[1] == "serve":
         channel = socket.socket(fileno=int(sys.argv[3]))
         channel.set_inheritable(False)
         asyncio.run(serve(settings, channel))
         return
-    # What the environment prints while it is loaded is none of the answer.
+    # Output of the environment's import must not mix with the answer.
     answer = os.dup(1)
     os.dup2(2, 1)
     found = describe(settings)

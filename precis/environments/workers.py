@@ -1,11 +1,11 @@
-"""Workers: rollouts are played by processes of a Ray cluster, on this machine or on many.
+"""Workers: processes of a Ray cluster that run rollouts, on one machine or many.
 
     flow: recorder, Workers ──Ray──► Player: the environment, its rollouts
                ▲                        │
                └── HTTP, with a key for each rollout
 
-Ray starts workers, sends them the environment's files, and starts another one where one dies; what
-that one played is Unscored.
+Ray starts workers, sends them the environment's files, and replaces one that dies; its rollouts are
+Unscored.
 """
 
 import asyncio
@@ -37,22 +37,21 @@ if TYPE_CHECKING:
     import art
 
 _START_S = 180.0
-"""The time that the workers may take to be up: each imports what the environment does."""
+"""The time for the workers to start: each imports the environment's packages."""
 _NONE_UP_S = 180.0
 _CLOSE_S = 5.0
 _CONNECT_S = 10.0
 _STARTS = 3
 _SLOW_STARTS = ("timed out during startup", "Starting Ray client server failed")
-"""Ray gives its own processes 30 s to start, which a busy machine may not keep."""
+"""Errors of a busy machine: Ray gives its own processes 30 s to start."""
 _OBJECTS = 80 * 1024 * 1024
-"""Bytes of the object store of a cluster of this machine, the least that Ray takes: what goes
-through it are scenarios and scores."""
+"""Bytes of a local cluster's object store, the least that Ray allows: it carries only scenarios and
+scores."""
 _SHOWN = 300
 
 
 class Player:
-    """One worker; Ray makes it, in its own process, and it loads the environment in the sent
-    folder."""
+    """A worker, which Ray creates in its own process; loads the environment in the sent folder."""
 
     def __init__(self, load: Callable[[], Environment]) -> None:
         self._load = load
@@ -61,18 +60,18 @@ class Player:
         self._opening = asyncio.Lock()
 
     async def start(self) -> int:
-        """Open the environment, and return the number of the process."""
+        """Open the environment, and return the process id."""
         await self._opened()
         return os.getpid()
 
     async def play(
         self, model: Mapping[str, Any], scenario: Scenario
     ) -> Score | Unscored | PrecisError:
-        """Attempt a scenario; an error that ends the step is returned, as it is."""
+        """Attempt a scenario; return, rather than raise, an error that ends the step."""
         from precis.environments.rollout_model import RolloutModel
 
         environment = await self._opened()
-        # One for each rollout, which may ask from an event loop of its own. Nothing is kept open.
+        # One for each rollout, which may run in its own event loop. No connection is kept open.
         http = httpx.AsyncClient(
             transport=httpx.AsyncHTTPTransport(
                 verify=False, limits=httpx.Limits(max_connections=None, max_keepalive_connections=0)
@@ -103,8 +102,8 @@ class Workers:
     """Plays rollouts on the workers of a cluster.
 
     Args:
-        load: returns the environment where it is played.
-        files: what is sent to each worker, by its path in the folder that `load` is called in.
+        load: loads the environment on a worker.
+        files: the files for each worker, by their paths in the folder in which `load` is called.
     """
 
     def __init__(
@@ -174,10 +173,11 @@ class Workers:
         await self._stack.aclose()
 
     async def play(self, model: "art.Model[Any, Any]", scenario: Scenario) -> Score | Unscored:
-        """Have a worker attempt a scenario; the time until one is free is not the rollout's.
+        """Have a worker attempt a scenario; the wait for a free one does not count as the
+        rollout's.
 
         Raises:
-            RolloutError: no worker is up any more.
+            RolloutError: no worker is left.
         """
         with clock_stopped():
             number = await self._take()
@@ -192,7 +192,7 @@ class Workers:
                 "inference_base_url": model.inference_base_url,
                 "inference_model_name": model.inference_model_name,
             }
-            # Where this is cancelled, Ray cancels the rollout.
+            # Cancellation makes Ray cancel the rollout.
             returned = await self._players[number].play.remote(given, scenario)
         except self._ray.exceptions.RayActorError as error:
             is_up = False
@@ -219,7 +219,7 @@ class Workers:
                     ) from None
 
     def _give_back_later(self, number: int) -> None:
-        """Give a place of a worker back once another process has taken the worker's."""
+        """Free a slot of a worker once Ray has replaced its process."""
         self._up.discard(number)
 
         async def wait() -> None:
@@ -260,7 +260,7 @@ class Workers:
 
 
 def check_reach(machines: Collection[str], recorder_host: str) -> None:
-    """Refuse workers on several machines where the recorder listens to one of them alone."""
+    """Refuse workers on several machines if the recorder listens on the loopback only."""
     if len(machines) > 1 and ip_address(recorder_host).is_loopback:
         raise ConfigError(
             f"The Ray cluster has {len(machines)} machines ({', '.join(sorted(machines))}), and "
@@ -287,7 +287,7 @@ def connect(ray: Any, settings: WorkersSettings, folder: str) -> None:
     where = urlsplit(f"//{settings.address.removeprefix('ray://')}")
     for left in reversed(range(_STARTS)):
         try:
-            if where.port:  # Ray would ask there for minutes
+            if where.port:  # Ray would retry there for minutes
                 socket.create_connection((where.hostname or "", where.port), _CONNECT_S).close()
             ray.init(**given)
             return

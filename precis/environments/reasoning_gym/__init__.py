@@ -1,1 +1,1 @@
-"""Puzzles of reasoning-gym: `puzzles` makes and scores them in its own process."""
+"""Puzzles of reasoning-gym: `puzzles` makes and scores them in a separate process."""

@@ -1,4 +1,4 @@
-"""An environment of puzzles: a question, one answer, and the score that the generator gives it."""
+"""An environment of puzzles: a question, one answer, and the generator's score of it."""
 
 import difflib
 import json
@@ -25,13 +25,13 @@ SYSTEM = (
 )
 _PICK = "Solve the puzzle, and give your answer by the tool `answer`."
 _AT_ONCE = 20
-"""Questions that are asked for at once: each call has its deadline."""
+"""Questions requested per call, which has a deadline."""
 _SOUGHT = 8
-"""Questions that are looked at for each that is wanted, at most."""
+"""The most questions to look at for each one needed."""
 
 
 class ReasoningGym(AgentEnvironment):
-    """The environment of a generator, whose first questions that differ are held out.
+    """The environment of a generator; its first distinct questions are held out.
 
     Raises:
         ConfigError: the package has no such generator or parameters, or too few puzzles.
@@ -100,7 +100,7 @@ class ReasoningGym(AgentEnvironment):
             reward = await self._puzzles.call("score", *self._place(scenario["place"]), said)
         except ProcessDied as error:
             return Unscored("environment_died", f"The answer was not scored: {error}")
-        except IsolatedError as error:  # of the scoring, which did not expect such an answer
+        except IsolatedError as error:  # raised by the scoring of an unexpected answer
             return Score(0.0, False, {**metrics, "illegal": 1.0}, {"reason": str(error)})
         return Score(reward, reward >= 1, metrics)
 
@@ -125,7 +125,7 @@ class ReasoningGym(AgentEnvironment):
         return settings.dataset, _given(settings), settings.seed, place
 
     async def _solve(self, request: ChatRequest) -> Completion:
-        """Give the generator's own answer."""
+        """Answer with the generator's own answer."""
         place = self._places.get(request.messages[-1]["content"])
         known = None
         if place is not None:
@@ -135,7 +135,7 @@ class ReasoningGym(AgentEnvironment):
         return self._say("solver", known)
 
     async def _guess(self, request: ChatRequest) -> Completion:
-        """Give the answer to another question, or any of those that there are."""
+        """Answer with that to another question, or any of the options."""
         drawn = zlib.crc32(str(request.messages[-1]["content"]).encode())
         if self._settings.answers:
             choices = self._settings.answers
@@ -193,7 +193,7 @@ def _check_settings(settings: ReasoningGymSettings, puzzles: IsolatedModule, rel
 def _draw(
     settings: ReasoningGymSettings, puzzles: IsolatedModule
 ) -> Mapping[Split, Sequence[Scenario]]:
-    """Return scenarios of both splits, which have no question in common."""
+    """Return scenarios of both splits, without a common question."""
     name = settings.dataset
     held_out: dict[str, Scenario] = {}
     train: list[Scenario] = []
@@ -221,6 +221,6 @@ def _draw(
 
 
 def _given(settings: ReasoningGymSettings) -> dict[str, Any]:
-    """Return the generator's parameters; the size is the most that is looked at."""
+    """Return the generator's parameters; the size is the most questions to look at."""
     wanted = settings.size + settings.val_size
     return {**settings.parameters, "size": _SOUGHT * wanted}

@@ -1,6 +1,6 @@
-"""reasoning-gym's puzzles, made and scored in a process of their own.
+"""reasoning-gym's puzzles, made and scored in a separate process.
 
-Some of its generators evaluate an answer as Python to score it, and the answer is a model's text
+Some of its generators evaluate an answer, which is a model's text, as Python to score it
 (`precis.environments.isolated`).
 """
 
@@ -14,7 +14,7 @@ from reasoning_gym.factory import DATASETS
 from reasoning_gym.utils import extract_answer
 
 _OURS = ("seed", "size")
-"""Parameters that every generator has, and that the settings have fields for."""
+"""Parameters of every generator that are fields of the settings."""
 _MADE_OF_OTHERS = "composite"
 
 
@@ -39,19 +39,19 @@ def parameters(name: str) -> dict[str, Any]:
 
 
 def questions(name: str, given: dict[str, Any], seed: int, first: int, count: int) -> list[str]:
-    """Return some of a generator's questions, from a place on."""
+    """Return `count` of a generator's questions, from `first` on."""
     places = range(first, first + count)
     return [_puzzle(name, json.dumps(given), seed, place)["question"] for place in places]
 
 
 def answer(name: str, given: dict[str, Any], seed: int, place: int) -> str | None:
-    """Return the generator's answer to a question; None where it gives none."""
+    """Return the generator's answer to a question, or None."""
     known = _puzzle(name, json.dumps(given), seed, place)["answer"]
     return None if known is None else str(known)
 
 
 def answer_in(text: str) -> str | None:
-    """Return what stands last between <answer> and </answer>; None where nothing does."""
+    """Return the last text between <answer> and </answer>, or None."""
     found: str | None = extract_answer(text)
     return found
 

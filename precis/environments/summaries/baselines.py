@@ -1,7 +1,7 @@
-"""Summarizers that nobody trained, to compare a trained one with.
+"""Untrained summarizers, to compare a trained one with.
 
-They answer the same chat requests as a policy, within the word limit that is asked for; the `-350`
-in three names is only a label.
+They answer the same chat requests as a policy, within the requested word limit; the `-350` in three
+names is only a label.
 """
 
 import hashlib
@@ -21,9 +21,9 @@ from precis.text import count_words, sentences, tokens
 from precis.words import pieces
 
 USUAL_BASELINES = ("lead-350", "random-350", "centroid", "telegraph-350")
-"""All but the empty summary, whose figures say what a judge answers without one."""
+"""All but the empty summary, whose figures show what a judge answers without one."""
 _REDUNDANCY = 0.5
-"""The loss of a sentence just like one already chosen; relevance is at most 1."""
+"""The penalty of a sentence equal to a chosen one; relevance is at most 1."""
 
 
 def baselines() -> dict[str, Complete]:
@@ -38,7 +38,7 @@ def baselines() -> dict[str, Complete]:
 
 
 def empty(text: str, words_max: int) -> str:
-    """No summary at all: what a judge can answer without one, and so the floor of the scale."""
+    """Return no summary: the floor of the scale is what a judge answers without one."""
     return ""
 
 
@@ -55,7 +55,7 @@ def lead(text: str, words_max: int) -> str:
 
 
 def random_sentences(text: str, words_max: int) -> str:
-    """Random sentences that fit, in document order; the same text always gives the same ones."""
+    """Return random sentences that fit, in document order, the same ones for the same text."""
     found = sentences(text)
     seed = hashlib.sha256(text.encode()).digest()
     chosen = []
@@ -112,8 +112,8 @@ def _dot(one: Mapping[str, float], other: Mapping[str, float]) -> float:
 
 
 def telegraph(text: str, words_max: int) -> str:
-    """Return the first words that are left without the document's commonest: what a judge pays for
-    mere words."""
+    """Return the first words without the document's commonest: a test of a judge that rewards mere
+    words."""
     common = commonest_words(text)
     left = [word for word in pieces(text) if word.lower() not in common]
     return " ".join(left[:words_max])

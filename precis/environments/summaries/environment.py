@@ -1,4 +1,4 @@
-"""Summarizing: one call for a document's summary, and a judge who answers questions from it."""
+"""Summarizing: one call for a document's summary, and a judge that answers questions from it."""
 
 import asyncio
 import sys
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     import art
 
 _WORDS_PER_TOKEN = 0.75
-"""Of English prose; the usual rule for the tokenizers of hosted models."""
+"""For English prose; the usual rule for the tokenizers of hosted models."""
 _PROSE = ThreadPoolExecutor(max_workers=1, thread_name_prefix="prose")
 
 
@@ -61,10 +61,9 @@ class Summaries(Environment):
     """Summaries of a corpus's documents.
 
     Args:
-        services: the judge, a ruler that ranks the summaries of a training document instead,
-            and a second judge for the held-out documents, who decides no reward.
-        verdicts: rule in the judge's place for a benchmark, which asks about what is no prose,
-            too.
+        services: the judge, a ruler that ranks the summaries of a training document instead, and a
+            second judge for the held-out documents, which affects no reward.
+        verdicts: replaces the judge in a benchmark, which judges texts that are not prose too.
     """
 
     takes_random_player = False
@@ -121,7 +120,7 @@ class Summaries(Environment):
 
     @classmethod
     def of(cls, config: TrainConfig, corpus: Corpus, services: Services) -> Self:
-        """Return the summaries of a training run, whose warm start has documents set apart."""
+        """Return the summaries of a training run, with the warm start's documents set apart."""
         words_max = config.rollouts.words_max
         warm_start, drawn_from = prepare_warm_start(config.warm_start, corpus, words_max)
         return cls(drawn_from, config.rollouts, services, warm_start)
@@ -158,7 +157,7 @@ class Summaries(Environment):
         return list(map(scenario_of, documents))
 
     async def rollout(self, model: "art.Model[Any, Any]", scenario: Scenario) -> Score | Unscored:
-        """Ask for a summary, and have it judged."""
+        """Request a summary, and have it judged."""
         document = self._documents[scenario.id]
         messages: Any = summary_messages(document.text, self.words_max)
         reply = await model.openai_client().chat.completions.create(
@@ -167,8 +166,8 @@ class Summaries(Environment):
             max_tokens=summary_tokens_max(self.words_max),
         )
         text = reply.choices[0].message.content or ""
-        # Apart from the event loop, and from the threads that others wait for, such as the lease:
-        # beside a document of 20,000 words one takes seconds.
+        # In a thread of its own pool, so that neither the event loop nor others' threads, such as
+        # the lease's, wait: with a document of 20,000 words this takes seconds.
         loop = asyncio.get_running_loop()
         why = await loop.run_in_executor(_PROSE, disqualify, text, document, self.words_max)
         if why and not (self._verdicts and why == "not_prose"):
@@ -180,7 +179,7 @@ class Summaries(Environment):
         if not self._verdicts:
             reached("summary sampled", await model.get_step())
         ruling = self._verdicts or self.judge
-        # Judges have deadlines of their own, and one that is out is not the policy's fault.
+        # Judges have their own deadlines, and an unreachable one is not the policy's fault.
         with clock_stopped():
             verdict = await ruling.score(document, text)
             if isinstance(verdict, Unscored):
@@ -191,7 +190,7 @@ class Summaries(Environment):
         return self._score(document, text, verdict, second, why)
 
     async def rank(self, group: Sequence[Rollout]) -> Sequence[Rollout]:
-        """Have the ruler rank those that are in order; the disqualified earn nothing without it."""
+        """Have the ruler rank the valid summaries; disqualified ones earn 0 without it."""
         if self.ruler is None:
             return group
 
@@ -201,7 +200,7 @@ class Summaries(Environment):
             return Score(metrics["prose"] * share * worth, metrics=metrics)
 
         entered = [one for one in group if one.score.cause == UNJUDGED]
-        # The document is shown in full, however long it is.
+        # The document is shown in full.
         return await self.ruler.rank(group, entered, scored, text_max=sys.maxsize)
 
     def baselines(self) -> Mapping[str, Complete]:
@@ -212,7 +211,7 @@ class Summaries(Environment):
         return USUAL_BASELINES
 
     def for_benchmark(self, config: BenchmarkConfig, paid: PaidOnce) -> Environment:
-        # What the lexical judge says is free and certain.
+        # The lexical judge is free and deterministic.
         judge = config.judge
         paid = replace(paid, kept=None) if judge.provider == "lexical" else paid
         verdicts = KeptVerdicts(self.judge, judge, self.words_max, paid)
@@ -227,7 +226,7 @@ class Summaries(Environment):
     def demonstrate(
         self, rollouts: Sequence[Rollout], reward_min: float | None = None
     ) -> Demonstration:
-        """Return the summary whose questions are answered best; a teacher's is not judged."""
+        """Return the summary with the best verdict; a teacher's is not judged."""
         if not self._is_unjudged:
 
             def share_answered(rollout: Rollout) -> float | None:
@@ -245,7 +244,7 @@ class Summaries(Environment):
         return demonstration_of(rollout, metrics={"words": count_words(rollout.text)})
 
     def unjudged(self) -> "Summaries":
-        """Return these summaries with nobody to rule on them."""
+        """Return these summaries without a judge."""
         copied = copy(self)
         copied._is_unjudged = True
         return copied
@@ -255,7 +254,7 @@ class Summaries(Environment):
         return self._verdicts.forecast(documents, rollouts) if self._verdicts else None
 
     def forecasts(self, config: TrainConfig, next_step: int) -> Sequence[Estimate]:
-        """Return what a training service and the judges will be asked for."""
+        """Return the estimates for a training service and the judges."""
         held_out = self.corpus.validation
         apart = len(self.warm_start.scenarios) if self.warm_start else 0
         found: list[Estimate] = []
@@ -271,26 +270,26 @@ class Summaries(Environment):
 
     @property
     def trials(self) -> Mapping[str, Callable[[], Awaitable[str]]]:
-        """Trial questions to the judges."""
+        """Return trial questions to the judges."""
         trials: dict[str, Callable[[], Awaitable[str]]] = {"judge": self.judge.check}
         if self.second:
             trials["second judge"] = partial(check_second_judge, self.judge, self.second)
         return trials
 
     async def ceiling(self, store: Store, scenarios_max: int | None = None) -> float | None:
-        """Return the judge's accuracy when it reads the held-out documents in full."""
+        """Return the judge's accuracy on the full text of the held-out documents."""
         return await measure_ceiling(store, self.judge, self.corpus, scenarios_max)
 
     def check_ceiling(self, ceiling: float, least: float) -> str:
         return check_ceiling(ceiling, least, self.judge.identity["model"])
 
     def content_of(self, scenario: Scenario) -> str:
-        """Return the text alone: other questions on a text that was trained on test nothing."""
+        """Return the text alone: other questions about a trained text would test nothing."""
         return " ".join(str(scenario["text"]).split())
 
     @property
     def learned(self) -> Sequence[str]:
-        """The texts of the steps and of the warm start."""
+        """Return the texts of the steps and of the warm start."""
         documents = (*self.corpus.train, *self.corpus.warm_start)
         return [self.content_of(scenario_of(one)) for one in documents]
 
@@ -316,7 +315,7 @@ class Summaries(Environment):
         why: Disqualified | None = None,
     ) -> Score:
         held_out = document.id in self._held_out
-        # Validation and benchmark know the hard limit alone.
+        # Validation and benchmark have only the hard limit.
         share = 1.0 if held_out else reward_share(text, self.words_max, self._length_ramp)
         if why is None and not verdict.is_prose:
             why = "judged_not_prose"
@@ -333,7 +332,7 @@ class Summaries(Environment):
                 metrics["second_asked"] = second.asked
         if self._verdicts:
             others = [one for one in verdict.answers if not one.answerable]
-            # What is no prose by measure was judged too, and the judge may agree.
+            # Texts that fail the measure of prose were judged too, and the judge may agree.
             metrics["judged_not_prose"] = float(not verdict.is_prose)
             metrics["answered"] = verdict.correct
             metrics["unanswerable"] = len(others)

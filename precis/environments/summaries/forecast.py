@@ -1,4 +1,4 @@
-"""The forecast of what the rest of a run takes of judges and services."""
+"""Estimates of the rest of a run's requests to judges and services."""
 
 import statistics
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from precis.run.retention import kept
 from precis.settings.tinker import TinkerTrainer
 
 _CHARACTERS_PER_WORD = 6
-"""Of English prose, with the space."""
+"""For English prose, with the space."""
 
 
 def forecast_judging(
@@ -23,14 +23,14 @@ def forecast_judging(
     judge_model: str,
     warm_start_documents: int = 0,
 ) -> Estimate:
-    """Estimate what the reward's judge takes from a step on, validations and benchmark included.
+    """Estimate the requests to the reward's judge from a step on, with validations and benchmark.
 
-    It is the most that a run may take: every document in place of another (`replacements_max`).
+    It is an upper bound: with every replacement used (`replacements_max`).
     """
     summaries = _summaries(config, next_step, len(held_out))
     warm_start = config.warm_start
     if warm_start is not None and next_step <= 1:
-        # Those that measure the groups, before and after it.
+        # The rollouts that measure the groups, before and after it.
         measured = warm_start.measured_scenarios * config.rollouts.rollouts_per_group
         summaries += measured if next_step == 1 else 2 * measured
         if next_step == 0 and warm_start.source == "best_of_n":
@@ -48,7 +48,7 @@ def forecast_judging(
 def forecast_second_judge(
     config: TrainConfig, next_step: int, held_out: Sequence[Document], judge_model: str
 ) -> Estimate:
-    """Estimate what the second judge takes from a step on: the validations."""
+    """Estimate the second judge's requests from a step on, for the validations."""
     assert config.second_judge is not None
     return forecast(
         config.second_judge,
@@ -64,8 +64,8 @@ def forecast_second_judge(
 def forecast_service(
     config: TrainConfig, trainer: TinkerTrainer, next_step: int, held_out: Sequence[Document]
 ) -> Estimate:
-    """Estimate what the service charges for from a step on: at most, as for the judge, and as if it
-    had nothing in its cache. A warm start's own summaries are left out."""
+    """Estimate the service's charges from a step on: an upper bound, like the judge's, without any
+    cache hits. A warm start's own summaries are left out."""
     of_document = statistics.fmean([estimate_tokens(len(one.text)) for one in held_out])
     of_summary = estimate_tokens(_CHARACTERS_PER_WORD * config.rollouts.words_max)
     rollouts = _rollouts(config, next_step)
@@ -86,7 +86,7 @@ def forecast_service(
 
 
 def _rollouts(config: TrainConfig, next_step: int) -> int:
-    """Count the summaries that are still to be sampled to learn from."""
+    """Count the training summaries that are still to be sampled."""
     first = max(next_step, 1) if config.warm_start else next_step
     settings = config.rollouts
     groups = settings.groups_per_step + settings.replacements_max
@@ -104,8 +104,8 @@ def _summaries(config: TrainConfig, next_step: int, held_out: int) -> int:
 
 
 def _validated(config: TrainConfig, next_step: int) -> set[int]:
-    """Return the steps from `next_step` on whose adapters are validated, the first and the last
-    too."""
+    """Return the steps from `next_step` on whose adapters are validated, including first and
+    last."""
     steps = (*range(next_step, config.steps), 0)
     validated = {step for step in steps if step % config.validate_every == 0}
     if config.warm_start and next_step <= 1:

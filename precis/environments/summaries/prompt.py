@@ -1,4 +1,4 @@
-"""The task that is put to every policy: the same messages for training and benchmark."""
+"""The prompt of every policy, the same in training and benchmark."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ class SummaryRequest:
 
 
 def scenario_of(document: Document) -> Scenario:
-    """Return a document as the start of a group."""
+    """Return a document as the scenario of a group."""
     questions = list(map(asdict, document.questions))
     data = {"topic": document.topic, "text": document.text, "questions": questions}
     return Scenario(document.id, data)
@@ -44,7 +44,7 @@ def summary_messages(text: str, words_max: int = WORDS_MAX) -> list[dict[str, st
     `request_in` undoes.
     """
     request = f"Summarize this document in at most {words_max} words. Answer with the summary only."
-    # One backslash more where the text ends a document, whatever stands there already.
+    # One more backslash in every end tag in the text, even an escaped one.
     escaped = _END.sub(r"<\\\1", text)
     return [
         {"role": "system", "content": _SYSTEM},
@@ -53,18 +53,18 @@ def summary_messages(text: str, words_max: int = WORDS_MAX) -> list[dict[str, st
 
 
 def summary_tokens_max(words_max: int) -> int:
-    """Return the completion tokens to allow a summary of so many words.
+    """Return the most completion tokens for a summary of this many words.
 
-    Room for them in any tokenizer: a summary that is cut off there is over-length anyway.
+    It suffices in any tokenizer: a summary cut off there is too long anyway.
     """
     return 2 * words_max + 64
 
 
 def request_in(messages: Sequence[Mapping[str, Any]]) -> SummaryRequest:
-    """Return the request that is in messages made by `summary_messages`.
+    """Return the request in messages made by `summary_messages`.
 
     Raises:
-        RolloutError: no user message carries a fenced document.
+        RolloutError: no user message has a fenced document.
     """
     for message in reversed(messages):
         content = message.get("content")

@@ -1,15 +1,16 @@
-"""The measure of prose in a summary, by its own document and in any language.
+"""A measure of prose in a summary, relative to its document, in any language.
 
-A judge finds answers in a list of names and numbers too, so a reward by answers alone pays for
+A judge finds answers in a list of names and numbers too, so a reward by answers alone would favour
 leaving out all other words. That shows in three ways:
 
 - The document's commonest words are scarce: a list has next to none of them.
-- Its words stand side by side as they never do in the document.
-- It copies a dozen words of the document and leaves out common ones between them, or four with
-  two gaps or more, as sentences of one's own hardly ever do.
+- Its neighbouring words are never neighbours in the document.
+- It copies a dozen words of the document and leaves out common ones between them, or four with two
+  gaps or more, which newly written sentences hardly ever do.
 
-The first two are measured in every window of 50 words, and both together of ten, so that a list
-behind honest sentences shows too; the third over all. Each costs more than it saves in room.
+The first two are measured in every window of 50 words, and both together in windows of ten, so that
+a list behind honest sentences shows too; the third over the whole. Each costs more than it saves in
+length.
 """
 
 from collections import Counter
@@ -22,64 +23,62 @@ from statistics import fmean
 from precis.words import pieces
 
 _COMMONEST = 25
-"""The number of a document's words that are taken for those that hold it together."""
+"""How many of a document's words count as its common words."""
 _WINDOW = 50
-"""Words that are looked at together."""
+"""The size of a window, in words."""
 _COMMON_SHARE = (0.22, 0.34)
-"""The share of common words, relative to the document's, at which a window counts for nothing and
-in full. In summaries in words of their own the scarcest window has 0.39; lists of words have 0.23
-in the median."""
+"""The shares of common words, relative to the document's, at which a window counts 0 and 1. In
+freely written summaries the lowest window has 0.39; lists of words have 0.23 in the median."""
 _TOGETHER = (0.12, 0.25)
-"""The same for the neighbours that the document has too, of pairs of its words. Words of one's own
-come to 0.28 at least; sentences with common words sprinkled among the others to 0.2."""
+"""The same for the share of word pairs that are neighbours in the document too. Free writing has
+0.28 at least; lists with common words sprinkled in have 0.2."""
 _DROPPED_COMMONEST = 40
-"""The number of a document's words that count as dropped where a copy continues without them."""
+"""How many of a document's commonest words count as dropped if a copy continues without them."""
 _DROPPED_MAX = 6
-"""As many of them in a row; of any other words, one."""
+"""The most of them dropped in a row; of other words, one."""
 _COPIED_MIN = 12
-"""Words that a copy has at least. Summaries in words of their own come to one such gap in a hundred
-words at most, and to two where copies of 8 words count."""
+"""The least words of a copy. Freely written summaries have at most one such gap in a hundred words,
+and two if copies of 8 words count."""
 _SHORT_COPY_MIN = 4
 _SHORT_COPY_GAPS = 0.4
-"""A shorter copy counts with this many words, and this many gaps for each of them. Summaries in
-words of their own have one such copy at most; ten words of telegraph nearly always are one."""
+"""A shorter copy counts with this many words, and this many gaps for each of them. Freely written
+summaries have at most one such copy; ten words of telegraph nearly always are one."""
 _UNBROKEN_MIN = 6
-"""A gap does not count in a sentence that the document has without it too, in so many words."""
+"""A gap does not count if the document also has this many of the words without it."""
 _DROPPED_FREE = 0.005
 _DROPPED_COST = 6.0
-"""The loss of a summary for each word that was dropped beyond one in two hundred, in words: more
-than its room is worth. A judge of rules finds 23 % more answers where 7 % of the words are left
-out."""
+"""The penalty for each dropped word beyond one in two hundred, in words: more than its length is
+worth. A rule-based judge finds 23 % more answers if 7 % of the words are left out."""
 _LIST_COST = 2.0
-"""The same for the words in windows that count for nothing."""
+"""The same for words in windows that count 0."""
 _SHORT_WINDOW = 10
 _SHORT_COMMON_MAX = 1
 _SHORT_TOGETHER_MAX = 0.15
-"""Ten words in a row are mixed if no more of them are common, and no larger share of their pairs
-stand together in the document. Pairs with a word of one's own are not counted; five others must be
-left."""
+"""Ten words in a row are mixed if at most this many are common, and at most this share of their
+pairs are neighbours in the document. Pairs with a word not in the document are not counted; five
+others must be left."""
 _MIXED_FREE = 0.02
 _MIXED_COST = 4.0
-"""The loss of a summary for the share of its short windows that are mixed beyond 0.02. Summaries in
-words of their own have 0.022 at most; those with ten mixed words behind each sentence 0.13."""
+"""The penalty for the share of mixed short windows beyond 0.02. Freely written summaries have 0.022
+at most; those with ten mixed words behind each sentence 0.13."""
 _NO_COPY = (0, 0)
 _EXPECTED = 5
-"""Words that are added to those of a window, as many of them common as in the document, and pairs,
-two fifths of them the document's: a headline says little of what it is."""
+"""Pseudo-counts for a window: words with the document's share of common ones, and pairs, two fifths
+of them the document's, since a headline is too short to tell."""
 
 
 @dataclass(frozen=True)
 class _Joints:
-    """The ways in which a document joins its words.
+    """The order of words in a document.
 
     Attributes:
         places: of each word.
         common: the commonest.
         share: the share of all words that these make up.
-        steps_back: for each word, how far away the one before it may be in a copy that dropped
+        steps_back: for each word, the most distance to the previous one in a copy that dropped
             small words.
-        steps_on: the same for the one behind it.
-        neighbours: the pairs that stand side by side somewhere.
+        steps_on: the same for the next one.
+        neighbours: the pairs of neighbouring words.
     """
 
     places: Mapping[str, Sequence[int]]
@@ -90,9 +89,9 @@ class _Joints:
     neighbours: frozenset[tuple[str, str]]
 
 
-@lru_cache(maxsize=512)  # the reward and the metrics ask for the same summary
+@lru_cache(maxsize=512)  # reward and metrics ask about the same summary
 def prose_share(summary: str, text: str) -> float:
-    """Return how far a summary is prose, by its document's text: 1 for sentences, 0 for a list of
+    """Return how much of a summary is prose, given its document: 1 for sentences, 0 for a list of
     words."""
     words = list(pieces(summary.lower()))
     joints = _joints(text)
@@ -102,7 +101,7 @@ def prose_share(summary: str, text: str) -> float:
     dropped = _dropped(words, joints) / max(_WINDOW, len(words))
     lost = _LIST_COST * listed
     lost += _DROPPED_COST * max(0.0, dropped - _DROPPED_FREE)
-    # The share of short windows with hardly a common word, and hardly two that belong.
+    # The share of short windows with hardly any common words or known neighbours.
     windows = _windows(words, joints, _SHORT_WINDOW)
     mixed = 0
     for common, known, together in windows:
@@ -113,12 +112,12 @@ def prose_share(summary: str, text: str) -> float:
 
 
 def commonest_words(text: str) -> frozenset[str]:
-    """Return the words of a text, in lower case, that hold it together: its 25 commonest."""
+    """Return the 25 commonest words of a text, in lower case."""
     return _joints(text).common
 
 
 def _words(words: Sequence[str], joints: _Joints) -> list[float]:
-    """Return for each word how far it stands in prose: the mean of the windows that it is in."""
+    """Return for each word how much it is in prose: the mean over its windows."""
     size = min(_WINDOW, len(words))
     windows = [0.0]
     for common, known, together in _windows(words, joints, size):
@@ -135,7 +134,7 @@ def _words(words: Sequence[str], joints: _Joints) -> list[float]:
 
 
 def _windows(words: Sequence[str], joints: _Joints, size: int) -> list[tuple[int, int, int]]:
-    """Return how many common words, pairs of the document's words and neighbours a window has."""
+    """Return for each window its common words, pairs of the document's words, and neighbours."""
     common = [0, *accumulate(word in joints.common for word in words)]
     known = [0, *accumulate({one, other} <= joints.places.keys() for one, other in pairwise(words))]
     together = [0, *accumulate(pair in joints.neighbours for pair in pairwise(words))]
@@ -148,7 +147,7 @@ def _windows(words: Sequence[str], joints: _Joints, size: int) -> list[tuple[int
 
 
 def _dropped(words: Sequence[str], joints: _Joints) -> int:
-    """Return how many small words are missing where a summary copies its document."""
+    """Return how many small words are missing in a summary's copies of its document."""
     before = _copies(words, joints.places, joints.steps_back, -1)
     after = _copies(words[::-1], joints.places, joints.steps_on, 1)[::-1]
     dropped = 0
@@ -172,11 +171,11 @@ def _copies(
     words: Sequence[str], places: Mapping[str, Sequence[int]], steps: Sequence[int], way: int
 ) -> list[dict[int, tuple[int, int]]]:
     """Return for each word, by its places in the document, the copy that ends there: the number of
-    its words and of the gaps between them. One word of it may be another than the document's.
+    its words and gaps. One of its words may differ from the document's.
 
     Args:
-        steps: for each place, how far away the copy's last word may be.
-        way: 1 where that stands behind it in the document, -1 where it stands before it.
+        steps: for each place, the most distance to the copy's last word.
+        way: 1 if that is behind it in the document, -1 if before it.
     """
     found: list[dict[int, tuple[int, int]]] = []
     last: dict[int, tuple[int, int]] = {}
@@ -201,7 +200,7 @@ def _copies(
 
 
 def _steps(words: Sequence[str], small: Container[str]) -> list[int]:
-    """Return for each word how far away the word before it may be in a copy that dropped some."""
+    """Return for each word the most distance to the previous one in a copy that dropped some."""
     steps = []
     missing = 0
     for word in words:
@@ -211,7 +210,7 @@ def _steps(words: Sequence[str], small: Container[str]) -> list[int]:
 
 
 def _ramp(value: float, low: float, high: float) -> float:
-    """Return 0 up to `low`, 1 from `high` on, and what lies between in proportion."""
+    """Return 0 up to `low`, 1 from `high` on, and interpolate between them."""
     return min(1.0, max(0.0, (value - low) / (high - low)))
 
 

@@ -1,4 +1,4 @@
-"""From a verdict to a reward."""
+"""Rewards of summaries, and disqualification."""
 
 import unicodedata
 from collections import Counter
@@ -12,15 +12,15 @@ from precis.words import count_glued, count_words, pieces
 _FOREIGN_SHARE_MAX = 0.1
 _OWN_SHARE_MIN = 0.02
 _GLUED_SHARE_MAX = 0.02
-"""Words such as `into` or `cannot` may be two of a document's by chance; more are made up."""
+"""Words such as `into` or `cannot` may be two of a document's words by chance; more are glued."""
 _DENSITY_MAX = 1.15
-"""Characters for a word, as a multiple of the document's. Summaries in words of their own come to
-1.13 at most, and the densest sentences of the bundled documents, picked for that, to 1.12."""
+"""Characters per word, as a multiple of the document's. Freely written summaries have 1.13 at most,
+and the densest sentences of the bundled documents 1.12."""
 
 
 def disqualify(summary: str, document: Document, words_max: int) -> Disqualified | None:
-    """Say why a summary scores zero before any judge is asked, or None: it is over the limit in
-    words or characters, in another script than its document, or a list of words."""
+    """Return why a summary scores zero without a judge, or None: it is over the limit in words or
+    characters, in another script than its document, or a list of words."""
     if not summary.strip():
         return "empty"
     words = count_words(summary)
@@ -38,7 +38,7 @@ def disqualify(summary: str, document: Document, words_max: int) -> Disqualified
         return "wrong_script"
     if not prose_share(summary, document.text):
         return "not_prose"
-    # It holds more characters than so many words of its document would.
+    # More characters than this many words of its document would have.
     characters_max = _DENSITY_MAX * characters_a_word * words_max
     return "over_length" if _characters(summary) > characters_max else None
 
@@ -46,7 +46,7 @@ def disqualify(summary: str, document: Document, words_max: int) -> Disqualified
 def reward_share(summary: str, words_max: int, ramp: float) -> float:
     """Return the share of its training reward that a summary keeps for its length.
 
-    All of it up to the ramp, and then less and less until the limit ("soft overlong punishment", Yu
+    All of it up to the ramp, and then linearly less until the limit ("soft overlong punishment", Yu
     et al. 2025, https://arxiv.org/abs/2503.14476). The ramp is a share of `words_max`; 0 for none.
     """
     if not ramp:
@@ -65,7 +65,7 @@ def score_zero(document: Document) -> Scored:
 
 @lru_cache(maxsize=1024)
 def _measures(text: str) -> tuple[frozenset[str], float]:
-    """Return a document's words, in lower case, and its characters for each word."""
+    """Return a document's words, in lower case, and its characters per word."""
     return frozenset(pieces(text.lower())), _characters(text) / max(1, count_words(text))
 
 

@@ -1,4 +1,4 @@
-"""The judges that summaries and agents need, and the lexical one that answers on this machine."""
+"""The judges of summaries and agents, with the lexical one on this machine."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -25,7 +25,7 @@ RUBRIC = """
 
 @dataclass(frozen=True)
 class Services:
-    """The judge of a run, the same one ranking groups (`reward: ruler`), and another for
+    """The judge of a run, the same one as a ruler of groups (`reward: ruler`), and another for
     validations."""
 
     judge: JudgeClient
@@ -37,7 +37,7 @@ class Services:
 async def start_services(
     config: RunConfig, log: Path, launch: Launch = child_service
 ) -> AsyncIterator[Services]:
-    """Judges, up while the block lasts; what the lexical one prints goes to a log."""
+    """Start the judges for the block; the lexical one's output goes to a log."""
     async with AsyncExitStack() as stack:
         cache = stack.enter_context(ReplyCache(private_home() / CACHE_FILE))
         endpoint = await _reach(config.judge, OWN_KEY, stack, log, launch)
@@ -59,7 +59,7 @@ async def start_services(
 async def connect_ruler(
     config: RunConfig, rubric: str, log: Path, launch: Launch
 ) -> AsyncIterator[TrajectoryRuler]:
-    """The judge of an agent's attempts, with its cache of replies, while the block lasts."""
+    """Connect the judge of an agent's attempts, with its cache of replies, for the block."""
     async with AsyncExitStack() as stack:
         endpoint = await _reach(config.judge, OWN_KEY, stack, log, launch)
         cache = stack.enter_context(ReplyCache(private_home() / CACHE_FILE))
@@ -70,7 +70,7 @@ async def connect_ruler(
 async def _reach(
     config: JudgeConfig, own_key: str, stack: AsyncExitStack, log: Path, launch: Launch
 ) -> Endpoint:
-    """Return a judge's endpoint; a lexical one is started for as long as the stack is open."""
+    """Return a judge's endpoint; a lexical one runs until the stack is closed."""
     if config.provider != "lexical":
         return endpoint_for(config, Variables().keys(), own_key=own_key)
     child = launch("precis.rehearsal.judges.serve", ["--with-parent"], log)

@@ -1,4 +1,4 @@
-"""A summary as a person reads it: as a quotation, with its questions and verdicts."""
+"""A summary as Markdown: a quotation, with its questions and verdicts."""
 
 from precis.markdown import escape, mark_bold, quote, table
 from precis.records.questions import QuestionRow
@@ -7,7 +7,7 @@ from precis.text import count_words, decisive_words
 
 
 def show_summary(rollout: Rollout) -> str:
-    """Return a summary as Markdown, with what was asked and answered of it."""
+    """Return a summary as Markdown, with its questions and answers."""
     document = rollout.scenario
     words = count_words(rollout.text)
     score = rollout.score
@@ -20,7 +20,7 @@ def show_summary(rollout: Rollout) -> str:
         why = score.details.get("disqualified")
         earned += f" (scored zero: {why})" if why else ""
     about = f"{document.id} ({document['topic']}): {earned}, {words} words"
-    # What was asked, what should have been answered, and what was.
+    # The question, the golden answer, and the given one.
     rows = []
     for question in questions_about(rollout):
         gold = question.gold if question.answerable else "(the document does not say)"
@@ -39,7 +39,7 @@ def show_summary(rollout: Rollout) -> str:
 
 
 def questions_about(rollout: Rollout) -> list[QuestionRow]:
-    """Return what a summary was asked, and what its judge answered."""
+    """Return the questions about a summary, with its judge's answers."""
     score = rollout.score
     answers = score.details.get("answers", ()) if isinstance(score, Score) else ()
     by_id = {one["question_id"]: one for one in answers}

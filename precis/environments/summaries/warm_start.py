@@ -1,4 +1,4 @@
-"""The documents of a warm start, which no step draws and none of which is held out."""
+"""The documents of a warm start, which are neither drawn by steps nor held out."""
 
 import hashlib
 import os
@@ -20,7 +20,7 @@ from precis.text import count_words, tokens
 
 @dataclass(frozen=True)
 class GivenSummary:
-    """A row; its document's id or its text may be empty."""
+    """A row of the file; its document's id or text may be empty."""
 
     document_id: str
     text: str
@@ -28,7 +28,7 @@ class GivenSummary:
 
 
 def read_summaries(path: Path) -> list[GivenSummary]:
-    """All rows of a file; a DocumentsError if one lacks its summary or document."""
+    """Return all rows of a file. Raises DocumentsError if one lacks its summary or document."""
     given = []
     for number, row in enumerate(read_objects(path), start=1):
         where = f"{path}, row {number}"
@@ -60,7 +60,7 @@ def prepare_warm_start(
         said = [(one.document_id, one.text, one.summary) for one in given]
         digest = json_digest(said)
     else:
-        # The last ones; which these are, the split's seed has drawn.
+        # The last ones, in the order drawn by the split's seed.
         available = len(corpus.train)
         count = count_apart(config, available)
         if not 0 < count < available:
@@ -81,7 +81,7 @@ def prepare_warm_start(
 def _match(
     given: Sequence[GivenSummary], config: WarmStartConfig, corpus: Corpus, words_max: int
 ) -> tuple[tuple[Document, ...], tuple[Demonstration, ...]]:
-    """Return the documents that a file's summaries are of, and what is imitated of them."""
+    """Return the documents of a file's summaries, and the demonstrations."""
     known = _KnownDocuments(corpus)
     documents: dict[str, Document] = {}
 
@@ -108,7 +108,7 @@ def _match(
 
 
 class _KnownDocuments:
-    """A corpus, by ids and by texts."""
+    """The documents of a corpus, by id and by text."""
 
     def __init__(self, corpus: Corpus) -> None:
         self._train = {document.id: document for document in corpus.train}
@@ -117,10 +117,10 @@ class _KnownDocuments:
         self._held_out_texts = [_normal(document.text) for document in corpus.validation]
 
     def find(self, one: GivenSummary) -> Document | str:
-        """The training document that a summary is of, a new one with the text that is given, or
-        the cause why it is left out."""
+        """Return a summary's training document, a new one with the given text, or the cause why it
+        is left out."""
         text = _normal(one.text)
-        # Whether a text is a held-out one, a part of one, or one with more around it.
+        # True for a held-out text, a part of one, or a text that contains one.
         if one.document_id in self._held_out or (
             text and any(text in held_out or held_out in text for held_out in self._held_out_texts)
         ):
@@ -130,13 +130,13 @@ class _KnownDocuments:
         if text in self._train_by_text:
             return self._train_by_text[text]
         if one.document_id in self._train:
-            # As a separate document it would be imitated, and the steps would draw the other.
+            # As a separate document it would be imitated while the steps draw the original.
             return "other_text"
         name = hashlib.sha256(text.encode()).hexdigest()[:16]
         return Document(f"warm-start-{name}", "", one.text, ())
 
 
 def _normal(text: str) -> str:
-    """Return the words of a text between spaces, so that only whole words are found in another."""
+    """Return the words of a text with spaces around each, so that only whole words match."""
     words = tokens(text)
     return f" {' '.join(words)} " if words else ""

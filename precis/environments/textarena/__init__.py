@@ -1,1 +1,1 @@
-"""Games of TextArena: `games` runs in its own process, and `environment` plays them there."""
+"""Games of TextArena: `games` runs in a separate process, and `environment` plays them there."""

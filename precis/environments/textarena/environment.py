@@ -1,4 +1,4 @@
-"""An environment that is a game of TextArena, of whose seats the policy has one."""
+"""An environment of a TextArena game, in which the policy has one seat."""
 
 import difflib
 import itertools
@@ -36,24 +36,24 @@ SYSTEM = (
 )
 _SEEDS_A_SPLIT = 1_000_000
 _OTHERS_MAX = 200
-"""Moves of the other seats in a row; more are no game."""
+"""The most moves of the other seats in a row."""
 _TRIED = 12
-"""Moves that preflight makes in a game."""
+"""The moves that preflight makes in a game."""
 _OF_ONE_REQUEST = (400, 413, 422)
-"""Statuses that are about one request: a conversation that has grown too long."""
+"""Statuses that concern one request, such as a conversation that is too long."""
 _ASKED_MAX = 4
-"""Tries of one request for an opponent's move."""
+"""Attempts of one request for an opponent's move."""
 _THOUGHT_ENDS = "</think>"
 _LOST = "LookupError: The game was lost"
-"""The beginning of the error of a game whose process has died meanwhile."""
+"""The beginning of the error of a game whose process has died."""
 _SHOWN = 200
 _numbers = itertools.count(1)
-"""Of the games. They are given here, so that one whose start is given up can be ended."""
+"""Numbers of games, assigned here, so that a game can be ended whose start was cancelled."""
 
 
 class Opponent:
-    """A model that has the other seats of a game; see `endpoint_of` for its key. What it says is
-    read by the policy, and not learned: its requests don't go through the recorder."""
+    """A model in the other seats of a game; see `endpoint_of` for its key. The policy reads its
+    moves, but does not learn them: its requests bypass the recorder."""
 
     def __init__(self, settings: OpponentSettings, keys: Mapping[str, str]) -> None:
         self._settings = settings
@@ -72,7 +72,7 @@ class Opponent:
         """Return its answer to a conversation.
 
         Raises:
-            ProviderFailed: it gave none.
+            ProviderFailed: it did not answer.
             ProviderRejected: it refuses the key, the model or the request as such.
         """
         settings = self._settings
@@ -87,11 +87,11 @@ class Opponent:
         expected = Usage(estimate_tokens_with_margin(characters), settings.tokens_max)
         deadline = Deadline(2 * settings.call_timeout_s)
         request = CompletionRequest(payload, expected)
-        with clock_stopped():  # a slow opponent costs the policy no time
+        with clock_stopped():  # a slow opponent must not cost the policy time
             return await self._client.complete(request, deadline, lambda reply: reply.text)
 
     async def checks(self) -> Sequence[str]:
-        """Ask it for a word; returns what is wrong, in a sentence."""
+        """Ask it for a word; return problems, in a sentence each."""
         try:
             await self.answer([{"role": "user", "content": "Answer with the word: ready."}], 1)
         except PrecisError as error:
@@ -104,7 +104,7 @@ class Opponent:
 
 
 class TextArenaEnvironment(AgentEnvironment):
-    """The environment of a game; without an opponent the other seats' moves are made at random."""
+    """The environment of a game; without an opponent the other seats move at random."""
 
     nouns = Nouns("game", "games", "start", "starts", success="win rate")
 
@@ -149,7 +149,7 @@ class TextArenaEnvironment(AgentEnvironment):
     async def rollout(
         self, model: "art.Model[Any, Any]", scenario: Scenario
     ) -> "Score | Unscored | float":
-        """Have the policy play one of the seats, which follows from the scenario."""
+        """Have the policy play the scenario's seat."""
         settings = self._settings
         seed = scenario["seed"]
         draw = random.Random(seed)
@@ -207,7 +207,7 @@ class TextArenaEnvironment(AgentEnvironment):
         return {"random": self._move_randomly}
 
     async def checks(self) -> Sequence[str]:
-        """Try the game: some moves of it are made at random."""
+        """Try the game with some random moves."""
         settings = self._settings
         number = next(_numbers)
         try:
@@ -248,7 +248,7 @@ class TextArenaEnvironment(AgentEnvironment):
     async def _ask(
         self, model: "art.Model[Any, Any]", number: int, messages: list[dict[str, Any]]
     ) -> str:
-        """Return the policy's answer; meanwhile its game is found by the conversation."""
+        """Return the policy's answer; meanwhile its game can be found by the conversation."""
         conversation = json.dumps(messages)
         games = self._under_way.setdefault(conversation, set())
         games.add(number)
@@ -264,7 +264,7 @@ class TextArenaEnvironment(AgentEnvironment):
         return reply.choices[0].message.content or ""
 
     async def _text_of(self, state: Mapping[str, Any], number: int) -> str:
-        """Return what the game says to whoever is to move."""
+        """Return the game's text for the player to move."""
         text: str = state["text"]
         if not self._settings.show_moves:
             return text
@@ -278,7 +278,7 @@ class TextArenaEnvironment(AgentEnvironment):
         told: list[dict[str, Any]],
         draw: random.Random,
     ) -> Any:
-        """Have whoever has another seat make its move; returns the game's state."""
+        """Make another seat's move; return the game's state."""
         seed = draw.getrandbits(32)
         if self._opponent is None:
             return await self._games.call("play_randomly", number, seed)
@@ -289,19 +289,19 @@ class TextArenaEnvironment(AgentEnvironment):
         return await self._games.call("play", number, move)
 
     async def _move_randomly(self, request: ChatRequest) -> Completion:
-        """Answer as a player that makes any move which its game allows."""
+        """Answer with a random move that the game allows."""
         conversation = json.dumps(request.messages)
         games = self._under_way.get(conversation)
         if not games:
             raise ApiError(400, "No game is under way that has come to this.", "no_game")
         seed = zlib.crc32(conversation.encode())
-        # Games that have said the same are in the same state.
+        # Games with the same conversation are in the same state.
         move = await self._games.call("choose_randomly", min(games), seed)
         return Completion("random", [Choice(move)])
 
 
 def _explain(error: str, package: str) -> str:
-    """Return in a sentence why a game can't be played, from the error that it raised."""
+    """Return a sentence on why a game can't be played, from its error."""
     shown = " ".join(error.split())[:_SHOWN]
     if "NLTK" in error:
         return (
@@ -309,7 +309,7 @@ def _explain(error: str, package: str) -> str:
             "nltk.downloader words averaged_perceptron_tagger_eng` first."
         )
     if "OpenRouter" in error:
-        return "a model at OpenRouter is part of it, and it may ask nobody and has no key here."
+        return "a model at OpenRouter is part of it, and it has no network and no key here."
     if error.startswith("SyntaxError"):
         running = f"{sys.version_info.major}.{sys.version_info.minor}"
         return f"Python {running} can't read its code: {shown}."

@@ -1,7 +1,7 @@
-"""TextArena's games, played in a process of their own (`precis.environments.isolated`).
+"""TextArena's games, played in a separate process (`precis.environments.isolated`).
 
-Each game has Python's and numpy's global generators to itself: they are put in place before each of
-its moves.
+Each game has its own states of Python's and numpy's global generators, restored before each of its
+moves.
 """
 
 import copy
@@ -19,27 +19,27 @@ from textarena.envs.registration import ENV_REGISTRY
 
 _PLAYERS_MAX = 15
 _OF_A_MODEL = ("-raw", "-train")
-"""The endings of the names of a game's other wrappings."""
+"""The suffixes of the names of a game's other wrappers."""
 _TRIES_MAX = 200
-"""Moves that are tried on a copy, at most, to find those that the game allows."""
+"""The most moves to try on a copy, to find the legal ones."""
 _SLOTS_MAX = 4
-"""A move with more numbers and letters than these is not varied."""
+"""A move with more numbers and letters than this is not varied."""
 _FEW_SLOTS = 2
 _DIGITS = "0123456789"
 _LETTERS = "ABCDEFGHIJ"
 _BRACKETED = re.compile(r"\[([^\[\]\n]{1,40})\]")
 _SLOT = re.compile(r"(\d+|(?<![^\W\d_])[A-Za-z](?![^\W\d_]))")
-"""A number, or a letter that stands for a place: it has no other letter beside it."""
+"""A number, or a single letter, which denotes a place."""
 _SEAT = re.compile(r"Player \d+|GAME", re.IGNORECASE)
 
-# Some games download word lists when they are imported: they find what is here, or fail.
+# Some games download word lists on import: they use installed ones, or fail.
 nltk.download = lambda *_, **__: False
 
 
 @dataclass
 class Game:
-    """A game that is played, with the states of Python's and numpy's generators, what it has told
-    each player, and their moves that were none."""
+    """A game in progress, with the states of Python's and numpy's generators, its messages to each
+    player, and their illegal moves."""
 
     env: Any
     generators: tuple[Any, Any]
@@ -56,15 +56,15 @@ def names() -> list[str]:
 
 
 def start(number: int, name: str, players: int, seed: int) -> dict[str, Any]:
-    """Begin a game; returns how many `players` it has, and its state (`_state`).
+    """Start a game; return its number of `players`, and its state (`_state`).
 
     Args:
-        number: by which it is known until its `end`.
-        players: 0 takes the fewest that it can be played with.
+        number: identifies it until its `end`.
+        players: 0 takes the least possible number.
     """
     random.seed(seed)
     np.random.seed(seed % 2**32)
-    # Without the wrappings that say the whole past again with each turn.
+    # Without the wrappers that repeat the whole past in each turn.
     raw = f"{name}-raw"
     env = textarena.make(raw if raw in ENV_REGISTRY else name)
     problem: Exception | None = None
@@ -81,9 +81,9 @@ def start(number: int, name: str, players: int, seed: int) -> dict[str, Any]:
 
 
 def play(number: int, move: str) -> dict[str, Any]:
-    """Make the move of the player whose turn it is; returns the game's state.
+    """Make the move of the current player; return the game's state.
 
-    A move that raises an error in the game's code is taken back, and the state has that `error`.
+    A move that raises an error in the game's code is undone, and the state has that `error`.
     """
     game = _game(number)
     _put(game.generators)
@@ -91,7 +91,7 @@ def play(number: int, move: str) -> dict[str, Any]:
     before = copy.deepcopy(game.env)
     try:
         is_illegal = _make(game.env, move)
-    except Exception as error:  # of the game, which did not expect such a move
+    except Exception as error:  # raised by the game for an unexpected move
         game.env = before
         game.illegal[player] = game.illegal.get(player, 0) + 1
         return {
@@ -108,14 +108,13 @@ def play(number: int, move: str) -> dict[str, Any]:
 
 
 def play_randomly(number: int, seed: int) -> dict[str, Any]:
-    """Make a move that the game allows, if one is found, and any other if not; returns state and
-    move."""
+    """Make a legal move, if one is found, else any; return state and move."""
     move = choose_randomly(number, seed)
     return {**play(number, move), "move": move}
 
 
 def choose_randomly(number: int, seed: int) -> str:
-    """Return such a move, and make none."""
+    """Return such a move without making it."""
     game = _game(number)
     draw = random.Random(seed)
     few, many = _candidates(game)
@@ -126,13 +125,13 @@ def choose_randomly(number: int, seed: int) -> str:
 
 
 def moves(number: int) -> list[str]:
-    """Return moves that the game allows, as far as they can be found."""
+    """Return the legal moves, as far as they can be found."""
     few, many = _candidates(_game(number))
     return list(_allowed(_game(number), [*few, *many]))
 
 
 def end(number: int) -> None:
-    """Forget a game, whether it was played to its end or not."""
+    """Drop a game, finished or not."""
     _games.pop(number, None)
 
 
@@ -143,7 +142,7 @@ def _game(number: int) -> Game:
 
 
 def _state(game: Game) -> dict[str, Any]:
-    """Return the player whose turn it is, and what is new to it; of an ended game the rewards."""
+    """Return the current player, and its new messages; for an ended game the rewards."""
     state = game.env.state
     if state.done:
         rewards, info = game.env.close()
@@ -155,7 +154,7 @@ def _state(game: Game) -> dict[str, Any]:
             "illegal": game.illegal,
         }
     player, observed = game.env.get_observation()
-    # Another player's words are no rules: nobody puts moves into a random player's mouth.
+    # Other players' messages are excluded: they must not suggest moves to a random player.
     seen = game.seen.setdefault(player, [])
     for sender, *parts in observed:
         if sender == textarena.GAME_ID:
@@ -165,12 +164,12 @@ def _state(game: Game) -> dict[str, Any]:
 
 
 def _text_of(state: Any, player: int, observed: list[tuple[int, Any, Any]]) -> str:
-    """Return what is new to a player as a message: the newest board alone, and no move of its."""
+    """Return a player's new messages as one: only the newest board, and none of its own moves."""
     kinds = [getattr(kind, "name", "PROMPT") for _, _, kind in observed]
     boards = [place for place, kind in enumerate(kinds) if kind == "GAME_BOARD"]
     lines = []
     for place, (sender, said, kind) in enumerate(observed):
-        # Three games name the prompt where its kind belongs.
+        # Three games pass the prompt as the message's kind.
         message = said if isinstance(said, str) else str(kind)
         if kinds[place] == "GAME_BOARD" and place != boards[-1]:
             continue
@@ -184,7 +183,7 @@ def _text_of(state: Any, player: int, observed: list[tuple[int, Any, Any]]) -> s
 
 
 def _make(env: Any, move: str) -> bool:
-    """Make a move; returns whether it was none that the game allows."""
+    """Make a move; return whether it was illegal."""
     state = env.state
     player = state.current_player_id
     errors = getattr(state, "error_count", 0)
@@ -195,20 +194,20 @@ def _make(env: Any, move: str) -> bool:
 
 
 def _allowed(game: Game, candidates: Iterable[str]) -> Iterator[str]:
-    """Give those of some moves that the game allows, each tried on a copy of it."""
+    """Yield the legal moves of some candidates, each tried on a copy of the game."""
     for move in itertools.islice(candidates, _TRIES_MAX):
         _put(game.generators)
         tried = copy.deepcopy(game.env)
         try:
             if not _make(tried, move):
                 yield move
-        except Exception:  # a move that breaks the game is none to make
+        except Exception:  # a move that crashes the game is not a candidate
             continue
 
 
 def _candidates(game: Game) -> tuple[list[str], list[str]]:
-    """Return moves that may be allowed: what stands in brackets in what the player was told, with
-    numbers and letters varied. Those of many variants are given apart from the others."""
+    """Return possible moves: the texts in brackets in the player's messages, with numbers and
+    letters varied. Those with many variants are returned separately."""
     player = game.env.state.current_player_id
     found: dict[str, None] = {}
     for text in reversed(game.seen.get(player, [])):

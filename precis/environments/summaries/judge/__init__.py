@@ -1,6 +1,6 @@
-"""The judge: what it is asked, within which limits, and what its replies are worth.
+"""The judge: its prompts, limits and verdicts.
 
-`JudgeClient` turns a document and a summary into a `Verdict`: by the words in `prompts`, the
+`JudgeClient` turns a document and a summary into a `Verdict`, by the wording in `prompts`, the
 requests and valid replies of `protocol`, and the `cache` of replies on disk.
 """
 

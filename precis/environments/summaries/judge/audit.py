@@ -1,6 +1,6 @@
-"""An audit of a judge: some of its verdicts in a sheet, a person's beside them, and what follows.
+"""An audit of a judge: a sample of its verdicts in a sheet, compared with a person's.
 
-The sheet shows neither the judge's verdict nor whose summary it is, so that neither sways the
+The sheet shows neither the judge's verdict nor the summary's author, so that neither biases the
 person.
 """
 
@@ -24,7 +24,7 @@ VERDICT = "person"
 """The column to fill in."""
 
 PROSE = "prose"
-"""In the place of a question's id: the line asks whether the summary is prose."""
+"""Replaces a question's id in a line that asks whether the summary is prose."""
 
 Sample = Sequence[Mapping[str, Any]]
 """The rows of one summary."""
@@ -42,8 +42,7 @@ _BEHIND_APOSTROPHE = re.compile(r"'(?=[=+\-@＝＋－＠])")
 
 @dataclass(frozen=True)
 class Agreement:
-    """The rulings of a judge and a person on the same questions: correct by both, by one, by
-    neither."""
+    """Counts of questions ruled correct by judge and person, by one of them, by neither."""
 
     both: int
     only_judge: int
@@ -57,7 +56,7 @@ class Agreement:
 
     @property
     def share(self) -> float:
-        """The share of questions on which they agree; 1 where there are none."""
+        """The share of questions on which they agree; 1 without questions."""
         return (self.both + self.neither) / self.questions if self.questions else 1.0
 
     @property
@@ -72,8 +71,8 @@ class Agreement:
 
 
 def draw_samples(results: pl.DataFrame, count: int, seed: int) -> list[Sample]:
-    """So many summaries that a judge read and ruled on, at random but the same for the same seed,
-    out of rows as `precis.records.questions.answers_in` has them."""
+    """Draw `count` judged summaries, by `seed`, from the rows of
+    `precis.records.questions.answers_in`."""
     ruled = results.filter(pl.col("cause").is_null() & were_read())
     groups = ruled.sort(ANSWERS_KEY, nulls_last=False).partition_by(
         _BY_SUMMARY, maintain_order=True
@@ -83,9 +82,9 @@ def draw_samples(results: pl.DataFrame, count: int, seed: int) -> list[Sample]:
 
 
 def as_sheet(samples: Sequence[Sample]) -> str:
-    """CSV with a line for each answerable question, and an empty column `person`.
+    """Return CSV with a line for each answerable question, and an empty column `person`.
 
-    Where the judge was asked whether the summary is prose, a line asks the person too.
+    If the judge was asked whether the summary is prose, a line asks the person too.
     """
     written = io.StringIO()
     sheet = csv.writer(written, lineterminator="\n")
@@ -104,7 +103,7 @@ def as_sheet(samples: Sequence[Sample]) -> str:
 
 
 def check_sheet(path: Path, samples: Sequence[Sample]) -> None:
-    """Refuse a sheet that is there already and is of other summaries."""
+    """Refuse an existing sheet with other summaries."""
     if not path.exists():
         return
     try:
@@ -120,7 +119,7 @@ def check_sheet(path: Path, samples: Sequence[Sample]) -> None:
 
 
 def read_sheet(path: Path, results: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows of some results that a person has ruled on, with the verdicts as `person`. A
+    """Return the rows of the results that a person has judged, with the verdicts as `person`. A
     line on a summary's prose becomes a row whose question is `PROSE`.
 
     Raises:
@@ -135,7 +134,7 @@ def read_sheet(path: Path, results: pl.DataFrame) -> pl.DataFrame:
     for name in ANSWERS_KEY:
         schema[name] = results.schema[name]
     given = pl.DataFrame(ruled, schema=schema, orient="row")
-    # A row for each summary, on whether the judge says that it is prose.
+    # A row for each summary, with the judge's ruling on its prose.
     by_summary = results.unique(_BY_SUMMARY, keep="first")
     both = pl.concat(
         [
@@ -173,8 +172,8 @@ def agreement_with(person: pl.DataFrame) -> Agreement:
 
 
 def report_on_sheet(results: pl.DataFrame, sheet: Path) -> str:
-    """Describe the judge by a filled-in sheet: how far person and judge agree, and the accuracy
-    left; a ConfigError where the sheet can't be used."""
+    """Report the agreement of judge and person in a filled-in sheet, and the corrected accuracies.
+    Raises ConfigError if the sheet can't be used."""
     ruled = read_sheet(sheet, results)
     person = ruled.filter(pl.col("question_id") != PROSE)
     prose = agreement_with(ruled.filter(pl.col("question_id") == PROSE))
@@ -190,7 +189,7 @@ def report_on_sheet(results: pl.DataFrame, sheet: Path) -> str:
             f"{prose.both} prose by both, {prose.only_judge} by the judge only, "
             f"{prose.only_person} by the person only, {prose.neither} by neither."
         )
-    # A table for a terminal, each column as wide as its widest cell.
+    # A table for a terminal, with columns as wide as their widest cells.
     rows: list[tuple[str, ...]] = [_HEADINGS]
     for one in correct_accuracies(results, person):
         who = "all together" if one.contender is None else str(one.contender)
@@ -241,17 +240,17 @@ def _verdicts(path: Path) -> Iterator[tuple[object, ...]]:
 
 
 def _rows(text: str) -> "csv.DictReader[str]":
-    # Spreadsheets of some languages write semicolons.
+    # Spreadsheets in some languages write semicolons.
     head = text.partition("\n")[0]
     return csv.DictReader(io.StringIO(text), delimiter=";" if ";" in head else ",")
 
 
 def _key(row: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the key of the question, with its summary, that a row of a sheet is about."""
+    """Return the key of the question and the summary of a sheet's row."""
     return tuple(_BEHIND_APOSTROPHE.sub("", row.get(name) or "", 1) for name in ANSWERS_KEY)
 
 
 def _as_text(cell: str) -> str:
-    """Put an apostrophe before a cell that a spreadsheet would take for a formula."""
+    """Prefix an apostrophe to a cell that a spreadsheet would read as a formula."""
     line = " ".join(cell.split())
     return f"'{line}" if _FORMULA.match(line) else line

@@ -1,7 +1,7 @@
-"""The judge's replies on disk, so that nothing is asked twice.
+"""A cache of the judge's replies on disk.
 
-One SQLite file in WAL mode, for several processes at once. A cache that is busy, full or broken
-misses, which is logged once. Calls block, for `_BUSY_S` at most.
+One SQLite file in WAL mode, shared by processes. A busy, full or broken cache misses, which is
+logged once. Calls block for at most `_BUSY_S`.
 """
 
 import logging
@@ -17,17 +17,17 @@ CACHE_FILE = "judge-cache.sqlite"
 BYTES_MAX = 256 * 2**20
 """The default bound of the file: replies to some 100,000 summaries."""
 
-# The event loop stands still for as long: a miss is cheaper than a wait.
+# The event loop is blocked this long: a miss is cheaper than a longer wait.
 _BUSY_S = 0.02
 _CLOSE_BUSY_S = 2.0
 _FRESH_S = 3600
-# Replies that wait in memory while the file is busy; what comes on top is not kept.
+# Replies held in memory while the file is busy; further ones are dropped.
 _PENDING_MAX = 4096
 _EVICTED_AT_ONCE = 64
 
-# auto_vacuum only takes effect before the first table, and lets `prune` give pages back without the
+# auto_vacuum only takes effect before the first table, and lets `prune` free pages without the
 # exclusive lock of a full VACUUM. With WAL, `synchronous = NORMAL` survives a killed process: only
-# a power cut can lose the last replies, and never the file.
+# a power cut can lose the last replies, never the file.
 _SCHEMA = """
 PRAGMA auto_vacuum = INCREMENTAL;
 PRAGMA journal_mode = WAL;
@@ -46,7 +46,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class CacheStats:
-    """The content of the file, and how its look-ups went since it was made."""
+    """The size of the file, and its hits and misses since it was created."""
 
     entries: int
     bytes: int
@@ -55,13 +55,13 @@ class CacheStats:
 
     @property
     def hit_rate(self) -> float:
-        """Share of look-ups that found a reply; 0 before the first one."""
+        """The share of look-ups that found a reply; 0 before the first one."""
         return self.hits / max(1, self.hits + self.misses)
 
 
 class ReplyCache:
-    """Replies by key; when the file reaches its bound, the least recently used go first. `close()`
-    counts the look-ups that no reply has taken along."""
+    """Replies by key, evicted by least recent use at the file's bound. `close()` writes the counts
+    of look-ups not yet written."""
 
     def __init__(
         self, path: Path, bytes_max: int = BYTES_MAX, clock: Callable[[], float] = time.time
@@ -75,8 +75,8 @@ class ReplyCache:
         self._connection: sqlite3.Connection | None = None
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            # Transactions are opened by hand, and one event loop at a time uses the connection,
-            # though not always from the thread that made it.
+            # Transactions are explicit, and one event loop at a time uses the connection, though
+            # not always from the thread that created it.
             connection = sqlite3.connect(
                 path, timeout=_CLOSE_BUSY_S, isolation_level=None, check_same_thread=False
             )
@@ -91,7 +91,7 @@ class ReplyCache:
             self._warn(error)
 
     def get(self, key: str) -> str | None:
-        """Return the reply kept under a key, or None. Never raises for the cache's own trouble."""
+        """Return the reply kept under a key, or None. Never raises for a broken cache."""
         reply = self._pending.get(key)
         row = None
         if reply is None and self._connection is not None:
@@ -104,18 +104,18 @@ class ReplyCache:
         if row is not None:
             reply = str(row[0])
             if self._clock() - row[1] > _FRESH_S:
-                self.put(key, reply)  # with the time of this use
+                self.put(key, reply)  # updates its time of use
         self._lookups[reply is not None] += 1
         return reply
 
     def put(self, key: str, reply: str) -> None:
-        """Keep a reply. Where the file is busy, it is kept in memory and written with the next."""
+        """Keep a reply; if the file is busy, in memory until the next write."""
         if len(self._pending) < _PENDING_MAX:
             self._pending[key] = reply
         self._flush()
 
     def stats(self) -> CacheStats:
-        """Count the file's entries; raises sqlite3.Error where it can't be read."""
+        """Count the file's entries; raises sqlite3.Error if it can't be read."""
         self._flush()
         connection = self._require_connection()
         lookups = dict(connection.execute("SELECT hit, count FROM lookups").fetchall())
@@ -135,13 +135,13 @@ class ReplyCache:
             while _count_used_bytes(connection) > bytes_max and _evict(connection):
                 pass
         deleted = connection.total_changes - before
-        # As a script, because `execute` would stop after the first page given back.
+        # As a script, because `execute` would stop after the first freed page.
         connection.executescript("PRAGMA incremental_vacuum")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         return deleted
 
     def close(self) -> None:
-        """Write what is pending and close the file; a second call does nothing."""
+        """Write pending replies and close the file; idempotent."""
         if self._connection is None:
             return
         self._connection.execute(f"PRAGMA busy_timeout = {int(_CLOSE_BUSY_S * 1000)}")
@@ -156,7 +156,7 @@ class ReplyCache:
         self.close()
 
     def _flush(self) -> None:
-        """Write all that is pending in one transaction, or leave it for the next time."""
+        """Write pending replies in one transaction, or leave them for the next time."""
         connection = self._connection
         if connection is None:
             return
@@ -170,13 +170,12 @@ class ReplyCache:
                 for hit, count in enumerate(self._lookups):
                     sql = "UPDATE lookups SET count = count + ? WHERE hit = ?"
                     connection.execute(sql, (count, hit))
-                # A batch at a time keeps each write short; at its bound, a cache that takes one
-                # reply and drops up to a batch of them soon has room again.
+                # Deleting a batch at a time keeps each write short; at its bound, a cache that adds
+                # one reply and drops up to a batch soon has room again.
                 if _count_used_bytes(connection) > self._bytes_max:
                     _evict(connection)
         except sqlite3.Error as error:
-            # The extended codes (BUSY_SNAPSHOT, BUSY_RECOVERY, …) carry the plain one in their low
-            # byte.
+            # The low byte of extended codes (BUSY_SNAPSHOT, BUSY_RECOVERY, …) is the plain code.
             code = getattr(error, "sqlite_errorcode", 0) & 0xFF
             if code not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
                 self._warn(error)
@@ -190,7 +189,7 @@ class ReplyCache:
         return self._connection
 
     def _warn(self, error: Exception) -> None:
-        """Say once that the cache is out of order: every further miss has the same reason."""
+        """Log once that the cache is broken: further misses have the same cause."""
         if not self._warned:
             logger.warning(
                 "The judge's cache %s can't be used (%s): replies are asked for again. Delete the "
@@ -202,7 +201,7 @@ class ReplyCache:
 
 
 def _count_used_bytes(connection: sqlite3.Connection) -> int:
-    """Bytes of the file's pages in use, by every process: look-ups in its header."""
+    """Return the bytes of the file's used pages, for all processes, from its header."""
     (pages,) = connection.execute("PRAGMA page_count").fetchone()
     (free,) = connection.execute("PRAGMA freelist_count").fetchone()
     (size,) = connection.execute("PRAGMA page_size").fetchone()

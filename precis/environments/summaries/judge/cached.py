@@ -1,4 +1,4 @@
-"""A valid reply to one of the judge's prompts: from the cache, or from the judge."""
+"""Valid replies to the judge's prompts, from the cache or from the judge."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ from precis.record import json_digest
 from precis.records.spend import Spend, Usage, prices_of
 
 _TOKENS_AN_ENTRY = 40
-# How replies are asked for, from the strictest down; the prompts describe the JSON in any case.
+# Response formats, from the strictest down; the prompts describe the JSON in any case.
 _FORMATS = ("json_schema", "json_object", "plain")
 
 _PASSING_FAILURES = {
@@ -32,22 +32,22 @@ _PASSING_FAILURES = {
     "connection": "Check judge.base_url and that it is up, then start again.",
     "server_error": "The fault is the server's own: start again when it has recovered.",
 }
-"""Causes for which a judge that fails now may answer later, with what to do."""
+"""Causes of temporary failures, with the remedy."""
 _UNFIT = "It can't judge: choose another model, one that follows JSON schemas."
 
 T = TypeVar("T")
 Parse = Callable[[str, Sequence[str]], T]
-"""Reads a reply that is to have entries with these ids; raises BadReply where it has not."""
+"""Parses a reply with entries of these ids; raises BadReply without them."""
 
 
 class CachedJudge:
-    """Asks the judge only what the cache has no valid reply to, and keeps what it says.
+    """Asks the judge only without a valid reply in the cache, and keeps its replies.
 
     Args:
-        limiter: that of another judge of the same account; None makes one of `config`.
+        limiter: that of another judge of the same account; None makes one from `config`.
 
     Attributes:
-        identity: what decides the replies, for the records of results.
+        identity: the values that determine the replies, for the records of results.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class CachedJudge:
         cache: ReplyCache | None,
         limiter: Limiter | None = None,
     ) -> None:
-        # A judge on this machine has one CPU to share: asking it twice makes both slower.
+        # A judge on this machine shares one CPU: asking twice makes both requests slower.
         quantile = 0.0 if config.provider == "lexical" else config.hedge_quantile
         self._client = ChatClient(
             endpoint,
@@ -88,7 +88,7 @@ class CachedJudge:
 
     @property
     def limiter(self) -> Limiter:
-        """Gives each request its turn."""
+        """The limiter of its requests."""
         return self._client.limiter
 
     async def __aenter__(self) -> Self:
@@ -102,11 +102,11 @@ class CachedJudge:
         await self._client.close()
 
     async def ask(self, prompt: Prompt, parse: Parse[T], deadline: Deadline) -> T:
-        """Return the result of `parse` for the judge's reply to a prompt. With a cache, the same
-        prompt at the same time is asked once.
+        """Return the parsed reply of the judge to a prompt. With a cache, concurrent equal prompts
+        are asked once.
 
         Raises:
-            ProviderFailed: the last try failed too, or the deadline leaves no time for another.
+            ProviderFailed: the last attempt failed, or the deadline leaves no time for another.
             JudgeRejected: no retry will help.
         """
         if self._cache is None:
@@ -124,7 +124,7 @@ class CachedJudge:
         while True:
             known = self._cache.get(key)
             if known is not None:
-                with suppress(BadReply):  # not a reply that this program kept: ask again
+                with suppress(BadReply):  # not written by this version: ask again
                     said = parse(known, prompt.ids)
                     self._cached += 1
                     return said
@@ -141,11 +141,11 @@ class CachedJudge:
             ended.set()
 
     async def try_out(self, prompt: Prompt, parse: Parse[T]) -> str:
-        """Ask something small, uncached; returns the judge's model.
+        """Ask a small prompt, uncached; return the judge's model.
 
         Raises:
             JudgeRejected: it can't judge.
-            JudgeUnavailable: it did not answer, and may do so later.
+            JudgeUnavailable: it did not answer, but may do so later.
         """
         try:
             await self._ask_anew(prompt, parse, Deadline(self._config.verdict_timeout_s))
@@ -161,14 +161,14 @@ class CachedJudge:
         return self._endpoint.model
 
     async def _ask_anew(self, prompt: Prompt, parse: Parse[T], deadline: Deadline) -> tuple[str, T]:
-        """Return the judge's text and what it says, whatever the cache holds."""
+        """Return the judge's text and its parsed value, bypassing the cache."""
         send = partial(self._send, prompt, parse, deadline)
         return await self._client.until_answered(send, deadline)
 
     async def _send(self, prompt: Prompt, parse: Parse[T], deadline: Deadline) -> tuple[str, T]:
         while True:
             async with self._client.turn(_estimate_usage(prompt)) as turn:
-                # Chosen now: while this one waited, others may have learned what is rejected.
+                # Chosen now: meanwhile another request may have found that a format is rejected.
                 asked_as = self._format
                 model = self._client.endpoint.model
                 payload = {"model": model, "messages": prompt.messages, **self._parameters}
@@ -182,7 +182,7 @@ class CachedJudge:
                 try:
                     return await self._client.send(request, turn, deadline, read)
                 except SchemaRejected as error:
-                    # Step down once for all requests that were rejected for the same format.
+                    # Step down once for all requests rejected for the same format.
                     if asked_as == _FORMATS[-1]:
                         endpoint = self._client.endpoint
                         raise JudgeRejected(

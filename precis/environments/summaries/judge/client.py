@@ -1,5 +1,5 @@
-"""The judge's client: a document and a summary go in, a verdict comes out. Its ceiling is the share
-of questions that it answers from the documents' full texts."""
+"""The judge's client, which gives a verdict on a document's summary. Its ceiling is the share of
+questions that it answers from the documents' full texts."""
 
 import asyncio
 import json
@@ -63,8 +63,8 @@ class JudgeClient(CachedJudge):
 
     @property
     def protocol(self) -> str:
-        """The way it is asked, and the rules by which it reads, with their versions: results of
-        another protocol are not compared with its own."""
+        """The protocol and the reading rules, with their versions: results of different protocols
+        are not compared."""
         asked = f"{self.identity['protocol']} v{self.identity['protocol_version']}"
         rules = self.identity.get("rules")
         return f"{asked}, rules v{rules}" if rules else asked
@@ -91,8 +91,7 @@ class JudgeClient(CachedJudge):
         return Scored(tuple(answers), all(verdict.is_prose for verdict in verdicts))
 
     async def guess(self, document: Document) -> Scored | Unscored:
-        """Score the judge's answers to a document's questions, given without the document; see
-        `score`."""
+        """Score the judge's answers to a document's questions without any text; see `score`."""
         questions = document.questions
         deadline = Deadline(self._config.verdict_timeout_s)
         try:
@@ -102,8 +101,8 @@ class JudgeClient(CachedJudge):
             return Unscored(error.cause, str(error))
 
     async def check(self) -> str:
-        """Ask one small question, uncached, to see that the judge can be used at all; returns its
-        model. JudgeRejected where it can't be, JudgeUnavailable where it did not answer."""
+        """Ask one small question, uncached, to check that the judge can be used; return its model.
+        Raises JudgeRejected if it can't, JudgeUnavailable if it did not answer."""
         question = Question("check", "What colour is the door?", "green", answerable=True)
         prompt = reading_prompt("The door is green.", [question], self._config.protocol)
         return await self.try_out(prompt, self._parse)
@@ -115,9 +114,9 @@ class JudgeClient(CachedJudge):
         read: Reading,
         deadline: Deadline,
     ) -> Scored:
-        """Return the verdict on given answers; those that need it are graded in another request."""
+        """Return the verdict on given answers; another request grades those that need it."""
         given = read.answers
-        # By the question's place: what needs no grader now, and the rest when it is graded.
+        # By the question's index: at first the answers that need no grader, later the graded ones.
         rulings: dict[int, bool] = {}
         ungraded: dict[int, Graded] = {}
         for place, (question, answer) in enumerate(zip(questions, given, strict=True)):
@@ -138,7 +137,7 @@ class JudgeClient(CachedJudge):
 
 
 async def check_second_judge(first: JudgeClient, second: JudgeClient) -> str:
-    """Check that the second judge answers a trial question, and is another one than the first."""
+    """Check that the second judge answers a trial question, and differs from the first."""
     model = second.identity["model"]
     if model == first.identity["model"]:
         raise ConfigError(
@@ -150,7 +149,7 @@ async def check_second_judge(first: JudgeClient, second: JudgeClient) -> str:
 
 @dataclass(frozen=True)
 class KeptVerdicts:
-    """Verdicts that were paid for already, and new ones."""
+    """Verdicts from those already paid for, or new ones."""
 
     judge: JudgeClient
     config: JudgeConfig
@@ -183,7 +182,7 @@ class KeptVerdicts:
         )
 
     def forecast(self, documents: Sequence[Document], summaries: int) -> Estimate | None:
-        """Return what so many verdicts take; None where they cost nothing."""
+        """Return the cost of this many verdicts; None if they are free."""
         if self.config.provider == "lexical":
             return None
         return forecast(
@@ -197,8 +196,7 @@ class KeptVerdicts:
 
 
 def check_ceiling(ceiling: float, ceiling_min: float, judge: str) -> str:
-    """Describe a low ceiling, for a warning; empty where it is high enough. Lower than the least is
-    a ConfigError."""
+    """Return a warning of a low ceiling, or "". Raises ConfigError below `ceiling_min`."""
     found = f"The judge {judge} answers {ceiling:.0%} of the questions from the full documents"
     remedy = (
         "See whether questions and golden answers belong to these documents, or have another "
@@ -216,9 +214,9 @@ def check_ceiling(ceiling: float, ceiling_min: float, judge: str) -> str:
 async def measure_ceiling(
     store: Store, judge: JudgeClient, corpus: Corpus, documents_max: int | None = None
 ) -> float | None:
-    """Return the judge's accuracy when it reads the held-out documents in full, or so many of them.
+    """Return the judge's accuracy on the full text of the held-out documents, or some of them.
 
-    It is kept in the store. None if the judge failed on one of them; that is not kept.
+    It is kept in the store. None, which is not kept, if the judge failed on one of them.
     """
     documents = corpus.validation[:documents_max]
     parts: list[Any] = [corpus.digest, judge.identity]

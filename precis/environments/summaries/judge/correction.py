@@ -1,8 +1,8 @@
-"""Accuracies corrected by what a person has ruled on some of the judge's verdicts.
+"""Accuracies corrected by a person's rulings on some of the judge's verdicts.
 
 Prediction-powered inference (Angelopoulos et al., Science 382, 2023): the judge's accuracy over
-all, less the rectifier, which is how much higher the judge rules than the person on what both have
-ruled on. It is right on average whatever the judge's faults, if the person's were drawn at random.
+all, minus the rectifier: the judge's excess over the person on the questions that both have judged.
+It is unbiased whatever the judge's faults, if the person's questions were drawn at random.
 """
 
 from dataclasses import dataclass
@@ -25,8 +25,8 @@ from precis.statistics.standings import Contender, contenders, rows_by
 
 @dataclass(frozen=True)
 class CorrectedAccuracy:
-    """A contender's accuracy, or that of all together (None), by the judge, and as a person's
-    verdicts on so many documents correct it; None with fewer than five."""
+    """The accuracy of a contender, or of all together (None), by the judge, and as corrected by a
+    person's verdicts on some documents; None with fewer than five."""
 
     contender: Contender | None
     judged: Interval
@@ -35,11 +35,11 @@ class CorrectedAccuracy:
 
 
 def correct_accuracies(results: pl.DataFrame, person: pl.DataFrame) -> list[CorrectedAccuracy]:
-    """Return the accuracy of all contenders together, unless the person has ruled on one alone,
-    then of each one.
+    """Return the accuracy of all contenders together, unless the person has judged only one, then
+    of each.
 
     Args:
-        results: rows as `precis.records.questions.answers_in` has them.
+        results: rows of `precis.records.questions.answers_in`.
         person: some of these rows, with the person's verdicts in the column `person`.
     """
     several = contenders(results)
@@ -68,9 +68,9 @@ def _correct(
 def prediction_powered(results: pl.DataFrame, person: pl.DataFrame) -> Interval:
     """Return the prediction-powered estimate of an accuracy, with its 95 % interval.
 
-    The variance is of whole documents. Where judge and person hardly differ it would be too small:
-    as Agresti and Min (2005) do, half a difference is added each way. Summaries that scored zero
-    unread need no person, and add nothing to the rectifier.
+    The variance is over whole documents. If judge and person hardly differ it would be too small:
+    as in Agresti and Min (2005), half a difference is added each way. Summaries that scored zero
+    without a judge need no person, and add nothing to the rectifier.
 
     Args:
         person: rows of `results` with the column `person`; at least two documents.
@@ -87,7 +87,7 @@ def prediction_powered(results: pl.DataFrame, person: pl.DataFrame) -> Interval:
     added = (correct - judged * asked) / asked.sum()
     added -= share * (excess - rectifier * ruled_on) / ruled_on.sum()
     variance = float(np.sum(added**2) + (share / ruled_on.sum()) ** 2)
-    # As wide as few documents make it, and within 0 and 1.
+    # Widened for few documents, and clipped to 0 and 1.
     mean = judged - share * rectifier
     reach = widened(
         NORMAL.inv_cdf((1 + CONFIDENCE) / 2), int(np.count_nonzero(ruled_on))
@@ -102,7 +102,8 @@ def _questions(rows: pl.DataFrame) -> float:
 
 
 def correct_by_document(frame: pl.DataFrame) -> pl.DataFrame:
-    """Columns document_id, correct, asked: the answerable questions of the scored documents."""
+    """Return columns document_id, correct, asked: the answerable questions of the scored
+    documents."""
     return (
         frame.filter(pl.col("answerable") & pl.col("correct").is_not_null())
         .group_by("document_id")

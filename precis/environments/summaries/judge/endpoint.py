@@ -1,4 +1,4 @@
-"""The judge's address, the model that serves it, the key it wants, and its account's limits."""
+"""The judge's address, model, key and account limits."""
 
 from collections.abc import Mapping
 
@@ -8,25 +8,25 @@ from precis.llm.limits import without_quota
 from precis.llm.providers import Endpoint, endpoint_of
 
 LEXICAL_MODEL = "lexical-judge"
-"""The name that the judge on this machine serves under."""
+"""The model name of the judge on this machine."""
 
 
 RULES_VERSION = "5"
-"""Of the judge on this machine, and of the measure of prose. Raised with every change to what it
-answers, how it grades, or what counts as prose: verdicts of other rules are not taken from a cache,
-and a run is not continued by them.
+"""The version of the judge on this machine and of the measure of prose. Raised with every change to
+its answers, its grading, or the measure: verdicts of other versions are not taken from a cache, and
+do not continue a run.
 
-1: as they came. 2: units, halves of the day, dates by numbers, surnames with another first name. 3:
-answers of two sentences and 60 words at most, where they were quotations of 95. 4: it says whether
-a summary is prose. 5: ten words of telegraph between two sentences are no prose (and what a second
-judge of rules graded, which there is no more).
+1: the first. 2: units, halves of the day, dates by numbers, surnames with another first name. 3:
+answers of two sentences and 60 words at most, instead of quotations of 95. 4: it rules whether a
+summary is prose. 5: ten words of telegraph between two sentences are not prose (and grades of a
+second rule-based judge, since removed).
 """
 
 OWN_KEY = "JUDGE_API_KEY"
 SECOND_KEY = "SECOND_JUDGE_API_KEY"
-"""The variable of the key of a second judge with provider `url`."""
+"""The variable for the key of a second judge with provider `url`."""
 _MODELS = {"openrouter": "google/gemini-2.5-flash", "google": "gemini-2.5-flash"}
-"""The judging model where the settings name none."""
+"""The default judging models, by provider."""
 
 
 def endpoint_for(
@@ -35,11 +35,11 @@ def endpoint_for(
     local_url: str | None = None,
     own_key: str = OWN_KEY,
 ) -> Endpoint:
-    """Return the endpoint that a configuration means.
+    """Return the endpoint of a configuration.
 
     Args:
-        local_url: of the lexical judge, from whoever started it; ends in `/v1`.
-        own_key: the variable that the key of provider `url` is read from.
+        local_url: of the running lexical judge; ends in `/v1`.
+        own_key: the variable with the key of provider `url`.
 
     Raises:
         ConfigError: the key's variable is not set, or the lexical judge was not started.
@@ -64,8 +64,7 @@ def endpoint_for(
 
 
 def limits_of(config: JudgeConfig) -> RateLimits:
-    """Return the limits that a judge is held to: the local one has no account, only requests at
-    once."""
+    """Return a judge's limits: the local one has no account, so only requests in flight count."""
     if config.provider != "lexical":
         return config.limits
     return without_quota(config.limits.in_flight)

@@ -1,7 +1,7 @@
 """The forecast of a run's use of the judge: calls, tokens, dollars, minutes, quota.
 
-The requests are built from the corpus itself and measured. Cached replies and answers that need no
-grader make a run cheaper than its forecast, retries and hedges dearer.
+The requests are built from the corpus and measured. Cached replies and answers that need no grader
+make a run cheaper than its forecast, retries and hedges more expensive.
 """
 
 import json
@@ -38,11 +38,11 @@ def forecast(
     ceiling: bool = True,
     role: str = "The judge",
 ) -> Estimate:
-    """Estimate what judging a run takes.
+    """Estimate the cost of judging a run.
 
     Args:
-        documents: those that will be summarized; at least one.
-        summaries: how many will be judged.
+        documents: the documents to summarize; at least one.
+        summaries: the number of summaries to judge.
         ceiling: whether the documents themselves are judged too, once each.
     """
     sample = documents[:: max(1, len(documents) // _MEASURED_MAX)]
@@ -58,7 +58,7 @@ def forecast(
 def forecast_of(
     config: JudgeConfig, model: str, calls: int, usage: Usage, role: str = "The judge"
 ) -> Estimate:
-    """Return the forecast of so many calls of a judge, which take so many tokens."""
+    """Return the forecast of this many calls of a judge, with this many tokens."""
     limits = config.limits
     minutes = calls * _CALL_S / limits.in_flight / 60
     if config.provider != "lexical":
@@ -67,7 +67,7 @@ def forecast_of(
             calls / limits.requests_per_minute,
             usage.tokens / limits.tokens_per_minute,
         )
-    # OpenRouter leaves Gemini's thinking off unless asked; Google's own endpoint turns it on.
+    # OpenRouter leaves Gemini's reasoning off by default; Google's own endpoint turns it on.
     no_thought = ("", "none") if config.provider == "openrouter" else ("none",)
     thinks = config.provider != "lexical" and config.reasoning_effort not in no_thought
     thinking = ", and what the model thinks on top" if thinks else ""
@@ -82,7 +82,7 @@ def forecast_of(
         warnings.append(
             f"No price is known for {model}: its cost is not counted. Give one in its prices."
         )
-    # How many days' quota it takes.
+    # The number of days' quotas.
     days = math.ceil(calls / limits.requests_per_day) if limits.requests_per_day else 1
     if days > 1:
         warnings.append(f"The daily quota suffices for one of {days} days.")
@@ -96,7 +96,7 @@ def forecast_of(
 
 
 def _cost(document: Document, text: str, config: JudgeConfig) -> npt.NDArray[np.float64]:
-    """Return the calls that judging a text takes, and their prompt and completion tokens."""
+    """Return the number of calls to judge a text, and their prompt and completion tokens."""
     whole = document.text if config.protocol == "per_question" else None
     cost = np.zeros(3)
     for questions in batches(document.questions, config.protocol):
@@ -106,8 +106,8 @@ def _cost(document: Document, text: str, config: JudgeConfig) -> npt.NDArray[np.
             answers.append({"id": "q1", "answer": answer})
         reading = reading_prompt(text, questions, config.protocol)
         asked = [(reading, json.dumps({"answers": answers, "is_prose": True}))]
-        # What is not said, or said as in the golden answer, needs no grade: this is the dearest
-        # case, in which all is said in other words.
+        # Declined and golden answers need no grade: this is the most expensive case, in which every
+        # answer is in other words.
         graded = [Graded(one, one.answer) for one in questions if one.answerable]
         if graded:
             grades = [{"id": "q1", "correct": True}] * len(graded)

@@ -1,7 +1,7 @@
-"""The requests that a verdict takes, and the valid replies to each. Nothing here does I/O.
+"""The requests for a verdict, and the valid replies to each. Nothing here does I/O.
 
-The judge answers a question from the text alone, and then compares that answer with the golden one,
-where that needs a grader. `batched` asks all of a document's questions at once, and whether the
+The judge answers a question from the text alone, and then compares its answer with the golden one,
+if that needs a grader. `batched` asks all of a document's questions at once, and whether the
 summary is prose; `per_question` asks one at a time and shows the grader the document too, as ART's
 notebook does (OpenPipe/art-notebooks, `sft-rl.ipynb`).
 """
@@ -30,10 +30,11 @@ from precis.records.documents import Question
 from precis.words import count_words
 
 PROTOCOL_VERSION = "4"
-"""Raised with every change to a request, to what counts as a valid reply, or to what needs none.
+"""Raised with every change to a request, to the valid replies, or to the answers that need no
+grader.
 
-1: the judge grades every answer that it has not declined. 2: except those that are the golden
-answer word for word (`ruling`), which are correct. 3: nor those of more than
+1: the judge grades every answer that it has not declined. 2: except those equal to the golden
+answer word for word (`ruling`), which are correct. 3: and except those of more than
 `ANSWER_WORDS_MAX` words, which are wrong. 4: `batched` asks whether the summary is prose.
 """
 
@@ -46,7 +47,7 @@ E = TypeVar("E", bound="ReplyEntry")
 
 
 class BadReply(ValueError):
-    """A reply that is not what was asked for; says what is wrong with it."""
+    """An invalid reply; the message gives the problem."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +62,7 @@ class Prompt:
 
 @dataclass(frozen=True)
 class Reading:
-    """The judge's answers in the order of the questions, and whether it takes the summary for
-    prose."""
+    """The judge's answers in the order of the questions, and its ruling on the summary's prose."""
 
     answers: list[str]
     is_prose: bool = True
@@ -70,42 +70,42 @@ class Reading:
 
 @dataclass(frozen=True)
 class Graded:
-    """A question with the answer that was given, to be compared with the golden one."""
+    """A question with a given answer, to compare with the golden one."""
 
     question: Question
     given: str
 
 
 def ruling(question: Question, given: str) -> bool | None:
-    """Return whether an answer is correct, where that takes no grader; else None. What was declined
-    is right where the document has no answer alone; the golden answer word for word is correct, and
-    what is too long is wrong."""
+    """Return whether an answer is correct, or None if that needs a grader. A declined answer is
+    right only if the document has none; the golden answer word for word is correct; one that is too
+    long is wrong."""
     if is_too_long(given):
         return False
     declined = given == UNANSWERABLE
     if declined or not question.answerable:
         return declined and not question.answerable
     golden = _bare(question.answer)
-    # A golden answer of nothing but signs is the same as any other of them.
+    # Golden answers of signs alone would all be equal.
     if golden and _bare(given) == golden:
         return True
     return None
 
 
 def is_too_long(given: str) -> bool:
-    """Return whether a given answer is too long to be one."""
+    """Return whether an answer is too long to be correct."""
     return count_words(given) > ANSWER_WORDS_MAX
 
 
 def batches(questions: Sequence[Question], protocol: Protocol) -> list[Sequence[Question]]:
-    """Return the questions as they go into requests together."""
+    """Return the questions grouped by request."""
     if protocol == "per_question":
         return [[question] for question in questions]
     return [questions] if questions else []
 
 
 def reading_prompt(summary: str, questions: Sequence[Question], protocol: Protocol) -> Prompt:
-    """Ask for the answers from a summary and, in `batched`, whether it is prose."""
+    """Return the prompt for answers from a summary and, in `batched`, a ruling on its prose."""
     if protocol == "per_question":
         return answer_prompt(summary, questions)
     ids = _ids(len(questions))
@@ -114,21 +114,22 @@ def reading_prompt(summary: str, questions: Sequence[Question], protocol: Protoc
 
 
 def answer_prompt(text: str, questions: Sequence[Question]) -> Prompt:
-    """Ask for the answers to some questions from a text."""
+    """Return the prompt for answers to some questions from a text."""
     ids = _ids(len(questions))
     data = {"text": text, "questions": _asked(ids, questions)}
     return Prompt("answers", judge_messages(ANSWER_SYSTEM, data), json_schema(_Answers), ids)
 
 
 def guess_prompt(questions: Sequence[Question]) -> Prompt:
-    """Ask for the answers to some questions from no text at all."""
+    """Return the prompt for answers to some questions without a text."""
     from_text = answer_prompt("", questions)
     system = {"role": "system", "content": GUESS_SYSTEM}
     return replace(from_text, messages=[system, from_text.messages[1]])
 
 
 def grade_prompt(graded: Sequence[Graded], document: str | None = None) -> Prompt:
-    """Ask whether given answers say what the golden ones say; the grader may see the document."""
+    """Return the prompt for comparing given answers with golden ones; the grader may see the
+    document."""
     ids = _ids(len(graded))
     items = []
     for id, one in zip(ids, graded, strict=True):
@@ -144,8 +145,8 @@ def grade_prompt(graded: Sequence[Graded], document: str | None = None) -> Promp
 
 
 def parse_reading(reply: str, ids: Sequence[str], protocol: Protocol) -> Reading:
-    """Parse a reply to `reading_prompt`; a BadReply unless it is one JSON object with one string
-    for each id and, in `batched`, a boolean for `is_prose`."""
+    """Parse a reply to `reading_prompt`. Raises BadReply unless it is one JSON object with one
+    string for each id and, in `batched`, a boolean for `is_prose`."""
     if protocol == "per_question":
         return Reading(parse_answers(reply, ids))
     read = validate_reply(reply, _Reading)
@@ -153,28 +154,27 @@ def parse_reading(reply: str, ids: Sequence[str], protocol: Protocol) -> Reading
 
 
 def parse_answers(reply: str, ids: Sequence[str]) -> list[str]:
-    """Return the answers in the order of `ids`, `UNANSWERABLE` for none; a BadReply unless it is
-    one JSON object with one string for each id."""
+    """Return the answers in the order of `ids`, `UNANSWERABLE` for none. Raises BadReply unless the
+    reply is one JSON object with one string for each id."""
     return _answers_of(validate_reply(reply, _Answers).answers, ids)
 
 
 def parse_grades(reply: str, ids: Sequence[str]) -> list[bool]:
-    """Return the grades in the order of `ids`; any other reply is a BadReply."""
+    """Return the grades in the order of `ids`. Raises BadReply for any other reply."""
     entries = validate_reply(reply, _Grades).grades
     by_id = entries_by_id(entries, ids)
     return [by_id[id].correct for id in ids]
 
 
 def prompts_digest() -> str:
-    """Return a short fingerprint of the prompts, kept with every result that they led to."""
+    """Return a short fingerprint of the prompts, kept with every result."""
     prompts = "\0".join((READ_SYSTEM, ANSWER_SYSTEM, GRADE_SYSTEM))
     return hashlib.sha256(prompts.encode()).hexdigest()[:16]
 
 
 def _bare(answer: str) -> str:
-    """Return an answer without what makes no difference to it: case, white space, quotes, an
-    article before it, punctuation after it. Signs that can mean something (`-5`, `$5`, `5%`, `.5`)
-    stay."""
+    """Normalize an answer: drop case, white space, quotes, a leading article, trailing punctuation.
+    Signs with a meaning (`-5`, `$5`, `5%`, `.5`) stay."""
     words = unicodedata.normalize("NFC", answer).casefold().split()
     text = " ".join(words).strip(_QUOTES).rstrip(_QUOTES + ".,;:!?… ")
     return _ARTICLE.sub("", text)
@@ -192,13 +192,13 @@ def _asked(ids: Sequence[str], questions: Sequence[Question]) -> list[dict[str, 
 
 
 class StrictReply(BaseModel):
-    """A reply, which has to be what was asked for and nothing else."""
+    """A reply without missing or extra fields."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
 
 
 class ReplyEntry(StrictReply):
-    """An entry of a reply, by the id that it was asked for under."""
+    """An entry of a reply, with its prompt's id."""
 
     id: str
 
@@ -225,7 +225,8 @@ class _Grades(StrictReply):
 
 @cache
 def json_schema(shape: type[StrictReply]) -> dict[str, Any]:
-    """Return the JSON schema of a reply as providers take it: types alone, all in one piece."""
+    """Return the JSON schema of a reply in the form for providers: types only, without
+    references."""
     whole = shape.model_json_schema()
 
     def plain(part: dict[str, Any]) -> dict[str, Any]:
@@ -245,10 +246,10 @@ def json_schema(shape: type[StrictReply]) -> dict[str, Any]:
 
 
 def validate_reply(reply: str, shape: type[S]) -> S:
-    """Return the reply as what was asked for; anything else is a BadReply."""
+    """Return the validated reply. Raises BadReply for an invalid one."""
     try:
         loaded = json.loads(reply, object_pairs_hook=_refuse_duplicates)
-        json.dumps(loaded, ensure_ascii=False).encode()  # JSON can spell half of a character
+        json.dumps(loaded, ensure_ascii=False).encode()  # JSON can encode half of a character
     except BadReply:
         raise
     except (ValueError, RecursionError) as error:
@@ -265,7 +266,7 @@ def validate_reply(reply: str, shape: type[S]) -> S:
 
 
 def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    # json.loads lets the last of two equal keys win, so a reply could say both of two things.
+    # json.loads takes the last of two equal keys, so a reply could contradict itself.
     fields = dict(pairs)
     if len(fields) < len(pairs):
         raise BadReply("An object of the reply has a key twice.")
@@ -273,7 +274,7 @@ def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def entries_by_id(entries: Sequence[E], ids: Sequence[str]) -> dict[str, E]:
-    """Return the entries by id; others than these ids are a BadReply."""
+    """Return the entries by id. Raises BadReply for other ids than these."""
     given = [entry.id for entry in entries]
     if sorted(given) != sorted(ids):
         raise BadReply(f"The reply has the ids {str(given)[:200]} instead of {', '.join(ids)}.")
