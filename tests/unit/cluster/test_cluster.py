@@ -121,7 +121,7 @@ def test_one_failing_check_is_raised_as_it_is_and_several_as_a_list() -> None:
     raise_failures([fine])
     with pytest.raises(NoCapacity):
         raise_failures([fine, no_gpu])
-    with pytest.raises(ConfigError, match=r"(?s)2 things.*GPU: Nobody.*judge: No key"):
+    with pytest.raises(ConfigError, match=r"(?s)2 problems.*GPU: Nobody.*judge: No key"):
         raise_failures([no_gpu, CheckResult("judge", False, "No key", "", key)])
 
 
