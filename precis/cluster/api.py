@@ -171,8 +171,10 @@ async def offers(gpu: str, count: int, clouds: list[str]) -> list[Offer]:
             if row.cloud.lower() == cloud and row.accelerator_count == count:
                 rows.append(row)
         if rows:
+            # NaN where it is not sold so, or the catalogue has no price.
             spot = [one.spot_price for one in rows if not math.isnan(one.spot_price)]
-            cheapest = min(one.price for one in rows)
+            on_demand = [one.price for one in rows if not math.isnan(one.price)]
+            cheapest = min(on_demand or spot, default=0.0)
             found.append(Offer(cloud, cheapest, min(spot, default=None)))
     return found
 

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from math import nan
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -300,3 +301,26 @@ async def test_a_job_that_was_taken_is_launched_though_the_answer_was_lost(
     use(LostAnswer("precis-another", takes=False), monkeypatch)
     with pytest.raises(ClusterError, match="The API server was restarted"):
         await jobs.launch("task", "precis-a", print, 10)
+
+
+@pytest.mark.parametrize(
+    ("sold", "offer"),
+    [
+        ([(nan, nan), (2.5, nan)], (2.5, None)),
+        ([(nan, 1.1), (nan, nan)], (1.1, 1.1)),
+        ([(nan, nan)], (0.0, None)),
+    ],
+)
+async def test_a_machine_that_has_no_price_is_not_the_cheapest(
+    sold: list[tuple[float, float]],
+    offer: tuple[float, float | None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """No budget would end at a price that is no number."""
+    rows = []
+    for usd, spot_usd in sold:
+        row = SimpleNamespace(cloud="RunPod", accelerator_count=1, price=usd, spot_price=spot_usd)
+        rows.append(row)
+    client = SimpleNamespace(list_accelerators=lambda **_: {"H100": rows}, get=lambda found: found)
+    monkeypatch.setattr(api, "sdk", lambda: client)
+    assert await api.offers("H100", 1, ["runpod"]) == [api.Offer("runpod", *offer)]
