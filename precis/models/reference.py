@@ -34,12 +34,12 @@ class Reference:
     def parse(cls, text: str) -> Self:
         """Read a reference; a ConfigError says that what follows the `@` is neither a step nor
         `best` nor `newest`."""
-        name, _, step = text.partition("@")
-        if step == "best":
+        name, at, step = text.partition("@")
+        if name and step == "best":
             return cls(name, "best")
-        if step == "newest":
+        if name and step == "newest":
             return cls(name, "newest")
-        if not name or (step and not step.isdecimal()) or text.endswith("@"):
+        if not name or (at and not step.isdecimal()):
             raise ConfigError(f"{text!r} names no model.", "Write NAME, NAME@STEP or NAME@best.")
         return cls(name, int(step)) if step else cls(name)
 

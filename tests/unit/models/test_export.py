@@ -305,6 +305,7 @@ def test_a_base_that_is_damaged_quantized_or_another_model_is_refused(
         (("mine@1", "--step", "2"), "names a step already"),
         (("mine", "--step", "9"), "Steps that are there: 0, 1, 2."),
         (("mine", "--step", "x"), "names no model"),
+        (("@best",), "names no model"),
     ],
 )
 def test_a_mistake_gets_one_sentence_and_leaves_nothing(
