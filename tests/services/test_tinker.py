@@ -520,6 +520,10 @@ async def test_a_document_that_is_too_long_is_refused_before_the_service_is_aske
         await model.openai_client().chat.completions.create(
             model="m@0", messages=[{"role": "user", "content": "a" * 400}], max_tokens=200
         )
+    with pytest.raises(openai.BadRequestError, match="with the 1 of the answer more than"):
+        await model.openai_client().chat.completions.create(
+            model="m@0", messages=[{"role": "user", "content": "a" * 600}]
+        )
     assert "asample" not in service.asked
     await model.openai_client().close()
 

@@ -43,8 +43,8 @@ class TinkerEndpoint:
             list(map(for_template, asked.messages)), add_generation_prompt=True, tools=tools
         )
         room = model.settings.tokens_max - len(prompt)
-        wanted = asked.max_completion_tokens or asked.max_tokens or room
-        if room < wanted or room < 1:
+        wanted = asked.max_completion_tokens or asked.max_tokens or max(room, 1)
+        if room < wanted:
             raise ApiError(
                 400,
                 f"The prompt has {len(prompt)} tokens, and with the {wanted} of the answer more "
