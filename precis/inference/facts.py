@@ -108,7 +108,7 @@ async def open_judge(config: JudgeConfig) -> AsyncIterator[JudgeClient]:
         async with JudgeClient(endpoint_for(config, Variables().keys()), config) as judge:
             yield judge
         return
-    async with served_completions(lexical_judge(), lambda: [LEXICAL_MODEL]) as (url, key):
+    async with served_completions(lexical_judge, lambda: [LEXICAL_MODEL]) as (url, key):
         endpoint = replace(endpoint_for(config, {}, url), api_key=key)
         async with JudgeClient(endpoint, config) as judge:
             yield judge

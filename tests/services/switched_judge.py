@@ -26,7 +26,7 @@ class SwitchedJudge:
         self.model, self.pause_s = model, pause_s
         self.refuses = False
         self.url = ""
-        self._judge = completions_app(lexical_judge(), lambda: [model], JUDGE_KEY)
+        self._judge = completions_app(lexical_judge, lambda: [model], JUDGE_KEY)
         self._server = FaultyServer(self._answer)
 
     async def __aenter__(self) -> "SwitchedJudge":

@@ -18,10 +18,11 @@ import psutil
 import pytest
 
 from precis.environments.summaries.baselines import baselines
+from precis.environments.summaries.judge.endpoint import LEXICAL_MODEL
 from precis.llm.server import ApiError, ChatRequest, Completion, completions_app
 from precis.records.ledger import Ledger
 from precis.records.results import TRAINED, scan_results
-from precis.rehearsal.judges.judge import MODEL, lexical_judge
+from precis.rehearsal.judges.judge import lexical_judge
 from precis.report.nights import REGRESSION
 from precis.run.checkpoints import committed_steps
 from precis.store import open_store
@@ -55,7 +56,7 @@ class Hosts:
         self.answers: int | None = None
         self.paid: Counter[str] = Counter()
         self.models = {name: baselines()[rule] for name, rule in HOSTED.items()}
-        self.models |= {MODEL: lexical_judge()}
+        self.models |= {LEXICAL_MODEL: lexical_judge}
         self._released = asyncio.Event()
 
     async def __call__(self, request: ChatRequest) -> Completion:
@@ -88,7 +89,7 @@ async def url(hosts: Hosts) -> AsyncIterator[str]:
 def config(precis: Precis, url: str, store: Path, **settings: Any) -> dict[str, Any]:
     quick = {"provider": "url", "base_url": url, "backoff_s": 0.01, "prices": [1.0, 1.0]}
     # Hedging asks twice on purpose.
-    judge = {"provider": "url", "base_url": url, "model": MODEL, "hedge_quantile": 0}
+    judge = {"provider": "url", "base_url": url, "model": LEXICAL_MODEL, "hedge_quantile": 0}
     limits = {"requests_per_minute": 100_000, "tokens_per_minute": 10**9}
     return {
         "model": "nightly",
@@ -96,7 +97,7 @@ def config(precis: Precis, url: str, store: Path, **settings: Any) -> dict[str, 
         "documents": {"source": "bundled", "train_size": 160, "val_size": HELD_OUT},
         "checkpoints": "none",
         "baselines": ["empty", "random-350"],
-        "judge": {**judge, "limits": limits, "prices": {MODEL: [1.0, 1.0]}},
+        "judge": {**judge, "limits": limits, "prices": {LEXICAL_MODEL: [1.0, 1.0]}},
         "contenders": [{"model": name, **quick} for name in HOSTED],
         **settings,
     }

@@ -41,12 +41,12 @@ KEY = "a-key-that-must-not-be-seen"
 
 
 def judge() -> FaultyServer:
-    return FaultyServer(completions_app(lexical_judge(), lambda: [MODEL], KEY))
+    return FaultyServer(completions_app(lexical_judge, lambda: [MODEL], KEY))
 
 
 def out_from_the_second_step(store: Path, refusal: JSONResponse, is_back: asyncio.Event) -> ASGIApp:
     """A judge that refuses all from the first step's commit on, until it is back."""
-    lexical = completions_app(lexical_judge(), lambda: [MODEL], KEY)
+    lexical = completions_app(lexical_judge, lambda: [MODEL], KEY)
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         is_out = not is_back.is_set() and _has_committed(store, 1)
@@ -82,7 +82,7 @@ def home(tmp_path: Path) -> dict[str, str]:
 async def test_a_rejection_of_the_trial_question_costs_a_second_and_not_the_run(
     precis: Precis, tmp_path: Path, home: dict[str, str]
 ) -> None:
-    lexical = completions_app(lexical_judge(), lambda: [MODEL], KEY)
+    lexical = completions_app(lexical_judge, lambda: [MODEL], KEY)
     asked = 0
 
     async def rejecting_first(scope: Scope, receive: Receive, send: Send) -> None:

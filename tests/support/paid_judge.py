@@ -10,7 +10,7 @@ class PaidJudge:
 
     def __init__(self) -> None:
         self._tokens = 0
-        self._answer = lexical_judge()
+        self._answer = lexical_judge
 
     async def complete(self, asked: ChatRequest) -> Completion:
         completion = await self._answer(asked)

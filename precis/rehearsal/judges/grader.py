@@ -5,9 +5,10 @@ it: another number, date or name in the place of the golden one, or the opposite
 """
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import lru_cache, reduce
+from operator import or_
+from typing import Self
 
 from precis.rehearsal.judges.names import full_names, name_stems, title_stems
 from precis.rehearsal.judges.units import counted
@@ -67,6 +68,19 @@ class _Statement:
     denied: tuple[str, ...]
     verdict: str
 
+    def __or__(self, other: Self) -> Self:
+        """Return what this and then another say."""
+        return replace(
+            self,
+            stems=self.stems | other.stems,
+            facts=self.facts | other.facts,
+            openings=self.openings | other.openings,
+            names=self.names | other.names,
+            counted=self.counted | other.counted,
+            length=self.length + other.length,
+            denied=self.denied + other.denied,
+        )
+
 
 def grade(question: str, gold: str, answer: str) -> bool:
     """Return whether an answer, which may say more, says what the golden answer says. The
@@ -75,8 +89,8 @@ def grade(question: str, gold: str, answer: str) -> bool:
         return gold.strip() == answer.strip()
     asked = _read(question)
     wanted = _read(gold)
-    parts = list(map(_read, sentences(answer)))
-    given = _together(parts)
+    parts = list(map(_read, sentences(answer))) or [_read("")]
+    given = reduce(or_, parts)
     if _counts_something_else(given, wanted):
         return False
     if wanted.verdict and given.verdict and wanted.verdict != given.verdict:
@@ -157,29 +171,6 @@ def _plain(statement: _Statement, asked: _Statement) -> frozenset[str]:
 
 def _denials(statement: _Statement, asked: _Statement) -> int:
     return sum(word not in asked.denied for word in statement.denied)
-
-
-_NOTHING_SAID = _Statement(
-    frozenset(), frozenset(), frozenset(), frozenset(), frozenset(), length=0, denied=(), verdict=""
-)
-
-
-def _together(parts: Sequence[_Statement]) -> _Statement:
-    if not parts:
-        return _NOTHING_SAID
-    whole = parts[0]
-    for part in parts[1:]:
-        whole = _Statement(
-            whole.stems | part.stems,
-            whole.facts | part.facts,
-            whole.openings | part.openings,
-            whole.names | part.names,
-            whole.counted | part.counted,
-            whole.length + part.length,
-            whole.denied + part.denied,
-            whole.verdict,
-        )
-    return whole
 
 
 @lru_cache(maxsize=32_768)

@@ -13,7 +13,7 @@ from precis.environments.summaries.judge.prompts import data_in
 from precis.environments.summaries.judge.protocol import is_too_long
 from precis.environments.summaries.prompt import request_in
 from precis.errors import PrecisError, RolloutError
-from precis.llm.server import ApiError, ChatRequest, Choice, Complete, Completion
+from precis.llm.server import ApiError, ChatRequest, Choice, Completion
 from precis.rehearsal.judges import grader, reader
 from precis.rehearsal.judges.words import has_digit, stem
 from precis.text import sentences, tokens
@@ -31,23 +31,19 @@ _WORDS_MIN = 100
 _NAME = re.compile(r"(?<=[^\W_])[^\w.!?]*\s[\"\u201c\u2018(]?([A-Z][\w'\u2019-]+)")
 
 
-def lexical_judge() -> Complete:
+async def lexical_judge(request: ChatRequest) -> Completion:
     """Answer and grade as the summaries' judge asks, and score attempts as RULER asks.
 
     Any other messages are an ApiError. Work is done in line, within a few milliseconds.
     """
-
-    async def complete(request: ChatRequest) -> Completion:
-        try:
-            data = data_in(request.messages) or {}
-            found = attempt_scores(data) if "attempts" in data else _judged(data)
-        except (LookupError, TypeError, ValueError, AttributeError, PrecisError) as error:
-            # Whatever shape the messages have, what can't be read was not made for this judge.
-            said = "The lexical judge only serves the summaries' judge and RULER."
-            raise ApiError(400, said, "invalid_request") from error
-        return Completion(request.model, [Choice(json.dumps(found, ensure_ascii=False))])
-
-    return complete
+    try:
+        data = data_in(request.messages) or {}
+        found = attempt_scores(data) if "attempts" in data else _judged(data)
+    except (LookupError, TypeError, ValueError, AttributeError, PrecisError) as error:
+        # Whatever shape the messages have, what can't be read was not made for this judge.
+        said = "The lexical judge only serves the summaries' judge and RULER."
+        raise ApiError(400, said, "invalid_request") from error
+    return Completion(request.model, [Choice(json.dumps(found, ensure_ascii=False))])
 
 
 def _judged(data: dict[str, Any]) -> dict[str, Any]:

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
+from typing import Literal
 
 from precis.rehearsal.judges.grader import UNANSWERABLE
-from precis.rehearsal.judges.kinds import kind_asked, shows
 from precis.rehearsal.judges.names import full_names
 from precis.rehearsal.judges.words import (
     VARIANT_PREFIX,
@@ -63,6 +63,46 @@ _PART_END = re.compile(
 )
 _ASKED = ("?", '?"', "?\u201d", "?\u2019", "?)", "\uff1f", "\u061f")
 
+Kind = Literal["person", "moment", "number", "place", "reason", "name", "thing"]
+_MONTH = "(?:January|February|March|April|May|June|July|August|September|October|November|December)"
+_DAY = "(?:Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|Sunday)"
+_NUMBER_WORD = (
+    r"(?:twen|thir|for|fif|six|seven|eigh|nine)ty|two|three|four|five|six|seven|eight|nine|ten"
+    r"|eleven|twelve|(?:thir|four|fif|six|seven|eigh|nine)teen|dozen|hundred|thousand|million|half"
+    r"|third|quarter|once|twice"
+)
+_QUESTIONS: tuple[tuple[Kind, str], ...] = (
+    ("moment", r"when|how soon|(?:what|which) (?:\w+ )?(?:date|day|month|year|season|time|hour)"),
+    (
+        "number",
+        r"how (?:much|many|long|far|old|often|large|big|high|tall|wide|deep|heavy|fast|early|late)"
+        r"|(?:what|which) (?:\w+ )?(?:percentage|share|proportion|number|price|sum|amount|cost|fee"
+        r"|score|size|maximum|minimum|average|age|length|temperature|distance)",
+    ),
+    ("reason", r"why|(?:what|which) (?:\w+ ){0,3}(?:reason|cause|caused|motive|purpose|prompted)"),
+    ("person", r"who|whom|whose"),
+    ("place", r"where"),
+    ("name", r"which|(?:what) (?:\w+ ){0,3}(?:name|called|title)"),
+)
+_QUESTION_KINDS = [
+    (kind, re.compile(rf"\b(?:{words})\b", re.IGNORECASE)) for kind, words in _QUESTIONS
+]
+_SHOWN: dict[Kind, re.Pattern[str]] = {
+    "person": re.compile(
+        r"(?<=[a-z,;] )[A-Z][a-z]|\A[A-Z]\w+ (?:[A-Z]|\w+ed\b)|\b(?:[Hh]e|[Ss]he)\b"
+    ),
+    "name": re.compile(r"(?<=[a-z,;] )[A-Z][a-z]|[“\"]"),
+    "moment": re.compile(
+        rf"\b(?:{_MONTH}|{_DAY}|spring|summer|autumn|winter|noon|midnight|1[5-9]\d\d|20\d\d"
+        r"|yesterday|tomorrow|morning|evening|night|week|year|month|day|\d+:\d\d)\b"
+    ),
+    "number": re.compile(rf"\d|\b(?:{_NUMBER_WORD})\b"),
+    "place": re.compile(r"\b(?:in|at|on|near|from|to|behind|under|inside|beside|along) "),
+    "reason": re.compile(
+        r"\b(?:because|since|due to|owing to|so that|in order|as|after|reason|cause[ds]?|grounds"
+        r"|therefore|to avoid|to prevent|to ensure|would have|wanted|meant|led)\b"
+    ),
+}
 Weights = dict[str, float]
 
 
@@ -134,7 +174,7 @@ def _known(index: _Index, question: str) -> list[Weights]:
 
 
 def _scores(index: _Index, known: Sequence[Weights], question: str) -> list[float]:
-    kind = kind_asked(question)
+    kind = _kind_asked(question)
     asked = set(content_stems(question))
     # The rarest word alone is no answer: none counts for more than if all counted the same.
     word_max = 1 / max(1, len(asked))
@@ -157,7 +197,7 @@ def _scores(index: _Index, known: Sequence[Weights], question: str) -> list[floa
         score += _BEFORE * _beyond(own, before[place]) + _AFTER * _beyond(own, after[place])
         of_paragraph = sum(around[index.paragraphs[place]].values())
         score += _AROUND * of_paragraph + _LENGTH_BONUS * _log_length(sentence)
-        if shows(sentence, kind):
+        if _shows(sentence, kind):
             score += _KIND_BONUS
         if kind == "number" and any(map(has_digit, set(_stems(sentence)) - asked)):
             score += _NUMBER_BONUS
@@ -181,6 +221,23 @@ def _carried(known: Sequence[Weights], kept: Sequence[float]) -> list[Weights]:
 def _beyond(own: Weights, around: Weights) -> float:
     """Return what the sentences around one have more of than itself."""
     return sum(max(0.0, weight - own.get(word, 0.0)) for word, weight in around.items())
+
+
+def _kind_asked(question: str) -> Kind:
+    """Return the kind of thing that a question asks for; the question word that comes first
+    decides."""
+    found = []
+    for rank, (kind, pattern) in enumerate(_QUESTION_KINDS):
+        match = pattern.search(question)
+        if match:
+            found.append((match.start(), rank, kind))
+    return min(found)[2] if found else "thing"
+
+
+@lru_cache(maxsize=65_536)
+def _shows(sentence: str, kind: Kind) -> bool:
+    """Return whether a sentence has something of a kind; for a `thing`, always False."""
+    return kind != "thing" and bool(_SHOWN[kind].search(sentence))
 
 
 @lru_cache(maxsize=32_768)

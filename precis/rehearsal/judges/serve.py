@@ -14,12 +14,11 @@ from precis.rehearsal.judges.judge import lexical_judge
 
 def standins_app(key: str | None) -> Any:
     """The judge as an ASGI app, which asks for a bearer token if there is one."""
-    judge = lexical_judge()
 
     async def complete(request: ChatRequest) -> Completion:
         if request.model != LEXICAL_MODEL:
             raise ApiError(404, f"No model {request.model!r} here.", "model_not_found")
-        return await judge(request)
+        return await lexical_judge(request)
 
     return completions_app(complete, lambda: [LEXICAL_MODEL], key)
 

@@ -5,9 +5,9 @@ import unicodedata
 from collections import defaultdict
 from functools import cache, lru_cache
 from importlib.resources import files
+from itertools import chain
 
-from precis.rehearsal.judges.dates import MAY
-from precis.rehearsal.judges.numbers import combine_numbers, unify_numbers
+from precis.rehearsal.judges.numbers import MAY, combine_numbers, unify_numbers
 from precis.rehearsal.judges.units import SIGN_WORDS
 from precis.text import tokens
 
@@ -95,7 +95,7 @@ def _without_tense(token: str) -> str:
 
 
 def _without_derivation(token: str) -> str:
-    if token in _listed("endings.txt"):
+    if token in _without_ending():
         return token
     for ending, least in _DERIVED.items():
         rest = token.removesuffix(ending)
@@ -118,10 +118,8 @@ def _undoubled(token: str) -> str:
 @cache
 def _irregular() -> dict[str, str]:
     """Return the base form of each irregular form."""
-    text = (files("precis.rehearsal.judges") / "irregular.txt").read_text("utf-8")
-    groups = [line.split() for line in text.splitlines() if not line.startswith("#")]
     bases = {}
-    for base, *forms in groups:
+    for base, *forms in _groups("irregular.txt"):
         for form in forms:
             bases[form] = base
     return bases
@@ -130,17 +128,19 @@ def _irregular() -> dict[str, str]:
 @cache
 def common_stems() -> frozenset[str]:
     """Return the stems of words that stand in many questions, whatever these are about."""
-    return frozenset(map(stem, _listed("common.txt")))
+    return frozenset(map(stem, chain.from_iterable(_groups("common.txt"))))
 
 
 @cache
-def _listed(name: str) -> frozenset[str]:
-    """Return the words of a list in this package."""
-    found: set[str] = set()
-    for line in (files("precis.rehearsal.judges") / name).read_text("utf-8").splitlines():
-        if not line.startswith("#"):
-            found.update(line.split())
-    return frozenset(found)
+def _without_ending() -> frozenset[str]:
+    """Return the words that only look as if they ended in one of `_DERIVED`."""
+    return frozenset(chain.from_iterable(_groups("endings.txt")))
+
+
+def _groups(name: str) -> list[list[str]]:
+    """Return the words of each line of a list in this package."""
+    text = (files("precis.rehearsal.judges") / name).read_text("utf-8")
+    return [line.split() for line in text.splitlines() if not line.startswith("#")]
 
 
 @lru_cache(maxsize=32_768)
@@ -177,17 +177,15 @@ def has_digit(word: str) -> bool:
 
 
 @cache
-def _synonyms() -> dict[str, frozenset[str]]:
+def _synonyms() -> dict[str, set[str]]:
     found: defaultdict[str, set[str]] = defaultdict(set)
-    text = (files("precis.rehearsal.judges") / "synonyms.txt").read_text("utf-8")
-    for line in text.splitlines():
-        if not line.startswith("#"):
-            group = set(map(stem, line.split()))
-            for word in group:
-                found[word] |= group - {word}
-    return {word: frozenset(group) for word, group in found.items()}
+    for words in _groups("synonyms.txt"):
+        group = set(map(stem, words))
+        for word in group:
+            found[word] |= group - {word}
+    return found
 
 
-def synonyms(word: str) -> frozenset[str]:
+def synonyms(word: str) -> set[str]:
     """Return the stems that may stand for a stem."""
-    return _synonyms().get(word, frozenset())
+    return _synonyms().get(word, set())

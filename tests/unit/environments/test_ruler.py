@@ -40,7 +40,7 @@ CONFIG = JudgeConfig(
 
 
 def judge_app() -> Starlette:
-    return completions_app(lexical_judge(), list)
+    return completions_app(lexical_judge, list)
 
 
 def ruler_at(url: str, config: JudgeConfig = CONFIG, **options: Any) -> TrajectoryRuler:

@@ -231,7 +231,7 @@ class Knowing:
     """A judge that knows one answer without any text."""
 
     def __init__(self, known: str) -> None:
-        self._known, self._judge = known, lexical_judge()
+        self._known, self._judge = known, lexical_judge
 
     async def __call__(self, request: ChatRequest) -> Completion:
         data = data_in(request.messages) or {}

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
+from precis.environments.summaries.judge.endpoint import LEXICAL_MODEL
 from precis.errors import BudgetReached, StoreRefused
 from precis.llm.server import ChatRequest, Choice, Completion, completions_app
 from precis.models.reference import Reference, find_model
 from precis.processes import kill_points
 from precis.records.ledger import Ledger, ledger_key, load_ledger
 from precis.records.trajectories import scan_trajectories, trajectory_steps
-from precis.rehearsal.judges.judge import MODEL, lexical_judge
+from precis.rehearsal.judges.judge import lexical_judge
 from precis.run.checkpoints import committed_steps, manifest
 from precis.run.repair import repair
 from precis.run.restart import restart
@@ -120,11 +121,13 @@ async def paid(
 ) -> AsyncIterator[tuple[Life, PaidJudge]]:
     """A run whose judge is behind HTTP and takes a dollar a million tokens."""
     judge = PaidJudge()
-    async with FaultyServer(completions_app(judge.complete, lambda: [MODEL], KEY), faults) as url:
+    async with FaultyServer(
+        completions_app(judge.complete, lambda: [LEXICAL_MODEL], KEY), faults
+    ) as url:
         fast = {"call_timeout_s": 5, "backoff_s": 0.01, "limits": {"requests_per_minute": 100_000}}
         # Hedging, which a busy machine gives cause for, asks and pays twice.
-        prices = {"prices": {MODEL: [1.0, 1.0]}, "hedge_quantile": 0}
-        asked = {"provider": "url", "base_url": url, "model": MODEL, **fast, **prices}
+        prices = {"prices": {LEXICAL_MODEL: [1.0, 1.0]}, "hedge_quantile": 0}
+        asked = {"provider": "url", "base_url": url, "model": LEXICAL_MODEL, **fast, **prices}
         yield Life(folder, {"judge": asked, **settings}), judge
 
 
@@ -207,7 +210,7 @@ async def test_a_ruler_rewards_without_golden_answers(tmp_path: Path) -> None:
 async def test_a_second_judge_rules_on_every_validation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    judge = lexical_judge()
+    judge = lexical_judge
 
     async def decline_first(asked: ChatRequest) -> Completion:
         completion = await judge(asked)

@@ -72,7 +72,7 @@ def test_any_script_is_read(text: str, question: str, gold: str) -> None:
 async def test_it_rejects_other_requests_as_an_api_does(content: str | None) -> None:
     request = ChatRequest(model=MODEL, messages=[{"role": "user", "content": content}])
     with pytest.raises(ApiError) as raised:
-        await lexical_judge()(request)
+        await lexical_judge(request)
     assert raised.value.status == 400
 
 

@@ -44,7 +44,7 @@ class ScriptedJudge:
 
     def __init__(self, *script: Response) -> None:
         self.requests: list[dict[str, Any]] = []
-        self._script, self._lexical = deque(script), lexical_judge()
+        self._script, self._lexical = deque(script), lexical_judge
 
     async def answer(self, request: Request) -> Response:
         self.requests.append(await request.json())
