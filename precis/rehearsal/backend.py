@@ -37,8 +37,6 @@ from precis.rehearsal.train_step import advance, end_imitation, imitate, passes,
 from precis.settings.imitation import ImitatesInOnePass
 from precis.settings.trainer import EmbeddedTrainer
 
-_OPTIONS = tuple(EmbeddedTrainer.model_fields)
-
 
 class EmbeddedBackend(ImitatesInOnePass):
     """Trains embedded policies of one kind; use it where ART takes a backend. Its only state are
@@ -81,15 +79,9 @@ class EmbeddedBackend(ImitatesInOnePass):
         matter. `options` are those of `EmbeddedTrainer`, for this step.
 
         Raises:
-            TypeError: an option is not known.
+            ValidationError: an option is none, or has a value that it can't have.
             TrainerError: a trajectory can't be learned from.
         """
-        unknown = sorted(set(options) - set(_OPTIONS))
-        if unknown:
-            raise TypeError(
-                f"An embedded policy has no training option {', '.join(unknown)}: it takes "
-                f"{', '.join(_OPTIONS)}."
-            )
         settings = EmbeddedTrainer.model_validate(options)
         groups = list(trajectory_groups)
         async with self._training:

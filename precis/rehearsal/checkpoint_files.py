@@ -9,9 +9,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
 from precis.errors import CorruptCheckpoint
 from precis.rehearsal.grpo import Adam
-from precis.rehearsal.kind import Floats, Layout, LinearPolicy, untrained
+from precis.rehearsal.kind import Floats, Layout, LinearPolicy
 from precis.store.durable import make_folder, move
 
 POLICY_FILE = "policy.json"
@@ -30,9 +32,13 @@ class TrainingState:
 
 
 def initial_state(layout: Layout, seed: int) -> TrainingState:
-    """Step 0."""
-    policy = untrained(layout, seed)
-    return TrainingState(0, policy, policy.weights, Adam(policy.weights, policy.weights, 0))
+    """Return step 0, at which every candidate scores 0.
+
+    Sampled, its policy is uniform; greedy, its ties fall by a seeded hash, so it is a fixed random
+    choice.
+    """
+    weights = np.zeros(layout.size)
+    return TrainingState(0, LinearPolicy(weights, seed), weights, Adam(weights, weights, 0))
 
 
 def folder_of(model_folder: Path, step: int) -> Path:

@@ -1,7 +1,8 @@
 """A kind of embedded policy: what its weights mean, how it answers, and what it learns from."""
 
+import hashlib
 from base64 import b64decode, b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -24,6 +25,14 @@ class LinearPolicy:
 
     weights: Floats
     seed: int
+
+    def rank(self, scores: Floats, texts: Iterable[str]) -> Integers:
+        """Return the numbers of scored texts, the best first."""
+        ties = []
+        for text in texts:
+            digest = hashlib.blake2b(f"{self.seed}:{text}".encode(), digest_size=7).digest()
+            ties.append(int.from_bytes(digest))
+        return np.lexsort((np.array(ties, dtype=np.int64), -scores))
 
 
 @dataclass(frozen=True)
@@ -135,11 +144,3 @@ class PolicyKind(Protocol):
     def count_tokens(self, samples: Sequence[Any]) -> float:
         """Return how many tokens samples have, as the answers' usage counts them."""
         ...
-
-
-def untrained(layout: Layout, seed: int) -> LinearPolicy:
-    """Return the start: every candidate scores 0.
-
-    Sampled, it is uniform; greedy, its ties fall by a seeded hash, so it is a fixed random choice.
-    """
-    return LinearPolicy(np.zeros(layout.size), seed)

@@ -28,8 +28,8 @@ from precis.llm.server import ChatRequest, Choice, Completion, ToolCall
 from precis.records.ledger import load_ledger
 from precis.records.rollout import Rollout, Scenario
 from precis.records.trajectories import scan_trajectories
+from precis.rehearsal.checkpoint_files import initial_state
 from precis.rehearsal.endpoint import logprob_entries
-from precis.rehearsal.kind import untrained
 from precis.rehearsal.tool_calls.kind import TOOL_CALLS
 from tests.services.patience import patience_s
 from tests.support import scripted_policy
@@ -290,7 +290,7 @@ class _Embedded(ScriptedPolicy):
     """The embedded policy, with its own token ids."""
 
     async def __call__(self, request: ChatRequest) -> Completion:
-        choices = TOOL_CALLS.answer(untrained(TOOL_CALLS.layout, 1), request)
+        choices = TOOL_CALLS.answer(initial_state(TOOL_CALLS.layout, 1).policy, request)
         return Completion(self.model, choices, prompt_ids=[1])
 
 

@@ -11,7 +11,7 @@ from precis.environments.recorder import Recorder
 from precis.environments.session import Limits
 from precis.llm.server import ChatRequest, Completion, ToolCall
 from precis.records.rollout import Rollout, Score
-from precis.rehearsal.kind import untrained
+from precis.rehearsal.checkpoint_files import initial_state
 from precis.rehearsal.tool_calls.kind import TOOL_CALLS
 from tests.support.repository import ROOT
 from tests.support.scripted_policy import ScriptedPolicy, asked
@@ -56,7 +56,7 @@ async def play(environment: Environment, scripted: ScriptedPolicy, games: int) -
 
 def embedded(seed: int = 1) -> ScriptedPolicy:
     """The embedded policy of a rehearsal, untrained."""
-    policy = untrained(TOOL_CALLS.layout, seed)
+    policy = initial_state(TOOL_CALLS.layout, seed).policy
 
     def answer(request: ChatRequest) -> str | ToolCall:
         (choice,) = TOOL_CALLS.answer(policy, request)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from precis.environments.summaries.prompt import SummaryRequest, request_in
+from precis.environments.summaries.prompt import request_in
 from precis.errors import RolloutError, TrainerError
 from precis.llm.server import ApiError, ChatRequest, Choice
 from precis.records.samples import tokens_of
@@ -20,7 +20,7 @@ from precis.rehearsal.extractive.features import FEATURES_VERSION, NAMES, Featur
 from precis.rehearsal.extractive.policy import (
     PickBatch,
     PickedSample,
-    batch_of,
+    candidates,
     logprobs,
     pick,
     summary,
@@ -46,17 +46,122 @@ class SentencePicks:
             request = request_in(asked.messages)
         except RolloutError as error:
             raise ApiError(400, str(error), "no_document") from error
+        features = featurize(request.text)
         generator = generator_of(asked)
-        return [_choice(policy, request, asked, generator) for _ in range(asked.n)]
+        choices = []
+        for _ in range(asked.n):
+            picks = pick(policy, features, request.words_max, asked.temperature, generator)
+            kept = picks
+            words = asked.max_completion_tokens or asked.max_tokens
+            if words is not None:  # a word is a token
+                spent = np.cumsum(features.words[list(picks)])
+                kept = picks[: int(np.searchsorted(spent, words, side="right"))]
+            entries: list[dict[str, Any]] | None = None
+            if asked.logprobs:
+                values = logprobs(policy, features, kept, request.words_max).tolist()
+                entries = logprob_entries(kept, values)
+            choice = Choice(
+                summary(features, kept),
+                "length" if len(kept) < len(picks) else "stop",
+                entries,
+                int(features.words[list(kept)].sum()),
+                token_ids=list(kept) if asked.return_token_ids else None,
+            )
+            choices.append(choice)
+        return choices
 
     def samples_of(self, trajectory: "art.Trajectory") -> list[PickedSample]:
-        return [sample_of(trajectory)]
+        """Return the sample that a trajectory's last choice is.
+
+        Raises:
+            RolloutError, TrainerError: there is no document, or no choice with its tokens.
+        """
+        from openai.types.chat.chat_completion import Choice  # half a second to import
+
+        items = trajectory.messages_and_choices
+        at = next((n for n in reversed(range(len(items))) if isinstance(items[n], Choice)), None)
+        if at is None:
+            raise TrainerError(
+                "A trajectory has no choice to learn from: append the completion's choice itself "
+                "to messages_and_choices, not its text."
+            )
+        choice = items[at]
+        assert isinstance(choice, Choice)
+        request = request_in([item for item in items[:at] if isinstance(item, Mapping)])
+        features = featurize(request.text)
+        sampled = tokens_of(choice)
+        picks = tuple(sampled.token_ids)
+        known = set(range(len(features.words)))
+        fits = set(picks) <= known and int(features.words[list(picks)].sum()) <= request.words_max
+        if not fits or len(set(picks)) < len(picks):
+            raise TrainerError(
+                f"The sentence ids {list(picks)} can't be picks from a document of {len(known)} "
+                f"sentences within {request.words_max} words: the trajectory's messages were "
+                "changed."
+            )
+        if not math.isfinite(trajectory.reward):
+            raise TrainerError(
+                f"A trajectory's reward is {trajectory.reward}: leave a summary that could not be "
+                "judged out of its group."
+            )
+        reward = float(trajectory.reward)
+        return [PickedSample(features, request.words_max, picks, tuple(sampled.logprobs), reward)]
 
     def demonstrations_of(self, trajectory: "art.Trajectory") -> list[PickedSample]:
-        return [demonstration_of(trajectory)]
+        """Return the picks that a trajectory's last message shows: the policy's own, or of
+        another's summary the sentences that say the same, in a random order.
+
+        Raises:
+            RolloutError: the messages before it hold no document.
+            TrainerError: no sentence of the document shares anything with it.
+        """
+        from openai.types.chat.chat_completion import Choice  # half a second to import
+
+        *before, last = trajectory.messages_and_choices
+        if isinstance(last, Choice):
+            return self.samples_of(trajectory)
+        messages: list[Mapping[str, Any]] = [one for one in before if isinstance(one, Mapping)]
+        request = request_in(messages)
+        features = featurize(request.text)
+        summary = str(trajectory.messages()[-1].get("content"))
+        chosen = choose_alike(features, summary, request.words_max)
+        if not chosen:
+            start = textwrap.shorten(summary, _START_MAX, placeholder=" …")
+            raise TrainerError(
+                f"A summary to imitate has nothing in common with its document: {start!r}. "
+                "The embedded policy can only learn to pick sentences that are there.",
+                "Leave that summary out.",
+            )
+        picks = tuple(random.Random(summary).sample(chosen, len(chosen)))
+        return [PickedSample(features, request.words_max, picks, (0.0,) * len(picks), 0.0)]
 
     def batch_of(self, samples: Sequence[PickedSample]) -> PickBatch:
-        return batch_of(samples)
+        """Lay samples out as grids. Each has at least one pick."""
+        count = len(samples)
+        sentences = max(len(sample.features.words) for sample in samples)
+        turns = max(len(sample.picks) for sample in samples)
+        matrix = np.zeros((count, sentences, len(NAMES)))
+        masks = np.zeros((count, turns, sentences), dtype=np.bool_)
+        masks[:, :, 0] = True  # padding picks sentence 0 of 1: log-probability 0
+        picks = np.zeros((count, turns), dtype=np.int64)
+        valid = np.zeros((count, turns), dtype=np.bool_)
+        logprobs = np.zeros((count, turns))
+        for row, sample in enumerate(samples):
+            words = sample.features.words
+            length = len(sample.picks)
+            matrix[row, : len(words)] = sample.features.matrix
+            masks[row, :length, : len(words)] = candidates(words, sample.picks, sample.words_max)
+            picks[row, :length] = sample.picks
+            valid[row, :length] = True
+            logprobs[row, :length] = sample.logprobs
+        return PickBatch(
+            matrix=matrix,
+            masks=masks,
+            picks=picks,
+            valid=valid,
+            logprobs=logprobs,
+            advantages=np.array([sample.advantage for sample in samples]),
+        )
 
     def count_tokens(self, samples: Sequence[PickedSample]) -> float:
         """Return the words of all picks."""
@@ -64,98 +169,6 @@ class SentencePicks:
 
 
 SENTENCES = SentencePicks()
-
-
-def _choice(
-    policy: LinearPolicy,
-    request: SummaryRequest,
-    asked: ChatRequest,
-    generator: np.random.Generator,
-) -> Choice:
-    features = featurize(request.text)
-    picks = pick(policy, features, request.words_max, asked.temperature, generator)
-    kept = picks
-    words = asked.max_completion_tokens or asked.max_tokens
-    if words is not None:  # a word is a token
-        spent = np.cumsum(features.words[list(picks)])
-        kept = picks[: int(np.searchsorted(spent, words, side="right"))]
-    entries: list[dict[str, Any]] | None = None
-    if asked.logprobs:
-        values = logprobs(policy, features, kept, request.words_max).tolist()
-        entries = logprob_entries(kept, values)
-    return Choice(
-        summary(features, kept),
-        "length" if len(kept) < len(picks) else "stop",
-        entries,
-        int(features.words[list(kept)].sum()),
-        token_ids=list(kept) if asked.return_token_ids else None,
-    )
-
-
-def sample_of(trajectory: "art.Trajectory") -> PickedSample:
-    """Return the sample that a trajectory's last choice is.
-
-    Raises:
-        RolloutError, TrainerError: there is no document, or no choice with its tokens.
-    """
-    from openai.types.chat.chat_completion import Choice  # half a second to import
-
-    items = trajectory.messages_and_choices
-    at = next((n for n in reversed(range(len(items))) if isinstance(items[n], Choice)), None)
-    if at is None:
-        raise TrainerError(
-            "A trajectory has no choice to learn from: append the completion's choice itself to "
-            "messages_and_choices, not its text."
-        )
-    choice = items[at]
-    assert isinstance(choice, Choice)
-    request = request_in([item for item in items[:at] if isinstance(item, Mapping)])
-    features = featurize(request.text)
-    sampled = tokens_of(choice)
-    picks = tuple(sampled.token_ids)
-    known = set(range(len(features.words)))
-    fits = set(picks) <= known and int(features.words[list(picks)].sum()) <= request.words_max
-    if not fits or len(set(picks)) < len(picks):
-        raise TrainerError(
-            f"The sentence ids {list(picks)} can't be picks from a document of {len(known)} "
-            f"sentences within {request.words_max} words: the trajectory's messages were changed."
-        )
-    if not math.isfinite(trajectory.reward):
-        raise TrainerError(
-            f"A trajectory's reward is {trajectory.reward}: leave a summary that could not be "
-            "judged out of its group."
-        )
-    logprobs = tuple(sampled.logprobs)
-    return PickedSample(features, request.words_max, picks, logprobs, float(trajectory.reward))
-
-
-def demonstration_of(trajectory: "art.Trajectory") -> PickedSample:
-    """Return the picks that a trajectory's last message shows: the policy's own, or of another's
-    summary the sentences that say the same, in a random order.
-
-    Raises:
-        RolloutError: the messages before it hold no document.
-        TrainerError: no sentence of the document shares anything with it.
-    """
-    from openai.types.chat.chat_completion import Choice  # half a second to import
-
-    *before, last = trajectory.messages_and_choices
-    if isinstance(last, Choice):
-        return sample_of(trajectory)
-    messages: list[Mapping[str, Any]] = [one for one in before if isinstance(one, Mapping)]
-    request = request_in(messages)
-    features = featurize(request.text)
-    summary = str(trajectory.messages()[-1].get("content"))
-    chosen = choose_alike(features, summary, request.words_max)
-    if not chosen:
-        start = textwrap.shorten(summary, _START_MAX, placeholder=" …")
-        raise TrainerError(
-            f"A summary to imitate has nothing in common with its document: {start!r}. "
-            "The embedded policy can only learn to pick sentences that are there.",
-            "Leave that summary out.",
-        )
-    picks = tuple(random.Random(summary).sample(chosen, len(chosen)))
-    return PickedSample(features, request.words_max, picks, (0.0,) * len(picks), 0.0)
 
 
 def choose_alike(features: Features, summary: str, words_max: int) -> tuple[int, ...]:

@@ -4,14 +4,13 @@ A pick is drawn from the softmax of the scores of the sentences that are unpicke
 GRPO learns from sampled summaries, laid out as grids.
 """
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
 
-from precis.rehearsal.extractive.features import NAMES, Features
+from precis.rehearsal.extractive.features import Features
 from precis.rehearsal.grpo import pick_logprobs
 from precis.rehearsal.kind import Batch, Bools, Floats, Integers, LinearPolicy
 
@@ -40,17 +39,7 @@ def pick(
     if temperature > 0:
         order = np.argsort(-(keys / temperature + generator.gumbel(size=len(keys))), kind="stable")
     else:
-        salt = f"{policy.seed}:".encode()
-        digests = [
-            hashlib.blake2b(salt + sentence.encode(), digest_size=7)
-            for sentence in features.sentences
-        ]
-        order = np.lexsort(
-            (
-                np.array([int.from_bytes(digest.digest()) for digest in digests], dtype=np.int64),
-                -keys,
-            )
-        )
+        order = policy.rank(keys, features.sentences)
     picks = []
     left = words_max
     for index, words in zip(order.tolist(), features.words[order].tolist(), strict=True):
@@ -128,34 +117,3 @@ def candidates(words: Integers, picks: Sequence[int], words_max: int) -> Bools:
     picked_at[at] = turn
     left = words_max - np.append(0, np.cumsum(words[at])[:-1])
     return (words[None, :] <= left[:, None]) & (picked_at[None, :] >= turn[:, None])
-
-
-def batch_of(samples: Sequence[PickedSample]) -> PickBatch:
-    """Lay samples out as grids. Each has at least one pick."""
-    count = len(samples)
-    sentences = max(len(sample.features.words) for sample in samples)
-    turns = max(len(sample.picks) for sample in samples)
-    matrix = np.zeros((count, sentences, len(NAMES)))
-    masks = np.zeros((count, turns, sentences), dtype=np.bool_)
-    masks[:, :, 0] = True  # padding picks sentence 0 of 1: log-probability 0
-    picks = np.zeros((count, turns), dtype=np.int64)
-    valid = np.zeros((count, turns), dtype=np.bool_)
-    logprobs = np.zeros((count, turns))
-    for row, sample in enumerate(samples):
-        size = len(sample.features.words)
-        length = len(sample.picks)
-        matrix[row, :size] = sample.features.matrix
-        masks[row, :length, :size] = candidates(
-            sample.features.words, sample.picks, sample.words_max
-        )
-        picks[row, :length] = sample.picks
-        valid[row, :length] = True
-        logprobs[row, :length] = sample.logprobs
-    return PickBatch(
-        matrix=matrix,
-        masks=masks,
-        picks=picks,
-        valid=valid,
-        logprobs=logprobs,
-        advantages=np.array([sample.advantage for sample in samples]),
-    )

@@ -1,6 +1,5 @@
 """The embedded policy that picks calls of tools, as a kind of policy."""
 
-import hashlib
 import json
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -16,7 +15,7 @@ from precis.rehearsal.endpoint import generator_of, logprob_entries, message_id,
 from precis.rehearsal.kind import Floats, Layout, LinearPolicy
 from precis.rehearsal.tool_calls.features import WEIGHTS, Seen, see
 from precis.rehearsal.tool_calls.options import Option, list_options
-from precis.rehearsal.tool_calls.samples import CallBatch, CallSample, batch_of
+from precis.rehearsal.tool_calls.samples import CallBatch, CallSample
 from precis.settings.trainer import TOOL_CALL_FEATURES
 
 if TYPE_CHECKING:
@@ -46,12 +45,25 @@ class ToolCallPicks:
                 noise = generator.gumbel(size=len(options))
                 picked = int(np.argmax(logprobs / asked.temperature + noise))
             else:
-                # Of equal ones the seed decides.
-                salted = [f"{policy.seed}:{one.name}{one.content}".encode() for one in options]
-                digests = [hashlib.blake2b(one, digest_size=7).digest() for one in salted]
-                ties = np.array([int.from_bytes(one) for one in digests], dtype=np.int64)
-                picked = int(np.lexsort((ties, -logprobs))[0])
-            choices.append(_choice(asked, options[picked], float(logprobs[picked])))
+                texts = [f"{one.name}{one.content}" for one in options]
+                picked = int(policy.rank(logprobs, texts)[0])
+            option = options[picked]
+            token = option.token
+            calls = []
+            if option.name:
+                # Of a conversation each call has another id, of a rollout done again the same ones.
+                id = f"call_{len(asked.messages)}"
+                calls.append(ToolCall(id, option.name, option.content))
+            logprob = float(logprobs[picked])
+            choice = Choice(
+                "" if calls else option.content,
+                "tool_calls" if calls else "stop",
+                logprob_entries([token], [logprob]) if asked.logprobs else None,
+                completion_tokens=1,
+                tool_calls=calls,
+                token_ids=[token] if asked.return_token_ids else None,
+            )
+            choices.append(choice)
         return choices
 
     def samples_of(self, trajectory: "art.Trajectory") -> list[CallSample]:
@@ -84,7 +96,19 @@ class ToolCallPicks:
         return samples
 
     def batch_of(self, samples: Sequence[CallSample]) -> CallBatch:
-        return batch_of(samples)
+        """Lay samples out side by side."""
+        options = max(len(sample.seen.features) for sample in samples)
+        masks = np.zeros((len(samples), 1, options), dtype=np.bool_)
+        for row, sample in enumerate(samples):
+            masks[row, 0, : len(sample.seen.features)] = True
+        return CallBatch(
+            masks=masks,
+            picks=np.array([sample.picks for sample in samples], dtype=np.int64),
+            valid=np.ones((len(samples), 1), dtype=np.bool_),
+            logprobs=np.array([[sample.logprob] for sample in samples]),
+            advantages=np.array([sample.advantage for sample in samples]),
+            seen=[sample.seen for sample in samples],
+        )
 
     def count_tokens(self, samples: Sequence[CallSample]) -> float:
         """Return how many calls there are."""
@@ -92,22 +116,6 @@ class ToolCallPicks:
 
 
 TOOL_CALLS = ToolCallPicks()
-
-
-def _choice(asked: ChatRequest, option: Option, logprob: float) -> Choice:
-    token = option.token
-    calls = []
-    if option.name:
-        # Of a conversation each call has another id, and of a rollout done again the same ones.
-        calls.append(ToolCall(f"call_{len(asked.messages)}", option.name, option.content))
-    return Choice(
-        "" if calls else option.content,
-        "tool_calls" if calls else "stop",
-        logprob_entries([token], [logprob]) if asked.logprobs else None,
-        completion_tokens=1,
-        tool_calls=calls,
-        token_ids=[token] if asked.return_token_ids else None,
-    )
 
 
 def _answers(trajectory: "art.Trajectory") -> list[tuple[list[Message], Sequence[Any], Any]]:

@@ -78,19 +78,3 @@ class CallBatch(Batch):
                 features[row, :found, :count] = one.features
                 shares[row, :count] = one.shares
             yield slice(start, start + size), features, shares
-
-
-def batch_of(samples: Sequence[CallSample]) -> CallBatch:
-    """Lay samples out side by side."""
-    options = max(len(sample.seen.features) for sample in samples)
-    masks = np.zeros((len(samples), 1, options), dtype=np.bool_)
-    for row, sample in enumerate(samples):
-        masks[row, 0, : len(sample.seen.features)] = True
-    return CallBatch(
-        masks=masks,
-        picks=np.array([sample.picks for sample in samples], dtype=np.int64),
-        valid=np.ones((len(samples), 1), dtype=np.bool_),
-        logprobs=np.array([[sample.logprob] for sample in samples]),
-        advantages=np.array([sample.advantage for sample in samples]),
-        seen=[sample.seen for sample in samples],
-    )

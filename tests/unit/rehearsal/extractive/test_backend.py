@@ -9,6 +9,7 @@ import art
 import numpy as np
 import openai
 import pytest
+from pydantic import ValidationError
 import pytest_asyncio
 from openai.types.chat.chat_completion import ChatCompletion
 
@@ -16,8 +17,7 @@ from precis.environments.summaries.prompt import summary_messages
 from precis.errors import TrainerError
 from precis.rehearsal.backend import EmbeddedBackend
 from precis.rehearsal.checkpoint_files import load
-from precis.rehearsal.extractive.kind import SENTENCES, sample_of
-from precis.rehearsal.extractive.policy import batch_of
+from precis.rehearsal.extractive.kind import SENTENCES
 from precis.rehearsal.grpo import logprobs_of
 from precis.rehearsal.train_step import passes, with_advantages
 from precis.settings.trainer import ExtractiveTrainer
@@ -88,9 +88,9 @@ async def test_a_stale_sample_is_corrected_for_by_the_probabilities_of_who_sampl
 ) -> None:
     """Sampled from adapter 0 and trained at 1: the ratio's denominator is adapter 0's."""
     stale = await gather(model)
-    sampled = [[[sample_of(one)] for one in group.trajectories] for group in stale]
+    sampled = [[SENTENCES.samples_of(one) for one in group.trajectories] for group in stale]
     samples = with_advantages(sampled)
-    batch = batch_of(samples)
+    batch = SENTENCES.batch_of(samples)
     folder = checkpoint(model, 0).parents[1]
     by_first = logprobs_of(load(folder, 0, SENTENCES.layout).policy.weights, batch)
     assert np.allclose(batch.logprobs[batch.valid], by_first[batch.valid])
@@ -101,12 +101,14 @@ async def test_a_stale_sample_is_corrected_for_by_the_probabilities_of_who_sampl
     once = ExtractiveTrainer(epochs=1)
     (corrected,) = passes(current, batch, once)
     assert np.array_equal(trained, corrected.trained.policy.weights)
-    now = [logprobs_of(current.policy.weights, batch_of([sample]))[0] for sample in samples]
+    now = [
+        logprobs_of(current.policy.weights, SENTENCES.batch_of([sample]))[0] for sample in samples
+    ]
     as_if_current = [
         replace(sample, logprobs=tuple(logprobs.tolist()))
         for sample, logprobs in zip(samples, now, strict=True)
     ]
-    (uncorrected,) = passes(current, batch_of(as_if_current), once)
+    (uncorrected,) = passes(current, SENTENCES.batch_of(as_if_current), once)
     assert not np.allclose(trained, uncorrected.trained.policy.weights)
 
 
@@ -157,7 +159,7 @@ async def test_what_can_not_be_trained_on_is_refused(
     unjudged = art.Trajectory(messages_and_choices=[*messages, full], reward=float("nan"))
     with pytest.raises(TrainerError, match="reward is nan"):
         await backend.train(model, [art.TrajectoryGroup([unjudged])])
-    with pytest.raises(TypeError, match="no training option warmth"):
+    with pytest.raises(ValidationError, match="warmth"):
         await backend.train(model, [], warmth=1)
     foreign: Any = {"role": "assistant", "content": "Zzz."}
     shown = [art.Trajectory(messages_and_choices=[*messages, foreign])]

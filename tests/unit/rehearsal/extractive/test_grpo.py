@@ -7,7 +7,7 @@ import pytest
 from precis.rehearsal.checkpoint_files import initial_state
 from precis.rehearsal.extractive.features import NAMES, featurize
 from precis.rehearsal.extractive.kind import SENTENCES
-from precis.rehearsal.extractive.policy import PickedSample, batch_of, logprobs, pick
+from precis.rehearsal.extractive.policy import PickedSample, logprobs, pick
 from precis.rehearsal.grpo import logprobs_of, objective
 from precis.rehearsal.kind import LinearPolicy
 from precis.rehearsal.train_step import passes
@@ -48,7 +48,7 @@ def random_weights(seed: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float64
 
 @pytest.mark.parametrize("clip_epsilon", [0.05, 0.2])
 def test_the_gradient_agrees_with_finite_differences(clip_epsilon: float) -> None:
-    batch = batch_of(with_advantages_of(groups(LinearPolicy(random_weights(1), 1))))
+    batch = SENTENCES.batch_of(with_advantages_of(groups(LinearPolicy(random_weights(1), 1))))
     weights, reference = random_weights(2), logprobs_of(random_weights(3), batch)
     found = objective(weights, batch, reference, clip_epsilon, 0.1)
     assert found.metrics["loss/clip_fraction"] > 0
@@ -70,7 +70,7 @@ def test_a_group_of_equal_rewards_is_left_out() -> None:
 
 def test_the_order_of_arrival_does_not_change_a_bit() -> None:
     def trained(found: list[list[PickedSample]]) -> list[bytes]:
-        batch = batch_of(with_advantages_of(found))
+        batch = SENTENCES.batch_of(with_advantages_of(found))
         done = passes(START, batch, ExtractiveTrainer())
         return [one.trained.policy.weights.tobytes() for one in done]
 

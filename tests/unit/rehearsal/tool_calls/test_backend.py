@@ -9,8 +9,8 @@ import pytest
 from precis.errors import TrainerError
 from precis.llm.server import ChatRequest
 from precis.rehearsal.backend import EmbeddedBackend
+from precis.rehearsal.checkpoint_files import initial_state
 from precis.rehearsal.endpoint import prompt_ids
-from precis.rehearsal.kind import untrained
 from precis.rehearsal.tool_calls.kind import TOOL_CALLS
 from tests.support import echoing
 from tests.support.rollouts import calling
@@ -23,7 +23,7 @@ from tests.support.rollouts import calling
 async def test_the_choice_of_a_tool_is_heeded(choice: Any, count: int) -> None:
     asked: dict[str, Any] = {"messages": [{"role": "user", "content": "[a] or [b]"}]}
     asked |= {"model": "m", "tools": [echoing.PRESS], "tool_choice": choice}
-    policy = untrained(TOOL_CALLS.layout, 1)
+    policy = initial_state(TOOL_CALLS.layout, 1).policy
     (answer,) = TOOL_CALLS.answer(policy, ChatRequest.model_validate(asked))
     assert len(answer.tool_calls) == count
 

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 
 from precis.rehearsal.tool_calls.features import WEIGHTS, see
+from precis.rehearsal.tool_calls.kind import TOOL_CALLS
 from precis.rehearsal.tool_calls.options import OPTIONS_MAX, list_options
-from precis.rehearsal.tool_calls.samples import CallSample, batch_of
+from precis.rehearsal.tool_calls.samples import CallSample
 
 MIB = 2**20
 CHOOSE = {
@@ -38,13 +39,13 @@ def test_a_batch_of_many_options_is_laid_out_a_part_at_a_time() -> None:
     samples = [sample(number % 4) for number in range(64)]
     weights = np.linspace(-1.0, 1.0, WEIGHTS)
     tracemalloc.start()
-    batch = batch_of(samples)
+    batch = TOOL_CALLS.batch_of(samples)
     scores = batch.scores(weights)
     gradient = batch.gradient(scores)
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert most < 120 * MIB
-    alone = [batch_of([one]) for one in samples]
+    alone = [TOOL_CALLS.batch_of([one]) for one in samples]
     assert np.array_equal(scores, np.concatenate([one.scores(weights) for one in alone]))
     parts = [one.gradient(scores[[row]]) for row, one in enumerate(alone)]
     assert np.allclose(gradient, np.sum(parts, axis=0))
