@@ -78,7 +78,7 @@ class PaidOnce:
         self,
         key: str,
         ask: Callable[[], Awaitable[T | Unscored]],
-        usd: Callable[[], float],
+        usd: Callable[[], float] = lambda: 0.0,
         *,
         encode: Callable[[T], Any],
         decode: Callable[[Any], T],

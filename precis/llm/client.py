@@ -6,11 +6,13 @@ theirs: prompts, what a valid reply is, and what becomes of one that fails.
 
 import asyncio
 import json
+import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from typing import Any, Protocol, Self, TypeVar
 
 import httpx
@@ -20,25 +22,23 @@ from precis.errors import ProviderFailed
 from precis.llm.budget import Budget
 from precis.llm.hedging import Hedging
 from precis.llm.limits import Limiter, Turn
-from precis.llm.pool import ConnectionPool
+from precis.llm.pool import ONE_CONNECTION, ClientPool
 from precis.llm.providers import Endpoint
 from precis.llm.replies import first_choice, open_response, text_of
-from precis.llm.responses import ReplyTooLarge
-from precis.llm.retry import (
-    OWN_BACKOFF_S,
-    OWN_TRIES_MAX,
-    Deadline,
-    RetryPolicy,
-    until_answered,
-)
+from precis.llm.responses import BoundedClient, ReplyTooLarge
+from precis.llm.retry import OWN_BACKOFF_S, OWN_TRIES_MAX, Deadline
 from precis.llm.silence import SilenceWatch
 from precis.records.spend import Prices, Spend, Usage, usd
 
 T = TypeVar("T")
 Payload = Mapping[str, Any]
 
+_CONNECT_TIMEOUT_S = 10.0
+_BACKOFF_GROWTH_MAX = 60
+_random = random.Random()  # the global one belongs to whoever seeded it
 
-class ClientSettings(RetryPolicy, Protocol):
+
+class ClientSettings(Protocol):
     """The limits that a client keeps to: `JudgeConfig` and `ContenderConfig` are such settings."""
 
     @property
@@ -46,6 +46,12 @@ class ClientSettings(RetryPolicy, Protocol):
 
     @property
     def call_timeout_s(self) -> float: ...
+
+    @property
+    def tries_max(self) -> int: ...
+
+    @property
+    def backoff_s(self) -> float: ...
 
 
 @dataclass(frozen=True)
@@ -147,7 +153,20 @@ class ChatClient:
         self._budget = budget or Budget(None)
         self._hedging = Hedging(hedge_quantile, self.limiter)
         self._watch = SilenceWatch(endpoint, self.limiter)
-        self._pool = ConnectionPool(endpoint, settings.call_timeout_s)
+        self._url = httpx.URL(f"{endpoint.base_url}/chat/completions")
+        self._pool = ClientPool(
+            partial(
+                BoundedClient,
+                str(self._url),
+                endpoint.api_key,
+                headers={
+                    "Authorization": f"Bearer {endpoint.api_key}",
+                    "Content-Type": "application/json",
+                },
+                timeout=httpx.Timeout(settings.call_timeout_s, connect=_CONNECT_TIMEOUT_S),
+                limits=ONE_CONNECTION,
+            )
+        )
 
     async def __aenter__(self) -> Self:
         return self
@@ -179,8 +198,34 @@ class ChatClient:
         return await self.until_answered(send_in_turn, deadline)
 
     async def until_answered(self, ask: Callable[[], Awaitable[T]], deadline: Deadline) -> T:
-        """Return the result of the first try that succeeds; see `retry.until_answered`."""
-        return await until_answered(ask, self._settings, self._watch, deadline)
+        """Return the result of the first try that succeeds, with pauses that grow and are spread
+        out. Nothing else repeats a request to a language model after a failure.
+
+        Raises:
+            ProviderFailed: the last try failed too, or the deadline leaves no time for another.
+        """
+        settings = self._settings
+        with self._watch.asking():
+            for tried in count(1):
+                try:
+                    answer = await ask()
+                except ProviderFailed as error:
+                    failure = error
+                else:
+                    self._watch.answered()
+                    return answer
+                self._watch.failed(failure)
+                # The exponent is bounded as well: the power would overflow after a thousand tries.
+                # The random factor keeps requests that failed together from coming back together.
+                growth = min(2.0 ** min(tried - 1, 16), _BACKOFF_GROWTH_MAX)
+                pause_s = settings.backoff_s * growth * _random.uniform(0.5, 1.0)
+                if failure.retry_after_s is not None:
+                    pause_s = failure.retry_after_s + pause_s * 0.2
+                if tried >= settings.tries_max or pause_s >= deadline.left_s:
+                    break
+                with self._watch.pausing(pause_s):
+                    await deadline.sleep(pause_s)
+        raise failure
 
     @asynccontextmanager
     async def turn(self, expected: Usage) -> AsyncIterator[Turn]:
@@ -227,7 +272,8 @@ class ChatClient:
         content = json.dumps(request.payload, ensure_ascii=False).encode("utf-8", "replace")
         who = f"the {self.endpoint.role}"
         try:
-            return await self._pool.post(content)
+            async with self._pool.client() as client:
+                return await client.post(self._url, content=content)
         except asyncio.CancelledError:
             self._count(request.expected, given_up=True)
             raise

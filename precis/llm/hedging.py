@@ -34,11 +34,6 @@ class LatencyWindow:
         self._waits: deque[float] = deque(maxlen=_RECENT)
         self._under_way: list[float] = []
 
-    @property
-    def is_known(self) -> bool:
-        """Return whether enough have answered to compare with."""
-        return len(self._waits) >= _ANSWERED_MIN
-
     @contextmanager
     def under_way(self, began_s: float) -> Iterator[None]:
         """Count a request as under way for as long as the block runs."""
@@ -58,7 +53,8 @@ class LatencyWindow:
         waited_s = now_s - began_s
         quicker = sum(wait < waited_s for wait in self._waits)
         as_slow = sum(other <= began_s for other in self._under_way)
-        return self.is_known and quicker >= self._quantile * (len(self._waits) + as_slow)
+        is_known = len(self._waits) >= _ANSWERED_MIN
+        return is_known and quicker >= self._quantile * (len(self._waits) + as_slow)
 
 
 class Hedging:
@@ -98,8 +94,11 @@ class Hedging:
         verdict_began_s = began_s - spent_s
 
         def late() -> bool:
-            by_wait = self._is_late(own, began_s)
-            return by_wait or self._is_late(self._ages, verdict_began_s)
+            now_s = clock()
+            for window, since_s in ((own, began_s), (self._ages, verdict_began_s)):
+                if now_s - since_s >= self._floor_s and window.is_late(since_s, now_s):
+                    return True
+            return False
 
         tokens = turn.tokens
         tasks = [asyncio.create_task(ask(turn))]
@@ -123,10 +122,6 @@ class Hedging:
         own.add_wait(clock() - began_s)
         self._ages.add_wait(clock() - verdict_began_s)
         return result
-
-    def _is_late(self, window: LatencyWindow, began_s: float) -> bool:
-        now_s = asyncio.get_running_loop().time()
-        return now_s - began_s >= self._floor_s and window.is_late(began_s, now_s)
 
 
 async def _first_result(tasks: Sequence[asyncio.Task[T]]) -> T:

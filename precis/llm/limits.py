@@ -44,7 +44,11 @@ class Turn:
 
 class Limiter:
     """Gives out turns in the order in which they were asked for, within limits that `slow_down` and
-    `speed_up` move below the given ones."""
+    `speed_up` move below the given ones.
+
+    Attributes:
+        share: the part of the limits that is used at present, between 0.05 and 1.
+    """
 
     def __init__(
         self,
@@ -61,15 +65,10 @@ class Limiter:
         self._running_tokens = 0
         self._past_tokens = 0
         self._past: deque[tuple[float, int]] = deque()
-        self._share = 1.0
+        self.share = 1.0
         self._round_share = _SHARE_MIN
         self._round_began = -math.inf
         self._paused_until = -math.inf
-
-    @property
-    def share(self) -> float:
-        """The part of the limits that is used at present, between 0.05 and 1."""
-        return self._share
 
     @property
     def pause_s(self) -> float:
@@ -99,7 +98,7 @@ class Limiter:
 
         There is none to spare while rejections keep the limits below their full share.
         """
-        if self._share < 1 or self._queue.locked() or self._wait_s(tokens) > 0:
+        if self.share < 1 or self._queue.locked() or self._wait_s(tokens) > 0:
             yield None
             return
         with self._held(tokens) as turn:
@@ -125,14 +124,14 @@ class Limiter:
         now = self._clock()
         if started_s is None or started_s >= self._round_began:
             self._round_began = now
-            self._round_share = self._share * _ROUND_MIN
-        self._share = max(self._share * _SLOWER, self._round_share, _SHARE_MIN)
+            self._round_share = self.share * _ROUND_MIN
+        self.share = max(self.share * _SLOWER, self._round_share, _SHARE_MIN)
         if retry_after_s is not None:
             self._paused_until = max(self._paused_until, now + min(retry_after_s, _PAUSE_MAX_S))
 
     def speed_up(self) -> None:
         """Use more of the limits after a success."""
-        self._share = min(1.0, self._share * _FASTER)
+        self.share = min(1.0, self.share * _FASTER)
 
     @contextmanager
     def _held(self, tokens: int) -> Iterator[Turn]:
@@ -168,4 +167,4 @@ class Limiter:
         return self._past[0][0] - now if self._past else math.inf
 
     def _scale(self, limit: int) -> int:
-        return max(1, int(limit * self._share))
+        return max(1, int(limit * self.share))

@@ -6,13 +6,9 @@ from typing import Generic, TypeVar
 
 import httpx
 
-from precis.llm.providers import Endpoint
-from precis.llm.responses import BoundedClient
-
 C = TypeVar("C", bound=httpx.AsyncClient)
 
 ONE_CONNECTION = httpx.Limits(max_connections=1, max_keepalive_connections=1)
-_CONNECT_TIMEOUT_S = 10.0
 
 
 class ClientPool(Generic[C]):
@@ -51,34 +47,3 @@ class ClientPool(Generic[C]):
         """Close all connections."""
         for client in tuple(self._all):
             await client.aclose()
-
-
-class ConnectionPool(ClientPool[BoundedClient]):
-    """Connections to an endpoint's chat completions."""
-
-    def __init__(self, endpoint: Endpoint, call_timeout_s: float) -> None:
-        self._url = httpx.URL(f"{endpoint.base_url}/chat/completions")
-        headers = {
-            "Authorization": f"Bearer {endpoint.api_key}",
-            "Content-Type": "application/json",
-        }
-        timeout = httpx.Timeout(call_timeout_s, connect=_CONNECT_TIMEOUT_S)
-        super().__init__(
-            lambda: BoundedClient(
-                str(self._url),
-                endpoint.api_key,
-                headers=headers,
-                timeout=timeout,
-                limits=ONE_CONNECTION,
-            )
-        )
-
-    async def post(self, content: bytes) -> httpx.Response:
-        """Send a request and read the whole response (`BoundedClient`).
-
-        Raises:
-            ReplyTooLarge: it has no end, or is far too long.
-            httpx.RequestError: anything else failed.
-        """
-        async with self.client() as client:
-            return await client.post(self._url, content=content)

@@ -1,34 +1,13 @@
-"""Trying again: the one place where requests to a language model are repeated after a failure."""
+"""The time that a request to a language model may take with its tries, and the pauses between."""
 
 import asyncio
-import random
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from itertools import count
-from typing import Protocol, TypeVar
-
-from precis.errors import ProviderFailed
-from precis.llm.silence import SilenceWatch
 
 OWN_TRIES_MAX = 3
 OWN_BACKOFF_S = 0.3
 """The pause between tries of a server that the run itself has started: its loss is to be noticed
 soon."""
-
-T = TypeVar("T")
-
-_BACKOFF_GROWTH_MAX = 60
-_random = random.Random()  # the global one belongs to whoever seeded it
-
-
-class RetryPolicy(Protocol):
-    """The settings that say how often to try, and how long to pause."""
-
-    @property
-    def tries_max(self) -> int: ...
-
-    @property
-    def backoff_s(self) -> float: ...
 
 
 class Deadline:
@@ -62,34 +41,3 @@ class Deadline:
         """Wait, and count it."""
         self.left_s -= seconds
         await asyncio.sleep(seconds)
-
-
-async def until_answered(
-    ask: Callable[[], Awaitable[T]], settings: RetryPolicy, watch: SilenceWatch, deadline: Deadline
-) -> T:
-    """Return the result of the first try that succeeds, with pauses that grow and are spread out.
-
-    Raises:
-        ProviderFailed: the last try failed too, or the deadline leaves no time for another.
-    """
-    with watch.asking():
-        for tried in count(1):
-            try:
-                answer = await ask()
-            except ProviderFailed as error:
-                failure = error
-            else:
-                watch.answered()
-                return answer
-            watch.failed(failure)
-            # The exponent is bounded as well, or the power would overflow after a thousand tries.
-            # The random factor keeps requests that failed together from coming back together.
-            growth = min(2.0 ** min(tried - 1, 16), _BACKOFF_GROWTH_MAX)
-            pause_s = settings.backoff_s * growth * _random.uniform(0.5, 1.0)
-            if failure.retry_after_s is not None:
-                pause_s = failure.retry_after_s + pause_s * 0.2
-            if tried >= settings.tries_max or pause_s >= deadline.left_s:
-                break
-            with watch.pausing(pause_s):
-                await deadline.sleep(pause_s)
-    raise failure

@@ -25,7 +25,11 @@ _log = logging.getLogger(__name__)
 
 
 class SilenceWatch:
-    """Watches the tries of one client, whose limiter may hold back the next one."""
+    """Watches the tries of one client, whose limiter may hold back the next one.
+
+    Attributes:
+        is_long: whether a silence has lasted for so long that it was said.
+    """
 
     def __init__(self, endpoint: Endpoint, limiter: Limiter) -> None:
         self._endpoint = endpoint
@@ -35,14 +39,9 @@ class SilenceWatch:
         self._next_tries: Counter[float] = Counter()
         self._since: float | None = None
         self._cause = ""
-        self._said = False
+        self.is_long = False
         self._alarm: asyncio.TimerHandle | None = None
         _watches.add(self)
-
-    @property
-    def is_long(self) -> bool:
-        """Return whether it has lasted for so long that it was said."""
-        return self._said
 
     @contextmanager
     def asking(self) -> Iterator[None]:
@@ -89,7 +88,7 @@ class SilenceWatch:
 
     def answered(self) -> None:
         """Note an answer, which ends the silence."""
-        if self._said:
+        if self.is_long:
             _log.warning("%s", self._clean(f"{self._who} answers again, after {self._lasted} s."))
         self._end()
 
@@ -133,7 +132,7 @@ class SilenceWatch:
             self._say()
 
     def _say(self) -> None:
-        self._said = True
+        self.is_long = True
         _log.warning("%s", self.describe())
         self._say_in(_SAID_AGAIN_S)
 
@@ -142,7 +141,7 @@ class SilenceWatch:
             self._alarm.cancel()
         self._alarm = None
         self._since = None
-        self._said = False
+        self.is_long = False
 
 
 _watches: "weakref.WeakSet[SilenceWatch]" = weakref.WeakSet()

@@ -9,7 +9,8 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from difflib import SequenceMatcher
-from typing import Any, Protocol, TypeVar
+from functools import partial
+from typing import Any, Protocol
 
 from precis.config import JudgeConfig
 from precis.environments.summaries.judge import Answer, JudgeClient, Scored, Unscored
@@ -17,6 +18,7 @@ from precis.environments.summaries.judge.forecast import forecast
 from precis.environments.summaries.judge.protocol import is_too_long
 from precis.errors import ProviderFailed
 from precis.inference.texts import Text
+from precis.llm.budget import Budget, PaidOnce
 from precis.llm.concurrency import run_for_each
 from precis.questions.prompts import ANSWERED, UNANSWERED, WrittenQuestion, question_messages
 from precis.questions.writer import estimate_usage
@@ -24,8 +26,6 @@ from precis.record import json_digest
 from precis.records.documents import Document, Question
 from precis.records.spend import Prices, Usage, usd
 from precis.store.kept import KeptRecords
-
-T = TypeVar("T")
 
 ALIKE = 0.85
 """Two questions of a document that share as much of their letters, in order, are one."""
@@ -72,13 +72,16 @@ class QuestionMaker:
         self._writer = writer
         self._judge = judge
         self._kept = kept
+        self._paid = PaidOnce(kept, Budget(None))
         self._turns = asyncio.Semaphore(_AT_ONCE)
 
     async def unpaid(self, texts: Sequence[Text]) -> list[Text]:
         """Those that the model has written no questions for yet."""
+        if self._kept is None:
+            return list(texts)
         found = []
         for text in texts:
-            if await self._get(self._key(text), _read_written) is None:
+            if await self._kept.get(self._key(text), _read_written) is None:
                 found.append(text)
         return found
 
@@ -102,14 +105,16 @@ class QuestionMaker:
         return await run_for_each(make_in_turn, texts)
 
     async def _make_one(self, text: Text) -> DocumentQuestions:
-        key = self._key(text)
-        written = await self._get(key, _read_written)
-        if written is None:
-            try:
-                written = await self._writer.write(text.text)
-            except ProviderFailed as error:
-                return DocumentQuestions(text, problem=f"no questions were written: {error}")
-            await self._keep(key, list(map(asdict, written)))
+        try:
+            written = await self._paid.ask(
+                self._key(text),
+                partial(self._writer.write, text.text),
+                encode=lambda written: list(map(asdict, written)),
+                decode=_read_written,
+            )
+        except ProviderFailed as error:
+            return DocumentQuestions(text, problem=f"no questions were written: {error}")
+        assert not isinstance(written, Unscored)
         different = without_duplicates(written)
         document = document_of(text, different)
         read = await self._try(document, document.text)
@@ -124,29 +129,21 @@ class QuestionMaker:
         """Return the judge's verdict from a text, or from none; asked for once."""
         key = f"trials/{json_digest([self._judge.identity, repr(document.questions), text])}"
 
+        async def ask() -> Scored | Unscored:
+            if text is None:
+                return await self._judge.guess(document)
+            return await self._judge.score(document, text)
+
+        def encode(verdict: Scored) -> list[bool]:
+            return [one.correct for one in verdict.answers]
+
         def decode(record: Any) -> Scored:
             answers = []
             for question, correct in zip(document.questions, record, strict=True):
                 answers.append(Answer(question.id, "", correct, question.answerable))
             return Scored(tuple(answers))
 
-        known = await self._get(key, decode)
-        if known is not None:
-            return known
-        if text is None:
-            verdict = await self._judge.guess(document)
-        else:
-            verdict = await self._judge.score(document, text)
-        if isinstance(verdict, Scored):
-            await self._keep(key, [one.correct for one in verdict.answers])
-        return verdict
-
-    async def _get(self, key: str, decode: Callable[[Any], T]) -> T | None:
-        return await self._kept.get(key, decode) if self._kept else None
-
-    async def _keep(self, key: str, record: Any) -> None:
-        if self._kept:
-            await self._kept.put(key, record)
+        return await self._paid.ask(key, ask, encode=encode, decode=decode)
 
     def _key(self, text: Text) -> str:
         return f"questions/{json_digest([self._writer.model, question_messages(text.text)])}"

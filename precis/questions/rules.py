@@ -79,45 +79,40 @@ class RuleWriter:
     async def write(self, text: str) -> list[WrittenQuestion]:
         """Return the questions of a document; none where it has no number, date or name to ask
         for."""
-        return write_cloze(text)
+        told: list[str] = []
+        spoken_of: Counter[str] = Counter()
+        for sentence in dict.fromkeys(sentences(text)):
+            if sentence.endswith(_END) and _WORDS_MIN <= count_words(sentence) <= _WORDS_MAX:
+                told.append(sentence)
+                spoken_of.update(set(tokens(sentence)))
+
+        def weight(sentence: str) -> float:
+            """Weigh a sentence by the words that others have too: the subject of the whole text."""
+            words = set(tokens(sentence))
+            known = sum(spoken_of[word] - 1 for word in words if len(word) > 3)
+            return known / math.sqrt(max(1, len(words)))
+
+        written: list[WrittenQuestion] = []
+        count = min(_WRITTEN_MAX, len(told))
+        for place in range(count):
+            stretch = told[place * len(told) // count : (place + 1) * len(told) // count]
+            for sentence in sorted(stretch, key=weight, reverse=True):
+                fact = _choose(sentence, told)
+                if fact is not None:
+                    written.append(_leave_out(fact, sentence))
+                    break
+        return written
 
 
-def write_cloze(text: str) -> list[WrittenQuestion]:
-    """Questions about a text, in its order, each about another sentence."""
-    told: list[str] = []
-    spoken_of: Counter[str] = Counter()
-    for sentence in dict.fromkeys(sentences(text)):
-        if sentence.endswith(_END) and _WORDS_MIN <= count_words(sentence) <= _WORDS_MAX:
-            told.append(sentence)
-            spoken_of.update(set(tokens(sentence)))
-
-    def weight(sentence: str) -> float:
-        """Weigh a sentence by the words that others have too: the subject of the whole text."""
-        words = set(tokens(sentence))
-        known = sum(spoken_of[word] - 1 for word in words if len(word) > 3)
-        return known / math.sqrt(max(1, len(words)))
-
-    written: list[WrittenQuestion] = []
-    count = min(_WRITTEN_MAX, len(told))
-    for place in range(count):
-        stretch = told[place * len(told) // count : (place + 1) * len(told) // count]
-        for sentence in sorted(stretch, key=weight, reverse=True):
-            fact = _choose(sentence, told)
-            if fact is not None:
-                before = sentence[: fact.start].split(" ")
-                after = sentence[fact.end :].split(" ")
-                head = " ".join(before[-_AROUND:])
-                tail = " ".join(after[:_AROUND])
-                cut_before = "… " if len(before) > _AROUND else ""
-                cut_after = " …" if len(after) > _AROUND else ""
-                asked = f"{_ASKED[fact.kind]} {cut_before}{head}{_GAP}{tail}{cut_after}"
-                written.append(
-                    WrittenQuestion(
-                        asked, sentence[fact.start : fact.end], sentence, answerable=True
-                    )
-                )
-                break
-    return written
+def _leave_out(fact: _Fact, sentence: str) -> WrittenQuestion:
+    """Return the question whose answer is a fact of a sentence."""
+    before = sentence[: fact.start].split(" ")
+    after = sentence[fact.end :].split(" ")
+    cut_before = "… " if len(before) > _AROUND else ""
+    cut_after = " …" if len(after) > _AROUND else ""
+    gap = f"{' '.join(before[-_AROUND:])}{_GAP}{' '.join(after[:_AROUND])}"
+    asked = f"{_ASKED[fact.kind]} {cut_before}{gap}{cut_after}"
+    return WrittenQuestion(asked, sentence[fact.start : fact.end], sentence, answerable=True)
 
 
 def _choose(sentence: str, told: Sequence[str]) -> _Fact | None:
