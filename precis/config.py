@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from precis.environment import Variables
+from precis.environment import StoreUrl, Variables
 from precis.record import (
     SEED_MAX,
     SEED_MIN,
@@ -24,7 +24,6 @@ from precis.settings.cluster import ClusterConfig
 from precis.settings.environment import EnvironmentSettings, PythonSettings, SummariesSettings
 from precis.settings.identity import ByIdentity, Decides, MayChange, decisive_settings
 from precis.settings.problems import check_hosted, refuse_password
-from precis.settings.store import StoreUrl
 from precis.settings.trainer import TOOL_CALL_FEATURES, ExtractiveTrainer, Trainer
 from precis.words import WORDS_MAX
 
@@ -316,34 +315,26 @@ class RunConfig(Record):
         return self
 
     @model_validator(mode="after")
-    def _services_rent_nothing(self) -> Self:
-        if self.cluster.where == "sky" and self.trainer.kind == "serverless":
+    def _rented_machine_fits(self) -> Self:
+        cluster = self.cluster
+        trainer = self.trainer
+        if cluster.where == "local":
+            return self
+        if trainer.kind == "serverless":
             raise ValueError(
                 "trainer.kind is 'serverless', which W&B's machines do: leave cluster.where 'local'"
             )
-        if self.cluster.where == "sky" and self.trainer.kind == "tinker":
+        if trainer.kind == "tinker":
             raise ValueError(
                 "trainer.kind is 'tinker', which needs no machine of ours: leave cluster.where "
                 "'local'"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _cluster_has_the_gpus(self) -> Self:
-        trainer = self.trainer
-        if self.cluster.where == "local" or trainer.kind != "art":
-            return self
-        if self.cluster.gpus < trainer.engine.gpus:
+        if trainer.kind == "art" and cluster.gpus < trainer.engine.gpus:
             raise ValueError(
-                f"trainer.engine.gpus is {trainer.engine.gpus}, but cluster.gpu {self.cluster.gpu} "
-                f"rents {self.cluster.gpus}: set cluster.gpu to "
-                f"{self.cluster.gpu_name}:{trainer.engine.gpus}"
+                f"trainer.engine.gpus is {trainer.engine.gpus}, but cluster.gpu {cluster.gpu} "
+                f"rents {cluster.gpus}: set cluster.gpu to {cluster.gpu_name}:{trainer.engine.gpus}"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _cluster_reaches_store(self) -> Self:
-        if self.cluster.where == "sky" and not self.store.startswith("s3://"):
+        if not self.store.startswith("s3://"):
             raise ValueError(
                 f"cluster.where is 'sky', but a rented machine can't reach the store {self.store}: "
                 "give one at s3://bucket/prefix (PRECIS_STORE)"
@@ -497,23 +488,19 @@ class TrainConfig(RunConfig):
     @model_validator(mode="after")
     def _samples_while_it_trains(self) -> Self:
         trainer = self.trainer
-        if not self.off_policy_steps or trainer.kind == "extractive":
+        if not self.off_policy_steps:
             return self
-        if trainer.kind != "art":
+        if trainer.kind not in ("extractive", "art"):
             raise ValueError(
                 "off_policy_steps 1 needs a trainer of kind 'extractive' or 'art': set it to 0 for "
                 f"trainer.kind {trainer.kind!r}"
             )
-        if trainer.engine.gpus == 1:
+        if trainer.kind == "art" and trainer.engine.gpus == 1:
             raise ValueError(
                 "off_policy_steps 1 samples while it trains, and trainer.engine.gpus is 1: set "
                 "that to 2 (and sleep_while_training to false), or off_policy_steps to 0"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _stale_adapter_stays(self) -> Self:
-        if self.off_policy_steps and self.retention.keep_last == 1:
+        if self.retention.keep_last == 1:
             raise ValueError(
                 "off_policy_steps 1 continues from the two newest checkpoints, of which "
                 "retention.keep_last 1 keeps one: set keep_last to 2 or more"
@@ -531,20 +518,17 @@ class TrainConfig(RunConfig):
         return self
 
     @model_validator(mode="after")
-    def _demonstrations_have_rewards(self) -> Self:
+    def _warm_start_fits(self) -> Self:
         warm = self.warm_start
-        if warm is None or warm.reward_min is None or self.environment.kind != "summaries":
+        if warm is None:
             return self
-        if warm.source != "best_of_n":
+        has_rewards = warm.source == "best_of_n" or self.environment.kind != "summaries"
+        if warm.reward_min is not None and not has_rewards:
             raise ValueError(
                 f"warm_start.reward_min: the summaries of a {warm.source} are not judged, so "
                 "leave it out, or take warm_start.source 'best_of_n'"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _wandb_imitates_nothing(self) -> Self:
-        if self.warm_start and self.trainer.kind == "serverless":
+        if self.trainer.kind == "serverless":
             raise ValueError(
                 "warm_start needs a trainer of kind 'extractive', 'art' or 'tinker': W&B's "
                 "serverless trainer imitates nothing here"

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AliasChoices, Field, SecretStr
+from pydantic import AfterValidator, AliasChoices, Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from precis.errors import ConfigError
@@ -134,27 +134,24 @@ def private_home() -> Path:
     return home
 
 
-def key_variables() -> list[str]:
-    """Return the variables of all keys, without a Prefect server's own passwords."""
-    return [variable for variable, _ in _keys()]
-
-
-def unset_keys() -> list[str]:
-    """Return those that neither the environment nor `.env` sets."""
-    return [variable for variable, value in _keys() if value is None]
-
-
-def _keys() -> list[tuple[str, SecretStr | None]]:
-    keys = []
+def key_variables() -> dict[str, SecretStr | None]:
+    """Return the variables of all keys with their values here, without a Prefect server's own
+    passwords."""
+    keys = {}
     for settings in (Variables(), S3Environment()):
         for name, value in settings:
             field = type(settings).model_fields[name]
             # Secrets with an alias, such as PRECIS_NOTIFY_URL, are addresses, not keys.
             is_key = field.annotation == (SecretStr | None) and field.validation_alias is None
             if is_key and not name.startswith("prefect"):
-                keys.append((name.upper(), value))
+                keys[name.upper()] = value
     return keys
 
 
 def _default_store(bucket: str | None) -> str:
     return f"s3://{bucket.removeprefix('s3://')}" if bucket else ".precis/store"
+
+
+StoreUrl = Annotated[str, AfterValidator(lambda url: url or Variables().store)]
+"""A folder or s3://bucket/prefix. Empty becomes the variable PRECIS_STORE, or else .precis/store:
+a field that may be left out has `Field("", validate_default=True)`."""

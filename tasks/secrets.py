@@ -11,7 +11,7 @@ from typing import cast
 from prefect import get_client
 from prefect.blocks.system import Secret
 
-from precis.environment import unset_keys
+from precis.environment import key_variables
 
 
 def block_name(variable: str) -> str:
@@ -26,8 +26,10 @@ async def adopt_secrets() -> list[str]:
         # The server knows no pages here: it answers with all of them, whatever it is asked.
         found = await client.read_block_documents_by_type("secret", include_secrets=False)
     names = {document.name for document in found if document.name}
-    adopted = [variable for variable in unset_keys() if block_name(variable) in names]
-    for variable in adopted:
-        block = cast(Secret[str], await Secret.aload(block_name(variable)))
-        os.environ[variable] = block.get()
+    adopted = []
+    for variable, value in key_variables().items():
+        if value is None and block_name(variable) in names:
+            block = cast(Secret[str], await Secret.aload(block_name(variable)))
+            os.environ[variable] = block.get()
+            adopted.append(variable)
     return adopted

@@ -31,7 +31,7 @@ from precis.environments.protocol import Environment
 from precis.environments.recorder import attempt
 from precis.errors import ConfigError, PrecisError, RolloutError
 from precis.records.rollout import Scenario, Score, Unscored
-from precis.settings.workers import WorkersSettings
+from precis.settings.environment import WorkersSettings
 
 if TYPE_CHECKING:
     import art

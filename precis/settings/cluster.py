@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from precis.environment import StoreUrl
 from precis.record import BoundedFloat, BoundedInt, Matching, Record
-from precis.settings.store import StoreUrl
 
 Infra = Annotated[
     str,

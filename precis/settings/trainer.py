@@ -171,8 +171,7 @@ class ArtTrainer(_TrainerSettings, title="ART on a GPU"):
     @property
     def options(self) -> Options:
         """The options of each call of `precis.trainer.gpu.backend.GpuBackend.train`."""
-        chosen = self.model_dump(exclude={"kind", "base_model", "engine"})
-        return {name: value for name, value in chosen.items() if value is not None}
+        return self.model_dump(exclude={"kind", "base_model", "engine"}, exclude_none=True)
 
     @property
     def internal_config(self) -> dict[str, Any]:
@@ -197,8 +196,8 @@ class ServerlessTrainer(_TrainerSettings, title="W&B serverless"):
     @property
     def options(self) -> Options:
         """The options of each call of `art.ServerlessBackend.train`."""
-        chosen = self.model_dump(include={"learning_rate", "epsilon", "scale_rewards"})
-        return {name: value for name, value in chosen.items() if value is not None}
+        included = {"learning_rate", "epsilon", "scale_rewards"}
+        return self.model_dump(include=included, exclude_none=True)
 
 
 def _with_kind(given: Any) -> Any:

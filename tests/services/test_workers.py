@@ -21,8 +21,7 @@ from precis.processes.child import free_port, is_running
 from precis.processes.supervisor import descendants, processes
 from precis.records.rollout import Rollout, Unscored
 from precis.records.trajectories import scan_trajectories
-from precis.settings.environment import CommandSettings, PythonSettings
-from precis.settings.workers import WorkersSettings
+from precis.settings.environment import CommandSettings, PythonSettings, WorkersSettings
 from precis.training.opening import load_agent
 from tests.services.conftest import ROOT
 from tests.services.patience import Patience, patience_s, wait_until
@@ -170,8 +169,7 @@ async def test_a_cluster_may_be_asked_from_outside_of_it(cluster: str, tmp_path:
 
 FLOW = """
 import asyncio, sys
-from precis.settings.environment import PythonSettings
-from precis.settings.workers import WorkersSettings
+from precis.settings.environment import PythonSettings, WorkersSettings
 from precis.training.opening import load_agent
 
 async def main():

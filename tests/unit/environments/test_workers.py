@@ -18,8 +18,7 @@ from precis.environments.recorder import Recorder
 from precis.environments.workers import check_reach, connect
 from precis.errors import ConfigError
 from precis.records.rollout import Score
-from precis.settings.environment import PythonSettings
-from precis.settings.workers import WorkersSettings
+from precis.settings.environment import PythonSettings, WorkersSettings
 from precis.training.opening import load_agent
 from tests.support.scripted_policy import Agent, ScriptedPolicy, asked
 
