@@ -5,18 +5,8 @@ import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable
 
-from precis.words import UNDIVIDED, count_words
-
-__all__ = [
-    "Spans",
-    "common_words",
-    "copied_share",
-    "count_words",
-    "decisive_words",
-    "sentences",
-    "tokens",
-    "without_controls",
-]
+from precis.words import UNDIVIDED
+from precis.words import count_words as count_words  # beside the other definitions
 
 _COMBINING = "".join(
     mark for mark in map(chr, range(0x300, 0xFE30)) if unicodedata.category(mark)[0] == "M"
@@ -90,7 +80,16 @@ def tokens(text: str) -> list[str]:
         return _ASCII_TOKEN.findall(lower)
     found: list[str] = []
     for match in _TOKEN.finditer(lower):
-        found.extend(_divide(match.group()))
+        token = match.group()
+        end = 0
+        for stretch in UNDIVIDED.finditer(token):
+            if end < stretch.start():
+                found.append(token[end : stretch.start()])
+            signs = stretch.group()
+            found += [signs[at : at + 2] for at in range(max(1, len(signs) - 1))]
+            end = stretch.end()
+        if end < len(token):
+            found.append(token[end:])
     return found
 
 
@@ -142,18 +141,3 @@ def copied_share(text: str, source: str) -> float:
         if tuple(own[start : start + run]) in runs:
             copied[start : start + run] = [True] * run
     return sum(copied) / len(own) if own else 0.0
-
-
-def _divide(token: str) -> list[str]:
-    """Return a token, with stretches of undivided script as pairs of neighbouring characters."""
-    found: list[str] = []
-    end = 0
-    for stretch in UNDIVIDED.finditer(token):
-        if end < stretch.start():
-            found.append(token[end : stretch.start()])
-        signs = stretch.group()
-        found += [signs[at : at + 2] for at in range(max(1, len(signs) - 1))]
-        end = stretch.end()
-    if end < len(token):
-        found.append(token[end:])
-    return found

@@ -67,16 +67,11 @@ def pieces(text: str) -> Iterator[str]:
     marks = {mark for mark in set(divided) if unicodedata.category(mark).startswith("M")}
     yield from _PIECE.findall(divided.translate({ord(mark): "x" for mark in marks}))
     for run in UNDIVIDED.findall(visible):
-        yield from _segments(run)
+        from icu4py.breakers import WordBreaker  # few texts need it, and no GPU's machine has it
 
-
-def _segments(run: str) -> Iterator[str]:
-    """The words in a run of a script that has no spaces."""
-    from icu4py.breakers import WordBreaker  # few texts need it, and no GPU's machine has it
-
-    for segment in WordBreaker(run, "en"):
-        if any(character.isalnum() for character in segment):
-            yield segment
+        for segment in WordBreaker(run, "en"):
+            if any(map(str.isalnum, segment)):
+                yield segment
 
 
 def _parts(piece: str, vocabulary: Collection[str], longest: int) -> int:

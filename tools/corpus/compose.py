@@ -1,9 +1,10 @@
 """One fictional document: which facts it states, where they stand, and what is asked of it."""
 
 import string
-from dataclasses import dataclass
+from dataclasses import replace
 from random import Random
 
+from precis.records.documents import Document, Question
 from precis.rehearsal.judges.grader import UNANSWERABLE
 from tools.corpus.grammar import Draw, FactTemplate, Story
 
@@ -17,26 +18,7 @@ _HEADED_SHARE = 0.45
 _ASIDES = 9
 
 
-@dataclass(frozen=True)
-class ComposedRow:
-    """A question, its golden answers, and whether the document has them."""
-
-    question: str
-    answer: str
-    long_answer: str
-
-
-@dataclass(frozen=True)
-class Composed:
-    """A document with its questions, in the words of RepLiQA's schema."""
-
-    id: str
-    topic: str
-    text: str
-    asked: tuple[ComposedRow, ...]
-
-
-def compose(story: Story, rng: Random) -> Composed:
+def compose(story: Story, rng: Random) -> Document:
     """Return a document of one story's topic, with as many questions as RepLiQA asks."""
     draw = Draw(rng, story.names)
     facts = rng.sample(story.facts, len(story.facts))
@@ -44,23 +26,28 @@ def compose(story: Story, rng: Random) -> Composed:
     told = facts[: QUESTIONS - unanswerable]
     rest = facts[QUESTIONS - unanswerable :]
     asked = [_tell(fact, draw, rng) for fact in told]
-    unasked = [_tell(fact, draw, rng).long_answer for fact in rest[: rng.choice(_UNASKED)]]
+    unasked = [_tell(fact, draw, rng) for fact in rest[: rng.choice(_UNASKED)]]
     # Questions that fit the topic but that the document is silent about.
     foreign = [rng.choice(fact.questions) for fact in rest[max(_UNASKED) :][:1]]
     missing = []
     for question in rng.sample([*story.sections["absent"], *foreign], unanswerable):
-        missing.append(ComposedRow(draw.tell(question, {}), UNANSWERABLE, UNANSWERABLE))
-    text = _text(story, [item.long_answer for item in asked] + unasked, draw, rng)
-    questions = rng.sample([*asked, *missing], QUESTIONS)
-    identifier = "".join(rng.choices(string.ascii_lowercase, k=8))
-    return Composed(identifier, story.topic, text, tuple(questions))
+        text = draw.tell(question, {})
+        missing.append(Question("", text, UNANSWERABLE, False, UNANSWERABLE))
+    text = _text(story, [one.long_answer for one in asked + unasked], draw, rng)
+    drawn = rng.sample([*asked, *missing], QUESTIONS)
+    id = "".join(rng.choices(string.ascii_lowercase, k=8))
+    questions = []
+    for number, one in enumerate(drawn, start=1):
+        questions.append(replace(one, id=f"{id}-q{number}"))
+    return Document(id, story.topic, text, tuple(questions))
 
 
-def _tell(fact: FactTemplate, draw: Draw, rng: Random) -> ComposedRow:
+def _tell(fact: FactTemplate, draw: Draw, rng: Random) -> Question:
+    """Return a question about a fact, with a sentence that states it."""
     own = draw.own_values(fact)
     sentence = draw.tell(rng.choice(fact.tellings), own)
     question = draw.tell(rng.choice(fact.questions), own)
-    return ComposedRow(question, draw.tell(fact.answer, own).strip("“”"), sentence)
+    return Question("", question, draw.tell(fact.answer, own).strip("“”"), True, sentence)
 
 
 def _text(story: Story, facts: list[str], draw: Draw, rng: Random) -> str:

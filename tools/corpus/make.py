@@ -12,8 +12,9 @@ from random import Random
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from precis.records.documents import Document
 from precis.records.rows import COLUMNS
-from tools.corpus.compose import Composed, compose
+from tools.corpus.compose import compose
 from tools.corpus.grammar import Story, read_stories
 
 PATH = Path(__file__).parents[2] / "precis" / "data" / "fictional.parquet"
@@ -24,7 +25,7 @@ _SEED = 20_240_517
 _STORIES = Path(__file__).with_name("stories")
 
 
-def corpus(documents: int = DOCUMENTS, seed: int = _SEED) -> list[Composed]:
+def corpus(documents: int = DOCUMENTS, seed: int = _SEED) -> list[Document]:
     """Return the corpus's documents: topics in turn and a topic's stories in turn, then shuffled.
 
     Args:
@@ -45,20 +46,14 @@ def corpus(documents: int = DOCUMENTS, seed: int = _SEED) -> list[Composed]:
     return made
 
 
-def table(documents: list[Composed]) -> pa.Table:
+def table(documents: list[Document]) -> pa.Table:
     """Return the documents as a table in RepLiQA's schema, one row a question."""
-    columns: dict[str, list[str]] = {name: [] for name in COLUMNS}
+    rows = []
     for document in documents:
-        for number, asked in enumerate(document.asked, start=1):
-            columns["document_id"].append(document.id)
-            columns["document_topic"].append(document.topic)
-            columns["document_path"].append(f"fictional/{document.id}.pdf")
-            columns["document_extracted"].append(document.text)
-            columns["question_id"].append(f"{document.id}-q{number}")
-            columns["question"].append(asked.question)
-            columns["answer"].append(asked.answer)
-            columns["long_answer"].append(asked.long_answer)
-    return pa.table(columns)
+        of_document = (document.id, document.topic, f"fictional/{document.id}.pdf", document.text)
+        for asked in document.questions:
+            rows.append((*of_document, asked.id, asked.text, asked.answer, asked.long_answer))
+    return pa.table(list(map(list, zip(*rows, strict=True))), names=list(COLUMNS))
 
 
 def write(path: Path) -> None:

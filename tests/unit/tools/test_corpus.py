@@ -9,16 +9,16 @@ from statistics import mean
 import pyarrow.parquet as pq
 import pytest
 
-from precis.rehearsal.judges.grader import UNANSWERABLE, grade
+from precis.records.documents import Document, Question
+from precis.rehearsal.judges.grader import grade
 from precis.rehearsal.judges.reader import answer
 from precis.text import count_words, sentences
 from precis.words import WORDS_MAX
-from tools.corpus.compose import Composed, ComposedRow
 from tools.corpus.make import PATH, corpus, write
 
 
 @pytest.fixture(scope="module")
-def documents() -> list[Composed]:
+def documents() -> list[Document]:
     return corpus()
 
 
@@ -30,19 +30,19 @@ def test_the_program_makes_the_bundled_corpus_again(tmp_path: Path) -> None:
         assert again.read_bytes() == PATH.read_bytes()
 
 
-def test_the_reader_answers_from_the_full_document(documents: list[Composed]) -> None:
+def test_the_reader_answers_from_the_full_document(documents: list[Document]) -> None:
     assert _accuracy(documents[::2], lambda document: document.text) >= 0.95
 
 
-def test_a_summary_can_hold_every_answer(documents: list[Composed]) -> None:
-    def answering(document: Composed) -> str:
+def test_a_summary_can_hold_every_answer(documents: list[Document]) -> None:
+    def answering(document: Document) -> str:
         return "\n".join(asked.long_answer for asked in _answerable(document))
 
     assert all(count_words(answering(document)) <= WORDS_MAX for document in documents)
     assert _accuracy(documents, answering) >= 0.95
 
 
-def test_no_fixed_rule_comes_near_to_the_full_document(documents: list[Composed]) -> None:
+def test_no_fixed_rule_comes_near_to_the_full_document(documents: list[Document]) -> None:
     chance = Random(7)
     rules: dict[str, tuple[Callable[[Sequence[str], int], float], float]] = {
         "lead": (lambda found, place: place, 0.48),
@@ -57,7 +57,7 @@ def test_no_fixed_rule_comes_near_to_the_full_document(documents: list[Composed]
         assert _accuracy(documents[::3], partial(_extract, key)) < highest, name
 
 
-def _extract(key: Callable[[Sequence[str], int], float], document: Composed) -> str:
+def _extract(key: Callable[[Sequence[str], int], float], document: Document) -> str:
     """The sentences that come first by `key` and fit into a summary, in document order."""
     found = sentences(document.text)
     chosen: list[int] = []
@@ -69,17 +69,17 @@ def _extract(key: Callable[[Sequence[str], int], float], document: Composed) -> 
     return "\n".join(found[place] for place in sorted(chosen))
 
 
-def _accuracy(documents: list[Composed], summary: Callable[[Composed], str]) -> float:
+def _accuracy(documents: list[Document], summary: Callable[[Document], str]) -> float:
     return mean(
-        grade(asked.question, asked.answer, answer(text, asked.question))
+        grade(asked.text, asked.answer, answer(text, asked.text))
         for document in documents
         for text in [summary(document)]
         for asked in _answerable(document)
     )
 
 
-def _answerable(document: Composed) -> list[ComposedRow]:
-    return [asked for asked in document.asked if asked.answer != UNANSWERABLE]
+def _answerable(document: Document) -> list[Question]:
+    return [asked for asked in document.questions if asked.answerable]
 
 
 def _has_digit(sentence: str) -> bool:
