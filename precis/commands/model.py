@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from precis.commands.terminal import echo, note, sentences, warn
+from precis.commands.terminal import StoreOption, echo, note, sentences, warn
 from precis.environment import Variables
 from precis.errors import ConfigError
 from precis.models.adapter import name_base
@@ -47,12 +47,6 @@ Step = Annotated[
     typer.Option(
         help="`best`, `newest` or a step; by default the newest, or the best of a run that stopped "
         "early."
-    ),
-]
-StoreOption = Annotated[
-    str,
-    typer.Option(
-        "--store", help="Folder or s3://bucket/prefix; else PRECIS_STORE, or .precis/store."
     ),
 ]
 Base = Annotated[

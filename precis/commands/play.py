@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from precis.commands.terminal import RunsStore, ServerUrl, echo, note, sentences
+from precis.commands.terminal import ServerUrl, StoreOption, echo, note, sentences
 from precis.config import RolloutsConfig
 from precis.environment import Variables
 from precis.environments.conversations import Conversation
@@ -19,8 +19,12 @@ from precis.environments.python import load_python
 from precis.environments.recorder import Recorder
 from precis.environments.session import Limits, Policy, call_of
 from precis.errors import ConfigError, StoreError
-from precis.inference.local_server import choose_model, find_or_start_server, server_at
-from precis.inference.summarizer import find_served
+from precis.inference.local_server import (
+    choose_model,
+    find_or_start_server,
+    find_served,
+    server_at,
+)
 from precis.llm.client import ChatClient, ChatReply, CompletionRequest, OwnServer
 from precis.llm.limits import without_quota
 from precis.llm.loop_server import served_completions
@@ -67,7 +71,7 @@ def play_agent(
     context: Annotated[
         int | None, typer.Option(min=512, help="Context of a started server, in tokens.")
     ] = None,
-    store: RunsStore = "",
+    store: StoreOption = "",
 ) -> None:
     """Play one episode of an agent, with a model trained here or any on a server."""
     with sentences():

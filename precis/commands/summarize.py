@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,8 +15,8 @@ from precis.commands.terminal import (
     JudgeModel,
     JudgeName,
     JudgeUrl,
-    RunsStore,
     ServerUrl,
+    StoreOption,
     echo,
     note,
     say,
@@ -33,21 +33,26 @@ from precis.inference.facts import (
     questions_about,
     read_questions,
 )
-from precis.inference.local_server import choose_model, find_or_start_server, server_at
+from precis.inference.local_server import (
+    choose_model,
+    find_or_start_server,
+    find_served,
+    server_at,
+)
 from precis.inference.reader import FileReader
 from precis.inference.summarizer import (
     PolicySummarizer,
     ServedSummarizer,
     Summarizer,
-    find_served,
     summarize_text,
 )
 from precis.inference.texts import Text, find_files
 from precis.models.own_servers import Server
 from precis.models.prompt import words_of
 from precis.models.record import TrainingRecord, read_record
-from precis.models.reference import Reference, find_model
+from precis.models.reference import NamedCheckpoint, Reference, find_model
 from precis.models.serving import CONTEXT_TOKENS
+from precis.rehearsal.checkpoint_files import folder_of
 from precis.store import open_store
 from precis.text import count_words, without_controls
 
@@ -103,7 +108,7 @@ def summarize(
         int | None, typer.Option(min=512, help="Tokens that the server reads at once.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a file.")] = False,
-    store: RunsStore = "",
+    store: StoreOption = "",
 ) -> None:
     """Summarize files with a model trained here, or with any on a server."""
     options = Options(words, model, url.rstrip("/"), context, store, as_json)
@@ -164,13 +169,34 @@ async def _run(
 @asynccontextmanager
 async def _open_summarizer(options: Options) -> AsyncIterator[tuple[Summarizer, int, str]]:
     """Open the summarizer; return it with the number of words and the name to print."""
+    opened: AbstractAsyncContextManager[Server]
     if options.url:
         server = server_at(options.url)
-        model = await find_served(server.url, options.model, server.key)
+        model = by = await find_served(server.url, options.model, server.key)
         record = _record_of(options, model)
-        async with _open_served(server, model, record, options) as (summarizer, words):
-            yield summarizer, words, model
-        return
+        opened = nullcontext(server)
+    else:
+        found, by = await _choose_model(options)
+        model = found.serving_name
+        record = found.record
+        if found.kind == "policy":
+            with TemporaryDirectory() as folder:
+                found.fetch(folder_of(Path(folder), found.step))
+                yield PolicySummarizer(model, Path(folder)), options.words or words_of(record), by
+            return
+        opened = find_or_start_server(found, options.context, note)
+    # The server may have been started with less than a larger context.
+    trained = (record.tokens_max if record else None) or CONTEXT_TOKENS
+    context = options.context or min(trained, CONTEXT_TOKENS)
+    async with (
+        opened as server,
+        ServedSummarizer(server.url, model, server.key, context) as summarizer,
+    ):
+        yield summarizer, options.words or words_of(record), by
+
+
+async def _choose_model(options: Options) -> tuple[NamedCheckpoint, str]:
+    """Return the model of the store that is named, or else the best, and what to call it."""
     store = open_store(options.store or Variables().store)
     if options.model:
         found = find_model(store, Reference.parse(options.model))
@@ -179,38 +205,17 @@ async def _open_summarizer(options: Options) -> AsyncIterator[tuple[Summarizer, 
                 f"{found.serving_name} is an agent, and writes no summaries.",
                 f"Watch it with `precis play AGENT.py --model {found.serving_name}`.",
             )
-        by = found.serving_name
-    else:
-        none = StoreError(
-            f"{store.url} holds no model that summarizes.",
-            "`make rehearse` trains one in a minute; or name another store (--store).",
-        )
-        found = await choose_model(store, lambda one: not one.is_agent, none)
-        score = f" (held-out {found.score})" if found.score else ""
-        by = f"{found.serving_name}{score}, the best that can be used here; --model names another"
-    if found.kind == "adapter":
-        async with (
-            find_or_start_server(found, options.context, note) as server,
-            _open_served(server, found.serving_name, found.record, options) as (summarizer, words),
-        ):
-            yield summarizer, words, by
-        return
-    with TemporaryDirectory() as folder:
-        found.fetch(Path(folder) / "checkpoints" / f"{found.step:04d}")
-        policy = PolicySummarizer(found.serving_name, Path(folder))
-        yield policy, options.words or words_of(found.record), by
-
-
-@asynccontextmanager
-async def _open_served(
-    server: Server, model: str, record: TrainingRecord | None, options: Options
-) -> AsyncIterator[tuple[Summarizer, int]]:
-    """Yield a summarizer of a server's model, prompted as in its training."""
-    # The server may have been started with less than a larger context.
-    trained = (record.tokens_max if record else None) or CONTEXT_TOKENS
-    context = options.context or min(trained, CONTEXT_TOKENS)
-    async with ServedSummarizer(server.url, model, server.key, context) as summarizer:
-        yield summarizer, options.words or words_of(record)
+        return found, found.serving_name
+    none = StoreError(
+        f"{store.url} holds no model that summarizes.",
+        "`make rehearse` trains one in a minute; or name another store (--store).",
+    )
+    found = await choose_model(store, lambda one: not one.is_agent, none)
+    score = f" (held-out {found.score})" if found.score else ""
+    return (
+        found,
+        f"{found.serving_name}{score}, the best that can be used here; --model names another",
+    )
 
 
 def _record_of(options: Options, served: str) -> TrainingRecord | None:

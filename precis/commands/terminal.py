@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Annotated, Literal, NoReturn
 
 import typer
@@ -17,14 +18,19 @@ CONTINUES = "The same command continues from the last committed step."
 ServerUrl = Annotated[
     str, typer.Option(help="An OpenAI-compatible server, with its /v1; PRECIS_API_KEY.")
 ]
-RunsStore = Annotated[
-    str, typer.Option(help="Folder of the runs; else PRECIS_STORE, or .precis/store.")
+StoreOption = Annotated[
+    str,
+    typer.Option(
+        "--store", help="Folder or s3://bucket/prefix; else PRECIS_STORE, or .precis/store."
+    ),
 ]
 JudgeName = Literal["lexical", "openrouter", "google", "url"]
 JudgeModel = Annotated[str, typer.Option(help="Its model; empty takes the provider's.")]
 JudgeUrl = Annotated[str, typer.Option(help="Its endpoint, for judge `url`.")]
 
-errors = Console(stderr=True, highlight=False)
+plain_console = partial(Console, highlight=False, markup=False, emoji=False)
+"""Makes a console that prints text as it is: a path may have `[new]` or `:key:` in it."""
+errors = plain_console(stderr=True)
 
 
 @contextmanager
@@ -65,7 +71,7 @@ def echo(text: str) -> None:
 
 def _print_error(sentence: str, style: str) -> None:
     shown = without_controls(without_passwords(sentence))
-    errors.print(shown, style=style, markup=False, soft_wrap=True)
+    errors.print(shown, style=style, soft_wrap=True)
 
 
 def fail(sentence: str) -> NoReturn:

@@ -3,14 +3,17 @@ the occasion. Nobody else's is asked: it would be given a key, and the document.
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+
+import httpx
+from pydantic import BaseModel, Field, ValidationError
 
 from precis.cluster.gpus import gpus_suffice
 from precis.environment import private_home
 from precis.errors import ConfigError, ModelError, StoreError
-from precis.inference.summarizer import describe_models, list_models
-from precis.llm.providers import NO_KEY, key_of_server
+from precis.llm.providers import NO_KEY, SERVER_KEY_VARIABLE, key_of_server
+from precis.llm.responses import BoundedClient, ReplyTooLarge
 from precis.models.own_servers import Server, own_servers
 from precis.models.reference import NamedCheckpoint, find_model, rank_models
 from precis.models.serving import (
@@ -25,6 +28,9 @@ from precis.processes.child import Child, free_port, run_child
 from precis.processes.supervisor import SUPERVISE
 from precis.store import Store
 
+_LIST_TIMEOUT_S = 10.0
+_LIST_BYTES_MAX = 2**20
+_NAMES_SHOWN = 10
 _ANSWER_TIMEOUT_S = 2.0
 _START_TIMEOUT_S = 600.0
 _POLL_S = 1.0
@@ -104,6 +110,84 @@ def server_at(url: str) -> Server:
         raise ConfigError("--url must start with http:// or https://.")
     own = next((up.key for up in own_servers() if up.url == url), None)
     return Server(url=url, key=own or key_of_server() or NO_KEY)
+
+
+async def find_served(url: str, wanted: str, key: str) -> str:
+    """Return the name under which a server has a model, which may be named without its step; the
+    only model that there is where none is named.
+
+    Raises:
+        ConfigError: the server is not there, rejects the key, or has several models.
+    """
+    names = await list_models(url, key)
+    if wanted and (names is None or wanted in names):
+        return wanted
+    fitting = names or []
+    if wanted:
+        fitting = [name for name in fitting if name.partition("@")[0] == wanted]
+    if len(fitting) == 1:
+        return fitting[0]
+    asked = f"has no single model {wanted!r}" if wanted else "has not just one model"
+    raise ConfigError(
+        f"The server at {url} {asked}; there are: {describe_models(names or [])}.",
+        "Name one with --model.",
+    )
+
+
+def describe_models(names: Sequence[str]) -> str:
+    """Return the names for a message, or the first of many."""
+    shown = ", ".join(names[:_NAMES_SHOWN]) or "none that it names"
+    more = len(names) - _NAMES_SHOWN
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+async def list_models(url: str, key: str, timeout_s: float = _LIST_TIMEOUT_S) -> list[str] | None:
+    """Return the models that a server lists; None where it lists none. One that is not there, sends
+    without end, or rejects the key is a ConfigError."""
+    headers = {"Authorization": f"Bearer {key}"}
+    try:
+        async with (
+            asyncio.timeout(timeout_s),
+            BoundedClient(url, key, bytes_max=_LIST_BYTES_MAX, timeout=timeout_s) as client,
+        ):
+            response = await client.get(f"{url}/models", headers=headers)
+    except (TimeoutError, httpx.TimeoutException):
+        raise ConfigError(
+            f"The server at {url} does not list its models within {timeout_s:.0f} s.",
+            "See whether it is up, or give another --url.",
+        ) from None
+    except ReplyTooLarge as error:
+        raise ConfigError(
+            f"The server at {url} lists its models without end: {error}", "Give another --url."
+        ) from None
+    except httpx.InvalidURL:  # what it says, and the address, may hold a password
+        raise ConfigError("--url is no address.", "Write http://HOST:PORT/v1.") from None
+    except httpx.RequestError as error:
+        raise ConfigError(
+            f"No server answers at {url} ({error or type(error).__name__}).",
+            "Start it with `precis model serve`, or give another --url, which ends in /v1.",
+        ) from error
+    if response.status_code in (401, 403):
+        raise ConfigError(
+            f"The server at {url} rejects the key.",
+            f"Set {SERVER_KEY_VARIABLE} in the environment or in .env to one that it takes.",
+        )
+    if response.status_code != 200:
+        return None
+    try:
+        return [model.id for model in _Models.model_validate_json(response.content).data]
+    except ValidationError:
+        return None
+
+
+class _Model(BaseModel):
+    id: str = Field(min_length=1, max_length=400, pattern=r"^[^\p{C}\p{Zl}\p{Zp}]*$")
+
+
+class _Models(BaseModel):
+    """The part of OpenAI's list of models that is read."""
+
+    data: list[_Model]
 
 
 async def _why_unfit(server: Server, name: str) -> str:

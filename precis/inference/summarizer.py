@@ -1,29 +1,27 @@
 """The writers of summaries: the embedded policy in this process, or a server that is up."""
 
-import asyncio
 import json
+import math
 import textwrap
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, Self
 
-import httpx
-from pydantic import BaseModel, Field, ValidationError
-
 from precis.config import RateLimits
 from precis.environments.summaries.prompt import summary_messages, summary_tokens_max
 from precis.errors import ConfigError, ModelError, ProviderError, ProviderFailed
-from precis.inference.parts import split
 from precis.inference.texts import Text
 from precis.llm.client import ChatClient, ChatReply, CompletionRequest, OwnServer
 from precis.llm.concurrency import run_for_each
 from precis.llm.providers import SERVER_KEY_VARIABLE, Endpoint
 from precis.llm.replies import SchemaRejected
-from precis.llm.responses import BoundedClient, ReplyTooLarge
 from precis.llm.retry import Deadline
 from precis.llm.server import ApiError, ChatRequest
-from precis.llm.tokens import estimate_most_tokens, estimate_tokens_with_margin
+from precis.llm.tokens import (
+    BYTES_PER_TOKEN_MIN,
+    estimate_most_tokens,
+    estimate_tokens_with_margin,
+)
 from precis.models.serving import CONTEXT_TOKENS
 from precis.records.spend import Usage
 from precis.rehearsal.endpoint import PolicyEndpoint
@@ -36,9 +34,6 @@ _IN_FLIGHT = 8
 _CALL_TIMEOUT_S = 180.0
 _TIMEOUT_S = 600.0
 """For one summary with all its tries."""
-_LIST_TIMEOUT_S = 10.0
-_LIST_BYTES_MAX = 2**20
-_NAMES_SHOWN = 10
 _PASSES_MAX = 8
 """Times that summaries of parts are summarized again; each makes the text several times shorter."""
 
@@ -113,7 +108,7 @@ class PolicySummarizer:
         """See `Summarizer.write`; of a sentence that is too long, a part may be picked."""
         pieces: list[str] = []
         for sentence in sentences(text):
-            pieces.extend(_cut(sentence, words_max))
+            pieces.extend(_cut_by_words(sentence, words_max))
         messages: list[dict[str, Any]] = [*summary_messages("\n".join(pieces), words_max)]
         asked = ChatRequest(model=self.model, messages=messages, temperature=0.0)
         try:
@@ -175,85 +170,7 @@ class ServedSummarizer:
         return written.strip()
 
 
-async def find_served(url: str, wanted: str, key: str) -> str:
-    """Return the name under which a server has a model, which may be named without its step; the
-    only model that there is where none is named.
-
-    Raises:
-        ConfigError: the server is not there, rejects the key, or has several models.
-    """
-    names = await list_models(url, key)
-    if wanted and (names is None or wanted in names):
-        return wanted
-    fitting = names or []
-    if wanted:
-        fitting = [name for name in fitting if name.partition("@")[0] == wanted]
-    if len(fitting) == 1:
-        return fitting[0]
-    asked = f"has no single model {wanted!r}" if wanted else "has not just one model"
-    raise ConfigError(
-        f"The server at {url} {asked}; there are: {describe_models(names or [])}.",
-        "Name one with --model.",
-    )
-
-
-def describe_models(names: Sequence[str]) -> str:
-    """Return the names for a message, or the first of many."""
-    shown = ", ".join(names[:_NAMES_SHOWN]) or "none that it names"
-    more = len(names) - _NAMES_SHOWN
-    return f"{shown} and {more} more" if more > 0 else shown
-
-
-async def list_models(url: str, key: str, timeout_s: float = _LIST_TIMEOUT_S) -> list[str] | None:
-    """Return the models that a server lists; None where it lists none. One that is not there, sends
-    without end, or rejects the key is a ConfigError."""
-    headers = {"Authorization": f"Bearer {key}"}
-    try:
-        async with (
-            asyncio.timeout(timeout_s),
-            BoundedClient(url, key, bytes_max=_LIST_BYTES_MAX, timeout=timeout_s) as client,
-        ):
-            response = await client.get(f"{url}/models", headers=headers)
-    except (TimeoutError, httpx.TimeoutException):
-        raise ConfigError(
-            f"The server at {url} does not list its models within {timeout_s:.0f} s.",
-            "See whether it is up, or give another --url.",
-        ) from None
-    except ReplyTooLarge as error:
-        raise ConfigError(
-            f"The server at {url} lists its models without end: {error}", "Give another --url."
-        ) from None
-    except httpx.InvalidURL:  # what it says, and the address, may hold a password
-        raise ConfigError("--url is no address.", "Write http://HOST:PORT/v1.") from None
-    except httpx.RequestError as error:
-        raise ConfigError(
-            f"No server answers at {url} ({error or type(error).__name__}).",
-            "Start it with `precis model serve`, or give another --url, which ends in /v1.",
-        ) from error
-    if response.status_code in (401, 403):
-        raise ConfigError(
-            f"The server at {url} rejects the key.",
-            f"Set {SERVER_KEY_VARIABLE} in the environment or in .env to one that it takes.",
-        )
-    if response.status_code != 200:
-        return None
-    try:
-        return [model.id for model in _Models.model_validate_json(response.content).data]
-    except ValidationError:
-        return None
-
-
-class _Model(BaseModel):
-    id: str = Field(min_length=1, max_length=400, pattern=r"^[^\p{C}\p{Zl}\p{Zp}]*$")
-
-
-class _Models(BaseModel):
-    """The part of OpenAI's list of models that is read."""
-
-    data: list[_Model]
-
-
-def _cut(sentence: str, words_max: int) -> list[str]:
+def _cut_by_words(sentence: str, words_max: int) -> list[str]:
     """Return a sentence, in pieces between words if it has more than so many."""
     words = count_words(sentence)
     if words <= words_max:
@@ -261,5 +178,50 @@ def _cut(sentence: str, words_max: int) -> list[str]:
     width = max(1, len(sentence) * words_max // words * 9 // 10)
     cut: list[str] = []
     for piece in textwrap.wrap(sentence, width, break_on_hyphens=False):
-        cut.extend([piece] if len(piece) == 1 else _cut(piece, words_max))
+        cut.extend([piece] if len(piece) == 1 else _cut_by_words(piece, words_max))
     return cut
+
+
+def split(text: str, tokens_max: int) -> list[str]:
+    """Parts of about equal length, none over `tokens_max`, each made of whole sentences.
+
+    A sentence that is too long by itself, such as a table without line ends, is cut between words.
+    """
+    total = estimate_most_tokens(text)
+    if total <= tokens_max:
+        return [text]
+    wanted = total / math.ceil(total / tokens_max)
+    parts: list[str] = []
+    part = ""
+    pieces: list[str] = []
+    for sentence in sentences(text):
+        is_short = estimate_most_tokens(sentence) <= tokens_max
+        pieces += [sentence] if is_short else _cut_by_tokens(sentence, tokens_max)
+    for sentence in pieces:
+        longer = f"{part}\n{sentence}" if part else sentence
+        if part and estimate_most_tokens(longer) > tokens_max:
+            parts.append(part)
+            part = sentence
+        else:
+            part = longer
+        if estimate_most_tokens(part) >= wanted:
+            parts.append(part)
+            part = ""
+    return [*parts, part] if part else parts
+
+
+def _cut_by_tokens(sentence: str, tokens_max: int) -> list[str]:
+    """Return a sentence in pieces that fit: scripts without spaces have very long words."""
+    size = max(1, tokens_max * BYTES_PER_TOKEN_MIN // 4)  # no character takes more than four bytes
+    pieces: list[str] = []
+    piece = ""
+    for word in sentence.split():
+        for start in range(0, len(word), size):
+            chunk = word[start : start + size]
+            longer = f"{piece} {chunk}" if piece else chunk
+            if estimate_most_tokens(longer) > tokens_max:
+                pieces.append(piece)
+                piece = chunk
+            else:
+                piece = longer
+    return [*pieces, piece] if piece else pieces

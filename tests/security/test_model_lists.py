@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from precis.errors import ConfigError
-from precis.inference.summarizer import find_served, list_models
+from precis.inference.local_server import find_served, list_models
 from tests.security.hostile import (
     MIB,
     bomb,

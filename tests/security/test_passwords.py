@@ -11,7 +11,7 @@ from precis.cleartext import keys_in_clear
 from precis.commands.terminal import note, say
 from precis.config import ContenderConfig, JudgeConfig, ManagedConfig, RunConfig
 from precis.errors import ConfigError, ProviderFailed, ProviderRejected, without_passwords
-from precis.inference.summarizer import list_models
+from precis.inference.local_server import list_models
 from precis.observe.wandb import unreachable
 from precis.settings.problems import problems_in
 from precis.store import FolderStore

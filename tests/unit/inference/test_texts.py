@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precis.errors import DocumentsError
-from precis.inference.parts import split
 from precis.inference.prose import prose
+from precis.inference.summarizer import split
 from precis.inference.texts import Text, find_files, kind_of, read_content, unwrap
 from precis.llm.tokens import estimate_most_tokens
 from tests.support.files import pdf, word_file
