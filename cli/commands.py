@@ -1,5 +1,6 @@
 """The commands that start or query Prefect; `precis.commands.main` lists them."""
 
+import asyncio
 import os
 import sys
 import warnings
@@ -8,9 +9,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
-from precis.commands.terminal import CONTINUES, fail, sentences
+from precis.commands.terminal import CONTINUES, fail, plain_console, sentences
 from precis.errors import ConfigError, without_passwords
 from precis.processes.signals import as_interrupts
 from precis.record import SEED_MAX, SEED_MIN
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from cli.prefect_server import PrefectServer
     from precis.config import TrainConfig
 
-console = Console(highlight=False)
+console = plain_console()
+_QUERY_S = 2.0
+"""Between two looks of a worker for runs."""
 
 
 def rehearse(
@@ -140,7 +142,7 @@ def _run(config: "TrainConfig", server: "PrefectServer") -> None:
     heading = "Next"
     for command, purpose in steps.items():
         line = f"{heading:<9}{command:<{width}}  {purpose}"
-        console.print(line, markup=False, soft_wrap=True)
+        console.print(line, soft_wrap=True)
         heading = ""
 
 
@@ -161,7 +163,7 @@ def up(
     """Start server and worker, deploy everything, and work until Ctrl-C."""
     from cli.up import up as stand_up
 
-    terminal = Console(file=sys.stdout, highlight=False)
+    terminal = plain_console(file=sys.stdout)
     with sentences():
         stand_up(terminal, share=share, port=port, automations=automations, limit=limit)
 
@@ -174,12 +176,12 @@ def worker(
         from cli import prefect_server
 
         api = prefect_server.attach()
-        from cli.worker import serve
+        from cli.worker import work
 
         typer.echo(
             f"Works for {without_passwords(api)}, at up to {limit} runs at a time, until Ctrl-C."
         )
-        serve(limit)
+        asyncio.run(work(limit, _QUERY_S, typer.echo))
 
 
 def doctor(

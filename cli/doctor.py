@@ -4,9 +4,9 @@ import asyncio
 import logging
 import os
 import shlex
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from prefect.settings import (
@@ -70,13 +70,12 @@ class Examined:
     """A deployment's settings, as far as they are valid.
 
     Attributes:
-        store_problem: why its runs can't use their store; empty if they can.
-        run_problem: why a benchmark can't find the run that it takes its settings from.
+        problems: why a row can't be checked: its runs can't use their store, or a benchmark
+            can't find the run that it takes its settings from.
     """
 
     config: RunConfig
-    store_problem: str = ""
-    run_problem: PrecisError | None = None
+    problems: Mapping[str, PrecisError] = field(default_factory=dict)
 
 
 def examine_deployment(deployment: str, params: Sequence[str], console: Console) -> bool:
@@ -95,7 +94,7 @@ def examine_deployment(deployment: str, params: Sequence[str], console: Console)
     for heading in ("", "Check", "Found, and what to do"):
         table.add_column(heading, overflow="fold")
     for row in rows:
-        mark = "[green]✓[/]" if row.ok else "[red]✗[/]"
+        mark = Text("✓", "green") if row.ok else Text("✗", "red")
         remedy = f"\n→ {row.remedy}" if row.remedy else ""
         table.add_row(mark, row.name, Text(f"{row.detail}{remedy}"))
     console.print(table)
@@ -107,11 +106,10 @@ def examine_deployment(deployment: str, params: Sequence[str], console: Console)
         console.print(
             "Next: `precis up`; in another terminal the lines of `export` that it prints, then\n"
             f"  prefect deployment run {shlex.quote(deployment)}{given}",
-            markup=False,
             soft_wrap=True,
         )
     for sentence in keys_in_clear(examined.config):
-        console.print(f"Warning: {sentence}", style="yellow", markup=False, soft_wrap=True)
+        console.print(f"Warning: {sentence}", style="yellow", soft_wrap=True)
     return all(row.ok for row in rows)
 
 
@@ -138,35 +136,36 @@ def _complete(examined: Examined) -> Examined:
     try:
         return Examined(with_settings_of_its_run(config, open_store(config.store)))
     except PrecisError as error:
-        return Examined(config, run_problem=error)
+        return Examined(config, {"model": error})
 
 
 def checks_of(examined: Examined) -> dict[str, Check]:
     """Return the checks for a deployment's settings."""
     config = examined.config
+    planned: dict[str, Check]
     if isinstance(config, BenchmarkConfig):
-        problem = examined.run_problem
-        found: dict[str, Check] = {
-            "model": partial(_refuse, problem) if problem else lambda: _check_model(config),
+        planned = {
+            "model": lambda: _check_model(config),
             "store": lambda: checks.check_store(config.store),
             "contenders": lambda: _check_contenders(config),
         }
-        if problem is None:  # otherwise they are not known
-            found["documents"] = lambda: _check_benchmarked(config)
-            found["judge"] = lambda: checks.check_judge(config.judge)
-        return found | _checks_of_machines(config)
-    assert isinstance(config, TrainConfig)
-    planned = _checks_of_environment(config)
-    if examined.store_problem:
-        planned["store"] = partial(_refuse, ConfigError(examined.store_problem))
+        if not examined.problems:  # otherwise they are not known
+            planned["documents"] = lambda: _check_benchmarked(config)
+            planned["judge"] = lambda: checks.check_judge(config.judge)
     else:
+        assert isinstance(config, TrainConfig)
+        planned = _checks_of_environment(config)
         planned["store"] = lambda: checks.check_store(config.store)
-        planned["run"] = lambda: _check_run(config)
-    planned["W&B"] = lambda: checks.check_wandb(config.trainer)
-    planned["licence"] = lambda: check_licence(config.trainer)
+        if not examined.problems:
+            planned["run"] = lambda: _check_run(config)
+        planned["W&B"] = lambda: checks.check_wandb(config.trainer)
+        planned["licence"] = lambda: check_licence(config.trainer)
     if isinstance(config, ManagedConfig):
         planned["reach"] = lambda: _check_reach(config)
-    return planned | _checks_of_machines(config)
+    planned |= _checks_of_machines(config)
+    for name, problem in examined.problems.items():
+        planned[name] = partial(_refuse, problem)
+    return planned
 
 
 def _checks_of_environment(config: TrainConfig) -> dict[str, Check]:
@@ -362,4 +361,4 @@ def read_settings(deployment: str, params: Sequence[str] = ()) -> Examined:
     except ValidationError as error:
         # A missing store must not hide other problems, as any other error would.
         config = model.model_validate({**settings, "store": _SOME_BUCKET})
-        return Examined(config, problems_in(error)[0])
+        return Examined(config, {"store": ConfigError(problems_in(error)[0])})

@@ -27,6 +27,8 @@ _LOOK_S = 0.5
 _ASK_S = 5.0
 _LOST_AFTER_S = 40.0
 
+stop = process.stop
+
 
 @dataclass(frozen=True)
 class PrefectServer:
@@ -129,12 +131,6 @@ def find_or_start(*, share: bool = False, port: int | None = None) -> PrefectSer
         server = PrefectServer(process.address() or "", ours=True, started=started)
     _use(server.api)
     return server
-
-
-def stop() -> bool:
-    """Stop our server, even if it is still starting; return False if there is none. Raises
-    PrecisError if it does not stop."""
-    return process.stop()
 
 
 @asynccontextmanager

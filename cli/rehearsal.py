@@ -16,7 +16,6 @@ from typing import Any, NoReturn
 
 import httpx
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -150,15 +149,15 @@ def rehearse(
     steps = "1 step" if ledger.next_step == 1 else f"{ledger.next_step} steps"
     table = Table(title=f"{steps}, {report.held_out}, {time.perf_counter() - started:.0f} s")
     for heading in report.headings:
-        table.add_column(escape(heading))  # an agent's metrics may have any name
+        table.add_column(heading)
     for line in report.standings:
-        table.add_row(*map(escape, line))
+        table.add_row(*line)
     console.print(table)
     console.print(f"Report   {report.folder}report.html", soft_wrap=True)
     console.print(f"Chart    {report.folder}learning-curve.png", soft_wrap=True)
     for sentence in (idle, report.caveat, shortcoming(ledger)):
         if sentence:
-            console.print(f"[yellow]{escape(sentence)}[/]", soft_wrap=True)
+            console.print(sentence, style="yellow", soft_wrap=True)
     return report
 
 
@@ -203,7 +202,7 @@ class _Warnings(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         if getattr(record, "logged_by", record.module) in _SHOWN:
-            self._console.print(f"[yellow]{escape(record.getMessage())}[/]", soft_wrap=True)
+            self._console.print(record.getMessage(), style="yellow", soft_wrap=True)
 
 
 @contextlib.contextmanager
@@ -224,10 +223,17 @@ async def _watch(
     train: Any, config: TrainConfig, server: PrefectServer, bar: Progress
 ) -> BenchmarkReport | None:
     """Run the flow, with a bar that follows the ledger, as long as a server answers."""
+    lost = f"The Prefect server at {server.api} does not answer any more."
+
+    async def leave_without_server() -> None:
+        # Every call and event would be retried.
+        await server.lost()
+        _leave(bar, lost)
+
     run: asyncio.Task[BenchmarkReport | None] = asyncio.create_task(train(**dict(config)))
     watching = [
         asyncio.create_task(_follow(config, bar)),
-        asyncio.create_task(_leave_without(server, bar)),
+        asyncio.create_task(leave_without_server()),
     ]
     try:
         async with keep_running(server, bar.console.print):
@@ -235,7 +241,7 @@ async def _watch(
     except httpx.TransportError:
         if server.answers():
             raise
-        _leave(bar, f"The Prefect server at {server.api} does not answer any more.")
+        _leave(bar, lost)
     except asyncio.CancelledError:
         # Prefect reports the end of the run, and retries for minutes if the server does not answer.
         farewell = threading.Timer(_FAREWELL_S, _leave, (bar, "Interrupted."))
@@ -248,12 +254,6 @@ async def _watch(
         for one in watching:
             one.cancel()
         await asyncio.wait(watching)
-
-
-async def _leave_without(server: PrefectServer, bar: Progress) -> None:
-    """End this process once the server is lost: every call and event would be retried."""
-    await server.lost()
-    _leave(bar, f"The Prefect server at {server.api} does not answer any more.")
 
 
 def _leave(bar: Progress, why: str) -> NoReturn:

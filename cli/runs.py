@@ -12,9 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
-from rich.console import Console
 
-from precis.commands.terminal import errors, fail, say, sentences
+from precis.commands.terminal import (
+    StoreOption,
+    echo,
+    errors,
+    fail,
+    plain_console,
+    say,
+    sentences,
+)
 
 # The shell's completion imports this module at every Tab, so a command does its own imports.
 if TYPE_CHECKING:
@@ -23,12 +30,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="The live runs, and the runs of a store.")
 
-StoreOption = Annotated[
-    str,
-    typer.Option(
-        "--store", help="Folder or s3://bucket/prefix; else PRECIS_STORE, or .precis/store."
-    ),
-]
 AsJson = Annotated[bool, typer.Option("--json", help="Print it as JSON, for a program.")]
 
 Model = Annotated[str, typer.Argument(help="Name of the model.")]
@@ -46,7 +47,7 @@ def print_live_runs(context: typer.Context, as_json: AsJson = False) -> None:
         from cli import prefect_server
 
         if prefect_server.find() is None:
-            _print("No Prefect server is configured or up, so nothing runs.")
+            echo("No Prefect server is configured or up, so nothing runs.")
             return
         prefect_server.attach()
         from cli.live_runs import as_lines, read_live_runs  # after its address is set
@@ -55,8 +56,8 @@ def print_live_runs(context: typer.Context, as_json: AsJson = False) -> None:
         if as_json:
             _print_json(list(map(asdict, runs)))
             return
-        for line in as_lines(runs, _console().width) or ["Nothing runs, and nothing waits."]:
-            _print(line)
+        for line in as_lines(runs, plain_console().width) or ["Nothing runs, and nothing waits."]:
+            echo(line)
 
 
 @app.command("list")
@@ -76,10 +77,7 @@ def print_runs(store: StoreOption = "", as_json: AsJson = False) -> None:
         if as_json:
             _print_json(list(map(run_record, runs)))
         elif not (runs or unreadable):
-            _console().print(
-                f"{at.url} holds no runs yet. `make rehearse` trains one in a minute.",
-                soft_wrap=True,
-            )
+            echo(f"{at.url} holds no runs yet. `make rehearse` trains one in a minute.")
         elif runs:
             _print_table(runs_table(runs))
         for one in unreadable:
@@ -111,9 +109,9 @@ def show(
         told = facts(run)
         width = max(len(name) for name, _ in told)
         for name, value in told:
-            _console().print(f"{name:<{width}} {value}", markup=False, soft_wrap=True)
+            echo(f"{name:<{width}} {value}")
         for table in (steps_table(run.ledger, last), checkpoints_table(checkpoints)):
-            _console().print()
+            echo("")
             _print_table(table)
 
 
@@ -138,7 +136,7 @@ def export_run(
         except OSError as error:
             fail(f"Can't write {error.filename}: {error.strerror}. Choose another folder.")
         for file in files:
-            _console().print(str(file), markup=False, soft_wrap=True)
+            echo(str(file))
 
 
 @app.command()
@@ -167,11 +165,9 @@ def restart(
                 f"after step {step} of {model} in {at.url}, for good. Go on?"
             )
         ledger = asyncio.run(restart_run(at, model, step))
-        _console().print(
+        echo(
             f"{model} is at step {ledger.next_step} again, and goes on from there when it is next "
-            f"started. What it has spent, ${ledger.usd:.2f}, stays counted.",
-            markup=False,
-            soft_wrap=True,
+            f"started. What it has spent, ${ledger.usd:.2f}, stays counted."
         )
 
 
@@ -192,7 +188,7 @@ def repair(
         with errors.status(f"Reading the checkpoints in {at.url} …"):
             repaired = asyncio.run(repair_run(at, model, take_over))
         for line in describe_repair(repaired):
-            _print(line)
+            echo(line)
 
 
 @app.command("compare")
@@ -212,7 +208,7 @@ def compare_runs(
 ) -> None:
     """Compare runs: curves, cost, the paired differences, and summaries side by side."""
     with sentences():
-        from cli.run_comparison import runs_side_by_side, summaries_side_by_side
+        from cli.tables import runs_side_by_side, summaries_side_by_side
         from precis.report.run_comparison import (
             as_record,
             compare,
@@ -235,7 +231,7 @@ def compare_runs(
             return
         _print_table(runs_side_by_side(found))
         for line in ("", *describe_differences(found), *summaries_side_by_side(found, summaries)):
-            _print(line)
+            echo(line)
 
 
 @app.command("open")
@@ -301,7 +297,7 @@ def delete_run(
             )
         runs = asyncio.run(delete(at, model, partial(delete_from_prefect, model, at.url)))
         counted = "1 run" if runs == 1 else f"{runs} runs"
-        _print(f"{model} is deleted, and {counted} of it in Prefect.")
+        echo(f"{model} is deleted, and {counted} of it in Prefect.")
 
 
 def _show_page(page: str, to: Path | None, usual: Path) -> None:
@@ -316,11 +312,11 @@ def _show_page(page: str, to: Path | None, usual: Path) -> None:
     if to is None:
         _open_in_browser(file)
     else:
-        _print(str(file))
+        echo(str(file))
 
 
 def _open_in_browser(file: Path) -> None:
-    _print(str(file))
+    echo(str(file))
     if not webbrowser.open(file.as_uri()):
         say("No browser could be started: open this file yourself.")
 
@@ -341,13 +337,9 @@ def _print_table(table: "PlainTable") -> None:
     """Print a table in full, in lines longer than the terminal's if need be: names are never cut
     off."""
     names, *rows = table.lines()
-    _console().print(names, style="dim", markup=False, soft_wrap=True)
+    plain_console().print(names, style="dim", soft_wrap=True)
     for row in rows:
-        _print(row)
-
-
-def _print(line: str) -> None:
-    _console().print(line, markup=False, soft_wrap=True)
+        echo(row)
 
 
 def _print_json(record: object) -> None:
@@ -359,7 +351,3 @@ def _open(url: str) -> "Store":
     from precis.store import open_store
 
     return open_store(url or Variables().store)
-
-
-def _console() -> Console:
-    return Console(highlight=False)  # with the terminal's current width

@@ -97,11 +97,6 @@ class WorkerShutdown:
         self._changed.set()
 
 
-def serve(limit: int, query_s: float = 2.0) -> None:
-    """Run `precis worker`: work until a signal, and print its messages."""
-    asyncio.run(work(limit, query_s, lambda sentence: print(sentence, flush=True)))
-
-
 async def work(limit: int, query_s: float, say: Say) -> None:
     """Execute the work pool's scheduled runs until a signal; create the pool if need be.
 

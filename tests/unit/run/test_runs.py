@@ -52,6 +52,11 @@ def test_an_empty_store_holds_no_runs(tmp_path: Path) -> None:
     assert not (tmp_path / "none").exists()
 
 
+def test_a_path_is_said_as_it_is(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path / "[new] :key: [/]")
+    assert store.url in precis_runs("list", store=store)
+
+
 def test_a_run_is_shown_with_steps_and_checkpoints(store: FolderStore) -> None:
     store.delete(file_key(store, "m", 1, "weights"))
     store.delete("m/checkpoints/0002/manifest.json")

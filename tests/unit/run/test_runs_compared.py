@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cli.deletion import is_of
-from cli.run_comparison import curve, ends
+from cli.tables import curve, ends
 from precis.config import RunConfig
 from precis.errors import LeaseHeld, StoreError
 from precis.records.documents import Document, Question
@@ -44,7 +44,12 @@ def store(tmp_path: Path) -> FolderStore:
 
 
 def put_results(
-    store: FolderStore, model: str, right: list[int], judge: str = "j", prefix: str = "d"
+    store: FolderStore,
+    model: str,
+    right: list[int],
+    judge: str = "j",
+    prefix: str = "d",
+    text: str = "",
 ) -> None:
     """A benchmark of the newest checkpoint: so many of four answers right in each document."""
     rows = []
@@ -55,7 +60,7 @@ def put_results(
         asked = tuple(Question(f"q{n}", "?", "1", answerable=True) for n in range(4))
         document = Document(f"{prefix}{number}", "topic", "Text.", asked)
         answers = tuple(Answer(f"q{n}", "1", n < count, answerable=True) for n in range(4))
-        summary = Summary(f"{model} on {number}.")
+        summary = Summary(text or f"{model} on {number}.")
         rows.append(row_of(JudgedSummary(document, summary, Scored(answers)), provenance))
     path = store.root.parent / "results.parquet"
     write_results(frame_of(rows), path)
@@ -73,6 +78,13 @@ def test_two_runs_are_compared_document_by_document(store: FolderStore) -> None:
     assert "▅" in told and "50.0% at 3" in told and "0.75" in told
     back = precis_runs("compare", "b", "a", store=store)
     assert "b − a: -37.5 points" in back
+
+
+def test_what_a_policy_wrote_is_shown_and_never_acted_on(store: FolderStore) -> None:
+    put_results(store, "a", [4] * 6, text="\x1b[2J\x1b]0;owned\x07Read [link=/]this[/] :key: now.")
+    put_results(store, "b", [0] * 6)
+    told = precis_runs("compare", "a", "b", "--summaries", "1", store=store)
+    assert "a, 100% kept: Read [link=/]this[/] :key: now.\n" in told
 
 
 def test_several_runs_lie_over_each_other_on_a_page(store: FolderStore, tmp_path: Path) -> None:
