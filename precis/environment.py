@@ -5,7 +5,7 @@ Secrets are read only here. They are `SecretStr`, so that a printed record shows
 
 import os
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, AliasChoices, Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -21,12 +21,23 @@ WeaveProject = Annotated[
 ]
 
 
-class Variables(BaseSettings):
-    """The variables that Précis reads; empty ones count as unset."""
+class _Environment(BaseSettings):
+    """Values of the environment and of `.env`; empty ones count as unset."""
 
     model_config = SettingsConfigDict(
         env_file=".env", env_ignore_empty=True, extra="ignore", frozen=True
     )
+
+    def __init__(self, **given: Any) -> None:
+        try:
+            super().__init__(**given)
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+            raise ConfigError(f"The file .env can't be read: {reason}.") from error
+
+
+class Variables(_Environment):
+    """The variables that Précis reads."""
 
     wandb_api_key: SecretStr | None = None
     tinker_api_key: SecretStr | None = None
@@ -77,13 +88,11 @@ class Variables(BaseSettings):
         return keys
 
 
-class S3Environment(BaseSettings):
+class S3Environment(_Environment):
     """Access to a bucket. If no keys are set, boto3 uses a profile or the machine's role, like
     AWS's own tools."""
 
-    model_config = SettingsConfigDict(
-        env_file=".env", env_ignore_empty=True, extra="ignore", frozen=True, populate_by_name=True
-    )
+    model_config = SettingsConfigDict(populate_by_name=True)
 
     aws_access_key_id: SecretStr | None = None
     aws_secret_access_key: SecretStr | None = None

@@ -2,11 +2,14 @@
 
 import itertools
 import re
+from pathlib import Path
 
 import pytest
 from pydantic import AliasChoices
 from pydantic_settings import BaseSettings
+from typer.testing import CliRunner
 
+from precis.commands.main import app
 from precis.environment import S3Environment, Variables, key_variables
 from tests.support.repository import ROOT
 
@@ -48,3 +51,20 @@ def test_a_key_that_is_set_is_not_looked_for_elsewhere(monkeypatch: pytest.Monke
     assert {"GEMINI_API_KEY", "AWS_SECRET_ACCESS_KEY"} <= set(key_variables())
     of_a_server = [name for name in key_variables() if "PREFECT" in name or "NOTIFY" in name]
     assert not of_a_server
+
+
+@pytest.mark.parametrize(
+    ("content", "code", "said"),
+    [
+        (b"WANDB_API_KEY=caf\xe9\n", 1, "The file .env can't be read: it is not UTF-8."),
+        (b"TRAIN_SIZE=many\n", 2, "train_size: Input should be a valid integer"),
+    ],
+)
+def test_a_mistake_in_the_file_of_variables_is_said_in_a_sentence(
+    content: bytes, code: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(Variables.model_config, "env_file", ".env")
+    (tmp_path / ".env").write_bytes(content)
+    done = CliRunner().invoke(app, ["judge", "cache"])
+    assert done.exit_code == code and said in done.output, done.output

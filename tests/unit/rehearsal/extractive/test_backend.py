@@ -9,9 +9,9 @@ import art
 import numpy as np
 import openai
 import pytest
-from pydantic import ValidationError
 import pytest_asyncio
 from openai.types.chat.chat_completion import ChatCompletion
+from pydantic import ValidationError
 
 from precis.environments.summaries.prompt import summary_messages
 from precis.errors import TrainerError
