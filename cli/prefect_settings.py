@@ -5,20 +5,28 @@ import tomllib
 from pathlib import Path
 
 from precis.environment import Variables
+from precis.errors import ConfigError
 
 
 def find_api_url() -> str | None:
-    """Return the address of the server that the environment or Prefect's active profile names."""
+    """Return the address of the server that the environment or Prefect's active profile names; a
+    ConfigError says that the profiles can't be read."""
     named = os.environ.get("PREFECT_API_URL")
     if not named:
-        home = Path(os.environ.get("PREFECT_HOME", "~/.prefect")).expanduser()
+        home = Path(os.path.expanduser(os.environ.get("PREFECT_HOME", "~/.prefect")))
+        file = home / "profiles.toml"
         try:
-            profiles = tomllib.loads((home / "profiles.toml").read_text())
+            profiles = tomllib.loads(file.read_text("utf-8"))
+            active = os.environ.get("PREFECT_PROFILE", profiles.get("active", ""))
+            named = profiles.get("profiles", {}).get(active, {}).get("PREFECT_API_URL")
         except FileNotFoundError:
             return None
-        active = os.environ.get("PREFECT_PROFILE", profiles.get("active", ""))
-        named = profiles.get("profiles", {}).get(active, {}).get("PREFECT_API_URL")
-    return named.rstrip("/") if named else None
+        except (OSError, ValueError, AttributeError, TypeError) as error:
+            raise ConfigError(
+                f"Prefect's profiles in {file} can't be read: {error}.",
+                "Mend or delete the file, or set PREFECT_API_URL.",
+            ) from error
+    return str(named).rstrip("/") if named else None
 
 
 def server_password() -> str | None:

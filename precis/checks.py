@@ -6,6 +6,7 @@ problem and the remedy. To add one, write the function and name it in `cli/docto
 
 import asyncio
 import importlib.metadata
+import os
 import platform
 import re
 import shutil
@@ -128,6 +129,11 @@ async def check_disk(folder: Path, gb_min: float = _FREE_GB_MIN) -> str:
     there = folder
     while not there.exists():  # the first run creates it
         there = there.absolute().parent
+    if not there.is_dir() or not os.access(there, os.W_OK):
+        raise ConfigError(
+            f"This user can't make or write {folder}.",
+            "Let PRECIS_HOME name a folder that this user can write.",
+        )
     free = shutil.disk_usage(there).free / 1e9
     found = f"{free:.1f} GB free under {there}"
     if free < gb_min:

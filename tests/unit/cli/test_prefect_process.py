@@ -7,7 +7,8 @@ import pytest
 
 from cli import prefect_process
 from cli.prefect_server import PrefectServer, keep_running
-from precis.errors import LockHeld
+from cli.prefect_settings import find_api_url
+from precis.errors import ConfigError, LockHeld
 from tests.support.stopped import stopped_process
 
 HOLD = """
@@ -52,3 +53,17 @@ async def test_a_server_that_ends_at_once_is_not_started_for_ever(
     assert started == 1
     assert said[0] == "The Prefect server had died, and was restarted."
     assert "can't be restarted" in said[1] and "server.log" in said[1]
+
+
+@pytest.mark.parametrize("written", ["not [toml", "profiles = 5", "[profiles]\nmine = 1"])
+def test_profiles_of_prefect_that_can_not_be_read_are_named(
+    written: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PREFECT_API_URL", raising=False)
+    monkeypatch.setenv("PREFECT_HOME", str(tmp_path))
+    monkeypatch.setenv("PREFECT_PROFILE", "mine")
+    (tmp_path / "profiles.toml").write_text(written)
+    with pytest.raises(ConfigError, match=r"profiles in .*profiles\.toml can't be read"):
+        find_api_url()
+    (tmp_path / "profiles.toml").write_text('[profiles.mine]\nPREFECT_API_URL = "http://a/api/"')
+    assert find_api_url() == "http://a/api"
