@@ -59,15 +59,6 @@ class Cluster:
     envs: dict[str, str]
 
 
-@dataclass(frozen=True)
-class Offer:
-    """A cloud's offer of a GPU in SkyPilot's catalogue, at its lowest price."""
-
-    cloud: str
-    usd_per_hour: float
-    spot_usd_per_hour: float | None
-
-
 @functools.cache
 def sdk() -> Any:
     """Return SkyPilot's client. Raises ConfigError if it is not installed."""
@@ -154,8 +145,13 @@ async def list_enabled_clouds(clouds: list[str]) -> set[str]:
     return enabled
 
 
-async def offers(gpu: str, count: int, clouds: list[str]) -> list[Offer]:
-    """Return offers of `count` GPUs in one machine, from SkyPilot's catalogue."""
+async def prices(gpu: str, count: int, clouds: list[str], *, spot: bool) -> dict[str, HourlyPrice]:
+    """Return the lowest price at each cloud that offers so many of a GPU in one machine, from
+    SkyPilot's catalogue.
+
+    Args:
+        spot: of machines that the cloud can reclaim, where it has a price of them.
+    """
     answer = await call_in_time(
         lambda: sdk().list_accelerators(
             name_filter=f"^{re.escape(gpu)}$",
@@ -164,7 +160,7 @@ async def offers(gpu: str, count: int, clouds: list[str]) -> list[Offer]:
             case_sensitive=False,
         )
     )
-    found = []
+    found = {}
     for cloud in clouds:
         rows = []
         for row in chain.from_iterable(answer.values()):
@@ -172,10 +168,11 @@ async def offers(gpu: str, count: int, clouds: list[str]) -> list[Offer]:
                 rows.append(row)
         if rows:
             # NaN where it is not sold so, or the catalogue has no price.
-            spot = [one.spot_price for one in rows if not math.isnan(one.spot_price)]
+            reclaimable = [one.spot_price for one in rows if not math.isnan(one.spot_price)]
             on_demand = [one.price for one in rows if not math.isnan(one.price)]
-            cheapest = min(on_demand or spot, default=0.0)
-            found.append(Offer(cloud, cheapest, min(spot, default=None)))
+            lowest = min(on_demand or reclaimable, default=0.0)
+            charged = min(reclaimable, default=lowest) if spot else lowest
+            found[cloud] = HourlyPrice(charged, lowest)
     return found
 
 

@@ -53,13 +53,8 @@ async def budget_lasts(config: ClusterConfig, budget_usd: float | None) -> str:
 
 async def prices(config: ClusterConfig) -> dict[str, HourlyPrice]:
     """Return the highest price of a machine at each cloud that offers it, by the cloud's name."""
-    found = {}
-    for offer in await api.offers(config.gpu_name, config.gpus, clouds_of(config)):
-        usd = offer.usd_per_hour
-        if config.spot == "only" and offer.spot_usd_per_hour is not None:
-            usd = offer.spot_usd_per_hour
-        found[offer.cloud] = HourlyPrice(usd, offer.usd_per_hour)
-    return found
+    is_spot = config.spot == "only"
+    return await api.prices(config.gpu_name, config.gpus, clouds_of(config), spot=is_spot)
 
 
 def clouds_of(config: ClusterConfig) -> list[str]:

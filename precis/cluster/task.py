@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -58,7 +57,7 @@ def trainer_task(work: Work, config: ClusterConfig, keys: Keys) -> Any:
         "PRECIS_SECONDS_MAX": seconds_max(config),
         "PRECIS_LOCK": _LOCKS[work.backend],
     }
-    return fill_in(TASK, envs, {**secrets, "PRECIS_TOKEN": keys.token}, config)
+    return fill_in(TASK, envs, {**secrets, "PRECIS_TOKEN": keys.token}, config, {})
 
 
 def fill_in(
@@ -66,7 +65,7 @@ def fill_in(
     envs: dict[str, str],
     secrets: dict[str, str],
     config: ClusterConfig,
-    files: Mapping[str, str] = MappingProxyType({}),
+    files: Mapping[str, str],
 ) -> Any:
     """Return the `sky.Task` of a file, with this checkout, on one of the candidate machines.
 
@@ -131,9 +130,15 @@ def s3_variables() -> tuple[dict[str, str], dict[str, str]]:
                 "AWS_SESSION_TOKEN": found.token,
             }
             secrets = {name: value for name, value in named.items() if value}
+    endpoint = environment.aws_endpoint_url
+    if not endpoint:  # that of a profile of AWS's tools; AWS itself needs none
+        client = session.client("s3", aws_access_key_id="none", aws_secret_access_key="none")
+        host = urlsplit(client.meta.endpoint_url).hostname or ""
+        if not host.endswith((".amazonaws.com", ".amazonaws.com.cn")):
+            endpoint = client.meta.endpoint_url
     plain = {
         "AWS_REGION": environment.aws_region or session.region_name,
-        "AWS_ENDPOINT_URL": environment.aws_endpoint_url or _endpoint_of_profile(session),
+        "AWS_ENDPOINT_URL": endpoint,
         "PRECIS_S3_SSE": environment.sse,
         "PRECIS_S3_CHECKSUM": environment.checksum,
         "PRECIS_S3_ADDRESSING": environment.addressing,
@@ -141,14 +146,6 @@ def s3_variables() -> tuple[dict[str, str], dict[str, str]]:
         "PRECIS_S3_TIMEOUT_S": str(environment.timeout_s),
     }
     return secrets, {key: value for key, value in plain.items() if value}
-
-
-def _endpoint_of_profile(session: Any) -> str | None:
-    """Return the S3 endpoint of a profile of AWS's tools; None if that is AWS."""
-    client = session.client("s3", aws_access_key_id="none", aws_secret_access_key="none")
-    host = urlsplit(client.meta.endpoint_url).hostname or ""
-    is_aws = host.endswith((".amazonaws.com", ".amazonaws.com.cn"))
-    return None if is_aws else str(client.meta.endpoint_url)
 
 
 def caveat_of_keys() -> str | None:

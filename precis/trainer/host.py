@@ -240,11 +240,10 @@ class TrainerService:
         if pending is None:
             return
         trained = journal.trained(pending.step)
-        if trained is None:
-            metrics = read_metrics(journal.checkpoint(pending.step + 1))
-            if metrics is not None:
-                result = {"step": pending.step + 1, "metrics": metrics}
-                trained = TrainedStep(digest=pending.digest, result=result, note=pending.note)
+        metrics = read_metrics(journal.checkpoint(pending.step + 1))
+        if trained is None and metrics is not None:
+            result = {"step": pending.step + 1, "metrics": metrics}
+            trained = TrainedStep(digest=pending.digest, result=result, note=pending.note)
         if trained is None:
             journal.abandoned()
         else:

@@ -58,7 +58,16 @@ class TinkerService:
         """Open a session; a ConfigError says that the key is refused, a TrainerLost that nobody
         answers."""
         self._prepare()
-        return await self.ask("open a session", run_apart(self._open))
+
+        def open_client() -> tinker.ServiceClient:
+            # Without an address the client takes TINKER_BASE_URL, or else its makers' own.
+            client = tinker.ServiceClient(api_key=self.key, base_url=self.address)
+            # Both connect, and block meanwhile; later even the client's own coroutines would.
+            _ = client.holder
+            _ = client._get_rest_holder()
+            return client
+
+        return await self.ask("open a session", run_apart(open_client))
 
     async def list_models(self) -> list[str]:
         """Return the base models that it serves; a TrainerLost says that nobody listens at its
@@ -114,14 +123,6 @@ class TinkerService:
         log.handlers = [handler]
         log.setLevel(logging.WARNING)
         log.propagate = False
-
-    def _open(self) -> tinker.ServiceClient:
-        # Without an address the client takes TINKER_BASE_URL, or else its makers' own.
-        client = tinker.ServiceClient(api_key=self.key, base_url=self.address)
-        # Both connect, and block meanwhile; later even the client's own coroutines would.
-        _ = client.holder
-        _ = client._get_rest_holder()
-        return client
 
     def _raise_ours(self, what: str, error: Exception, is_saved: bool) -> NoReturn:
         """The error as one of ours; without its cause, whose text may quote the key."""

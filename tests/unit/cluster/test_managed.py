@@ -211,12 +211,35 @@ def test_a_machine_knows_its_price_by_its_cloud(monkeypatch: pytest.MonkeyPatch)
 async def test_a_spot_price_counts_where_the_machine_is_one_for_sure(
     spot: str, paid: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def offered(gpu: str, count: int, clouds: list[str]) -> list[api.Offer]:
-        return [api.Offer("runpod", 2.9, 1.2)]
-
-    monkeypatch.setattr(api, "offers", offered)
+    put_prices(monkeypatch, (2.9, 1.2))
     rented = ClusterConfig.model_validate({"where": "sky", "spot": spot})
     assert await prices(rented) == {"runpod": HourlyPrice(paid, 2.9)}
+
+
+@pytest.mark.parametrize(
+    ("sold", "price"),
+    [
+        ([(nan, nan), (2.5, nan)], HourlyPrice(2.5, 2.5)),
+        ([(nan, 1.1), (nan, nan)], HourlyPrice(1.1, 1.1)),
+        ([(nan, nan)], HourlyPrice(0.0, 0.0)),
+    ],
+)
+async def test_a_machine_that_has_no_price_is_not_the_cheapest(
+    sold: list[tuple[float, float]], price: HourlyPrice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No budget would end at a price that is no number."""
+    put_prices(monkeypatch, *sold)
+    assert await prices(ClusterConfig(where="sky", spot="only")) == {"runpod": price}
+
+
+def put_prices(monkeypatch: pytest.MonkeyPatch, *sold: tuple[float, float]) -> None:
+    """Have SkyPilot know machines at RunPod, by their prices on demand and as spot."""
+    rows = []
+    for usd, spot_usd in sold:
+        row = SimpleNamespace(cloud="RunPod", accelerator_count=1, price=usd, spot_price=spot_usd)
+        rows.append(row)
+    client = SimpleNamespace(list_accelerators=lambda **_: {"H100": rows}, get=lambda found: found)
+    monkeypatch.setattr(api, "sdk", lambda: client)
 
 
 class Jobs:
@@ -301,26 +324,3 @@ async def test_a_job_that_was_taken_is_launched_though_the_answer_was_lost(
     use(LostAnswer("precis-another", takes=False), monkeypatch)
     with pytest.raises(ClusterError, match="The API server was restarted"):
         await jobs.launch("task", "precis-a", print, 10)
-
-
-@pytest.mark.parametrize(
-    ("sold", "offer"),
-    [
-        ([(nan, nan), (2.5, nan)], (2.5, None)),
-        ([(nan, 1.1), (nan, nan)], (1.1, 1.1)),
-        ([(nan, nan)], (0.0, None)),
-    ],
-)
-async def test_a_machine_that_has_no_price_is_not_the_cheapest(
-    sold: list[tuple[float, float]],
-    offer: tuple[float, float | None],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """No budget would end at a price that is no number."""
-    rows = []
-    for usd, spot_usd in sold:
-        row = SimpleNamespace(cloud="RunPod", accelerator_count=1, price=usd, spot_price=spot_usd)
-        rows.append(row)
-    client = SimpleNamespace(list_accelerators=lambda **_: {"H100": rows}, get=lambda found: found)
-    monkeypatch.setattr(api, "sdk", lambda: client)
-    assert await api.offers("H100", 1, ["runpod"]) == [api.Offer("runpod", *offer)]
