@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from pydantic import ValidationError
 from typer.testing import CliRunner
 
@@ -20,7 +19,6 @@ from precis.settings.environment import (
     TextArenaSettings,
 )
 from precis.settings.overrides import lay_over
-from tests.support.repository import ROOT
 
 AGENT = """
 def scenarios(split): return [{"id": split}]
@@ -70,23 +68,6 @@ def test_it_takes_the_settings_of_a_deployment_but_those_of_summaries(
     config = agent_config(nim, {"environment": {"val_size": 9}}, "train/h100")
     assert config.environment == TextArenaSettings(game="Nim-v0", size=8, val_size=9)
     assert config.model == "Nim-v0"
-
-
-@pytest.mark.parametrize(
-    "name", ["rehearsal", "trial", "h100", "h100-apache", "serverless", "tinker"]
-)
-def test_every_deployment_of_training_takes_an_environment(
-    name: str, file: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PRECIS_STORE", "s3://bucket")
-    model, parameters = read_deployment(f"train/{name}")
-    for given in (file, {"kind": "python", "file": file}):
-        settings = lay_over(model, parameters, {"environment": given, "model": "agent"})
-        config = model.model_validate(settings)
-        assert config.environment.kind == "python"
-        assert config.trainer.kind == parameters.get("trainer", {"kind": "tool_calls"})["kind"]
-    same = lay_over(model, parameters, {"environment": "summaries"})
-    assert same.get("second_judge") == parameters.get("second_judge")
 
 
 def test_the_model_of_a_deployments_summaries_is_never_an_agents(file: str) -> None:
@@ -153,17 +134,3 @@ def test_what_can_t_work_gets_a_sentence_before_anything_is_started(
     assert done.exit_code == code
     assert said in re.sub(r"\s+", " ", done.output)
     assert "Traceback" not in done.output
-
-
-def test_the_settings_that_the_documentation_shows_can_be_given() -> None:
-    page = (ROOT / "docs" / "agents.md").read_text("utf-8")
-    kinds = set()
-    for block in re.findall(r"^```yaml\n(environment:.*?)^```", page, re.M | re.S):
-        config = TrainConfig.model_validate({"store": "s", **yaml.safe_load(block)})
-        kinds.add(config.environment.kind)
-    assert kinds >= {"command", "reasoning_gym", "textarena", "verifiers"}
-    commands = re.findall(r"^precis train (['\"])(\{.*\})\1", page, re.M)
-    commands += re.findall(r"^make rehearse ENVIRONMENT=(')(\{.*\})'", page, re.M)
-    assert len(commands) == 3
-    for _, given in commands:
-        assert agent_config(given, {}).environment.kind in ("reasoning_gym", "textarena")

@@ -1,10 +1,8 @@
 """Games of TextArena: played to their end through the recorder, in a process that is sealed off."""
 
 import asyncio
-import itertools
 import re
 import shutil
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError
@@ -29,7 +27,6 @@ from precis.records.rollout import Rollout
 from precis.settings.environment import OpponentSettings, TextArenaSettings, opponent_of
 from tests.support.examples import LIMITS, Baseline, play, score_of
 from tests.support.local_server import served
-from tests.support.repository import ROOT
 from tests.support.scripted_policy import ScriptedPolicy, asked
 
 KEY = "a-key-that-must-not-be-seen"
@@ -59,8 +56,6 @@ def lists(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 GAMES_PROCESS = Games("precis.environments.textarena.games")
-NUMBERS = itertools.count(10**6)
-"""Of games that no environment has begun."""
 
 
 def environment(game: str, **given: Any) -> TextArenaEnvironment:
@@ -231,36 +226,6 @@ async def test_a_game_of_words_is_played_once_its_lists_are_there(lists: Path) -
     finally:
         shutil.rmtree(lists / "corpora")
     assert score_of(rollout).reward > 0
-
-
-def test_the_games_that_can_t_be_played_are_those_that_the_documentation_names() -> None:
-    names = GAMES_PROCESS.call_now("names")
-    first_of: dict[str, str] = {}
-    for name in names:
-        game = name.partition("-v0")[0]
-        first_of.setdefault(game, name)
-        if name == f"{game}-v0":
-            first_of[game] = name
-    refused = set()
-    for game, name in first_of.items():
-        try:
-            number = next(NUMBERS)
-            GAMES_PROCESS.call_now("start", number, name, 0, 1)
-            moved = GAMES_PROCESS.call_now("play", number, "[1]")
-            GAMES_PROCESS.call_now("end", number)
-            if "error" in moved:
-                refused.add(game)
-        except IsolatedError:
-            refused.add(game)
-    page = (ROOT / "docs" / "agents.md").read_text("utf-8")
-    table = page.partition("| games | |\n| --- | --- |\n")[2].partition("\n\n")[0]
-    rows = [line.split("|")[1] for line in table.splitlines()]
-    listed = {game for row in rows for game in row.strip().split(", ")}
-    assert len(first_of) == 96
-    if sys.version_info < (3, 12):
-        assert refused == listed
-        assert f"this plays {96 - len(refused)} with Python 3.11" in page
-    assert refused <= listed
 
 
 def test_a_missing_package_is_named_with_its_installation(monkeypatch: pytest.MonkeyPatch) -> None:

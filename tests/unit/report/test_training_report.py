@@ -9,11 +9,10 @@ from precis.environments.show import show_conversation
 from precis.environments.summaries.prompt import scenario_of
 from precis.environments.summaries.show import show_summary
 from precis.records.documents import Document, Question
-from precis.records.ledger import Ledger, Metric
+from precis.records.ledger import Ledger
 from precis.records.rollout import Call, Rollout, Scenario, Score, Unscored
 from precis.records.spend import Spend
 from precis.report.charts import LIGHT
-from precis.report.curve import curve_of, learning_curve
 from precis.report.examples import LatestSamples, best_and_worst, most_changed
 from precis.report.step_charts import phases, trends
 from precis.report.training_report import TrainingView, training_report
@@ -21,7 +20,7 @@ from precis.run.outlook import RunPlan
 from precis.run.shortcomings import shortcoming
 from tests.support.ledgers import record
 from tests.support.ledgers import validation as validated
-from tests.support.reports import HOSTILE, document, rendered, texts, verdict
+from tests.support.reports import HOSTILE, document, rendered, verdict
 from tests.support.rollouts import call, calling, score_of
 from tests.support.validations import correct, validation
 
@@ -128,23 +127,6 @@ def test_a_metric_below_zero_is_drawn() -> None:
     trends(steps).draw(figure, LIGHT)
     low, high = figure.axes[1].get_ylim()
     assert low <= -3 < high
-
-
-def test_every_validation_shows_all_its_metrics() -> None:
-    ledger = ledger_of(20)
-    opinion = Metric(value=0.41, low=0.3, high=0.52, is_share=True, judge="other")
-    copied = Metric(value=0.87, is_share=True)
-    prose = Metric(value=0.91, is_share=True)
-    more = {"copied": copied, "prose": prose, "second_accuracy": opinion}
-    metrics = {**ledger.validations[-1].metrics, **more}
-    last = ledger.validations[-1].model_copy(update={"metrics": metrics})
-    ledger = ledger.add_validation(last)
-    html = rendered(training_report(TrainingView(ledger, RunPlan(20, 0), SEEN)))
-    row = html[html.index("Second accuracy") :]
-    cells = ("300", "87.0%", "91.0%", "41.0% (30.0% to 52.0%)")
-    assert "\n".join(f"<td>{cell}</td>" for cell in cells) in row
-    assert [point.second for point in curve_of(ledger)][-1] == 0.41
-    assert "second judge  41%" in texts(learning_curve(curve_of(ledger)).svg())
 
 
 def test_it_warns_as_soon_as_reward_and_second_judge_part_ways() -> None:

@@ -10,26 +10,15 @@ from typing import Any
 import pytest
 
 from cli.deletion import is_of
-from cli.tables import curve, ends
 from precis.config import RunConfig
 from precis.errors import LeaseHeld, StoreError
 from precis.records.documents import Document, Question
-from precis.records.ledger import (
-    Ledger,
-    Metric,
-    Validation,
-    ledger_key,
-    load_ledger,
-    write_ledger,
-)
 from precis.records.results import Provenance, frame_of, write_results
 from precis.records.verdict import Answer, Scored
-from precis.report.run_comparison import overlays
 from precis.run.reports import report_file
 from precis.store import FolderStore
 from precis.training.deletion import delete
 from precis.training.run import work_folder
-from tests.support.ledgers import record
 from tests.support.reports import texts
 from tests.support.runs import NOW, hold, make_run, precis_runs
 from tests.support.summaries import JudgedSummary, Summary, row_of
@@ -129,42 +118,6 @@ def test_listings_and_comparisons_for_programs(store: FolderStore) -> None:
     assert found("list", at=FolderStore(store.root.parent / "none")) == []
 
 
-def test_turns_are_drawn_for_the_runs_that_have_them() -> None:
-    games = [record(0), record(1)]
-    for step, one in enumerate(games):
-        games[step] = one.model_copy(update={"metrics": {"turns_to_success": 5.0 - step}})
-    ledger = Ledger(model="m", config="c", corpus="k", next_step=2, steps=tuple(games))
-    other = Ledger(model="n", config="c", corpus="k")
-    _, turns = overlays({"m": ledger, "n": other})
-    assert turns.alt == "Turns that a success takes, by step; at the end: m 4"
-    assert "m" in texts(turns.svg()) and "n" not in texts(turns.svg())
-    assert overlays({"n": other}) == []
-
-
-def test_runs_measured_by_a_reward_differ_by_no_points(store: FolderStore) -> None:
-    taken = Metric(value=4.0)
-    for model, turns in (("a", {"turns_to_success": taken}), ("b", {})):
-        first = Validation(
-            step=0,
-            measure="reward",
-            metrics={"reward": Metric(value=3.0), "turns_to_success": taken},
-            seconds=1,
-            unscored={},
-        )
-        last = first.model_copy(
-            update={"step": 1, "metrics": {"reward": Metric(value=2.5), **turns}}
-        )
-        ledger = load_ledger(store, model).model_copy(update={"validations": (first, last)})
-        written = store.get(ledger_key(model))
-        assert written
-        write_ledger(store, ledger, written.version)
-        put_results(store, model, [4] * 6 if turns else [2] * 6)
-    told = precis_runs("compare", "a", "b", store=store)
-    assert "a − b: +0.5 (+0.5 to +0.5, 95 %" in told and "points" not in told
-    (line,) = [line for line in told.splitlines() if line.startswith("turns to success")]
-    assert line.split() == ["turns", "to", "success", "4"], "of its last validation b has none"
-
-
 def test_what_can_t_be_compared_is_said(store: FolderStore) -> None:
     for names in (["a"], ["a", "b", "a"]):
         told = precis_runs("compare", *names, store=store, code=1)
@@ -212,20 +165,13 @@ async def test_a_run_at_work_or_whose_deletion_fails_elsewhere_stays(store: Fold
         await delete(store, "nobody", nothing)
 
 
-def test_curves_of_rewards_beyond_0_and_1_are_drawn_to_their_ends_on_one_scale() -> None:
-    rewards = [[-2.0, 0.0, 2.0], [2.0, 6.0]]
-    assert ends(rewards) == (-2.0, 6.0)
-    assert [curve(each, *ends(rewards)) for each in rewards] == ["▁▃▅", "▅█"]
-    assert ends([[0.2, 0.4]]) == (0.0, 1.0), "shares keep the scale of shares"
-
-
 async def nothing() -> int:
     return 0
 
 
 def test_a_deletion_asks_first_and_takes_no_path(store: FolderStore) -> None:
     told = " ".join(precis_runs("delete", "a", store=store, code=1).split())
-    assert "for good. Go on?" in told and "say --yes" in told
+    assert "for good. Go on?" in told and "give --yes" in told
     for name in ("..", "", "a/checkpoints", "."):
         precis_runs("delete", name, "--yes", store=store, code=1)
     assert store.keys("a/") and store.keys("b/")

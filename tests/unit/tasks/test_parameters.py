@@ -55,26 +55,6 @@ def test_every_setting_is_a_parameter_with_its_help(flow: Any, model: type[Recor
 
 
 @pytest.mark.parametrize(
-    ("given", "fits"),
-    [
-        ({"steps": 3, "documents": {"val_size": 8}}, True),
-        ({"trainer": {"kind": "art", "base_model": "b"}}, True),
-        ({"environment": "/agents/game.py"}, True),
-        ({"environment": {"kind": "python", "file": "game.py"}}, True),
-        ({"environment": 3}, False),
-        ({"steps": "three"}, False),
-        ({"steps": 0}, False),
-        ({"model": "two words"}, False),
-        ({"cluster": {"infra": ["AWS"]}}, False),
-        ({"retention": {"keep": 1}}, False),
-    ],
-)
-def test_the_server_checks_each_setting_by_its_type(given: dict[str, Any], fits: bool) -> None:
-    problems = validate(given, schema_of(train))
-    assert (not problems) == fits
-
-
-@pytest.mark.parametrize(
     "given",
     [
         {"steps": HUGE},
