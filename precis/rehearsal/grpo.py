@@ -92,7 +92,11 @@ def objective(
     behind = np.clip(reference - now.of_picks, -_LOG_RATIO_MAX, _LOG_RATIO_MAX)
     kl = np.exp(behind) - behind - 1
     slope = -np.where(free <= clipped, free, 0.0) + kl_coefficient * (1 - np.exp(behind))
-    gradient = _gradient(batch, np.where(batch.valid, slope, 0.0) / picks, now.of_candidates)
+    slope = np.where(batch.valid, slope, 0.0) / picks
+    # A pick's log-probability rises with its own features and falls with the expected ones.
+    by_score = -(slope[:, :, None] * now.of_candidates).sum(axis=1)
+    np.add.at(by_score, (np.arange(len(slope))[:, None], batch.picks), slope)
+    gradient = batch.gradient(by_score)
 
     def mean(values: Floats) -> float:
         return float(np.where(batch.valid, values, 0.0).sum() / picks)
@@ -119,14 +123,3 @@ def descend(
     square_hat = square / (1 - _BETA_SQUARE**count)
     step = learning_rate * mean_hat / (np.sqrt(square_hat) + _EPSILON)
     return weights - step, Adam(mean, square, count)
-
-
-def _gradient(batch: Batch, slope: Floats, probabilities: Floats) -> Floats:
-    """From the loss's slope by each pick's log-probability to its gradient by the weights.
-
-    The log-probability of a pick rises with its own features and falls with those that were to
-    be expected of the candidates.
-    """
-    by_score = -(slope[:, :, None] * probabilities).sum(axis=1)
-    np.add.at(by_score, (np.arange(len(slope))[:, None], batch.picks), slope)
-    return batch.gradient(by_score)

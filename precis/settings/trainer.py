@@ -200,14 +200,12 @@ class ServerlessTrainer(_TrainerSettings, title="W&B serverless"):
         return self.model_dump(include=included, exclude_none=True)
 
 
-def _with_kind(given: Any) -> Any:
-    return {"kind": "extractive", **given} if isinstance(given, dict) else given
-
-
 Trainer = Annotated[
     Annotated[
         ExtractiveTrainer | ToolCallTrainer | ArtTrainer | ServerlessTrainer | TinkerTrainer,
         Field(discriminator="kind"),
     ],
-    BeforeValidator(_with_kind),
+    BeforeValidator(
+        lambda given: {"kind": "extractive", **given} if isinstance(given, dict) else given
+    ),
 ]

@@ -75,7 +75,14 @@ def featurize(text: str) -> Features:
     Text without sentence ends (a table, a transcript) is cut into pieces of at most 80 words,
     so that a policy has something to choose from.
     """
-    found = list(chain.from_iterable(map(_pieces, sentences(text))))
+    found: list[str] = []
+    for sentence in sentences(text):
+        if count_words(sentence) <= _PIECE_WORDS_MAX:
+            found.append(sentence)
+            continue
+        parts = sentence.split()
+        for start in range(0, len(parts), _PIECE_WORDS_MAX):
+            found.append(" ".join(parts[start : start + _PIECE_WORDS_MAX]))
     words = np.array(list(map(count_words, found)), dtype=np.int64)
     if not found:
         return Features((), words, np.zeros((0, len(NAMES))))
@@ -89,14 +96,6 @@ def featurize(text: str) -> Features:
     for array in (words, matrix):
         array.flags.writeable = False
     return Features(tuple(found), words, matrix)
-
-
-def _pieces(sentence: str) -> list[str]:
-    if count_words(sentence) <= _PIECE_WORDS_MAX:
-        return [sentence]
-    words = sentence.split()
-    starts = range(0, len(words), _PIECE_WORDS_MAX)
-    return [" ".join(words[start : start + _PIECE_WORDS_MAX]) for start in starts]
 
 
 def _redundancy(spoken: Sequence[Sequence[str]]) -> Floats:

@@ -175,16 +175,13 @@ def unify_dates(text: str) -> str:
     `11/25/2023`, and `the fifth of November`. Of `5/11/2023` nobody knows which is the month: it
     becomes both.
     """
-    text = _YEAR_FIRST.sub(_year_first, text)
+    text = _YEAR_FIRST.sub(
+        lambda match: _dated(int(match[4]), int(match[3]), match[1]) or match[0], text
+    )
     text = _YEAR_LAST.sub(_year_last, text)
     text = _SHORT_MONTH_AFTER.sub(_month, _SHORT_MONTH.sub(_month, text))
     text = _DAY_BEFORE.sub(lambda match: str(_day(match[1], match[2])), text)
     return _DAY_AFTER.sub(lambda match: f"{match[1]}{_day(match[2], match[3])}", text)
-
-
-def _year_first(match: re.Match[str]) -> str:
-    year, _, month, day = match.groups()
-    return _dated(int(day), int(month), year) or match.group()
 
 
 def _year_last(match: re.Match[str]) -> str:
