@@ -1,4 +1,6 @@
-"""What a worker hands to Kubernetes or ECS for deployments: `python render_pool.py TYPE NAME…`.
+"""What a worker hands to Kubernetes or ECS for deployments.
+
+    python -m tests.services.render_pool TYPE NAME…
 
 By Prefect's own workers, from what the server holds; printed as JSON by name, once the provider's
 own client has taken it.
@@ -8,8 +10,6 @@ import asyncio
 import copy
 import json
 import sys
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
@@ -24,6 +24,12 @@ from prefect.client.schemas.responses import DeploymentResponse
 from prefect.workers.base import BaseJobConfiguration, BaseWorker
 from prefect_aws.workers.ecs_worker import ECSWorker
 from prefect_kubernetes.worker import KubernetesWorker
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+from tests.support.local_server import serving
 
 WORKERS: dict[str, type[BaseWorker[Any, Any, Any]]] = {
     "kubernetes": KubernetesWorker,
@@ -65,24 +71,13 @@ async def _create_job(pool: str, configuration: Any) -> dict[str, Any]:
     """Have the worker ask for the job, and return what it sends to Kubernetes' API."""
     sent: list[dict[str, Any]] = []
 
-    class KubernetesApi(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            sent.append(json.loads(body))
-            self.send_response(201)
-            self.send_header("Content-Type", "application/json")
-            self.end_headers()
-            self.wfile.write(body)
+    async def take(request: Request) -> JSONResponse:
+        sent.append(await request.json())
+        return JSONResponse(sent[-1], 201)
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), KubernetesApi) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        where = Configuration(host=f"http://127.0.0.1:{server.server_port}")
-        async with ApiClient(where) as api:
-            await KubernetesWorker(work_pool_name=pool)._create_job(configuration, api)
-        server.shutdown()
+    routes = [Route("/{path:path}", take, methods=["POST"])]
+    async with serving(Starlette(routes=routes)) as url, ApiClient(Configuration(host=url)) as api:
+        await KubernetesWorker(work_pool_name=pool)._create_job(configuration, api)
     [job] = sent
     return job
 

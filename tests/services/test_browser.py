@@ -7,27 +7,51 @@ from pathlib import Path
 
 import pytest
 from playwright.async_api import Page, expect
+from starlette.responses import JSONResponse
+from starlette.types import Receive, Scope, Send
 
+from precis.llm.server import completions_app
+from precis.rehearsal.judges.judge import lexical_judge
 from tests.services.browser import chromium_page, colours_of, log_in, photograph
-from tests.services.conftest import Precis
+from tests.services.conftest import JUDGE_KEY, Precis
 from tests.services.patience import LONG_S
 from tests.services.prefect_api import PASSWORD, async_client_of
-from tests.services.switched_judge import SwitchedJudge
+from tests.support.faulty import FaultyServer
 
 pytestmark = pytest.mark.long  # drawing Prefect's pages takes most of three minutes of CPU
 
 STEPS = 12
 LONG = LONG_S * 1000
 """In milliseconds."""
+JUDGE = "browsed-judge"
+
+
+class SwitchedJudge:
+    """The lexical judge; while `refuses` is set, it takes nobody's key.
+
+    Attributes:
+        pause_s: before it replies, so that somebody who looks every few seconds sees each step.
+    """
+
+    def __init__(self) -> None:
+        self.pause_s = 0.5
+        self.refuses = False
+        self._judge = completions_app(lexical_judge, lambda: [JUDGE], JUDGE_KEY)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        refusal = JSONResponse({"error": {"message": "This key is no longer valid."}}, 401)
+        await asyncio.sleep(self.pause_s)
+        await (refusal if self.refuses else self._judge)(scope, receive, send)
 
 
 async def test_a_run_is_started_from_the_form_watched_failed_retried_and_read(
     deployed: Precis, tmp_path: Path
 ) -> None:
     ui = deployed.api.removesuffix("/api")
-    async with SwitchedJudge("browsed-judge", pause_s=0.5) as judge, chromium_page() as page:
+    judge = SwitchedJudge()
+    async with FaultyServer(judge) as url, chromium_page() as page:
         await log_in(page, ui, PASSWORD)
-        await start_from_the_form(page, deployed, judge, tmp_path)
+        await start_from_the_form(page, deployed, url, tmp_path)
         await progress_moves(page)
         judge.refuses = True
         await expect(page.get_by_text("Failed", exact=True).first).to_be_visible(timeout=LONG)
@@ -44,9 +68,7 @@ async def test_a_run_is_started_from_the_form_watched_failed_retried_and_read(
         await open_the_benchmark(page, tmp_path / "browsed" / "benchmarks" / f"{STEPS:04d}")
 
 
-async def start_from_the_form(
-    page: Page, deployed: Precis, judge: SwitchedJudge, store: Path
-) -> None:
+async def start_from_the_form(page: Page, deployed: Precis, judge: str, store: Path) -> None:
     ui = deployed.api.removesuffix("/api")
     async with async_client_of(deployed.api) as api:
         found = (await api.get("/deployments/name/train/rehearsal")).raise_for_status().json()
@@ -56,7 +78,7 @@ async def start_from_the_form(
     fields = {
         "Train Size": "40",
         "Val Size": "3",
-        "Base Url": judge.url,
+        "Base Url": judge,
         "Store": str(store),
         "Steps": str(STEPS),
         "Validate Every": "4",
@@ -66,7 +88,7 @@ async def start_from_the_form(
         await page.get_by_label(f"{label} (Optional)", exact=True).first.fill(value)
     names = page.get_by_label("Model (Optional)", exact=True)
     await names.nth(0).fill("browsed")
-    await names.nth(1).fill(judge.model)
+    await names.nth(1).fill(JUDGE)
     await page.get_by_role("button", name="Select Provider").first.click()
     await page.get_by_role("option", name="url").click()
     await expect(page.get_by_text("Documents held out for validation")).to_be_visible()

@@ -5,7 +5,6 @@ run that nobody disturbed, each step trained once by the trainer's own log. That
 anywhere is proven in process (tests/unit/training/test_kills.py).
 """
 
-import asyncio
 import json
 import signal
 from collections import Counter
@@ -18,7 +17,7 @@ import pytest
 from precis.records.ledger import load_ledger
 from tests.services.conftest import Precis
 from tests.services.killed_run import PROGRAM, Kill, Role, write_plan
-from tests.services.patience import patience_s
+from tests.services.patience import until
 from tests.services.prefect_api import client_of, runs_in, states_of
 from tests.support.in_process import Life, one_process
 from tests.support.tinker_server import TinkerServer
@@ -56,7 +55,8 @@ async def live(precis: Precis, life: Life, plan: Path, log: Path) -> int:
     config = life.config.model_dump(mode="json")
     flow = await precis.start_training(config, log, program)
     try:
-        return await asyncio.wait_for(flow.wait(), patience_s())
+        await until(lambda: flow.returncode is not None, "the flow's end", log.read_text)
+        return await flow.wait()
     finally:
         if flow.returncode is None:
             flow.kill()

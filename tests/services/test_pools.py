@@ -53,7 +53,7 @@ def kind(request: pytest.FixtureRequest, precis: Precis) -> str:
 @pytest.fixture(scope="module")
 def rendered(precis: Precis, kind: str) -> dict[str, Any]:
     """What the worker would hand over, by deployment."""
-    program = ROOT / "tests/services/render_pool.py"
+    program = (sys.executable, "-m", "tests.services.render_pool")
     # A worker hands on every setting of Prefect that it has: the server's are none of its own.
     settings = {
         name: value
@@ -61,7 +61,8 @@ def rendered(precis: Precis, kind: str) -> dict[str, Any]:
         if not name.startswith("PREFECT_SERVER_")
     }
     done = subprocess.run(
-        [sys.executable, str(program), kind, *(f"{name}-{kind}" for name in NAMES)],
+        [*program, kind, *(f"{name}-{kind}" for name in NAMES)],
+        cwd=ROOT,
         env={**settings, **SECRET_OF_KUBERNETES, "PREFECT_API_URL": precis.api},
         capture_output=True,
         text=True,

@@ -10,26 +10,32 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import httpx
 import psutil
 import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from tests.services.conftest import COMMAND, ROOT, Precis, Up
 from tests.services.patience import patience_s, wait_until
 from tests.services.postgres_server import dump, postgres
 from tests.services.prefect_api import client_of, created, reached
+from tests.support.local_server import served
 
 pytestmark = pytest.mark.long  # PostgreSQL, server and worker are started for it, and restarted
 
 PASSWORD = "ana:correct-horse-battery"
 CANARIES = {
     name: f"canary-{name.lower()}-5f2c81"
-    for name in ("OPENROUTER_API_KEY", "GEMINI_API_KEY", "JUDGE_API_KEY", "AWS_SECRET_ACCESS_KEY")
+    for name in (
+        *("OPENROUTER_API_KEY", "GEMINI_API_KEY", "JUDGE_API_KEY"),
+        *("TINKER_API_KEY", "AWS_SECRET_ACCESS_KEY"),
+    )
 }
 SMALL: dict[str, Any] = {
     "documents": {"source": "bundled", "train_size": 40, "val_size": 4},
@@ -70,19 +76,12 @@ def channel() -> Iterator[tuple[str, list[str]]]:
     """Where notifications go: an address as Apprise writes it, and what arrived there."""
     arrived: list[str] = []
 
-    class Inbox(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            arrived.append(self.rfile.read(int(self.headers["Content-Length"])).decode())
-            self.send_response(200)
-            self.end_headers()
+    async def take(request: Request) -> Response:
+        arrived.append((await request.body()).decode())
+        return Response()
 
-        def log_message(self, *_: object) -> None:
-            """Keep the test's output clean."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Inbox) as listening:
-        Thread(target=listening.serve_forever, args=(0.05,), daemon=True).start()
-        yield f"json://127.0.0.1:{listening.server_port}/", arrived
-        listening.shutdown()
+    with served(Starlette(routes=[Route("/", take, methods=["POST"])])) as url:
+        yield f"{url.replace('http', 'json')}/", arrived
 
 
 @pytest.fixture(scope="module")

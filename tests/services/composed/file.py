@@ -13,30 +13,24 @@ from tests.support.repository import ROOT
 
 COMPOSE = ROOT / "deployments" / "compose.yaml"
 _VARIABLE = re.compile(r"\$\{(?P<name>\w+)(?:(?P<kind>:[?-])(?P<rest>[^}]*))?\}")
-_UNITS = {"s": 1, "m": 60, "h": 3600}
-
-
-@dataclass(frozen=True)
-class HealthCheck:
-    """How to see that a service is healthy, and how long it may take to become so."""
-
-    command: tuple[str, ...]
-    timeout_s: float
-    patience_s: float
 
 
 @dataclass(frozen=True)
 class Service:
-    """A service: what is started, with which environment, and what has to be healthy before."""
+    """A service: what is started, with which environment, and what has to be healthy before.
+
+    Attributes:
+        volumes: the path of each, by its name.
+        health: the command that sees that it is healthy.
+    """
 
     name: str
     image: str
     command: tuple[str, ...]
     environment: Mapping[str, str]
     volumes: Mapping[str, str]
-    """The path of each volume by its name."""
     after: tuple[str, ...]
-    health: HealthCheck
+    health: tuple[str, ...]
 
 
 def services(variables: Mapping[str, str], env_file: Mapping[str, str]) -> list[Service]:
@@ -46,58 +40,12 @@ def services(variables: Mapping[str, str], env_file: Mapping[str, str]) -> list[
         variables: what stands for `${…}`.
         env_file: the content of the file that services are given, `.env`.
     """
-    file = yaml.safe_load(COMPOSE.read_text())["services"]
+    text = _VARIABLE.sub(lambda found: _value_of(found, variables), COMPOSE.read_text())
     found = {}
-    for name, said in file.items():
-        found[name] = _service(name, _filled(said, variables), env_file)
+    for name, said in yaml.safe_load(text)["services"].items():
+        found[name] = _service(name, said, env_file)
     order = TopologicalSorter({name: one.after for name, one in found.items()})
     return [found[name] for name in order.static_order()]
-
-
-def _service(name: str, said: Mapping[str, Any], env_file: Mapping[str, str]) -> Service:
-    given = env_file if _reads_env_file(said) else {}
-    after = []
-    for other, waits in said.get("depends_on", {}).items():
-        assert waits["condition"] == "service_healthy"
-        after.append(other)
-    return Service(
-        name=name,
-        image=said["image"],
-        command=tuple(said.get("command", ())),
-        environment={**given, **said.get("environment", {})},
-        volumes=dict(one.split(":")[:2] for one in said.get("volumes", ())),
-        after=tuple(after),
-        health=_health(said["healthcheck"]),
-    )
-
-
-def _reads_env_file(said: Mapping[str, Any]) -> bool:
-    paths = [COMPOSE.parent / one["path"] for one in said.get("env_file", ())]
-    return ROOT / ".env" in [path.resolve() for path in paths]
-
-
-def _health(said: Mapping[str, Any]) -> HealthCheck:
-    """Whose words, and whose defaults, are those of Compose."""
-    kind, *command = said["test"]
-    assert kind == "CMD"
-    tries = int(said.get("retries", 3))
-    patience_s = _seconds(said.get("start_period", "0s")) + tries * _seconds(said["interval"])
-    return HealthCheck(tuple(command), _seconds(said["timeout"]), patience_s)
-
-
-def _seconds(duration: str) -> float:
-    return float(duration[:-1]) * _UNITS[duration[-1]]
-
-
-def _filled(value: Any, variables: Mapping[str, str]) -> Any:
-    """The same with the variables in it replaced."""
-    if isinstance(value, dict):
-        return {key: _filled(each, variables) for key, each in value.items()}
-    if isinstance(value, list):
-        return [_filled(each, variables) for each in value]
-    if isinstance(value, str):
-        return _VARIABLE.sub(lambda found: _value_of(found, variables), value)
-    return value
 
 
 def _value_of(found: re.Match[str], variables: Mapping[str, str]) -> str:
@@ -107,6 +55,24 @@ def _value_of(found: re.Match[str], variables: Mapping[str, str]) -> str:
     if found["kind"] == ":?":
         raise ValueError(found["rest"])
     return found["rest"]
+
+
+def _service(name: str, said: Mapping[str, Any], env_file: Mapping[str, str]) -> Service:
+    files = [COMPOSE.parent / one["path"] for one in said.get("env_file", ())]
+    given = env_file if ROOT / ".env" in [path.resolve() for path in files] else {}
+    waits_for = said.get("depends_on", {})
+    assert all(one["condition"] == "service_healthy" for one in waits_for.values())
+    kind, *check = said["healthcheck"]["test"]
+    assert kind == "CMD"
+    return Service(
+        name=name,
+        image=said["image"],
+        command=tuple(said.get("command", ())),
+        environment={**given, **said.get("environment", {})},
+        volumes=dict(one.split(":")[:2] for one in said.get("volumes", ())),
+        after=tuple(waits_for),
+        health=tuple(check),
+    )
 
 
 def image_environment(dockerfile: Path) -> Iterator[tuple[str, str]]:
