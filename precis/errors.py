@@ -1,4 +1,4 @@
-"""The error model: one class for each border that a run can fail at.
+"""The error model: one class for each boundary at which a run can fail.
 
     PrecisError
     ├── ConfigError              a setting that can't work; nothing was started
@@ -29,12 +29,11 @@
     └── ModelError               the trained model can't be used, merged, converted or pushed, or
                                  can't summarize a document
 
-A summary that could not be judged is not an error but a record (`Unscored`): it
-leaves its group and is counted.
+An unjudged summary is not an error but a record (`Unscored`): it leaves its group and is counted.
 
-Every message is a sentence or two: what was wrong, where, and what to do; addresses stand in it
-without their passwords. A new class belongs below the border that it fails at. Where a retry would
-not help, it is named in `HOPELESS`.
+Every message is a sentence or two: what was wrong, where, and what to do; addresses have no
+passwords. A new class belongs below the boundary at which it is raised. Errors that no retry can
+fix are in `HOPELESS`.
 """
 
 import re
@@ -43,22 +42,22 @@ _USER_INFO = re.compile(r"://[^\s/?#]*@")
 
 
 def without_passwords(text: str) -> str:
-    """Return text with `…` for user and password in each address: `https://…@host/v1`."""
+    """Replace user and password in each address by `…`: `https://…@host/v1`."""
     return _USER_INFO.sub("://…@", text)
 
 
 class PrecisError(Exception):
-    """Base of all errors that Précis raises on purpose; `str(error)` is fit for a user.
+    """Base of all errors that Précis raises on purpose; `str(error)` is written for a user.
 
     Args:
         what: what was wrong, and where: a sentence.
-        remedy: what to do about it; empty where `what` says that too, or nothing can be done.
+        remedy: what to do about it; empty if `what` says it, or nothing can be done.
     """
 
     def __init__(self, what: str, remedy: str = "") -> None:
         self.what = without_passwords(what)
         self.remedy = without_passwords(remedy)
-        super().__init__(self.what, self.remedy)  # what a copy in another process is made from
+        super().__init__(self.what, self.remedy)  # for copies in other processes
 
     def __str__(self) -> str:
         return f"{self.what} {self.remedy}".rstrip()
@@ -73,18 +72,18 @@ class DocumentsError(ConfigError):
 
 
 class BudgetReached(PrecisError):
-    """The run has spent what it may."""
+    """The run has spent its budget."""
 
 
 class ProviderError(PrecisError):
-    """A server of language models did not do what it was asked."""
+    """A server of language models did not do what was asked."""
 
 
 class ProviderRejected(ProviderError):
     """It rejects our requests as such (key, model, address); retries won't help.
 
     Attributes:
-        status: the HTTP status that it answered with.
+        status: the HTTP status of its answer.
     """
 
     def __init__(self, message: str, status: int) -> None:
@@ -94,11 +93,11 @@ class ProviderRejected(ProviderError):
 
 
 class ProviderFailed(ProviderError):
-    """One request failed; another try may not.
+    """One request failed; a retry may succeed.
 
     Attributes:
-        cause: the short name that `Unscored` counts by: `timeout`, `rate_limited`, …
-        retry_after_s: how long the server asks to be left alone, where it does.
+        cause: the short name for `Unscored`: `timeout`, `rate_limited`, …
+        retry_after_s: the server's Retry-After, if any.
     """
 
     def __init__(self, cause: str, detail: str, retry_after_s: float | None = None) -> None:
@@ -173,15 +172,15 @@ class LeaseLost(StoreConflict):
 
 
 class LockHeld(PrecisError):
-    """Another process of this machine does not give a lock back."""
+    """Another process of this machine does not release a lock."""
 
 
 class ClusterError(PrecisError):
-    """The machine can't be had, or was lost."""
+    """The machine can't be rented, or was lost."""
 
 
 class NoCapacity(ClusterError):
-    """No place that was asked has such a machine."""
+    """No place to rent at has such a machine."""
 
 
 class ModelError(PrecisError):
@@ -197,8 +196,8 @@ HOPELESS = (
     StepConflict,
     StoreConflict,
     StoreRefused,
-    TrainerLost,  # the client has tried again for seconds, and its process will not come back
+    TrainerLost,  # the client has retried for seconds, and its process will not come back
     Unauthorized,
     UnusableRun,
 )
-"""The errors that stay the same however often a call is tried."""
+"""The errors that no retry can fix."""

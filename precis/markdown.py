@@ -1,6 +1,6 @@
-"""Text of others as Markdown: whatever a document, a policy or a judge wrote stays text.
+"""Untrusted text as Markdown: text of a document, a policy or a judge stays text.
 
-It is escaped to the last punctuation mark: it can't become a heading, a link, a table or a tag.
+All punctuation is escaped: it can't become a heading, a link, a table or a tag.
 """
 
 import re
@@ -11,19 +11,19 @@ _CHARACTERS_MAX = 6000
 _PLAIN = ",'.-+:;%?/()$="
 _ENTITIES = {ord(mark): f"&#{ord(mark)};" for mark in string.punctuation if mark not in _PLAIN}
 """Other punctuation becomes references. These marks stay: Prefect's page shows references in bold
-text as they are written, and they are in most figures."""
+text literally, and most figures have such marks."""
 _SYNTAX = re.compile(r"^[-+:=]|^\d+[.)]|(?<=www)\.|:(?=//)", re.IGNORECASE)
-"""The places where they are syntax all the same: a list, a table's rule, an address."""
+"""The places where these marks are still syntax: a list, a table's rule, an address."""
 _BOLD = "\ue000"
-"""Begins and ends bold text until it is escaped; of the private use, so that it is in no text."""
+"""Marks bold text until it is escaped; a private-use character, which is in no text."""
 _WITHIN_WORD = re.compile(r"(?<=[^\W_])&#95;(?=[^\W_])")
-"""An underscore that is no syntax: `learning_rate` reads as such in the file too."""
+"""An underscore that is not syntax: `learning_rate` stays readable in the file too."""
 
 
 def escape(text: str) -> str:
-    """Text that any markdown renderer shows as it is, on one line, whatever it holds.
+    """Escape text so that any Markdown renderer shows it literally, on one line.
 
-    Punctuation that may be syntax becomes character references, which markdown never takes for it.
+    Punctuation that may be syntax becomes character references, which Markdown never interprets.
     """
     shortened = text if len(text) <= _CHARACTERS_MAX else f"{text[:_CHARACTERS_MAX]}…"
     escaped = " ".join(shortened.split()).translate(_ENTITIES)
@@ -32,7 +32,7 @@ def escape(text: str) -> str:
 
 
 def mark_bold(text: str, spans: Sequence[tuple[int, int]]) -> str:
-    """Mark parts of a text that a `table` is to set in bold, by their begins and ends."""
+    """Mark parts of a text, by start and end, that `table` sets in bold."""
     found = []
     place = 0
     text = text.replace(_BOLD, " ")
@@ -43,12 +43,12 @@ def mark_bold(text: str, spans: Sequence[tuple[int, int]]) -> str:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table of plain text, but for what is marked (`mark_bold`)."""
+    """Return a table of plain text, except for marked parts (`mark_bold`)."""
     lines = [_line(head), _line(["---"] * len(head))]
     for row in rows:
         cells = []
         for cell in map(escape, row):
-            # Of an odd number one was cut off, or stands in a text that nobody marked.
+            # An odd number means that one was cut off, or is in an unmarked text.
             whole = cell.count(_BOLD) % 2 == 0
             cells.append(cell.replace(_BOLD, "**" if whole else ""))
         lines.append(_line(cells))

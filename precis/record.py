@@ -23,9 +23,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Matching:
-    """The form of a text: `Annotated[str, Matching(r"^[a-z]+$", "has small letters alone")]`.
+    """The format of a text: `Annotated[str, Matching(r"^[a-z]+$", "has small letters alone")]`.
 
-    The JSON schema has the pattern, as programs read it; an error has the words.
+    The JSON schema has the pattern, for programs; an error has the words.
     """
 
     pattern: str
@@ -59,7 +59,7 @@ Name = Annotated[
         "with a letter or a digit",
     ),
 ]
-"""The name of a model or a project, which files and keys are named after; never a path."""
+"""The name of a model or a project, used in names of files and keys; never a path."""
 BaseModelName = Annotated[
     str,
     Matching(
@@ -68,23 +68,22 @@ BaseModelName = Annotated[
         "slashes, at most 256 in all, with no dash at the beginning",
     ),
 ]
-"""A model on the Hub, or a folder. ART puts it into a shell's command, so it has no character that
-a shell knows, and is no option."""
+"""A model on the Hub, or a folder. ART puts it into a shell command, so it has no special
+characters, and is not an option."""
 SEED_MIN = -(2**63)
 SEED_MAX = 2**63 - 1
 """A seed has 64 bits, as torch's have."""
 Step = Annotated[int, Field(ge=0, le=1_000_000)]
-"""A step of a run, or the checkpoint that it begins with."""
+"""A step of a run, or the checkpoint it begins with."""
 Count = Annotated[int, Field(ge=0, le=2**53)]
-"""The number of something; the most that JSON carries exactly."""
+"""A count, up to the largest integer that is exact in JSON."""
 BoundedInt = Annotated[int, Field(le=2**53)]
-"""Any whole number of a setting, up to the most that JSON carries exactly. Each setting says what
-its least is; one that says what its most is, is an `int` or a `float` with that alone, since of two
-limits the one here would hold."""
+"""An integer setting, up to the largest integer that is exact in JSON. Each setting gives its own
+least; one with its own most is a plain `int` or `float`, since the limit here would override it."""
 BoundedFloat = Annotated[float, Field(le=2**53)]
-"""The same for a number that may be a fraction, and could be given as a whole one."""
+"""The same for a fractional number, which may be given as an integer."""
 Finite = Annotated[float, Field(allow_inf_nan=False)]
-"""A figure that JSON can carry."""
+"""A number that is valid in JSON."""
 Amount = Annotated[float, Field(ge=0, le=1e12)]
 """Dollars, seconds or words."""
 Sha256 = Annotated[str, Matching(r"^[0-9a-f]{64}$", "has 64 hexadecimal digits")]
@@ -92,19 +91,19 @@ Sha256 = Annotated[str, Matching(r"^[0-9a-f]{64}$", "has 64 hexadecimal digits")
 
 
 class Record(BaseModel):
-    """Base of all settings and records: immutable, and closed to keys it does not know."""
+    """Base of all settings and records: immutable, and without unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
 def json_digest(value: Any) -> str:
-    """Return the SHA-256 of a value as JSON, in whatever order its keys stand."""
+    """Return the SHA-256 of a value as JSON, independent of the order of its keys."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 def read_json_lines(lines: Iterable[str], read: Callable[[int, dict[str, Any]], T]) -> Iterator[T]:
-    """Yield what `read` makes of the JSON objects that stand one a line, and of their lines'
-    numbers; a ValueError, by `read` too, is a sentence that begins with the line."""
+    """Yield the results of `read` for each line's number and JSON object. A ValueError, by `read`
+    too, is a sentence that begins with the line's number."""
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
@@ -122,7 +121,7 @@ def read_json_lines(lines: Iterable[str], read: Callable[[int, dict[str, Any]], 
 
 
 def first_problem(error: ValidationError) -> str:
-    """Return the first thing that is wrong with a record, and where it is."""
+    """Return the first problem of a record, and its place."""
     first = error.errors(include_url=False)[0]
     where = ".".join(map(str, first["loc"]))
     return f"{where}: {first['msg']}" if where else first["msg"]

@@ -1,4 +1,4 @@
-"""The facts that a summary kept: the questions that a judge can still answer from it alone."""
+"""The facts kept by a summary: the questions that a judge can still answer from it."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -18,12 +18,12 @@ from precis.records.documents import Document, Question
 from precis.rehearsal.judges.judge import lexical_judge
 
 Fate = Literal["kept", "lost", "not in the document"]
-"""The fate of a fact; the last where the judge can't answer from the whole document either."""
+"""The fate of a fact; the last if the judge can't answer from the whole document either."""
 
 
 @dataclass(frozen=True)
 class FileQuestion:
-    """A question with its answer, and the file that it is about; empty for any file."""
+    """A question with its answer, and its file; empty for any file."""
 
     question: str
     answer: str
@@ -32,7 +32,7 @@ class FileQuestion:
 
 @dataclass(frozen=True)
 class FactCheck:
-    """A question, what became of its answer, and what the judge read in the summary."""
+    """A question, its fate, and the judge's answer from the summary."""
 
     question: str
     answer: str
@@ -41,10 +41,10 @@ class FactCheck:
 
 
 def read_questions(path: Path) -> list[FileQuestion]:
-    """Questions from a JSONL file: `question`, `answer` and, where there are several files, `file`.
+    """Read questions from a JSONL file: `question`, `answer` and, with several files, `file`.
 
     Raises:
-        DocumentsError: the file or a line of it can't be used; names the line.
+        DocumentsError: the file or a line of it, which is named, can't be used.
     """
     try:
         lines = path.read_text(encoding="utf-8-sig").split("\n")
@@ -70,9 +70,9 @@ def read_questions(path: Path) -> list[FileQuestion]:
 
 
 def questions_about(file: str, asked: Sequence[FileQuestion]) -> list[FileQuestion]:
-    """Return the questions that a file is to answer: those that name it, and those that name none.
+    """Return the questions about a file: those that name it, and those that name none.
 
-    Standard input may be named as it is on the command line, and as it is told of.
+    Standard input may be named as on the command line, and as in messages.
     """
     names = {"", file, Path(file).name}
     if file in (STANDARD_INPUT, INPUT_NAME):
@@ -103,7 +103,7 @@ async def check_facts(
 
 @asynccontextmanager
 async def open_judge(config: JudgeConfig) -> AsyncIterator[JudgeClient]:
-    """The judge of a configuration; the lexical one answers from this process."""
+    """Open the judge of a configuration; the lexical one runs in this process."""
     if config.provider != "lexical":
         async with JudgeClient(endpoint_for(config, Variables().keys()), config) as judge:
             yield judge

@@ -1,5 +1,5 @@
-"""The server of a LoRA adapter on this machine: one of ours that is up, or one that is started for
-the occasion. Nobody else's is asked: it would be given a key, and the document."""
+"""The server of a LoRA adapter on this machine: a running one of ours, or one started for this.
+Other users' servers are not used: they would get a key, and the document."""
 
 import asyncio
 import secrets
@@ -40,12 +40,12 @@ _POLL_S = 1.0
 async def find_or_start_server(
     model: NamedCheckpoint, context_tokens: int | None, note: Callable[[str], None]
 ) -> AsyncIterator[Server]:
-    """A server of this machine that has an adapter; one that is started ends with the block, and
-    reads as many tokens at once as in training if none are given.
+    """Yield a server of this machine with an adapter; if started, it ends with the block. Its
+    context is by default that of training.
 
     Raises:
         ConfigError: none is up, and none can be started here.
-        ModelError: the one that was started did not come up.
+        ModelError: the started server did not come up.
     """
     name = model.serving_name
     unfit = []
@@ -70,7 +70,7 @@ async def find_or_start_server(
 
 
 async def can_serve(model: NamedCheckpoint) -> bool:
-    """Return whether a server of this machine has an adapter, or one can be started for it."""
+    """Return whether a server of this machine has an adapter, or can be started for it."""
     for up in own_servers():
         if not await _why_unfit(up, model.serving_name):
             return True
@@ -80,11 +80,10 @@ async def can_serve(model: NamedCheckpoint) -> bool:
 async def choose_model(
     store: Store, fits: Callable[[NamedCheckpoint], bool], none: StoreError
 ) -> NamedCheckpoint:
-    """Return the best model that fits and that this machine can use; where it can use none, the
-    best that fits.
+    """Return the best fitting model that this machine can use, else the best fitting one.
 
     Raises:
-        StoreError: none fits; the first problem of one that can't be read, or `none`.
+        StoreError: none fits; the message is the first problem of an unreadable one, or `none`.
     """
     unusable: list[NamedCheckpoint] = []
     problem: StoreError | None = None
@@ -105,7 +104,7 @@ async def choose_model(
 
 
 def server_at(url: str) -> Server:
-    """Return the server at an address that a user gives, with its key."""
+    """Return the server at a user's address, with its key."""
     if not url.startswith(("http://", "https://")):
         raise ConfigError("--url must start with http:// or https://.")
     own = next((up.key for up in own_servers() if up.url == url), None)
@@ -191,7 +190,7 @@ class _Models(BaseModel):
 
 
 async def _why_unfit(server: Server, name: str) -> str:
-    """Say why a server is not one that has the model, as a sentence; empty if it is."""
+    """Return a sentence on why a server can't serve the model, or ""."""
     try:
         names = await list_models(server.url, server.key, _ANSWER_TIMEOUT_S)
     except ConfigError as error:
@@ -204,12 +203,12 @@ async def _why_unfit(server: Server, name: str) -> str:
 
 
 async def _find_lacking() -> str:
-    """Say what a server needs to start and is not here, as a sentence; empty for nothing."""
+    """Return a sentence on what is missing to start a server, or ""."""
     if find_vllm() is None:
         return "vLLM is not on PATH."
     try:
         await gpus_suffice(1)
-    except ConfigError:  # it speaks of a trainer's settings
+    except ConfigError:  # its message is about a trainer's settings
         return "nvidia-smi finds no GPU that CUDA_VISIBLE_DEVICES leaves visible."
     return ""
 
@@ -218,7 +217,7 @@ async def _find_lacking() -> str:
 async def _start_server(
     model: NamedCheckpoint, context_tokens: int | None, note: Callable[[str], None]
 ) -> AsyncIterator[Server]:
-    """Run vLLM under a supervisor, which ends vLLM's own processes too."""
+    """Run vLLM under a supervisor, which also ends vLLM's child processes."""
     name = model.serving_name
     address = ServerAddress("127.0.0.1", free_port())
     server = Server(url=address.url, key=secrets.token_urlsafe(32))
@@ -226,7 +225,7 @@ async def _start_server(
     command = command_for_adapter(model, adapter, "", context_tokens, address)
     variables = {
         VLLM_KEY_VARIABLE: server.key,
-        # The folder that a user summarizes files in may hold modules of any name.
+        # The user's current folder may have modules of any name.
         "PYTHONSAFEPATH": "1",
     }
     log = private_home() / "vllm.log"

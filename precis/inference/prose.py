@@ -1,6 +1,6 @@
 """The sentences of a text: without headings, tables, code, and Markdown's and HTML's marks.
 
-What picks sentences out of a document picks from these, so that its summary reads as prose.
+Extractive methods pick from these, so that their summaries read as prose.
 """
 
 import re
@@ -12,24 +12,24 @@ from markdown_it.token import Token
 
 _MARKDOWN = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 _LINES = MarkdownIt("zero").enable("list")
-"""Knows paragraphs and lists alone: in print `*` and `_` are no marks."""
+"""Knows only paragraphs and lists: in print `*` and `_` are not markup."""
 
 _ENDS = ".!?…。！？؟۔।"
 _CLOSING = "\"'”’»)]」』）*_"
 _HEADING_MAX = 100
-"""Characters: what is longer, and mostly letters, is a sentence without its stop."""
+"""In characters: a longer line, mostly of letters, is a sentence without its full stop."""
 _LETTERS_MIN = 0.6
 _BULLET = re.compile(r"[•▪◦‣·–—]\s+")
 _GAP = re.compile(r"\S(?: {3,}| ?\t| \|)(?=\s*\S)")
-"""Between two cells of a table that Markdown does not know as one."""
+"""A gap between two cells of a table that is not one in Markdown."""
 _TAG = re.compile(r"<[^<>]*>")
 _NO_TEXT = ("<script", "<style", "<pre", "<!--", "<?", "<!")
 _FOOTNOTE = re.compile(r"\[\^[^\]\s]{1,40}\]:?")
 
 
 def prose(text: str, *, is_print: bool = False) -> str:
-    """Return the sentences of a text, a paragraph or list item a line; of a text that consists of
-    something else, that without its marks. On a printed page no character is a mark."""
+    """Return the sentences of a text, a paragraph or list item a line; if there are none, the text
+    without its markup. On a printed page no character is markup."""
     blocks = list(_blocks((_LINES if is_print else _MARKDOWN).parse(text)))
     spoken = [line for kind, line in blocks if kind == "paragraph"]
     sentences = [one for one in spoken if _is_sentence(one)]
@@ -39,7 +39,7 @@ def prose(text: str, *, is_print: bool = False) -> str:
 
 
 def _blocks(tokens: Sequence[Token]) -> Iterator[tuple[str, str]]:
-    """The pieces of a parsed document, by what they are; those without a word are left out."""
+    """Yield the pieces of a parsed document with their kinds, except those without words."""
     kind = "paragraph"
     for token in tokens:
         if token.type in ("heading_open", "table_open"):
@@ -66,7 +66,7 @@ def _named(kind: str, text: str) -> Iterator[tuple[str, str]]:
 
 
 def _words(inline: Token) -> str:
-    """Return the text that a reader sees of a paragraph."""
+    """Return the visible text of a paragraph."""
     shown = ""
     for token in inline.children or ():
         if token.type == "softbreak":

@@ -1,8 +1,8 @@
-"""Reading files that nobody vouches for: each costs at most itself, in bounded time and memory.
+"""Reading of untrusted files, in bounded time and memory; a bad file affects no other.
 
 A small file may unpack to gigabytes, or keep a parser busy for an hour. So another process reads
-(`precis.inference.reader_process`), which is ended where a file is too much for it, and serves all
-files until then.
+(`precis.inference.reader_process`), one for all files, which is killed and replaced if a file is
+too much for it.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from precis.inference.texts import INPUT_NAME, STANDARD_INPUT, Text, kind_of
 
 _MODULE = "precis.inference.reader_process"
 _KEPT_VARIABLES = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TMPDIR")
-"""The variables that the process receives of the environment, which holds keys."""
+"""The environment variables passed to the process; others may be keys."""
 _DEATH_S = 5.0
 _PLAIN = "Save it as plain text, and give that."
 
@@ -31,8 +31,8 @@ _PLAIN = "Save it as plain text, and give that."
 class ReadLimits:
     """The limits of one file: `ReadLimits(memory_bytes=2 * 2**30)`.
 
-    Any file may take `cpu_s` seconds of computing and `cpu_s_per_mb` more for each megabyte, up to
-    `cpu_s_max`, and `patience` times as long by the clock.
+    A file may take `cpu_s` seconds of CPU time and `cpu_s_per_mb` more for each megabyte, up to
+    `cpu_s_max`, and `patience` times as much wall time.
     """
 
     file_bytes: int = 100_000_000
@@ -44,7 +44,7 @@ class ReadLimits:
 
 
 class FileReader:
-    """Reads files, one after the other.
+    """Reads files one by one.
 
     `async with FileReader() as reader: text = await reader.read(path)`
     """
@@ -60,10 +60,10 @@ class FileReader:
         await self._end()
 
     async def read(self, path: Path) -> Text:
-        """Return the text of a file; of standard input where the path is `-`.
+        """Return the text of a file; of standard input if the path is `-`.
 
         Raises:
-            DocumentsError: it can't be read, holds no text, or takes too much to read.
+            DocumentsError: it can't be read, has no text, or exceeds the limits.
         """
         name = INPUT_NAME if str(path) == STANDARD_INPUT else str(path)
         limits = self._limits
@@ -80,7 +80,7 @@ class FileReader:
             raise DocumentsError(f"{name} is larger than {bytes_max / 1e6:g} MB.", "Split it.")
         cpu_s = limits.cpu_s + limits.cpu_s_per_mb * len(content) / 1e6
         asked = {
-            "name": name.encode("utf-8", "replace").decode(),  # it may hold half a character
+            "name": name.encode("utf-8", "replace").decode(),  # it may have half a character
             "kind": kind_of(path, content),
             "bytes": len(content),
             "cpu_s": min(cpu_s, limits.cpu_s_max),
@@ -92,7 +92,7 @@ class FileReader:
         return Text(name, answer["text"], answer["prose"])
 
     async def _ask(self, asked: Mapping[str, Any], content: bytes) -> dict[str, Any]:
-        """Return the process's answer; it is ended where there is none."""
+        """Return the process's answer; end the process if there is none."""
         answer: dict[str, Any] | None = None
         if self._process is None or self._process.returncode is not None:
             known = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
@@ -101,9 +101,9 @@ class FileReader:
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.DEVNULL,
-                # The folder that a user summarizes files in may hold modules of any name.
+                # The user's current folder may have modules of any name.
                 env={**known, "PYTHONSAFEPATH": "1"},
-                start_new_session=True,  # Ctrl-C is for us
+                start_new_session=True,  # Ctrl-C goes to us only
             )
         process = self._process
         assert process.stdin and process.stdout
@@ -130,7 +130,7 @@ class FileReader:
         return answer
 
     async def _end(self, grace_s: float = 0.0) -> int | None:
-        """End the process, if it does not end by itself within that time; its exit status."""
+        """End the process, unless it exits within the grace period; return its exit status."""
         process = self._process
         self._process = None
         if process is None:

@@ -1,7 +1,7 @@
 """The process that reads files, in bounded memory and time, for `precis.inference.reader`.
 
-It is asked by a line of JSON with the file's content behind it, and answers by a line with the
-length of the JSON that follows. It is given no key, and writes nothing.
+A request is a line of JSON followed by the file's content; an answer is a line with the length of
+the JSON that follows. The process has no keys, and writes no files.
 """
 
 import contextlib
@@ -17,16 +17,16 @@ from precis.errors import DocumentsError
 from precis.inference.texts import read_content, reason
 
 OUT_OF_MEMORY = 77
-"""Exit status."""
+"""The exit status after running out of memory."""
 _RECURSION = 10_000
-"""Calls deep: a page is nested a few hundred, and each level takes several."""
+"""The recursion limit: a page is nested a few hundred levels deep, each of several calls."""
 
 
 def main() -> None:
     """Answer until standard input ends."""
     asked_by = sys.stdin.buffer
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a library prints is no answer
+    os.dup2(2, 1)  # libraries' output must not mix with answers
     sys.setrecursionlimit(_RECURSION)
     _limit(resource.RLIMIT_CORE, 0)
     _limit(resource.RLIMIT_FSIZE, 0)
@@ -41,14 +41,14 @@ def main() -> None:
             answers.write(b"%d\n" % len(answer) + answer)
             answers.flush()
         except MemoryError:
-            os._exit(OUT_OF_MEMORY)  # too little may be left to say so
+            os._exit(OUT_OF_MEMORY)  # too little may be left for an answer
 
 
 def _read(name: str, kind: str, content: bytes) -> bytes:
     """Return the text, or why there is none, as JSON.
 
     Raises:
-        MemoryError: it takes more than there is.
+        MemoryError: it takes more than the limit.
     """
     try:
         return _json(asdict(read_content(name, kind, content)))
@@ -58,7 +58,7 @@ def _read(name: str, kind: str, content: bytes) -> bytes:
         return _json({"what": error.what, "remedy": error.remedy})
     except RecursionError:
         return _json({"what": f"{name} is nested too deeply to be read.", "remedy": ""})
-    except Exception as error:  # whatever the libraries stumble over is the file's
+    except Exception as error:  # any error of the libraries is the file's fault
         return _json({"what": f"{name} can't be read: {reason(error)}.", "remedy": ""})
 
 
@@ -67,7 +67,7 @@ def _json(answer: Mapping[str, Any]) -> bytes:
 
 
 def _limit(what: int, most: int) -> None:
-    """Set a soft limit, where the system has it."""
+    """Set a soft limit, if the system supports it."""
     with contextlib.suppress(ValueError, OSError):
         _, hard = resource.getrlimit(what)
         resource.setrlimit(what, (most, hard))

@@ -1,4 +1,4 @@
-"""The writers of summaries: the embedded policy in this process, or a server that is up."""
+"""Summarizers: the embedded policy in this process, or a model on a server."""
 
 import json
 import math
@@ -33,9 +33,10 @@ _BACKOFF_S = 1.0
 _IN_FLIGHT = 8
 _CALL_TIMEOUT_S = 180.0
 _TIMEOUT_S = 600.0
-"""For one summary with all its tries."""
+"""For one summary with all its attempts."""
 _PASSES_MAX = 8
-"""Times that summaries of parts are summarized again; each makes the text several times shorter."""
+"""How many times summaries of parts are summarized again; each makes the text several times
+shorter."""
 
 
 class Summarizer(Protocol):
@@ -43,27 +44,26 @@ class Summarizer(Protocol):
 
     @property
     def model(self) -> str:
-        """The name of the model or method that writes."""
+        """The name of the model or method."""
 
     @property
     def picks_sentences(self) -> bool:
-        """Return whether its summary consists of the text's own sentences, and reads as those
-        do."""
+        """Whether its summary consists of the text's own sentences."""
 
     @property
     def context_tokens(self) -> int | None:
-        """Tokens that it reads at once, prompt and summary included; None for any number."""
+        """Its context in tokens, prompt and summary included; None for no limit."""
 
     async def write(self, text: str, words_max: int) -> str:
-        """Return a summary in at most so many words, or say why there is none in a ModelError."""
+        """Return a summary of at most `words_max` words. Raises ModelError if there is none."""
 
 
 async def summarize_text(summarizer: Summarizer, text: Text, words_max: int) -> tuple[str, int]:
-    """Return the summary of a text of any length, and how many parts it was summarized in. Those of
-    the parts of a longer one than the summarizer reads at once are summarized together.
+    """Return the summary of a text of any length, and its number of parts. If the text exceeds the
+    context, the summaries of its parts are summarized together.
 
     Raises:
-        ModelError: there is none; the message says why.
+        ModelError: there is no summary; the message says why.
     """
     room = room_for_text(summarizer.context_tokens, words_max)
     read = text.prose if summarizer.picks_sentences else text.text
@@ -79,7 +79,8 @@ async def summarize_text(summarizer: Summarizer, text: Text, words_max: int) -> 
 
 
 def room_for_text(context_tokens: int | None, words_max: int) -> int | None:
-    """Tokens of a request that are left for the document; a ConfigError where hardly any are."""
+    """Return the tokens of a request left for the document. Raises ConfigError if there are too
+    few."""
     if context_tokens is None:
         return None
     prompt = sum(estimate_most_tokens(one["content"]) for one in summary_messages("", words_max))
@@ -105,7 +106,7 @@ class PolicySummarizer:
         self._endpoint = PolicyEndpoint(SENTENCES, {name.partition("@")[0]: folder})
 
     async def write(self, text: str, words_max: int) -> str:
-        """See `Summarizer.write`; of a sentence that is too long, a part may be picked."""
+        """See `Summarizer.write`; a part of a sentence that is too long may be picked."""
         pieces: list[str] = []
         for sentence in sentences(text):
             pieces.extend(_cut_by_words(sentence, words_max))
@@ -171,7 +172,7 @@ class ServedSummarizer:
 
 
 def _cut_by_words(sentence: str, words_max: int) -> list[str]:
-    """Return a sentence, in pieces between words if it has more than so many."""
+    """Return a sentence, cut between words if it has more than `words_max`."""
     words = count_words(sentence)
     if words <= words_max:
         return [sentence]

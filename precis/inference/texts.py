@@ -1,6 +1,6 @@
-"""From files to text: plain text, Markdown, PDF, HTML and Word documents.
+"""The text of files: plain text, Markdown, PDF, HTML and Word documents.
 
-What a file holds is not trusted: `precis.inference.reader` has it read in a separate process.
+Files are not trusted: `precis.inference.reader` reads them in a separate process.
 """
 
 import logging
@@ -21,25 +21,25 @@ from precis.text import without_controls
 STANDARD_INPUT = "-"
 INPUT_NAME = "standard input"
 _WIDTH_MAX = 140
-"""A longer line than this was not broken to fit a page: it is a paragraph."""
+"""A line longer than this was not broken to fit a page: it is a paragraph."""
 _FULL_LINE = 0.6
-"""A shorter line than this share of the longest ends a paragraph, or is a heading."""
+"""A line shorter than this share of the longest ends a paragraph, or is a heading."""
 _LIST_ITEM = re.compile(r"[-*+•#>|`~]|\d+[.)]\s")
 _HYPHENATED = re.compile(r"[^\W\d_]-$")
 
 
 _EDGE_MAX = 2
-"""So many lines at the top and at the bottom of a page may be running headers and footers."""
+"""The most lines of running headers or footers on a page."""
 _RUNNING_PAGES_MIN = 3
 _RUNNING_SHARE = 0.25
 _CHARACTERS_MAX = 5_000_000
-"""Of a text: some 800,000 words, which take ten seconds to summarize."""
+"""The most characters of a text: some 800,000 words, which take ten seconds to summarize."""
 
 
 @dataclass(frozen=True)
 class Text:
-    """A document to summarize, as Markdown where the file has headings, lists and tables, and its
-    sentences alone (`precis.inference.prose`); empty where nobody needs them."""
+    """A document to summarize, as Markdown if the file has headings, lists and tables, and its
+    sentences alone (`precis.inference.prose`), which may be left empty."""
 
     name: str
     text: str
@@ -47,10 +47,10 @@ class Text:
 
 
 def find_files(paths: Iterable[Path]) -> list[Path]:
-    """Return the files that are meant: each path, and of a folder every file that can be read."""
+    """Return the files of some paths: a folder gives every readable file in it."""
     found: list[Path] = []
     for path in paths:
-        is_folder = os.path.isdir(path)  # which takes any text, be it longer than a path
+        is_folder = os.path.isdir(path)  # it accepts any text, even longer than a path
         readable = [] if is_folder else [path]
         for file in sorted(path.rglob("*")) if is_folder else ():
             is_hidden = any(part.startswith(".") for part in file.relative_to(path).parts)
@@ -63,7 +63,8 @@ def find_files(paths: Iterable[Path]) -> list[Path]:
 
 
 def kind_of(path: Path, content: bytes) -> str:
-    """Return the suffix that says how to read a file; of standard input, the one it would have."""
+    """Return the suffix that determines how to read a file; for standard input, the suitable
+    one."""
     if str(path) != STANDARD_INPUT:
         return path.suffix.lower()
     start = content[:512].lstrip().lower()
@@ -78,7 +79,7 @@ def read_content(name: str, kind: str, content: bytes) -> Text:
     """Return the text of a file's content, by its suffix.
 
     Raises:
-        DocumentsError: it can't be read, or holds no text.
+        DocumentsError: it can't be read, or has no text.
     """
     if kind not in _READERS:
         raise DocumentsError(
@@ -109,7 +110,7 @@ def unwrap(text: str) -> str:
         if goes_on and _HYPHENATED.search(line) and following[0].islower():
             joined += line[:-1]
         else:
-            # Its paragraph may continue below where it goes to the edge of the page.
+            # Its paragraph may continue below if it reaches the edge of the page.
             is_full = _FULL_LINE * width <= len(line) <= _WIDTH_MAX
             is_text = not line.startswith(("#", "|"))
             joined += f"{line} " if goes_on and is_full and is_text else f"{line}\n"
@@ -118,7 +119,7 @@ def unwrap(text: str) -> str:
 
 def _plain(name: str, content: bytes) -> tuple[str, str]:
     text = unwrap(_decode(name, content))
-    # What is one line now is a paragraph, a heading or a row, and no line continues in the next.
+    # Each line is now a paragraph, a heading or a row, and no line continues in the next.
     return text, prose(text.replace("\n", "\n\n"))
 
 
@@ -140,7 +141,7 @@ def _decode(name: str, content: bytes) -> str:
 def _pdf(name: str, content: bytes) -> tuple[str, str]:
     import pypdf
 
-    logging.getLogger("pypdf").setLevel(logging.ERROR)  # it tells of every oddity of a file
+    logging.getLogger("pypdf").setLevel(logging.ERROR)  # it logs every oddity of a file
     try:
         reader = pypdf.PdfReader(BytesIO(content))
         if reader.is_encrypted and not reader.decrypt(""):
@@ -148,13 +149,13 @@ def _pdf(name: str, content: bytes) -> tuple[str, str]:
         pages = [without_controls(page.extract_text()) for page in reader.pages]
     except (DocumentsError, MemoryError, RecursionError):
         raise
-    except Exception as error:  # of a damaged file pypdf raises whatever it stumbles over
+    except Exception as error:  # for a damaged file pypdf may raise any error
         raise DocumentsError(f"{name} can't be read as PDF: {reason(error)}.") from error
     if not any(page.strip() for page in pages):
         raise DocumentsError(
             f"{name} has no text in it, only pictures of pages.", "Run OCR on it first."
         )
-    # One text of all pages; a sentence may continue from one to the next.
+    # One text of all pages, since a sentence may continue on the next.
     joined = ""
     for page in without_running_lines(pages):
         goes_on = page.lstrip()[:1].islower()
@@ -164,7 +165,7 @@ def _pdf(name: str, content: bytes) -> tuple[str, str]:
 
 
 def without_running_lines(pages: Sequence[str]) -> list[str]:
-    """Return pages without the headers, footers and numbers that a good part of them share."""
+    """Return pages without the headers, footers and page numbers that many of them share."""
     seen: Counter[str] = Counter()
     for page in pages:
         lines = [line for line in page.splitlines() if line.strip()]
@@ -189,7 +190,7 @@ def _edge(lines: Sequence[str]) -> int:
 
 
 def _shape(line: str) -> str:
-    """Return a line as it is on other pages: numbers count on."""
+    """Return a line with its numbers masked, since page numbers differ."""
     return re.sub(r"\d+", "0", " ".join(line.split()).casefold())
 
 
@@ -200,7 +201,7 @@ def _word(name: str, content: bytes) -> tuple[str, str]:
         html: str = mammoth.convert_to_html(BytesIO(content)).value
     except (MemoryError, RecursionError):
         raise
-    except Exception as error:  # a damaged archive, a missing part, broken XML: all its own
+    except Exception as error:  # a damaged archive, a missing part, broken XML
         raise DocumentsError(f"{name} can't be read as a Word file: {reason(error)}.") from error
     return _read_html(html)
 
@@ -214,7 +215,8 @@ def _read_html(html: str) -> tuple[str, str]:
     from markdownify import MarkdownConverter
 
     class MainTextConverter(MarkdownConverter):
-        """Leaves out what is around a page's text; markdownify looks for a method for each tag."""
+        """Leaves out the surroundings of a page's text; markdownify looks up a method for each
+        tag."""
 
         def drop(self, element: Any, text: str, parent_tags: Any) -> str:
             return ""
@@ -239,7 +241,7 @@ def _read_html(html: str) -> tuple[str, str]:
 
 
 def reason(error: Exception) -> str:
-    """Return the first line of what went wrong, or its kind."""
+    """Return the first line of an error, or its type."""
     return str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__
 
 

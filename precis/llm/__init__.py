@@ -1,6 +1,5 @@
-"""Any server of language models that speaks OpenAI's API: how it is asked, within which limits.
+"""A client of any server that speaks OpenAI's API, with limits and retries.
 
-`client` takes a request from its turn to its reply, and all else is a part of that: `providers`,
-`limits`, `budget`, `pool`, `responses`, `replies`, `hedging`, `retry`. `server` is an endpoint of
-our own around one function.
+`client` handles a request from its turn to its reply, with `providers`, `limits`, `budget`, `pool`,
+`responses`, `replies`, `hedging` and `retry`. `server` is our own endpoint around one function.
 """

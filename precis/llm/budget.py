@@ -1,4 +1,4 @@
-"""The dollars that may still be spent: no request is sent that could lead past them."""
+"""A budget in dollars: no request is sent that could exceed it."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Budget:
-    """Adds up what is spent on requests and on judging, and holds it to a limit; None for none."""
+    """Adds up the spend on requests and judging, and enforces a limit; None for no limit."""
 
     def __init__(
         self, dollars_max: float | None, judging: Callable[[], float] = lambda: 0.0
@@ -28,25 +28,25 @@ class Budget:
 
     @property
     def is_limited(self) -> bool:
-        """Return whether there is a limit at all."""
+        """Whether there is a limit."""
         return self._dollars_max is not None
 
     @property
     def usd(self) -> float:
-        """All that was spent so far."""
+        """The dollars spent so far."""
         return self.spend.usd + self._judging()
 
     def add(self, cost: Spend) -> None:
-        """Count what a request has cost."""
+        """Count a request's cost."""
         self.spend += cost
 
     @asynccontextmanager
     async def reserve(self, usd: float) -> AsyncIterator[None]:
-        """Keep free, while the block lasts, what its requests may cost at most; wait for others to
-        end where that would make room.
+        """Reserve the most that the block's requests may cost; if necessary, wait for others to
+        end.
 
         Raises:
-            BudgetReached: there is no room, and nothing under way that could make some.
+            BudgetReached: there is no room, and no request in flight that could make some.
         """
         if self._dollars_max is not None:
             while self.usd + sum(self._reserved) + usd > self._dollars_max:
@@ -67,8 +67,8 @@ class Budget:
 
 @dataclass(frozen=True)
 class PaidOnce:
-    """The terms on which a benchmark asks judges: within a budget, and once for a store where one
-    keeps it; a dry one asks nobody."""
+    """A benchmark's access to judges: within a budget, and once per store, if one keeps replies; a
+    dry one sends no requests."""
 
     kept: KeptRecords | None
     budget: Budget
@@ -83,11 +83,11 @@ class PaidOnce:
         encode: Callable[[T], Any],
         decode: Callable[[Any], T],
     ) -> T | Unscored:
-        """Return what is kept under a key, or what asking for it gives, or why there is nothing.
+        """Return the value kept under a key, or a new one, or why there is none.
 
         Args:
-            usd: what asking costs at most.
-            encode: makes a record of what was given; `decode` is its inverse.
+            usd: the most that asking costs.
+            encode: converts a value to a record; `decode` is its inverse.
         """
         known = await self.kept.get(key, decode) if self.kept else None
         if known is not None:

@@ -1,5 +1,5 @@
-"""One client for every server of language models that speaks OpenAI's API. Callers add only what is
-theirs: prompts, what a valid reply is, and what becomes of one that fails.
+"""The client of every server that speaks OpenAI's API. Callers add their prompts, the validation of
+replies, and the handling of failures.
 
     limits → deadline → hedging → POST → cost → first choice → what the caller reads in it
 """
@@ -39,7 +39,7 @@ _random = random.Random()  # the global one belongs to whoever seeded it
 
 
 class ClientSettings(Protocol):
-    """The limits that a client keeps to: `JudgeConfig` and `ContenderConfig` are such settings."""
+    """The settings of a client, such as `JudgeConfig` and `ContenderConfig`."""
 
     @property
     def limits(self) -> RateLimits: ...
@@ -56,7 +56,7 @@ class ClientSettings(Protocol):
 
 @dataclass(frozen=True)
 class OwnServer:
-    """The settings of a client for a server that the run itself has started."""
+    """The settings of a client of the run's own server."""
 
     limits: RateLimits
     call_timeout_s: float
@@ -66,8 +66,8 @@ class OwnServer:
 
 @dataclass(frozen=True)
 class CompletionRequest:
-    """A request's whole body, and the tokens that it takes or nearly so; requests of one kind take
-    similarly long (`Hedging`)."""
+    """A request's body, and its estimated tokens; requests of one kind take similarly long
+    (`Hedging`)."""
 
     payload: Payload
     expected: Usage
@@ -76,12 +76,12 @@ class CompletionRequest:
 
 @dataclass(frozen=True)
 class ChatReply:
-    """The first choice of a response, and what it took.
+    """The first choice of a response, and its cost.
 
     Attributes:
-        body: the response as it came.
-        usd: None where neither the response nor the price table says.
-        served_by: the model that the server says it is.
+        body: the original response.
+        usd: None if neither the response nor the price table gives it.
+        served_by: the model's name in the response.
         seconds: from the request to the whole response.
     """
 
@@ -111,12 +111,12 @@ class ChatReply:
 
     @property
     def tool_calls(self) -> Sequence[Payload]:
-        """The tools that the choice calls, as OpenAI gives them."""
+        """The choice's tool calls, in OpenAI's format."""
         return self.choice["message"].get("tool_calls") or ()
 
 
 def whole_text(reply: ChatReply, role: str) -> str:
-    """Return the text of a reply; one that is empty or was cut short is a ProviderFailed."""
+    """Return the text of a reply. Raises ProviderFailed for an empty or truncated one."""
     if reply.finish == "length":
         raise ProviderFailed("truncated", f"The {role}'s reply was cut off at its length limit.")
     if not reply.text.strip():
@@ -125,14 +125,14 @@ def whole_text(reply: ChatReply, role: str) -> str:
 
 
 class ChatClient:
-    """Asks one endpoint, within its limits and its budget, and adds up what that costs.
+    """Calls one endpoint, within its limits and its budget, and adds up the cost.
 
     `async with ChatClient(endpoint, settings) as client: await client.complete(request, deadline)`
 
     Args:
-        prices: USD by model; what has none counts as unpriced.
-        limiter: that of another client of the same account; None makes one of `settings`.
-        hedge_quantile: see `Hedging`; 0 asks nothing twice.
+        prices: USD by model; others count as unpriced.
+        limiter: that of another client of the same account; None makes one from `settings`.
+        hedge_quantile: see `Hedging`; 0 disables it.
     """
 
     def __init__(
@@ -181,14 +181,13 @@ class ChatClient:
     async def complete(
         self, request: CompletionRequest, deadline: Deadline, read: Callable[[ChatReply], T]
     ) -> T:
-        """Return the result of `read` for the reply; tried again as often as the settings allow.
+        """Return the result of `read` for the reply, with the retries of the settings.
 
         Raises:
-            ProviderFailed: the last try failed too, or no time is left; `read` raises it as
-                well.
+            ProviderFailed: the last attempt failed, or no time is left; `read` raises it too.
             ProviderRejected: no retry will help.
-            SchemaRejected: the server does not take this `response_format`.
-            BudgetReached: the request might cost more than may still be spent.
+            SchemaRejected: the server does not support this `response_format`.
+            BudgetReached: the request might exceed the budget.
         """
 
         async def send_in_turn() -> T:
@@ -229,8 +228,8 @@ class ChatClient:
 
     @asynccontextmanager
     async def turn(self, expected: Usage) -> AsyncIterator[Turn]:
-        """Wait until the limits and the budget have room for a request (`Budget.reserve`), and keep
-        it free."""
+        """Wait until the limits and the budget have room for a request, and reserve it
+        (`Budget.reserve`)."""
         dollars = usd(self.endpoint.model, expected, self._prices) or 0.0
         async with self.limiter.turn(expected.tokens) as turn, self._budget.reserve(dollars):
             yield turn
@@ -242,7 +241,7 @@ class ChatClient:
         deadline: Deadline,
         read: Callable[[ChatReply], T],
     ) -> T:
-        """Send a request within a turn; nothing is tried again, but what is late may be hedged."""
+        """Send a request within a turn, without retries; a late one may be hedged."""
         ask = partial(self._ask, request, read)
         try:
             async with deadline.spending(self._settings.call_timeout_s):
@@ -262,13 +261,13 @@ class ChatClient:
             )
         usage = Usage.from_response(body.get("usage"))
         turn.tokens = usage.tokens or turn.tokens
-        # A reply that turns out to be worthless was paid for all the same.
+        # An invalid reply was paid for too.
         dollars = self._count(usage)
         seconds = time.perf_counter() - began
         return read(ChatReply.of(body, self.endpoint.role, dollars, seconds))
 
     async def _post(self, request: CompletionRequest) -> httpx.Response:
-        # `?` for half of a character, which no UTF-8 can hold.
+        # `?` for half of a character, which UTF-8 can't encode.
         content = json.dumps(request.payload, ensure_ascii=False).encode("utf-8", "replace")
         who = f"the {self.endpoint.role}"
         try:
@@ -280,7 +279,7 @@ class ChatClient:
         except (httpx.ConnectTimeout, httpx.PoolTimeout) as error:
             raise self._timeout() from error
         except httpx.TimeoutException as error:
-            # It was sent: the provider may bill it, and will never say.
+            # It was sent: the provider may bill it without reporting a cost.
             self._count(request.expected, given_up=True)
             raise self._timeout() from error
         except ReplyTooLarge as error:
@@ -292,7 +291,7 @@ class ChatClient:
             raise ProviderFailed("connection", detail) from error
 
     def _count(self, usage: Usage, *, given_up: bool = False) -> float | None:
-        """Add up what a request cost, and return it; None where its price is not known."""
+        """Count a request's cost and return it; None if its price is unknown."""
         model = self.endpoint.model
         cost = Spend.of_call(model, usage, self._prices, given_up=given_up)
         self.spend += cost

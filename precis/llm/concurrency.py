@@ -1,4 +1,4 @@
-"""Running many requests at the same time."""
+"""Concurrent execution of requests."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
@@ -9,8 +9,8 @@ Item = TypeVar("Item")
 
 
 async def run_for_each(act: Callable[[Item], Awaitable[T]], items: Iterable[Item]) -> list[T]:
-    """Act on all items at once, and return the results in their order; the first error cancels
-    the others and is raised as it is."""
+    """Act on all items concurrently, and return the results in order; the first error cancels the
+    others and is raised unchanged."""
     tasks = [asyncio.ensure_future(act(item)) for item in items]
     try:
         return await asyncio.gather(*tasks)

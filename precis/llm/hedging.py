@@ -1,8 +1,7 @@
-"""Asking a second time when a reply is late, so that one slow request holds up no whole step.
+"""Hedging: a second request when a reply is late, so that one slow request does not delay a step.
 
-These are hedged requests as in J. Dean and L. A. Barroso, "The Tail at Scale" (2013): few replies
-are late, and two are rarely slow together. Of a verdict's two requests the second is late when the
-verdict is.
+As in J. Dean and L. A. Barroso, "The Tail at Scale" (2013): few replies are late, and two are
+rarely slow together. The second of a verdict's two requests is late when the verdict is.
 """
 
 import asyncio
@@ -23,10 +22,10 @@ _LOOK_S = 0.05
 
 
 class LatencyWindow:
-    """The durations of requests of one kind, which tell when one of them is late.
+    """The durations of requests of one kind, which define when one is late.
 
-    It is late when it has been waited for longer than `quantile` of the recent ones and of those
-    under way for as long: else every request would be late when the first of many come back.
+    A request is late when its wait exceeds `quantile` of the recent ones and of those in flight for
+    as long: else every request would be late when the first of many return.
     """
 
     def __init__(self, quantile: float) -> None:
@@ -36,7 +35,7 @@ class LatencyWindow:
 
     @contextmanager
     def under_way(self, began_s: float) -> Iterator[None]:
-        """Count a request as under way for as long as the block runs."""
+        """Count a request as in flight within the block."""
         self._under_way.append(began_s)
         try:
             yield
@@ -44,12 +43,12 @@ class LatencyWindow:
             self._under_way.remove(began_s)
 
     def add_wait(self, seconds: float) -> None:
-        """Count a request that has a reply, its own or its hedge's, with the length it came to.
-        Leaving hedged ones out would make the tail look ever shorter."""
+        """Add the duration of a request with a reply, its own or its hedge's. Leaving hedged ones
+        out would make the tail look ever shorter."""
         self._waits.append(seconds)
 
     def is_late(self, began_s: float, now_s: float) -> bool:
-        """Return whether a request that is under way since `began_s` is late."""
+        """Return whether a request in flight since `began_s` is late."""
         waited_s = now_s - began_s
         quicker = sum(wait < waited_s for wait in self._waits)
         as_slow = sum(other <= began_s for other in self._under_way)
@@ -58,8 +57,8 @@ class LatencyWindow:
 
 
 class Hedging:
-    """Asks again, once, for what is later than a share of recent requests, as long as the limits
-    have a turn to spare. Nothing is late before `floor_s`."""
+    """Sends a request again, once, if it is later than a share of recent ones and the limits have a
+    spare turn. Nothing is late before `floor_s`."""
 
     def __init__(
         self,
@@ -83,9 +82,9 @@ class Hedging:
         ask: Callable[[Turn], Coroutine[Any, Any, T]],
         spent_s: float = 0.0,
     ) -> T:
-        """Return the result of asking, or of asking again, whichever succeeds first; the other has
-        ended then. A request is late beside others of its kind by its own wait, or beside all by
-        its age: that wait and what its verdict took before."""
+        """Return the result of the request or of its hedge, whichever succeeds first; the other has
+        then ended. A request is late by its own wait compared with its kind, or by its age compared
+        with all: that wait plus its verdict's earlier time."""
         if not self._quantile:
             return await ask(turn)
         clock = asyncio.get_running_loop().time
@@ -125,7 +124,7 @@ class Hedging:
 
 
 async def _first_result(tasks: Sequence[asyncio.Task[T]]) -> T:
-    """Return the first result there is; where all fail, the last error."""
+    """Return the first result; if all fail, raise the last error."""
     under_way = set(tasks)
     while True:
         ended, under_way = await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)

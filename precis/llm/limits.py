@@ -1,7 +1,7 @@
-"""An account's limits: kept exactly, and adapted to what its server says about them.
+"""An account's limits, kept exactly, and adapted to the server's rejections.
 
-A request counts from when it is sent until 60 seconds after its response: whenever between those
-the server counts it, no 60 seconds of the server's clock hold more than the limit.
+A request counts from its start until 60 seconds after its response: whenever in between the server
+counts it, no 60 seconds of the server's clock exceed the limit.
 """
 
 import asyncio
@@ -16,35 +16,35 @@ from precis.config import RateLimits
 from precis.errors import ProviderFailed
 
 _WINDOW_S = 60.0
-# A share that shrinks by 15 % with a rejection and grows by 2 % with a success settles where
-# about one reply in ten is a rejection, and ignores rarer ones. Requests that were under way
-# together often fail together: they count as one round, which at most halves the share.
+# A share that shrinks by 15 % with a rejection and grows by 2 % with a success settles where about
+# one reply in ten is a rejection, and ignores rarer ones. Concurrent requests often fail together:
+# they count as one round, which at most halves the share.
 _SLOWER = 0.85
 _FASTER = 1.02
 _ROUND_MIN = 0.5
 _SHARE_MIN = 0.05
-# A server may ask for hours (a daily quota). Asking again after a minute finds out that it meant
-# it, costs nothing, and lets the requests that wait here fail instead of hang.
+# A server may ask for hours (a daily quota). Retrying after a minute confirms that, costs nothing,
+# and lets waiting requests fail instead of hang.
 _PAUSE_MAX_S = 60.0
 
 
 def without_quota(in_flight: int) -> RateLimits:
-    """Return the limits of a server that the run itself has started: only requests at once."""
+    """Return the limits of the run's own server: only requests in flight."""
     return RateLimits(requests_per_minute=10**9, tokens_per_minute=10**12, in_flight=in_flight)
 
 
 @dataclass
 class Turn:
-    """Leave to send one request, since when, and the tokens that it counts for: an estimate, to be
-    set to the figure from the response."""
+    """Permission to send one request, its start, and its tokens: an estimate, to be replaced by the
+    response's figure."""
 
     started_s: float
     tokens: int
 
 
 class Limiter:
-    """Gives out turns in the order in which they were asked for, within limits that `slow_down` and
-    `speed_up` move below the given ones.
+    """Grants turns first come, first served, within limits that `slow_down` and `speed_up` move
+    below the given ones.
 
     Attributes:
         share: the part of the limits that is used at present, between 0.05 and 1.
@@ -72,13 +72,13 @@ class Limiter:
 
     @property
     def pause_s(self) -> float:
-        """The seconds for which nothing is sent, since a server has asked for that."""
+        """The seconds for which nothing is sent, at the server's request."""
         return max(0.0, self._paused_until - self._clock())
 
     @asynccontextmanager
     async def turn(self, tokens: int) -> AsyncIterator[Turn]:
-        """Wait for a turn for so many tokens, and hold it for as long as the request runs."""
-        # Only the first in line looks at the clock; asyncio's lock keeps the others in order.
+        """Wait for a turn for some tokens, and hold it during the request."""
+        # Only the first in line polls the clock; asyncio's lock keeps the others in order.
         async with self._queue:
             wait_s = self._wait_s(tokens)
             while wait_s > 0:
@@ -88,15 +88,15 @@ class Limiter:
                     self._ended.clear()
                     await self._ended.wait()
                 wait_s = self._wait_s(tokens)
-        # Nobody else has been at work since: to release a lock takes no turn of the event loop.
+        # No other task has run since: releasing a lock does not yield to the event loop.
         with self._held(tokens) as turn:
             yield turn
 
     @contextmanager
     def spare_turn(self, tokens: int) -> Iterator[Turn | None]:
-        """A turn that nobody else waits for, at once and under the same limits, or None.
+        """Yield a turn that no other request waits for, at once and under the same limits, or None.
 
-        There is none to spare while rejections keep the limits below their full share.
+        There is none while rejections keep the limits below their full share.
         """
         if self.share < 1 or self._queue.locked() or self._wait_s(tokens) > 0:
             yield None
@@ -106,7 +106,7 @@ class Limiter:
 
     @contextmanager
     def heeding(self, turn: Turn) -> Iterator[None]:
-        """Around the reading of a response: a rejection slows down, a success speeds up."""
+        """Wrap the reading of a response: a rejection slows down, a success speeds up."""
         try:
             yield
         except ProviderFailed as error:
@@ -116,10 +116,10 @@ class Limiter:
         self.speed_up()
 
     def slow_down(self, retry_after_s: float | None = None, started_s: float | None = None) -> None:
-        """Use less of the limits after a rejection, and send nothing for as long as it asks, held
-        to 60 s.
+        """Use less of the limits after a rejection, and send nothing for its Retry-After, at most
+        60 s.
 
-        A rejection of a request that was sent before the last slow-down began is a part of it.
+        A rejection of a request sent before the last slow-down belongs to that one.
         """
         now = self._clock()
         if started_s is None or started_s >= self._round_began:
@@ -148,7 +148,7 @@ class Limiter:
             self._ended.set()
 
     def _wait_s(self, tokens: int) -> float:
-        """Seconds until a request may start; infinite while only another's end can allow it."""
+        """Return the seconds until a request may start; infinite if another must end first."""
         now = self._clock()
         while self._past and self._past[0][0] <= now:
             self._past_tokens -= self._past.popleft()[1]

@@ -1,4 +1,4 @@
-"""An ASGI app served from the running event loop, beside whatever else the process does."""
+"""An ASGI app served from the running event loop, beside the process's other work."""
 
 import asyncio
 import secrets
@@ -18,16 +18,16 @@ _START_POLL_S = 0.005
 class _Server(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Leave SIGINT and SIGTERM to the process that we are a guest in."""
+        """Leave SIGINT and SIGTERM to the host process."""
         yield
 
 
 class LoopServer:
-    """A server on a free port; it lives as long as its event loop."""
+    """A server on a free port, which lives as long as its event loop."""
 
     def __init__(self, app: Any, host: str = "127.0.0.1") -> None:
         self._host = host
-        # A client's pool may hold a connection through a long pause and should find it open.
+        # A pooled connection should stay open through a client's long pause.
         config = uvicorn.Config(
             app,
             log_level="warning",
@@ -41,10 +41,10 @@ class LoopServer:
         self.port = 0
 
     async def start(self) -> None:
-        """Listen; returns when requests are answered, and raises OSError where the host is no
+        """Listen, and return when requests are answered. Raises OSError if the host is not an
         address of this machine."""
-        # asyncio sets TCP_NODELAY only where the protocol is named; without it each answer
-        # waits 40 ms for the client's delayed ACK.
+        # asyncio sets TCP_NODELAY only if the protocol is named; without it each answer waits 40 ms
+        # for the client's delayed ACK.
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         try:
             listener.bind((self._host, 0))
@@ -62,12 +62,12 @@ class LoopServer:
 
     @property
     def alive(self) -> bool:
-        """Return whether the server runs in the event loop that runs now."""
+        """Whether the server runs in the current event loop."""
         task = self._task
         return bool(task and not task.done() and task.get_loop() is asyncio.get_running_loop())
 
     async def stop(self) -> None:
-        """Answer what is under way, then close the port."""
+        """Finish pending requests, then close the port."""
         if self._task is not None and self.alive:
             self._server.should_exit = True
             await self._task
@@ -77,7 +77,7 @@ class LoopServer:
 async def served_completions(
     complete: Complete, list_models: Callable[[], Sequence[str]]
 ) -> AsyncIterator[tuple[str, str]]:
-    """Serve completions from the running event loop while the block lasts; address and key."""
+    """Serve completions from the running event loop within the block; yield address and key."""
     completions = LoopCompletions(complete, list_models)
     try:
         yield await completions.serve()
@@ -86,14 +86,14 @@ async def served_completions(
 
 
 class LoopCompletions:
-    """Completions that the running event loop serves, once somebody asks where.
+    """Completions served from the running event loop, from the first call of `serve` on.
 
     Args:
         complete: answers a request.
-        list_models: the names that can be asked for.
+        list_models: returns the names of the models.
 
     Attributes:
-        routes: the same without a key, for an app of this process that has its own guard.
+        routes: the same without a key, for an app of this process with its own authorization.
     """
 
     def __init__(self, complete: Complete, list_models: Callable[[], Sequence[str]]) -> None:
@@ -103,14 +103,14 @@ class LoopCompletions:
         self._server: LoopServer | None = None
 
     async def serve(self) -> tuple[str, str]:
-        """Address and key; the same as long as the event loop lives."""
+        """Return address and key, the same as long as the event loop lives."""
         if self._server is None or not self._server.alive:
             self._server = LoopServer(self._app)
             await self._server.start()
         return f"http://127.0.0.1:{self._server.port}/v1", self._key
 
     async def stop(self) -> None:
-        """Answer what is under way, then close the port."""
+        """Finish pending requests, then close the port."""
         if self._server is not None:
             await self._server.stop()
             self._server = None

@@ -1,4 +1,4 @@
-"""HTTP connections to one server, without a pool's price for having many of them."""
+"""HTTP connections to one server, at a cost independent of their number."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -12,12 +12,12 @@ ONE_CONNECTION = httpx.Limits(max_connections=1, max_keepalive_connections=1)
 
 
 class ClientPool(Generic[C]):
-    """Clients of one kept-alive connection each; the one that was used last goes first.
+    """Clients of one kept-alive connection each, most recently used first.
 
-    httpcore's own pool walks over all its connections several times with every request.
+    httpcore's own pool scans all its connections several times in every request.
 
     Args:
-        open_client: makes one, with the limits ONE_CONNECTION.
+        open_client: makes a client with the limits ONE_CONNECTION.
     """
 
     def __init__(self, open_client: Callable[[], C]) -> None:
@@ -36,8 +36,8 @@ class ClientPool(Generic[C]):
         try:
             yield client
         except BaseException:
-            # A request that is given up while it connects leaves httpcore's pool (1.0.9) with a
-            # connection that is neither in use nor free, for good: the client goes with it.
+            # A request cancelled while connecting leaves httpcore's pool (1.0.9) with a connection
+            # that is neither in use nor free, for good: the client is dropped.
             self._all.remove(client)
             await client.aclose()
             raise

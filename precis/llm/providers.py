@@ -1,4 +1,4 @@
-"""The addresses of the providers of models, and the keys they want."""
+"""The addresses of model providers, and their keys."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from precis.environment import Variables
 from precis.errors import ConfigError
 
 SERVER_KEY_VARIABLE = "PRECIS_API_KEY"
-"""Holds the key of a server of one's own."""
+"""The variable with the key of the user's own server."""
 
 
 @dataclass(frozen=True)
@@ -16,11 +16,10 @@ class Endpoint:
     """An OpenAI-compatible endpoint.
 
     Attributes:
-        base_url: what `/chat/completions` is appended to.
-        structured: whether to ask for replies by JSON schema first.
-        key_variable: the environment variable that the key came from; empty where the run made
-            it.
-        role: who answers there, for messages.
+        base_url: the prefix of `/chat/completions`.
+        structured: whether to request replies by JSON schema first.
+        key_variable: the environment variable of the key; empty if the run made it.
+        role: the server's role, for messages.
     """
 
     base_url: str
@@ -33,7 +32,7 @@ class Endpoint:
 
 @dataclass(frozen=True)
 class Provider:
-    """A provider that serves models for money: its URL, and the environment variable of its key."""
+    """A commercial provider of models: its URL, and the environment variable of its key."""
 
     base_url: str
     key_variable: str
@@ -44,11 +43,11 @@ PROVIDERS: Mapping[str, Provider] = {
     "openai": Provider("https://api.openai.com/v1", "OPENAI_API_KEY"),
     "google": Provider("https://generativelanguage.googleapis.com/v1beta/openai", "GEMINI_API_KEY"),
 }
-"""By the name that settings give them."""
+"""The providers, by their names in settings."""
 
 
 class HostedSettings(Protocol):
-    """The settings of a model that somebody else serves."""
+    """The settings of a hosted model."""
 
     @property
     def provider(self) -> str: ...
@@ -72,10 +71,9 @@ def endpoint_of(
     """Return the endpoint of a hosted model.
 
     Args:
-        keys: those that are set, by the name of their variable.
-        own_key: the variable of the key of provider `url`, which may do without one if
-            `keyless`.
-        remedy: the end of the sentence on where to set it.
+        keys: the keys that are set, by variable.
+        own_key: the variable of the key of provider `url`, which is optional if `keyless`.
+        remedy: the end of the sentence about a missing key.
 
     Raises:
         ConfigError: the provider's key is not set.
@@ -95,18 +93,18 @@ def endpoint_of(
 
 
 NO_KEY = "none"
-"""The key for a server of one's own where none is set: one that asks for none takes any."""
+"""The default key for the user's own server: one without authorization accepts any."""
 
 
 def key_of_server() -> str | None:
-    """Return the key of a server of one's own; None where none is set."""
+    """Return the key of the user's own server, or None."""
     secret = Variables().precis_api_key
     return sendable(secret.get_secret_value(), SERVER_KEY_VARIABLE) if secret else None
 
 
 def sendable(key: str, variable: str) -> str:
-    """Return a key without the space around it. One that no header can carry is a ConfigError: what
-    sends it would quote it."""
+    """Return a key without surrounding space. Raises ConfigError for one that is not valid in a
+    header: the client's error would quote it."""
     key = key.strip()
     if not is_sendable(key):
         raise ConfigError(
@@ -116,5 +114,5 @@ def sendable(key: str, variable: str) -> str:
 
 
 def is_sendable(key: str) -> bool:
-    """Return whether a header can carry this key: it is not empty, and is on one line."""
+    """Return whether a key is valid in a header: not empty, and on one line."""
     return key != "" and key.isascii() and key.isprintable()

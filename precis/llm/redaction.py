@@ -1,7 +1,7 @@
-"""Leaving a key out of what a server says, whole or in part.
+"""Redaction of a key, or parts of it, in a server's text.
 
 Servers quote keys whole, in JSON's escapes, cut short (`sk-or-v1-4f***`), or by their end ("a key
-ending in 35c8"). Short parts count only beside a mask, or after words that announce them.
+ending in 35c8"). Short parts are redacted only beside a mask, or after words that announce them.
 """
 
 import base64
@@ -10,13 +10,13 @@ import re
 import httpx
 
 _PART = 8
-"""So many characters of a key in a row are left out wherever they stand."""
+"""This many consecutive characters of a key are always redacted."""
 _END = 3
-"""So many of its first or last characters are left out beside a mask."""
+"""This many of its first or last characters are redacted beside a mask."""
 _CONTEXT = 64
-"""So many characters before an end of a key are searched for what announces it."""
+"""How many characters before the end of a key are searched for an announcement."""
 
-# Of a long mask its last characters suffice, so that no text takes long.
+# The last characters of a long mask suffice, which bounds the time.
 _MASK = r"(?:[*•●·∙#…]|\\u20(?:26|22)|\.\.|___|---|xxx|redacted|hidden|masked)[\])>]? ?"
 _SOME = r"[ _]?(?:three|four|five|six|[3-7])(?:[ _](?:characters|chars|digits|letters))?"
 _OF_KEY = r"(?:[ _]of[ _](?:the|your)[ _](?:api[ _])?key)?(?:[ _](?:is|are|was))?\W{1,8}"
@@ -35,17 +35,17 @@ _HIDDEN = "…"
 
 
 class Redactor:
-    """Leaves a key, and parts of it, out of text.
+    """Redacts a key, and parts of it, in text.
 
     Parts are eight characters or more, and the first or last three to seven beside a mask, or after
-    words such as "ending in". A key of letters alone, or of fewer than eight characters, is no
+    words such as "ending in". A key of letters alone, or of fewer than eight characters, is not a
     secret.
     """
 
     def __init__(self, key: str) -> None:
         self._is_secret = len(key) >= _PART and not key.isalpha()
         self._parts = {key[at : at + _PART] for at in range(len(key) - _PART + 1)}
-        # Whatever is left out holds one of these: a part, four characters of every fifth place.
+        # Any redacted part contains one of these: four characters from every fifth position.
         self._signs = {key[at : at + 4] for at in range(0, len(key) - 3, 5)}
         self._signs |= {key[:_END], key[-_END:]}
         lengths = range(_PART - 1, _END - 1, -1)
@@ -55,14 +55,12 @@ class Redactor:
         self._last = re.compile(rf"(?:{last})(?!\w)")
 
     def clean(self, content: bytes) -> bytes:
-        """Return the content with `…` for the key and each part of it; other bytes stay as they
-        are."""
+        """Return the content with `…` for the key and its parts; other bytes are unchanged."""
         text = content.decode("utf-8", "surrogateescape")
         return self._clean(text).encode("utf-8", "surrogateescape")
 
     def clean_text(self, text: str) -> str:
-        """Return the text with `…` for the key and each part of it, and `?` for half a
-        character."""
+        """Return the text with `…` for the key and its parts, and `?` for half a character."""
         return self._clean(text).encode("utf-8", "replace").decode()
 
     def _clean(self, text: str) -> str:
@@ -94,7 +92,7 @@ class Redactor:
 
 
 def without_credentials(text: str, request: httpx.Request) -> str:
-    """Return the answer to a request, with `…` for what authorized the request."""
+    """Return the answer to a request, with `…` for the request's credentials."""
     scheme, _, sent = request.headers.get("authorization", "").partition(" ")
     secrets = [sent]
     if scheme.lower() == "basic":
@@ -105,7 +103,7 @@ def without_credentials(text: str, request: httpx.Request) -> str:
 
 
 def _first_hidden(found: re.Match[str]) -> str:
-    """Return a mask for the first characters of a key, if that is what they are."""
+    """Return a mask if the match is the first characters of a key, else the match."""
     before = found.string[max(0, found.start() - _CONTEXT) : found.start()]
     if _MASK_AFTER.match(found.string, found.end()):
         return found[0] if _WITHIN_WORD.search(before) else _HIDDEN
@@ -113,9 +111,9 @@ def _first_hidden(found: re.Match[str]) -> str:
 
 
 def _last_hidden(found: re.Match[str]) -> str:
-    """Return a mask for the last characters of a key, if that is what they are.
+    """Return a mask if the match is the last characters of a key, else the match.
 
-    A mask of lines may look as if it were of the key, so shorter ends are tried as well.
+    A mask of hyphens may look like a part of the key, so shorter ends are tried too.
     """
     for start in range(found.start(), found.end() - _END + 1):
         before = found.string[max(0, start - _CONTEXT) : start]
@@ -125,7 +123,7 @@ def _last_hidden(found: re.Match[str]) -> str:
 
 
 def _letter(escape: re.Match[str]) -> str:
-    r"""The letter that an escape such as `\u0041` stands for; a quote stays one within JSON."""
+    r"""Return the letter of an escape such as `\u0041`; a quote stays escaped for JSON."""
     if escape[1] is not None:
         return escape[0]
     letter = chr(int(escape[2], 16))

@@ -1,5 +1,5 @@
-"""From an HTTP response of a language model's server to its reply, or to what went wrong:
-`ProviderFailed` may be tried again, `SchemaRejected` asked more plainly, `ProviderRejected` never.
+"""Conversion of an HTTP response to a reply or an error: `ProviderFailed` may be retried,
+`SchemaRejected` with a simpler format, `ProviderRejected` never.
 """
 
 import json
@@ -26,13 +26,13 @@ _DETAIL_MAX = 300
 
 
 class SchemaRejected(Exception):
-    """The server rejects `response_format` as it was asked for."""
+    """The server rejects the request's `response_format`."""
 
 
 def open_response(
     status: int, headers: Mapping[str, str], content: bytes, endpoint: Endpoint
 ) -> dict[str, Any]:
-    """Return the body of a successful response; raises one of the three errors for any other."""
+    """Return the body of a successful response; raise one of the three errors for any other."""
     body = _load(content)
     error = body.get("error")
     if status == 200 and error is None:
@@ -40,7 +40,7 @@ def open_response(
             return body
         detail = f"The response is not a JSON object: {content[:200]!r}"
         raise ProviderFailed("bad_verdict", detail)
-    # OpenRouter answers 200 before the model runs, and puts what happens then into the body.
+    # OpenRouter answers 200 before the model runs, and puts a later error into the body.
     if status == 200:
         code = error.get("code") if isinstance(error, dict) else None
         status = code if isinstance(code, int) and code >= 400 else 502
@@ -48,10 +48,10 @@ def open_response(
 
 
 def first_choice(body: Mapping[str, Any], role: str) -> Mapping[str, Any]:
-    """Return the first choice of a response; its message holds a text, or none.
+    """Return the first choice of a response; its message's text may be missing.
 
     Raises:
-        ProviderFailed: there is none, the model refused, or broke off.
+        ProviderFailed: there is none, or the model refused or stopped early.
     """
     choices = body.get("choices")
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
@@ -79,7 +79,7 @@ def first_choice(body: Mapping[str, Any], role: str) -> Mapping[str, Any]:
 
 
 def text_of(choice: Mapping[str, Any]) -> str:
-    """Return the text of a choice; empty where it has none."""
+    """Return the text of a choice, or ""."""
     return str(choice["message"].get("content") or "")
 
 
@@ -90,7 +90,7 @@ def strip_code_fence(content: str) -> str:
 
 
 def retry_after_s(headers: Mapping[str, str], error: object) -> float | None:
-    """Return how long a rejection asks to wait, in seconds, or None where it does not say.
+    """Return the seconds that a rejection asks to wait, or None.
 
     Reads `Retry-After` as seconds or HTTP date (RFC 9110, 10.2.3), and the `retryDelay` that
     Google puts into the error's details (google.rpc.RetryInfo).
@@ -115,7 +115,7 @@ def _failure(
 ) -> Exception:
     given = error.get("message") if isinstance(error, dict) else error
     text = str(given) if given else content.decode("utf-8", "replace")
-    # JSON may have spelled a key in escapes, which nobody could see before it was parsed.
+    # JSON may have encoded a key in escapes, which are visible only after parsing.
     text = Redactor(endpoint.api_key).clean_text(text)
     message = " ".join(text.split())[:_DETAIL_MAX] or "no message"
     cause = _CAUSES.get(status, "server_error" if status >= 500 else None)
@@ -124,7 +124,7 @@ def _failure(
         return ProviderFailed(cause, detail, retry_after_s(headers, error))
     if status in (400, 422) and _ABOUT_FORMAT.search(message):
         return SchemaRejected(message)
-    # A moderated input is this document's trouble and not the key's (OpenRouter's 403).
+    # Moderation (OpenRouter's 403) concerns this document, not the key.
     metadata = error.get("metadata") if isinstance(error, dict) else None
     if status == 403 and isinstance(metadata, dict) and "reasons" in metadata:
         detail = f"The {endpoint.role}'s moderation refused the text: {message}"
@@ -158,8 +158,8 @@ def _rejection(status: int, message: str, endpoint: Endpoint) -> str:
 
 
 def _load(content: bytes) -> dict[str, Any]:
-    """Return a body as an object, with `?` for half of a character, which no UTF-8 can hold; empty
-    where it is none. Google wraps errors in a list of one."""
+    """Return a body as an object, with `?` for half of a character, which UTF-8 can't encode; empty
+    if it is not one. Google wraps errors in a list of one."""
     text = content.decode("utf-8-sig", "replace")
     try:
         body = json.loads(text)

@@ -1,7 +1,7 @@
-"""Replies of servers that nobody here vouches for: never too large, and without our keys in them.
+"""Responses of untrusted servers, bounded in size and without our keys.
 
-What comes back is read here and nowhere else, before anything parses it. A server may send
-without end, or little that unpacks to much; and it may quote the key that it was sent.
+Every response is read here before it is parsed. A server may send without end, or a small body that
+unpacks to a large one, and it may quote the key.
 """
 
 import zlib
@@ -15,20 +15,20 @@ from precis.llm.tls import tls_for
 REPLY_BYTES_MAX = 4 * 2**20
 """The largest reply, unpacked: a hundred times that of a summary with its logprobs."""
 
-# zlib's `wbits`: 15 for the largest window, and 32 to find out which of the two a reply is.
+# zlib's `wbits`: 15 for the largest window, and 32 to detect which of the two a reply is.
 _GZIP_OR_ZLIB = 47
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 class ReplyTooLarge(httpx.ReadError):
-    """A reply went on after as many bytes as any may have."""
+    """A reply exceeded the size limit."""
 
 
 class BoundedClient(httpx.AsyncClient):
-    """An HTTP client for one server, whose responses are whole, bounded and free of a key.
+    """An HTTP client for one server, whose responses are complete, bounded and free of a key.
 
     Args:
-        key: what is never to be seen in a response or an error; nor is the address's password.
+        key: removed from every response and error, like the address's password.
         bytes_max: the largest response, unpacked.
         options: those of `httpx.AsyncClient`.
     """
@@ -37,15 +37,15 @@ class BoundedClient(httpx.AsyncClient):
         self, url: str, key: str, *, bytes_max: int = REPLY_BYTES_MAX, **options: Any
     ) -> None:
         address = httpx.URL(url)
-        # A proxy that the environment names can't reach a server on this machine.
+        # A proxy from the environment can't reach a server on this machine.
         trust_env = address.host not in _LOOPBACK
         super().__init__(verify=tls_for(url), trust_env=trust_env, **options)
         self._redactors = [Redactor(secret) for secret in (key, address.password) if secret]
         self._bytes_max = bytes_max
 
     async def send(self, request: httpx.Request, **options: Any) -> httpx.Response:
-        """Send a request and read the whole response; a larger one than `bytes_max` is
-        ReplyTooLarge."""
+        """Send a request and read the complete response. Raises ReplyTooLarge beyond
+        `bytes_max`."""
         request.headers["Accept-Encoding"] = "gzip"
         try:
             response = await super().send(request, **{**options, "stream": True})
@@ -54,10 +54,10 @@ class BoundedClient(httpx.AsyncClient):
             finally:
                 await response.aclose()
         except httpx.RequestError as error:
-            # It may quote what the server sent, and so may those that it came from.
+            # It may quote the server, and so may its causes.
             said = self._clean(str(error).encode("utf-8", "replace")).decode("utf-8", "replace")
             raise type(error)(said, request=request) from None
-        # The response as if it had come without packing.
+        # The response as if it had not been compressed.
         told = ("content-encoding", "content-length", "transfer-encoding")
         headers = []
         for name, value in response.headers.raw:
@@ -71,7 +71,7 @@ class BoundedClient(httpx.AsyncClient):
         )
 
     async def _read(self, response: httpx.Response) -> bytes:
-        """Unpack a response, and never more of it than it may have."""
+        """Unpack a response up to the size limit."""
         encoding = response.headers.get("content-encoding", "").strip().lower()
         unpack = None
         if encoding in ("gzip", "x-gzip", "deflate"):

@@ -6,15 +6,14 @@ from contextlib import asynccontextmanager
 
 OWN_TRIES_MAX = 3
 OWN_BACKOFF_S = 0.3
-"""The pause between tries of a server that the run itself has started: its loss is to be noticed
-soon."""
+"""The pause between attempts at the run's own server, whose loss must be noticed soon."""
 
 
 class Deadline:
-    """The seconds that a verdict or a summary may still spend outside this process.
+    """The time limit of a verdict or a summary outside this process.
 
-    Only `spending` and `sleep` count. Waiting for a turn does not: under a small quota
-    verdicts are slow, and fail no more often than under a large one.
+    Only `spending` and `sleep` count. Waiting for a turn does not: a small quota makes verdicts
+    slow, but not fail.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -23,12 +22,12 @@ class Deadline:
 
     @property
     def spent_s(self) -> float:
-        """The seconds spent so far, without those of a `spending` that still lasts."""
+        """The seconds spent so far, without those of an active `spending`."""
         return self._seconds - self.left_s
 
     @asynccontextmanager
     async def spending(self, at_most_s: float) -> AsyncIterator[None]:
-        """Raise TimeoutError when the block takes longer than that, or than what is left."""
+        """Raise TimeoutError when the block takes longer than that, or than the time left."""
         clock = asyncio.get_running_loop().time
         began = clock()
         try:
@@ -38,6 +37,6 @@ class Deadline:
             self.left_s -= clock() - began
 
     async def sleep(self, seconds: float) -> None:
-        """Wait, and count it."""
+        """Sleep, and count the time."""
         self.left_s -= seconds
         await asyncio.sleep(seconds)

@@ -1,5 +1,5 @@
-"""An OpenAI-compatible chat completions endpoint around one function: the embedded policy, the
-baselines and the local judge are called and counted as a hosted model is."""
+"""An OpenAI-compatible chat completions endpoint around one function, so that the embedded policy,
+the baselines and the local judge are called like hosted models."""
 
 import hmac
 import time
@@ -34,7 +34,7 @@ class ApiError(Exception):
 
 
 class ChatRequest(BaseModel):
-    """The part of OpenAI's request that our services act on; the rest is accepted and ignored."""
+    """The fields of OpenAI's request that our services use; the rest is ignored."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -56,7 +56,7 @@ class ChatRequest(BaseModel):
 def callable_tools(
     tools: Sequence[Mapping[str, Any]] | None, choice: Any
 ) -> Sequence[Mapping[str, Any]]:
-    """Return the tools that may be called, by a request's `tools` and its `tool_choice`."""
+    """Return the callable tools by a request's `tools` and `tool_choice`."""
     if choice == "none":
         return ()
     chosen = choice.get("function") if isinstance(choice, Mapping) else None
@@ -68,8 +68,7 @@ def callable_tools(
 
 @dataclass(frozen=True)
 class ToolCall:
-    """A call of a tool; its arguments are a JSON object, and its id is what the result refers
-    to."""
+    """A call of a tool, with a JSON object as arguments, and an id for its result."""
 
     id: str
     name: str
@@ -81,9 +80,9 @@ class Choice:
     """One answer.
 
     Attributes:
-        logprobs: OpenAI's `logprobs.content` entries, where asked for.
-        completion_tokens: for the usage record; counted as words where not given.
-        token_ids: the sampled tokens, as vLLM gives them with `return_token_ids`.
+        logprobs: OpenAI's `logprobs.content` entries, if requested.
+        completion_tokens: for the usage record; counted as words if not given.
+        token_ids: the sampled tokens, as from vLLM with `return_token_ids`.
     """
 
     content: str
@@ -101,8 +100,8 @@ class Choice:
 
 @dataclass(frozen=True)
 class Completion:
-    """The answer to a request, by a model that may say more than was asked, with the prompt's
-    tokens where they were asked for."""
+    """The answer to a request, with optional fields beyond the requested ones, and the prompt's
+    tokens if requested."""
 
     model: str
     choices: Sequence[Choice]
@@ -118,7 +117,7 @@ def completions_app(
     complete: Complete, models: Callable[[], Sequence[str]], api_key: str | None = None
 ) -> Starlette:
     """Serve `complete`, which may raise ApiError, as `/v1/chat/completions`, and `models` as
-    `/v1/models`. Without an `api_key` none is asked for."""
+    `/v1/models`. Without an `api_key` there is no authorization."""
 
     async def chat(request: Request) -> JSONResponse:
         try:
@@ -172,7 +171,7 @@ def completions_app(
 
 
 def authorize(request: Request, api_key: str | None) -> None:
-    """Raise a 401 unless the request carries the bearer token, compared in constant time."""
+    """Raise a 401 without the right bearer token, compared in constant time."""
     given = request.headers.get("authorization", "")
     if api_key is not None and not hmac.compare_digest(
         given.encode(), f"Bearer {api_key}".encode()

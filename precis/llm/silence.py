@@ -1,6 +1,6 @@
-"""Servers that answer nobody: said after ten seconds, once a minute, and when they answer again.
+"""Warnings of servers that do not answer: after ten seconds, once a minute, and on recovery.
 
-A server that is not asked, as the account's own limits leave no turn, is not silent.
+A server without requests, since the account's limits leave no turn, is not silent.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 class SilenceWatch:
-    """Watches the tries of one client, whose limiter may hold back the next one.
+    """Watches the attempts of one client, whose limiter may delay the next one.
 
     Attributes:
         is_long: whether a silence has lasted for so long that it was said.
@@ -45,20 +45,20 @@ class SilenceWatch:
 
     @contextmanager
     def asking(self) -> Iterator[None]:
-        """Count somebody who waits for an answer while the block lasts."""
+        """Count a caller that waits for an answer within the block."""
         self._asking += 1
         try:
             yield
         finally:
             self._asking -= 1
-            if not self._asking:  # they say themselves what came of it
+            if not self._asking:  # callers report the failure themselves
                 self._end()
 
     @contextmanager
     def sending(self) -> Iterator[None]:
-        """Count a request that the server has while the block lasts."""
+        """Count a request at the server within the block."""
         self._sending += 1
-        if self._since is not None and self._alarm is None:  # it was held back till now
+        if self._since is not None and self._alarm is None:  # delayed by limits until now
             self._say_in(_SAID_AFTER_S)
         try:
             yield
@@ -67,7 +67,7 @@ class SilenceWatch:
 
     @contextmanager
     def pausing(self, seconds: float) -> Iterator[None]:
-        """Count a try that follows in so many seconds while the block lasts."""
+        """Count a pause before the next attempt within the block."""
         at = _now() + seconds
         self._next_tries[at] += 1
         try:
@@ -78,22 +78,22 @@ class SilenceWatch:
                 del self._next_tries[at]
 
     def failed(self, failure: ProviderFailed) -> None:
-        """Note a try that failed; the first one begins the silence."""
+        """Record a failed attempt; the first one begins the silence."""
         self._cause = str(failure)
         if self._since is None:
             self._since = _now()
             self._say_in(_SAID_AFTER_S)
-        elif self._alarm is None:  # it was held back when this was to be said
+        elif self._alarm is None:  # delayed by limits when the warning was due
             self._say()
 
     def answered(self) -> None:
-        """Note an answer, which ends the silence."""
+        """Record an answer, which ends the silence."""
         if self.is_long:
             _log.warning("%s", self._clean(f"{self._who} answers again, after {self._lasted} s."))
         self._end()
 
     def describe(self) -> str:
-        """Return who answers nobody, since when, why, and when the next try is made."""
+        """Describe the silent server: since when, why, and when the next attempt is."""
         pauses = [at - _now() for at in self._next_tries]
         again_s = max(min(pauses, default=0.0), self._limiter.pause_s)
         if self._is_held_back:
@@ -123,7 +123,7 @@ class SilenceWatch:
 
     @property
     def _is_held_back(self) -> bool:
-        """Return whether only the limits keep anybody from asking."""
+        """Return whether only the limits prevent requests."""
         return not (self._sending or self._next_tries or self._limiter.pause_s)
 
     def _say_unless_held_back(self) -> None:
@@ -145,11 +145,11 @@ class SilenceWatch:
 
 
 _watches: "weakref.WeakSet[SilenceWatch]" = weakref.WeakSet()
-"""Those of all clients of this process."""
+"""The watches of all clients of this process."""
 
 
 def silences() -> list[str]:
-    """Describe each server that has answered nobody for ten seconds."""
+    """Describe each server that has not answered for ten seconds."""
     return sorted(watch.describe() for watch in _watches if watch.is_long)
 
 

@@ -1,7 +1,7 @@
-"""Trained models after their training: to use, export, serve and publish.
+"""Trained models: their use, export, serving and publication.
 
-`reference` finds a checkpoint by name, `record` says how it was trained, `prompt` what it is
-asked. `adapter`, `tensors` and `merge` make merged weights of an adapter and its base, `export`
-puts them into a folder. `serving` serves, `card` and `hub` publish, `licences` knows what a base
-model may be used for, `precis.commands.model` is the command.
+`reference` finds a checkpoint by name, `record` describes its training, `prompt` its prompt.
+`adapter`, `tensors` and `merge` merge an adapter into its base, `export` writes the weights to a
+folder. `serving` serves, `card` and `hub` publish, `licences` has the permitted uses of base
+models, `precis.commands.model` is the command.
 """

@@ -1,7 +1,7 @@
-"""A LoRA adapter as PEFT writes it: what it adds to each tensor of its base.
+"""A LoRA adapter in PEFT's format: the products that it adds to tensors of its base.
 
-The product is scale · B·A with scale = alpha / r, or alpha / sqrt(r) where the configuration says
-`use_rslora` (https://huggingface.co/docs/peft/package_reference/lora).
+The product is scale · B·A with scale = alpha / r, or alpha / sqrt(r) with `use_rslora` in the
+configuration (https://huggingface.co/docs/peft/package_reference/lora).
 """
 
 import json
@@ -31,11 +31,11 @@ _REFUSED = {
     "bias": "with biases (bias)",
     "layer_replication": "of repeated layers (layer_replication)",
 }
-"""The kinds of adapter that are no plain product, and so are not merged here."""
+"""The kinds of adapter that are not a plain product, and so are not merged here."""
 
 
 class _Lora(BaseModel, strict=True):
-    """The part of an adapter's configuration that is read here; anybody may have written it."""
+    """The fields used from an adapter's configuration, which is untrusted."""
 
     peft_type: Literal["LORA"] = "LORA"
     base_model_name_or_path: str | None = None
@@ -52,7 +52,7 @@ class Product:
     Attributes:
         b: shape (out, r).
         a: shape (r, in).
-        scale: what B·A is multiplied by.
+        scale: the factor of B·A.
     """
 
     b: NDArray[np.float64]
@@ -61,34 +61,34 @@ class Product:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """The shape of the tensor that it is added to."""
+        """The shape of its base's tensor."""
         return (self.b.shape[0], self.a.shape[1])
 
     def rows(self, first: int, last: int) -> NDArray[np.float64]:
-        """Some rows of the product; all of a large tensor would take much memory."""
+        """Return some rows of the product; all of a large tensor would take much memory."""
         found: NDArray[np.float64] = self.scale * (self.b[first:last] @ self.a)
         return found
 
 
 def claimed_base(folder: Path) -> str:
-    """Return what an adapter says its base model is; anybody may have written it."""
+    """Return the base model claimed by an adapter, which is untrusted."""
     return str(_config(folder).get("base_model_name_or_path") or "")
 
 
 def name_base(folder: Path, name: str) -> None:
-    """Have an adapter name its base as others know it, and not by a path of this machine."""
+    """Set an adapter's base to its public name, in place of a path of this machine."""
     config = {**_config(folder), "base_model_name_or_path": name}
     (folder / CONFIG_FILE).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
 
 
 def rank_of(folder: Path) -> int:
-    """Return the largest rank of an adapter's products, which its server has to be told."""
+    """Return the largest rank of an adapter's products, an option of its server."""
     config = _config(folder)
     return int(max([config["r"], *(config.get("rank_pattern") or {}).values()]))
 
 
 def read_adapter(folder: Path) -> dict[str, Product]:
-    """Read the products of an adapter, by the name of the base's tensor; a ConfigError says that it
+    """Read the products of an adapter, by the name of the base's tensor. Raises ConfigError if it
     is not a plain LoRA, or its files don't fit each other."""
     config = _config(folder)
     for name, words in _REFUSED.items():
@@ -131,7 +131,7 @@ def _product(
 
 
 def _by_pattern(module: str, patterns: Mapping[str, Any] | None, default: Any) -> Any:
-    """Return the value that a module's name matches, as PEFT matches it: from a dot to the end."""
+    """Return the value whose pattern matches a module's name, as in PEFT: from a dot to the end."""
     for pattern, value in (patterns or {}).items():
         if re.match(rf"(.*\.)?({pattern})$", module):
             return value

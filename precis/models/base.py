@@ -1,8 +1,8 @@
-"""The base model of an adapter: a folder, or what the Hub's cache of this machine holds.
+"""The base model of an adapter: a folder, or a model in this machine's Hub cache.
 
-Whoever may write a store may write what a checkpoint says of its base, which goes onto a program's
-command line and decides what is loaded. So a store names a model on the Hub, and nothing else: no
-option, and no folder of this machine, unless the user names that folder too.
+Anyone who can write to a store can change a checkpoint's base name, which goes onto a command line
+and decides which weights are loaded. So a store may only name a model on the Hub: no option, and no
+folder of this machine, unless the user names that folder too.
 """
 
 import json
@@ -17,7 +17,7 @@ from precis.models.tensors import Weights
 from precis.record import BaseModelName
 
 HUB_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
-"""OWNER/NAME, as the Hub writes it."""
+"""OWNER/NAME, as on the Hub."""
 
 _HUB_ID = re.compile(rf"{HUB_NAME.pattern}|[A-Za-z0-9][A-Za-z0-9._-]*")
 """The same, or one of the Hub's few models without an owner."""
@@ -30,8 +30,8 @@ _QUANTIZED = {"U8", "I8", "F8_E4M3", "F8_E5M2", "I32"}
 
 
 def choose_base(named: str, recorded: str, claimed: str) -> str:
-    """Return an adapter's base model as the user named it, or else as the run's record and the
-    adapter say; empty where nobody does. A ConfigError: it is no model's name, or the two differ.
+    """Return an adapter's base model as named by the user, or else by the run's record and the
+    adapter; empty if unnamed. Raises ConfigError if it is not a model's name, or the two differ.
     """
     if named:
         folder = Path(named).expanduser()
@@ -63,7 +63,7 @@ def choose_base(named: str, recorded: str, claimed: str) -> str:
 def base_to_load(named: str, recorded: str, claimed: str) -> str:
     """Return the base model to load: a name on the Hub, or a folder that the user named, in full.
 
-    The names are as of `choose_base`; a ConfigError says that the user has to give one.
+    The names are those of `choose_base`. Raises ConfigError if the user has to give one.
     """
     name = choose_base(named, recorded, claimed)
     if named:
@@ -76,7 +76,7 @@ def base_to_load(named: str, recorded: str, claimed: str) -> str:
             "but no folder of this machine.",
             _NAME_IT,
         )
-    if Path(name).exists():  # programs prefer it to the Hub's model of that name
+    if Path(name).exists():  # programs would prefer it to the Hub's model of that name
         raise ConfigError(
             f"The checkpoint names {name} as its base model, which is also a folder here.",
             "Run the command in another folder, or name the base with --base.",
@@ -85,7 +85,8 @@ def base_to_load(named: str, recorded: str, claimed: str) -> str:
 
 
 def find_base(name: str) -> Path:
-    """Return the folder of a base model, one on the Hub from the cache; else a ConfigError."""
+    """Return the folder of a base model; one on the Hub must be in the cache, else a
+    ConfigError."""
     folder = Path(name)
     if folder.is_absolute() and folder.is_dir():
         return folder
@@ -102,13 +103,12 @@ def find_base(name: str) -> Path:
 
 
 def public_name(name: str) -> str:
-    """Return a base model's name as others may read it: of a folder, not where it lies."""
+    """Return a base model's public name: for a folder, its name without its path."""
     return name if HUB_NAME.fullmatch(name) else Path(name).name
 
 
 def refuse_quantized(folder: Path, targets: list[str]) -> None:
-    """Refuse a base whose weights are packed, or that lacks a target: a product can't be added to
-    it."""
+    """Refuse a base with quantized weights, or without a target: a product can't be added to it."""
     weights = Weights(folder)
     quantized = "quantization_config" in base_config(folder)
     for name in targets:

@@ -1,4 +1,4 @@
-"""The model card: what a model is, what it was trained on, and how well it did, with intervals."""
+"""The model card: a model's base, training data and results, with intervals."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,8 +21,8 @@ from precis.statistics.standings import Contender, figure_of, rows_by, summarise
 
 
 def newest_benchmark(model: NamedCheckpoint) -> pl.DataFrame | None:
-    """Return the rows of the newest benchmark in which a checkpoint took part, on the documents
-    that its run held out; None where it was in none."""
+    """Return the rows of the newest benchmark of a checkpoint, on its run's held-out documents, or
+    None."""
     held_out = pl.col("corpus_digest") == model.ledger.corpus
     own = (pl.col("model") == TRAINED) & (pl.col("step") == model.step)
     frame = newest_results(model.store, model.name, held_out & own).filter(held_out)
@@ -30,8 +30,8 @@ def newest_benchmark(model: NamedCheckpoint) -> pl.DataFrame | None:
 
 
 def base_of(model: NamedCheckpoint) -> str:
-    """Return the name of a model's base for its card; empty for the embedded policy. A ConfigError
-    says that the adapter has to say it, and names what is no model."""
+    """Return the name of a model's base for its card; empty for the embedded policy. Raises
+    ConfigError if the adapter does not name it, or not by a model's name."""
     if model.kind == "policy":
         return ""
     if model.record:
@@ -48,7 +48,7 @@ def card_of(
     repo: str,
     benchmarked: pl.DataFrame | None,
 ) -> str:
-    """Return a card in the Hub's form: metadata between dashes, then Markdown. The base is empty
+    """Return a card in the Hub's format: metadata between dashes, then Markdown. The base is empty
     for the embedded policy."""
     sections = [
         f"---\n{_metadata(model, base, file_format)}\n---\n",
@@ -62,7 +62,7 @@ def card_of(
 
 
 def _metadata(model: NamedCheckpoint, base: str, file_format: Format) -> str:
-    from huggingface_hub import ModelCardData  # which takes a while
+    from huggingface_hub import ModelCardData  # a slow import
 
     record = model.record
     known: dict[str, Any] = {"tags": ["summarization", "grpo", "precis"], "metrics": ["accuracy"]}
@@ -248,5 +248,5 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _cell(text: str) -> str:
-    """Write the content of one cell, whatever a contender or a file is called."""
+    """Escape the content of a cell, such as a contender's or file's name."""
     return " ".join(text.split()).replace("|", "\\|")

@@ -1,4 +1,4 @@
-"""A trained model as a folder that other programs take: adapter, merged weights or GGUF."""
+"""Export of a trained model as a folder for other programs: adapter, merged weights or GGUF."""
 
 import json
 import os
@@ -28,7 +28,7 @@ from precis.rehearsal.checkpoint_files import POLICY_FILE
 
 Format = Literal["adapter", "merged", "gguf"]
 Dtype = Literal["base", "float32"]
-"""The type of merged weights: that of the base's, or 32 bits."""
+"""The type of merged weights: the base's, or 32 bits."""
 VERIFICATION_FILE = "verification.json"
 
 _TOKENIZER = {
@@ -43,16 +43,16 @@ _TOKENIZER = {
     "chat_template.jinja",
 }
 _TAKEN = _TOKENIZER | {CONFIG_FILE, WEIGHTS_FILE, POLICY_FILE}
-"""The files of a checkpoint that are given to others. It may hold more, such as what resumes
-training, and whoever may write the store may add a program or a pickle."""
+"""The files of a checkpoint that are exported. It has others, such as those for resuming, and
+anyone who can write to the store may add a program or a pickle."""
 _LEFT_OUT = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".h5", ".msgpack", ".index.json")
-"""Files of a base that are not copied: its weights, which the merged ones replace."""
+"""Files of a base that are not copied: its weights, replaced by the merged ones."""
 CONVERTER = "convert_hf_to_gguf.py"
 
 
 def find_converter(given: Path | None) -> Path:
-    """Find llama.cpp's converter: the path that was given, or the first on PATH. A ConfigError says
-    that it is not there."""
+    """Find llama.cpp's converter: the given path, or the first on PATH. Raises ConfigError if there
+    is none."""
     found = given or shutil.which(CONVERTER)
     if found is None or not Path(found).is_file():
         where = f"at {given}" if given else "on PATH"
@@ -64,10 +64,10 @@ def find_converter(given: Path | None) -> Path:
 
 
 def convert(converter: Path, merged: Path, file: Path, name: str) -> None:
-    """Make a GGUF file of merged weights, in their own type; programs show it by the name.
+    """Make a GGUF file of merged weights, in their own type, with a name for programs to show.
 
     A converter that is not executable is run by the `python3` of PATH: its requirements are hardly
-    ever in the environment of Précis. A ModelError ends with the last that it said.
+    ever in the environment of Précis. Raises ModelError with the end of its output.
     """
     runs_by_itself = os.access(converter, os.X_OK)
     program = [str(converter)] if runs_by_itself else ["python3", str(converter)]
@@ -88,10 +88,10 @@ def convert(converter: Path, merged: Path, file: Path, name: str) -> None:
 
 
 def write_modelfile(folder: Path, file: str, record: TrainingRecord | None) -> None:
-    """Write what Ollama needs besides the weights: the prompt, and how to sample."""
+    """Write Ollama's Modelfile: the prompt and the sampling parameters."""
     context = (record.tokens_max if record else None) or 4096
     content = f"FROM ./{file}\nPARAMETER temperature 0\nPARAMETER num_ctx {context}\n"
-    messages = prompt_of(record).get("messages")  # an agent brings its own
+    messages = prompt_of(record).get("messages")  # an agent has its own
     if messages:
         content += f'SYSTEM """{messages[0]["content"]}"""\n'
     (folder / "Modelfile").write_text(content, encoding="utf-8")
@@ -105,15 +105,14 @@ def export_model(
     dtype: Dtype = "base",
     converter: Path | None = None,
 ) -> Proof | None:
-    """Write a model to a folder that is not there yet, or is empty, all of it or nothing; return
-    the proof of merged weights.
+    """Write a model to a new or empty folder, atomically; return the proof of merged weights.
 
     Args:
-        base: a folder or a name on the Hub; empty takes what the run says.
+        base: a folder or a name on the Hub; empty takes the run's.
         converter: llama.cpp's script; None looks for it on PATH.
 
-    Raises ConfigError where folder, base or converter can't be used, ModelError where the merged
-    weights are not what they should be.
+    Raises ConfigError if folder, base or converter can't be used, ModelError if the merged weights
+    are wrong.
     """
     if model.kind == "policy" and file_format != "adapter":
         raise ConfigError(
@@ -121,7 +120,7 @@ def export_model(
             "Export it with --format adapter.",
         )
     if file_format == "gguf":
-        find_converter(converter)  # before minutes are spent on merging
+        find_converter(converter)  # fail before minutes of merging
     with _write_atomically(to.absolute()) as folder:
         if file_format == "adapter":
             _export_adapter(model, folder, base)
@@ -165,17 +164,17 @@ def _merge_into(model: NamedCheckpoint, folder: Path, given_base: str, dtype: Dt
         products = read_adapter(adapter)
         merge(base, products, folder, kind)
         proof = verify(base, products, folder, kind)
-        # Copy a base's configuration, tokenizer and licence, as far as they are not there yet.
+        # Copy a base's configuration, tokenizer and licence, unless they exist.
         for file in sorted(base.iterdir()):
             is_left_out = file.name.endswith(_LEFT_OUT) or file.name.startswith("README")
             if file.is_file() and not is_left_out and not (folder / file.name).exists():
-                shutil.copy(file, folder)  # of the Hub's cache, what the link leads to
+                shutil.copy(file, folder)  # follows the links of the Hub's cache
         for file in sorted(adapter.iterdir()):
             if file.name in _TOKENIZER and not (folder / file.name).exists():
                 shutil.copy(file, folder)
     if dtype == "float32":
         config = {**base_config(folder), "torch_dtype": "float32"}
-        if "dtype" in config:  # transformers 5 writes this one, and it goes before the other
+        if "dtype" in config:  # written by transformers 5, it overrides the other
             config["dtype"] = "float32"
         (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
     write_prompt(folder, model.record)
@@ -190,7 +189,7 @@ def _merge_into(model: NamedCheckpoint, folder: Path, given_base: str, dtype: Dt
 
 @contextmanager
 def _write_atomically(to: Path) -> Iterator[Path]:
-    """A folder to write in, which becomes `to` when the block has ended well."""
+    """Yield a folder to write in, which becomes `to` when the block succeeds."""
     if to.exists() and (not to.is_dir() or any(to.iterdir())):
         raise ConfigError(
             f"{to} is there already, and is not empty.", "Name another folder with --to."

@@ -1,4 +1,4 @@
-"""The Hub: a folder goes up as one commit of a model's repository."""
+"""The Hub: upload of a folder as one commit of a model's repository."""
 
 import os
 from pathlib import Path
@@ -11,8 +11,8 @@ from precis.models.base import HUB_NAME
 
 
 def token_for_hub() -> str:
-    """Return the token that writes to the Hub; a ConfigError says that it is not set, or no header
-    can carry it."""
+    """Return the token for writing to the Hub. Raises ConfigError if it is not set, or not valid in
+    a header."""
     token = Variables().hf_token
     if token is None:
         raise ConfigError(
@@ -24,16 +24,15 @@ def token_for_hub() -> str:
 
 
 def check_repo(repo: str) -> None:
-    """See that a repository's name is one; a ConfigError says that it is not."""
+    """Raise ConfigError for an invalid name of a repository."""
     if not HUB_NAME.fullmatch(repo):
         raise ConfigError(f"--repo {repo!r} names no repository.", "Write OWNER/NAME.")
 
 
 def push_folder(folder: Path, repo: str, token: str, private: bool, message: str) -> str:
-    """Upload a folder to a model's repository, which is made if need be; return the commit's
-    address.
+    """Upload a folder to a model's repository, created if missing; return the commit's address.
 
-    `private` is of one that is made. A ModelError says what was refused, or that nobody answers.
+    `private` applies to a created one. Raises ModelError if the Hub refuses or does not answer.
     """
     import httpx
     from huggingface_hub import HfApi
@@ -43,7 +42,7 @@ def push_folder(folder: Path, repo: str, token: str, private: bool, message: str
     disable_progress_bars()
     api = HfApi(endpoint=os.environ.get("HF_ENDPOINT") or None, token=token)
     try:
-        # Without --private the owner's own default holds.
+        # Without --private the owner's default applies.
         api.create_repo(repo, private=private or None, exist_ok=True)
         commit = api.upload_folder(repo_id=repo, folder_path=folder, commit_message=message)
     except HfHubHTTPError as error:
@@ -56,10 +55,10 @@ def push_folder(folder: Path, repo: str, token: str, private: bool, message: str
         said = Redactor(token).clean_text(error.server_message or str(error))
         detail = " ".join(said.split())[:300]
         raise ModelError(f"The Hub did not take {repo} ({status}: {detail}).") from error
-    except ValueError as error:  # its answer to the card's metadata, or to a file's announcement
+    except ValueError as error:  # raised for the card's metadata, or for a file's announcement
         said = Redactor(token).clean_text(" ".join(str(error).split()))
         raise ModelError(f"The Hub did not take {repo}: {said}") from error
-    except RuntimeError as error:  # a large file's upload, whose cause the library hides in it
+    except RuntimeError as error:  # raised for a large file's upload, with the cause inside
         said = Redactor(token).clean_text(str(error))
         raise ModelError(said, "Push again: what is there already is not sent twice.") from error
     except (httpx.TransportError, OSError) as error:

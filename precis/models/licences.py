@@ -1,4 +1,4 @@
-"""The permissions of the makers of base models: they hold for whatever is trained from them."""
+"""Licences of base models, which also apply to models trained from them."""
 
 import re
 from dataclasses import dataclass
@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from precis.settings.trainer import EmbeddedTrainer, Trainer
 
 _MIRRORED = re.compile(r"(-unsloth)?-bnb-4bit$")
-"""The suffix of mirrors for the name of a model whose weights they have packed."""
+"""The suffix that mirrors add to the names of quantized models."""
 
 _HUB = "https://huggingface.co"
 
 
 @dataclass(frozen=True)
 class Licence:
-    """A licence as the Hub's cards write it.
+    """A licence, as in the Hub's cards.
 
     Attributes:
-        id: the Hub's identifier, or a name where it has none.
+        id: the Hub's identifier, or a name without one.
         url: its text.
         allows_commerce: whether a trained model may be used commercially.
     """
@@ -62,7 +62,7 @@ _KNOWN = {
 
 
 def licence_of(base_model: str) -> Licence | None:
-    """Return the licence of a base model, by its name on the Hub; None where it is not known here.
+    """Return the licence of a base model, by its name on the Hub; None if unknown.
 
     A mirror's copy (`unsloth/Qwen2.5-3B-Instruct-bnb-4bit`) has the licence of the original.
     """
@@ -71,7 +71,7 @@ def licence_of(base_model: str) -> Licence | None:
 
 
 async def check_licence(trainer: Trainer) -> str:
-    """Describe the base model's licence. It fails no run, since some train for research."""
+    """Describe the base model's licence. It never fails, since some runs are for research."""
     if isinstance(trainer, EmbeddedTrainer):
         return "the embedded policy has no base model"
     base = trainer.base_model
@@ -79,7 +79,7 @@ async def check_licence(trainer: Trainer) -> str:
 
 
 def restriction_of(trainer: Trainer) -> str:
-    """Say what a trained model may not be used for, in a sentence; empty where nothing is known."""
+    """Return a sentence on the forbidden uses of a trained model; empty if none are known."""
     licence = licence_of(trainer.base_model)
     if licence is None or licence.allows_commerce:
         return ""

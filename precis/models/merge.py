@@ -1,4 +1,4 @@
-"""Merged weights, base + scale · B·A, written on a CPU with numpy, and proven afterwards."""
+"""Merged weights, base + scale · B·A, computed on a CPU with numpy, and verified afterwards."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -13,9 +13,9 @@ from precis.models.base import refuse_quantized
 from precis.models.tensors import FLOATS, Tensor, Weights, write_shards
 
 _ROWS = 2048
-"""Rows that are worked on at once: of the widest layer of a 7B model, some 300 MB."""
+"""Rows processed at once: for the widest layer of a 7B model, some 300 MB."""
 _KEPT_MIN = 0.5
-"""With less of its product left than this, an adapter has not been merged in any useful sense."""
+"""With less of its product left than this, a merged adapter is useless."""
 _MANTISSA_BITS = {"F32": 24, "F16": 11, "BF16": 8}
 _SMALLEST = {"F32": 2.0**-149, "F16": 2.0**-24, "BF16": 2.0**-133}
 
@@ -25,11 +25,11 @@ class Proof:
     """The result of comparing merged weights with their base.
 
     Attributes:
-        merged: how many tensors differ from the base by the adapter's product.
-        equal: how many are the base's own.
-        kept: the share of the product that the weights' type could hold, 0 to 1: in 16 bits a
-            number keeps 2 or 3 digits, and what is added below them is rounded away. None where
-            the product is zero.
+        merged: the number of tensors that differ from the base by the adapter's product.
+        equal: the number of tensors equal to the base's.
+        kept: the share of the product that the weights' type could represent, 0 to 1: in 16 bits a
+            number keeps 2 or 3 digits, and smaller additions are rounded away. None if the product
+            is zero.
     """
 
     merged: int
@@ -40,10 +40,9 @@ class Proof:
 def merge(
     base: Path, products: Mapping[str, Product], folder: Path, dtype: str | None = None
 ) -> None:
-    """Write the weights of base and adapter together into a folder that exists, in 32 bits with
-    `F32`.
+    """Write the merged weights of base and adapter to an existing folder, in 32 bits with `F32`.
 
-    A ConfigError says that the base is quantized, or is not the adapter's.
+    Raises ConfigError if the base is quantized, or is not the adapter's.
     """
     refuse_quantized(base, list(products))
     write_shards(_merge_tensors(Weights(base), products, dtype), folder)
@@ -52,10 +51,10 @@ def merge(
 def verify(
     base: Path, products: Mapping[str, Product], folder: Path, dtype: str | None = None
 ) -> Proof:
-    """Read merged weights again, and compare every number with the base and the product.
+    """Read the merged weights, and compare every number with the base and the product.
 
-    Each has to be the nearest one to base + product that its type has, and where the adapter adds
-    nothing the base's; else a ModelError names the tensor.
+    Each must be its type's nearest number to base + product, or equal to the base's in tensors
+    without a product. Raises ModelError with the tensor's name otherwise.
     """
     before = Weights(base)
     after = Weights(folder)
@@ -126,7 +125,7 @@ def _compare(
         added = product.rows(first, last)
         merged = new[first:last].astype(np.float64)
         error = np.abs(merged - (base + added))
-        # How far the nearest number of a type is at most; a little more, for rounding twice.
+        # The largest distance to a type's nearest number, and a little more for double rounding.
         _, exponent = np.frexp(base + added)
         step = np.maximum(np.ldexp(1.0, exponent - _MANTISSA_BITS[kind]), _SMALLEST[kind])
         found: NDArray[np.float64] = 0.5001 * step
@@ -147,6 +146,6 @@ def _blocks(rows: int) -> Iterator[tuple[int, int]]:
 
 
 def _kind(tensor: Tensor, dtype: str | None) -> np.dtype[np.generic]:
-    """Return the type that a tensor is written in: integers and masks always keep theirs."""
+    """Return the type to write a tensor in: integers and masks keep theirs."""
     is_float = tensor.dtype in FLOATS.values()
     return FLOATS[dtype] if dtype and is_float else tensor.dtype

@@ -1,7 +1,7 @@
-"""The servers that `precis model serve` runs on this machine, and their keys.
+"""The servers of `precis model serve` on this machine, and their keys.
 
-Each has a file in `servers/` in our home, for its owner alone, which is locked for as long as the
-server lives: without the lock, nobody knows who listens at that address by now.
+Each has a file in `servers/` in our home, readable by its owner only, and locked while the server
+lives: without the lock another process may listen at that address by now.
 """
 
 import fcntl
@@ -27,8 +27,8 @@ class Server(Record):
 
 @contextmanager
 def announced(server: Server) -> Iterator[int]:
-    """Let this user's other commands find a server while the block lasts, and give the descriptor
-    that holds its lock: it counts as alive while any process has that."""
+    """Register a server for this user's other commands within the block; yield the descriptor of
+    its lock: it counts as alive while any process holds that."""
     folder = private_home() / _FOLDER
     folder.mkdir(mode=0o700, exist_ok=True)
     path = folder / f"{server.url.partition('://')[2].replace('/', '_')}.json"
@@ -45,7 +45,7 @@ def announced(server: Server) -> Iterator[int]:
 
 
 def own_servers() -> list[Server]:
-    """Return the servers that are alive; what those left that were killed is deleted."""
+    """Return the live servers; delete the files of killed ones."""
     found = []
     for path in sorted((Variables().home / _FOLDER).glob("*.json")):
         with suppress(FileNotFoundError, ValidationError), path.open() as file:
@@ -54,6 +54,6 @@ def own_servers() -> list[Server]:
             except BlockingIOError:
                 found.append(Server.model_validate_json(file.read(_BYTES_MAX)))
                 continue
-            if os.path.samestat(os.fstat(file.fileno()), path.stat()):  # and no newer one's
+            if os.path.samestat(os.fstat(file.fileno()), path.stat()):  # not a newer server's
                 path.unlink()
     return found

@@ -1,6 +1,6 @@
-"""The prompt that a model was trained with: without it an adapter is worth little.
+"""The prompt of a model's training, without which an adapter is worth little.
 
-An agent brings its prompts itself; of it the file says how its calls of tools are parsed.
+An agent has its own prompts; its file only has the parser of its tool calls.
 """
 
 import json
@@ -17,12 +17,13 @@ DOCUMENT = "{document}"
 
 
 def words_of(record: TrainingRecord | None) -> int:
-    """Return the longest summary that a model was asked for, in words."""
+    """Return the longest summary of a model's prompt, in words."""
     return record.words_max if record else WORDS_MAX
 
 
 def prompt_of(record: TrainingRecord | None) -> dict[str, Any]:
-    """Return the messages with a mark for the document, and how the benchmark samples: greedily."""
+    """Return the messages with a placeholder for the document, and the benchmark's greedy
+    sampling."""
     if record and record.is_agent:
         return {
             "environment": record.environment,
@@ -40,8 +41,7 @@ def prompt_of(record: TrainingRecord | None) -> dict[str, Any]:
 
 
 def parser_in(folder: Path) -> str:
-    """Return the parser of an exported agent's calls of tools; empty for a model that
-    summarizes."""
+    """Return the parser of an exported agent's tool calls; empty for a summarizer."""
     try:
         prompt = json.loads((folder / PROMPT_FILE).read_text(encoding="utf-8"))
         return str(prompt.get("tool_call_parser", ""))

@@ -1,7 +1,7 @@
-"""The record of a model's training, kept beside its checkpoints for those who use it afterwards.
+"""The record of a model's training, kept beside its checkpoints for its users.
 
-The ledger holds digests of a run's settings; here are those that a user of the model needs, in
-clear. Nothing of it is a secret, and nothing that resumes a run reads it.
+The ledger has digests of a run's settings; this has those that a user of the model needs, in plain
+text. It has no secrets, and resuming a run does not read it.
 """
 
 import logging
@@ -27,18 +27,18 @@ class TrainingRecord(Record):
     model_config = ConfigDict(extra="ignore")  # a newer version may have written more
 
     base_model: BaseModelName
-    """The model that training began with, as ART knows it."""
+    """ART's name of the base model."""
     environment: str = "summaries"
-    """The kind of environment that it was trained in; any other than `summaries` is an agent."""
+    """The kind of its environment; any other than `summaries` is an agent."""
     tool_call_parser: str = "hermes"
-    """vLLM's parser of its calls of tools."""
+    """vLLM's parser of its tool calls."""
     words_max: int
-    """The limit that the policy was asked to keep, in words; of summaries alone."""
+    """The word limit in the policy's prompt; only for summaries."""
     tokens_max: int | None = None
-    """Longest prompt and summary together, in tokens; None where nothing limits them."""
+    """Longest prompt and summary together, in tokens; None without a limit."""
     documents: str
-    """The source of its training data: `bundled`, a data set on the Hub, or the name of a file,
-    which for an agent is that of its environment."""
+    """The source of its training data: `bundled`, a data set on the Hub, or a file's name, for an
+    agent its environment's."""
     documents_split: str = ""
     """The split of a data set on the Hub."""
     train_size: int
@@ -50,21 +50,21 @@ class TrainingRecord(Record):
     judge: str
     """The judge: the model and its provider; empty without one."""
     version: str
-    """Of Précis."""
+    """The version of Précis."""
     commit: str = ""
-    """Of Précis' source, where it is a checkout."""
+    """The commit of Précis' source, if a checkout."""
 
     @property
     def is_agent(self) -> bool:
-        """Return whether the model was trained to do something else than to summarize."""
+        """Whether the model is an agent, not a summarizer."""
         return self.environment != "summaries"
 
 
 def training_record(
     config: RunConfig, judge: str, scenarios: tuple[int, int] = (0, 0)
 ) -> TrainingRecord:
-    """Build the record of a run's settings, of its judge, and of how many scenarios an agent is
-    trained on and how many are held out."""
+    """Build the record from a run's settings, its judge, and the numbers of an agent's training and
+    held-out scenarios."""
     trainer = config.trainer
     environment = config.environment
     tokens_max, parser = None, "hermes"
@@ -80,7 +80,7 @@ def training_record(
         if source != "bundled" and not Path(source).expanduser().exists():
             split = config.documents.hub_split
         else:
-            source = Path(source).name  # and not where it lies on somebody's machine
+            source = Path(source).name  # without its path on a user's machine
     elif isinstance(environment, PythonSettings):
         source = Path(environment.file).name
     elif isinstance(environment, CommandSettings):
@@ -110,7 +110,7 @@ def record_key(model: str) -> str:
 
 
 def write_record(store: Store, model: str, record: TrainingRecord) -> None:
-    """Keep the record of a run; one that continues with other documents or code replaces it."""
+    """Write the record of a run, over an earlier one with other documents or code."""
     data = record.model_dump_json(indent=1).encode()
     present = store.get(record_key(model))
     if present is None or present.data != data:
@@ -118,7 +118,7 @@ def write_record(store: Store, model: str, record: TrainingRecord) -> None:
 
 
 def read_record(store: Store, model: str) -> TrainingRecord | None:
-    """Return the record of a run; None where there is none that can be read."""
+    """Return the record of a run; None without a readable one."""
     blob = store.get(record_key(model))
     if blob is None:
         return None
@@ -130,8 +130,7 @@ def read_record(store: Store, model: str) -> TrainingRecord | None:
 
 
 def code_commit() -> str:
-    """Return the commit of this checkout, with `-dirty` where it was changed since; empty
-    elsewhere."""
+    """Return the commit of this checkout, with `-dirty` if it has changes; empty elsewhere."""
     root = Path(__file__).parents[2]
     if not (root / ".git").exists():
         return ""  # installed; a repository around it would be another project's

@@ -1,4 +1,4 @@
-"""A trained model by its name: which checkpoint of which run, and what it is made of."""
+"""Lookup of a trained model by name: a checkpoint of a run."""
 
 from contextlib import suppress
 from dataclasses import dataclass
@@ -32,8 +32,8 @@ class Reference:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read a reference; a ConfigError says that what follows the `@` is neither a step nor
-        `best` nor `newest`."""
+        """Parse a reference. Raises ConfigError unless a step, `best` or `newest` follows the
+        `@`."""
         name, at, step = text.partition("@")
         if name and step == "best":
             return cls(name, "best")
@@ -46,7 +46,7 @@ class Reference:
 
 @dataclass(frozen=True)
 class NamedCheckpoint:
-    """A checkpoint of a run; its record says how it was trained, where that was written down."""
+    """A checkpoint of a run, with the record of its training, if there is one."""
 
     store: Store
     ledger: Ledger
@@ -66,12 +66,12 @@ class NamedCheckpoint:
 
     @property
     def serving_name(self) -> str:
-        """The model's name where it is served, as the trainer calls it."""
+        """The served model's name, the trainer's too."""
         return f"{self.name}@{self.step}"
 
     @property
     def score(self) -> str:
-        """The score of its validation, `accuracy 65.4%`; empty where there is none of its step."""
+        """The score of its validation, `accuracy 65.4%`; empty if its step was not validated."""
         for one in self.ledger.validations:
             if one.step == self.step:
                 return f"{one.measure} {one.score}"
@@ -79,26 +79,26 @@ class NamedCheckpoint:
 
     @property
     def is_agent(self) -> bool:
-        """Return whether the model was trained to do something else than to summarize."""
+        """Whether the model is an agent, not a summarizer."""
         return self.record is not None and self.record.is_agent
 
     @property
     def recorded_base(self) -> str:
-        """The base model that the run's record names; empty where there is none."""
+        """The base model in the run's record, or ""."""
         return self.record.base_model if self.record else ""
 
     def fetch(self, folder: Path) -> Path:
-        """Bring its files, verified, into a folder, which they replace; a CorruptCheckpoint says
-        that a file differs from the manifest."""
+        """Download its files, verified, to a folder, which they replace. Raises CorruptCheckpoint
+        if a file differs from the manifest."""
         folder.parent.mkdir(parents=True, exist_ok=True)
         restore(self.store, self.name, self.step, folder)
         return folder
 
 
 def find_model(store: Store, reference: Reference) -> NamedCheckpoint:
-    """Return the checkpoint that a reference means; `best` is the best that the store still has.
+    """Return the checkpoint of a reference; `best` is the best still in the store.
 
-    A StoreError says that there is none, a CorruptCheckpoint that the step is not whole.
+    Raises StoreError if there is none, CorruptCheckpoint if the step is incomplete.
     """
     ledger = load_ledger(store, reference.name)
     checkpoint = _choose(store, ledger, reference)
@@ -113,12 +113,10 @@ def find_model(store: Store, reference: Reference) -> NamedCheckpoint:
 
 
 def rank_models(store: Store) -> list[Reference]:
-    """Return the models to use where none is named, the first one first; a StoreError: there is
-    none.
+    """Return the models to use by default, in order of preference. Raises StoreError without any.
 
-    Runs that share documents, judge and measure make a group, in which the best comes first; the
-    group that was written last goes before the others. Of a run it is the best checkpoint, unless
-    only its start was validated.
+    Runs that share documents, judge and measure make a group, best first; the group written last
+    comes first. A run's best checkpoint is taken, unless only its start was validated.
     """
     runs, _ = list_runs(store, datetime.now(UTC))
     if not runs:
@@ -133,7 +131,7 @@ def rank_models(store: Store) -> list[Reference]:
     for group in groups.values():
         group.sort(key=lambda run: -1.0 if run.best is None else run.best, reverse=True)
         for run in group:
-            # Whether more than the untrained start of a run was validated.
+            # Only if more than the run's untrained start was validated.
             if run.best is not None and (run.best_step != 0 or run.score != run.best):
                 ranked.append(Reference(run.model, "best"))
             ranked.append(Reference(run.model))
@@ -154,7 +152,7 @@ def _choose(store: Store, ledger: Ledger, reference: Reference) -> Checkpoint:
     if step == "best":
         ranked = [(one.score.value, one.step) for one in ledger.validations]
         for _, validated in sorted(ranked, reverse=True):
-            # Retention may have dropped it, or it is damaged: the next best.
+            # Retention may have deleted it, or it is damaged: then the next best.
             with suppress(CorruptCheckpoint):
                 return complete_manifest(store, ledger.model, validated, sizes)
         raise StoreError(

@@ -1,4 +1,4 @@
-"""Serving a trained model: vLLM's command for a language model, our own server for the policy."""
+"""Serving of a trained model: vLLM for a language model, our own server for the policy."""
 
 import hashlib
 import json
@@ -32,19 +32,19 @@ from precis.rehearsal.endpoint import PolicyEndpoint
 from precis.rehearsal.kinds import kind_in
 
 CONTEXT_TOKENS = 4096
-"""The tokens that a server reads at once where nothing says otherwise, the summary included."""
+"""The default context of a server in tokens, the summary included."""
 
 VLLM_KEY_VARIABLE = "VLLM_API_KEY"
-"""The variable from which vLLM reads the key that it asks for."""
+"""The variable from which vLLM reads its key."""
 
 _VLLM = "vllm"
 _VLLM_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
-"""The values that vLLM takes for --max-lora-rank."""
+"""The values that vLLM accepts for --max-lora-rank."""
 
 
 @dataclass(frozen=True)
 class ServerAddress:
-    """The host and port that a server listens on."""
+    """The host and port of a server."""
 
     host: str
     port: int
@@ -57,16 +57,15 @@ class ServerAddress:
 
 
 DEFAULT_ADDRESS = ServerAddress("127.0.0.1", 8000)
-"""The address of `precis model serve` where none is given."""
+"""The default address of `precis model serve`."""
 
 
 def fetch_adapter(model: NamedCheckpoint, base: str = "") -> Path:
-    """Bring an adapter's files with their prompt to this machine, unless they are here; return
-    where.
+    """Download an adapter's files, with the prompt, unless they are here; return their folder.
 
-    The base is the one that the user named, or the run's: a ConfigError where there is none.
+    The base is the user's, or else the run's. Raises ConfigError without one.
     """
-    # A run that went back and trained the step anew has other files under the same name.
+    # A run that was reset and trained the step again has other files under the same name.
     files = "".join(file.sha256 for file in model.checkpoint.files)
     digest = hashlib.sha256(f"{files}{base}".encode()).hexdigest()[:8]
     folder = _copies_folder() / f"{model.name}-{model.step}-{digest}"
@@ -77,8 +76,8 @@ def fetch_adapter(model: NamedCheckpoint, base: str = "") -> Path:
 
 
 def delete_adapter_copies(model: str) -> None:
-    """Delete what `fetch_adapter` has brought here of a model's checkpoints."""
-    # The whole name: that of another model may begin with this one's.
+    """Delete the downloads of `fetch_adapter` for a model."""
+    # The full name: another model's name may begin with this one's.
     name = re.compile(rf"{re.escape(model)}-\d+-[0-9a-f]{{8}}")
     for folder in _copies_folder().glob("*"):
         if name.fullmatch(folder.name):
@@ -86,7 +85,7 @@ def delete_adapter_copies(model: str) -> None:
 
 
 def _copies_folder() -> Path:
-    # In full: the command that names it may be copied into a terminal that is elsewhere.
+    # Absolute: the command may be copied into a terminal in another folder.
     return private_home().absolute() / "models"
 
 
@@ -99,8 +98,8 @@ def command_for_adapter(
 ) -> list[str]:
     """Return vLLM's command for an adapter in a folder beside its base.
 
-    Base and context are the run's where they are empty or None. A ConfigError: the base has to be
-    named, or vLLM takes no such rank.
+    Empty base or context means the run's. Raises ConfigError if the base has to be named, or vLLM
+    does not support the rank.
     """
     loaded = base_to_load(base, model.recorded_base, claimed_base(folder))
     rank = rank_of(folder)
@@ -121,29 +120,29 @@ def command_for_adapter(
 def command_for_merged(
     name: str, folder: Path, context_tokens: int, address: ServerAddress
 ) -> list[str]:
-    """vLLM's command for merged weights in a folder; a ConfigError says that the folder is no
-    model's."""
+    """Return vLLM's command for merged weights in a folder. Raises ConfigError if it has no
+    model."""
     served = ["--served-model-name", name, *_tool_calling(folder)]
     command = [*_vllm(str(folder), context_tokens, address), *served]
     if base_config(folder).get("torch_dtype") != "float32":
         return command
-    # By itself it would load 32 bits into 16, and round away what they were written for.
+    # By default it would round 32 bits to 16, and lose the adapter's precision.
     return [*command, "--dtype", "float32"]
 
 
 def _tool_calling(folder: Path) -> list[str]:
-    """vLLM's options for an agent, as the trainer has them; none for a model that summarizes."""
+    """Return vLLM's options for an agent, as in the trainer; none for a summarizer."""
     parser = parser_in(folder)
     return ["--enable-auto-tool-choice", "--tool-call-parser", parser] if parser else []
 
 
 def is_merged(folder: Path) -> bool:
-    """Return whether a folder is one that `precis model export --format merged` wrote."""
+    """Return whether a folder was written by `precis model export --format merged`."""
     return (folder / "config.json").exists() and (folder / PROMPT_FILE).exists()
 
 
 def name_of(folder: Path) -> str:
-    """Return the name that an exported folder is served under: the checkpoint that it is of."""
+    """Return the served name of an exported folder: that of its checkpoint."""
     try:
         known = json.loads((folder / "verification.json").read_text(encoding="utf-8"))
         return str(known["model"])
@@ -157,12 +156,12 @@ def as_shell(command: Sequence[str]) -> str:
 
 
 def find_vllm() -> str | None:
-    """vLLM's program; None where it is not on PATH."""
+    """Return vLLM's program, or None if it is not on PATH."""
     return shutil.which(_VLLM)
 
 
 def check_vllm(address: ServerAddress) -> str:
-    """Return vLLM's program; a ConfigError: it is not installed, or the address is taken."""
+    """Return vLLM's program. Raises ConfigError if it is not installed, or the address is taken."""
     program = find_vllm()
     if program is None:
         raise ConfigError(
@@ -170,7 +169,7 @@ def check_vllm(address: ServerAddress) -> str:
             "Install it on a machine with a GPU (`pip install vllm`), or leave out --run and copy "
             "the command there.",
         )
-    check_address(address)  # else others' documents would go to whoever listens there
+    check_address(address)  # else documents would go to another process that listens there
     return program
 
 
@@ -180,13 +179,13 @@ def check_address(address: ServerAddress) -> None:
 
 
 def run_vllm(command: Sequence[str], key: str, address: ServerAddress) -> int:
-    """Run vLLM until it ends or is told to; return its exit status.
+    """Run vLLM until it ends or is stopped; return its exit status.
 
-    Its key is in no list of processes, this user's other commands find it, and it ends with this
-    process. A ConfigError: vLLM is not installed, or the address is taken.
+    Its key is not on the command line, this user's other commands find it, and it ends with this
+    process. Raises ConfigError if vLLM is not installed, or the address is taken.
     """
     program = check_vllm(address)
-    # The folder that it is started in may hold modules of any name.
+    # The user's current folder may have modules of any name.
     environment = {**os.environ, VLLM_KEY_VARIABLE: key, "PYTHONSAFEPATH": "1"}
     with announced(Server(url=address.url, key=key)) as lock:
         server = subprocess.Popen(
@@ -194,14 +193,14 @@ def run_vllm(command: Sequence[str], key: str, address: ServerAddress) -> int:
             stdin=subprocess.PIPE,
             env=environment,
             pass_fds=[lock],
-            start_new_session=True,  # Ctrl-C is for us, who pass it on once
+            start_new_session=True,  # Ctrl-C goes to us only, and we pass it on once
         )
         with passed_on(server):
             return server.wait()
 
 
 def serve_policy(model: NamedCheckpoint, folder: Path, address: ServerAddress, key: str) -> None:
-    """Serve the embedded policy until told to stop; this user's other commands find it then."""
+    """Serve the embedded policy until stopped; this user's other commands find it."""
     checkpoint = model.fetch(folder_of(folder, model.step))
     endpoint = PolicyEndpoint(kind_in(checkpoint), {model.name: folder})
     app = completions_app(endpoint.complete, endpoint.models, key)
@@ -212,7 +211,7 @@ def serve_policy(model: NamedCheckpoint, folder: Path, address: ServerAddress, k
 
 
 def find_or_make_key() -> tuple[str, bool]:
-    """Return the key to ask for, and whether it is a new one that nobody knows yet."""
+    """Return the server's key, and whether it is new."""
     known = key_of_server()
     if known is not None:
         return known, False
@@ -233,6 +232,6 @@ def _listener(address: ServerAddress) -> socket.socket:
             f"Can't listen at {address.host}:{address.port} ({error.strerror}).",
             "Choose another --port, or --host.",
         ) from error
-    # Without this each small answer waits 40 ms for the other side's acknowledgement.
+    # Without this each small answer waits 40 ms for the peer's acknowledgement.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener

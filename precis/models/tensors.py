@@ -1,4 +1,4 @@
-"""Weights in safetensors files, read and written a tensor at a time.
+"""Weights in safetensors files, read and written tensor by tensor.
 
 bfloat16 is ml_dtypes' type for numpy, whose casts round to the nearest number.
 """
@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import ml_dtypes  # teaches numpy the name bfloat16
+import ml_dtypes  # registers bfloat16 with numpy
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
@@ -27,20 +27,20 @@ FLOATS = {
     "F16": np.dtype(np.float16),
     "BF16": np.dtype(ml_dtypes.bfloat16),
 }
-"""The types that weights are merged in, by safetensors' names."""
+"""The types that can be merged, by safetensors' names."""
 
 _SHARD_BYTES = 1_000_000_000
 
 
 @dataclass(frozen=True)
 class Weights:
-    """The weights of a model in a folder, in one file or in several with an index."""
+    """The weights of a model in a folder, in one file or several with an index."""
 
     folder: Path
 
     @cached_property
     def files(self) -> dict[str, Path]:
-        """The file of each tensor; a ConfigError says that there are none, or a file is missing or
+        """The file of each tensor. Raises ConfigError if there are none, or a file is missing or
         damaged."""
         index = self.folder / INDEX_FILE
         if index.exists():
@@ -81,8 +81,8 @@ def names_in(path: Path) -> list[str]:
 
 
 def read_tensor(path: Path, name: str) -> Tensor:
-    """One tensor of a file; a ConfigError says that it is not there, or is of a type that numpy has
-    no name for."""
+    """Return one tensor of a file. Raises ConfigError if it is missing, or has a type unknown to
+    numpy."""
     with _open(path) as file:
         try:
             found: Tensor = file.get_tensor(name)
@@ -96,7 +96,7 @@ def write_shards(
 ) -> None:
     """Write tensors to `model-00001-of-….safetensors` files with their index, in their order.
 
-    No more than a shard is held in memory. What fits into one file is `model.safetensors`.
+    At most one shard is in memory. A single file is named `model.safetensors`.
     """
     written: list[list[str]] = []
     total = 0
@@ -131,7 +131,7 @@ def _shards(tensors: Iterable[tuple[str, Tensor]], shard_bytes: int) -> Iterator
 
 
 def _part(folder: Path, number: int) -> Path:
-    """Return a shard's name while it is not known how many there will be."""
+    """Return a shard's temporary name, until their number is known."""
     return folder / f".model-{number:05d}.writing"
 
 

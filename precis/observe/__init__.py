@@ -1,6 +1,6 @@
-"""Observers: they receive what happens, and whatever happens to them, the run continues.
+"""Observers: services that receive a run's rollouts; their failures never stop it.
 
 `async with observing() as observers: observers.rollouts(...)` reports rollouts to OpenPipe,
-Langfuse and Weave; W&B (`wandb_log`) takes metrics, tables, charts and results. None is on without
-its key, and none is ever waited for, but a bounded time at the end.
+Langfuse and Weave; W&B (`wandb_log`) takes metrics, tables, charts and results. Each needs its key,
+and the run never waits for one, except for a bounded time at its end.
 """

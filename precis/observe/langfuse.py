@@ -1,8 +1,8 @@
 """Langfuse: every rollout as a trace with a generation for each call, and its scores.
 
-Traces go to its OpenTelemetry endpoint as OTLP/HTTP in JSON, which is the way that its own
-clients write since version 3; scores to `/api/public/scores`. Both are authorized by the pair of
-keys. The attributes are those of https://langfuse.com/integrations/native/opentelemetry.
+Traces go to its OpenTelemetry endpoint as OTLP/HTTP in JSON, like those of its own clients since
+version 3; scores to `/api/public/scores`. Both use the pair of keys. The attributes are those of
+https://langfuse.com/integrations/native/opentelemetry.
 """
 
 import json
@@ -41,7 +41,7 @@ class Langfuse:
 
     @property
     def options(self) -> Mapping[str, Any]:
-        # Without this header a server of version 4 shows what is written minutes later.
+        # Without this header a server of version 4 shows traces minutes later.
         headers = {"x-langfuse-ingestion-version": "4"}
         return {"auth": (self.public_key, self.key), "headers": headers}
 
@@ -56,7 +56,7 @@ class Langfuse:
         for seen in batch:
             for name, value in seen.scores.items():
                 score = {
-                    # The same id again is the same score, so that a try after a failure adds none.
+                    # A retry with the same id does not add a score.
                     "id": f"{seen.id}-{name}",
                     "traceId": seen.id,
                     "observationId": seen.id[:16],
@@ -68,7 +68,7 @@ class Langfuse:
 
 
 def _spans(seen: RolloutRecord) -> Iterator[dict[str, Any]]:
-    """The rollout with its whole conversation, and within it a generation for each call."""
+    """Yield the rollout with its whole conversation, and a generation for each call within it."""
     whole = {
         "langfuse.trace.name": f"rollout by {seen.model}",
         "session.id": seen.run,
@@ -123,12 +123,12 @@ def _json(value: Any) -> str:
 
 
 def _nanoseconds(seconds: float) -> str:
-    """To the microsecond: a float of this century's seconds holds no more."""
+    """Convert with microsecond precision, the most of a float of this century's seconds."""
     return str(round(1e6 * seconds) * 1000)
 
 
 def _attributes(values: dict[str, Any]) -> list[dict[str, Any]]:
-    """Strings and lists of strings, as OTLP's JSON has them."""
+    """Return strings and lists of strings in OTLP's JSON."""
     attributes = []
     for key, value in values.items():
         said: dict[str, Any] = {"stringValue": value}

@@ -1,4 +1,4 @@
-"""All services that rollouts are reported to, as one."""
+"""All services that receive rollouts, as one."""
 
 import asyncio
 import time
@@ -13,7 +13,7 @@ from precis.observe.sender import Sender, Service
 from precis.observe.weave import Weave
 
 FLUSH_S = 10.0
-"""The time that a run waits at its end for all services together."""
+"""How long a run waits at its end for all services together."""
 
 
 class Observers:
@@ -23,7 +23,7 @@ class Observers:
         self._senders = senders
 
     def rollouts(self, seen: Iterable[RolloutRecord]) -> None:
-        """Report rollouts; takes microseconds each, and never raises for a service's trouble."""
+        """Report rollouts, in microseconds each; never raises for a service's failure."""
         if not self._senders:
             return
         for one in seen:
@@ -31,7 +31,7 @@ class Observers:
                 sender.tell(one)
 
     def close(self, within_s: float = FLUSH_S) -> None:
-        """Send what waits, for a bounded time."""
+        """Send pending rollouts, for a bounded time."""
         deadline = time.monotonic() + within_s
         for sender in self._senders:
             sender.end()
@@ -41,7 +41,7 @@ class Observers:
 
 @asynccontextmanager
 async def observing(environment: Variables | None = None) -> AsyncIterator[Observers]:
-    """Observers for the keys that are set, while the block lasts."""
+    """Yield observers for the keys that are set, for the block."""
     observers = Observers(list(map(Sender, services(environment or Variables()))))
     try:
         yield observers
@@ -50,7 +50,7 @@ async def observing(environment: Variables | None = None) -> AsyncIterator[Obser
 
 
 def services(environment: Variables) -> list[Service]:
-    """Return the services that there are keys for."""
+    """Return the services whose keys are set."""
     found = (
         OpenPipe.from_environment(environment),
         Langfuse.from_environment(environment),

@@ -67,7 +67,7 @@ def _report(seen: RolloutRecord, turn: int) -> dict[str, Any]:
             },
         },
         "statusCode": 200,
-        # Metadata are strings; one id a call lets a report that came twice be told.
+        # Metadata are strings; an id per call identifies duplicate reports.
         "metadata": {
             "id": seen.call_id(turn),
             "rollout": seen.id,

@@ -1,4 +1,4 @@
-"""A rollout as every observer receives it: all its calls, with the score at the end."""
+"""The record of a rollout for observers: all its calls, and the score."""
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,12 +13,12 @@ class RolloutRecord:
     """One rollout with at least one call.
 
     Attributes:
-        id: 32 hex digits that follow from what it is: told twice, it is still the same one.
-        run: the run or benchmark that asked for it.
-        model: what was asked, such as `rehearsal@7`.
-        parameters: what was sent besides model, messages and tools.
-        scores: the rollout's reward and metrics; none where it has no score.
-        notes: split, step, scenario, and why it has no score.
+        id: 32 hex digits derived from its content, the same in a repeated report.
+        run: its run or benchmark.
+        model: the model's name, such as `rehearsal@7`.
+        parameters: fields of the requests besides model, messages and tools.
+        scores: the rollout's reward and metrics; none if unscored.
+        notes: split, step, scenario, and the cause if unscored.
     """
 
     id: str
@@ -45,12 +45,13 @@ class RolloutRecord:
 
     @property
     def conversation(self) -> list[Json]:
-        """The messages of the last call with its answer; a sub-agent's are in its own calls."""
+        """Return the messages of the last call with its answer; a sub-agent's are in its own
+        calls."""
         last = self.calls[-1]
         return [*last.messages, last.message]
 
     def sent(self, call: Call) -> dict[str, Any]:
-        """Return one of its requests, as it was sent."""
+        """Return one of its original requests."""
         tools = {"tools": list(call.tools)} if call.tools else {}
         messages = list(call.messages)
         return {"model": self.model, "messages": messages, **tools, **self.parameters}
@@ -63,13 +64,13 @@ def records_of(
     origin: Mapping[str, str],
     parameters: Mapping[str, Any] | None = None,
 ) -> Iterator[RolloutRecord]:
-    """Yield the records of some rollouts, but those that made no call.
+    """Yield the records of the rollouts with at least one call.
 
     Args:
-        model: the name that was asked.
-        origin: split and step, or the benchmark's contender: two steps may be of one adapter, where
+        model: the model's name in requests.
+        origin: split and step, or the benchmark's contender: two steps may share an adapter if
             sampling overlaps training.
-        parameters: what was sent beside the conversation.
+        parameters: fields of the requests beside the conversation.
     """
     for one in rollouts:
         if not one.calls:

@@ -1,4 +1,4 @@
-"""Rollouts and standings as W&B shows them: tables, pictures, and the results as a file."""
+"""Rollouts and standings for W&B: tables, pictures, and the results as a file."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,14 +13,13 @@ from precis.report.benchmark_view import Benchmark
 from precis.report.wording import name
 
 _SCENARIO_MAX = 2000
-"""Characters of each message before the first answer: the scenario names the rest of it."""
+"""The most characters of each message before the first answer."""
 
 
 def sample_table(
     rollouts: Sequence[Sequence[Rollout]],
 ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-    """Return the columns and rows of a table of rollouts, the worst first; the unscored come
-    last."""
+    """Return the columns and rows of a table of rollouts, worst first, unscored last."""
     everyone = [one for group in rollouts for one in group if one.calls]
     everyone.sort(key=lambda one: (one.reward is None, one.reward or 0.0))
     names = tuple(dict.fromkeys(name for one in everyone for name in one.metrics))
@@ -36,7 +35,7 @@ def tell_benchmark(log: WandbLog, model: str, benchmark: Benchmark, folder: Path
     """Log the standings, the charts, and the rows as an artifact.
 
     Args:
-        folder: for the files, which must stay until the log is finished.
+        folder: for the files, which must exist until the log is finished.
     """
     metrics = {}
     for standing in benchmark.standings:

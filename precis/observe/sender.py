@@ -1,4 +1,4 @@
-"""Sending to a service that may be slow or out, without anybody waiting for it."""
+"""Sending to a service that may be slow or unreachable, without blocking the run."""
 
 import asyncio
 import logging
@@ -14,20 +14,20 @@ from precis.llm.responses import BoundedClient
 from precis.observe.rollouts import RolloutRecord
 
 QUEUE_MAX = 4000
-"""Rollouts that may wait for a service; what comes on top is dropped, and counted."""
+"""The most rollouts queued for a service; further ones are dropped, and counted."""
 CALLS_MAX = 50
-"""Calls of a batch; it ends with the rollout that reaches them."""
+"""A batch ends with the rollout that reaches this many calls."""
 _TRIES = 3
 _PAUSE_S = 0.5
 _DEADLINE_S = 10.0
 _REPLY_BYTES_MAX = 2**16
-"""Nothing of a reply is read but what an error says."""
+"""The most bytes read of a reply, for an error's message."""
 
 logger = logging.getLogger(__name__)
 
 
 class Service(Protocol):
-    """A service that rollouts are reported to."""
+    """A service that receives rollouts."""
 
     name: ClassVar[str]
 
@@ -37,18 +37,18 @@ class Service(Protocol):
 
     @property
     def key(self) -> str:
-        """Its secret, which no reply is to show."""
+        """Its secret, redacted in replies."""
 
     @property
     def options(self) -> Mapping[str, Any]:
-        """The options that its client is made with: headers, authorization."""
+        """The options of its client: headers, authorization."""
 
     async def send(self, client: httpx.AsyncClient, batch: Sequence[RolloutRecord]) -> None:
-        """Report some rollouts by `post`; raises httpx.HTTPError where it fails."""
+        """Report some rollouts by `post`; raises httpx.HTTPError on failure."""
 
 
 async def post(client: httpx.AsyncClient, url: str, body: Any) -> None:
-    """Post JSON, within a deadline for the whole of it.
+    """Post JSON, with one deadline for the whole exchange.
 
     Raises:
         httpx.HTTPError: it failed, was refused, or took too long.
@@ -64,7 +64,7 @@ async def post(client: httpx.AsyncClient, url: str, body: Any) -> None:
 class Sender:
     """Feeds a service from its own thread.
 
-    Trouble is reported twice at most: when it begins, and at the end with what was lost.
+    Failures are reported at most twice: at the first, and at the end with the loss.
     """
 
     def __init__(self, service: Service, queue_max: int = QUEUE_MAX) -> None:
@@ -78,7 +78,7 @@ class Sender:
         self._thread.start()
 
     def tell(self, seen: RolloutRecord) -> None:
-        """Report a rollout sooner or later; returns at once."""
+        """Queue a rollout; returns at once."""
         self._told += 1
         if self._waiting.qsize() < self._queue_max:
             self._waiting.put(seen)
@@ -86,12 +86,12 @@ class Sender:
             self._warn("it takes them slower than they come")
 
     def end(self) -> None:
-        """Send what waits, and then no more; returns at once."""
+        """Send the queue, and then no more; returns at once."""
         self._is_ending = True
         self._waiting.put(None)
 
     def wait(self, within_s: float) -> None:
-        """Wait for that a bounded time, and say what was lost."""
+        """Wait for that for a bounded time, and report the loss."""
         self._thread.join(max(0.0, within_s))
         lost = self._told - self._sent
         if lost:
@@ -108,26 +108,26 @@ class Sender:
         async with BoundedClient(
             service.url, service.key, bytes_max=_REPLY_BYTES_MAX, **service.options
         ) as client:
-            while seen := self._waiting.get():  # nothing else is done in this thread meanwhile
+            while seen := self._waiting.get():  # this thread may block
                 batch = [seen]
                 calls = len(seen.calls)
                 while calls < CALLS_MAX and not self._waiting.empty():
                     seen = self._waiting.get()
                     if seen is None:
-                        self._waiting.put(None)  # the end comes after this batch
+                        self._waiting.put(None)  # end after this batch
                         break
                     batch.append(seen)
                     calls += len(seen.calls)
                 await self._deliver(client, batch)
 
     async def _deliver(self, client: httpx.AsyncClient, batch: Sequence[RolloutRecord]) -> None:
-        # A service that is out is asked once for each batch, so that the queue keeps moving.
+        # An unreachable service gets one attempt per batch, so that the queue keeps moving.
         tries = 1 if self._warned or self._is_ending else _TRIES
         for tried in range(1, tries + 1):
             try:
                 await self._service.send(client, batch)
             except httpx.HTTPError as error:
-                passes = True  # another try may help
+                passes = True  # a retry may help
                 reason = f"{type(error).__name__} {error}".strip()
                 if isinstance(error, httpx.HTTPStatusError):
                     status = error.response.status_code

@@ -1,9 +1,9 @@
-"""Weights & Biases, at arm's length.
+"""Weights & Biases, in a child process.
 
-Without a network `wandb.init` retries for minutes and does not heed SIGTERM, so it lives in a
-process of its own, which is fed through a pipe and given up on if it does not end in time. Where
-W&B can't be reached when a run begins, the run is kept in W&B's own files, to be sent later.
-WANDB_MODE, WANDB_PROJECT and the like are its own business: it inherits the environment.
+Without a network `wandb.init` retries for minutes and ignores SIGTERM, so it runs in a child
+process, which reads from a pipe and is abandoned if it does not end in time. If W&B can't be
+reached when a run begins, the run is kept in W&B's own files, to be sent later. The child inherits
+WANDB_MODE, WANDB_PROJECT and the rest of the environment.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 
 class WandbLog:
-    """A W&B run that is logged to without ever waiting for it."""
+    """A W&B run, logged to without blocking."""
 
     def __init__(
         self, process: subprocess.Popen[bytes], page: Path, opening: Mapping[str, Any]
@@ -45,17 +45,17 @@ class WandbLog:
         self._process = process
         self._page = page
         self._lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        self._put(opening)  # not as an argument: any user of the machine may list those
+        self._put(opening)  # not as an argument, which any user of the machine can list
         self._feeder = threading.Thread(target=self._feed, daemon=True)
         self._feeder.start()
 
     @property
     def url(self) -> str:
-        """The run's page; empty as long as W&B has not said, and offline."""
+        """The run's page; empty until W&B has reported it, and offline."""
         return self._page.read_text() if self._page.exists() else ""
 
     def log(self, step: int | None, metrics: Mapping[str, float]) -> None:
-        """Log the metrics of a step; None for what comes after all steps."""
+        """Log the metrics of a step; None for those after all steps."""
         self._put({"step": step, "metrics": dict(metrics)})
 
     def table(
@@ -65,18 +65,18 @@ class WandbLog:
         self._put({"step": step, "table": name, "columns": list(columns), "rows": list(rows)})
 
     def images(self, step: int | None, paths: Mapping[str, Path]) -> None:
-        """Log pictures; their files must stay until `finish`."""
+        """Log pictures; their files must exist until `finish`."""
         self._put({"step": step, "images": {name: str(path) for name, path in paths.items()}})
 
     def artifact(self, name: str, kind: str, path: Path) -> None:
-        """Keep a file as an artifact's next version; it must stay until `finish`."""
+        """Log a file as an artifact's next version; it must exist until `finish`."""
         self._put({"artifact": name, "kind": kind, "path": str(path)})
 
     def _put(self, entry: Mapping[str, Any]) -> None:
         self._lines.put(json.dumps(entry).encode() + b"\n")
 
     def finish(self) -> None:
-        """Wait a bounded time for W&B to take the rest, then give up."""
+        """Wait a bounded time for W&B to take the rest."""
         self._lines.put(None)
         deadline = time.monotonic() + _FINISH_TIMEOUT_S
         self._feeder.join(_FINISH_TIMEOUT_S)
@@ -96,16 +96,16 @@ class WandbLog:
                     pipe.write(line)
                     pipe.flush()
         except BrokenPipeError:
-            logger.warning("W&B has ended; the run goes on without it.")
+            logger.warning("W&B has ended; the run continues without it.")
 
 
 @asynccontextmanager
 async def wandb_log(
     name: str, run_id: str, config: Mapping[str, Any], folder: Path
 ) -> AsyncIterator[WandbLog | None]:
-    """Provide a W&B run while the block lasts; None where WANDB_API_KEY is not set.
+    """Provide a W&B run for the block; None if WANDB_API_KEY is not set.
 
-    A run that is resumed keeps its id. The folder is for W&B's own files and its log.
+    A resumed run keeps its id. The folder is for W&B's own files and its log.
     """
     key = Variables().wandb_api_key
     if key is None:
@@ -137,17 +137,17 @@ async def wandb_log(
 
 
 async def unreachable() -> str | None:
-    """Say what is wrong if W&B's server can't be reached; None if it can, or need not be."""
+    """Return why W&B's server can't be reached; None if it can, or need not be."""
     mode = os.environ.get("WANDB_MODE") or "online"
     if Variables().wandb_api_key is None or mode != "online":
         return None
     url = os.environ.get("WANDB_BASE_URL") or "https://api.wandb.ai"
     try:
-        # Nothing is sent but the request: whose certificate W&B trusts is its own business.
+        # Only the request is sent, so the certificate is not verified: W&B's client does that.
         async with (
             asyncio.timeout(2 * _REACH_TIMEOUT_S),
             httpx.AsyncClient(timeout=_REACH_TIMEOUT_S, verify=False) as client,
-            client.stream("GET", url),  # and of what it answers nothing is read
+            client.stream("GET", url),  # the answer is not read
         ):
             pass
     except (httpx.TransportError, httpx.InvalidURL, TimeoutError) as error:
@@ -160,12 +160,11 @@ async def unreachable() -> str | None:
 
 
 def _main() -> None:
-    """The child: log each line of standard input, the first of which opens the run."""
+    """Run the child: log each line of standard input, the first of which opens the run."""
     import wandb
 
     opening = json.loads(sys.stdin.readline())
-    # Without a network neither `init` nor `finish` ends by itself for a long time, and when the
-    # run has been killed nobody is left to give up on us.
+    # Without a network `init` and `finish` take very long, and a killed run can't end us.
     signal.alarm(_INIT_TIMEOUT_S)
     run = wandb.init(
         project=os.environ.get("WANDB_PROJECT", "precis"),
@@ -177,14 +176,14 @@ def _main() -> None:
     for line in sys.stdin:
         try:
             _take(run, json.loads(line))
-        except (wandb.Error, ValueError, OSError) as error:  # one entry less
+        except (wandb.Error, ValueError, OSError) as error:  # skip this entry
             print(f"Not logged ({error!r}): {line[:200]}", file=sys.stderr, flush=True)
     signal.alarm(_ORPHAN_TIMEOUT_S)
     run.finish()
 
 
 def _take(run: Any, entry: Mapping[str, Any]) -> None:
-    """Pass one line on to W&B."""
+    """Pass one entry on to W&B."""
     import wandb
 
     match entry:

@@ -1,8 +1,8 @@
-"""Weave: every rollout as a completed call, with each of its own calls within it.
+"""Weave: every rollout as a completed call, with its model calls nested in it.
 
-Over its HTTP API (`POST /v2/{entity}/{project}/calls/complete`, the path that its own client
-takes), not through its package: that one patches the OpenAI clients of the whole process when it
-is initialised, keeps threads of its own, and takes seconds to import.
+By its HTTP API (`POST /v2/{entity}/{project}/calls/complete`, as in its own client), not its
+package, which patches the OpenAI clients of the whole process, starts threads, and takes seconds to
+import.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -45,7 +45,7 @@ class Weave:
 
 
 def _calls(seen: RolloutRecord, project: str) -> Iterator[dict[str, Any]]:
-    """The rollout with its whole conversation and its scores, and each call to the model."""
+    """Yield the rollout with its whole conversation and its scores, and each call to the model."""
     shared = {"project_id": project, "trace_id": seen.id, "thread_id": seen.run}
     attributes = {"run": seen.run, **seen.notes}
     counts = {"success": 1, "error": 0}

@@ -1,1 +1,1 @@
-"""Child processes: how they are started, watched, and ended whatever happens."""
+"""Child processes: starting, watching and reliably ending them."""

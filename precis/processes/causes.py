@@ -1,13 +1,13 @@
-"""The reason why a process failed, in one sentence, from what it printed.
+"""The cause of a process's failure, in one sentence, from its output.
 
-vLLM and ART end in an exception that only points at another one (`Engine core initialization
-failed. See root cause above.`), after hundreds of lines; the one that it points at is looked for.
+vLLM and ART end with an exception that only refers to another one (`Engine core initialization
+failed. See root cause above.`), after hundreds of lines; this finds that one.
 """
 
 import re
 
 _PREFIX = re.compile(r"^\([\w:]+ pid=\d+\) (?:[A-Z]+ [\d-]+ [\d:]+ \[[^\]]*\] ?)?")
-"""The prefix that vLLM puts before each line that one of its processes prints."""
+"""vLLM's prefix of each line of its processes' output."""
 _EXCEPTION = re.compile(
     r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Refused|Lost|Conflict): \S.*"
 )
@@ -29,11 +29,11 @@ _SHORT_CACHE = re.compile(
 
 
 def cause_of(failure: str, log: str = "") -> str:
-    """One sentence with the cause of a failure.
+    """Return one sentence with the cause of a failure.
 
     Args:
-        failure: the exception that was caught, as `Type: message`; empty if there is only a log.
-        log: what the process and its children have printed since it, or the work, began.
+        failure: the caught exception, as `Type: message`; empty if there is only a log.
+        log: the output of the process and its children since it, or the work, began.
     """
     if failure and not _ELSEWHERE.search(failure):
         return _in_our_words(failure)
@@ -41,11 +41,10 @@ def cause_of(failure: str, log: str = "") -> str:
 
 
 def cause_in(log: str, failure: str = "") -> str:
-    """Return the cause in the words of what raised it, for a process that knows none of our
-    settings.
+    """Return the cause in its original words, for a process that has none of our settings.
 
     Args:
-        failure: taken where the log holds no exception; empty takes the last line of the log.
+        failure: used if the log has no exception; empty takes the last line of the log.
     """
     lines = [_PREFIX.sub("", line).rstrip() for line in log.splitlines()]
     raised = [line for line in lines if _EXCEPTION.match(line) and not _ELSEWHERE.search(line)]
@@ -55,7 +54,7 @@ def cause_in(log: str, failure: str = "") -> str:
 
 
 def _in_our_words(failure: str) -> str:
-    """Return the same, or for a want of memory what was free and which setting to change."""
+    """Return the failure, or for a lack of memory the free memory and the setting to change."""
     found = _FREE.search(failure)
     if found:
         return (

@@ -1,9 +1,8 @@
-"""Child processes that serve HTTP on the loopback and never outlive their parent.
+"""Child processes that serve HTTP on the loopback and end with their parent.
 
-The child holds one end of a pipe as its standard input. When the parent goes, however it goes
-(SIGKILL included), the kernel closes the other end, and the child exits. Where it listens the child
-says on another pipe. All that it and its own children print goes to a log, so that no one of them
-ever waits for a reader.
+The child's standard input is a pipe. When the parent ends, even by SIGKILL, the kernel closes the
+other end, and the child exits. The child reports its port on another pipe. Its output and that of
+its children goes to a log, so that none of them blocks on a reader.
 """
 
 import asyncio
@@ -28,16 +27,16 @@ from precis.processes.supervisor import end_own, find_process, wait_for_parent
 
 TOKEN_VARIABLE = "PRECIS_TOKEN"
 _PORT_VARIABLE = "PRECIS_PORT_DESCRIPTOR"
-"""The number of the descriptor that a child writes its port to."""
+"""The variable with the descriptor that a child writes its port to."""
 _START_TIMEOUT_S = 120.0
 _STOP_TIMEOUT_S = 15.0
-"""More than a supervisor takes (`precis.processes.supervisor`)."""
+"""Longer than a supervisor takes (`precis.processes.supervisor`)."""
 _LOG_BYTES_READ = 500_000
 
 
 @dataclass(frozen=True)
 class ChildService:
-    """A running child: its address (no trailing slash) and the bearer token it asks for."""
+    """A running child: its address (no trailing slash) and its bearer token."""
 
     url: str
     token: str = field(repr=False)
@@ -46,21 +45,20 @@ class ChildService:
 
 @dataclass(frozen=True)
 class Child:
-    """A child that was started, and where it prints."""
+    """A started child, and its log."""
 
     process: asyncio.subprocess.Process
     log: Path
     log_began: int
 
     def output(self) -> str:
-        """Return the output of it and its own children, or the end of that."""
+        """Return the output of the child and its children, or the end of it."""
         with self.log.open("rb") as file:
             return _read_since(file.fileno(), self.log_began)
 
 
 def is_running(pid: int) -> bool:
-    """Return whether a process of this machine is alive; one that only waits to be reaped is
-    not."""
+    """Return whether a process of this machine is alive, and not a zombie."""
     if Path("/proc/self/stat").exists():
         return find_process(pid) is not None
     try:
@@ -73,10 +71,10 @@ def is_running(pid: int) -> bool:
 
 
 def serve(app: Any, port: int = 0, *, with_parent: bool = False) -> None:
-    """Serve an ASGI app on 127.0.0.1 until told to stop; port 0 takes a free one.
+    """Serve an ASGI app on 127.0.0.1 until a signal; port 0 takes a free one.
 
-    Tells its parent the port when it listens; prints `{"port": …}` if no `child_service` is that.
-    With `with_parent` it exits as soon as standard input ends, and ends what was started here.
+    Reports the port to a `child_service` when it listens, or else prints `{"port": …}`. With
+    `with_parent` it exits when standard input ends, and ends its children.
     """
 
     def exit_with_parent() -> None:
@@ -87,7 +85,7 @@ def serve(app: Any, port: int = 0, *, with_parent: bool = False) -> None:
     if with_parent:
         threading.Thread(target=exit_with_parent, daemon=True).start()
     listener = socket.create_server(("127.0.0.1", port))
-    # Without this each small answer waits 40 ms for the other side's acknowledgement.
+    # Without this each small answer waits 40 ms for the peer's acknowledgement.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     bound = listener.getsockname()[1]
     descriptor = os.environ.pop(_PORT_VARIABLE, None)
@@ -96,13 +94,13 @@ def serve(app: Any, port: int = 0, *, with_parent: bool = False) -> None:
     else:
         with open(int(descriptor), "w") as parent:
             parent.write(f"{bound}\n")
-    # ART patches the loop with nest_asyncio, which only knows the standard one.
+    # ART patches the loop with nest_asyncio, which supports only the standard one.
     config = uvicorn.Config(
         app,
         loop="asyncio",
         log_level="warning",
         access_log=False,
-        timeout_keep_alive=600,  # a client may pause for as long as a step takes
+        timeout_keep_alive=600,  # a client may pause for a whole step
         timeout_graceful_shutdown=5,
     )
     uvicorn.Server(config).run(sockets=[listener])
@@ -117,10 +115,10 @@ async def child_service(
     *,
     supervised: bool = False,
 ) -> AsyncIterator[ChildService]:
-    """Run `python -m module`, which calls `serve(…, with_parent=True)`, while the block lasts.
+    """Run `python -m module`, which calls `serve(…, with_parent=True)`, within the block.
 
-    The log takes all that it and its children print. Where it is `supervised`, whatever it has
-    started ends with it, and it is a child of `pid`. A TrainerError says why it did not start.
+    The log receives its output and its children's. If `supervised`, its children end with it, and
+    it is a child of `pid`. Raises TrainerError with the cause if it did not start.
     """
     token = secrets.token_urlsafe(32)
     supervisor = ("precis.processes.supervisor", "--with-parent") if supervised else ()
@@ -128,7 +126,7 @@ async def child_service(
     reader, writer = os.pipe()
     variables = {TOKEN_VARIABLE: token, _PORT_VARIABLE: str(writer)}
     async with run_child(command, log, variables, [writer]) as child:
-        # Ours is closed, so that the pipe ends when the child does, whether it spoke or not.
+        # Our end is closed, so that the pipe ends with the child.
         os.close(writer)
         port = await _read_port(reader)
         if port is None:
@@ -144,15 +142,15 @@ async def child_service(
 async def run_child(
     command: Sequence[str], log: Path, variables: Mapping[str, str], pass_fds: Sequence[int] = ()
 ) -> AsyncIterator[Child]:
-    """Run a command while the block lasts; its standard input ends when this process does.
+    """Run a command within the block; its standard input ends with this process.
 
     Args:
-        log: takes all that the child and its own children print.
-        variables: of its environment, besides ours.
+        log: receives the output of the child and its children.
+        variables: environment variables besides ours.
         pass_fds: descriptors that it inherits.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
-    # For its owner alone; the child can read there what its own children printed.
+    # Readable by its owner only; the child reads its children's output there.
     with os.fdopen(os.open(log, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600), "a+b") as printed:
         began = printed.seek(0, os.SEEK_END)
         process = await asyncio.create_subprocess_exec(
@@ -162,7 +160,7 @@ async def run_child(
             stderr=printed,
             env={**os.environ, **variables},
             pass_fds=pass_fds,
-            start_new_session=True,  # Ctrl-C is for the parent, which then stops us in order
+            start_new_session=True,  # Ctrl-C goes to the parent only, which then stops us properly
         )
     try:
         yield Child(process, log, began)
@@ -177,11 +175,11 @@ async def run_child(
 
 
 Launch = Callable[..., AbstractAsyncContextManager[ChildService]]
-"""The way in which a service of this package is started: `child_service`, or a stand-in for it."""
+"""A function that starts a service: `child_service`, or a substitute."""
 
 
 async def _read_port(reader: int) -> int | None:
-    """Read the port that the child prints; None if it ended, or took too long."""
+    """Read the child's port; None if it ended, or took too long."""
     pipe = asyncio.StreamReader()
     transport, _ = await asyncio.get_running_loop().connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(pipe), os.fdopen(reader, "rb")
@@ -196,26 +194,26 @@ async def _read_port(reader: int) -> int | None:
 
 
 def free_port() -> int:
-    """Return a port of the loopback on which nothing listens."""
+    """Return a free port of the loopback."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port: int = listener.getsockname()[1]
     return port
 
 
 def log_end() -> int:
-    """Return where this process's log ends now: its standard error, if that is a file."""
+    """Return the current end of this process's log, its standard error, if that is a file."""
     status = os.fstat(2)
     return status.st_size if stat.S_ISREG(status.st_mode) else 0
 
 
 def output_since(began: int) -> str:
-    """Return the output of this process and its children since its log ended there; empty without
-    one."""
+    """Return the output of this process and its children since that position; empty without a
+    log."""
     if not stat.S_ISREG(os.fstat(2).st_mode):
         return ""
     try:
         return _read_since(2, began)
-    except OSError:  # it can only be written
+    except OSError:  # not readable
         return ""
 
 

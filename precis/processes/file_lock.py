@@ -1,8 +1,7 @@
-"""A lock on a file, which the processes of a machine take in turn.
+"""A file lock between the processes of a machine.
 
-The kernel gives back the lock of a process that is gone. One that is stopped (SIGSTOP, a debugger,
-a frozen container) keeps it for as long as it is stopped, so nobody waits without a deadline, and
-the file names its holder for those who wait.
+The kernel releases the lock of a dead process. One that is stopped (SIGSTOP, a debugger, a frozen
+container) keeps it, so waiting has a deadline, and the file names the holder.
 """
 
 import fcntl
@@ -22,7 +21,7 @@ from precis.errors import LockHeld
 from precis.record import Count, Record
 
 PATIENCE_S = 30.0
-"""Hundreds of times what a write under a lock takes on a slow disk."""
+"""Hundreds of times the duration of a write under a lock on a slow disk."""
 _WARN_AFTER_S = 3.0
 _LOOK_S = 0.02
 _HOLDER_BYTES_MAX = 1000
@@ -30,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 
 class LockHolder(Record):
-    """The process that holds a lock; the content of the file while it does."""
+    """The process that holds a lock; the file's content meanwhile."""
 
     pid: Count
     host: str
@@ -42,7 +41,7 @@ class LockHolder(Record):
 
 @contextmanager
 def file_lock(path: Path, patience_s: float = PATIENCE_S) -> Iterator[TextIO]:
-    """Hold the lock on a file while the block lasts, and name this process in it meanwhile.
+    """Hold the lock on a file within the block, and name this process in it meanwhile.
 
     Raises:
         LockHeld: another process has held it for all of that time.
@@ -61,7 +60,7 @@ def file_lock(path: Path, patience_s: float = PATIENCE_S) -> Iterator[TextIO]:
 
 
 def acquire(file: TextIO, patience_s: float = PATIENCE_S) -> None:
-    """Take the lock on an open file, which is given back when the file is closed.
+    """Acquire the lock on an open file; closing the file releases it.
 
     Raises:
         LockHeld: another process has held it for all of that time.
@@ -87,10 +86,10 @@ def acquire(file: TextIO, patience_s: float = PATIENCE_S) -> None:
 
 
 def _holder(file: TextIO) -> str:
-    """Return the process that holds a lock, as far as the file says it."""
+    """Return the process that holds a lock, if the file names it."""
     file.seek(0)
     try:
         holder = str(LockHolder.model_validate_json(file.read(_HOLDER_BYTES_MAX)))
-    except (ValidationError, UnicodeDecodeError):  # it was taken in this moment
+    except (ValidationError, UnicodeDecodeError):  # acquired at this moment
         return "another process"
     return holder if holder.isprintable() else "another process"

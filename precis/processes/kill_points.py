@@ -1,7 +1,6 @@
-"""Places where a process may die between two things that must not come apart, by name.
+"""Named points between two operations at which a process may die.
 
-The product only says that it got there, which does nothing; the tests that kill processes there
-set a hook.
+Reaching one does nothing; tests that kill processes there set a hook.
 
     reached("manifest written", step)
 """
@@ -12,15 +11,15 @@ _hooks: list[Callable[[str, int | None], None]] = []
 
 
 def reached(point: str, step: int | None = None) -> None:
-    """Say that this process has got to a point.
+    """Report that this process has reached a point.
 
     Args:
-        step: the step or checkpoint that it is about, where it is about one.
+        step: the point's step or checkpoint, if it has one.
     """
     for hook in _hooks:
         hook(point, step)
 
 
 def on_reaching(hook: Callable[[str, int | None], None]) -> None:
-    """Have a hook called with each point that this process gets to from here on."""
+    """Have a hook called with each point that this process reaches from here on."""
     _hooks.append(hook)

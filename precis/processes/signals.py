@@ -1,4 +1,4 @@
-"""SIGTERM and SIGHUP, as an end in order."""
+"""Orderly ends on SIGTERM and SIGHUP."""
 
 import asyncio
 import os
@@ -14,10 +14,10 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def cancel_on_sigterm() -> Iterator[None]:
-    """Turn SIGTERM into the cancellation of this task; pass it on when the block is left.
+    """Turn SIGTERM into the cancellation of this task; re-raise it after the block.
 
-    Whoever handled the signal before ends the process as it would have, only later. Outside the
-    main thread nothing is changed: the signal goes elsewhere.
+    The previous handler then ends the process, only later. No-op outside the main thread, which
+    receives no signals.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -45,9 +45,9 @@ def cancel_on_sigterm() -> Iterator[None]:
 
 @contextmanager
 def as_interrupts() -> Iterator[None]:
-    """Have SIGTERM and SIGHUP do while the block lasts what Ctrl-C does.
+    """Make SIGTERM and SIGHUP act like Ctrl-C within the block.
 
-    Outside the main thread nothing is changed, and a signal that is ignored stays ignored.
+    No-op outside the main thread; an ignored signal stays ignored.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -69,7 +69,7 @@ def as_interrupts() -> Iterator[None]:
 
 @contextmanager
 def passed_on(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Pass SIGINT, SIGTERM and SIGHUP on to a process while the block lasts."""
+    """Forward SIGINT, SIGTERM and SIGHUP to a process within the block."""
 
     def pass_on(number: int, frame: FrameType | None) -> None:
         process.send_signal(number)

@@ -1,9 +1,9 @@
-"""Whatever ends a trainer, the processes that it started end with it.
+"""A supervisor that ends a trainer's child processes, however the trainer ends.
 
 A trainer on a GPU is a tree: the server, `precis-gpu`, and in a separate session vLLM's
-`VLLM::EngineCore`, which holds the GPU's memory. So the server runs under a supervisor
-(`python -m precis.processes.supervisor MODULE …`, or `--program PROGRAM …`), to which Linux gives
-every orphan of the tree.
+`VLLM::EngineCore`, which holds the GPU's memory. So the server runs under a supervisor (`python -m
+precis.processes.supervisor MODULE …`, or `--program PROGRAM …`), which adopts every orphan of the
+tree.
 
     What ends                      Then
     the server, in any way         the supervisor ends what is left, and exits with its status
@@ -14,10 +14,9 @@ every orphan of the tree.
     service or engine alone        the server ends itself (`need`), since it can't work on
     the client, for good           the server stops (`precis.trainer.guard`)
 
-To end is SIGTERM, and SIGKILL two seconds later. The mark is an environment variable that names the
-folder, inherited by all that the server starts; nobody else's processes are touched, whatever they
-are called. Where there is no /proc (macOS) the only trainer starts no processes, and nothing is
-looked for.
+To end a process is SIGTERM, and SIGKILL two seconds later. The mark is an environment variable that
+names the folder and is inherited by the server's children; no other process is touched. Without
+/proc (macOS) the only trainer starts no processes, and nothing is searched.
 """
 
 import ctypes
@@ -36,17 +35,17 @@ from types import FrameType
 from typing import NoReturn, TextIO
 
 SUPERVISE = (sys.executable, "-m", "precis.processes.supervisor", "--with-parent", "--program")
-"""The words before a program that make all that it starts end with it, and with its parent."""
+"""The command prefix that makes a program's children end with it, and it with its parent."""
 _MARK = "PRECIS_TRAINER_FOLDER"
 _PR_SET_CHILD_SUBREAPER = 36
 _STOP_S = 8
-"""The time that a server may take to stop."""
+"""The time for a server to stop."""
 _TERM_S = 2.0
 _KILL_S = 5.0
 _WATCH_S = 0.5
 _STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _BROKEN = 70
-"""Exit status of a trainer that can't continue (EX_SOFTWARE)."""
+"""The exit status of a trainer that can't continue (EX_SOFTWARE)."""
 _log = logging.getLogger(__name__)
 _needed: "set[Process]" = set()
 _needed_lock = threading.Lock()
@@ -63,7 +62,7 @@ class Process:
 
 
 def find_process(pid: int) -> Process | None:
-    """Return a process of this machine; None where there is none, or no /proc."""
+    """Return a process of this machine; None if it does not exist, or without /proc."""
     try:
         # The name, in parentheses, may contain spaces; `started` is field 22 of proc(5).
         before, _, after = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")
@@ -76,7 +75,7 @@ def find_process(pid: int) -> Process | None:
 
 
 def processes() -> list[Process]:
-    """List the processes of this machine; none where there is no /proc."""
+    """List the processes of this machine; empty without /proc."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         process = find_process(int(entry.name))
@@ -86,7 +85,7 @@ def processes() -> list[Process]:
 
 
 def descendants(of: int) -> set[Process]:
-    """Return the children of a process, theirs, and so on."""
+    """Return all descendants of a process."""
     running = processes()
     found: set[Process] = set()
     parents = {of}
@@ -98,7 +97,7 @@ def descendants(of: int) -> set[Process]:
 
 
 def end(find: Callable[[], Collection[Process]]) -> None:
-    """Send SIGTERM to all that `find` gives, then SIGKILL, until it gives nothing."""
+    """Send SIGTERM to all that `find` returns, then SIGKILL, until it returns none."""
     began = time.monotonic()
     told: set[Process] = set()
     left = find()
@@ -118,7 +117,7 @@ def end(find: Callable[[], Collection[Process]]) -> None:
 
 
 def end_descendants(of: int) -> None:
-    """End a process of ours and all below it, also if this process needs them (`need`)."""
+    """End a child of ours and its descendants, even if this process needs them (`need`)."""
     tree = descendants(of) | {one for one in processes() if one.pid == of}
     with _needed_lock:
         _needed.difference_update(tree)
@@ -126,7 +125,7 @@ def end_descendants(of: int) -> None:
 
 
 def wait_for_parent() -> None:
-    """Return once standard input ends, which is when the parent that holds its other end does."""
+    """Return once standard input ends, as it does with the parent."""
     while os.read(0, 4096):
         pass
 
@@ -135,7 +134,7 @@ def wait_for_parent() -> None:
 
 
 def claim(lock: TextIO) -> None:
-    """End what earlier trainers left of a folder, whose lock is held, and mark what we start."""
+    """End processes left by earlier trainers of a folder, whose lock is held, and mark our own."""
     status = os.fstat(lock.fileno())
     mark = f"{status.st_dev}:{status.st_ino}:{Path(lock.name).resolve().parent}"
     end(lambda: _find_marked(mark))
@@ -144,16 +143,16 @@ def claim(lock: TextIO) -> None:
 
 
 def end_own() -> None:
-    """End all that this process has started."""
+    """End all descendants of this process."""
     mark = os.environ.get(_MARK, "")
     end(lambda: descendants(os.getpid()) | (_find_marked(mark) if mark else set()))
 
 
 def need(names: Collection[str]) -> None:
-    """End this process as soon as one of its descendants of these names is gone.
+    """End this process as soon as a descendant with one of these names ends.
 
     Args:
-        names: their first 15 characters, which are all that Linux keeps.
+        names: their first 15 characters, as kept by Linux.
     """
     with _needed_lock:
         watched = bool(_needed)
@@ -163,13 +162,13 @@ def need(names: Collection[str]) -> None:
 
 
 def end_process(reason: str) -> NoReturn:
-    """End this trainer at once; the flow brings up another, which begins where the store is."""
+    """End this trainer at once; the flow starts another, which continues from the store."""
     _log.error("%s: the trainer ends.", reason)
-    os._exit(_BROKEN)  # the supervisor, or the next trainer, ends the others
+    os._exit(_BROKEN)  # the supervisor or the next trainer ends the others
 
 
 def end_if_broken(patience_s: float = 0.0) -> None:
-    """End this process if one that it needs is gone, or goes within that time."""
+    """End this process if one that it needs has ended, or ends within that time."""
     deadline = time.monotonic() + patience_s
     while True:
         with _needed_lock:
@@ -185,14 +184,14 @@ def end_if_broken(patience_s: float = 0.0) -> None:
 
 
 def supervise(command: list[str], *, with_parent: bool) -> int:
-    """Run a command to its end, then end every process that came of it; return its exit status.
+    """Run a command, then end all its descendants; return its exit status.
 
-    That is 128 and the signal's number if one killed it. With `with_parent` it is killed when our
+    After a signal that is 128 plus its number. With `with_parent` the command is killed when our
     standard input ends.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    # Its standard input ends with us; and it inherits what our parent gave us to pass on.
+    # Its standard input ends with us; it inherits the descriptors that our parent passed.
     server = subprocess.Popen(command, stdin=subprocess.PIPE, close_fds=False)
 
     def stop(number: int, frame: FrameType | None) -> None:
@@ -210,7 +209,7 @@ def supervise(command: list[str], *, with_parent: bool) -> int:
     if with_parent:
         threading.Thread(target=kill_with_parent, daemon=True).start()
     ended = 0
-    while ended != server.pid:  # and meanwhile every orphan that ends
+    while ended != server.pid:  # reaps orphans meanwhile
         ended, status = os.waitpid(-1, 0)
     server.returncode = os.waitstatus_to_exitcode(status)
     signal.alarm(0)
@@ -221,7 +220,7 @@ def supervise(command: list[str], *, with_parent: bool) -> int:
 
 
 def _list_descendants() -> set[Process]:
-    """Our descendants; those that have ended are taken from the process table."""
+    """Return our descendants, after reaping zombies."""
     with suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
@@ -235,11 +234,11 @@ def _watch() -> None:
 
 
 def _find_marked(mark: str) -> set[Process]:
-    """Return the processes that a server marked so has started."""
+    """Return the processes with a server's mark."""
     entry = f"{_MARK}={mark}".encode()
     found = set()
     for one in processes():
-        with suppress(OSError):  # gone, or another user's
+        with suppress(OSError):  # ended, or another user's
             variables = Path(f"/proc/{one.pid}/environ").read_bytes().split(b"\0")
             if entry in variables and one.pid != os.getpid():
                 found.add(one)

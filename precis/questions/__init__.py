@@ -1,1 +1,1 @@
-"""Questions for documents that come without: written by a model, and kept where they are of use."""
+"""Questions for documents without any: written by a model, and filtered by a judge."""

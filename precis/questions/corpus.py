@@ -1,4 +1,4 @@
-"""The corpus that is made of documents and their questions, in RepLiQA's columns."""
+"""The corpus made from documents and their questions, in RepLiQA's columns."""
 
 import os
 from collections.abc import Sequence
@@ -16,23 +16,23 @@ from precis.records.rows import COLUMNS
 ANSWERED_FOR_EACH_UNANSWERABLE = 4
 """A fifth of a corpus' questions have no answer in its documents, as in RepLiQA."""
 TOPIC = "documents"
-"""The topic of what lies in no folder of its own."""
+"""The topic of documents that are not in a subfolder."""
 
 
 def rows_of(
     made: Sequence[DocumentQuestions], folder: Path, mark: str = "q"
 ) -> list[dict[str, str]]:
-    """Return a row for each question; documents that nothing was kept of have none.
+    """Return a row for each question; documents without kept questions have none.
 
-    As many unanswerable ones are taken as come nearest to a fifth of all: one of each document
-    first, then the second ones. Their ids have `mark` before the number.
+    The number of unanswerable ones is as near as possible to a fifth of all: first one of each
+    document, then the second ones. Question ids have `mark` before the number.
     """
     usable = [one for one in made if one.answered]
     taken = _unanswerable(usable)
     rows = []
     for place, one in enumerate(usable):
         path = Path(one.text.name)
-        # What was given may be a file itself.
+        # The path may itself be a file.
         is_inside = path != folder and path.is_relative_to(folder)
         path = path.relative_to(folder) if is_inside else Path(path.name)
         topic = path.parent.as_posix() if path.parent.name else TOPIC
@@ -64,12 +64,12 @@ def write_corpus(rows: Sequence[dict[str, str]], path: Path) -> None:
     except OSError as error:
         raise DocumentsError(f"Can't write {path}: {error.strerror}. Choose another.") from error
     finally:
-        with suppress(OSError):  # in a folder that is none it was never made
+        with suppress(OSError):  # never created if the folder is not one
             temporary.unlink()
 
 
 def _unanswerable(usable: Sequence[DocumentQuestions]) -> dict[int, list[WrittenQuestion]]:
-    """Those to take, by the place of their document."""
+    """Return the questions to take, by the index of their document."""
     answered = sum(len(one.answered) for one in usable)
     each = ANSWERED_FOR_EACH_UNANSWERABLE
     # Halves round up: of 2 answered ones and 1, a third; of 2 and none, nothing.
@@ -79,7 +79,7 @@ def _unanswerable(usable: Sequence[DocumentQuestions]) -> dict[int, list[Written
     offered: list[tuple[int, WrittenQuestion]] = []
     for rank in range(UNANSWERED):
         for place in order:
-            # One of each document, or none where it has fewer.
+            # One of each document, or none if it has fewer.
             for question in usable[place].unanswered[rank : rank + 1]:
                 offered.append((place, question))
     taken: dict[int, list[WrittenQuestion]] = {}

@@ -1,7 +1,7 @@
-"""From documents to questions about them: written by one model, and tried on a judge.
+"""Making questions about documents: written by one model, and tried on a judge.
 
-A question is kept where the judge answers it from the document, and not without; one that the
-document does not answer, where the judge declines it.
+A question is kept if the judge answers it from the document, and not without; one that the document
+does not answer is kept if the judge declines it.
 """
 
 import asyncio
@@ -28,18 +28,18 @@ from precis.records.spend import Prices, Usage, usd
 from precis.store.kept import KeptRecords
 
 ALIKE = 0.85
-"""Two questions of a document that share as much of their letters, in order, are one."""
+"""Two questions of a document that share this much of their letters, in order, are duplicates."""
 
 _TYPICAL = WrittenQuestion("q" * 90, "a" * 60, "p" * 150, answerable=True)
 """A question as long as those of RepLiQA, with its answer and its passage."""
 _AT_ONCE = 8
-"""Documents under way at the same time."""
+"""Documents processed concurrently."""
 
 
 @dataclass(frozen=True)
 class DocumentQuestions:
-    """The questions of a document that only it answers, and those that it does not; how many were
-    dropped, by the reason; and the problem where there are none."""
+    """A document's questions that only it answers, and those that it does not; the numbers dropped,
+    by cause; and the problem if there are none."""
 
     text: Text
     answered: tuple[WrittenQuestion, ...] = ()
@@ -53,17 +53,17 @@ class Writer(Protocol):
 
     @property
     def model(self) -> str:
-        """Its name; questions of another model are not taken for its own."""
+        """Its name, which identifies its kept questions."""
 
     async def write(self, text: str) -> list[WrittenQuestion]:
-        """Return the questions of a document, or say why there are none in a ProviderFailed."""
+        """Return the questions of a document. Raises ProviderFailed if there are none."""
 
 
 Tell = Callable[[DocumentQuestions], None]
 
 
 class QuestionMaker:
-    """Makes the questions of documents, and pays for each document once, where records keep that.
+    """Makes the questions of documents; with kept records, each document is paid for once.
 
     `made = await QuestionMaker(writer, judge, kept).make(texts)`
     """
@@ -76,7 +76,7 @@ class QuestionMaker:
         self._turns = asyncio.Semaphore(_AT_ONCE)
 
     async def unpaid(self, texts: Sequence[Text]) -> list[Text]:
-        """Those that the model has written no questions for yet."""
+        """Return the texts without questions by this model yet."""
         if self._kept is None:
             return list(texts)
         found = []
@@ -88,12 +88,12 @@ class QuestionMaker:
     async def make(
         self, texts: Sequence[Text], tell: Tell = lambda made: None
     ) -> list[DocumentQuestions]:
-        """Return the questions of each text, and tell what became of each as soon as it is known.
+        """Return the questions of each text, and report each as soon as it is done.
 
         Raises:
             ProviderRejected, JudgeRejected: the key, the model or the request as such is
                 rejected.
-            StoreError: what was paid for can't be kept.
+            StoreError: paid replies can't be kept.
         """
 
         async def make_in_turn(text: Text) -> DocumentQuestions:
@@ -126,7 +126,7 @@ class QuestionMaker:
         return _sift(text, written, different, read, guessed)
 
     async def _try(self, document: Document, text: str | None) -> Scored | Unscored:
-        """Return the judge's verdict from a text, or from none; asked for once."""
+        """Return the judge's verdict from a text, or without one; requested once."""
         key = f"trials/{json_digest([self._judge.identity, repr(document.questions), text])}"
 
         async def ask() -> Scored | Unscored:
@@ -156,8 +156,8 @@ def _read_written(record: Any) -> list[WrittenQuestion]:
 def document_of(
     text: Text, written: Sequence[WrittenQuestion], topic: str = "", mark: str = "q"
 ) -> Document:
-    """Return a document with the questions that were written for it; its id is by its content, and
-    its questions' have a mark before their number."""
+    """Return a document with its written questions; its id is a digest of its content, and its
+    questions' ids have a mark before their number."""
     id = hashlib.sha256(text.text.encode()).hexdigest()[:16]
     questions = []
     for number, one in enumerate(written, start=1):
@@ -169,7 +169,7 @@ def document_of(
 
 
 def without_duplicates(written: Sequence[WrittenQuestion]) -> list[WrittenQuestion]:
-    """Return the questions without those that an earlier one is nearly the same as."""
+    """Return the questions without near duplicates of earlier ones."""
     different: list[WrittenQuestion] = []
     for one in written:
         if not any(are_alike(one.question, earlier.question) for earlier in different):
@@ -178,7 +178,7 @@ def without_duplicates(written: Sequence[WrittenQuestion]) -> list[WrittenQuesti
 
 
 def are_alike(first: str, second: str) -> bool:
-    """Return whether two questions are nearly the same, whatever their case and punctuation."""
+    """Return whether two questions are nearly equal, ignoring case and punctuation."""
     matcher = SequenceMatcher(None, _letters(first), _letters(second), autojunk=False)
     return matcher.ratio() >= ALIKE
 
@@ -224,7 +224,7 @@ def _letters(question: str) -> str:
 
 
 def forecast_writer(model: str, texts: Sequence[Text], prices: Prices) -> str:
-    """Say what the model that writes will take for these texts, in a sentence."""
+    """Return a sentence on the writing model's cost for these texts."""
     usages = [estimate_usage(text.text) for text in texts]
     total = Usage(
         sum(usage.prompt_tokens for usage in usages),
@@ -239,7 +239,7 @@ def forecast_writer(model: str, texts: Sequence[Text], prices: Prices) -> str:
 
 
 def forecast_judge(config: JudgeConfig, model: str, texts: Sequence[Text]) -> str:
-    """Say what trying the questions will take, from each document and without it, in a sentence."""
+    """Return a sentence on the cost of trying the questions, with and without each document."""
     questions = [_TYPICAL] * (ANSWERED + UNANSWERED)
     documents = [document_of(text, questions) for text in texts]
     return str(forecast(config, model, documents, summaries=len(documents), summary_words=0))

@@ -14,10 +14,10 @@ from precis.environments.summaries.judge.protocol import (
 ANSWERED = 5
 """Questions that the model writes for a document."""
 UNANSWERED = 2
-"""Questions that it writes besides, which the document seems to answer and does not."""
+"""Further questions, which the document seems to answer but does not."""
 
 IDS = tuple(f"q{number}" for number in range(1, ANSWERED + UNANSWERED + 1))
-"""Of the questions, in their order."""
+"""The ids of the questions, in order."""
 
 _SYSTEM = f"""\
 You write questions about a text, to find out later what a summary of it has kept.
@@ -40,7 +40,7 @@ Write in the language of the text. Reply with one JSON object and nothing else:
 
 @dataclass(frozen=True)
 class WrittenQuestion:
-    """A question as the model wrote it, with the passage that its answer rests on."""
+    """A question written by the model, with the passage of its answer."""
 
     question: str
     answer: str
@@ -55,18 +55,18 @@ class _QuestionEntry(ReplyEntry):
 
 
 class Questions(StrictReply):
-    """A reply."""
+    """The model's reply."""
 
     questions: list[_QuestionEntry]
 
 
 def question_messages(text: str) -> list[dict[str, str]]:
-    """Ask for the questions of a document."""
+    """Return the messages that request a document's questions."""
     return judge_messages(_SYSTEM, {"text": text})
 
 
 def parse_questions(reply: str) -> list[WrittenQuestion]:
-    """Return the questions in the order of `IDS`; any other reply is a BadReply."""
+    """Return the questions in the order of `IDS`. Raises BadReply for any other reply."""
     entries = entries_by_id(validate_reply(reply, Questions).questions, IDS)
     answered = [_read_entry(entries[id], answerable=True) for id in IDS[:ANSWERED]]
     unanswered = [_read_entry(entries[id], answerable=False) for id in IDS[ANSWERED:]]

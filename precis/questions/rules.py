@@ -1,7 +1,7 @@
 """Questions without a model: the text's own sentences with a number, date or name left out (cloze).
 
-They cost nothing and are crude. Sentences are chosen by how much they say of what the text as a
-whole speaks of, one of each stretch from its beginning to its end.
+They are free and crude. Sentences are chosen by how central they are to the text, one in each
+section of equal length.
 """
 
 import math
@@ -15,7 +15,7 @@ from precis.questions.prompts import WrittenQuestion
 from precis.text import count_words, sentences, tokens
 
 MODEL = "rules v1"
-"""The name of the questions' writer; raised with every change to what is written."""
+"""The name of the questions' writer; its version is raised with every change to the questions."""
 Kind = Literal["name", "date", "number"]
 
 _ASKED: dict[Kind, str] = {
@@ -25,14 +25,14 @@ _ASKED: dict[Kind, str] = {
 }
 _GAP = "____"
 _WRITTEN_MAX = 8
-"""Questions of a document; the judge leaves fewer."""
+"""Questions per document, before the judge drops some."""
 _WORDS_MIN = 8
 _WORDS_MAX = 60
-"""Of a sentence: a shorter one says too little around its gap, a longer one is a table."""
+"""The most words of a sentence; a longer one is a table."""
 _AROUND = 24
-"""Words that are shown before and after the gap."""
+"""Words shown before and after the gap."""
 _SAID_OFTEN = 3
-"""In more sentences than this a fact is what the text is about, and any summary has it."""
+"""A fact in more sentences than this is the text's subject, which any summary has."""
 _END = (".", "!", "?", "…", "。", "！", "？", "؟", "۔", "।", '"', "”", "’", "»", "」", ")")
 _MONTH = (
     r"(?:January|February|March|April|May|June|July|August|September|October|November|December)"
@@ -43,12 +43,12 @@ _NO_UNIT = (
     "and|are|but|for|from|had|has|have|into|per|than|that|the|their|they|was|were|when|which|who"
     "|will|with|would"
 )
-"""The words that may follow a number, and say nothing of what there are so many of."""
+"""Words after a number that are not its unit."""
 _NUMBER = (
     rf"(?<![\w.,-])(?:[$€£¥] ?)?\d+(?:[.,:]\d+)*(?: ?%| (?!(?:{_NO_UNIT})\b)[^\W\d_]{{3,}})?"
     r"|(?<=[^\x00-\x7f])\d+(?:[.,]\d+)*"
 )
-"""With the word behind it; in a script without spaces, alone."""
+"""With the word behind it; in a script without spaces, without it."""
 _FACTS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
     ("date", re.compile(rf"\b{_ORDINAL} {_MONTH}(?: \d{{4}})?\b")),
     ("date", re.compile(rf"\b{_MONTH} {_ORDINAL}(?:,? \d{{4}})?\b")),
@@ -57,14 +57,14 @@ _FACTS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
     ("number", re.compile(_NUMBER)),
 )
 _CAPITAL = "".join(letter for letter in map(chr, range(0x530)) if letter.isupper())
-"""Of the Latin, Greek and Cyrillic scripts."""
+"""Capital letters of the Latin, Greek and Cyrillic scripts."""
 _NAME_WORD = rf"[{_CAPITAL}]\w*(?:['’-]\w+)*"
 _NAME = re.compile(rf"{_NAME_WORD}(?: (?:(?:of|the|de|van|von) )?{_NAME_WORD}){{0,3}}")
 
 
 @dataclass(frozen=True)
 class _Fact:
-    """A stretch of a sentence that can be left out."""
+    """A part of a sentence that can be left out."""
 
     kind: Kind
     start: int
@@ -72,13 +72,12 @@ class _Fact:
 
 
 class RuleWriter:
-    """Writes questions as a model would, from rules, on this machine and for nothing."""
+    """Writes questions by rules in place of a model, on this machine and free of charge."""
 
     model = MODEL
 
     async def write(self, text: str) -> list[WrittenQuestion]:
-        """Return the questions of a document; none where it has no number, date or name to ask
-        for."""
+        """Return the questions of a document; none if it has no number, date or name."""
         told: list[str] = []
         spoken_of: Counter[str] = Counter()
         for sentence in dict.fromkeys(sentences(text)):
@@ -87,7 +86,7 @@ class RuleWriter:
                 spoken_of.update(set(tokens(sentence)))
 
         def weight(sentence: str) -> float:
-            """Weigh a sentence by the words that others have too: the subject of the whole text."""
+            """Weigh a sentence by the words it shares with others."""
             words = set(tokens(sentence))
             known = sum(spoken_of[word] - 1 for word in words if len(word) > 3)
             return known / math.sqrt(max(1, len(words)))
@@ -116,10 +115,10 @@ def _leave_out(fact: _Fact, sentence: str) -> WrittenQuestion:
 
 
 def _choose(sentence: str, told: Sequence[str]) -> _Fact | None:
-    """Return the date, number or name that the fewest other sentences have; of those the longest.
+    """Return the date, number or name that is in the fewest other sentences; of those the longest.
 
-    What a sentence begins with is none: its first word has a capital anyway, and a number there is
-    that of a list.
+    The beginning of a sentence does not count: its first word has a capital anyway, and a number
+    there is a list's.
     """
     facts: list[_Fact] = []
     for kind, pattern in (*_FACTS, ("name", _NAME)):

@@ -1,4 +1,4 @@
-"""The model that writes questions: how it is asked, and how often."""
+"""The client of the model that writes questions."""
 
 from typing import Any, Self
 
@@ -21,12 +21,12 @@ from precis.questions.prompts import (
 from precis.records.spend import Prices, Spend, Usage
 
 _CHARACTERS_WRITTEN = (ANSWERED + UNANSWERED) * 360
-"""Of questions as long as those of RepLiQA, with answers, passages and the JSON around them."""
+"""For questions as long as RepLiQA's, with answers, passages and the JSON around them."""
 
 
 SETTINGS = OwnServer(RateLimits(in_flight=8), call_timeout_s=180, tries_max=4, backoff_s=1.0)
 _DOCUMENT_TIMEOUT_S = 600.0
-"""For all tries together: a document takes longer than a verdict, and is worth waiting for."""
+"""For all attempts together: a document takes longer than a verdict, and is worth waiting for."""
 
 
 class QuestionWriter:
@@ -64,11 +64,11 @@ class QuestionWriter:
             try:
                 return await self._ask(text, deadline, by_schema=True)
             except SchemaRejected:
-                # The prompt describes the JSON as well.
+                # The prompt describes the JSON too.
                 self._by_schema = False
         try:
             return await self._ask(text, deadline, by_schema=False)
-        except SchemaRejected as error:  # none was sent: it is about something else
+        except SchemaRejected as error:  # no schema was sent: the cause is another
             raise ProviderFailed("server_error", str(error)) from error
 
     async def _ask(
@@ -98,7 +98,7 @@ class QuestionWriter:
 
 
 def estimate_usage(text: str) -> Usage:
-    """Return the tokens that the questions of a document are likely to take."""
+    """Return the likely tokens of a request for a document's questions."""
     prompt = estimate_tokens(_characters_asked(text))
     return Usage(round(prompt), round(estimate_tokens(_CHARACTERS_WRITTEN)))
 

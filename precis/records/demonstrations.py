@@ -1,4 +1,4 @@
-"""The conversations whose answers a policy imitates before it learns from rewards."""
+"""Conversations whose answers a policy imitates before it learns from rewards."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,15 +9,15 @@ from precis.record import Finite, Record
 
 
 class ShownConversation(Record):
-    """A conversation as OpenAI's API has it, in which each of the assistant's answers is imitated.
+    """A conversation in the format of OpenAI's API, whose assistant's answers are imitated.
 
-    An answer with `"weight": 0`, as in OpenAI's files for fine-tuning, is only read.
+    An answer with `"weight": 0`, as in OpenAI's files for fine-tuning, is only context.
     """
 
     messages: tuple[dict[str, Any], ...]
     tools: tuple[dict[str, Any], ...] = ()
     token_ids: dict[int, tuple[int, ...]] = Field({})
-    """Tokens of the answers that the policy itself has sampled, by their place."""
+    """Tokens of the answers sampled by the policy itself, by message index."""
 
 
 class Demonstration(Record):
@@ -25,7 +25,7 @@ class Demonstration(Record):
 
     scenario_id: str
     conversations: tuple[ShownConversation, ...] = ()
-    """One; more where an agent had sub-agents, or began anew."""
+    """One; more if an agent had sub-agents, or started a new conversation."""
     reward: Finite | None = None
     metrics: dict[str, Finite] = Field({})
     """The environment's own figures."""

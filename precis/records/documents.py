@@ -33,9 +33,9 @@ class Question:
     Attributes:
         id: unique in its corpus.
         text: the question.
-        answer: the golden short answer; `UNANSWERABLE` where the document has none.
+        answer: the golden short answer; `UNANSWERABLE` if the document has none.
         answerable: whether the document answers it; only these earn reward.
-        long_answer: the passage that the answer rests on; empty where unknown.
+        long_answer: the passage with the answer; empty if unknown.
     """
 
     id: str
@@ -47,7 +47,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Document:
-    """A text to summarize, and what is asked about it."""
+    """A text to summarize, and its questions."""
 
     id: str
     topic: str
@@ -56,7 +56,7 @@ class Document:
 
     @property
     def asked(self) -> int:
-        """The number of its questions that it answers; only these earn reward."""
+        """The number of its answerable questions; only these earn reward."""
         return sum(question.answerable for question in self.questions)
 
 
@@ -65,8 +65,8 @@ class Corpus:
     """Documents, split into those to train on and those held out.
 
     Attributes:
-        warm_start: those that a run begins with, by imitation; no step draws them. They are among
-            `train`, or come with summaries of their own.
+        warm_start: the documents to imitate first, which no step draws. They are among `train`, or
+            come with summaries.
     """
 
     train: tuple[Document, ...]
@@ -87,9 +87,9 @@ class Corpus:
 
 
 def load_corpus(config: DocumentsConfig, warn: Warn = _log) -> Corpus:
-    """Read and split a corpus; `warn` is told what of it is left out.
+    """Read and split a corpus; `warn` reports what is left out.
 
-    A DocumentsError names file, row and column, or says that the split asks for more.
+    Raises DocumentsError with file, row and column, or if there are too few for the split.
     """
     return split(read_documents(config, warn), config)
 
@@ -108,9 +108,10 @@ def load_others(config: OtherDocuments, warn: Warn = _log) -> Corpus:
 
 
 def read_documents(config: DocumentSource, warn: Warn = _log) -> list[Document]:
-    """Read all documents of a source that have an answerable question; `warn` counts the others.
+    """Read all documents of a source with an answerable question; `warn` reports the number of
+    others.
 
-    A DocumentsError names file, row and column, or says that no document has one.
+    Raises DocumentsError with file, row and column, or if no document has one.
     """
     documents = group(read_rows(config))
     usable = [document for document in documents if document.asked]
@@ -129,8 +130,7 @@ def read_documents(config: DocumentSource, warn: Warn = _log) -> list[Document]:
 
 
 def _content(document: Document) -> list[Any]:
-    """Return the values that decide a corpus's digest, field by field: a new field must not change
-    it."""
+    """Return the values for a corpus's digest, field by field: a new field must not change it."""
     questions = []
     for one in document.questions:
         questions.append([one.id, one.text, one.answer, one.answerable, one.long_answer])
@@ -159,8 +159,8 @@ def split(documents: Sequence[Document], config: DocumentsConfig) -> Corpus:
 
 
 def group(rows: Iterable[CorpusRow]) -> list[Document]:
-    """Put rows together to documents, in order of appearance; a DocumentsError says that a value is
-    empty, a question's id appears twice, or two rows of one document carry different texts."""
+    """Group rows into documents, in order of appearance. Raises DocumentsError if a value is empty,
+    a question's id appears twice, or two rows of one document have different texts."""
     firsts: dict[str, CorpusRow] = {}
     questions: dict[str, list[Question]] = {}
     seen: dict[str, CorpusRow] = {}

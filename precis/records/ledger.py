@@ -1,4 +1,4 @@
-"""The ledger: what a run has committed. Resume reads it and nothing else."""
+"""The ledger of a run's commits, which alone determines where the run resumes."""
 
 import secrets
 from collections.abc import Collection, Mapping
@@ -15,16 +15,15 @@ from precis.store import Store
 from precis.store.protocol import put_again
 
 TURNS = "turns_to_success"
-"""The metric of a step and a validation: the mean of the turns that a success takes."""
+"""The metric of a step and a validation: the mean number of turns of a success."""
 SERVICE_USD = "costs/service"
-"""Metric of a training: dollars that a service which samples and trains has charged since the
-training before."""
+"""Metric of a training: the dollars charged by a service since the previous training."""
 
 _SPEND_MAX = 1e15
 
 
 def _check_spend(spend: Spend) -> Spend:
-    for amount in vars(spend).values():  # `astuple` copies each, and takes most of a reading
+    for amount in vars(spend).values():  # `astuple` would copy each, and dominate the reading time
         # A difference of sums may be a rounding error below zero.
         if not abs(amount) <= _SPEND_MAX:
             raise ValueError(f"{amount} is no number of calls, tokens or dollars")
@@ -34,13 +33,14 @@ def _check_spend(spend: Spend) -> Spend:
 class StepRecord(Record):
     """A committed step.
 
-    Everything but the times and `judge` is the same for every run with the same seed and settings.
+    Everything except the times and `judge` is the same for every run with the same seed and
+    settings.
     """
 
     step: Step
-    """The step: it trained adapter `step`, and made adapter `step + 1`."""
+    """The step, which trained adapter `step` into adapter `step + 1`."""
     digest: str
-    """SHA-256 of the groups that were trained on."""
+    """SHA-256 of the training groups."""
     reward: Finite
     """Mean reward of the scored rollouts, 0 to 1."""
     reward_std: Finite
@@ -48,7 +48,7 @@ class StepRecord(Record):
     metrics: dict[str, Finite] = Field({})
     """Other measures of the scored rollouts, by name: the mean of each."""
     groups_trained: Count
-    """Groups that carried an advantage."""
+    """Groups with an advantage."""
     groups_dropped: dict[str, Count]
     """Groups left out, by cause."""
     groups_added: Count = 0
@@ -58,33 +58,33 @@ class StepRecord(Record):
     trainer: dict[str, Finite]
     """The trainer's own metrics."""
     seconds: dict[str, Amount]
-    """Wall time by phase, the wait for the commit before included."""
+    """Wall time by phase, including the wait for the previous commit."""
     staleness: Count = 0
-    """By how many steps the adapter that it sampled from is older than the one that it trained."""
+    """How many steps the sampling adapter is older than the trained one."""
     overlapped_s: Amount = 0.0
-    """Seconds of its sampling that passed while the step before was trained; its `seconds` have
-    only what was waited for after that."""
+    """Seconds of its sampling during the training of the previous step; its `seconds` have only the
+    wait after that."""
     commit_s: Amount = 0.0
-    """The seconds that its commit took, most of it beside the next step's gathering."""
+    """The seconds of its commit, most of them during the next step's gathering."""
     judge: Annotated[Spend, AfterValidator(_check_spend)]
-    """The spend on its judging; after a crash the cache pays for what was asked before."""
+    """The spend on its judging; after a crash, cached replies cost nothing."""
     machine_usd: Amount = 0.0
-    """The cost of the rented machine since the step before, by SkyPilot's price; or of a service
-    that trains, by the prices that the settings give."""
+    """The cost of the rented machine since the previous step, by SkyPilot's price; or of a training
+    service, by the settings' prices."""
     machine_saved_usd: Amount = 0.0
-    """The further cost that it would have had on demand; nothing where it is no spot machine."""
+    """The further cost on demand; 0 unless it is a spot machine."""
     warm_start: WarmStartRecord | None = None
-    """The imitation that made the adapter, if any; its reward is then what `GroupVariance` says of
-    the adapter before it, and its metrics are those of what was imitated."""
+    """The warm start that made the adapter, if any; the reward is then the previous adapter's of
+    `GroupVariance`, and the metrics are the demonstrations'."""
 
     @property
     def usd(self) -> float:
-        """The cost of the step in all."""
+        """The total cost of the step."""
         return self.judge.usd + self.machine_usd
 
     @property
     def wall_s(self) -> float:
-        """The wall time of the step in all."""
+        """The total wall time of the step."""
         return sum(self.seconds.values())
 
 
@@ -94,20 +94,20 @@ class Metric(Record):
     value: Finite
     low: Finite | None = None
     """Lower end of the 95 % interval (a bootstrap over scenarios; Wilson's for a share of
-    successes); None where none was computed."""
+    successes); None if not computed."""
     high: Finite | None = None
     """Upper end."""
     is_share: bool = False
     """True for a share, 0 to 1, which reports show as a percentage."""
     scores: tuple[Finite | None, ...] = ()
-    """Of each held-out scenario, in their order; None where it has no score. Empty where only the
-    mean is kept."""
+    """The score of each held-out scenario, in order; None if unscored. Empty if only the mean is
+    kept."""
     weights: tuple[Finite | None, ...] = ()
-    """The denominator of each score: the value is the sum of the scores over that of these."""
+    """The denominators of the scores: the value is the sum of the scores over the sum of these."""
     judge: str = ""
-    """The model that ruled; empty where that is whoever the reward comes from."""
+    """The judging model; empty if it is the reward's."""
     rollouts: Count | None = None
-    """The number of rollouts that have it, where that is fewer than were scored: the value is their
+    """The number of rollouts with the metric, if fewer than were scored: the value is their
     mean."""
 
     def __str__(self) -> str:
@@ -124,21 +124,21 @@ class Metric(Record):
 
 
 class Validation(Record):
-    """The result of one adapter on the held-out scenarios, greedy."""
+    """The greedy results of one adapter on the held-out scenarios."""
 
     step: Step
     """The adapter."""
     measure: str
-    """The name of the metric that says how good the adapter is."""
+    """The name of the metric that measures the adapter."""
     metrics: dict[str, Metric]
     """The measures, by name."""
     seconds: Amount
-    """Wall time it took."""
+    """Its wall time."""
     unscored: dict[str, Count]
     """Scenarios without a score, by cause; they are in no metric."""
     last_gain: Step | None = None
-    """The newest validation up to here that was better, beyond chance, than the one that this was
-    said of before; the first counts as one."""
+    """The newest validation up to here that was better, beyond chance, than the previous such one;
+    the first counts as one."""
 
     @model_validator(mode="after")
     def _measure_is_measured(self) -> Self:
@@ -153,21 +153,21 @@ class Validation(Record):
 
     @property
     def second(self) -> Metric | None:
-        """The same by another judge; None where none was asked, or it failed on all scenarios."""
+        """The same by another judge; None without one, or if it failed on all scenarios."""
         return next((one for one in self.metrics.values() if one.judge), None)
 
 
 class Origin(Record):
-    """The checkpoint of another run that a run began with."""
+    """The checkpoint of another run from which a run began."""
 
     model: Name
     step: Step
     store: str
-    """URL of the store that it was copied from."""
+    """URL of its store."""
     files: str
-    """SHA-256 of what its manifest says of its files."""
+    """SHA-256 of its manifest's files."""
     corpus: str
-    """Digest of the scenarios that it was trained on, and of their split."""
+    """Digest of its scenarios and their split."""
 
 
 class Ledger(Record):
@@ -176,33 +176,33 @@ class Ledger(Record):
     version: Count = 1
     model: Name
     config: str
-    """Digest of the settings that decide the result; a resumed run must have the same."""
+    """Digest of the settings that determine the result; a resumed run must have the same."""
     settings: dict[str, Any] = Field({})
-    """All settings of the run that wrote this; none where the ledger was rebuilt and the run has
-    not been started since."""
+    """All settings of the run that wrote this; none if the ledger was rebuilt and the run has not
+    been started since."""
     corpus: str
-    """Digest of the scenarios and their split; a benchmark must hold out the same ones. Empty
-    where the ledger was rebuilt and the run has not been started since."""
+    """Digest of the scenarios and their split; a benchmark must hold out the same ones. Empty if
+    the ledger was rebuilt and the run has not been started since."""
     next_step: Step = 0
-    """The step to do next, and so the newest committed adapter."""
+    """The next step, which is also the newest committed adapter."""
     steps: tuple[StepRecord, ...] = ()
     validations: tuple[Validation, ...] = ()
     variances: tuple[GroupVariance, ...] = ()
-    """Of the adapters before and after a warm start."""
+    """The variances of the adapters before and after a warm start."""
     checkpoints: dict[Step, Sha256] = Field({})
-    """The digest of each committed checkpoint, by step: one with other files is not the run's."""
+    """The digest of each committed checkpoint, by step; one with other files is not the run's."""
     origin: Origin | None = None
-    """The origin of checkpoint 0; None where it is the untrained policy."""
+    """The origin of checkpoint 0; None if it is the untrained policy."""
     stopped_early: Step | None = None
-    """The step at which the run stopped since its validations gained nothing more; None where it
-    is at work or went to its end."""
+    """The step at which the run stopped for lack of gains; None if it is running or ran to its
+    end."""
     run_id: str = ""
-    """Names this run: to W&B, and to a trainer that holds checkpoints of it."""
+    """The run's id for W&B, and for a trainer with its checkpoints."""
     usd: Amount = 0.0
     """The run's spend so far."""
     rebuilt_at: Step | None = None
-    """The step at which the ledger was rebuilt from the checkpoints' manifests; None where it never
-    was. Before it, steps without a checkpoint have no record, and there are no validations."""
+    """The step at which the ledger was rebuilt from the checkpoints' manifests, or None. Before it,
+    steps without a checkpoint have no record, and there are no validations."""
 
     @model_validator(mode="after")
     def _no_step_is_missing(self) -> Self:
@@ -222,11 +222,10 @@ class Ledger(Record):
         records: Collection[StepRecord],
         checkpoints: Mapping[int, str],
     ) -> Self:
-        """Return a ledger at the newest of these checkpoints, with the records that are left of its
+        """Return a ledger at the newest of these checkpoints, with the remaining records of its
         steps.
 
-        Which documents it has is not known (`read_ledger` says it again), and neither is what was
-        spent beside these records.
+        The corpus is unknown until `read_ledger` sets it, and so is the spend beside these records.
         """
         at = max(checkpoints)
         return cls(
@@ -248,7 +247,7 @@ class Ledger(Record):
 
     @property
     def machine_saved_usd(self) -> float:
-        """The dollars that spot machines have saved on all steps."""
+        """The dollars saved by spot machines on all steps."""
         return sum(record.machine_saved_usd for record in self.steps)
 
     @property
@@ -263,13 +262,13 @@ class Ledger(Record):
 
     @property
     def final(self) -> Validation | None:
-        """That of the adapter to use: the best of a run that stopped early, else the newest."""
+        """The validation of the adapter to use: the best of a run that stopped early, else the
+        newest."""
         newest = self.validations[-1] if self.validations else None
         return newest if self.stopped_early is None else self.best
 
     def advance(self, record: StepRecord, checkpoint: str = "") -> Self:
-        """Return the ledger after one more step, with the digest of its checkpoint, if that is
-        known."""
+        """Return the ledger after one more step, with the digest of its checkpoint, if known."""
         advanced = self._with(
             next_step=record.step + 1,
             steps=(*self.steps, record),
@@ -278,11 +277,11 @@ class Ledger(Record):
         return advanced.add_digest(record.step + 1, checkpoint) if checkpoint else advanced
 
     def add_digest(self, step: int, checkpoint: str) -> Self:
-        """Return the ledger with the digest of the checkpoint of a step that it has reached."""
+        """Return the ledger with the digest of a reached step's checkpoint."""
         return self._with(checkpoints={**self.checkpoints, step: checkpoint})
 
     def add_validation(self, validation: Validation, usd: float = 0.0) -> Self:
-        """Return the ledger with one more validation; one of the same step is replaced."""
+        """Return the ledger with one more validation, which replaces one of the same step."""
         others = (known for known in self.validations if known.step != validation.step)
         validations = sorted((*others, validation), key=lambda known: known.step)
         return self._with(validations=tuple(validations), usd=self.usd + usd)
@@ -294,18 +293,18 @@ class Ledger(Record):
         return self._with(variances=tuple(variances), usd=self.usd + usd)
 
     def charge(self, usd: float) -> Self:
-        """Return the ledger with what was spent beside steps and validations."""
+        """Return the ledger with further spend beside steps and validations."""
         return self._with(usd=self.usd + usd)
 
     def under(self, settings: Mapping[str, Any]) -> Self:
-        """Return the ledger as a run with these settings writes it."""
+        """Return the ledger with the settings of the run that writes it."""
         return self._with(settings=dict(settings))
 
     def stop_early(self, patience: int, steps: int) -> Self:
-        """Return the ledger as a run of so many steps with this patience leaves it.
+        """Return the ledger, stopped early if a run of `steps` steps with this patience would.
 
-        It has stopped where its newest adapter is validated, and so many validations in a row have
-        gained nothing. That of a warm start is none of them: no step has learned from it yet.
+        It stops if its newest adapter is validated, and `patience` validations in a row have gained
+        nothing. A warm start's validation does not count: no step has learned from it yet.
         """
         at = self.next_step
         newest = self.validations[-1] if self.validations else None
@@ -318,12 +317,11 @@ class Ledger(Record):
         return self._with(stopped_early=at if stops else None)
 
     def begin_from(self, origin: Origin) -> Self:
-        """Return the ledger of a run that begins with another run's checkpoint."""
+        """Return the ledger of a run that begins from another run's checkpoint."""
         return self._with(origin=origin).add_digest(0, origin.files)
 
     def rewind(self, step: int) -> Self:
-        """Return the ledger as it was when adapter `step` was the newest; what was spent stays
-        spent."""
+        """Return the ledger as of adapter `step`; the spend stays."""
         return self._with(
             next_step=step,
             steps=tuple(one for one in self.steps if one.step < step),
@@ -335,8 +333,8 @@ class Ledger(Record):
         )
 
     def restart(self, step: int) -> Self:
-        """Return the ledger rewound, and of another run: what a trainer holds of this one is not
-        its."""
+        """Return the ledger rewound, with another run id, so that a trainer's files of this run are
+        not used."""
         return self.rewind(step)._with(run_id=secrets.token_hex(4))
 
     def _with(self, **changes: object) -> Self:
@@ -348,22 +346,22 @@ def ledger_key(model: str) -> str:
 
 
 def read_ledger(store: Store, model: str, config: str, corpus: str) -> tuple[Ledger, str | None]:
-    """Return the model's ledger in the store with its version, or a new one with these digests; an
-    UnusableRun says that the ledger is damaged, or was written by a newer Précis."""
+    """Return the model's ledger in the store with its version, or a new one with these digests.
+    Raises UnusableRun if the ledger is damaged, or was written by a newer Précis."""
     blob = store.get(ledger_key(model))
     if blob is None:
         new = Ledger(model=model, config=config, corpus=corpus, run_id=secrets.token_hex(4))
         return new, None
     ledger = _parse(blob.data, store, model)
     if ledger.config == config and not ledger.corpus:
-        # It was rebuilt; a run with the same settings has the same documents.
+        # After a rebuild; a run with the same settings has the same documents.
         ledger = ledger.model_copy(update={"corpus": corpus})
     return ledger, blob.version
 
 
 def load_ledger(store: Store, model: str) -> Ledger:
-    """Return the model's ledger as it is in the store; an UnusableRun says that there is none, it
-    is damaged, or was written by a newer Précis."""
+    """Return the model's ledger in the store. Raises UnusableRun if there is none, or it is
+    damaged, or was written by a newer Précis."""
     found = find_ledger(store, model)
     if found is None:
         raise no_ledger(store, model)
@@ -371,14 +369,14 @@ def load_ledger(store: Store, model: str) -> Ledger:
 
 
 def find_ledger(store: Store, model: str) -> tuple[Ledger, datetime] | None:
-    """Return the model's ledger, and when it was written by the store's clock; None where there is
-    none. An UnusableRun says that it is damaged, or was written by a newer Précis."""
+    """Return the model's ledger, and its time of writing by the store's clock, or None. Raises
+    UnusableRun if it is damaged, or was written by a newer Précis."""
     blob = store.get(ledger_key(model))
     return (_parse(blob.data, store, model), blob.written) if blob else None
 
 
 def no_ledger(store: Store, model: str) -> UnusableRun:
-    """Return the error to raise where there is no ledger."""
+    """Return the error for a missing ledger."""
     return UnusableRun(
         f"{store.url} holds no run {model!r}.",
         "See `precis runs list`, or train it first.",
@@ -386,14 +384,14 @@ def no_ledger(store: Store, model: str) -> UnusableRun:
 
 
 def write_ledger(store: Store, ledger: Ledger, over: str | None) -> str:
-    """Commit the ledger over the version `over`: from here on its last step counts.
+    """Commit the ledger over the version `over`: from then on its last step counts.
 
     Returns:
         Its version.
 
     Raises:
-        StoreConflict: somebody else wrote the ledger in between.
-        StoreError: it could not be read again, and is not written.
+        StoreConflict: another process wrote the ledger in between.
+        StoreError: it would not be readable, and is not written.
     """
     data = ledger.model_dump_json().encode()
     _parse(data, store, ledger.model)

@@ -1,14 +1,14 @@
-"""The store's entries of a checkpoint: its manifest, the pointer to the newest, and all their keys.
+"""A checkpoint's objects in the store: its manifest, the pointer to the newest, and their keys.
 
     m/checkpoints/0007/manifest.json          what makes checkpoint 7 whole
     m/checkpoints/0007/9f86d081884c7d65/…     its files, in a folder of the attempt that wrote them
     m/latest.json                             the pointer: which checkpoint is the newest
 
-Each attempt at a commit has its own folder, so that none can alter what another one's
-manifest vouches for.
+Each attempt at a commit has its own folder, so that none can alter the files of another one's
+manifest.
 
-A manifest comes from a bucket that others may be able to write to. What it says is checked here,
-in the record, before anything is fetched or written by it.
+A manifest comes from a bucket that others may be able to write to. It is validated here, in the
+record, before anything is fetched or written by it.
 """
 
 import re
@@ -24,8 +24,8 @@ from precis.store.keys import fault_of
 
 _FILES_MAX = 10_000
 _BYTES_MAX = 2**40
-"""The most that a checkpoint's files have together: several times a large model with all that
-its optimizer knows."""
+"""The most bytes of a checkpoint's files: several times a large model with its optimizer's
+state."""
 _MANIFEST = re.compile(r"[^/]+/checkpoints/([^/]+)/manifest\.json")
 _STEP = re.compile(r"[0-9]{4,7}")
 
@@ -38,7 +38,7 @@ def _plain(path: str) -> str:
 
 
 FilePath = Annotated[str, AfterValidator(_plain)]
-"""The path of a file in its checkpoint's folder; it can't lead out of it."""
+"""The path of a file within its checkpoint's folder."""
 
 
 class File(Record):
@@ -62,7 +62,7 @@ class Checkpoint(Record):
     """The folder of the files."""
     files: tuple[File, ...] = Field(min_length=1, max_length=_FILES_MAX)
     record: StepRecord | None = None
-    """The ledger's record, present or to come, of the step that made it; None for the first."""
+    """The ledger's record, written or not yet, of the step that made it; None for the first."""
 
     @model_validator(mode="after")
     def _files_fit_a_folder(self) -> Self:
@@ -79,7 +79,7 @@ class Checkpoint(Record):
 
     @property
     def digest(self) -> str:
-        """SHA-256 of what it says of its files."""
+        """SHA-256 of its files' entries."""
         return files_digest(self.files)
 
     def key_of(self, file: File) -> str:
@@ -88,7 +88,7 @@ class Checkpoint(Record):
 
     @property
     def folder(self) -> str:
-        """The folder of the files in the store; it ends in a slash."""
+        """The folder of the files in the store, ending in a slash."""
         return f"{checkpoint_key(self.model, self.step)}{self.attempt}/"
 
 
@@ -99,34 +99,34 @@ class LatestCheckpoint(Record):
 
 
 def files_digest(files: Iterable[File]) -> str:
-    """SHA-256 of paths, sizes and contents of some files, in whatever order."""
+    """Return the SHA-256 of paths, sizes and digests of some files, in any order."""
     described = sorted((file.path, file.bytes, file.sha256) for file in files)
     return json_digest(described)
 
 
 def checkpoints_key(model: str) -> str:
-    """Return the folder of all checkpoints; it ends in a slash."""
+    """Return the folder of all checkpoints, ending in a slash."""
     return f"{model}/checkpoints/"
 
 
 def checkpoint_key(model: str, step: int) -> str:
-    """Return the folder of one checkpoint; it ends in a slash."""
+    """Return the folder of one checkpoint, ending in a slash."""
     return f"{checkpoints_key(model)}{step:04d}/"
 
 
 def pointer_key(model: str) -> str:
-    """Return the object that names the newest checkpoint."""
+    """Return the key of the pointer to the newest checkpoint."""
     return f"{model}/latest.json"
 
 
 def manifest_key(model: str, step: int) -> str:
-    """Return the object that makes a checkpoint whole."""
+    """Return the key of a checkpoint's manifest, which makes it complete."""
     return f"{checkpoint_key(model, step)}manifest.json"
 
 
 def steps_in(keys: Iterable[str]) -> list[int]:
-    """Return the steps whose manifests are among a store's keys, ascending; a StoreError says that
-    there is a manifest in a folder that is no step's."""
+    """Return the steps whose manifests are among a store's keys, ascending. Raises StoreError for a
+    manifest in a folder that is not a step's."""
     steps = []
     for key in keys:
         found = _MANIFEST.fullmatch(key)
@@ -142,5 +142,5 @@ def steps_in(keys: Iterable[str]) -> list[int]:
 
 
 def is_step(name: str) -> bool:
-    """Return whether a folder is named as the one of a step."""
+    """Return whether a folder's name is that of a step."""
     return _STEP.fullmatch(name) is not None and f"{int(name):04d}" == name

@@ -8,8 +8,8 @@ from precis.records.ledger import Ledger, StepRecord, Validation
 
 
 def step_metrics(ledger: Ledger, record: StepRecord) -> dict[str, float]:
-    """Return a step's numbers under flat names, as ART's files, W&B and the report show them."""
-    # What was imitated, and how many groups of the adapter before it had rewards that differ.
+    """Return a step's numbers under flat names, for ART's files, W&B and the report."""
+    # The demonstrations, and how many groups of the previous adapter had differing rewards.
     metrics: dict[str, float] = {}
     for one in ledger.variances:
         if one.step == record.step:
@@ -44,10 +44,9 @@ def step_metrics(ledger: Ledger, record: StepRecord) -> dict[str, float]:
 def metrics_frame(ledger: Ledger) -> pl.DataFrame:
     """Return a row for each adapter, from the untrained start to the newest, ordered by `step`.
 
-    A row has what was measured of adapter `step` (`val/accuracy` and its interval, for instance;
-    null where it was not validated) and of the step that sampled from it, which the newest has yet
-    to do.
-    A number that a step does not have is null, never 0.
+    A row has the measurements of adapter `step` (such as `val/accuracy` and its interval; null if
+    it was not validated) and of the step that sampled from it, which the newest does not have yet.
+    A missing number is null, never 0.
     """
     steps = {}
     for record in ledger.steps:
@@ -67,7 +66,7 @@ def metrics_frame(ledger: Ledger) -> pl.DataFrame:
 
 
 def validation_metrics(validation: Validation) -> dict[str, float]:
-    """Return a validation's numbers under flat names, as W&B and exports show them."""
+    """Return a validation's numbers under flat names, for W&B and exports."""
     measured: dict[str, float] = {}
     for name, metric in validation.metrics.items():
         measured[name] = metric.value

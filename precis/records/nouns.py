@@ -1,4 +1,4 @@
-"""The words and figures in which ledger, results and reports speak of an environment."""
+"""The words and figures of an environment in ledger, results and reports."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,25 +7,25 @@ from precis.records.rollout import Score
 
 REWARD = "reward of a rollout"
 SUCCESS = "success of a rollout"
-"""The subject of a figure where the environment names none of its metrics; no name of one."""
+"""The part of a figure of successes; not the name of a metric."""
 PREFERRED = "preferred_to_start"
 COMPARED = "compared"
-"""Metrics of an attempt that a judge has compared with the run's first one at its scenario."""
+"""The metric of an attempt that a judge has compared with the run's first at its scenario."""
 TRANSCRIPT = "transcript"
-"""Among the details of a score: the attempt that later ones are compared with. Its own preference
-is ½ by definition."""
+"""The key, among a score's details, of the attempt that later ones are compared with. Its own
+preference is ½ by definition."""
 
 
 @dataclass(frozen=True)
 class Nouns:
-    """The words of an environment, in which reports and messages speak of it.
+    """The words of an environment for reports and messages.
 
     Attributes:
         rollout: one attempt: `game`, `summary`.
         scenario: the start of one: `board`, `document`.
         reward: the mean reward: `accuracy`.
         success: the share of successes: `win rate`.
-        achieved: what that is the share of, in a phrase; empty for no more than its name.
+        achieved: a phrase on what that is a share of; empty for its name alone.
     """
 
     rollout: str = "rollout"
@@ -47,11 +47,11 @@ class Figure:
     """A figure of many rollouts: the sum of one of their metrics over that of another.
 
     Attributes:
-        name: what it is called in ledger and reports: `accuracy`.
-        part: the metric that is summed.
-        whole: the metric that it is a share of; each rollout counts as 1 if empty.
+        name: its name in ledger and reports: `accuracy`.
+        part: the metric to sum.
+        whole: the metric in the denominator; if empty, each rollout counts as 1.
         is_share: whether it is between 0 and 1, and shown as a percentage.
-        judge: the model that ruled, where that is another than the reward's.
+        judge: the judging model, if it is not the reward's.
     """
 
     name: str
@@ -61,23 +61,23 @@ class Figure:
     judge: str = ""
 
     def part_of(self, score: Score | None) -> float | None:
-        """Return what a rollout adds to the figure's part; None where it has nothing to add."""
+        """Return a rollout's contribution to the numerator, or None."""
         return _value(self.part, score)
 
     def whole_of(self, score: Score | None) -> float | None:
-        """Return what a rollout adds to the figure's whole; None where it has nothing to add."""
+        """Return a rollout's contribution to the denominator, or None."""
         return _value(self.whole, score) if self.whole else 1.0
 
 
 def default_figure(scores: Sequence[Score | None], nouns: Nouns, measure: str = "") -> Figure:
-    """Return the share of successes; the mean reward if no score has one. Where some have one, a
+    """Return the share of successes; the mean reward if no score has a success. If some have one, a
     score without counts as a failure.
 
-    Where attempts have no score of their own, it is how often a judge prefers them.
+    For attempts without their own score, it is the share of a judge's preferences.
 
     Args:
-        measure: the name of the figure that the run was measured by before, which stays, since a
-            validation without any success does not tell that successes are counted.
+        measure: the run's earlier measure, which is kept, since a validation without any success
+            does not show that successes are counted.
     """
     if any(one is not None and COMPARED in one.metrics for one in scores):
         return Figure("preferred to the start", PREFERRED, COMPARED, is_share=True)

@@ -1,4 +1,4 @@
-"""The second table of a benchmark of summaries: a row for each question that one was asked."""
+"""The second table of a benchmark of summaries: a row for each question about one."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -24,16 +24,16 @@ _COLUMNS: dict[str, pl.DataType | pl.datatypes.DataTypeClass] = {
     "correct": pl.Boolean,
 }
 QUESTIONS = pl.Schema(_COLUMNS)
-"""The columns. `answer` and `correct` are null where the summary is unscored."""
+"""The columns. `answer` and `correct` are null if the summary is unscored."""
 
 _KEY = ("run", "model", "step", "scenario_id", "question_id")
 _ROLLOUT = ("run", "model", "step", "scenario_id")
 
 _UNREAD: tuple[Disqualified, ...] = ("empty", "over_length", "wrong_script")
-"""The reasons for which a benchmark gives zero without asking the judge."""
+"""The reasons for a zero without the judge in a benchmark."""
 
 ANSWERS_KEY = ("run", "model", "step", "document_id", "question_id")
-"""The columns that make a row of `answers_in` unique."""
+"""The unique key of a row of `answers_in`."""
 
 
 @dataclass(frozen=True)
@@ -41,10 +41,10 @@ class QuestionRow:
     """A question about a rollout.
 
     Attributes:
-        gold: the answer that is expected.
-        answerable: whether it earns anything.
-        answer: what was answered; None where the rollout has no score.
-        correct: whether that is right; None where the rollout has no score.
+        gold: the golden answer.
+        answerable: whether it counts.
+        answer: the given answer; None if the rollout is unscored.
+        correct: whether that is right; None if the rollout is unscored.
     """
 
     question_id: str
@@ -58,7 +58,7 @@ class QuestionRow:
 def questions_of(
     asked: Iterable[tuple[str, Sequence[QuestionRow]]], provenance: Provenance
 ) -> pl.DataFrame:
-    """Return what was asked about a contender's rollouts, by the scenario's id, ordered."""
+    """Return the questions about a contender's rollouts, ordered by the scenario's id."""
     rows: list[dict[str, Any]] = []
     for scenario_id, questions in asked:
         for one in questions:
@@ -75,8 +75,8 @@ def questions_of(
 
 
 def answers_in(results: pl.DataFrame, questions: pl.DataFrame) -> pl.DataFrame:
-    """Return both tables as one for a person to audit: a row for each question, with its summary,
-    and `disqualified`, why the summary scored zero."""
+    """Join both tables for an audit: a row for each question, with its summary, and `disqualified`,
+    the reason for a zero."""
     why = pl.lit(None, pl.String)
     for cause in get_args(Disqualified):
         why = pl.when(metric(cause) > 0).then(pl.lit(cause)).otherwise(why)
@@ -88,16 +88,16 @@ def answers_in(results: pl.DataFrame, questions: pl.DataFrame) -> pl.DataFrame:
 
 
 def were_read() -> pl.Expr:
-    """Select the rows of `answers_in` whose summaries a judge has read.
+    """Return the filter for rows of `answers_in` whose summaries a judge has read.
 
-    A benchmark has what is no prose by measure judged all the same.
+    In a benchmark, texts that fail the measure of prose are judged too.
     """
     return ~pl.col("disqualified").is_in(_UNREAD).fill_null(value=False)
 
 
 def read_answers(path: Path) -> pl.DataFrame:
-    """Return the results of a file with the questions beside it, as `answers_in` has them; a
-    StoreError says that one of the files is missing, or is not what it should be."""
+    """Return the results of a file with its questions, as in `answers_in`. Raises StoreError if one
+    of the files is missing, or invalid."""
     results = read_results(path)
     beside = path.with_name("questions.parquet")
     try:

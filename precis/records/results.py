@@ -1,8 +1,8 @@
 """Results of a benchmark: one tidy row for each rollout of a contender.
 
-A row says what it scored, out of what, and where it comes from, so that rows of many nights can be
-put under each other and compared. What only one environment has are its metrics, by name; what
-summaries were asked stands in a second table (`precis.records.questions`).
+A row has its score, its weight and its origin, so that rows of many nights can be concatenated and
+compared. Values of only one environment are its metrics, by name; the questions about summaries are
+in a second table (`precis.records.questions`).
 """
 
 import json
@@ -25,7 +25,7 @@ from precis.store.files import files_of
 Row = dict[str, Any]
 
 TRAINED = "trained"
-"""The name, among the contenders, of the model that is trained here."""
+"""The trained model's name among the contenders."""
 
 _COLUMNS: dict[str, pl.DataType | pl.datatypes.DataTypeClass] = {
     "run": pl.String,
@@ -55,17 +55,17 @@ _COLUMNS: dict[str, pl.DataType | pl.datatypes.DataTypeClass] = {
 }
 
 SCHEMA = pl.Schema(_COLUMNS)
-"""The columns of a row. What a contender achieves is the sum of `score` over that of `weight`, such
-as the answers that were right over the questions. Both are null where the rollout is unscored, and
-`cause` then says why. `metrics` is JSON. `night` is when the benchmark began, `kept` whether the
-text was there from an earlier one: then `usd` was paid and `seconds` were taken that time."""
+"""The columns of a row. A contender's result is the sum of `score` over that of `weight`, such as
+right answers over questions. Both are null if the rollout is unscored, with the reason in `cause`.
+`metrics` is JSON. `night` is the start of the benchmark, `kept` whether the text is from an earlier
+one, to which `usd` and `seconds` then belong."""
 
 ATTEMPTS = pl.Schema({**_COLUMNS, "attempt": pl.Int64})
-"""A row of what a contender has sampled of a scenario besides its greedy rollout, with the number
-of the attempt. These lie in a file of their own: no measure is of them but pass@k."""
+"""A row of a contender's sampled attempt at a scenario, with its number. These are in a separate
+file, used only for pass@k."""
 
 KEY = ("run", "model", "step", "scenario_id")
-"""The columns that make a row unique, and the order of a file's rows."""
+"""The unique key of a row, and the order of a file's rows."""
 
 
 @dataclass(frozen=True)
@@ -75,10 +75,10 @@ class Provenance:
     Attributes:
         model: the contender, such as `trained` or `lead-350`.
         step: the checkpoint's step; None for a contender that is not trained here.
-        judge: the model that ruled.
-        protocol: how it was asked, with its version.
-        night: when the benchmark began, in UTC; None for rows that are of no benchmark.
-        parameters: what the contender was sent besides the messages, as JSON.
+        judge: the judging model.
+        protocol: the judge's protocol, with its version.
+        night: the start of the benchmark, in UTC; None for rows of no benchmark.
+        parameters: the fields of the contender's requests besides the messages, as JSON.
     """
 
     run: str
@@ -105,9 +105,9 @@ def row_of(
     """Return a rollout's row.
 
     Args:
-        figure: what it is measured by.
-        text: the rollout, for a person to read.
-        kept: whether all its answers were there from an earlier benchmark.
+        figure: the measure.
+        text: the rollout, as readable text.
+        kept: whether all its answers are from an earlier benchmark.
     """
     calls = rollout.calls
     score = rollout.score if isinstance(rollout.score, Score) else None
@@ -117,7 +117,7 @@ def row_of(
     whole = figure.whole_of(score)
     metrics: dict[str, float] = {"turns": len(calls)}
     if score is not None:
-        # Where successes are the measure, a score without one is a failure.
+        # If successes are the measure, a score without one is a failure.
         success = part if figure.part == SUCCESS else score.success
         counted = {} if success is None else {"success": float(success)}
         metrics.update({"reward": score.reward, **counted, **score.metrics})
@@ -142,15 +142,15 @@ def row_of(
 
 
 def metric(name: str) -> pl.Expr:
-    """Return a metric of each row; null where it has none of that name."""
+    """Return a metric of each row; null if it has none of that name."""
     # A name may be any text: it must not be read as a JSON path or a pattern of columns.
     decoded = pl.col("metrics").str.json_decode(pl.Struct({name: pl.Float64()}))
     return decoded.struct.rename_fields(["value"]).struct.field("value")
 
 
 def frame_of(rows: Iterable[Row]) -> pl.DataFrame:
-    """Rows as a frame in SCHEMA, ordered by KEY whatever order they came in; a StoreError says that
-    two rows have the same key."""
+    """Return rows as a frame in SCHEMA, ordered by KEY. Raises StoreError if two rows have the same
+    key."""
     frame = pl.DataFrame(list(rows), schema=SCHEMA, orient="row").sort(KEY, nulls_last=False)
     repeated = frame.filter(pl.struct(KEY).is_duplicated())
     if not repeated.is_empty():
@@ -164,7 +164,7 @@ def frame_of(rows: Iterable[Row]) -> pl.DataFrame:
 
 
 def write_results(frame: pl.DataFrame, path: Path) -> None:
-    """Write a frame as parquet, whole or not at all: a reader never sees half a file."""
+    """Write a frame as parquet, atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -175,13 +175,13 @@ def write_results(frame: pl.DataFrame, path: Path) -> None:
 
 
 def result_keys(store: Store, model: str) -> list[str]:
-    """Return the results of all nights of a model, from the first to the newest."""
+    """Return the keys of the results of all nights of a model, oldest first."""
     return store.keys(f"{model}/results/")
 
 
 def scan_results(store: Store, model: str, nights: int | None = None) -> pl.LazyFrame:
-    """Return the results of all nights of a model, or of the newest so many, as one lazy table in
-    SCHEMA; of the store only the columns and row groups are read that a query needs."""
+    """Return the results of a model's nights, or of its newest `nights`, as one lazy table in
+    SCHEMA; a query reads only the columns and row groups that it needs."""
     keys = result_keys(store, model)
     keys = keys if nights is None else keys[max(0, len(keys) - nights) :]
     if not keys:
@@ -199,8 +199,8 @@ def scan_results(store: Store, model: str, nights: int | None = None) -> pl.Lazy
 
 
 def newest_results(store: Store, model: str, took_part: pl.Expr) -> pl.DataFrame:
-    """Return the rows of a model's newest benchmark that holds a row of which `took_part` is true;
-    none where there is none. Nights are read from the newest back, no more than it takes."""
+    """Return the rows of a model's newest benchmark with a row that matches `took_part`, or none.
+    Nights are read from the newest back, until one is found."""
     for key in reversed(result_keys(store, model)):
         blob = store.get(key)
         if blob is not None:
@@ -211,7 +211,7 @@ def newest_results(store: Store, model: str, took_part: pl.Expr) -> pl.DataFrame
 
 
 def results_before(store: Store, model: str, night: str, nights: int) -> pl.DataFrame:
-    """Return the results of the last nights before one, named by its id, at most so many."""
+    """Return the results of at most `nights` nights before one, given by its id."""
     if not nights:
         return SCHEMA.to_frame()
     from pyarrow import ArrowException
@@ -230,8 +230,8 @@ def results_before(store: Store, model: str, night: str, nights: int) -> pl.Data
 
 
 def read_results(source: Path | BytesIO, where: str = "") -> pl.DataFrame:
-    """Read a file of results; a StoreError says that there is none, or names what is no such file,
-    by its address where it is given."""
+    """Read a file of results. Raises StoreError, with the address `where` if given, if it does not
+    exist or is not one."""
     where = where or str(source)
     try:
         frame = pl.read_parquet(source)

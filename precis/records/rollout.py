@@ -1,6 +1,6 @@
-"""A rollout: one attempt at a scenario, every call that it made to the model, and its score.
+"""A rollout: one attempt at a scenario, its calls to the model, and its score.
 
-It is the same for policy, contender, teacher and baseline, from sampling to report. All of it is
+It is the same for policy, contender, teacher and baseline, from sampling to report, and is all
 JSON.
 """
 
@@ -16,19 +16,19 @@ Json = Mapping[str, Any]
 Split = Literal["train", "validation"]
 _NO_USAGE = Usage(0, 0)
 UNJUDGED = "unjudged"
-"""The cause of a rollout that is whole, and that nobody was asked to score yet."""
+"""The cause of a complete rollout that has not been scored yet."""
 
 
 @dataclass(frozen=True)
 class Scenario(Mapping[str, Any]):
     """The start of a group of rollouts: a document, a board's seed, a puzzle.
 
-    It can be read as a mapping of its data, with its id among them: `scenario["seed"]`.
+    It is a mapping of its data and its id: `scenario["seed"]`.
 
     Attributes:
         id: unique in its environment.
-        data: the environment's own, as JSON. Everything random in a rollout follows from it, so
-            that the rollouts of a group differ by the policy alone.
+        data: the environment's data, as JSON. Everything random in a rollout follows from it, so
+            that the rollouts of a group differ only by the policy.
     """
 
     id: str
@@ -36,8 +36,8 @@ class Scenario(Mapping[str, Any]):
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Self:
-        """Return a scenario, or a dictionary with an `id`, as a scenario; a ValueError is a
-        sentence."""
+        """Convert a scenario, or a dictionary with an `id`, to a scenario. A ValueError's message
+        is a sentence."""
         if isinstance(given, cls):
             return given
         if not isinstance(given, Mapping):
@@ -71,10 +71,10 @@ class Score:
     """The score of a rollout.
 
     Attributes:
-        reward: what GRPO compares within a group.
-        success: what a benchmark counts (won, solved); None where nothing is counted.
+        reward: the value that GRPO compares within a group.
+        success: the outcome that a benchmark counts (won, solved); None without one.
         metrics: the environment's own figures by name: turns, words.
-        details: what a person may want to see of it, as JSON: answers and verdicts.
+        details: further information for a person, as JSON: answers and verdicts.
     """
 
     reward: float
@@ -100,17 +100,17 @@ class Unscored:
 
 @dataclass(frozen=True)
 class Call:
-    """One call to the model, as the recorder took it down.
+    """One recorded call to the model.
 
     Attributes:
-        messages: the conversation that was sent.
+        messages: the conversation in the request.
         choice: OpenAI's choice as JSON, without log probabilities.
-        tools: the tools that could be called.
-        prompt_ids: the prompt's tokens, as the engine read them; empty where it did not say.
-        token_ids: the tokens that were sampled.
-        logprobs: the log probability of each of them.
-        usd: None where the price is not known.
-        served_by: the model that the endpoint says it is.
+        tools: the callable tools.
+        prompt_ids: the prompt's tokens in the engine; empty if not reported.
+        token_ids: the sampled tokens.
+        logprobs: the log probabilities of these.
+        usd: None if the price is unknown.
+        served_by: the model's name in the response.
         asked_at: seconds since the epoch.
     """
 
@@ -134,7 +134,7 @@ class Call:
 
     @property
     def text(self) -> str:
-        """The message's text; empty where it has none, as beside tool calls."""
+        """The message's text; empty if it has none, as with tool calls."""
         return str(self.message.get("content") or "")
 
     @property
@@ -148,8 +148,8 @@ class Rollout:
     """One attempt at a scenario.
 
     Attributes:
-        index: its place in the scenario's group.
-        calls: in the order in which they were answered.
+        index: its index in the scenario's group.
+        calls: in the order of their answers.
     """
 
     scenario: Scenario
@@ -159,17 +159,17 @@ class Rollout:
 
     @property
     def reward(self) -> float | None:
-        """The reward; None where there is no score."""
+        """The reward; None without a score."""
         return self.score.reward
 
     @property
     def text(self) -> str:
-        """The text of the last answer; empty where there is none."""
+        """The text of the last answer, or ""."""
         return self.calls[-1].text if self.calls else ""
 
     @property
     def metrics(self) -> Mapping[str, float]:
-        """The metrics; none where there is no score."""
+        """The metrics; empty without a score."""
         return self.score.metrics if isinstance(self.score, Score) else {}
 
     @property
@@ -180,14 +180,14 @@ class Rollout:
 
     @property
     def seconds(self) -> float:
-        """The time that all calls took."""
+        """The total time of all calls."""
         return sum(call.seconds for call in self.calls)
 
 
 def content_text(content: Any) -> str:
     """Return a message's content as text: OpenAI allows None, a text, or a list of parts.
 
-    A part that is no text, such as an image, is named in brackets.
+    A part that is not text, such as an image, is named in brackets.
     """
     if not isinstance(content, list):
         return str(content or "")
@@ -199,7 +199,7 @@ def content_text(content: Any) -> str:
 
 
 def tool_calls_of(message: Json) -> list[tuple[str, str, Any]]:
-    """Return the name, the arguments and the id of each call, one of a custom tool included."""
+    """Return the name, the arguments and the id of each call, including those of custom tools."""
     calls = []
     for call in message.get("tool_calls") or ():
         called = call.get("function") or call.get("custom") or {}
@@ -209,8 +209,8 @@ def tool_calls_of(message: Json) -> list[tuple[str, str, Any]]:
 
 
 def typed_tool(tool: Json) -> dict[str, Any]:
-    """Return a tool as OpenAI's types have it, and ART by them: with its type, and without what is
-    null. Servers take it either way."""
+    """Return a tool in the form of OpenAI's types, which ART uses: with its type, and without
+    nulls. Servers accept it either way."""
     function = tool.get("function")
     if not isinstance(function, Mapping):
         return dict(tool)

@@ -1,6 +1,6 @@
 """The rows of a corpus: from a parquet, JSONL or CSV file, a folder of them, or the Hub.
 
-What can't be read, or is not what RepLiQA's columns promise, is refused with its place.
+Unreadable or invalid rows are refused with their place.
 """
 
 import csv
@@ -31,16 +31,15 @@ COLUMNS = (
 _MAY_BE_EMPTY = {"document_path", "long_answer"}
 _READERS = {".parquet": "parquet", ".jsonl": "json", ".json": "json", ".csv": "csv"}
 _BATCH = 256
-"""Rows of a parquet file that are Python's at a time; of the others only Arrow's columns are
-held."""
+"""Rows of a parquet file converted to Python at a time; the others stay in Arrow's columns."""
 _CELL_MAX = 2**30
 _NO_UTF8 = re.compile("[\udc80-\udcff]")
-"""The bytes that are none, as Python's `surrogateescape` reads them."""
+"""Invalid bytes, as decoded by Python's `surrogateescape`."""
 
 
 @dataclass(frozen=True)
 class CorpusRow:
-    """A row of a corpus and where it stands, for error messages."""
+    """A row of a corpus and its place, for error messages."""
 
     origin: str
     number: int
@@ -63,8 +62,8 @@ class CorpusRow:
 
 
 def read_rows(config: DocumentSource) -> Iterator[CorpusRow]:
-    """The rows of a source, in their order; a DocumentsError says that it can't be read, has no
-    rows, or lacks a column."""
+    """Yield the rows of a source, in order. Raises DocumentsError if it can't be read, has no rows,
+    or lacks a column."""
     if config.source == "bundled":
         return _file_rows(Path(str(files("precis.data") / "fictional.parquet")))
     if not config.source.strip():
@@ -72,7 +71,7 @@ def read_rows(config: DocumentSource) -> Iterator[CorpusRow]:
             "No documents are named.", "Give a file, a folder, a data set on the Hub or `bundled`."
         )
     path = Path(os.path.expanduser(config.source))
-    if os.path.exists(path):  # which takes any text, be it longer than a path
+    if os.path.exists(path):  # it accepts any text, even longer than a path
         found = [path]
         if path.is_dir():
             found = sorted(file for file in path.iterdir() if file.suffix.lower() in _READERS)
@@ -89,7 +88,7 @@ def read_rows(config: DocumentSource) -> Iterator[CorpusRow]:
             rows = datasets.load_dataset(config.source, split=config.hub_split)
         except Exception as error:  # the Hub's client raises some twenty unrelated types
             why = _innermost(error)
-            # Its next try after a connection that failed is by a client that it has closed.
+            # After a failed connection it retries with a client that it has closed.
             if isinstance(error, RuntimeError) and "client has been closed" in why:
                 why = "it can't be reached"
             raise DocumentsError(
@@ -107,7 +106,7 @@ def read_rows(config: DocumentSource) -> Iterator[CorpusRow]:
 
 
 def holds_rows(path: Path) -> bool:
-    """Return whether a file, or one in a folder, is of a kind that rows are read from."""
+    """Return whether a file, or one in a folder, has a readable kind of rows."""
     files = path.iterdir() if path.is_dir() else [path]
     return any(file.suffix.lower() in _READERS for file in files)
 
@@ -120,8 +119,8 @@ def _file_rows(path: Path) -> Iterator[CorpusRow]:
 
 
 def read_objects(path: Path) -> Iterator[Mapping[str, Any]]:
-    """Give the rows of a parquet, JSONL, JSON or CSV file while it is read; a DocumentsError says
-    that it can't be, or has none."""
+    """Yield the rows of a parquet, JSONL, JSON or CSV file while reading it. Raises DocumentsError
+    if it can't be read, or has none."""
     kind = _READERS.get(path.suffix.lower())
     if kind is None:
         raise DocumentsError(f"{path}: not one of {', '.join(sorted(_READERS))}.")
@@ -130,7 +129,7 @@ def read_objects(path: Path) -> Iterator[Mapping[str, Any]]:
         for values in _read(path, kind):
             count += 1
             yield values
-    except Exception as error:  # Arrow has many errors of its own
+    except Exception as error:  # Arrow has many error types
         raise DocumentsError(
             f"{path} can't be read as {kind} ({_innermost(error)}): see whether the file is whole, "
             "and is what its name says."
@@ -147,7 +146,7 @@ def _read(path: Path, kind: str) -> Iterator[Mapping[str, Any]]:
             for batch in file.iter_batches(_BATCH):
                 yield from batch.to_pylist()
         return
-    # What is no UTF-8 is named with its row, once that is known.
+    # Invalid UTF-8 is reported with its row, once that is known.
     with path.open(newline="", encoding="utf-8-sig", errors="surrogateescape") as lines:
         if kind == "csv":
             csv.field_size_limit(_CELL_MAX)
@@ -177,7 +176,7 @@ def _check_columns(origin: str, names: Sequence[str]) -> None:
 
 
 def _innermost(error: BaseException) -> str:
-    """Return the first sentence of what an error came from."""
+    """Return the first sentence of an error's root cause."""
     while error.__cause__ is not None:
         error = error.__cause__
     lines = str(error).strip().splitlines()

@@ -1,9 +1,9 @@
-"""The samples to train on: the tokens of calls, joined where one prompt continues the call before.
+"""Training samples: the tokens of calls, joined if a prompt continues the previous call.
 
-The engine says which tokens it read and sampled, so nothing is tokenized again and no chat template
-is applied. Where a call's prompt begins with all of an earlier call, it continues that call's
-sample; where it does not (a template that drops thinking, a sub-agent, a compaction, another set of
-tools), it begins its own sample.
+The engine reports its prompt and sampled tokens, so nothing is tokenized again and no chat template
+is applied. If a call's prompt begins with all of an earlier call, it continues that call's sample;
+if not (a template that drops reasoning, a sub-agent, a compaction, another set of tools), it starts
+a new one.
 """
 
 import math
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from openai.types.chat.chat_completion import Choice
 
 PREFIX_BREAKS = "data/step_prefix_breaks"
-"""Metric of a training: calls after the first of their rollout that began a sample of their own."""
+"""Metric of a training: calls after the first of their rollout that started a new sample."""
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,9 @@ class TokenSequence:
     """One sample: prompts and answers in turn.
 
     Attributes:
-        mask: 1 where a token was sampled.
-        logprobs: of each sampled token under the policy that sampled it; NaN elsewhere.
-        prompt_length: tokens before the first that was sampled.
+        mask: 1 for a sampled token.
+        logprobs: of each sampled token under its sampling policy; NaN elsewhere.
+        prompt_length: tokens before the first sampled one.
     """
 
     token_ids: list[int] = field(default_factory=list)
@@ -47,7 +47,7 @@ class TokenSequence:
     prompt_length: int = 0
 
     def continues_in(self, prompt_ids: Sequence[int]) -> bool:
-        """Return whether a prompt begins with all of this."""
+        """Return whether a prompt begins with all of this sample."""
         return list(prompt_ids[: len(self.token_ids)]) == self.token_ids
 
     def add(self, call: Sampled | Call) -> None:
@@ -61,7 +61,7 @@ class TokenSequence:
 
 
 def join_calls(calls: Iterable[Sampled | Call]) -> list[TokenSequence]:
-    """Return the samples that a rollout's calls make up; each sampled token is in one of them."""
+    """Return the samples of a rollout's calls; each sampled token is in exactly one."""
     sequences: list[TokenSequence] = []
     for call in calls:
         if not call.token_ids:
@@ -77,7 +77,7 @@ def join_calls(calls: Iterable[Sampled | Call]) -> list[TokenSequence]:
 
 
 def count_prefix_breaks(groups: Iterable["art.TrajectoryGroup"]) -> int:
-    """Return how many calls after the first of their rollout begin a sample of their own."""
+    """Count the calls after the first of their rollout that start a new sample."""
     breaks = 0
     for group in groups:
         for trajectory in group.trajectories:
@@ -86,10 +86,10 @@ def count_prefix_breaks(groups: Iterable["art.TrajectoryGroup"]) -> int:
 
 
 def with_tokens(choice: dict[str, Any], call: Sampled | Call) -> "Choice":
-    """Return a choice that carries the tokens of its call.
+    """Return a choice with the tokens of its call.
 
-    They are plain lists beside OpenAI's fields: an object for each token's log probability, as
-    OpenAI has it, takes a second for the 18,000 tokens of a step.
+    They are plain lists beside OpenAI's fields: OpenAI's object for each token's log probability
+    takes a second for the 18,000 tokens of a step.
     """
     from openai.types.chat.chat_completion import Choice  # half a second to import
 
@@ -102,8 +102,8 @@ def with_tokens(choice: dict[str, Any], call: Sampled | Call) -> "Choice":
 
 
 def sampled_in(trajectory: "art.Trajectory") -> Iterator[Sampled]:
-    """Give the tokens of each call of a trajectory, those of its other histories too; a
-    TrainerError says that one of its choices carries none."""
+    """Yield the tokens of each call of a trajectory, including those of its other histories. Raises
+    TrainerError if a choice has none."""
     from openai.types.chat.chat_completion import Choice  # half a second to import
 
     histories: list[Any] = [trajectory, *trajectory.additional_histories]
@@ -114,8 +114,8 @@ def sampled_in(trajectory: "art.Trajectory") -> Iterator[Sampled]:
 
 
 def tokens_of(choice: "Choice") -> Sampled:
-    """Return the tokens that a choice carries; a TrainerError says that it carries none, or not a
-    log probability for each."""
+    """Return the tokens of a choice. Raises TrainerError if it has none, or not a log probability
+    for each."""
     carried = choice.model_extra or {}
     names = ("prompt_token_ids", "token_ids", "token_logprobs")
     if any(carried.get(name) is None for name in names):

@@ -1,7 +1,7 @@
 """The cost of the judge's calls, in tokens and dollars.
 
-A price that is not known is never a silent zero: such calls are counted in `Spend.unpriced`,
-so that a total of dollars can be shown as the lower bound it then is.
+An unknown price is never a silent zero: such calls are counted in `Spend.unpriced`, so that a total
+of dollars can be shown as a lower bound.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ class Usage:
     """The tokens of one call.
 
     Attributes:
-        cost_usd: the provider's own figure, where its response carries one.
+        cost_usd: the provider's own figure, if its response has one.
     """
 
     prompt_tokens: int
@@ -26,7 +26,7 @@ class Usage:
 
     @property
     def tokens(self) -> int:
-        """Both together, as limits count them."""
+        """Both together, as counted by limits."""
         return self.prompt_tokens + self.completion_tokens
 
     @classmethod
@@ -72,9 +72,9 @@ PRICES: Prices = {
     "lexical-judge": Price(0.0, 0.0),
 }
 """List prices of prompts under 200,000 tokens, of November 2026, by Google, OpenAI and Anthropic;
-those of gpt-5.2, gpt-5-mini, gemini-3 and claude-sonnet-4.5 as litellm 1.82 lists them.
+those of gpt-5.2, gpt-5-mini, gemini-3 and claude-sonnet-4.5 are from litellm 1.82.
 
-OpenRouter passes these prices on, and its vendor prefix (`google/…`) is looked through.
+OpenRouter passes these prices on, and its vendor prefix (`google/…`) is ignored.
 """
 
 
@@ -83,13 +83,13 @@ class Spend:
     """A running total; add with `+`.
 
     Attributes:
-        calls: answers that were paid for.
-        cached: replies that came from the cache instead.
-        usd: dollars of the calls whose price is known.
-        unpriced: calls whose price is not known, and which `usd` therefore misses.
-        given_up: requests that were cancelled before their reply came, such as the slower of
-            two (`precis.llm.hedging`). A provider may bill them all the same and never says, so
-            tokens and `usd` hold an estimate for each, as if the reply had come.
+        calls: paid answers.
+        cached: replies from the cache instead.
+        usd: dollars of the calls with a known price.
+        unpriced: calls with an unknown price, not included in `usd`.
+        given_up: requests that were cancelled before their reply came, such as the slower of two
+            (`precis.llm.hedging`). A provider may bill them without reporting it, so tokens and
+            `usd` include an estimate for each, as if the reply had come.
     """
 
     calls: int = 0
@@ -104,7 +104,8 @@ class Spend:
     def of_call(
         cls, model: str, usage: Usage, prices: Prices = PRICES, *, given_up: bool = False
     ) -> Self:
-        """Return the cost of one call: as its response says, or at most if it was given up."""
+        """Return the cost of one call: by its response, or the most possible if it was
+        cancelled."""
         dollars = usd(model, usage, prices)
         return cls(
             calls=int(not given_up),
@@ -116,7 +117,7 @@ class Spend:
         )
 
     def since(self, earlier: "Spend") -> "Spend":
-        """Return the spend after `earlier`, a total of the same meter."""
+        """Return the spend since `earlier`, a total of the same meter."""
         return Spend(*map(sub, vars(self).values(), vars(earlier).values()))
 
     def __add__(self, other: "Spend") -> "Spend":
@@ -125,12 +126,12 @@ class Spend:
 
 @dataclass(frozen=True)
 class Estimate:
-    """An estimate of what a model or a service will be asked for; its `str` is the sentence.
+    """An estimate of the requests to a model or a service; its `str` is a sentence.
 
     Attributes:
-        usd: dollars at list prices; None where a price is not known.
-        warnings: about it, a sentence each.
-        figures: the counts that it rests on, by name, such as `calls`.
+        usd: dollars at list prices; None if a price is unknown.
+        warnings: warnings about it, a sentence each.
+        figures: the underlying counts, by name, such as `calls`.
     """
 
     sentence: str
@@ -143,13 +144,13 @@ class Estimate:
 
 
 def prices_of(config: JudgeConfig) -> Prices:
-    """Return the table above, with the user's own prices in it."""
+    """Return the table above, updated with the user's prices."""
     own = {model: Price(*both) for model, both in config.prices.items()}
     return {**PRICES, **own}
 
 
 def price_of(model: str, prices: Prices = PRICES) -> Price | None:
-    """Return the price of a model, or None where the table has none.
+    """Return the price of a model, or None if the table has none.
 
     The exact name wins; then the name without its vendor (`google/gemini-2.5-flash`) and without
     a variant (`:free` is a different price, so only dated snapshots such as `-2025-04-14` or
@@ -164,7 +165,7 @@ def price_of(model: str, prices: Prices = PRICES) -> Price | None:
 
 
 def usd(model: str, usage: Usage, prices: Prices = PRICES) -> float | None:
-    """Return the dollars of one call, or None where neither response nor price table says.
+    """Return the dollars of one call, or None if neither response nor price table gives them.
 
     The provider's own figure wins over the table.
     """
@@ -175,8 +176,7 @@ def usd(model: str, usage: Usage, prices: Prices = PRICES) -> float | None:
 
 
 def _amount(value: object) -> float | None:
-    """Return a number that can be a count or a price; anything else that a server sends is
-    nothing."""
+    """Return a number that can be a count or a price; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return value if 0 <= value < 1e15 else None

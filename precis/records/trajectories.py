@@ -1,8 +1,8 @@
-"""The rollouts of each step, kept in the store as ART's own parquet.
+"""The rollouts of each step, kept in the store in ART's parquet format.
 
-They lie below the model as they do below ART's folder of one, `trajectories/{split}/0007.parquet`,
-so that ART's readers and charts work on a copy of it. `scan_trajectories` reads all of a run's as
-one table, and imports no ART, which takes seconds; `precis.environments.trajectories` writes them.
+They have the paths of ART's model folder, `trajectories/{split}/0007.parquet`, so that ART's
+readers and charts work on a copy. `scan_trajectories` reads all of a run's as one table, without
+ART, which takes seconds to import; `precis.environments.trajectories` writes them.
 """
 
 import json
@@ -56,16 +56,16 @@ _FILE = pl.Schema(
         ("messages", _MESSAGES),
     ]
 )
-"""The columns of ART's file that are read."""
+"""The columns read from ART's file."""
 
 
 def trajectories_key(model: str, split: Split, step: int) -> str:
-    """Return the object that holds a step's rollouts."""
+    """Return the key of a step's rollouts."""
     return f"{_folder(model, split)}{step:04d}.parquet"
 
 
 def trajectory_steps(store: Store, model: str, split: Split) -> list[int]:
-    """Return the steps whose rollouts the store holds, ascending."""
+    """Return the steps with rollouts in the store, ascending."""
     names = map(Path, store.keys(_folder(model, split)))
     return sorted(int(name.stem) for name in names if name.stem.isdecimal())
 
@@ -75,9 +75,9 @@ def scan_trajectories(
 ) -> pl.LazyFrame:
     """Return the rollouts of a model, a row each, ordered by step, group and index.
 
-    `reward` is null where there is no score, and `cause` then says why. Each metric is a column;
-    `details` is JSON. `messages` are the whole conversation, of which `text` is the end, and
-    `others` is a JSON list of further ones, such as a sub-agent's.
+    `reward` is null without a score, with the reason in `cause`. Each metric is a column; `details`
+    is JSON. `messages` are the whole conversation, of which `text` is the end, and `others` is a
+    JSON list of further ones, such as a sub-agent's.
     """
     keys = {}
     for step in trajectory_steps(store, model, split):
@@ -86,7 +86,7 @@ def scan_trajectories(
     contents = read_files(store, keys)
     files = [_scan(store, key, contents[key], step) for key, step in keys.items()]
     empty = _FILE.to_frame().lazy().with_columns(step=_step(0))
-    # The names of all metrics in some files, but of those that are columns of another kind.
+    # The names of all metrics in the files, except those of other columns.
     taken = {"step", "group", "reward", "text", "messages", *_METADATA.to_schema()}
     names: dict[str, pl.DataType] = {}
     for content in contents.values():
@@ -131,10 +131,9 @@ def read_rollouts(
 
 
 def first_validation_step(store: Store, model: str, before: int | None = None) -> int | None:
-    """Return the step of a model's first validation in the store, before a step; None if there is
-    none.
+    """Return the step of a model's first validation in the store, before a step, or None.
 
-    The ledger does not say it: one that was rebuilt names none.
+    It is not read from the ledger: a rebuilt one has none.
     """
     for step in trajectory_steps(store, model, "validation"):
         if before is None or step < before:
@@ -145,7 +144,7 @@ def first_validation_step(store: Store, model: str, before: int | None = None) -
 def read_first_validation(
     store: Store, model: str, scenarios: Iterable[Scenario], before: int | None = None
 ) -> list[Rollout] | None:
-    """Return the rollouts of that validation, of these scenarios; None if the store holds none."""
+    """Return that validation's rollouts of these scenarios; None if the store has none."""
     step = first_validation_step(store, model, before)
     if step is None:
         return None

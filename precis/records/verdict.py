@@ -8,13 +8,13 @@ from precis.records.rollout import Unscored
 __all__ = ["Answer", "Disqualified", "Scored", "Unscored", "Verdict"]
 
 Disqualified = Literal["empty", "over_length", "wrong_script", "not_prose", "judged_not_prose"]
-"""The reasons for which a summary scores zero: before any judge is asked or, the last, because the
-judge says that it is no prose."""
+"""The reasons for a summary's zero: before any judge or, the last, by the judge's ruling that it is
+not prose."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """One question: what the judge could answer from the summary, and whether that is right."""
+    """The judge's answer to one question from the summary, and whether it is right."""
 
     question_id: str
     answer: str
@@ -24,11 +24,11 @@ class Answer:
 
 @dataclass(frozen=True)
 class Scored:
-    """A summary that was judged: one answer for each question of its document, in order.
+    """A judged summary: one answer for each question of its document, in order.
 
     Attributes:
-        is_prose: whether the judge takes it for prose; if not, it scores zero, whatever the
-            accuracy. True where the judge was not asked.
+        is_prose: whether the judge rules it prose; if not, it scores zero, whatever the accuracy.
+            True if the judge was not asked.
     """
 
     answers: tuple[Answer, ...]
@@ -36,12 +36,12 @@ class Scored:
 
     @property
     def asked(self) -> int:
-        """The number of questions that the document can answer; only these earn reward."""
+        """The number of questions answerable from the document; only these earn reward."""
         return sum(answer.answerable for answer in self.answers)
 
     @property
     def correct(self) -> int:
-        """The number of those that were answered correctly from the summary alone."""
+        """The number of those answered correctly from the summary alone."""
         return sum(answer.correct for answer in self.answers if answer.answerable)
 
     @property

@@ -1,4 +1,4 @@
-"""The ledger's record of a warm start: what was imitated, and what it did to the groups."""
+"""The ledger's record of a warm start: its demonstrations, and its effect on the groups."""
 
 from precis.record import Amount, Count, Finite, Record, Step
 
@@ -9,26 +9,26 @@ class WarmStartRecord(Record):
     source: str
     """The source of the demonstrations: `best_of_n`, `teacher` or `file`."""
     scenarios: Count
-    """Training scenarios that were set apart for it."""
+    """Training scenarios set apart for it."""
     demonstrations: Count
-    """Rollouts that were imitated."""
+    """Imitated rollouts."""
     left_out: dict[str, Count]
-    """Demonstrations, or scenarios without one, that were not imitated, by cause."""
+    """Demonstrations, or scenarios without one, left out, by cause."""
     reward: Finite | None
-    """Mean reward of the imitated rollouts; None where none has a score."""
+    """Mean reward of the imitated rollouts; None if none has a score."""
     usd: Amount = 0.0
-    """The cost of collecting them, judge or teacher, as far as its price is known."""
+    """The cost of collecting them (judge or teacher), as far as prices are known."""
 
 
 class GroupVariance(Record):
-    """The number of an adapter's groups whose rewards differ: only from those it can learn."""
+    """How many of an adapter's groups have differing rewards: it can learn only from those."""
 
     step: Step
     """The adapter."""
     groups: Count
-    """Scenarios that were sampled, each as often as in a step."""
+    """Sampled scenarios, each as often as in a step."""
     varied: Count
-    """Groups whose rewards differ."""
+    """Groups with differing rewards."""
     dropped: dict[str, Count]
     """The other groups, by cause."""
     reward: Finite
@@ -36,4 +36,4 @@ class GroupVariance(Record):
     reward_std: Finite
     """Mean within-group standard deviation of the reward."""
     seconds: Amount
-    """Wall time it took."""
+    """Its wall time."""
