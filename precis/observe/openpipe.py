@@ -1,7 +1,7 @@
 """OpenPipe: every call of a rollout as a reported call.
 
 Its reporting API is `POST {base}/report` with request, response, times and metadata of one call
-(https://docs.openpipe.ai, "Report"; the same that its Python client sends).
+(https://docs.openpipe.ai, "Report"; the same as its Python client's).
 """
 
 from collections.abc import Mapping, Sequence

@@ -145,7 +145,7 @@ class Sender:
         if not self._warned:
             self._warned = True
             logger.warning(
-                "%s does not take all rollouts: %s. The run goes on without.",
+                "%s does not take all rollouts: %s. The run continues without it.",
                 self._service.name,
                 reason,
             )

@@ -148,7 +148,7 @@ class Validation(Record):
 
     @property
     def score(self) -> Metric:
-        """The metric that says how good the adapter is."""
+        """The measure of the adapter."""
         return self.metrics[self.measure]
 
     @property

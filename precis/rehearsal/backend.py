@@ -39,8 +39,8 @@ from precis.settings.trainer import EmbeddedTrainer
 
 
 class EmbeddedBackend(ImitatesInOnePass):
-    """Trains embedded policies of one kind; use it where ART takes a backend. Its only state are
-    the checkpoints in ART's layout (`{path}/{project}/models/{name}/checkpoints/0001/`)."""
+    """An ART backend that trains embedded policies of one kind. Its only state is the checkpoints
+    in ART's layout (`{path}/{project}/models/{name}/checkpoints/0001/`)."""
 
     def __init__(self, kind: PolicyKind, *, path: str | Path, seed: int = 1) -> None:
         self._kind = kind
@@ -53,7 +53,7 @@ class EmbeddedBackend(ImitatesInOnePass):
         self.completions = self._completions.routes
 
     async def register(self, model: AnyModel) -> None:
-        """Make the model's folder, and step 0 in it if it has no checkpoint. Idempotent."""
+        """Create the model's folder, and step 0 in it if it has no checkpoint. Idempotent."""
         folder = Path(get_model_dir(model=model, art_path=str(self._path)))
         if self._folders.setdefault(model.name, folder) != folder:
             raise TrainerError(
@@ -75,11 +75,11 @@ class EmbeddedBackend(ImitatesInOnePass):
         trajectory_groups: Iterable[TrajectoryGroup],
         **options: Any,
     ) -> LocalTrainResult:
-        """Train one step of GRPO, and write and serve its checkpoint; the order of groups does not
-        matter. `options` are those of `EmbeddedTrainer`, for this step.
+        """Train one step of GRPO, and write and serve its checkpoint; independent of the order of
+        groups. `options` are those of `EmbeddedTrainer`, for this step.
 
         Raises:
-            ValidationError: an option is none, or has a value that it can't have.
+            ValidationError: an option is unknown, or its value is invalid.
             TrainerError: a trajectory can't be learned from.
         """
         settings = EmbeddedTrainer.model_validate(options)
@@ -96,7 +96,7 @@ class EmbeddedBackend(ImitatesInOnePass):
                 for done in passes(trained, self._kind.batch_of(samples), settings):
                     kept = done.trained
                     seen.append(done.metrics)
-                    await asyncio.sleep(0)  # completions are served between passes
+                    await asyncio.sleep(0)  # lets completions be served between passes
             summary = summarize_trajectory_groups(groups)
             metrics = {
                 **average_metric_samples(seen),
@@ -115,9 +115,8 @@ class EmbeddedBackend(ImitatesInOnePass):
         batch_size: int,
         learning_rates: Sequence[float],
     ) -> LocalTrainResult:
-        """Learn to pick as given answers do, and write and serve the checkpoint. Each of
-        `learning_rates` is that of one update; a TrainerError where an answer is none that the
-        policy could give."""
+        """Imitate the picks of given answers, and write and serve the checkpoint. `learning_rates`
+        has one rate per update. Raises TrainerError for an answer that the policy can't give."""
         demonstrations = list(map(self._kind.demonstrations_of, trajectories))
         samples = list(chain.from_iterable(demonstrations))
         batches = _batches(demonstrations, batch_size, self._seed)
@@ -129,7 +128,7 @@ class EmbeddedBackend(ImitatesInOnePass):
                 done = imitate(trained, self._kind.batch_of(shown), rate)
                 trained = done.trained
                 seen.append(done.metrics)
-                await asyncio.sleep(0)  # completions are served between updates
+                await asyncio.sleep(0)  # lets completions be served between updates
             kept = advance(end_imitation(trained))
             metrics = {
                 **average_metric_samples(seen),
@@ -148,7 +147,7 @@ class EmbeddedBackend(ImitatesInOnePass):
         return LocalTrainResult(step=kept.step, metrics=metrics, checkpoint_path=str(folder))
 
     async def forget(self, model: AnyTrainableModel) -> None:
-        """Nothing of a model is in memory: the checkpoints on disk are the only state."""
+        """Do nothing: the checkpoints on disk are the only state."""
 
     async def _prepare_backend_for_training(
         self, model: AnyTrainableModel, config: dev.OpenAIServerConfig | None = None
@@ -184,7 +183,7 @@ class EmbeddedBackend(ImitatesInOnePass):
 def _batches(
     demonstrations: Sequence[Sequence[Sample]], size: int, seed: int
 ) -> Iterator[list[Sample]]:
-    """The samples of so many demonstrations, without end; each is in one batch of each pass."""
+    """Yield batches of demonstrations' samples, without end; each is in one batch of each pass."""
     for number in itertools.count():
         order = list(demonstrations)
         random.Random(f"{seed}/{number}").shuffle(order)

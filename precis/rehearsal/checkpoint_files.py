@@ -1,6 +1,6 @@
-"""The files that training keeps on disk: one folder a step, with `policy.json` and what the
-training has measured in `metrics.json`. It is moved into place, so one with a `policy.json` is
-whole; anything else in `checkpoints/` does not count."""
+"""The files of training on disk: one folder a step, with `policy.json` and the training's metrics
+in `metrics.json`. It is moved into place, so a folder with a `policy.json` is complete; anything
+else in `checkpoints/` does not count."""
 
 import json
 import shutil
@@ -22,7 +22,7 @@ _METRICS = "metrics.json"
 
 @dataclass(frozen=True, eq=False)
 class TrainingState:
-    """All that the next step of training depends on; the KL penalty pulls to the reference's
+    """The complete state for the next step of training; the KL penalty pulls to the reference's
     weights."""
 
     step: int
@@ -32,9 +32,9 @@ class TrainingState:
 
 
 def initial_state(layout: Layout, seed: int) -> TrainingState:
-    """Return step 0, at which every candidate scores 0.
+    """Return the state of step 0, in which every candidate scores 0.
 
-    Sampled, its policy is uniform; greedy, its ties fall by a seeded hash, so it is a fixed random
+    Sampled, its policy is uniform; greedy, a seeded hash breaks ties, so it is a fixed random
     choice.
     """
     weights = np.zeros(layout.size)
@@ -47,7 +47,7 @@ def folder_of(model_folder: Path, step: int) -> Path:
 
 
 def steps(model_folder: Path) -> list[int]:
-    """Return the steps of all whole checkpoints, ascending."""
+    """Return the steps of all complete checkpoints, ascending."""
     files = (model_folder / "checkpoints").glob(f"*/{POLICY_FILE}")
     names = (file.parent.name for file in files)
     return sorted(int(name) for name in names if name.isdigit())
@@ -59,8 +59,8 @@ def save(
     layout: Layout,
     metrics: Mapping[str, float] | None = None,
 ) -> Path:
-    """Write a checkpoint with the metrics of the step that made it, and return its folder; equal
-    states give equal bytes."""
+    """Write a checkpoint with its step's metrics, and return its folder; equal states give equal
+    bytes."""
     folder = folder_of(model_folder, trained.step)
     make_folder(folder.parent)
     fresh = Path(tempfile.mkdtemp(prefix=".writing-", dir=folder.parent))
@@ -79,18 +79,18 @@ def save(
             "square": layout.encode(adam.square),
         },
     }
-    # Numbers without names tell a reader nothing, and json's C encoder knows no indentation.
+    # Unnamed numbers are not worth indenting, and json's C encoder does not indent.
     (fresh / POLICY_FILE).write_text(
         json.dumps(record, indent=1 if layout.names else None) + "\n", encoding="utf-8"
     )
     (fresh / _METRICS).write_text(json.dumps(dict(metrics or {}), indent=1), encoding="utf-8")
-    shutil.rmtree(folder, ignore_errors=True)  # what an interrupted restore left
+    shutil.rmtree(folder, ignore_errors=True)  # left by an interrupted restore
     move(fresh, folder)
     return folder
 
 
 def load(model_folder: Path, step: int, layout: Layout) -> TrainingState:
-    """Read a checkpoint, as that of step `step`, whichever step it was saved at.
+    """Read a checkpoint as that of step `step`, even if saved at another.
 
     Raises:
         CorruptCheckpoint: it is missing, damaged, or of another kind or version of policy.
@@ -115,10 +115,10 @@ def load(model_folder: Path, step: int, layout: Layout) -> TrainingState:
             f"{file} can't be used as a checkpoint ({error}).",
             "Remove its folder to go on from the step before, or restore it from the store.",
         ) from error
-    return replace(trained, step=step)  # a run may begin with a checkpoint of another
+    return replace(trained, step=step)  # a run may begin from another run's checkpoint
 
 
 def keep_only(model_folder: Path, kept: Iterable[int]) -> None:
-    """Remove every checkpoint of a step that is not in `kept`."""
+    """Delete the checkpoints of all steps not in `kept`."""
     for step in set(steps(model_folder)) - set(kept):
         shutil.rmtree(folder_of(model_folder, step))

@@ -16,21 +16,23 @@ from precis.rehearsal.kind import Layout, LinearPolicy, PolicyKind
 
 
 class PolicyEndpoint:
-    """Answers completions from checkpoints in model folders, which may grow while serving."""
+    """Answers completions from checkpoints in model folders, to which steps may be added
+    meanwhile."""
 
     def __init__(self, kind: PolicyKind, folders: Mapping[str, Path]) -> None:
         self._kind = kind
         self._folders = folders
 
     def models(self) -> list[str]:
-        """Every name that can be asked for by step."""
+        """Return the name of every step."""
         names: list[str] = []
         for name, folder in self._folders.items():
             names.extend(f"{name}@{step}" for step in steps(folder))
         return names
 
     async def complete(self, asked: ChatRequest) -> Completion:
-        """Answer a request; an unknown model or step is a 404, nothing to pick from a 400."""
+        """Answer a request. Raises ApiError: 404 for an unknown model or step, 400 without
+        candidates."""
         model = asked.model
         not_found = ApiError(404, f"The model `{model}` does not exist here.", "model_not_found")
         name, _, wanted = model.partition("@")
@@ -45,7 +47,7 @@ class PolicyEndpoint:
                 raise not_found
             step = saved[-1]
         try:
-            # A step that was taken back and trained again stands in another folder.
+            # A step that was reset and trained again has another folder.
             status = folder_of(folder, step).stat()
         except OSError as error:
             raise not_found from error
@@ -64,7 +66,7 @@ def _load(folder: Path, step: int, layout: Layout, _inode: int, _changed_ns: int
 
 
 def generator_of(asked: ChatRequest) -> np.random.Generator:
-    """Return the source of a request's randomness. Seeds may be any integer, and numpy's not."""
+    """Return the random generator of a request. Its seed may be any integer, unlike numpy's."""
     if asked.seed is None:
         return np.random.default_rng()
     digest = hashlib.blake2b(str(asked.seed).encode(), digest_size=16).digest()
@@ -72,7 +74,7 @@ def generator_of(asked: ChatRequest) -> np.random.Generator:
 
 
 def logprob_entries(tokens: Sequence[int], logprobs: Sequence[float]) -> list[dict[str, Any]]:
-    """Return OpenAI's `logprobs.content`, with tokens by their ids as vLLM names them."""
+    """Return OpenAI's `logprobs.content`, with tokens named by id as in vLLM."""
     entries: list[dict[str, Any]] = []
     for token, value in zip(tokens, logprobs, strict=True):
         name = f"token_id:{token}"
@@ -81,13 +83,13 @@ def logprob_entries(tokens: Sequence[int], logprobs: Sequence[float]) -> list[di
 
 
 def prompt_ids(messages: Sequence[Mapping[str, Any]], tools: Sequence[Any] | None) -> list[int]:
-    """Return a prompt as tokens: one for the tools, where there are any, and one a message."""
+    """Return a prompt as tokens: one for the tools, if any, and one a message."""
     ids = [token_of({"tools": tools})] if tools else []
     return ids + [message_id(message) for message in messages]
 
 
 def message_id(message: Mapping[str, Any]) -> int:
-    """Return the token of a message; a call of tools has the same one whatever its id."""
+    """Return the token of a message, independent of the ids of its tool calls."""
     calls = [call.get("function") for call in message.get("tool_calls") or ()]
     if calls:
         return token_of({"calls": calls})

@@ -1,7 +1,7 @@
 """GRPO in numpy: clipped ratios per pick, a KL penalty to the untrained policy, and Adam.
 
-Everything here is deterministic to the bit: sums run in a fixed order and never go to BLAS,
-whose results depend on its number of threads.
+Everything here is bit-deterministic: sums run in a fixed order and never in BLAS, whose results
+depend on its number of threads.
 """
 
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ import numpy as np
 
 from precis.rehearsal.kind import Batch, Bools, Floats, Integers
 
-# Adam's, as its authors recommend them.
+# Adam's defaults, as recommended by its authors.
 _BETA_MEAN = 0.9
 _BETA_SQUARE = 0.999
 _EPSILON = 1e-8
@@ -20,7 +20,7 @@ _LOG_RATIO_MAX = 20.0
 
 @dataclass(frozen=True, eq=False)
 class Adam:
-    """Adam's running moments and how many steps they saw (Kingma & Ba 2015)."""
+    """Adam's running moments and their number of steps (Kingma & Ba 2015)."""
 
     mean: Floats
     square: Floats
@@ -29,8 +29,8 @@ class Adam:
 
 @dataclass(frozen=True, eq=False)
 class PickLogprobs:
-    """The distributions that picks were drawn from: the log-probability of each pick and the
-    entropy in nats, shape (samples, picks), and the probability of each candidate beside."""
+    """The distributions of picks: the log-probability of each pick and the entropy in nats, shape
+    (samples, picks), and the probability of each candidate."""
 
     of_picks: Floats
     of_candidates: Floats
@@ -38,10 +38,10 @@ class PickLogprobs:
 
 
 def pick_logprobs(scores: Floats, masks: Bools, picks: Integers) -> PickLogprobs:
-    """Return the softmax that each pick was drawn from.
+    """Return the softmax of each pick.
 
-    Scores have the shape (samples, candidates), picks (samples, picks), and masks, of which no row
-    is empty, (samples, picks, candidates).
+    Scores have the shape (samples, candidates), picks (samples, picks), and masks, without empty
+    rows, (samples, picks, candidates).
     """
     logits = np.where(masks, scores[:, None, :], -np.inf)
     shifted = logits - logits.max(axis=2, keepdims=True)
@@ -55,7 +55,7 @@ def pick_logprobs(scores: Floats, masks: Bools, picks: Integers) -> PickLogprobs
 
 @dataclass(frozen=True, eq=False)
 class Objective:
-    """The loss on a batch, its gradient by the weights, and what to log of it."""
+    """The loss on a batch, its gradient by the weights, and its metrics."""
 
     loss: float
     gradient: Floats
@@ -74,14 +74,14 @@ def objective(
     clip_epsilon: float,
     kl_coefficient: float,
 ) -> Objective:
-    """GRPO's loss, averaged over all picks of the batch.
+    """Return GRPO's loss, averaged over all picks of the batch.
 
     For each pick: -min(r·A, clip(r, 1±ε)·A) + β·(exp(d) - d - 1), where r is the probability
     ratio to the policy that sampled, A the sample's advantage and d the log-ratio of the
     reference to the policy (the k3 estimator, http://joschu.net/blog/kl-approx.html).
 
     Args:
-        reference: the picks' log-probabilities under the reference, as `logprobs_of` gives them.
+        reference: the picks' log-probabilities under the reference, from `logprobs_of`.
     """
     now = pick_logprobs(batch.scores(weights), batch.masks, batch.picks)
     advantage = batch.advantages[:, None]
@@ -115,7 +115,7 @@ def objective(
 def descend(
     weights: Floats, adam: Adam, gradient: Floats, learning_rate: float
 ) -> tuple[Floats, Adam]:
-    """One step of Adam: the new weights and moments."""
+    """Take one step of Adam; return the new weights and moments."""
     count = adam.count + 1
     mean = _BETA_MEAN * adam.mean + (1 - _BETA_MEAN) * gradient
     square = _BETA_SQUARE * adam.square + (1 - _BETA_SQUARE) * gradient**2

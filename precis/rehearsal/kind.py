@@ -1,4 +1,4 @@
-"""A kind of embedded policy: what its weights mean, how it answers, and what it learns from."""
+"""A kind of embedded policy: its weights, its answers and its samples."""
 
 import hashlib
 from base64 import b64decode, b64encode
@@ -21,13 +21,13 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class LinearPolicy:
-    """A policy whose scores are linear in its weights; the seed decides between equal scores."""
+    """A policy whose scores are linear in its weights; the seed breaks ties."""
 
     weights: Floats
     seed: int
 
     def rank(self, scores: Floats, texts: Iterable[str]) -> Integers:
-        """Return the numbers of scored texts, the best first."""
+        """Return the indices of scored texts, best first."""
         ties = []
         for text in texts:
             digest = hashlib.blake2b(f"{self.seed}:{text}".encode(), digest_size=7).digest()
@@ -37,13 +37,12 @@ class LinearPolicy:
 
 @dataclass(frozen=True)
 class Layout:
-    """The meaning of a kind's weights, and the way in which they are written down.
+    """The meaning of a kind's weights, and their encoding.
 
     Attributes:
-        version: raised when a weight changes its meaning: those of another version do not
-            apply.
-        names: of the weights, in order; where there are none, those that are not zero are
-            written in base64, as little-endian int32 numbers and float64 values.
+        version: raised when the meaning of a weight changes: those of another version do not apply.
+        names: of the weights, in order; without names, nonzero weights are written in base64, as
+            little-endian int32 indices and float64 values.
     """
 
     kind: str
@@ -60,7 +59,7 @@ class Layout:
         return {name: b64encode(array.tobytes()).decode() for name, array in arrays.items()}
 
     def decode(self, encoded: Mapping[str, Any]) -> Floats:
-        """Return the weights that `encode` was given.
+        """Decode the result of `encode`.
 
         Raises:
             KeyError, ValueError, IndexError, TypeError: they are of another kind.
@@ -74,11 +73,11 @@ class Layout:
 
 
 class Sample(Protocol):
-    """A decision or several that earned a reward together."""
+    """One or several decisions with a common reward."""
 
     @property
     def picks(self) -> Sequence[int]:
-        """The candidates that were picked, one for each decision; a sample may have none."""
+        """The picked candidates, one for each decision; a sample may have none."""
 
     @property
     def reward(self) -> float:
@@ -86,7 +85,7 @@ class Sample(Protocol):
 
     @property
     def order(self) -> tuple[Any, ...]:
-        """The values that samples are sorted by, whenever they arrive."""
+        """The sort key of samples, independent of their arrival."""
 
     def with_advantage(self, advantage: float) -> Self:
         """Return the sample with its advantage over its group."""
@@ -94,7 +93,7 @@ class Sample(Protocol):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Batch:
-    """Samples side by side, padded to the longest, with the candidates of each pick.
+    """A batch of samples, padded to the longest, with the candidates of each pick.
 
     `masks` has the shape (samples, picks, candidates), `advantages` (samples,), and `picks`,
     `valid` and `logprobs` (samples, picks).
@@ -111,36 +110,36 @@ class Batch:
         raise NotImplementedError
 
     def gradient(self, by_score: Floats) -> Floats:
-        """Return a loss's gradient by the weights, from that by the scores."""
+        """Return a loss's gradient by the weights, from the gradient by the scores."""
         raise NotImplementedError
 
 
 class PolicyKind(Protocol):
-    """The parts in which one embedded policy differs from another."""
+    """The parts that differ between embedded policies."""
 
     @property
     def layout(self) -> Layout: ...
 
     def answer(self, policy: LinearPolicy, asked: ChatRequest) -> list[Choice]:
-        """Return as many answers as are asked for, with their token ids and log probabilities.
+        """Return the requested number of answers, with their token ids and log probabilities.
 
         Raises:
-            ApiError: 400, where the policy has nothing to pick from.
+            ApiError: 400, if the policy has no candidates.
         """
         ...
 
     def samples_of(self, trajectory: "art.Trajectory") -> list[Any]:
-        """Return what is to be learned from a rollout, or say why nothing in a PrecisError."""
+        """Return the samples of a rollout. Raises PrecisError if there are none."""
         ...
 
     def demonstrations_of(self, trajectory: "art.Trajectory") -> list[Any]:
-        """Return what is to be imitated of a trajectory, or say why nothing in a PrecisError."""
+        """Return the samples to imitate of a trajectory. Raises PrecisError if there are none."""
         ...
 
     def batch_of(self, samples: Sequence[Any]) -> Batch:
-        """Lay samples out side by side. Each has at least one pick."""
+        """Arrange samples as a batch. Each has at least one pick."""
         ...
 
     def count_tokens(self, samples: Sequence[Any]) -> float:
-        """Return how many tokens samples have, as the answers' usage counts them."""
+        """Return the number of tokens of samples, as in the answers' usage."""
         ...

@@ -1,4 +1,4 @@
-"""The kinds of embedded policies, and which one a checkpoint is of."""
+"""The kinds of embedded policies, and the kind of a checkpoint."""
 
 import json
 from pathlib import Path

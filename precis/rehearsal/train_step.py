@@ -1,4 +1,4 @@
-"""One step of training: from a state and judged samples to the next state."""
+"""One training step: from a state and scored samples to the next state."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -17,12 +17,12 @@ Group = Sequence[Sequence[S]]
 
 
 def with_advantages(groups: Sequence[Group[S]], scale_rewards: bool = True) -> list[S]:
-    """Return the samples of all groups whose rewards differ, with their advantages.
+    """Return the samples of all groups with differing rewards, with their advantages.
 
     That is (reward - mean) / deviation over the group (Shao et al. 2024,
     https://arxiv.org/abs/2402.03300), or, unscaled, reward - mean (Liu et al. 2025,
-    https://arxiv.org/abs/2503.20783). Rollouts arrive in any order; they are sorted, because
-    floating-point sums depend on it.
+    https://arxiv.org/abs/2503.20783). Rollouts arrive in any order, and are sorted, because
+    floating-point sums depend on the order.
     """
     ordered = [sorted((list(one) for one in group if one), key=_order) for group in groups]
     ordered.sort(key=lambda group: list(map(_order, group)))
@@ -47,7 +47,7 @@ def _order(rollout: Sequence[Sample]) -> list[object]:
 
 @dataclass(frozen=True, eq=False)
 class Pass:
-    """The state after one pass over a step's samples, and what the pass measured."""
+    """The state after one pass over a step's samples, and the pass's metrics."""
 
     trained: TrainingState
     metrics: dict[str, float]
@@ -56,7 +56,7 @@ class Pass:
 def passes(trained: TrainingState, batch: Batch, settings: EmbeddedTrainer) -> Iterator[Pass]:
     """Train on samples with their advantages, `settings.epochs` times over.
 
-    Every state that is yielded is of the next step; the last is the one to keep.
+    Every yielded state is of the next step; the last is the result.
     """
     reference = logprobs_of(trained.reference, batch)
     weights = trained.policy.weights
@@ -71,7 +71,7 @@ def passes(trained: TrainingState, batch: Batch, settings: EmbeddedTrainer) -> I
 
 
 def imitate(trained: TrainingState, batch: Batch, learning_rate: float) -> Pass:
-    """One update towards given picks, by maximum likelihood; each has the advantage 1."""
+    """Take one update towards given picks, by maximum likelihood; each has the advantage 1."""
     now = logprobs_of(trained.policy.weights, batch)
     found = objective(trained.policy.weights, replace(batch, logprobs=now), now, 0.5, 0.0)
     likelihood = float(now.sum() / batch.valid.sum())
@@ -82,15 +82,15 @@ def imitate(trained: TrainingState, batch: Batch, learning_rate: float) -> Pass:
 
 
 def end_imitation(trained: TrainingState) -> TrainingState:
-    """Return the state that reinforcement begins with after imitation.
+    """Return the state for reinforcement learning after imitation.
 
-    The KL penalty pulls to the policy that has imitated. Adam begins anew, as ART has it: its
-    moments are those of another loss.
+    The KL penalty pulls to the policy after imitation. Adam is reset, as in ART: its moments are
+    those of another loss.
     """
     zero = np.zeros_like(trained.policy.weights)
     return replace(trained, reference=trained.policy.weights, adam=Adam(zero, zero, 0))
 
 
 def advance(trained: TrainingState) -> TrainingState:
-    """Return the next step with nothing learned."""
+    """Return the next step's state without learning."""
     return replace(trained, step=trained.step + 1)

@@ -1,7 +1,7 @@
-"""The results of a run, in numbers, pictures and pages."""
+"""Reports of a run's results: numbers, pictures and pages."""
 
 import logging
 
-# matplotlib tells the terminal about its font cache and temporary folders as it is imported;
-# neither is news to somebody who reads a progress bar.
+# On import matplotlib logs its font cache and temporary folders, which would disturb a progress
+# bar.
 logging.getLogger("matplotlib").setLevel(logging.ERROR)

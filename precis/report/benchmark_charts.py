@@ -1,4 +1,4 @@
-"""The charts of a benchmark, by the name of their file; and the bars of the comparison."""
+"""The charts of a benchmark, by file name."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -16,15 +16,15 @@ from precis.statistics.standings import Contender, contenders_of
 
 _WIDTH = 8.4
 _MARKERS = "Dso^vPX*"
-"""The marks differ in shape, so that colour is not needed."""
+"""Different shapes, so that colour is not needed."""
 
 
 def charts_of(benchmark: Benchmark) -> dict[str, Chart]:
-    """Return the charts that have something to show.
+    """Return the charts with data.
 
-    `learning-curve`, where something was trained, and `turns`, where several checkpoints have
-    successes, have a level line for each other contender. `comparison` has a bar for each
-    ranked contender, `topics` and `nights` are there where there are two or more of them.
+    `learning-curve`, for a trained model, and `turns`, if several checkpoints have successes, have
+    a level line for each other contender. `comparison` has a bar for each ranked contender,
+    `topics` and `nights` need at least two of them.
     """
     words = benchmark.words
     charts = {}
@@ -66,7 +66,7 @@ def charts_of(benchmark: Benchmark) -> dict[str, Chart]:
 
 @dataclass(frozen=True)
 class Bar:
-    """One contender of the comparison; what is trained here is emphasised."""
+    """One contender of the comparison; the trained model is emphasised."""
 
     label: str
     accuracy: Interval
@@ -76,7 +76,7 @@ class Bar:
 def comparison(
     bars: Iterable[Bar], ceiling: float | None = None, words: Words | None = None
 ) -> Chart:
-    """Return the measure of all contenders, best first, with 95 % intervals."""
+    """Draw the measure of all contenders, best first, with 95 % intervals."""
     words = words or Words()
     title = f"{words.measure.capitalize()} on held-out {words.nouns.scenarios}"
     ordered = sorted(bars, key=lambda bar: -bar.accuracy.mean)
@@ -113,8 +113,8 @@ def comparison(
 
 
 def by_topic(topics: Topics, order: Sequence[Contender], words: Words | None = None) -> Chart:
-    """Draw contenders on each topic as marks, those of the first with their intervals; the topics
-    stand in the order of its accuracy."""
+    """Draw contenders on each topic as marks, those of the first with intervals; topics are ordered
+    by its accuracy."""
     first = order[0]
     own = {topic: found[first] for topic, found in topics.items() if first in found}
     rows = sorted(topics, key=lambda topic: -own[topic].mean if topic in own else 1.0)

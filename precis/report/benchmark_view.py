@@ -1,4 +1,4 @@
-"""One benchmark, ready to be shown: what the page and the artifact have in common."""
+"""A benchmark's data for the page and the artifact."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -37,7 +37,7 @@ Columns = Mapping[str, Mapping[Contender, str]]
 
 @dataclass(frozen=True)
 class Headline:
-    """A figure to read first."""
+    """A figure of the summary."""
 
     label: str
     value: str
@@ -50,25 +50,24 @@ class Benchmark:
 
     Attributes:
         frame: all rows, in `precis.records.results.SCHEMA`.
-        questions: what was asked about the rollouts, in `precis.records.questions.QUESTIONS`.
+        questions: the questions about the rollouts, in `precis.records.questions.QUESTIONS`.
         standings: every contender and checkpoint, best first.
-        curve: what is known of each training step.
-        ceiling: the best that any policy could reach; None where not known.
-        trained: the last checkpoint; None where nothing was trained.
-        ahead: how far the last checkpoint is ahead of each other contender that is shown.
-        pairs: how far each ranked contender is ahead of each that ranks below it.
+        curve: a point for each training step.
+        ceiling: the best that any policy could reach; None if unknown.
+        trained: the last checkpoint; None without a trained model.
+        ahead: the last checkpoint's lead over each other shown contender.
+        pairs: each ranked contender's lead over each lower one.
         topics: accuracy of the shown contenders by topic.
-        documents_needed: documents it takes to see a difference of three points between the last
-            checkpoint and the best of the others, or between the two best where nothing was
-            trained; None where there is nothing to compare, or too few documents to say, and of a
-            measure that is no share.
+        documents_needed: documents needed to detect a difference of three points between the last
+            checkpoint and the best of the others, or between the two best without a trained model;
+            None without a comparison, with too few documents, and for a measure that is not a
+            share.
         nights: accuracy by night, tonight included; empty without earlier nights.
-        changes: what became of each contender since the nights before, worst first.
+        changes: each contender's change since earlier nights, worst first.
         words: those of the environment.
-        columns: the table's further figures as they are written, by heading and contender.
-        turns: how many a success takes, by contender; empty where the environment names its own
-            columns.
-        attempts: what was sampled besides, in `precis.records.results.ATTEMPTS`.
+        columns: the table's further figures as text, by heading and contender.
+        turns: the turns of a success, by contender; empty if the environment names its own columns.
+        attempts: the sampled attempts, in `precis.records.results.ATTEMPTS`.
     """
 
     frame: pl.DataFrame
@@ -90,12 +89,12 @@ class Benchmark:
 
     @property
     def shown(self) -> list[Standing]:
-        """The contenders side by side: of the checkpoints only the first and the last."""
+        """Return the contenders, with only the first and the last of the checkpoints."""
         return side_by_side(self.standings)
 
     @property
     def regressions(self) -> list[NightlyChange]:
-        """The contenders that do worse than on the nights before, beyond chance."""
+        """Return the contenders that are worse than on earlier nights, beyond chance."""
         return [each for each in self.changes if each.is_regression]
 
     def headlines(self) -> list[Headline]:
@@ -106,7 +105,7 @@ class Benchmark:
         words = self.words
         detail = f"{words.bounds(own.accuracy)}, {own.documents} {words.nouns.scenarios}"
         headlines = [Headline(name(own.contender), words.figure(own.accuracy.mean), detail)]
-        # The untrained start, and the best that was not trained here.
+        # The untrained start, and the best other contender.
         ranked = [each.contender for each in self.standings if each.complete]
         start = [each for each in ranked if each.step == 0]
         others = [each for each in ranked if each.step is None]
@@ -141,8 +140,8 @@ def benchmark_of(
 ) -> Benchmark:
     """Summarise the rows of one run, in `precis.records.results.SCHEMA`.
 
-    Where the benchmark measured a checkpoint of the training's curve too, its accuracy takes the
-    place of the training's own. `before` are the rows of the nights before, to be drawn with these.
+    For checkpoints that the benchmark measured, its accuracy replaces the training's. `before` are
+    the rows of earlier nights, to be drawn with these.
     """
     words = words or Words()
     attempts = ATTEMPTS.to_frame() if attempts is None else attempts
@@ -188,8 +187,7 @@ def benchmark_of(
 
 
 def accuracy_by_topic(frame: pl.DataFrame, contenders: Sequence[Contender]) -> Topics:
-    """Return the accuracy of each contender on the documents of each topic, where any was
-    scored."""
+    """Return the accuracy of each contender on the scored documents of each topic."""
     topics: dict[str, dict[Contender, Interval]] = {}
     for contender in contenders:
         rows = rows_by(frame, contender)
@@ -201,12 +199,12 @@ def accuracy_by_topic(frame: pl.DataFrame, contenders: Sequence[Contender]) -> T
 
 
 def select_ranked(standings: Iterable[Standing]) -> list[Standing]:
-    """Those that are complete and scored: the only ones that pictures compare."""
+    """Return the complete and scored standings, which charts compare."""
     return [each for each in standings if each.complete and each.accuracy]
 
 
 def side_by_side(standings: Sequence[Standing]) -> list[Standing]:
-    """All contenders, but of the checkpoints only the first and the last."""
+    """Return all contenders, with only the first and the last of the checkpoints."""
     steps = [each.contender.step for each in standings if each.contender.step is not None]
     ends = {None, min(steps, default=None), max(steps, default=None)}
     return [each for each in standings if each.contender.step in ends]
@@ -215,8 +213,8 @@ def side_by_side(standings: Sequence[Standing]) -> list[Standing]:
 def columns_of(
     frame: pl.DataFrame, attempts: pl.DataFrame, standings: Sequence[Standing], words: Words
 ) -> Columns:
-    """Return the columns that an environment names, or what an agent has: the mean of each metric,
-    the turns of a success, the reward, the successes, pass@k (of `attempts`) and the tokens."""
+    """Return the columns of the environment, or an agent's defaults: the mean of each metric, the
+    turns of a success, the reward, the successes, pass@k (of `attempts`) and the tokens."""
     rows = {each.contender: rows_by(frame, each.contender) for each in standings}
     if words.columns is not None:
         named = {}
@@ -255,7 +253,7 @@ def columns_of(
 
 
 def _means(name: str, rows: Mapping[Contender, pl.DataFrame]) -> dict[Contender, str]:
-    """Return the mean of a metric; where only some rollouts have it, with how many."""
+    """Return the mean of a metric, with the number of rollouts if only some have it."""
     column = {}
     for contender, one in rows.items():
         mean = number(figure_of(one, Figure(name, name)))

@@ -1,4 +1,4 @@
-"""The common parts of all charts: colours, type, axes, and how a chart becomes SVG or PNG."""
+"""The common parts of all charts: colours, type, axes, and output as SVG or PNG."""
 
 import io
 from collections.abc import Callable, Iterable, Mapping
@@ -19,8 +19,8 @@ Draw = Callable[[Figure, "Theme"], None]
 
 @dataclass(frozen=True)
 class Theme:
-    """Colours of a chart; blue and orange are Okabe and Ito's, which colour-blind people tell
-    apart, and nothing is said by colour alone."""
+    """The colours of a chart; blue and orange are Okabe and Ito's, for colour-blind readers, and no
+    information is in colour alone."""
 
     surface: str
     ink: str
@@ -42,14 +42,14 @@ DARK = Theme("#0d1117", "#e6edf3", "#9198a1", "#262c34", "#434b55", "#56b4e9", "
 _DPI = 144
 _NAME_MAX = 32
 _NAME_END = 11
-"""Characters of a name in a chart, and how many of them are its last."""
+"""The most characters of a name in a chart, and how many of them are from its end."""
 _MARKERS_MAX = 40
-"""More of them, and they would melt into a thick line."""
+"""More markers would merge into a thick line."""
 _STYLE: Any = {
     "font.family": "sans-serif",
     "font.sans-serif": ["Helvetica Neue", "Helvetica", "Arial", "DejaVu Sans"],
     "font.size": 10.5,
-    # A contender's name may hold dollar signs; it is never a formula.
+    # A contender's name may have dollar signs, but is never a formula.
     "text.parse_math": False,
     # Text stays text: searchable, small, and in the reader's own font.
     "svg.fonttype": "none",
@@ -60,7 +60,7 @@ _STYLE: Any = {
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart that is drawn when it is asked for, in either theme and format."""
+    """A chart that is drawn on demand, in either theme and format."""
 
     draw: Draw
     size: Size
@@ -71,7 +71,7 @@ class Chart:
         return self._render(theme, "svg", metadata={"Date": None, "Creator": None}).decode()
 
     def png(self, theme: Theme = LIGHT, dpi: int = _DPI) -> bytes:
-        """Return the chart in 256 colours, which is a third of the bytes."""
+        """Return the chart in 256 colours, with a third of the bytes."""
         drawn = self._render(theme, "png", dpi=dpi, metadata={"Software": None})
         with Image.open(io.BytesIO(drawn)) as picture:
             few_colours = picture.convert("RGB").quantize()
@@ -89,7 +89,7 @@ class Chart:
 
 
 def titled_axes(figure: Figure, theme: Theme, title: str, subtitle: str = "") -> Axes:
-    """Return the axes of a chart below its title; what stands around them makes its own room."""
+    """Return the axes of a chart below its title, with an automatic layout."""
     figure.set_layout_engine("constrained", w_pad=0.15, h_pad=0.1)
     figure.suptitle(title, x=0.02, ha="left", color=theme.ink, size=13.5, weight="bold")
     axes = figure.subplots()
@@ -99,7 +99,7 @@ def titled_axes(figure: Figure, theme: Theme, title: str, subtitle: str = "") ->
 
 
 def style_axes(axes: Axes, theme: Theme) -> None:
-    """Draw a grid of values, and no frame."""
+    """Draw a grid of values, without a frame."""
     axes.set_facecolor("none")
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0, colors=theme.muted, pad=6)
@@ -108,18 +108,18 @@ def style_axes(axes: Axes, theme: Theme) -> None:
 
 
 def add_legend(figure: Figure, theme: Theme) -> None:
-    """Name what is drawn, on the right."""
+    """Add a legend on the right."""
     figure.legend(loc="outside right center", frameon=False, labelcolor=theme.ink, fontsize=10)
 
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a chart, with a band where its values have intervals.
+    """A line of a chart, with a band if its values have intervals.
 
     Attributes:
         name: for the legend.
-        points: a value with its interval by place; of an exact one both ends are the value.
-        colour: its place among the theme's.
+        points: values with intervals, by position; an exact value has itself as both ends.
+        colour: its index among the theme's.
     """
 
     name: str
@@ -139,8 +139,8 @@ def line_chart(
     is_share: bool,
     ticks: Mapping[int, str] | None = None,
 ) -> Chart:
-    """Draw lines by training step, or by the places that `ticks` name; the legend has the highest
-    at the end first."""
+    """Draw lines by training step, or by the positions of `ticks`; the legend is ordered by last
+    value, highest first."""
     drawn = [line for line in lines if line.points]
     drawn.sort(key=lambda line: -list(line.points.values())[-1].mean)
 
@@ -180,10 +180,9 @@ def line_chart(
 
 
 def shorten(name: str) -> str:
-    """Return a name that leaves a chart room to be one, whoever chose it: its beginning and its
-    end.
+    """Shorten a name to fit a chart, to its beginning and its end.
 
-    Only names that are alike in both can't be told apart; the page has them in full.
+    Names alike in both become equal; the page has them in full.
     """
     text = "".join(filter(str.isprintable, " ".join(name.split())))
     if len(text) <= _NAME_MAX:

@@ -1,4 +1,4 @@
-"""The learning curve: how a policy came to keep more, step by step."""
+"""The learning curve: a policy's scores, step by step."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -12,18 +12,18 @@ _SMOOTH_PARTS = 50
 _ACCENT = 0
 _SECOND = 1
 _GREY = 4
-"""Places among a theme's colours."""
+"""Indices of a theme's colours."""
 
 
 @dataclass(frozen=True)
 class StepPoint:
-    """The values of a step that the learning curve needs.
+    """A step's values for the learning curve.
 
     Attributes:
-        step: the checkpoint that sampled and was validated; 0 is the untrained start.
-        reward: mean reward of its rollouts; None for the last checkpoint, which samples none.
-        accuracy: on the held-out documents; None where the step was not validated.
-        second: the same by a second judge; None where there is none.
+        step: the checkpoint that was sampled from and validated; 0 is the untrained start.
+        reward: mean reward of its rollouts; None for the last checkpoint, which has none.
+        accuracy: on the held-out documents; None if the step was not validated.
+        second: the same by a second judge, or None.
     """
 
     step: int
@@ -33,7 +33,7 @@ class StepPoint:
 
 
 def curve_of(ledger: Ledger) -> list[StepPoint]:
-    """Return the learning curve as the ledger knows it: a point for each adapter."""
+    """Return the ledger's learning curve, a point for each adapter."""
     accuracies = {one.step: interval_of(one.score) for one in ledger.validations}
     opinions = {one.step: one.second.value for one in ledger.validations if one.second}
     points = []
@@ -62,8 +62,8 @@ class CurveWords:
 
     Attributes:
         title: the chart's headline.
-        subtitle: says what is measured.
-        is_share: whether that is between 0 and 1, and shown as a percentage.
+        subtitle: the measure.
+        is_share: whether it is between 0 and 1, and shown as a percentage.
     """
 
     title: str = "Held-out score, by training step"
@@ -71,7 +71,7 @@ class CurveWords:
     is_share: bool = True
 
     def figure(self, value: float, digits: int = 0) -> str:
-        """Return a value as it is written."""
+        """Format a value."""
         return f"{value:.{digits}%}" if self.is_share else f"{value:.3g}"
 
 
@@ -84,8 +84,8 @@ def learning_curve(
     ceiling: float | None = None,
     words: CurveWords = _PLAIN,
 ) -> Chart:
-    """Draw held-out score by step with its 95 % band, the training reward faintly behind it;
-    contenders that do not train, and the ceiling, are level lines."""
+    """Draw the held-out score by step with its 95 % band, and the training reward faintly behind
+    it; other contenders and the ceiling are level lines."""
     ordered = sorted(points, key=lambda point: point.step)
     held = {one.step: one.accuracy for one in ordered if one.accuracy is not None}
     second = {one.step: exact(one.second) for one in ordered if one.second is not None}

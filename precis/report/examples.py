@@ -1,4 +1,4 @@
-"""The rollouts that a person should read: the best, the worst, and what training changed most."""
+"""Rollouts worth reading: the best, the worst, and the most changed by training."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -18,12 +18,12 @@ class Validated:
 
 @dataclass(frozen=True)
 class LatestSamples:
-    """The newest rollouts of a run, beside its ledger.
+    """The newest rollouts of a run, for its report.
 
     Attributes:
         rollouts: the last step's.
         first: the run's first validation.
-        last: the last one of this process.
+        last: this process's last validation.
     """
 
     rollouts: tuple[Rollout, ...] = ()
@@ -38,7 +38,7 @@ class LatestSamples:
 
 @dataclass(frozen=True)
 class Change:
-    """A held-out scenario's rollout, then and now."""
+    """A held-out scenario's rollout, before and now."""
 
     step: int
     before: Rollout
@@ -47,7 +47,7 @@ class Change:
 
 
 def best_and_worst(rollouts: Sequence[Rollout]) -> tuple[Rollout, Rollout] | None:
-    """By score; None where not two of them have one."""
+    """Return the best and the worst rollout by score; None with fewer than two scored."""
     scored = []
     for one in rollouts:
         score = one.reward
@@ -60,8 +60,7 @@ def best_and_worst(rollouts: Sequence[Rollout]) -> tuple[Rollout, Rollout] | Non
 
 
 def most_changed(seen: LatestSamples) -> Change | None:
-    """Return the held-out scenario in which the policy's words share the fewest with those at
-    first."""
+    """Return the held-out scenario whose rollout shares the fewest words with the first one's."""
     if seen.first is None or seen.last is None or seen.first.step == seen.last.step:
         return None
     before = {one.scenario.id: one for one in seen.first.rollouts if said(one)}
@@ -79,7 +78,7 @@ def most_changed(seen: LatestSamples) -> Change | None:
 
 
 def said(rollout: Rollout) -> str:
-    """Return what a policy wrote in the conversation of its last call, and what it had tools do."""
+    """Return a policy's texts and tool calls in the conversation of its last call."""
     if not rollout.calls:
         return ""
     words = []
@@ -93,7 +92,7 @@ def said(rollout: Rollout) -> str:
 
 
 def common_words(first: str, second: str) -> float:
-    """Return the share of words that two texts have in common, 0 to 1, wherever they stand."""
+    """Return the share of words that two texts have in common, 0 to 1, in any order."""
     one = Counter(first.lower().split())
     other = Counter(second.lower().split())
     both = one.total() + other.total()

@@ -1,6 +1,6 @@
-"""The same reports as markdown, for a page such as Prefect's that renders nothing else.
+"""The benchmark's report as Markdown, for a page such as Prefect's that renders nothing else.
 
-Pictures travel inside the text as PNG data.
+Pictures are embedded in the text as PNG data.
 """
 
 import base64
@@ -13,11 +13,11 @@ from precis.report.charts import Chart
 
 _DPI = 100
 _CHARTS = ("learning-curve", "comparison", "nights")
-"""The pictures of the artifact; the page has them all."""
+"""The pictures of the artifact; the page has all."""
 
 
 def benchmark_report(benchmark: Benchmark) -> str:
-    """Return the benchmark's figures, charts and standings."""
+    """Return the benchmark's figures, charts and standings as Markdown."""
     figures = []
     for each in benchmark.headlines():
         figures.append(f"**{escape(each.label)}: {escape(each.value)}** ({escape(each.detail)})")
@@ -34,7 +34,7 @@ def benchmark_report(benchmark: Benchmark) -> str:
 
 
 def picture(chart: Chart) -> str:
-    """Return a chart as an image whose data is in its address."""
+    """Return a chart as an image with a data URL."""
     data = base64.b64encode(chart.png(dpi=_DPI)).decode()
     return f"![{escape(chart.alt)}](data:image/png;base64,{data})"
 

@@ -1,4 +1,4 @@
-"""Benchmarks of several nights: what has changed, in words, as an event and as a chart."""
+"""Changes between benchmarks of several nights, in words, as an event and as a chart."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -21,12 +21,12 @@ REGRESSION = "precis.benchmark.regression"
 
 _TICKS_MAX = 7
 _STYLES = ("-", "--", ":", "-.")
-"""Dashes, so that neighbouring grey lines can be followed."""
+"""Dashes, to distinguish neighbouring grey lines."""
 
 
 @dataclass(frozen=True)
 class NightlyAccuracy:
-    """The result of a contender on one night; a trained model is its newest checkpoint."""
+    """The result of a contender on one night; for a trained model, of its newest checkpoint."""
 
     night: datetime
     model: str
@@ -35,15 +35,15 @@ class NightlyAccuracy:
 
 
 def nights_of(frames: Iterable[pl.DataFrame]) -> list[NightlyAccuracy]:
-    """Return every complete contender of every night, of a trained model the newest checkpoint; the
-    rows' column `night` is when theirs began."""
+    """Return every complete contender of every night, for a trained model the newest checkpoint;
+    the rows' column `night` is the start of their benchmark."""
     by_night: list[pl.DataFrame] = []
     for frame in frames:
         by_night.extend(frame.partition_by("night"))
     by_night.sort(key=lambda rows: rows["night"][0])
     found = []
     for rows in by_night:
-        # Without the checkpoints that a later one has followed.
+        # Without older checkpoints.
         last = pl.concat(rows_by(rows, each) for each in newest(contenders(rows)))
         for standing in summarise(last):
             if standing.complete and standing.accuracy:
@@ -57,7 +57,7 @@ def nights_of(frames: Iterable[pl.DataFrame]) -> list[NightlyAccuracy]:
 def over_nights(
     nights: Iterable[NightlyAccuracy], worse: Iterable[str] = (), words: Words | None = None
 ) -> Chart:
-    """Return a line for each contender; those in `worse` carry a triangle."""
+    """Draw a line for each contender; those in `worse` have a triangle."""
     lines: dict[str, list[NightlyAccuracy]] = {}
     ordered = sorted(nights, key=lambda each: each.night)
     for each in ordered:
@@ -82,7 +82,7 @@ def over_nights(
             drawn.append(Line(label, points, 0, marker="o", width=2.2))
         else:
             drawn.append(Line(label, points, 4, _STYLES[index % len(_STYLES)], marker="."))
-    # Nights stand side by side, however far apart they are in time.
+    # Nights are evenly spaced, regardless of the time between them.
     ticks = {}
     for place in range(0, len(times), max(1, -(-len(times) // _TICKS_MAX))):
         night = times[place]
@@ -92,7 +92,7 @@ def over_nights(
 
 
 def nightly_section(changes: Sequence[NightlyChange], nights: int, nouns: Nouns) -> str:
-    """Markdown: every contender that can be compared, worst first; empty where none can be."""
+    """Return Markdown on every comparable contender, worst first; empty without any."""
     if not changes:
         return ""
     unit = "Points" if changes[0].is_share else "Difference"
@@ -115,7 +115,7 @@ def nightly_section(changes: Sequence[NightlyChange], nights: int, nouns: Nouns)
 
 
 def verdict_in_words(changes: Sequence[NightlyChange], nights: int) -> str:
-    """One sentence: who is worse, or that nobody is."""
+    """Return a sentence on the contenders that are worse, or that none is."""
     if not changes:
         return "There is no comparable benchmark before this one."
     worse = [str(each) for each in changes if each.is_regression]
@@ -133,7 +133,7 @@ def regression_payload(
         if not change.is_regression:
             continue
         difference = change.difference
-        # Points to two decimals, and a difference of rewards as finely: rewards may be small.
+        # Points have two decimals, and differences of rewards four: rewards may be small.
         unit, scale, digits = ("points", 100, 2) if change.is_share else ("difference", 1, 4)
         told = {
             "contender": str(change.contender),

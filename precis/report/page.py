@@ -1,4 +1,4 @@
-"""The report as one file that opens anywhere, with nothing loaded from elsewhere."""
+"""The report as one self-contained HTML file."""
 
 import base64
 from collections.abc import Mapping
@@ -24,15 +24,15 @@ def report_html(
 ) -> str:
     """Return the benchmark as a self-contained page: figures, charts, standings, and every rollout.
 
-    `facts` stand below the title. Accuracies that others have `published` are quoted in a note, and
-    stand in no table or chart, since nobody measured them here.
+    `facts` are shown below the title. Accuracies `published` by others are quoted in a note, and
+    not in tables or charts, since they were not measured here.
     """
     template = template_environment().get_template("report.html.j2")
-    # One value of each, unless rows of several benchmarks were put together.
+    # One value of each, unless rows of several benchmarks were combined.
     sources = {}
     for column in _SOURCES:
         sources[column] = list(map(str, benchmark.frame[column].drop_nulls().unique().sort()))
-    # The smallest difference that these documents show, four times out of five.
+    # The smallest difference that these documents detect with 80 % power.
     documents = benchmark.frame["scenario_id"].n_unique()
     smallest = None
     if benchmark.documents_needed is not None and documents:
@@ -58,7 +58,7 @@ def report_html(
 
 
 def report_files(benchmark: Benchmark, page: str) -> dict[str, bytes]:
-    """Return by name `report.html`, and every picture as SVG and PNG, each light and dark."""
+    """Return `report.html` and every picture as SVG and PNG, light and dark, by file name."""
     files = {"report.html": page.encode()}
     for name, chart in charts_of(benchmark).items():
         for theme, suffix in ((LIGHT, ""), (DARK, "-dark")):
@@ -68,7 +68,7 @@ def report_files(benchmark: Benchmark, page: str) -> dict[str, bytes]:
 
 
 def picture_of(chart: Chart) -> Markup:
-    """Both themes as data, so that the browser takes the one that it is set to."""
+    """Return both themes as data URLs, for the browser to choose from."""
     light = _data_uri(chart.svg(LIGHT))
     dark = _data_uri(chart.svg(DARK))
     return Markup(
@@ -82,7 +82,7 @@ def _data_uri(svg: str) -> str:
 
 
 def template_environment() -> Environment:
-    """Return the templates of all pages: what a page is given is text to them, and never markup."""
+    """Return the template environment of all pages, which escapes every value."""
     return Environment(
         loader=PackageLoader("precis.report", "template"),
         autoescape=True,

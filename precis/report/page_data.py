@@ -1,4 +1,4 @@
-"""The data of the page's reader: every document, question, summary and verdict that is shown."""
+"""The data of the page's reader: all shown documents, questions, summaries and verdicts."""
 
 import base64
 import gzip
@@ -16,10 +16,10 @@ from precis.text import Spans, common_words, decisive_words
 
 
 def pack(data: dict[str, Any]) -> str:
-    """Return the data as text that a page can hold: compressed, and without a sign that is markup.
+    """Return the data as text for a page: compressed, and without markup characters.
 
-    Whatever a summary holds, it can't leave the tag that holds it. The same data gives the same
-    text. Half a surrogate pair, which JSON may hold and a page can't, becomes `?`.
+    No summary can break out of the enclosing tag. The same data gives the same text. Half a
+    surrogate pair, which is possible in JSON but not in a page, becomes `?`.
     """
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return base64.b64encode(gzip.compress(text.encode(errors="replace"), mtime=0)).decode()
@@ -29,9 +29,9 @@ def reader_data(benchmark: Benchmark) -> dict[str, Any]:
     """Return the data of the page's reader: documents with their questions, and all shown
     summaries.
 
-    Questions stand once for each document; an answer is [text, correct, spans] in their order,
-    with the spans of the words that decided. The page opens with the trained policy on the left
-    and the best of the others on the right.
+    Each document's questions are listed once; an answer is [text, correct, spans] in their order,
+    with the spans of the decisive words. The page opens with the trained policy on the left and the
+    best of the others on the right.
     """
     shown = contenders_of(benchmark.shown)
     own = [index for index, each in enumerate(shown) if each == benchmark.trained]
@@ -73,9 +73,9 @@ def reader_data(benchmark: Benchmark) -> dict[str, Any]:
 
 
 def _ahead(benchmark: Benchmark, shown: list[Contender]) -> dict[str, str]:
-    """By `first-second`, as positions of the shown: how far the first is ahead, in words.
+    """Return the first's lead over the second in words, by `first-second`, as indices of the shown.
 
-    The comparisons of the trained policy are those that were planned (`Benchmark.ahead`).
+    The trained policy's comparisons are the planned ones (`Benchmark.ahead`).
     """
     trained = benchmark.trained
     differences: dict[Pair, Difference] = {}

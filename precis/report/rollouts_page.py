@@ -1,4 +1,4 @@
-"""All rollouts that a store holds of a run, as one page that opens anywhere."""
+"""All rollouts of a run in a store, as one self-contained page."""
 
 import json
 from collections.abc import Collection, Mapping, Sequence
@@ -17,18 +17,18 @@ from precis.report.page_data import pack
 from precis.store import Store
 
 BYTES_MAX = 60_000_000
-"""Of texts and figures that a page holds at most: a browser opens more slowly, or not at all."""
+"""The most bytes of texts and figures in a page: a browser opens more slowly, or not at all."""
 _TEXT_MAX = 100_000
 _READ_AT_ONCE = 16
 _SPLITS: tuple[Split, ...] = ("validation", "train")
 _CONTROLS = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n\t"}
-"""Control characters as pictures of themselves: a page is copied into terminals too."""
+"""Control characters as visible symbols, since text of the page may be copied into terminals."""
 _OWN = {
     "step", "group", "reward", "scenario_id", "index", "policy", "calls", "finish", "seconds",
     "prompt_tokens", "completion_tokens", "success", "cause", "detail", "details", "others",
     "text", "messages",
 }  # fmt: skip
-"""Columns that are no metric of the environment."""
+"""Columns that are not metrics of the environment."""
 
 
 @dataclass
@@ -36,9 +36,9 @@ class RolloutsData:
     """The content of the page, as JSON.
 
     Attributes:
-        texts: every text once; messages name them by their place.
-        steps: by split, and by step as a text: the rollouts.
-        left_out: steps that had no room.
+        texts: every text once; messages refer to them by index.
+        steps: the rollouts, by split, and by step as a string.
+        left_out: steps that did not fit.
     """
 
     texts: list[str] = field(default_factory=list)
@@ -50,7 +50,7 @@ class RolloutsData:
     _places: dict[str, int] = field(default_factory=dict)
 
     def place_of(self, text: str) -> int:
-        """Return a text's place among the texts; it is added if it is new."""
+        """Return a text's index, after adding it if it is new."""
         if len(text) > _TEXT_MAX:
             cut = f"\n… cut here: the text has {len(text):,} characters (see `precis runs export`)"
             text = text[:_TEXT_MAX] + cut
@@ -110,8 +110,8 @@ def gather_rollouts(
     scenario: str = "",
     bytes_max: int = BYTES_MAX,
 ) -> RolloutsData:
-    """Read a run's rollouts, the newest steps first, until the page is full; of some steps or of
-    one scenario alone, where these are named. A StoreError says that there are none."""
+    """Read a run's rollouts, newest steps first, until the page is full; optionally only of some
+    steps or one scenario. Raises StoreError if there are none."""
     kept = {split: trajectory_steps(store, model, split) for split in _SPLITS}
     known = sorted(set().union(*kept.values()), reverse=True)
     if not known:
@@ -147,7 +147,7 @@ def _add_steps(
     scenario: str,
     bytes_max: int,
 ) -> Sequence[int]:
-    """Add some steps, and return those that had no room."""
+    """Add some steps, and return those that did not fit."""
     frames = {}
     for split in _SPLITS:
         frame = scan_trajectories(store, model, split, set(steps)).collect()
@@ -162,7 +162,7 @@ def _add_steps(
 
 
 def rollouts_html(data: RolloutsData, model: str, place: str, now: datetime) -> str:
-    """Return the rollouts as a self-contained page that says where and when they were read."""
+    """Return the rollouts as a self-contained page, with the place and time of reading."""
     template = template_environment().get_template("rollouts.html.j2")
     return template.render(
         title=f"{model}: rollouts",

@@ -1,4 +1,4 @@
-"""Runs side by side: their curves, what separates them, what they cost, what they wrote."""
+"""Comparison of runs: their curves, differences, costs and summaries."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -21,13 +21,12 @@ from precis.statistics.intervals import DOCUMENTS_MIN, Difference, Interval
 from precis.store import Store
 
 _MARKERS = "osD^vPX*"
-"""They tell lines apart without their colours."""
+"""They distinguish lines without colours."""
 
 
 @dataclass(frozen=True)
 class SideBySide:
-    """The texts that two runs wrote of one document, and the shares of its questions that were
-    kept."""
+    """Two runs' summaries of one document, and the shares of its questions that they kept."""
 
     document: str
     first: str
@@ -41,11 +40,10 @@ class RunComparison:
     """Two runs or more.
 
     Attributes:
-        differences: of each run but the first, by its name: the first's accuracy minus its own,
-            on the documents that the newest benchmarks of both have in common; None where there
-            are none.
-        protocols: the judges of all benchmarks; of two kinds, a difference is theirs as well.
-        documents: of the first two, those on which they differ most first.
+        differences: for each run but the first, by name: the first's accuracy minus its own, on the
+            common documents of their newest benchmarks; None without any.
+        protocols: the judges of all benchmarks; if they differ, so may the accuracies.
+        documents: of the first two runs, the most different first.
     """
 
     runs: tuple[Overview, ...]
@@ -55,7 +53,7 @@ class RunComparison:
 
 
 def compare(store: Store, models: Sequence[str], now: datetime) -> RunComparison:
-    """Compare runs of a store; an UnusableRun says that there are not two of them."""
+    """Compare runs of a store. Raises UnusableRun with fewer than two."""
     if len(set(models)) < 2 or len(set(models)) < len(models):
         raise UnusableRun("A comparison takes two runs or more.", "Name each of them once.")
     runs = tuple(overview(store, model, now) for model in models)
@@ -75,7 +73,7 @@ def compare(store: Store, models: Sequence[str], now: datetime) -> RunComparison
 
 
 def facts_of(run: Overview) -> dict[str, str]:
-    """Return the facts of a run as a whole, by name, as they are written."""
+    """Return the facts of a run as text, by name."""
     ledger = run.ledger
     best = run.ledger.best
     turns = run.last.metrics.get(TURNS) if run.last else None
@@ -90,7 +88,7 @@ def facts_of(run: Overview) -> dict[str, str]:
 
 
 def describe_differences(found: RunComparison) -> Iterator[str]:
-    """Say who is ahead of whom, and how sure that is, a sentence or two each."""
+    """Yield the differences and their certainty, a sentence or two each."""
     first = found.runs[0].model
     is_share = all(run.last is None or run.last.score.is_share for run in found.runs)
     words = Words(is_share=is_share)
@@ -114,7 +112,7 @@ def describe_differences(found: RunComparison) -> Iterator[str]:
 
 
 def comparison_html(found: RunComparison, place: str, now: datetime) -> str:
-    """Return the comparison as a self-contained page: curves over each other, and the table."""
+    """Return the comparison as a self-contained page: overlaid curves, and the table."""
     facts = {run.model: facts_of(run) for run in found.runs}
     names = list(dict.fromkeys(chain.from_iterable(facts.values())))
     charts = overlays({run.model: run.ledger for run in found.runs})
@@ -133,7 +131,8 @@ def comparison_html(found: RunComparison, place: str, now: datetime) -> str:
 
 
 def overlays(ledgers: Mapping[str, Ledger]) -> list[Chart]:
-    """Return the held-out score, the reward and the turns to success by step, where known."""
+    """Return charts of the held-out score, the reward and the turns to success by step, if
+    known."""
     scores: dict[str, dict[int, Interval]] = {}
     rewards: dict[str, dict[int, Interval]] = {}
     turns: dict[str, dict[int, Interval]] = {}
@@ -155,7 +154,7 @@ def overlays(ledgers: Mapping[str, Ledger]) -> list[Chart]:
         lasts = []
         for place, (name, points) in enumerate(by_run.items()):
             if not points:
-                continue  # and its colour and marker stay its own in the other charts
+                continue  # but keep its colour and marker for the other charts
             value = points[max(points)].mean
             lasts.append(f"{name} {value:.1%}" if of_share else f"{name} {value:.3g}")
             style = "-" if place < 5 else "--"
@@ -170,14 +169,14 @@ def overlays(ledgers: Mapping[str, Ledger]) -> list[Chart]:
 
 
 def newest_rows(store: Store, model: str) -> pl.DataFrame:
-    """Return the newest checkpoint's rows of a model's newest benchmark that it took part in."""
+    """Return the newest checkpoint's rows of a model's newest benchmark with one."""
     is_trained = pl.col("model") == TRAINED
     own = newest_results(store, model, is_trained).filter(is_trained)
     return own.filter(pl.col("step") == pl.col("step").max())
 
 
 def as_record(found: RunComparison) -> dict[str, Any]:
-    """Return the comparison for a program."""
+    """Return the comparison as JSON values."""
     runs = []
     for run in found.runs:
         record = {

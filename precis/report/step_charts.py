@@ -12,13 +12,13 @@ from precis.report.charts import Chart, Theme, add_legend, style_axes, titled_ax
 from precis.report.wording import heading
 
 _PHASES_MAX = 5
-"""As many phases have a colour; where there are more, the shortest are drawn as `other`."""
+"""The most phases with a colour; the shortest of more are drawn as `other`."""
 
 _MARKERS_MAX = 40
 
 
 def phases(steps: Sequence[Mapping[str, float]]) -> Chart:
-    """Draw the phases that a faster run would have to shorten, by the wall time of each step."""
+    """Draw the wall time of each step by phase."""
     total: Counter[str] = Counter()
     for step in steps:
         total.update(step)
@@ -49,9 +49,9 @@ def phases(steps: Sequence[Mapping[str, float]]) -> Chart:
 
 
 def trends(steps: Sequence[StepRecord]) -> Chart:
-    """Three panels: reward spread within a group, a metric, groups dropped.
+    """Draw three panels: reward spread within a group, a metric, groups dropped.
 
-    The metric is how many turns a success takes, or else the first that there is.
+    The metric is the turns of a success, or else the first one.
     """
     names = dict.fromkeys(name for step in steps for name in step.metrics)
     name = TURNS if TURNS in names else next(iter(names), "")
@@ -85,7 +85,7 @@ def trends(steps: Sequence[StepRecord]) -> Chart:
 
 
 def _step_axis(axes: Axes, theme: Theme) -> None:
-    """Steps along the bottom; upwards from zero, or from what is below it."""
+    """Set the axes: steps along the bottom, values from zero, or from the lowest if negative."""
     axes.set_ylim(min(0, axes.dataLim.y0), max(axes.get_ylim()[1], 1e-3))
     axes.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
     axes.yaxis.set_major_locator(MaxNLocator(nbins=4))

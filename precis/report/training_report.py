@@ -1,4 +1,4 @@
-"""The report on a training run while it goes: a page of markdown, small at any number of steps."""
+"""The report of a running training: a page of Markdown, small at any number of steps."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,20 +19,20 @@ from precis.run.validations import parted
 
 _STEPS_SHOWN = 10
 _BYTES_MAX = 450_000
-"""Prefect's pages stay quick up to half a megabyte."""
+"""Prefect's pages stay fast up to half a megabyte."""
 
 
 @dataclass(frozen=True)
 class TrainingView:
-    """All that the report on a run is made of; the same view gives the same report.
+    """The data of a run's report, which it determines.
 
     Attributes:
-        links: where else to look, by name: an address, or a path or command as it is.
-        caveat: what is to be known of all its figures; empty for nothing.
+        links: further pages, by name: an address, a path or a command.
+        caveat: a warning that applies to all its figures, or "".
         show: shows a rollout as Markdown.
-        noun: what a rollout is called: `summary`.
-        silences: sentences on the servers that answer nobody now.
-        curve: what the learning curve is of.
+        noun: the word for a rollout: `summary`.
+        silences: sentences on servers that do not answer at present.
+        curve: the words of the learning curve.
     """
 
     ledger: Ledger
@@ -62,9 +62,9 @@ class TrainingView:
 
 
 def training_report(view: TrainingView) -> str:
-    """Learning curve, strips, totals with forecast, the last steps, and rollouts to read.
+    """Return learning curve, strips, totals with forecast, the last steps, and rollouts to read.
 
-    What has no room any more is left out: a corpus may hold questions of any length.
+    Parts that do not fit are left out: a corpus may have questions of any length.
     """
     room = _BYTES_MAX
     fitting = []
@@ -118,7 +118,7 @@ def _parts(view: TrainingView) -> Iterator[str]:
 
 
 def _seconds(ledger: Ledger) -> Sequence[Mapping[str, float]]:
-    """By step; a validation counts to the step that made its adapter."""
+    """Return the seconds by step; a validation counts to the step that made its adapter."""
     validations = {one.step - 1: one.seconds for one in ledger.validations if one.step}
     by_step = []
     for one in ledger.steps:
@@ -130,8 +130,7 @@ def _seconds(ledger: Ledger) -> Sequence[Mapping[str, float]]:
 
 
 def _last_validations(ledger: Ledger) -> str:
-    """Tabulate the last validations, which would show a policy that pleases nobody but its
-    judge."""
+    """Tabulate the last validations, which would show a policy that pleases only its judge."""
     shown = ledger.validations[-_STEPS_SHOWN:]
     measured: dict[str, None] = {}
     for one in shown:
@@ -146,9 +145,9 @@ def _last_validations(ledger: Ledger) -> str:
 
 
 def _last_steps(ledger: Ledger) -> str:
-    """Tabulate the last steps, and their metrics in a table of its own: a screen may be narrow.
+    """Tabulate the last steps, and their metrics in a second table, for narrow screens.
 
-    What is nothing in all of them, such as answers that are too long, has no column.
+    Values that are zero in all of them, such as answers that are too long, have no column.
     """
     shown = ledger.steps[-_STEPS_SHOWN:]
     columns = {
@@ -174,7 +173,7 @@ def _last_steps(ledger: Ledger) -> str:
 
 
 def _rollout(view: TrainingView, rollout: Rollout) -> str:
-    """Return a rollout as the environment shows it, and what it earned."""
+    """Return a rollout in the environment's format, with its score."""
     score = rollout.score
     if isinstance(score, Unscored):
         earned = f"Not scored ({score.cause}): {score.detail}"
@@ -187,7 +186,8 @@ def _rollout(view: TrainingView, rollout: Rollout) -> str:
 
 
 def totals(ledger: Ledger, ahead: Projection) -> str:
-    """Markdown: rollouts and groups left out by cause, the judge's calls, dollars and forecast."""
+    """Return Markdown on rollouts and groups left out by cause, the judge's calls, dollars, and the
+    forecast."""
     steps = ledger.steps
     spend = sum((step.judge for step in steps), Spend())
     tokens = spend.prompt_tokens + spend.completion_tokens
@@ -212,7 +212,7 @@ def totals(ledger: Ledger, ahead: Projection) -> str:
         "Rollouts not scored": wording.causes(unscored) or "none",
         "Judge": f"{spend.calls:,} calls and {spend.cached:,} from the cache, {tokens:,} tokens",
         "Spent, validation included": spent,
-        "At the end, if it goes on like this": forecast,
+        "At the end, at this rate": forecast,
     }
     if any(step.staleness for step in steps):
         rows["Sampled one step ahead"] = wording.overlap(steps)

@@ -1,4 +1,4 @@
-"""The wording of figures, in every report alike."""
+"""The wording of figures, common to all reports."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from precis.statistics.intervals import Difference, Interval
 from precis.statistics.standings import Contender
 
 _CAUSES = {"no_reference": "without an attempt of the first validation to compare with"}
-"""Causes that say nothing by their name."""
+"""Descriptions of causes whose names are not clear."""
 
 
 @dataclass(frozen=True)
@@ -18,12 +18,12 @@ class Words:
     """The words and figures of a benchmark's report.
 
     Attributes:
-        measure: what contenders are measured by: `accuracy`, `win rate`.
-        is_share: whether that is between 0 and 1, and shown as a percentage.
+        measure: the measure of contenders: `accuracy`, `win rate`.
+        is_share: whether it is between 0 and 1, and shown as a percentage.
         columns: further figures of the table; None takes the mean of every metric.
-        method: how the measure comes about, in a sentence or two.
-        caveat: what is to be known of all figures; empty for nothing.
-        disqualifiers: metrics of which each says why a rollout earned nothing.
+        method: a description of the measure, in a sentence or two.
+        caveat: a warning that applies to all figures, or "".
+        disqualifiers: metrics that give the reason for a reward of 0.
     """
 
     nouns: Nouns = field(default_factory=Nouns)
@@ -35,30 +35,30 @@ class Words:
     disqualifiers: Sequence[str] = ()
 
     def figure(self, value: float | None) -> str:
-        """Return a value of the measure as it is written."""
+        """Format a value of the measure."""
         return percent(value) if self.is_share else number(value)
 
     def bounds(self, interval: Interval) -> str:
-        """Return the ends of an interval of the measure."""
+        """Format the ends of an interval of the measure."""
         return f"{self.figure(interval.low)} to {self.figure(interval.high)}"
 
     def interval(self, interval: Interval | None) -> str:
-        """Return a value with its interval; empty for None."""
+        """Format a value with its interval; empty for None."""
         if interval is None:
             return ""
         return f"{self.figure(interval.mean)} ({self.bounds(interval)})"
 
     def gap(self, difference: Interval) -> str:
-        """Return a difference of the measure: percentage points of a share."""
+        """Format a difference of the measure: percentage points of a share."""
         return difference.gap(is_share=self.is_share)
 
     def gap_bounds(self, difference: Interval) -> str:
-        """Return the ends of the interval of a difference."""
+        """Format the ends of the interval of a difference."""
         return difference.gap_bounds(is_share=self.is_share)
 
     @property
     def unit(self) -> str:
-        """The unit of a difference, to follow its number."""
+        """The unit of a difference, written after its number."""
         return " points" if self.is_share else ""
 
     def ahead(self, first: Contender, second: Contender, found: Difference) -> str:
@@ -90,23 +90,23 @@ def percent(share: float | None) -> str:
 
 
 def chance(difference: Difference) -> str:
-    """Return the p-value as it is usually written."""
+    """Format a p-value in the usual way."""
     return "p < 0.001" if difference.p_value < 0.001 else f"p = {difference.p_value:.3f}"
 
 
 def causes(unscored: Mapping[str, int]) -> str:
-    """`2 timeout, 1 rate_limited`; empty where nothing is missing."""
+    """Return `2 timeout, 1 rate_limited`; empty if nothing is missing."""
     said = [f"{count} {_CAUSES.get(cause, cause)}" for cause, count in sorted(unscored.items())]
     return ", ".join(said)
 
 
 def number(value: float | None) -> str:
-    """Four digits that matter, without a tail of zeros."""
+    """Format a number with four significant digits, without trailing zeros."""
     return "" if value is None else f"{value:.4g}"
 
 
 def dollars(cost: float) -> str:
-    """`$12`, `$1.20`, `$0.012`; nothing is `free`."""
+    """Format dollars: `$12`, `$1.20`, `$0.012`; zero is `free`."""
     if cost == 0:
         return "free"
     digits = 0 if cost >= 10 else max(2, 1 - math.floor(math.log10(cost)))
@@ -114,14 +114,15 @@ def dollars(cost: float) -> str:
 
 
 def overlap(steps: Sequence[StepRecord]) -> str:
-    """Say how many steps were sampled from an older adapter than their own, and what it saved."""
+    """Return a sentence on the steps sampled from an older adapter, and the time saved."""
     stale = [step for step in steps if step.staleness]
     saved = sum(step.overlapped_s for step in stale)
     return f"{len(stale)} of {len(steps)} steps, {number(saved)} s of it beside the training"
 
 
 def warm_start(ledger: Ledger) -> str:
-    """Describe what was imitated, and what became of the groups; empty without a warm start."""
+    """Describe the demonstrations of a warm start, and its effect on the groups; empty without
+    one."""
     parts = []
     made = ledger.steps[0].warm_start if ledger.steps else None
     if made is not None:

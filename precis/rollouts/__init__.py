@@ -1,1 +1,1 @@
-"""From scenarios to scored groups; of an environment it knows the protocol alone."""
+"""From scenarios to scored groups, by the environment's protocol only."""

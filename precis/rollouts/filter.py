@@ -1,6 +1,6 @@
-"""The groups that are trained on, and the point at which too few rollouts have a score to continue.
+"""The choice of training groups, and the limit of unscored rollouts.
 
-Neither `StepRollouts` nor `TrainingBatch` is a dataclass: Prefect walks through those, and all they
+Neither `StepRollouts` nor `TrainingBatch` is a dataclass: Prefect traverses those, with all they
 hold, on every task call.
 """
 
@@ -15,7 +15,7 @@ from precis.records.rollout import Rollout, Score, Unscored
 from precis.records.spend import Spend
 
 ZERO_VARIANCE = "zero_variance"
-"""The cause of dropping a group whose rollouts all earned the same."""
+"""The cause of dropping a group with equal rewards."""
 
 _NOT_THE_JUDGE = (
     "generation_",
@@ -28,14 +28,14 @@ _NOT_THE_JUDGE = (
     "tokens",
     "rollout_timeout",
 )
-"""The beginnings of the causes that policy or agent are to blame for, and not the judge."""
+"""The prefixes of causes due to policy or agent, not the judge."""
 
 Group = list[Rollout]
 
 
 class StepRollouts:
-    """All scored rollouts of a step, a row for each scenario, sampled from one adapter, with the
-    wall time and the cost of sampling and scoring."""
+    """All rollouts of a step, a row for each scenario, sampled from one adapter, with the wall time
+    and the cost of sampling and scoring."""
 
     def __init__(
         self,
@@ -51,8 +51,7 @@ class StepRollouts:
 
 
 class TrainingBatch:
-    """The rollouts of a step, split into the groups to train on and those that were dropped, by
-    cause."""
+    """The rollouts of a step, split into training groups and dropped ones, by cause."""
 
     def __init__(
         self,
@@ -68,10 +67,10 @@ class TrainingBatch:
 def split_groups(
     groups: Sequence[Sequence[Rollout]], config: RolloutsConfig
 ) -> tuple[list[Group], Counter[str]]:
-    """Return the groups to train on, and how many were dropped, by cause.
+    """Return the training groups, and the number of dropped ones, by cause.
 
-    Unscored rollouts leave their group; a group with fewer than `scored_min` others is dropped,
-    and so is one whose rewards are all the same, since it carries no advantage.
+    Unscored rollouts leave their group; a group with fewer than `scored_min` others is dropped, and
+    so is one with equal rewards, which has no advantages.
     """
     kept: list[Group] = []
     dropped: Counter[str] = Counter()
@@ -85,21 +84,21 @@ def split_groups(
 
 
 def why_dropped(group: Sequence[Rollout], config: RolloutsConfig) -> str | None:
-    """Say why a group is not trained on; None where it is."""
+    """Return why a group is dropped, or None."""
     rewards = rewards_of(group)
     if len(rewards) < config.scored_min:
         return "too_few_scored"
-    # GRPO's advantage is the distance from the group's mean: here it would be zero for all.
+    # GRPO's advantage is the distance from the group's mean: zero for all of these.
     return ZERO_VARIANCE if len(set(rewards)) == 1 else None
 
 
 def rewards_of(group: Sequence[Rollout]) -> list[float]:
-    """Return the rewards of the rollouts that have a score."""
+    """Return the rewards of the scored rollouts."""
     return [one.reward for one in group if one.reward is not None]
 
 
 def reward_spread(groups: Sequence[Sequence[Rollout]]) -> float:
-    """Mean over groups of the reward's standard deviation within the group."""
+    """Return the mean over groups of the reward's standard deviation within the group."""
     deviations = []
     for group in groups:
         rewards = rewards_of(group)
@@ -118,7 +117,7 @@ def mean_metrics(rollouts: Sequence[Rollout | Demonstration]) -> dict[str, float
 
 
 def turns_to_success(rollouts: Sequence[Rollout]) -> list[float]:
-    """Return the calls that each success took; none where no rollout makes more than one."""
+    """Return the number of calls of each success; empty if no rollout makes more than one."""
     most = 0
     turns = []
     for one in rollouts:
@@ -129,13 +128,13 @@ def turns_to_success(rollouts: Sequence[Rollout]) -> list[float]:
 
 
 def count_causes(rollouts: Sequence[Rollout]) -> Counter[str]:
-    """Count the rollouts without a score, by cause."""
+    """Count the unscored rollouts, by cause."""
     return Counter(one.score.cause for one in rollouts if isinstance(one.score, Unscored))
 
 
 def refuse_too_many_unscored(rollouts: Sequence[Rollout], config: RolloutsConfig) -> None:
-    """Raise if more than `unscored_share_max` of the rollouts are unscored: RolloutError where most
-    of those are by the fault of policy or agent, else JudgeUnavailable."""
+    """Raise if more than `unscored_share_max` of the rollouts are unscored: RolloutError if most of
+    those are due to policy or agent, else JudgeUnavailable."""
     unscored = [one.score for one in rollouts if isinstance(one.score, Unscored)]
     if len(unscored) <= config.unscored_share_max * len(rollouts):
         return
@@ -144,7 +143,7 @@ def refuse_too_many_unscored(rollouts: Sequence[Rollout], config: RolloutsConfig
         f"{len(unscored)} of {len(rollouts)} rollouts have no score ({listed}), more than the "
         f"allowed share of {config.unscored_share_max:.0%}. The first: {unscored[0].detail}"
     )
-    # Where policy or agent is to blame, waiting for the judge is no help.
+    # Waiting for the judge would not help against failures of policy or agent.
     theirs = sum(one.cause.startswith(_NOT_THE_JUDGE) for one in unscored)
     if 2 * theirs > len(unscored):
         raise RolloutError(message)

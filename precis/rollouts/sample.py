@@ -1,6 +1,6 @@
-"""The scenarios of a step, and their rollouts, asked of an adapter through the recorder.
+"""The scenarios of a step, and their rollouts, sampled from an adapter through the recorder.
 
-Which scenarios a step takes is a pure function of the run's seed and the step.
+The scenarios of a step are a pure function of the run's seed and the step.
 """
 
 import asyncio
@@ -26,11 +26,11 @@ from precis.records.rollout import Rollout, Scenario
 from precis.rollouts.filter import ZERO_VARIANCE, refuse_too_many_unscored, why_dropped
 
 _CALL_TIMEOUT_S = 1200.0
-"""Of one request; `RolloutsConfig.timeout_s` is the deadline that is met before it."""
+"""For one request; `RolloutsConfig.timeout_s` is the shorter deadline."""
 
 
 def draw_batch(drawn: Sequence[Scenario], seed: int, step: int, size: int) -> tuple[Scenario, ...]:
-    """Return the scenarios of a step. Each epoch goes through all of them in its own order."""
+    """Return the scenarios of a step. Each epoch takes all of them in its own order."""
     orders: dict[int, list[int]] = {}
     batch = []
     for position in range(step * size, (step + 1) * size):
@@ -45,9 +45,9 @@ def draw_batch(drawn: Sequence[Scenario], seed: int, step: int, size: int) -> tu
 def draw_spares(
     drawn: Sequence[Scenario], seed: int, step: int, size: int, count: int
 ) -> tuple[Scenario, ...]:
-    """Return up to so many scenarios beside a step's batch.
+    """Return up to `count` scenarios beside a step's batch.
 
-    They are drawn from all others, and not from the next step's, which would see them twice.
+    They are drawn from all others, except the next step's, which would repeat them.
     """
     if not count:
         return ()
@@ -60,8 +60,8 @@ def draw_spares(
 async def adapter_policy(
     client: openai.AsyncOpenAI, model: str, adapter: int, config: RolloutsConfig
 ) -> AsyncIterator[Policy]:
-    """The greedy policy of an adapter, such as `rehearsal@7`, whose connections are closed when the
-    block ends. It tries as often and as long as a benchmark of the same checkpoint does."""
+    """Yield the greedy policy of an adapter, such as `rehearsal@7`, and close its connections after
+    the block. Its retries are those of a benchmark of the same checkpoint."""
     url = str(client.base_url).rstrip("/")
     endpoint = Endpoint(url, model, client.api_key, key_variable="", role=f"policy {model}")
     settings = OwnServer(
@@ -75,8 +75,8 @@ async def adapter_policy(
 def sampled(
     policy: Policy, seed: int, step: int, temperature: float, trained: bool = True
 ) -> Policy:
-    """Return the policy as a step samples from it, the same for a step that is done again; if it is
-    to be trained on, each answer must come with its token ids."""
+    """Return the policy with a step's sampling, the same for a repeated step; for training, each
+    answer must have its token ids."""
     return Policy(
         policy.client,
         policy.limits,
@@ -95,9 +95,10 @@ async def sample_groups(
     config: RolloutsConfig,
     spares: Sequence[Scenario] = (),
 ) -> list[list[Rollout]]:
-    """All rollouts of a step, at most `in_flight` at a time: a list for each scenario.
+    """Sample all rollouts of a step, at most `in_flight` at a time; return a list for each
+    scenario.
 
-    Each group without variance takes the next spare, whichever group is done first.
+    Each group without variance is replaced by the next spare, in order of completion.
 
     Raises:
         JudgeUnavailable, RolloutError: too many went unscored (`refuse_too_many_unscored`).
@@ -112,8 +113,8 @@ async def sample_groups(
 
     async def roll_out_group(place: int) -> list[Rollout]:
         scenario = drawn[place]
-        # Where one epoch ends and the next begins a scenario may be drawn twice: the second time
-        # it is sampled anew, and not with the seeds of the first.
+        # Between two epochs a scenario may be drawn twice: the second time it gets other seeds than
+        # the first.
         size = config.rollouts_per_group
         first = size * sum(one.id == scenario.id for one in drawn[:place])
         group = await run_for_each(partial(roll_out, scenario), range(first, first + size))
@@ -140,7 +141,7 @@ async def sample_each(
     scenarios: Sequence[Scenario],
     config: RolloutsConfig,
 ) -> list[Rollout]:
-    """One rollout of each scenario, at most `in_flight` at a time."""
+    """Sample one rollout of each scenario, at most `in_flight` at a time."""
     slots = asyncio.Semaphore(config.in_flight)
 
     async def roll_out(scenario: Scenario) -> Rollout:
@@ -151,7 +152,7 @@ async def sample_each(
 
 
 def sample_seed(seed: int, step: int, scenario_id: str, index: int, turn: int = 0) -> int:
-    """Return a seed of 31 bits, as every inference server takes it, for one call of a rollout."""
+    """Return a seed for one call of a rollout, of 31 bits, which every inference server accepts."""
     key = f"{seed}/{step}/{scenario_id}/{index}"
     if turn:
         key += f"/turn {turn}"

@@ -1,1 +1,1 @@
-"""The embedded policy of summaries: picks sentences."""
+"""The embedded policy of summaries, which picks sentences."""

@@ -1,8 +1,8 @@
-"""The policy's view of a sentence: its marks of fact, and how much of it was said before.
+"""The features of a sentence: its marks of fact, and its redundancy with earlier ones.
 
-Columns are standardised within a document, so that weights mean the same on any other. None is of
-place, length, likeness or kind of number: what they say of the bundled stories is not true of other
-prose.
+Columns are standardised within a document, so that weights mean the same on any other. Position,
+length, likeness and kinds of number are left out: what they predict in the bundled stories is not
+true of other prose.
 """
 
 import math
@@ -19,7 +19,7 @@ from precis.rehearsal.kind import Floats, Integers
 from precis.text import count_words, sentences, tokens
 
 FEATURES_VERSION = 3
-"""Raised when a column changes its meaning: weights of another version do not apply."""
+"""Raised when the meaning of a column changes: weights of another version do not apply."""
 
 _PIECE_WORDS_MAX = 80
 _CLIP = 3.0
@@ -60,8 +60,8 @@ def count_marks(sentence: str, tokens: Sequence[str]) -> list[int]:
 
 @dataclass(frozen=True, eq=False)
 class Features:
-    """A document as the policy sees it: its sentences, their lengths in words, and their
-    standardised features, shape (sentences, len(NAMES))."""
+    """A document's sentences, their lengths in words, and their standardised features, shape
+    (sentences, len(NAMES))."""
 
     sentences: tuple[str, ...]
     words: Integers
@@ -70,10 +70,10 @@ class Features:
 
 @lru_cache(maxsize=256)
 def featurize(text: str) -> Features:
-    """Return the features of a document's sentences; the same text always gives the same bits.
+    """Return the features of a document's sentences, bit-identical for the same text.
 
-    Text without sentence ends (a table, a transcript) is cut into pieces of at most 80 words,
-    so that a policy has something to choose from.
+    Text without sentence ends (a table, a transcript) is cut into pieces of at most 80 words, so
+    that a policy has a choice.
     """
     found: list[str] = []
     for sentence in sentences(text):
@@ -99,8 +99,8 @@ def featurize(text: str) -> Features:
 
 
 def _redundancy(spoken: Sequence[Sequence[str]]) -> Floats:
-    """Return the share of each sentence's weight (TF-IDF) that lies on words which came earlier. In
-    plain Python and reading order, so that sums do not depend on a BLAS and its threads."""
+    """Return the share of each sentence's weight (TF-IDF) on words of earlier sentences. In plain
+    Python and reading order, so that sums do not depend on a BLAS and its threads."""
     holders = Counter(chain.from_iterable(map(set, spoken)))
     seen: set[str] = set()
     shares = []

@@ -1,5 +1,5 @@
-"""The embedded policy that picks sentences, as a kind of policy, and what it learns from: its own
-picks, or what another's summary shows."""
+"""The policy kind that picks sentences, and its samples: its own picks, or those shown by another's
+summary."""
 
 import math
 import random
@@ -37,7 +37,7 @@ _START_MAX = 60
 
 
 class SentencePicks:
-    """Answers requests for summaries with sentences of the document; a sentence is a token."""
+    """Answers requests for summaries with sentences of the document; each is a token."""
 
     layout = Layout("sentences", FEATURES_VERSION, len(NAMES), NAMES)
 
@@ -71,7 +71,7 @@ class SentencePicks:
         return choices
 
     def samples_of(self, trajectory: "art.Trajectory") -> list[PickedSample]:
-        """Return the sample that a trajectory's last choice is.
+        """Return the sample of a trajectory's last choice.
 
         Raises:
             RolloutError, TrainerError: there is no document, or no choice with its tokens.
@@ -108,12 +108,12 @@ class SentencePicks:
         return [PickedSample(features, request.words_max, picks, tuple(sampled.logprobs), reward)]
 
     def demonstrations_of(self, trajectory: "art.Trajectory") -> list[PickedSample]:
-        """Return the picks that a trajectory's last message shows: the policy's own, or of
-        another's summary the sentences that say the same, in a random order.
+        """Return the picks of a trajectory's last message: the policy's own, or for another's
+        summary the most similar sentences, in a random order.
 
         Raises:
-            RolloutError: the messages before it hold no document.
-            TrainerError: no sentence of the document shares anything with it.
+            RolloutError: the messages before it have no document.
+            TrainerError: no sentence of the document shares words with it.
         """
         from openai.types.chat.chat_completion import Choice  # half a second to import
 
@@ -136,7 +136,7 @@ class SentencePicks:
         return [PickedSample(features, request.words_max, picks, (0.0,) * len(picks), 0.0)]
 
     def batch_of(self, samples: Sequence[PickedSample]) -> PickBatch:
-        """Lay samples out as grids. Each has at least one pick."""
+        """Arrange samples as grids. Each has at least one pick."""
         count = len(samples)
         sentences = max(len(sample.features.words) for sample in samples)
         turns = max(len(sample.picks) for sample in samples)
@@ -164,7 +164,7 @@ class SentencePicks:
         )
 
     def count_tokens(self, samples: Sequence[PickedSample]) -> float:
-        """Return the words of all picks."""
+        """Return the number of words of all picks."""
         return sum(float(one.features.words[list(one.picks)].sum()) for one in samples)
 
 
@@ -172,14 +172,14 @@ SENTENCES = SentencePicks()
 
 
 def choose_alike(features: Features, summary: str, words_max: int) -> tuple[int, ...]:
-    """Indices of the sentences that together are most like a summary, ascending.
+    """Return the indices of the sentences that together are most similar to a summary, ascending.
 
     Greedy: the sentence that raises the F-measure of common words and pairs of words most, until
     none does (the oracle of Nallapati et al. 2017, https://arxiv.org/abs/1611.04230). Sentences
-    that a summary repeats word for word are found again.
+    copied word for word into a summary are found.
     """
     missing = _grams(summary)
-    size = missing.total()  # of the summary and of what was chosen, together
+    size = missing.total()  # of the summary and the chosen sentences, together
     of_sentences = [_grams(sentence) for sentence in features.sentences]
     left = words_max
     common = 0
@@ -204,7 +204,7 @@ def choose_alike(features: Features, summary: str, words_max: int) -> tuple[int,
 
 
 def _grams(text: str) -> Grams:
-    """Words, and pairs of neighbouring words, with how often each is there."""
+    """Count words, and pairs of neighbouring words."""
     words = tokens(text)
     grams: Grams = Counter((word,) for word in words)
     grams.update(pairwise(words))

@@ -1,7 +1,7 @@
 """The policy: a linear score for each sentence, and Plackett–Luce picks until the budget is full.
 
-A pick is drawn from the softmax of the scores of the sentences that are unpicked and still fit.
-GRPO learns from sampled summaries, laid out as grids.
+A pick is drawn from the softmax of the scores of the unpicked sentences that still fit. GRPO learns
+from sampled summaries, arranged as grids.
 """
 
 from collections.abc import Sequence
@@ -30,10 +30,10 @@ def pick(
     temperature: float,
     generator: np.random.Generator,
 ) -> tuple[int, ...]:
-    """Indices of the picked sentences, in the order of their picking; temperature 0 picks the best.
+    """Return the indices of the picked sentences, in picking order; temperature 0 picks the best.
 
-    Adding Gumbel noise to the scores and sorting once draws exactly what picking one by one from
-    the softmax does (Kool et al. 2019, https://arxiv.org/abs/1903.06059).
+    Adding Gumbel noise to the scores and sorting once is equivalent to picking one by one from the
+    softmax (Kool et al. 2019, https://arxiv.org/abs/1903.06059).
     """
     keys = scores(policy, features)
     if temperature > 0:
@@ -52,7 +52,7 @@ def pick(
 def logprobs(
     policy: LinearPolicy, features: Features, picks: Sequence[int], words_max: int
 ) -> Floats:
-    """Return the log-probability of each pick at temperature 1, given those before it."""
+    """Return the log-probability of each pick at temperature 1, given the previous picks."""
     if not picks:
         return np.zeros(0)
     at = np.array([picks])
@@ -73,8 +73,8 @@ def summary(features: Features, picks: Sequence[int]) -> str:
 
 @dataclass(frozen=True, eq=False)
 class PickedSample:
-    """One sampled summary: its picks in their order, with the log probabilities of the policy that
-    sampled them, and its advantage over its group, 0 until `with_advantage`."""
+    """One sampled summary: its picks in order, their log probabilities under the sampling policy,
+    and its advantage over its group, 0 until `with_advantage`."""
 
     features: Features
     words_max: int
@@ -85,7 +85,7 @@ class PickedSample:
 
     @property
     def order(self) -> tuple[tuple[str, ...], tuple[int, ...], float]:
-        """The values that samples are sorted by."""
+        """The sort key of samples."""
         return self.features.sentences, self.picks, self.reward
 
     def with_advantage(self, advantage: float) -> Self:
@@ -95,7 +95,7 @@ class PickedSample:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PickBatch(Batch):
-    """Summaries side by side; `matrix` has their features, shape (samples, sentences, features)."""
+    """A batch of summaries; `matrix` has their features, shape (samples, sentences, features)."""
 
     matrix: Floats
 
@@ -109,7 +109,7 @@ class PickBatch(Batch):
 
 
 def candidates(words: Integers, picks: Sequence[int], words_max: int) -> Bools:
-    """Mark the sentences that each pick was drawn from, unpicked and still fitting: (picks,
+    """Return the mask of the candidates of each pick, unpicked and still fitting: (picks,
     sentences)."""
     at = np.array(picks, dtype=np.int64)
     turn = np.arange(len(at))

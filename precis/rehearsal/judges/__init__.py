@@ -1,1 +1,1 @@
-"""Local stand-ins for hosted services: what a rehearsal talks to instead."""
+"""Local substitutes for hosted services in a rehearsal."""

@@ -1,7 +1,7 @@
-"""The test whether an answer says what the golden answer says, by rules.
+"""A rule-based test of whether an answer agrees with the golden answer.
 
-Enough of what the golden answer adds to the question has to be there, and nothing may contradict
-it: another number, date or name in the place of the golden one, or the opposite.
+An answer must have enough of the golden answer's content beyond the question, and nothing that
+contradicts it: another number, date or name instead of the golden one, or a negation.
 """
 
 import re
@@ -25,19 +25,19 @@ from precis.rehearsal.judges.words import (
 from precis.text import sentences, tokens
 
 UNANSWERABLE = "UNANSWERABLE"
-"""The answer to a question that the text does not answer."""
+"""The answer if the text has none."""
 
 _SHARE_MIN = 0.3
-"""The least share of the golden answer's content that an answer must have."""
+"""The least share of the golden answer's content in a right answer."""
 _FACT = 2.0
-"""The weight of a number, a date or a name; any other word counts for one."""
+"""The weight of a number, a date or a name; other words have 1."""
 _SYNONYM = 0.7
-"""The weight of another word of the same meaning, or the same beginning."""
+"""The weight of a synonym, or a word with the same beginning."""
 _ALIKE = 0.5
-"""The share of words from which a sentence counts as a version of the golden answer, whose facts
-are compared one by one."""
+"""From this share of words on a sentence counts as a version of the golden answer, whose facts are
+compared one by one."""
 _SAME = 0.7
-"""The share from which it says the same, so that one denial more makes it the opposite."""
+"""From this share on it says the same, so that one more negation makes it the opposite."""
 _NEGATIONS = frozenset(
     tokens("not no never none nobody nothing neither nor without cannot nowhere")
 )
@@ -46,17 +46,17 @@ _VERDICT = re.compile(r"\W*(yes|no)\b(?=\s*[,.;:!\u2013\u2014]|\s*$)", re.IGNORE
 
 @dataclass(frozen=True)
 class _Statement:
-    """The meaning of one or several sentences, as far as words tell.
+    """The content of one or several sentences, by their words.
 
     Attributes:
         stems: of all content words.
-        facts: those that are numbers, dates or names.
-        openings: the first word of each sentence, where it may be a name.
+        facts: the stems of numbers, dates and names.
+        openings: the first word of each sentence, if it may be a name.
         names: the other words of full names, each with the last.
-        counted: its numbers, each with what it counts.
-        length: how many content words there are, with those that are repeated.
-        denied: those that a negation stands before, as often as one does.
-        verdict: `yes` or `no`, where it begins with one.
+        counted: its numbers, each with its unit.
+        length: the number of content words, with repetitions.
+        denied: the stems after negations, with repetitions.
+        verdict: `yes` or `no`, if it begins with one.
     """
 
     stems: frozenset[str]
@@ -69,7 +69,7 @@ class _Statement:
     verdict: str
 
     def __or__(self, other: Self) -> Self:
-        """Return what this and then another say."""
+        """Return the content of this and then another."""
         return replace(
             self,
             stems=self.stems | other.stems,
@@ -83,8 +83,8 @@ class _Statement:
 
 
 def grade(question: str, gold: str, answer: str) -> bool:
-    """Return whether an answer, which may say more, says what the golden answer says. The
-    question's own words count for neither side."""
+    """Return whether an answer, which may say more, agrees with the golden answer. The question's
+    own words do not count."""
     if UNANSWERABLE in (gold.strip(), answer.strip()):
         return gold.strip() == answer.strip()
     asked = _read(question)
@@ -115,7 +115,7 @@ def grade(question: str, gold: str, answer: str) -> bool:
 
 
 def _denies(part: _Statement, wanted: _Statement, asked: _Statement) -> bool:
-    """Return whether a sentence says the same as the golden answer, but for one denial."""
+    """Return whether a sentence differs from the golden answer by one negation."""
     mine = _plain(part, asked)
     golden = _plain(wanted, asked)
     if len(mine & golden) < _SAME * max(len(mine), len(golden)):
@@ -135,19 +135,19 @@ def _misstates(part: _Statement, given: _Statement, wanted: _Statement, asked: _
         missing |= wanted.openings
     missing -= given.stems | _left_out(given, wanted)
     if missing and part.length >= wanted.length and shared >= _SAME * max(len(mine), len(golden)):
-        return True  # Nothing was left out, so a known word stands in its place.
+        return True  # Nothing was left out, so a known word replaces it.
     others = (part.facts | part.openings) - wanted.stems - asked.stems
     return any(has_digit(word) == has_digit(other) for word in missing for other in others)
 
 
 def _left_out(given: _Statement, wanted: _Statement) -> set[str]:
-    """Return the other words of the golden full names that an answer has by their last word
-    alone."""
+    """Return the other words of those golden full names of which an answer has only the last
+    word."""
     found: set[str] = set()
     no_name = title_stems() | common_stems()
     for first, last in wanted.names:
         others = {other for other, its_last in given.names if its_last == last}
-        # Neither a title nor the beginning of a sentence.
+        # Neither titles nor beginnings of sentences.
         others -= wanted.stems | no_name
         if last in given.stems and all(map(synonyms, others)):
             found.add(first)
@@ -155,7 +155,7 @@ def _left_out(given: _Statement, wanted: _Statement) -> set[str]:
 
 
 def _counts_something_else(given: _Statement, wanted: _Statement) -> bool:
-    """Return whether one of the golden numbers is in the sentence with nothing but other units."""
+    """Return whether one of the golden numbers is in the sentence only with other units."""
     for number in {number for number, _ in wanted.counted}:
         golden = {unit for other, unit in wanted.counted if other == number}
         mine = {unit for other, unit in given.counted if other == number}
@@ -182,7 +182,7 @@ def _read(text: str) -> _Statement:
     facts = {word for word in stems if has_digit(word)} | (stems & name_stems(rest))
     said = verdict[1].lower() if verdict else ""
     names = frozenset(full_names(rest))
-    # The stem of each sentence's first word, unless it is a word of which others are known.
+    # The stem of each sentence's first word, unless it is a word with known synonyms.
     openings = set()
     for sentence in sentences(rest):
         for word in filter(is_content, words_of(sentence)[:1]):

@@ -1,5 +1,5 @@
-"""The judge on this machine: the same HTTP API as a hosted one, with rules instead of a model,
-which read only the data in the request."""
+"""The judge on this machine: a hosted judge's HTTP API, with rules instead of a model, which read
+only the data in the request."""
 
 import json
 import re
@@ -20,27 +20,28 @@ from precis.text import sentences, tokens
 from precis.words import pieces
 
 MODEL = LEXICAL_MODEL
-"""The name to serve it under."""
+"""Its served model name."""
 
 _REPEATED = 5
 _REPEATED_SHARE_MIN = 0.09
-"""The share of a text that its five commonest words make up. Prose has 0.12 at least, in eight
-languages; 350 words with their documents' commonest left out have 0.08 at most."""
+"""The least share of the five commonest words in prose. Prose has 0.12 at least, in eight
+languages; 350 words without their documents' commonest have 0.08 at most."""
 _WORDS_MIN = 100
-"""A shorter text is taken for prose: its words say too little of how it is written."""
+"""A shorter text counts as prose: it has too few words to judge."""
 _NAME = re.compile(r"(?<=[^\W_])[^\w.!?]*\s[\"\u201c\u2018(]?([A-Z][\w'\u2019-]+)")
 
 
 async def lexical_judge(request: ChatRequest) -> Completion:
-    """Answer and grade as the summaries' judge asks, and score attempts as RULER asks.
+    """Answer and grade the requests of the summaries' judge, and score attempts for RULER.
 
-    Any other messages are an ApiError. Work is done in line, within a few milliseconds.
+    Raises ApiError for any other messages. The work is done in the event loop, in a few
+    milliseconds.
     """
     try:
         data = data_in(request.messages) or {}
         found = attempt_scores(data) if "attempts" in data else _judged(data)
     except (LookupError, TypeError, ValueError, AttributeError, PrecisError) as error:
-        # Whatever shape the messages have, what can't be read was not made for this judge.
+        # Unreadable messages of any shape were not made for this judge.
         said = "The lexical judge only serves the summaries' judge and RULER."
         raise ApiError(400, said, "invalid_request") from error
     return Completion(request.model, [Choice(json.dumps(found, ensure_ascii=False))])
@@ -64,8 +65,8 @@ def _judged(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def is_prose(text: str) -> bool:
-    """Return whether a text says its commonest words as often as prose does, in any language. This
-    knows a long list of words; of subtler ones the environment's own measure knows more."""
+    """Return whether a text repeats its commonest words as often as prose does, in any language.
+    This detects a long list of words; the environment's own measure detects subtler ones."""
     words = list(pieces(text.lower()))
     repeated = sum(count for _, count in Counter(words).most_common(_REPEATED))
     return len(words) < _WORDS_MIN or repeated >= _REPEATED_SHARE_MIN * len(words)
@@ -73,8 +74,8 @@ def is_prose(text: str) -> bool:
 
 def attempt_scores(data: Mapping[str, Any]) -> dict[str, Any]:
     """Score attempts (`precis.environments.ruler`) between 0 and 1: a summary by the share of its
-    document's facts that it keeps, any other by the share of its words that came back after the
-    first answer, which shows that everything runs."""
+    document's facts that it keeps, any other by the share of its words after the first answer,
+    which only shows that everything runs."""
     scores = []
     for attempt in data["attempts"]:
         messages = [*data["shared"], *attempt["messages"]]
@@ -95,7 +96,7 @@ def attempt_scores(data: Mapping[str, Any]) -> dict[str, Any]:
 
 @lru_cache(maxsize=64)
 def facts(text: str) -> frozenset[str]:
-    """Return the numbers of a text, and the words that it capitalizes in mid-sentence, as stems."""
+    """Return the stems of a text's numbers, and of its words capitalized in mid-sentence."""
     found = {stem(token) for token in tokens(text) if has_digit(token)}
     for sentence in sentences(text):
         for name in _NAME.findall(sentence):

@@ -1,4 +1,4 @@
-"""Names in a text: what is capitalised where no sentence begins."""
+"""Names in a text: words capitalised in mid-sentence."""
 
 import calendar
 import re
@@ -9,7 +9,7 @@ from precis.rehearsal.judges.words import content_stems, stem
 _MONTHS = "|".join(month for month in calendar.month_name if month)
 _DAYS = "|".join(calendar.day_name)
 _CAPITAL = "".join(letter for letter in map(chr, range(0x530)) if letter.isupper())
-"""Of the Latin, Greek and Cyrillic scripts."""
+"""Capital letters of the Latin, Greek and Cyrillic scripts."""
 _WORD = rf"[{_CAPITAL}][\w'\u2019]+"
 _NAME = re.compile(
     rf"(?<=[^\W_])[,;:]?['\u2019\")]?[ \-\u2013\u2014]+[\"\u201c(\u2018]?({_WORD})"
@@ -30,14 +30,14 @@ farmer baker father mother brother sister uncle aunt grandmother grandfather yes
 
 @cache
 def title_stems() -> frozenset[str]:
-    """Return the stems of what stands before a surname in place of a first name."""
+    """Return the stems of titles, which precede a surname in place of a first name."""
     return frozenset(map(stem, _TITLES.split()))
 
 
 @lru_cache(maxsize=32_768)
 def full_names(text: str) -> tuple[tuple[str, str], ...]:
-    """Return the stem of each other word of a full name, with that of its last: prose goes on with
-    it."""
+    """Return the stem of each other word of a full name, with that of its last, by which prose
+    later refers to it."""
     found: list[tuple[str, str]] = []
     for match in _FULL_NAME.finditer(text):
         *others, last = content_stems(match.group()) or [""]
@@ -47,7 +47,7 @@ def full_names(text: str) -> tuple[tuple[str, str], ...]:
 
 @lru_cache(maxsize=4096)
 def name_stems(text: str) -> frozenset[str]:
-    """Return the stems of months, weekdays and whatever else a text capitalises in mid-sentence."""
+    """Return the stems of months, weekdays and other words capitalised in mid-sentence."""
     stems: set[str] = set()
     for match in _NAME.finditer(text):
         name = next(group for group in match.groups() if group)

@@ -1,4 +1,4 @@
-"""Numbers, dates and times of day in one form, however a text writes them."""
+"""Normal forms of numbers, dates and times of day."""
 
 import calendar
 import re
@@ -7,7 +7,7 @@ import unicodedata
 from precis.rehearsal.judges.units import unify_units
 
 MAY = "maius"
-"""The month: the other `may` is a word that says nothing."""
+"""The month: the other `may` is a stop word."""
 _MONTHS = [month.lower() if month != "May" else MAY for month in calendar.month_name if month]
 _NAMED = "|".join(_MONTHS)
 _SHORT = r"(jan|feb|mar|apr|jun|jul|aug|sep|oct|nov|dec)t?\b\.?"
@@ -50,8 +50,8 @@ def unify_numbers(text: str) -> str:
     """Return a text in small letters, with its numbers, dates and times of day in one form.
 
     `7:00 pm` and `seven o'clock`, `1,200` and `twelve hundred`, `37 %` and `37 per cent` become the
-    same words. A time is on the clock of twelve hours, with a word more for the half of the day
-    where that is known: `14:30` is `2:30` and `2:30pm`.
+    same words. A time is in twelve-hour form, with a second word for the half of the day, if known:
+    `14:30` is `2:30` and `2:30pm`.
     """
     text = text.lower()
     if not text.isascii():
@@ -71,10 +71,10 @@ def unify_numbers(text: str) -> str:
 
 
 def combine_numbers(words: list[str]) -> list[str]:
-    """Words with each spelled-out number as one word in digits: `two`, `hundred` is `200`.
+    """Return words with each spelled-out number as one word in digits: `two`, `hundred` is `200`.
 
-    Numbers in digits that follow each other stay apart, as in `In 1900, 5 ships`. A `one` that
-    stands alone stays a word: it seldom counts anything.
+    Numbers in digits that follow each other stay apart, as in `In 1900, 5 ships`. A single `one`
+    stays a word: it is seldom a number.
     """
     found: list[str] = []
     start = 0
@@ -90,7 +90,7 @@ def combine_numbers(words: list[str]) -> list[str]:
 
 
 def _number(words: list[str], start: int) -> tuple[float | None, int]:
-    """Return the number that begins at a place, or None, and where it ends."""
+    """Return the number that begins at a position, or None, and its end."""
     value, end = _below_thousand(words, start)
     if value is None or end == len(words) or words[end] not in _LARGE:
         return value, end
@@ -171,9 +171,8 @@ def _time(match: re.Match[str]) -> str:
 def unify_dates(text: str) -> str:
     """Return a text in small letters, with its dates as `5 november 2023`.
 
-    They may be written as `5 Nov. 2023`, `5-Nov-2023`, `2023-11-05`, `5.11.2023`, `25/11/2023` or
-    `11/25/2023`, and `the fifth of November`. Of `5/11/2023` nobody knows which is the month: it
-    becomes both.
+    Accepts `5 Nov. 2023`, `5-Nov-2023`, `2023-11-05`, `5.11.2023`, `25/11/2023` or `11/25/2023`,
+    and `the fifth of November`. `5/11/2023` is ambiguous, and becomes both.
     """
     text = _YEAR_FIRST.sub(
         lambda match: _dated(int(match[4]), int(match[3]), match[1]) or match[0], text

@@ -1,8 +1,7 @@
 """A rule-based reader: the one or two sentences of a text that answer a question.
 
-A sentence counts by the words of the question that it has, the rarer the more, and by what is said
-around it, for less. The weights were fitted to prose, checked on documents left out of the fit, and
-rounded.
+A sentence is scored by the question's words in it, rare ones higher, and by its surroundings,
+lower. The weights were fitted to prose, checked on documents left out of the fit, and rounded.
 """
 
 import math
@@ -28,35 +27,35 @@ from precis.text import count_words, sentences
 
 SENTENCES_MAX = 2
 WORDS_MAX = 60
-"""The longest answer: that of a person who was asked."""
+"""The most words of an answer, like a person's."""
 _SENTENCE_WORDS = 36
-"""A longer sentence, or a list that never ends one, is read in parts."""
+"""A longer sentence, or a list without sentence ends, is read in parts."""
 _KNOWN_MIN = 0.05
-"""The least share of a question that its best sentence has, or there is no answer."""
+"""The least share of a question in its best sentence; below it there is no answer."""
 _COMMON = 0.7
-"""The weight of a word that stands in many questions: it says little about this one."""
+"""The weight of a word that is common in questions."""
 _SURNAME = 0.9
-"""The weight of the rest of a full name where its last word stands alone."""
+"""The weight of the rest of a full name if only its last word is there."""
 _SYNONYM = 0.8
 _VARIANT = 0.7
-"""The weight of another word with the same meaning, or the same beginning."""
+"""The weight of a synonym, or a word with the same beginning."""
 _CARRIED = 0.95
 _PARAGRAPH = 0.6
-"""The share of a sentence's words that is left one sentence further, and across paragraphs, unless
-the one before is a question: an interview's answers are paragraphs of their own."""
+"""The share of a sentence's weight carried to the next one, also across paragraphs, unless the
+previous one is a question: an interview's answers are separate paragraphs."""
 _BEFORE = 0.75
 _AFTER = 0.3
 _AROUND = 0.55
-"""The weights of words that stand before a sentence, after it, and in its paragraph."""
+"""The weights of words before a sentence, after it, and in its paragraph."""
 _KIND_BONUS = 0.15
 _NUMBER_BONUS = 0.35
-"""For something of the kind that is asked for, and for a number where one is asked for."""
+"""For something of the kind asked for, and for a number if one is asked for."""
 _LENGTH_BONUS = 0.2
-"""For each time that a sentence is e times as long as another: it says more."""
+"""For each factor of e in a sentence's length: longer ones say more."""
 _FAR_BEHIND = 0.5
-"""A second sentence that is so far behind the best says nothing that was asked."""
+"""A second sentence this far behind the best is not part of the answer."""
 _PART_WORDS = 8
-"""The number of words that there have to be before and after the end of a part."""
+"""The least words before and after the end of a part."""
 _PART_END = re.compile(
     r"(?<=[;:\u2013\u2014]) |(?<=\.) (?=\()"
     r"|(?<=,) (?=(?:and|but|because|which|who|while|since|so|although|where|when|as)\b)"
@@ -108,7 +107,7 @@ Weights = dict[str, float]
 
 @dataclass(frozen=True)
 class _Index:
-    """A text's sentences, each with its paragraph, and where each stem stands in them."""
+    """A text's sentences, each with its paragraph, and the places of each stem."""
 
     sentences: tuple[str, ...]
     paragraphs: tuple[int, ...]
@@ -121,8 +120,8 @@ class _Index:
 
 
 def answer(text: str, question: str) -> str:
-    """Return what a text says to a question: one of its sentences or two, of 60 words at most, in
-    their order, or `UNANSWERABLE` where none has enough to do with the question."""
+    """Return a text's answer to a question: one or two of its sentences, of 60 words at most, in
+    their order, or `UNANSWERABLE` if none is relevant enough."""
     index = _index(text)
     known = _known(index, question)
     if max((sum(words.values()) for words in known), default=0.0) < _KNOWN_MIN:
@@ -142,14 +141,14 @@ def answer(text: str, question: str) -> str:
 
 
 def _known(index: _Index, question: str) -> list[Weights]:
-    """Return for each sentence the question's words that it has, by weight; all make 1.
+    """Return for each sentence the weights of the question's words in it; all weights sum to 1.
 
-    A word that the text has nowhere weighs half of the rarest.
+    A word that is not in the text weighs half of the rarest.
     """
     known: list[Weights] = [{} for _ in index.sentences]
     total = 0.0
     for word in sorted(set(content_stems(question))):
-        # The text's words that may stand for a word, with what each counts for.
+        # The text's words that may match a word, with their weights.
         likeness = {}
         for one in index.by_prefix.get(word[:VARIANT_PREFIX], ()):
             if is_variant(one, word):
@@ -176,9 +175,9 @@ def _known(index: _Index, question: str) -> list[Weights]:
 def _scores(index: _Index, known: Sequence[Weights], question: str) -> list[float]:
     kind = _kind_asked(question)
     asked = set(content_stems(question))
-    # The rarest word alone is no answer: none counts for more than if all counted the same.
+    # The rarest word alone does not make an answer: none may exceed an equal share.
     word_max = 1 / max(1, len(asked))
-    # How much of what a sentence has is left in the next one, for each but the last.
+    # The share of each sentence's weight that is carried to the next one.
     kept: list[float] = []
     for place, (one, other) in enumerate(pairwise(index.paragraphs)):
         apart = one != other and not index.sentences[place].endswith(_ASKED)
@@ -206,7 +205,7 @@ def _scores(index: _Index, known: Sequence[Weights], question: str) -> list[floa
 
 
 def _carried(known: Sequence[Weights], kept: Sequence[float]) -> list[Weights]:
-    """Return what the sentences before each one have, fading with their distance."""
+    """Return the weights of the sentences before each one, fading with distance."""
     found: list[Weights] = []
     carried: Weights = {}
     for own, share in zip(known, kept, strict=True):
@@ -219,13 +218,12 @@ def _carried(known: Sequence[Weights], kept: Sequence[float]) -> list[Weights]:
 
 
 def _beyond(own: Weights, around: Weights) -> float:
-    """Return what the sentences around one have more of than itself."""
+    """Return how much the weights around a sentence exceed its own."""
     return sum(max(0.0, weight - own.get(word, 0.0)) for word, weight in around.items())
 
 
 def _kind_asked(question: str) -> Kind:
-    """Return the kind of thing that a question asks for; the question word that comes first
-    decides."""
+    """Return the kind of thing that a question asks for, by its first question word."""
     found = []
     for rank, (kind, pattern) in enumerate(_QUESTION_KINDS):
         match = pattern.search(question)
@@ -236,7 +234,7 @@ def _kind_asked(question: str) -> Kind:
 
 @lru_cache(maxsize=65_536)
 def _shows(sentence: str, kind: Kind) -> bool:
-    """Return whether a sentence has something of a kind; for a `thing`, always False."""
+    """Return whether a sentence has something of a kind; always False for a `thing`."""
     return kind != "thing" and bool(_SHOWN[kind].search(sentence))
 
 
@@ -271,8 +269,8 @@ def _stems(sentence: str) -> tuple[str, ...]:
 
 
 def _parts(sentence: str) -> Iterator[str]:
-    """Return a sentence, or the parts of a long one: up to the ends of its clauses, where it has
-    any, else of a fixed length."""
+    """Yield a sentence, or the parts of a long one: its clauses, if it has any, else parts of a
+    fixed length."""
     if count_words(sentence) <= _SENTENCE_WORDS:
         yield sentence
         return

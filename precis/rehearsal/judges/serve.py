@@ -1,5 +1,4 @@
-"""The rehearsal's stand-in for a hosted judge: one of rules, as an OpenAI-compatible provider on
-the loopback."""
+"""The rehearsal's rule-based judge, as an OpenAI-compatible provider on the loopback."""
 
 import os
 from typing import Annotated, Any
@@ -13,7 +12,7 @@ from precis.rehearsal.judges.judge import lexical_judge
 
 
 def standins_app(key: str | None) -> Any:
-    """The judge as an ASGI app, which asks for a bearer token if there is one."""
+    """Return the judge as an ASGI app, which requires the bearer token, if given."""
 
     async def complete(request: ChatRequest) -> Completion:
         if request.model != LEXICAL_MODEL:
@@ -27,7 +26,7 @@ def main(
     port: Annotated[int, typer.Option(help="Port on 127.0.0.1; 0 takes a free one.")] = 0,
     with_parent: Annotated[bool, typer.Option(help="Exit when standard input ends.")] = False,
 ) -> None:
-    """Serve it; the bearer token is read from PRECIS_TOKEN, and none is asked for without it."""
+    """Serve the judge; PRECIS_TOKEN has the bearer token, without which none is required."""
     app = standins_app(os.environ.get(TOKEN_VARIABLE))
     serve(app, port, with_parent=with_parent)
 

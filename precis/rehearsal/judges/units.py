@@ -1,4 +1,4 @@
-"""The units of numbers: three days are not three hours, and 2,500 pounds no 2,500 euros."""
+"""The units of numbers: three days are not three hours, and 2,500 pounds not 2,500 euros."""
 
 import re
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ _UNITS = {
 }
 _SIGNS = {"$": "dollarsign", "€": "eurosign", "£": "poundsign", "¥": "yensign"}
 SIGN_WORDS = frozenset(_SIGNS.values())
-"""The words for the signs of currencies: they count for nothing but as a number's unit."""
+"""The words for currency signs, which count only as a number's unit."""
 _SCALES = {"k": "thousand", "m": "million", "mn": "million", "bn": "billion", "b": "billion"}
 _SIGN = "([$€£¥])"
 _NUMBER = r"(\d+(?:\.\d+)?)"
@@ -68,7 +68,7 @@ def unify_units(text: str) -> str:
 
 
 def counted(words: Sequence[str]) -> list[tuple[str, str]]:
-    """Each number with the unit after it, or an empty one; the numbers are in digits already."""
+    """Return each number, in digits already, with the unit after it, or an empty one."""
     bare = [word for word in words if word != "us"]
     found = []
     for number, unit in pairwise([*bare, ""]):

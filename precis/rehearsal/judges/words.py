@@ -1,4 +1,4 @@
-"""Stems, stop words and number forms: the reader's idea of when two words are the same."""
+"""Stems, stop words and number forms, which define equal words for the reader."""
 
 import re
 import unicodedata
@@ -33,12 +33,12 @@ _STOP = frozenset(
     )
 )
 _DERIVED = {"ation": 4, "ion": 5, "ment": 3, "ly": 4, "er": 3, "or": 3}
-"""Endings of derived words, and how many letters there have to be before each."""
+"""Endings of derived words, with the least number of letters before each."""
 _SIBILANT = ("sses", "shes", "ches", "xes", "zes")
 VARIANT_PREFIX = 4
 _VARIANT_SHARE = 0.6
-"""The number of letters, and the share of the longer stem, that two variants of a word begin
-with."""
+"""The least number of common first letters of two variants of a word, and their share of the longer
+stem."""
 _MAY = re.compile(r"(?<=[\w,][ -])May\b|\bMay(?= \d)")
 _ACCENTED = (
     {
@@ -48,22 +48,21 @@ _ACCENTED = (
     | {ord(letter): plain for letter, plain in zip("øØłŁđĐı", "oOlLdDi", strict=True)}
     | {ord("ß"): "ss", ord("æ"): "ae", ord("Æ"): "Ae", ord("œ"): "oe", ord("Œ"): "Oe"}
 )
-"""Letters of the Latin script, as those write them who haven't got them on their keyboard."""
+"""Latin letters with their usual replacements on keyboards without them."""
 _HYPHEN = re.compile(r"(?<=\w)[-\u2010-\u2014/](?=\w)")
 
 
 def is_content(token: str) -> bool:
-    """Return whether a lower-case token carries meaning of its own."""
+    """Return whether a lower-case token is a content word."""
     return token not in _STOP and token not in SIGN_WORDS
 
 
 @lru_cache(maxsize=65_536)
 def stem(token: str) -> str:
-    """Return a lower-case token without its inflection: `trained`, `training`, `trainer` are
-    one."""
+    """Return the stem of a lower-case token: `trained`, `training`, `trainer` have the same."""
     token = token.replace("\u2019", "'").removesuffix("'s").rstrip("'")
     if token[:1].isdigit():
-        token = token.replace(",", "")  # `2.40` and `2.4` are one number
+        token = token.replace(",", "")  # `2.40` and `2.4` are the same number
         return token.rstrip("0").rstrip(".") if "." in token else token
     token = _irregular().get(token, token)
     token = _without_tense(_singular(token))
@@ -109,7 +108,7 @@ def _is_word(rest: str) -> bool:
 
 
 def _undoubled(token: str) -> str:
-    """`planned` comes from `plan`, but `called` from `call`."""
+    """Undouble a final consonant: `planned` comes from `plan`, but `called` from `call`."""
     if len(token) > 3 and token[-1] == token[-2] and token[-1] not in "aeioulsz":
         return token[:-1]
     return token
@@ -127,13 +126,13 @@ def _irregular() -> dict[str, str]:
 
 @cache
 def common_stems() -> frozenset[str]:
-    """Return the stems of words that stand in many questions, whatever these are about."""
+    """Return the stems of words that are common in questions on any subject."""
     return frozenset(map(stem, chain.from_iterable(_groups("common.txt"))))
 
 
 @cache
 def _without_ending() -> frozenset[str]:
-    """Return the words that only look as if they ended in one of `_DERIVED`."""
+    """Return the words whose last letters only look like one of `_DERIVED`."""
     return frozenset(chain.from_iterable(_groups("endings.txt")))
 
 
@@ -146,7 +145,7 @@ def _groups(name: str) -> list[list[str]]:
 @lru_cache(maxsize=32_768)
 def words_of(text: str) -> tuple[str, ...]:
     """Return a text's lower-case words with its numbers, dates and times in one form each."""
-    # Text with `López` as `Lopez`, whether its accents are parts of their letters or marks.
+    # Text with `López` as `Lopez`, for composed and combining accents.
     text = _MAY.sub(
         MAY, text if text.isascii() else unicodedata.normalize("NFC", text).translate(_ACCENTED)
     )
@@ -159,7 +158,7 @@ def content_stems(text: str) -> list[str]:
 
 
 def is_variant(stem: str, other: str) -> bool:
-    """Return whether two stems begin alike enough to be of one word: `conclud` and `conclusion`."""
+    """Return whether two stems have a long enough common beginning: `conclud` and `conclusion`."""
     if stem[:VARIANT_PREFIX] != other[:VARIANT_PREFIX]:
         return False
     least = max(VARIANT_PREFIX, _VARIANT_SHARE * max(len(stem), len(other)))
@@ -187,5 +186,5 @@ def _synonyms() -> dict[str, set[str]]:
 
 
 def synonyms(word: str) -> set[str]:
-    """Return the stems that may stand for a stem."""
+    """Return the stems of a stem's synonyms."""
     return _synonyms().get(word, set())

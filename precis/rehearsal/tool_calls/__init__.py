@@ -1,6 +1,6 @@
-"""The embedded policy of agents: picks one of the calls that a request's own tools allow.
+"""The embedded policy of agents, which picks one of the calls that a request's tools allow.
 
-`options` says what there is to pick from, `features` what the policy sees of each, and `kind` makes
-it one of the embedded policies (`precis.rehearsal`). It knows no game: what it learns is which call
-goes with which words of the last message.
+`options` lists the candidates, `features` has the policy's view of each, and `kind` makes it one of
+the embedded policies (`precis.rehearsal`). It is not specific to a game: it learns which call goes
+with which words of the last message.
 """

@@ -1,13 +1,13 @@
-"""The policy's view of an option, whatever the tools and the texts are about. An option's score is
-the sum of its groups' means, each feature a weight by its hash:
+"""The features of an option, independent of the tools' subject. An option's score is the sum of its
+groups' means; each feature has a weight by its hash:
 
-- by heart: the last message's words at their places, and pairs of them, with the whole option;
+- memorized: the last message's words at their places, and pairs of them, with the whole option;
 - so far: the turn, the last call, how often this one was made, and the last message's first words,
   each with the tool;
-- for each argument, where its value stands in what was said: how it is written, how long ago, and
-  the words around it, each with each word of the task. The value itself is not seen, so that what
-  is learned of one text holds for others;
-- for two arguments, whether they stand in one line, and how much that has to do with the task.
+- for each argument, the place of its value in the messages: its form, its age, and the words around
+  it, each with each word of the task. The value itself is not seen, so that the weights apply to
+  other texts;
+- for two arguments, whether they are in one line, and that line's relevance to the task.
 """
 
 from collections import Counter
@@ -24,36 +24,36 @@ from precis.rehearsal.tool_calls.pointers import ArgumentPointer, HeardMessages,
 from precis.rehearsal.tool_calls.texts import AROUND, Hashes, hashes_of, mix, read, shape_of
 
 WEIGHTS = 1 << 17
-"""The number of weights: one half is for what is learned by heart, the other for the rest. Features
-that fall together share one."""
+"""The number of weights: one half for memorized features, the other for the rest. Colliding
+features share one."""
 
 _SCALE_BY_HEART = 24.0
 _SCALE = 8.0
-"""A group's part of a score is the mean of its weights, times this: the learning rate then means
-the same for short messages and long ones."""
+"""A group's part of a score is the mean of its weights, times this, so that the learning rate means
+the same for short and long messages."""
 _LAST_WORDS = 24
 _PAIRED_WORDS = 16
 _TASK_WORDS = 12
 _FIRST_WORDS = 4
 _ARGUMENTS_MAX = 2
 _MANY = 3
-"""More are seen as so many."""
+"""Larger numbers count as this."""
 _NOTHING = hashes_of(["nothing"] * 2 * AROUND)
-"""The surroundings of a value that was never said."""
+"""The surroundings of a value that is in no message."""
 
 Message = Mapping[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """The weights of each option, shape (options, features), and how much each of them counts."""
+    """The weights of each option, shape (options, features), and the factor of each."""
 
     features: NDArray[np.int32]
     shares: Floats
 
 
 def see(messages: Sequence[Message], options: Sequence[Option]) -> Seen:
-    """Return what the policy sees of each option."""
+    """Return the features of each option."""
     conversation = HeardMessages(messages)
     pointers = []
     for option in options:
@@ -137,7 +137,7 @@ def _pointing(
         mix(single[:, :, :, None], asked).reshape(count, -1),
         _hashes_of(lines),
     ]
-    # Without a word in the task some are empty.
+    # Some are empty if the task has no words.
     return [mix(hashes_of(names)[:, None], one) for one in groups if one.shape[1]]
 
 
@@ -158,7 +158,7 @@ def _together(
 def _rank(
     conversation: HeardMessages, names: Sequence[str], lines: Sequence[Collection[Line]]
 ) -> list[str]:
-    """Say how much lines have to do with the task, beside those of the same name."""
+    """Rank lines by their relevance to the task, among those of the same name."""
     values = [max(map(conversation.relevance, one), default=None) for one in lines]
     counts: dict[str, Counter[float]] = {}
     for name, value in zip(names, values, strict=True):

@@ -1,4 +1,4 @@
-"""The embedded policy that picks calls of tools, as a kind of policy."""
+"""The policy kind that picks tool calls."""
 
 import json
 from collections import OrderedDict
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 Message = Mapping[str, Any]
 
 _LOOKED_BYTES = 64 * 2**20
-"""Of the requests that were looked at, and are known for a while: some thousand small ones."""
+"""Bytes of the cache of requests' features: some thousand small requests."""
 _looked: OrderedDict[str, tuple[Sequence[Option], Seen]] = OrderedDict()
 
 
 class ToolCallPicks:
-    """Answers with one of the calls that the request allows; a call is a token."""
+    """Answers with one of the calls that the request allows; each is a token."""
 
     layout = Layout("tool_calls", TOOL_CALL_FEATURES, WEIGHTS)
 
@@ -51,7 +51,7 @@ class ToolCallPicks:
             token = option.token
             calls = []
             if option.name:
-                # Of a conversation each call has another id, of a rollout done again the same ones.
+                # Calls of a conversation have different ids, the same in a repeated rollout.
                 id = f"call_{len(asked.messages)}"
                 calls.append(ToolCall(id, option.name, option.content))
             logprob = float(logprobs[picked])
@@ -67,7 +67,7 @@ class ToolCallPicks:
         return choices
 
     def samples_of(self, trajectory: "art.Trajectory") -> list[CallSample]:
-        """Return a sample for each call that a rollout has made.
+        """Return a sample for each call of a rollout.
 
         Raises:
             TrainerError: one of them is none that the request allows.
@@ -96,7 +96,7 @@ class ToolCallPicks:
         return samples
 
     def batch_of(self, samples: Sequence[CallSample]) -> CallBatch:
-        """Lay samples out side by side."""
+        """Arrange samples as a batch."""
         options = max(len(sample.seen.features) for sample in samples)
         masks = np.zeros((len(samples), 1, options), dtype=np.bool_)
         for row, sample in enumerate(samples):
@@ -111,7 +111,7 @@ class ToolCallPicks:
         )
 
     def count_tokens(self, samples: Sequence[CallSample]) -> float:
-        """Return how many calls there are."""
+        """Return the number of calls."""
         return float(len(samples))
 
 
@@ -133,7 +133,7 @@ def _answers(trajectory: "art.Trajectory") -> list[tuple[list[Message], Sequence
 
 
 def _message(item: Any) -> Message:
-    """Return a message of a trajectory, in which the policy's own are OpenAI's choices."""
+    """Return a message of a trajectory; the policy's own are OpenAI's choices."""
     if isinstance(item, Mapping):
         return dict(item)
     message: Message = item.message.model_dump(exclude_none=True)
@@ -141,7 +141,7 @@ def _message(item: Any) -> Message:
 
 
 def _token_shown(message: Message, options: Sequence[Option]) -> int:
-    """Return the token of an answer, however its call's arguments are written."""
+    """Return the token of an answer, independent of the spelling of its call's arguments."""
     calls = message.get("tool_calls") or []
     if len(calls) == 1:
         function = calls[0]["function"]
@@ -153,11 +153,11 @@ def _token_shown(message: Message, options: Sequence[Option]) -> int:
 
 
 def _look(messages: Sequence[Message], tools: Sequence[Any]) -> tuple[Sequence[Option], Seen]:
-    """Return the options of a request, and what the policy sees of them; known for a while, for
-    other rollouts that get there and for training.
+    """Return the options of a request and their features; cached, for other rollouts with the same
+    request and for training.
 
     Raises:
-        ApiError: 400, where there are none or too many.
+        ApiError: 400, if there are none or too many.
     """
     said = []
     for message in messages:
@@ -171,7 +171,7 @@ def _look(messages: Sequence[Message], tools: Sequence[Any]) -> tuple[Sequence[O
         options = list_options(known, tools)
         seen = see(known, options)
         found = _looked[request] = options, seen
-        # As many as would fill it if all were of this size.
+        # As many as would fill it at this size.
         while len(_looked) > max(1, _LOOKED_BYTES // (len(request) + seen.features.nbytes)):
             _looked.popitem(last=False)
     _looked.move_to_end(request)
@@ -188,10 +188,10 @@ def _trained_on(before: Sequence[Message], tools: Sequence[Any]) -> tuple[Sequen
 def sample_of(
     before: Sequence[Message], tools: Sequence[Any], token: int, logprob: float, reward: float
 ) -> CallSample:
-    """Return what is to be learned from a call, given by its token, that answers some messages.
+    """Return the sample of a call, given by its token, that answers some messages.
 
     Raises:
-        TrainerError: it is none that the request allows.
+        TrainerError: the request does not allow it.
     """
     options, seen = _trained_on(before, tools)
     tokens = [one.token for one in options]

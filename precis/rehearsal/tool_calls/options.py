@@ -1,8 +1,8 @@
 """The options of a request: the calls that its tools' JSON schemas allow.
 
-Arguments can be listed where the schema says `enum`, `const` or `boolean`, or a range of integers.
-Without tools the options are those in brackets in the last message: `[left]`, `[B2]`. Where it has
-none they are elements as a message shows one, `<move>left</move>`, of each word that it quotes.
+Arguments can be listed if the schema has `enum`, `const` or `boolean`, or a range of integers.
+Without tools the options are those in brackets in the last message: `[left]`, `[B2]`. If it has
+none, they are elements in a message's form, `<move>left</move>`, one for each quoted word.
 """
 
 import itertools
@@ -16,7 +16,7 @@ from precis.llm.server import ApiError
 from precis.rehearsal.endpoint import message_id
 
 OPTIONS_MAX = 512
-"""More than these are no choice that is learned in a rehearsal."""
+"""More options than these can't be learned in a rehearsal."""
 
 _BRACKETED = re.compile(r"\[([^\[\]\n]{1,40})\]")
 _ELEMENT = re.compile(r"<(\w{1,40})>([^<>\n]{1,40})</\1>")
@@ -29,15 +29,14 @@ Schema = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Option:
-    """A message that the policy can answer with: a text, or a tool's name and its arguments as
-    JSON."""
+    """A possible answer of the policy: a text, or a tool's name and its arguments as JSON."""
 
     name: str
     content: str
 
     @property
     def token(self) -> int:
-        """Its token, which is the message's."""
+        """Its token, equal to the message's."""
         return message_id(self.message(""))
 
     def message(self, call_id: str) -> dict[str, Any]:
@@ -83,7 +82,7 @@ def list_options(messages: Sequence[Message], tools: Sequence[Schema]) -> list[O
 
 
 def text_of(message: Message) -> str:
-    """Return the text of a message, and the calls that it makes."""
+    """Return the text of a message, and its calls."""
     content = message.get("content") or ""
     if isinstance(content, list):
         content = " ".join(str(part.get("text", "")) for part in content)
@@ -93,7 +92,7 @@ def text_of(message: Message) -> str:
 
 
 def _calls(function: Schema) -> Iterator[Option]:
-    """Give the calls of a tool; none where a required argument can't be listed."""
+    """Yield the calls of a tool; none if a required argument can't be listed."""
     schema = function.get("parameters") or {}
     required = set(schema.get("required") or ())
     names = []
@@ -112,7 +111,7 @@ def _calls(function: Schema) -> Iterator[Option]:
 
 
 def _values(schema: Schema) -> Sequence[Any] | None:
-    """Return the values that a schema allows; None where they can't be listed."""
+    """Return the values that a schema allows; None if they can't be listed."""
     if "const" in schema:
         return [schema["const"]]
     if "enum" in schema:
@@ -126,7 +125,7 @@ def _values(schema: Schema) -> Sequence[Any] | None:
 
 
 def _texts(messages: Sequence[Message]) -> Iterator[Option]:
-    """Give the answers that a conversation without tools names."""
+    """Yield the answers that a conversation without tools names."""
     bracketed = dict.fromkeys(_BRACKETED.findall(text_of(messages[-1])))
     if bracketed:
         for found in bracketed:

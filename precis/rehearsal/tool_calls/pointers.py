@@ -1,4 +1,4 @@
-"""The places of a call's arguments in what was said to the policy."""
+"""The places of a call's arguments in the messages to the policy."""
 
 import json
 import re
@@ -10,16 +10,16 @@ from precis.rehearsal.tool_calls.options import Option, text_of
 from precis.rehearsal.tool_calls.texts import ReadText, read
 
 _MARKS = re.compile(r"^(?:\[|<\w+>)|(?:\]|</\w+>)$")
-"""Brackets, or an element, around a text to answer with."""
+"""Brackets, or an element, around a possible answer."""
 
 Message = Mapping[str, Any]
 Line = tuple[int, int]
-"""A line by its text's number, 0 for the newest, and its own."""
+"""A line, by its text's index, 0 for the newest, and its index in that text."""
 
 
 @dataclass(frozen=True, eq=False)
 class Place:
-    """Words that stand in a text, from a word's number on."""
+    """Words in a text, from a word's index on."""
 
     text: ReadText
     start: int
@@ -32,15 +32,15 @@ class Place:
 
 @dataclass(frozen=True, eq=False)
 class ArgumentPointer:
-    """An argument of a call, and where its value stands.
+    """An argument of a call, and the places of its value.
 
     Attributes:
         length: of the value, in words.
-        age: how many messages are newer than the newest one that says it; None if none says it.
-        times: how often that message says it.
+        age: how many messages are newer than the newest one with it; None if no message has it.
+        times: how often that message has it.
         newest: its last place in that message.
-        best: its place in the line, of any message, that has the most to do with the task.
-        lines: all that it stands in, but for those of the task.
+        best: its place in the most relevant line of any message.
+        lines: all lines with it, except those of the task.
     """
 
     name: str = ""
@@ -54,8 +54,8 @@ class ArgumentPointer:
 
 
 class HeardMessages:
-    """All that was said to the policy, the newest first. A line has the more to do with the task,
-    the first user message, the more of its words it shares, the rarer the more."""
+    """All messages to the policy, newest first. A line's relevance grows with the words it shares
+    with the task, the first user message, and with their rarity."""
 
     def __init__(self, messages: Sequence[Message]) -> None:
         heard = [one for one in messages if one.get("role") != "assistant"] or list(messages)
@@ -74,12 +74,12 @@ class HeardMessages:
                 self._weights[word] = 1 / having
 
     def relevance(self, line: Line) -> float:
-        """Return how much a line has to do with the task."""
+        """Return a line's relevance to the task."""
         words = self._texts[line[0]].lines[line[1]]
         return sum(weight for word, weight in self._weights.items() if word in words)
 
     def point(self, name: str, value: str) -> ArgumentPointer:
-        """Return where an argument's value stands."""
+        """Return the places of an argument's value."""
         words = read(value).words
         found = []
         for number, text in enumerate(self._texts):
@@ -109,7 +109,7 @@ class HeardMessages:
 
 
 def arguments_of(option: Option) -> list[tuple[str, str]]:
-    """Return a call's arguments, each with its value as text; a text has one: what it says."""
+    """Return a call's arguments, each with its value as text; a text option has one, its text."""
     if not option.name:
         return [("", _MARKS.sub("", option.content))]
     arguments = json.loads(option.content).items()

@@ -1,4 +1,4 @@
-"""The samples that GRPO learns from: calls that were made, with all the possible ones."""
+"""The samples of GRPO: calls, each with all its alternatives."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -10,13 +10,13 @@ from precis.rehearsal.kind import Batch, Floats, Integers
 from precis.rehearsal.tool_calls.features import WEIGHTS, Seen
 
 _BLOCK_BYTES = 32 * 2**20
-"""Of the numbers that are laid out at the same time: a large batch would take gigabytes."""
+"""The most bytes of one block: a large batch would take gigabytes."""
 
 
 @dataclass(frozen=True, eq=False)
 class CallSample:
-    """One call of a rollout: what the policy saw of the options, the one that was picked with its
-    token and log probability, and its advantage over its group, 0 until `with_advantage`."""
+    """One call of a rollout: the features of its options, the picked one with its token and log
+    probability, and its advantage over its group, 0 until `with_advantage`."""
 
     seen: Seen
     picks: tuple[int]
@@ -28,7 +28,7 @@ class CallSample:
 
     @property
     def order(self) -> tuple[tuple[int, ...], int, float]:
-        """The values that samples are sorted by."""
+        """The sort key of samples."""
         return self.prompt, self.token, self.reward
 
     def with_advantage(self, advantage: float) -> Self:
@@ -38,7 +38,7 @@ class CallSample:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CallBatch(Batch):
-    """Calls side by side; `seen` has what the policy saw of the options of each."""
+    """A batch of calls; `seen` has the features of each call's options."""
 
     seen: Sequence[Seen]
 
@@ -55,16 +55,16 @@ class CallBatch(Batch):
             spread = (by_score[calls, :, None] * shares[:, None, :]).ravel()
             if summed is None:
                 summed = np.bincount(features.ravel(), spread, WEIGHTS + 1).astype(np.float64)
-            else:  # one after the other, as if it were one block
+            else:  # one by one, as if it were one block
                 np.add.at(summed, features.ravel(), spread)
         assert summed is not None
         return summed[:WEIGHTS]
 
     def _blocks(self) -> Iterator[tuple[slice, Integers, Floats]]:
-        """Give some calls at a time, with what the policy saw of them as grids of one size.
+        """Yield blocks of calls, with their features as grids of one size.
 
-        These are the weights of each option's score, shape (calls, options, features), where it is
-        padding the number behind the last weight; and how much each counts, (calls, features).
+        These are the weight indices of each option, shape (calls, options, features), one behind
+        the last weight for padding; and the factor of each, (calls, features).
         """
         options = self.masks.shape[2]
         width = max(len(one.shares) for one in self.seen)

@@ -1,4 +1,4 @@
-"""Texts as the policy reads them: words by their hashes, lines, and where words stand."""
+"""Texts for the policy: words by their hashes, lines, and places of words."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 AROUND = 3
-"""Words before a place, and behind it, that are seen."""
+"""The number of words seen before a place, and behind it."""
 
 _WORD = re.compile(r"\w+|[^\w\s]")
 _LETTERS = re.compile(r"[^\W\d_]+")
@@ -22,8 +22,8 @@ Hashes = NDArray[np.uint64]
 
 @dataclass(frozen=True, eq=False)
 class ReadText:
-    """A text as the policy reads it: its words and signs in lower case, with their hashes between
-    borders, the words of each line, and where each word stands."""
+    """A text for the policy: its words and signs in lower case, with their hashes between borders,
+    the words of each line, and the places of each word."""
 
     words: tuple[str, ...]
     hashes: Hashes
@@ -32,12 +32,12 @@ class ReadText:
     places: Mapping[str, Sequence[int]]
 
     def find(self, words: Sequence[str]) -> list[int]:
-        """Return the places where these words stand one after the other."""
+        """Return the places of these words in sequence."""
         starts = self.places.get(words[0], ()) if words else ()
         return [one for one in starts if self.words[one : one + len(words)] == words]
 
     def around(self, start: int, length: int) -> Hashes:
-        """Return the hashes of the words before a place and of those behind it."""
+        """Return the hashes of the words before a place and behind it."""
         end = start + AROUND + length
         return np.concatenate(
             [self.hashes[start : start + AROUND], self.hashes[end : end + AROUND]]
@@ -68,7 +68,7 @@ def hashes_of(words: Sequence[str]) -> Hashes:
 
 
 def mix(first: Hashes, second: Hashes) -> Hashes:
-    """Return the hashes of pairs; others where the two change places."""
+    """Return the hashes of ordered pairs."""
     # The steps of splitmix64 (Steele, Lea & Flood 2014): each bit depends on all.
     mixed = first * np.uint64(0x9E3779B97F4A7C15) + second
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -79,7 +79,7 @@ def mix(first: Hashes, second: Hashes) -> Hashes:
 
 @lru_cache(maxsize=1 << 12)
 def shape_of(value: str) -> str:
-    """Return how a value is written: `0:0` for 13:30, `Aa` for Oslo, `aa aa` for two words."""
+    """Return the shape of a value: `0:0` for 13:30, `Aa` for Oslo, `aa aa` for two words."""
 
     def letters(found: re.Match[str]) -> str:
         word = found[0]
