@@ -11,7 +11,7 @@ import art
 from art.types import TrainResult
 
 from precis.errors import StepConflict, TrainerError
-from precis.run.checkpoints import commit, files_in, restore
+from precis.run.checkpoints import commit, restore
 from precis.store import Store, open_store
 from precis.trainer.backend import TrainerBackend
 from precis.trainer.gpu.checkpoints import read_metrics
@@ -24,7 +24,6 @@ from precis.trainer.protocol import (
     Json,
     ModelSpec,
     TrainedStep,
-    TrainerState,
     TrainRequest,
     decode_groups,
 )
@@ -93,7 +92,7 @@ class TrainerService:
     async def state(self, spec: ModelSpec) -> Json:
         """Return what is here of a model, once a training that is under way has ended."""
         async with self._training:
-            return (await asyncio.to_thread(self._state, self._journal(spec))).model_dump()
+            return (await asyncio.to_thread(self._journal(spec).state)).model_dump()
 
     async def begin(self, request: BeginRequest) -> Json:
         """Forget what is here of the model: the run begins it anew."""
@@ -248,16 +247,6 @@ class TrainerService:
             journal.abandoned()
         else:
             journal.finished(pending.step, trained)
-
-    @staticmethod
-    def _state(journal: Journal) -> TrainerState:
-        steps = journal.checkpoints()
-        trained = {step - 1: journal.trained(step - 1) for step in steps if step}
-        return TrainerState(
-            run=journal.run,
-            checkpoints={step: files_in(journal.checkpoint(step)) for step in steps},
-            trained={step: record for step, record in trained.items() if record},
-        )
 
     def _find_registered(self, spec: ModelSpec) -> Model:
         if spec.name not in self.models:

@@ -15,8 +15,9 @@ from typing import Literal
 
 from precis.processes.kill_points import reached
 from precis.record import Record
+from precis.run.checkpoints import files_in
 from precis.store.durable import make_folder, move, sync
-from precis.trainer.protocol import Json, TrainedStep
+from precis.trainer.protocol import Json, TrainedStep, TrainerState
 
 
 class _Whose(Record):
@@ -98,6 +99,16 @@ class Journal:
         trained = sorted(int(path.stem) for path in (self.folder / "trained").glob("*.json"))
         ours = [whose.base, *(step + 1 for step in trained)]
         return [step for step in ours if self.checkpoint(step).is_dir()]
+
+    def state(self) -> TrainerState:
+        """Return what is here of the model's run."""
+        checkpoints = {step: files_in(self.checkpoint(step)) for step in self.checkpoints()}
+        trained = {}
+        for step in checkpoints:
+            record = self.trained(step - 1) if step else None
+            if record is not None:
+                trained[step - 1] = record
+        return TrainerState(run=self.run, checkpoints=checkpoints, trained=trained)
 
     def checkpoint(self, step: int) -> Path:
         """Return the folder of a checkpoint."""
