@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from asyncio.subprocess import DEVNULL, PIPE
+import subprocess
 from dataclasses import dataclass
 
 from precis.errors import ConfigError
@@ -29,7 +29,7 @@ class Gpu:
 
 async def gpus_suffice(wanted: int) -> str:
     """List the GPUs that a trainer on this machine sees. Raises ConfigError if they are too few."""
-    gpus = seen = await _list_gpus()
+    gpus = seen = await asyncio.to_thread(_list_gpus)
     named = os.environ.get(_VISIBLE)
     if named is not None:  # CUDA names them by index, or by the beginning of their id
         seen = []
@@ -48,27 +48,20 @@ async def gpus_suffice(wanted: int) -> str:
     return found
 
 
-async def _list_gpus() -> list[Gpu]:
+def _list_gpus() -> list[Gpu]:
     try:
-        listing = await asyncio.create_subprocess_exec(*_COMMAND, stdout=PIPE, stderr=DEVNULL)
+        listing = subprocess.run(_COMMAND, capture_output=True, timeout=_ANSWER_S)
     except OSError as error:
         raise ConfigError(
             f"trainer.kind is 'art', and this machine has no GPU: {_COMMAND[0]} can't be run "
             f"({error.strerror}).",
             _RENT,
         ) from error
-    try:
-        async with asyncio.timeout(_ANSWER_S):
-            output, _ = await listing.communicate()
-    except TimeoutError as error:
+    except subprocess.TimeoutExpired as error:
         raise ConfigError(
             f"{_COMMAND[0]} does not answer within {_ANSWER_S:.0f} s: the GPU's driver hangs.",
             "Run it by hand to see why; a restart of the machine may help.",
         ) from error
-    finally:
-        if listing.returncode is None:
-            listing.kill()
-            await listing.wait()
     if listing.returncode:
         raise ConfigError(
             f"trainer.kind is 'art', and {_COMMAND[0]} finds no GPU here (status "
@@ -76,7 +69,7 @@ async def _list_gpus() -> list[Gpu]:
             "Run it by hand to see why.",
         )
     gpus = []
-    for line in output.decode(errors="replace").splitlines():
+    for line in listing.stdout.decode(errors="replace").splitlines():
         fields = line.split(", ")
         if len(fields) == _FIELDS:
             gpus.append(Gpu(*fields))
