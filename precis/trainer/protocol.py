@@ -135,7 +135,7 @@ def encode_groups(groups: Iterable[art.TrajectoryGroup]) -> list[Json]:
 
 
 def decode_groups(encoded: Iterable[Json]) -> list[art.TrajectoryGroup]:
-    """Return the inverse of `encode_groups`: exceptions, start times and the bytes of tokens aside.
+    """Return the inverse of `encode_groups`: exceptions and start times aside.
 
     ART's own validation turns every Choice into a plain message and so loses the log
     probabilities that training needs; here each is built as what it was.
