@@ -12,20 +12,43 @@ _EXCEPTION = re.compile(
     r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Refused|Lost|Conflict): \S.*"
 )
 _ELSEWHERE = re.compile(r"root cause|^RuntimeError: Child process\b")
-_FREE = re.compile(
-    r"Free memory on device.*?\((?P<free>[\d.]+)/(?P<total>[\d.]+) GiB\).*?"
-    r"\((?P<share>[\d.]+), (?P<wanted>[\d.]+) GiB\)"
-)
-_OUT_OF_MEMORY = re.compile(
+_OUT_OF_MEMORY = (
     r"CUDA out of memory\. Tried to allocate (?P<wanted>[\d.]+ \w+)\..*?"
     r"total capacity of (?P<total>[\d.]+ \w+) of which (?P<free>[\d.]+ \w+) is free"
-    r"(?:.*?(?P<allowed>[\d.]+ \w+) allowed)?"
 )
-_NO_CACHE = re.compile(r"No available memory for the cache blocks")
-_SHORT_CACHE = re.compile(
-    r"max seq len \((?P<tokens>\d+)\).*?\(?(?P<wanted>[\d.]+) GiB KV cache is needed.*?"
-    r"available KV cache memory \((?P<free>[\d.]+) GiB\)"
+_IN_OUR_WORDS = (
+    (
+        r"Free memory on device.*?\((?P<free>[\d.]+)/(?P<total>[\d.]+) GiB\).*?"
+        r"\((?P<share>[\d.]+), (?P<wanted>[\d.]+) GiB\)",
+        "The GPU's memory is taken: {free} of {total} GiB were free, and vLLM was to take {wanted} "
+        "GiB (trainer.engine.gpu_memory_share: {share}). End what else uses the GPU, or lower that "
+        "share.",
+    ),
+    (
+        _OUT_OF_MEMORY + r".*?(?P<allowed>[\d.]+ \w+) allowed",
+        "The training is out of memory: it may take {allowed} of the GPU's {total}, since the rest "
+        "is vLLM's, and {wanted} more were asked for. Lower trainer.engine.packed_tokens, or "
+        "trainer.engine.gpu_memory_share, which is vLLM's.",
+    ),
+    (
+        _OUT_OF_MEMORY,
+        "The GPU is out of memory: {free} of {total} were free, and {wanted} more were asked for. "
+        "Lower trainer.engine.tokens_max, or trainer.engine.gpu_memory_share, which is vLLM's.",
+    ),
+    (
+        r"max seq len \((?P<tokens>\d+)\).*?\(?(?P<wanted>[\d.]+) GiB KV cache is needed.*?"
+        r"available KV cache memory \((?P<free>[\d.]+) GiB\)",
+        "vLLM has {free} GiB of the GPU left for its cache, and one request of {tokens} tokens "
+        "takes {wanted} GiB. Raise trainer.engine.gpu_memory_share, or lower "
+        "trainer.engine.tokens_max.",
+    ),
+    (
+        r"No available memory for the cache blocks",
+        "The model leaves vLLM no memory of the GPU for its cache. Raise "
+        "trainer.engine.gpu_memory_share.",
+    ),
 )
+"""What is said of a lack of memory, and the free memory and the setting to change in its place."""
 
 
 def cause_of(failure: str, log: str = "") -> str:
@@ -55,37 +78,8 @@ def cause_in(log: str, failure: str = "") -> str:
 
 def _in_our_words(failure: str) -> str:
     """Return the failure, or for a lack of memory the free memory and the setting to change."""
-    found = _FREE.search(failure)
-    if found:
-        return (
-            f"The GPU's memory is taken: {found['free']} of {found['total']} GiB were free, and "
-            f"vLLM was to take {found['wanted']} GiB (trainer.engine.gpu_memory_share: "
-            f"{found['share']}). End what else uses the GPU, or lower that share."
-        )
-    found = _OUT_OF_MEMORY.search(failure)
-    if found and found["allowed"]:
-        return (
-            f"The training is out of memory: it may take {found['allowed']} of the GPU's "
-            f"{found['total']}, since the rest is vLLM's, and {found['wanted']} more were asked "
-            "for. Lower trainer.engine.packed_tokens, or trainer.engine.gpu_memory_share, which is "
-            "vLLM's."
-        )
-    if found:
-        return (
-            f"The GPU is out of memory: {found['free']} of {found['total']} were free, and "
-            f"{found['wanted']} more were asked for. Lower trainer.engine.tokens_max, or "
-            "trainer.engine.gpu_memory_share, which is vLLM's."
-        )
-    found = _SHORT_CACHE.search(failure)
-    if found:
-        return (
-            f"vLLM has {found['free']} GiB of the GPU left for its cache, and one request of "
-            f"{found['tokens']} tokens takes {found['wanted']} GiB. Raise "
-            "trainer.engine.gpu_memory_share, or lower trainer.engine.tokens_max."
-        )
-    if _NO_CACHE.search(failure):
-        return (
-            "The model leaves vLLM no memory of the GPU for its cache. Raise "
-            "trainer.engine.gpu_memory_share."
-        )
+    for said, words in _IN_OUR_WORDS:
+        found = re.search(said, failure)
+        if found:
+            return words.format(**found.groupdict())
     return failure
