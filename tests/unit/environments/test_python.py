@@ -208,7 +208,7 @@ async def test_threads_that_nothing_ends_stop_the_run_in_a_sentence(
             for _ in range(2):
                 played = await recorder.run(hurried, environment, sleeps)
                 assert played.score.cause == "rollout_timeout"
-            with pytest.raises(RolloutError, match=r"agent.py: 2 functions are still at work"):
+            with pytest.raises(RolloutError, match=r"agent.py: 2 functions are still running"):
                 await recorder.run(policy, environment, works)
         finally:
             release(environment)
