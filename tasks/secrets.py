@@ -30,6 +30,7 @@ async def adopt_secrets() -> list[str]:
     for variable, value in key_variables().items():
         if value is None and block_name(variable) in names:
             block = cast(Secret[str], await Secret.aload(block_name(variable)))
-            os.environ[variable] = block.get()
+            # Not by `get`, which takes a key of digits for a number.
+            os.environ[variable] = str(block.value.get_secret_value())
             adopted.append(variable)
     return adopted
