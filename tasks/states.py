@@ -1,9 +1,9 @@
-"""The reason why a run stopped, as the name of its state; what to do next, as its message. What is
-logged below the tasks, where nobody knows Prefect, is put into its log.
+"""Why a run stopped, as its state's name, with what to do next as its message; and the log lines of
+`precis/`, which knows no Prefect, in the run's log.
 
-The state's type stays what it is, so that Retry works and `state_type` can be filtered by. A
-state with its own name emits an event of that name (`prefect.flow-run.BudgetReached`), so
-success keeps its usual one, which automations wait for.
+The state keeps its type, so that Retry works and `state_type` filters. A state with its own name
+emits an event of that name (`prefect.flow-run.BudgetReached`); success keeps its usual name, for
+which automations wait.
 """
 
 import logging
@@ -30,7 +30,7 @@ R = TypeVar("R")
 _ADVICE: dict[type[PrecisError], str] = {
     BudgetReached: "",
     JudgeUnavailable: "When the judge is back, press Retry: it continues at the step that failed.",
-    LeaseLost: "Do not retry this one: the run that took over goes on in its place.",
+    LeaseLost: "Do not retry this one: the run that took over continues in its place.",
 }
 """The errors that name a state, and what to do about each beyond its own message."""
 _LOGGERS = {
@@ -119,8 +119,7 @@ def completed(ledger: Ledger, report: R, idle: str | None = None) -> R:
 
 
 def failed(error: PrecisError) -> State[Any]:
-    """Return the state of a run that stopped with this error; `Failed` where it needs no other
-    name."""
+    """Return the state of a run that this error stopped; `Failed` if it needs no other name."""
     for kind, advice in _ADVICE.items():
         if isinstance(error, kind):
             message = f"{error} {advice}".rstrip()
