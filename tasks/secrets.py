@@ -21,9 +21,8 @@ def block_name(variable: str) -> str:
 
 async def adopt_secrets() -> list[str]:
     """Take over the keys that are only in Secret blocks, and name them."""
-    # The names of all Secret blocks; no value is read.
     async with get_client() as client:
-        # The server knows no pages here: it answers with all of them, whatever it is asked.
+        # All blocks, since the server has no pages here; their names alone, without a value.
         found = await client.read_block_documents_by_type("secret", include_secrets=False)
     names = {document.name for document in found if document.name}
     adopted = []
