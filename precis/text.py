@@ -18,7 +18,7 @@ _ABBREVIATION = re.compile(
     r"(?:\b(?:[A-Z]|Mr|Mrs|Ms|Dr|Prof|St|No|Inc|Ltd|Co|Jr|Sr|vs|etc|e\.g|i\.e|[ap]\.m|approx))\.$"
 )
 _ABBREVIATION_MAX = 16
-"""More characters than an abbreviation has, with its stop and what stands before it."""
+"""More characters than an abbreviation has, with its stop and what is before it."""
 # A full stop of a script with spaces counts before a space; one of Chinese or Japanese anywhere.
 _BOUNDARY = re.compile(
     r"(?<=[.!?…؟۔।॥։።။។])[\"”’»)]?\s+(?=[\"“‘«(]?[^\W_])|(?<=[。！？｡])[」』”’）]*\s*|\n"
@@ -43,7 +43,7 @@ _ALIKE_LETTERS = 5
 
 
 def common_words(texts: Iterable[str]) -> frozenset[str]:
-    """Return the words that stand in many of these texts, and so decide nothing."""
+    """Return the words that are in many of these texts, and so decide nothing."""
     counts: Counter[str] = Counter()
     known = 0
     for text in texts:
@@ -54,7 +54,7 @@ def common_words(texts: Iterable[str]) -> frozenset[str]:
 
 
 def decisive_words(question: str, gold: str, answer: str, common: Collection[str]) -> Spans:
-    """Return where in an answer the words stand that the golden answer adds to its question."""
+    """Return where an answer has the words that the golden answer adds to its question."""
     asked = set(_WORD.findall(question.casefold()))
     wanted = {word for word in _WORD.findall(gold.casefold()) if word not in asked}
     wanted.difference_update(common)
@@ -96,7 +96,7 @@ def tokens(text: str) -> list[str]:
 def sentences(text: str) -> list[str]:
     """Split into sentences, in order, without surrounding white space.
 
-    A line break ends a sentence, so headings and list items stand alone. Initials and the
+    A line break ends a sentence, so headings and list items are separate. Initials and the
     usual abbreviations do not, nor does a stop before a small letter.
     """
     found: list[str] = []

@@ -25,7 +25,7 @@ async def preflight(config: TrainConfig, environment: Environment) -> None:
     """Find out what can be found out before anything is rented, and show it as one table.
 
     Raises:
-        PrecisError: what stands in the way: a key, a bucket, a limit, a GPU that nobody offers.
+        PrecisError: an obstacle: a key, a bucket, a limit, a GPU that no cloud offers.
     """
     warn = get_run_logger().warning
     ahead = Preflight(config, environment, warn)
@@ -49,7 +49,7 @@ async def make_checks(preflight: Preflight) -> None:
     """Make all checks, show their table, and stop where one has failed.
 
     Raises:
-        PrecisError: what stands in the way.
+        PrecisError: an obstacle.
     """
     config = preflight.config
     rows = await preflight.run({"shared limit": partial(_check_shared_limit, config)})

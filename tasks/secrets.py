@@ -15,7 +15,7 @@ from precis.environment import key_variables
 
 
 def block_name(variable: str) -> str:
-    """Return the name of the Secret block that stands for a variable."""
+    """Return the name of a variable's Secret block."""
     return f"precis-{variable.lower().replace('_', '-')}"
 
 

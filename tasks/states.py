@@ -86,7 +86,7 @@ def says_why_it_stops(
 ) -> Callable[P, Coroutine[Any, Any, R]]:
     """Under `@flow`: an error of ours fails the run with its sentence, and no traceback.
 
-    Whoever has called the flow still gets the error itself.
+    The flow's caller still gets the error itself.
     """
 
     @wraps(flow)
@@ -103,7 +103,7 @@ def says_why_it_stops(
 def completed(ledger: Ledger, report: R, idle: str | None = None) -> R:
     """Return a flow's result: its report, or a state that says what is to say as well.
 
-    The state keeps the usual name and type, and whoever called the flow gets the report.
+    The state keeps the usual name and type, and the flow's caller gets the report.
 
     Args:
         idle: why the run trained nothing, where it did not (`nothing_to_train`).
@@ -130,7 +130,7 @@ def failed(error: PrecisError) -> State[Any]:
 async def show_running_as(name: str, message: str) -> None:
     """Show this flow run as running under a name, such as `Preempted`, then `Recovering`.
 
-    `Running` brings the usual name back. A server that is out costs the view, and no more.
+    `Running` brings the usual name back. Without a server only the view is lost.
     """
     try:
         async with get_client() as client:

@@ -104,7 +104,7 @@ async def publish_ranking(config: SweepConfig, results: Sequence[TrialResult]) -
 
 
 async def _find_at_work(tag: str) -> FlowRun | None:
-    """Return a run of a trial that an earlier run of the sweep has left at work.
+    """Return a trial's run that an earlier run of the sweep has left running.
 
     One that was cancelled with that sweep is waited for, since it holds the model, and is none.
     """

@@ -38,7 +38,7 @@ start_trainer = retried("start trainer", "start trainer of {config.model}")(open
 
 @retried("resume", "resume {run.name}")
 async def resume_run(run: Run) -> None:
-    """Go on from the last step that is trained, wherever it has got to, and register the model."""
+    """Continue from the last trained step, wherever it is kept, and register the model."""
     await resume.resume(run, commit_step, log_step)
 
 
@@ -96,8 +96,8 @@ async def wait_out_judge(run: Run, work: Callable[[], Awaitable[T]]) -> T:
     """Do what needs the judge; with the judge out, pause until somebody resumes the run.
 
     Raises:
-        JudgeUnavailable: the judge is out, and the run has no patience.
-        prefect.exceptions.FlowPauseTimeout: nobody resumed the run in time.
+        JudgeUnavailable: the judge does not answer, and the run has no patience.
+        prefect.exceptions.FlowPauseTimeout: the run was not resumed in time.
     """
     while True:
         try:

@@ -41,7 +41,7 @@ class RunPage:
         self._artifacts: dict[str, UUID] = {}
 
     async def publish(self, view: TrainingView, report: str | None) -> None:
-        """Show how far the run is, or its report; a server that is out costs no more than that."""
+        """Show how far the run is, or its report; without a server only that is lost."""
         try:
             if report is None:
                 done = view.ledger.next_step

@@ -63,7 +63,7 @@ def commit(
     Args:
         config: digest of the run's settings.
         record: of the step that made it, which the manifest carries for a ledger that is lost.
-        lease: id of the lease that the run holds; empty where nobody else can write the model.
+        lease: id of the lease that the run holds; empty if no other run can write the model.
 
     Raises:
         StoreError: nothing was committed; the pointer still names the checkpoint before.

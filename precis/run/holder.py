@@ -41,7 +41,7 @@ class Holder(Record):
 
     @property
     def id(self) -> str:
-        """Names the lease; the same at each renewal, and for nobody else."""
+        """Names the lease; the same at each renewal, and unique."""
         since = self.since.isoformat()
         who = (self.run, self.machine, self.host, self.pid, self.process_started, since)
         return json_digest(who)[:16]

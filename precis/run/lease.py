@@ -144,7 +144,7 @@ async def leased(
     Args:
         run: what to call this run when another one is refused.
         ttl_s: how long after the last renewal others may take it for dead.
-        take_over: take it from whoever holds it.
+        take_over: take it from its holder.
         one_run: who holds it under the same name is an earlier attempt, and is taken over.
         remedy: what to do about a live run that holds it; empty where that may be taken over.
     """
@@ -206,7 +206,7 @@ def check_lease(store: Store, model: str, lease: str) -> None:
     """See that nobody has taken a lease, by its id, over (LeaseLost); nothing is renewed.
 
     A conditional write over a version that was read before this call is then never stale: who takes
-    the lease over writes after that, and the write fails. Empty is a model of nobody else.
+    the lease over writes after that, and the write fails. Empty: no others write.
     """
     if not lease:
         return

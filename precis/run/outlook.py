@@ -51,7 +51,7 @@ class Projection:
 
 
 def outlook(ledger: Ledger, plan: RunPlan) -> Projection:
-    """Go on from the mean of the last twenty steps, and of all validations."""
+    """Extrapolate from the mean of the last twenty steps, and of all validations."""
     recent = [one for one in ledger.steps if one.warm_start is None][-_RECENT:]
     unpriced = any(step.judge.unpriced for step in ledger.steps)
     if not recent:

@@ -57,7 +57,7 @@ def load_reached(store: Store, model: str, step: int) -> Ledger:
 
 
 def _verify(store: Store, ledger: Ledger, step: int) -> None:
-    """Read the whole checkpoint: what is to be deleted could stand in for it."""
+    """Read the whole checkpoint: what is to be deleted could replace it."""
     committed = committed_steps(store, ledger.model)
     if step not in committed:
         raise CorruptCheckpoint(

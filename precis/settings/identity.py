@@ -2,7 +2,7 @@
 
 seed: Decides[int] = 1       a run can be resumed only with the same one
 steps: MayChange[int] = 30   it may change when a run is resumed
-judge: ByIdentity[JudgeConfig]   what it stands for decides, and has its own digest
+judge: ByIdentity[JudgeConfig]   its identity decides, and has a digest
 """
 
 from collections.abc import Iterator, Mapping

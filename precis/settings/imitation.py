@@ -9,7 +9,7 @@ from art import dev
 from art.types import TrainSFTConfig
 
 _SFT_BATCH = 2
-"""Trajectories of an update where ART is not told how many: its own number."""
+"""Trajectories of an update if ART is given no number: its default."""
 
 
 class ImitatesInOnePass:

@@ -17,7 +17,7 @@ from precis.settings.tinker import SFT_LEARNING_RATE, TinkerTrainer
 Options = dict[str, Any]
 BackendName = Literal["extractive", "tool_calls", "local", "serverless", "tinker"]
 """The backends that a trainer server hosts; `local` is ART's LocalBackend, `serverless` W&B's, and
-`tinker` whoever speaks the Tinker API."""
+`tinker` any service with the Tinker API."""
 
 ParserName = Annotated[
     str,

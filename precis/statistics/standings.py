@@ -77,7 +77,7 @@ def count_with(rows: pl.DataFrame, name: str) -> tuple[int, int]:
 
 
 def success_of(rows: pl.DataFrame) -> Interval | None:
-    """Return the share of successes with Wilson's interval; None where nobody counts them."""
+    """Return the share of successes with Wilson's interval; None if they are not counted."""
     known = rows.filter(pl.col("cause").is_null()).select(metric("success")).to_series()
     known = known.drop_nulls()
     return share_interval(int(known.sum()), len(known)) if len(known) else None

@@ -152,7 +152,7 @@ class FolderStore:
     def _writing(self, path: Path) -> Iterator[None]:
         with _explaining(path, "write"):
             make_folder(self.root)
-            # Whoever may read the store's root may read all of it.
+            # A user who may read the store's root may read all of it.
             make_folder(path.parent, stat.S_IMODE(self.root.stat().st_mode))
             yield
 

@@ -162,7 +162,7 @@ class S3Store:
                 )
 
     def clean(self) -> int:
-        """Abort the multipart uploads that nobody finished, which are stored and paid for."""
+        """Abort unfinished multipart uploads, which are stored and paid for."""
         before = datetime.now(UTC) - _ABANDONED_AFTER
         aborted = 0
         with self._explaining(f"clean {self.url}"):

@@ -1,4 +1,4 @@
-"""The trials of a sweep: which runs it comes to, and under which names."""
+"""The trials of a sweep: its runs and their names."""
 
 import itertools
 import json

@@ -80,7 +80,7 @@ class RemoteTrainer(ImitatesInOnePass):
         self._http = self._client()
 
     async def move_to(self, address: TrainerAddress) -> None:
-        """Go on with a trainer at another address; models are to be registered again."""
+        """Use a trainer at another address; models must be registered again."""
         await self._http.aclose()
         self.url = address.url
         self._token = address.token
@@ -195,7 +195,7 @@ class RemoteTrainer(ImitatesInOnePass):
 
         Args:
             of: whose run the model is from here on.
-            digest: the one that the checkpoint must have, if the ledger says so.
+            digest: the one that the checkpoint must have, if the ledger has one.
         """
         await self._checkpoint("restore", model, step, of, digest=digest)
 

@@ -76,7 +76,7 @@ class TrainerService:
 
         Raises:
             TrainerError: it names no adapter. vLLM would answer as its base model, or by an
-                adapter that nobody asked for.
+                adapter that was not asked for.
         """
         name, _, step = asked.rpartition("@")
         if name not in self.models or not _STEP.fullmatch(step):
@@ -198,7 +198,7 @@ class TrainerService:
             journal = self._journal(request.model)
             await self._forget(request.model)
             answer = await self.fetch(request)
-            # Last: killed before this, the trainer holds nobody's model and is asked again.
+            # Last: killed before this, the trainer holds no model and is asked again.
             journal.belongs(request.run, request.step)
         return answer
 

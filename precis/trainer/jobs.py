@@ -75,5 +75,5 @@ async def watch_steps(
 
 
 def end_after_answer(reason: str) -> None:
-    """End this trainer as `end_process` does, once its client has been told of the failure."""
+    """End this trainer as `end_process` does, once its client has the failure."""
     asyncio.get_running_loop().call_later(_LAST_WORDS_S, end_process, reason)

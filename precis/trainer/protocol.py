@@ -52,7 +52,7 @@ class TrainRequest(Record):
     groups: list[Json]
     options: dict[str, Any]
     note: Json
-    """Kept with the result, for whoever resumes the run."""
+    """Kept with the result, for a run that is resumed."""
 
 
 class BeginRequest(Record):
@@ -74,7 +74,7 @@ class StoredModel(Record):
     run: str = ""
     """The run that commits, or that owns the model from here on after a restore."""
     lease: str = ""
-    """Id of the lease that who commits must still hold; empty where nobody else can write."""
+    """Id of the lease that a commit needs; empty if no other run can write."""
 
 
 class CheckpointRequest(StoredModel):

@@ -1,6 +1,6 @@
 """The trainer server: any `art.Backend` behind HTTP, on the loopback, behind a bearer token.
 
-What stands before it (token, limits) is `precis.trainer.guard`.
+Its guard (token, limits) is `precis.trainer.guard`.
 
 Training happens once for each step: the host keeps what it trained and on which groups, and
 answers a repeat with the stored result. A client that lost its connection asks again and is

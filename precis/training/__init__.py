@@ -1,1 +1,1 @@
-"""A training run at work: its state, its steps, and where it continues."""
+"""A training run: its state, its steps, and where it continues."""

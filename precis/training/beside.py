@@ -23,7 +23,7 @@ class _OneAtATime(Generic[T]):
         self._task: asyncio.Task[T] | None = None
 
     def start(self, step: int, work: Coroutine[Any, Any, T]) -> None:
-        """Begin the work on a step; that on the one before must have been awaited or given up."""
+        """Begin the work on a step; that on the one before must have been awaited or cancelled."""
         assert self._task is None, f"step {self.step} is under way"
         self.step = step
         self._task = asyncio.create_task(work)
@@ -88,7 +88,7 @@ class CommitPipeline(_OneAtATime[None]):
     async def wait(self) -> None:
         """Wait for the commit that is under way, if one is.
 
-        Whoever is cancelled while it waits does not cancel the commit.
+        Cancelling a waiting caller does not cancel the commit.
 
         Raises:
             StoreError: it failed; where the checkpoint is kept is in the message.

@@ -1,7 +1,7 @@
 """The loop: sample → score → filter → train → commit → log; validate now and then.
 
-It knows nobody who watches or retries: its stages are values. In a test they are the plain
-functions of `stages`, `resume` and `warm_start`; a flow of Prefect's gives it the same functions as
+Watching and retrying are not its business: its stages are values. In a test they are the plain
+functions of `stages`, `resume` and `warm_start`; a Prefect flow gives it the same functions as
 tasks (`tasks/training.py`).
 """
 
@@ -52,24 +52,24 @@ T = TypeVar("T")
 
 
 class AroundJudge(Protocol):
-    """Has work done that needs the judge, and decides what comes of a judge that is out."""
+    """Does work that needs the judge, and decides what happens if the judge is unavailable."""
 
     async def __call__(self, run: Run, work: Callable[[], Awaitable[T]]) -> T: ...
 
 
 async def fail_without_judge(run: Run, work: Callable[[], Awaitable[T]]) -> T:
-    """Do the work; a judge that is out ends the run."""
+    """Do the work; an unavailable judge ends the run."""
     return await work()
 
 
 @asynccontextmanager
 async def watched_by_nobody(run: Run) -> AsyncIterator[Callable[[], None]]:
-    """Follow the run for nobody."""
+    """Do not follow the run."""
     yield lambda: None
 
 
 async def show_nobody(name: str, message: str) -> None:
-    """Show nobody what state the run is in."""
+    """Do not show the run's state."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ class TrainingLoop:
         self._tell: Callable[[], None] = lambda: None
 
     async def resume(self) -> None:
-        """Go on from the last step that is trained, wherever it has got to."""
+        """Continue from the last trained step, whichever of ledger, store and trainer has it."""
         async with self.recovering():
             await self.stages.resume(self.run)
 
@@ -247,7 +247,7 @@ class TrainingLoop:
         """However the block is left, finish the commit that is under way, or give it up in time.
 
         SIGTERM interrupts what the block is at, and is passed on once the commit has ended. What is
-        sampled ahead is given up at once: who resumes the run samples it again.
+        sampled ahead is cancelled at once: a resumed run samples it again.
         """
         with cancel_on_sigterm():
             try:
@@ -280,7 +280,7 @@ class TrainingLoop:
                 await show("Recovering", f"It is brought up again ({trainer.losses}).")
                 await trainer.bring_up()
                 await self.stages.resume(run)
-                await show("Running", f"Goes on from step {run.next_step}.")
+                await show("Running", f"Continues from step {run.next_step}.")
                 lost = None
             except TrainerLost as error:
                 lost = error

@@ -36,18 +36,18 @@ class Meter:
         self._since = None
 
     def book(self, usd: float, saved_usd: float) -> None:
-        """So much of what it cost, and of what spot saved, stands in a ledger."""
+        """Record how much of its cost, and of what spot saved, is in a ledger."""
         self._booked += usd
         self._saved_booked += saved_usd
 
     @property
     def unbooked_usd(self) -> float:
-        """Dollars that stand in no ledger yet."""
+        """Dollars that are in no ledger yet."""
         return max(0.0, self.usd - self._booked)
 
     @property
     def unbooked_saved_usd(self) -> float:
-        """Dollars that spot has saved and that stand in no ledger yet."""
+        """Dollars that spot has saved and that are in no ledger yet."""
         return max(0.0, self.saved_usd - self._saved_booked)
 
     @property

@@ -37,7 +37,7 @@ class Preflight:
     Not a dataclass: Prefect walks through those, and the corpus is large.
 
     Args:
-        warn: told what is odd, and stops nothing.
+        warn: called with what is odd; stops nothing.
     """
 
     def __init__(

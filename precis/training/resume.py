@@ -25,7 +25,7 @@ async def resume(
     commit: Callable[[Run, StepRecord], Awaitable[None]] = commit_step,
     log: Callable[[Run, int, None], Awaitable[None]] = log_step,
 ) -> None:
-    """Go on from the last step that is trained, wherever it has got to, and register the model.
+    """Continue from the last trained step, wherever it is kept, and register the model.
 
     A new model begins with its ledger, then its untrained start as checkpoint 0, or a copy of
     another run's. What a process before this one has trained is committed and logged. Raises

@@ -40,7 +40,7 @@ _USD_MIN = 1e-9
 
 
 class Run:
-    """A run at work: what it is, what it works with, and the ledger of what it has committed.
+    """A live run: its settings, what it works with, and the ledger of its committed steps.
 
     What it is made of is given when it is made, and stays. What changes is kept by whom it
     belongs to: the ledger here, by `write_ledger` alone, the commit that is under way in
@@ -56,7 +56,7 @@ class Run:
         drawn: the scenarios that steps draw from.
         held_out: the scenarios of validations.
         taught: what a teacher has cost since this process began.
-        lease: held as long as the run lives; nobody else may write its checkpoints.
+        lease: held as long as the run lives; no other run may write its checkpoints.
         commits: the commit that is under way beside the next step; at most one.
         ahead: the next step's sampling, beside the training of a step; at most one.
         described: the step that this process has described last, until a ledger says it: what the
@@ -241,7 +241,7 @@ class Run:
 
     @property
     def view(self) -> TrainingView:
-        """The run as it stands, for its report."""
+        """The run's current state, for its report."""
         links = {
             "Store": f"{self.store.url}/{self.name}",
             "All rollouts": f"precis runs rollouts {self.name} --store {quote(self.store.url)}",
@@ -296,7 +296,7 @@ def trainable(config: RunConfig) -> Model:
 def work_folder(config: RunConfig) -> Path:
     """Return a run's local files: ART's metrics and trajectories, the trainer's folder, logs.
 
-    The same model in another store is another run, with files of its own.
+    The same model in another store is another run, with its own files.
     """
     store = hashlib.sha256(open_store(config.store).url.encode()).hexdigest()
     return private_home() / "work" / f"{config.model}-{store[:8]}"

@@ -162,7 +162,7 @@ def _measure(figure: Figure, scores: Sequence[Score | None]) -> Metric | None:
         return None
     if not figure.whole and figure.part not in (SUCCESS, REWARD):
         return Metric(value=statistics.fmean(known), is_share=figure.is_share)
-    # What later attempts are compared with is compared with nobody: it has no interval.
+    # Later attempts are compared with it, and it with none: it has no interval.
     by_definition = figure.part == PREFERRED and any(
         one is not None and TRANSCRIPT in one.details for one in scores
     )

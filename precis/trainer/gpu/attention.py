@@ -44,7 +44,7 @@ class Parts:
 
 
 def parts_of(sequence: PackedSequence, device: torch.device) -> Parts:
-    """Return the parts of a packed sequence, in which each stands in one piece."""
+    """Return the parts of a packed sequence; each is in one piece."""
     starts = np.flatnonzero(np.diff(sequence.groups, prepend=sequence.groups[0] - 1))
     prompts: dict[int, npt.NDArray[np.intp]] = {}
     lengths, seen = [], []

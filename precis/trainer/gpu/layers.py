@@ -60,7 +60,7 @@ class _Adapter:
 
     def forward(self, states: torch.Tensor) -> torch.Tensor:
         product = self._base(states)
-        if product._is_view():  # of 4-bit weights; autograd lets nobody overwrite it
+        if product._is_view():  # of 4-bit weights; autograd forbids overwriting it
             product = product.clone()
         return _Addition.apply(product, states, *self.rounded)
 

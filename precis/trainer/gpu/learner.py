@@ -203,7 +203,7 @@ class Learner:
 
     def _backward_likelihood(self, sequence: PackedSequence) -> dict[str, float]:
         """Add the gradient of a sequence's answers to those of the update; returns its metrics."""
-        # The weight of a token stands at its own place, its likelihood at the place before.
+        # The weight of a token is at its own place, its likelihood at the place before.
         weights = torch.from_numpy(sequence.weights[1:]).to(self._model.device)
         logprobs, entropy = self.logprobs(sequence)
         loss = -(logprobs[0, :-1] * weights).sum()

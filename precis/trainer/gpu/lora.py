@@ -2,7 +2,7 @@
 
 vLLM's own kernels find the adapter of each token, and take three launches beside a layer's product:
 1.9 of the 6.4 ms of a token of 40 rollouts (Qwen2.5-3B, rank 8). With one adapter a batch
-(`max_loras: 1`, which vLLM's scheduler keeps) the rows of A stand below the layer's weights, so
+(`max_loras: 1`, which vLLM's scheduler keeps) the rows of A are below the layer's weights, so
 that one product computes W x and A x, and one kernel adds B A x. It is LoRA's arithmetic
 unchanged: nothing is merged, and what 16 bits would round away of a merged weight stays.
 

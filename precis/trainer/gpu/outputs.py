@@ -53,7 +53,7 @@ class HeldOutputs:
                 del self._held[output.request_id]
                 sent.append(_join(group))
         if len(self._held) > len(running):
-            for lost in self._held.keys() - running.keys():  # nobody waits for them any more
+            for lost in self._held.keys() - running.keys():  # no longer waited for
                 del self._held[lost]
         return sent
 

@@ -4,8 +4,8 @@ How often the optimizer moves in a step follows from how many samples the step h
 long they are: ART's own packing makes an update of each sequence, so that one long sample changes
 the number of updates, and with it the effective learning rate, up to fourfold.
 
-Samples of one prompt that stand in the same sequence share it: the prompt is computed once, each
-answer sees the prompt and itself, and stands at the positions that it had when it was sampled.
+Samples of one prompt in the same sequence share it: the prompt is computed once, each
+answer sees the prompt and itself, at the positions that it had when it was sampled.
 """
 
 import random

@@ -120,7 +120,7 @@ def _choice(
 
 
 def _tools(asked: ChatRequest, model: TinkerModel) -> list[Mapping[str, Any]] | None:
-    """Return the tools that the model is to be told of."""
+    """Return the tools that the model is shown."""
     tools = callable_tools(asked.tools, asked.tool_choice)
     if not tools:
         return None

@@ -152,8 +152,8 @@ class TinkerService:
 
 
 async def run_apart(work: Callable[[], T]) -> T:
-    """Do what blocks in a thread that nobody waits for: the client can block for minutes, and a
-    process that has given it up would wait for `asyncio.to_thread` before it ends."""
+    """Run blocking work in a thread that does not outlast the process: the client can block for
+    minutes, and at its end a process waits for the threads of `asyncio.to_thread`."""
     done: Future[T] = Future()
     done.set_running_or_notify_cancel()  # from here on it can't be cancelled, only left alone
 

@@ -81,7 +81,7 @@ def load_tokenizer(name: str) -> ChatTokenizer:
     from transformers import AutoTokenizer  # seconds to import
     from transformers.utils import logging
 
-    logging.set_verbosity_error()  # it needs no PyTorch for this, and says so each time
+    logging.set_verbosity_error()  # else it warns of a missing PyTorch
     try:
         tokenizer = AutoTokenizer.from_pretrained(name)
     except (OSError, ValueError) as error:
