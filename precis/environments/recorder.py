@@ -59,6 +59,7 @@ class PlainModel:
     model that is not trained."""
 
     name: str
+    inference_model_name: str
     inference_base_url: str
     inference_api_key: str = field(repr=False)
     config: Any
@@ -68,14 +69,9 @@ class PlainModel:
     project: str = "precis"
     _client: "openai.AsyncOpenAI | None" = field(default=None, repr=False)
 
-    @property
-    def inference_model_name(self) -> str:
-        """The model's name in requests."""
-        return self.name
-
     def get_inference_name(self, step: int | None = None) -> str:
         """Return the model's name in requests."""
-        return self.name
+        return self.inference_model_name
 
     async def get_step(self) -> int:
         """Return the step of the adapter that answers."""
@@ -170,6 +166,7 @@ class Recorder:
             "step": policy.step or 0,
             "trainable": policy.step is not None,
             "name": name,
+            "inference_model_name": name,
             "project": "precis",
             "config": environment.model_config,
             "inference_api_key": key,
@@ -179,7 +176,7 @@ class Recorder:
             return PlainModel(**known)
         from precis.environments.rollout_model import RolloutModel
 
-        return RolloutModel(inference_model_name=name, **known)
+        return RolloutModel(**known)
 
 
 async def attempt(
