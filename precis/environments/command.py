@@ -19,7 +19,7 @@ from precis.environments.programs import end, harmless, output_of, start, tail
 from precis.environments.protocol import SPLITS, check_scenarios
 from precis.environments.ruler import AgentEnvironment
 from precis.errors import ConfigError
-from precis.record import read_json_lines
+from precis.record import read_json_file, read_json_lines
 from precis.records.rollout import UNJUDGED, Scenario, Score, Split, Unscored
 
 if TYPE_CHECKING:
@@ -128,13 +128,6 @@ def _score_of(output: str, judged: bool) -> "Score | Unscored | float":
 
 
 def _read_file(file: str) -> dict[Split, list[Scenario]]:
-    try:
-        text = Path(os.path.expanduser(file)).read_text("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(
-            f"The scenarios {file} can't be read: {error}.",
-            "Give a file with a JSON object a line.",
-        ) from error
     found: dict[Split, list[Scenario]] = {split: [] for split in SPLITS}
 
     def read(_: int, given: dict[str, Any]) -> None:
@@ -143,10 +136,7 @@ def _read_file(file: str) -> dict[Split, list[Scenario]]:
             raise ValueError(f"the split {split!r} is neither 'train' nor 'validation'.")
         found[split].append(Scenario.of(given))
 
-    try:
-        list(read_json_lines(text.split("\n"), read))
-    except ValueError as error:
-        raise ConfigError(f"{file}, {error}") from error
+    read_json_file(file, "scenarios", read, "Write one JSON object a line, each with an `id`.")
     return found
 
 

@@ -3,18 +3,16 @@
 import json
 import logging
 import math
-import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from precis.config import WarmStartConfig
 from precis.environments.conversations import conversations_of
 from precis.errors import ConfigError
-from precis.record import json_digest, read_json_lines
+from precis.record import json_digest, read_json_file
 from precis.records.demonstrations import Demonstration, ShownConversation, is_imitated
 from precis.records.nouns import Nouns
 from precis.records.rollout import UNJUDGED, Rollout, Scenario, typed_tool
@@ -182,31 +180,14 @@ def take(
 def read_demonstrations(config: WarmStartConfig) -> list[Demonstration]:
     """Return the demonstrations of a file: a JSON object a line, with the `messages` and `tools` of
     a rollout, and optional `id` and `reward`. Raises ConfigError with the number of a bad line."""
-    path = Path(os.path.expanduser(config.file))
-    try:
-        lines = path.read_text(encoding="utf-8-sig").split("\n")
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "it is no text in UTF-8"
-        raise ConfigError(
-            f"The demonstrations {config.file} can't be read: {reason}.",
-            "Give warm_start.file the path of a JSONL file.",
-        ) from error
     read = partial(_read_row, config.reward_min is not None)
-    try:
-        shown = list(read_json_lines(lines, read))
-    except ValueError as error:
-        raise ConfigError(f"{config.file}, {error}") from error
-    if not shown:
-        raise ConfigError(f"{config.file} holds no demonstrations: give one a line.")
-    return shown
+    remedy = "Give a rollout a line, with `messages` and `tools` as OpenAI's API has them."
+    return read_json_file(config.file, "demonstrations", read, remedy)
 
 
 def _read_row(is_rewarded: bool, number: int, row: Mapping[str, Any]) -> Demonstration:
     if not isinstance(row.get("messages"), list):
-        raise ValueError(
-            'there is no list of messages; write {"messages": [...], "tools": [...]}, with both '
-            "as OpenAI's API has them."
-        )
+        raise ValueError('there is no list of messages; write {"messages": [...], "tools": [...]}.')
     tools = row.get("tools") or []
     named = set()
     for tool in tools if isinstance(tools, list) else [None]:

@@ -10,10 +10,10 @@ from precis.config import JudgeConfig
 from precis.environment import Variables
 from precis.environments.summaries.judge import JudgeClient, Scored, Unscored, endpoint_for
 from precis.environments.summaries.judge.endpoint import LEXICAL_MODEL
-from precis.errors import DocumentsError, JudgeUnavailable
+from precis.errors import JudgeUnavailable
 from precis.inference.texts import INPUT_NAME, STANDARD_INPUT
 from precis.llm.loop_server import served_completions
-from precis.record import read_json_lines
+from precis.record import read_json_file
 from precis.records.documents import Document, Question
 from precis.rehearsal.judges.judge import lexical_judge
 
@@ -44,13 +44,8 @@ def read_questions(path: Path) -> list[FileQuestion]:
     """Read questions from a JSONL file: `question`, `answer` and, with several files, `file`.
 
     Raises:
-        DocumentsError: the file or a line of it, which is named, can't be used.
+        ConfigError: the file or a line of it can't be used; names the line.
     """
-    try:
-        lines = path.read_text(encoding="utf-8-sig").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise DocumentsError(f"Can't read the questions in {path}: {reason}.") from error
 
     def read(_: int, record: dict[str, Any]) -> FileQuestion:
         for name in ("question", "answer"):
@@ -58,15 +53,8 @@ def read_questions(path: Path) -> list[FileQuestion]:
                 raise ValueError(f"{name!r} is missing or empty.")
         return FileQuestion(record["question"], record["answer"], str(record.get("file") or ""))
 
-    try:
-        questions = list(read_json_lines(lines, read))
-    except ValueError as error:
-        raise DocumentsError(
-            f"{path}, {error}", 'Write one object a line: {"question": …, "answer": …}.'
-        ) from error
-    if not questions:
-        raise DocumentsError(f"{path} holds no questions: write one JSON object a line.")
-    return questions
+    remedy = 'Write one object a line: {"question": …, "answer": …}.'
+    return read_json_file(str(path), "questions", read, remedy)
 
 
 def questions_about(file: str, asked: Sequence[FileQuestion]) -> list[FileQuestion]:

@@ -134,7 +134,7 @@ def test_a_line_that_can_not_be_used_is_named_with_what_to_do(
 @pytest.mark.parametrize(
     ("rows", "settings", "complaint"),
     [
-        ([], {}, "holds no demonstrations: give one a line"),
+        ([], {}, "holds no demonstrations. Give a rollout a line"),
         ([row(id="lamp-9")], {}, "holds nothing that can be imitated"),
         ([row(reward=0.1)], {"reward_min": 0.5}, "{'below_reward_min': 1}"),
         ([row()], {"reward_min": 0.5}, "line 1: the reward is None"),
