@@ -1,5 +1,5 @@
-"""Why a run stopped, as its state's name, with what to do next as its message; and the log lines of
-`precis/`, which knows no Prefect, in the run's log.
+"""A run's end as Prefect shows it: the reason as the state's name, what to do next as its message;
+and the log lines of `precis/`, which knows no Prefect, in the run's log.
 
 The state keeps its type, so that Retry works and `state_type` filters. A state with its own name
 emits an event of that name (`prefect.flow-run.BudgetReached`); success keeps its usual name, for

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from precis.config import WarmStartConfig
 from precis.environments.conversations import conversations_of
 from precis.errors import ConfigError
-from precis.record import json_digest, read_json_file
+from precis.record import json_digest
 from precis.records.demonstrations import Demonstration, ShownConversation, is_imitated
+from precis.records.json_file import read_json_file
 from precis.records.nouns import Nouns
 from precis.records.rollout import UNJUDGED, Rollout, Scenario, typed_tool
 

@@ -48,7 +48,7 @@ class Summarizer(Protocol):
 
     @property
     def picks_sentences(self) -> bool:
-        """Whether its summary consists of the text's own sentences."""
+        """True if its summary consists of the text's own sentences."""
 
     @property
     def context_tokens(self) -> int | None:

@@ -28,7 +28,7 @@ class Budget:
 
     @property
     def is_limited(self) -> bool:
-        """Whether there is a limit."""
+        """True if there is a limit."""
         return self._dollars_max is not None
 
     @property

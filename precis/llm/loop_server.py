@@ -62,7 +62,7 @@ class LoopServer:
 
     @property
     def alive(self) -> bool:
-        """Whether the server runs in the current event loop."""
+        """True while the server runs in the current event loop."""
         task = self._task
         return bool(task and not task.done() and task.get_loop() is asyncio.get_running_loop())
 

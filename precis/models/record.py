@@ -56,7 +56,7 @@ class TrainingRecord(Record):
 
     @property
     def is_agent(self) -> bool:
-        """Whether the model is an agent, not a summarizer."""
+        """True if the model is an agent, not a summarizer."""
         return self.environment != "summaries"
 
 

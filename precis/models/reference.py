@@ -79,7 +79,7 @@ class NamedCheckpoint:
 
     @property
     def is_agent(self) -> bool:
-        """Whether the model is an agent, not a summarizer."""
+        """True if the model is an agent, not a summarizer."""
         return self.record is not None and self.record.is_agent
 
     @property

@@ -96,6 +96,7 @@ class Unscored:
     cause: str
     detail: str
     reward: ClassVar[None] = None
+    success: ClassVar[None] = None
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ class WarmStartRecord(Record):
 
 
 class GroupVariance(Record):
-    """How many of an adapter's groups have differing rewards: it can learn only from those."""
+    """The number of an adapter's groups with differing rewards: it can learn only from those."""
 
     step: Step
     """The adapter."""

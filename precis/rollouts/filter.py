@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from precis.config import RolloutsConfig
 from precis.errors import JudgeUnavailable, RolloutError
 from precis.records.demonstrations import Demonstration
-from precis.records.rollout import Rollout, Score, Unscored
+from precis.records.rollout import Rollout, Unscored
 from precis.records.spend import Spend
 
 ZERO_VARIANCE = "zero_variance"
@@ -122,14 +122,14 @@ def turns_to_success(rollouts: Sequence[Rollout]) -> list[float]:
     turns = []
     for one in rollouts:
         most = max(most, len(one.calls))
-        if isinstance(one.score, Score) and one.score.success:
+        if one.score.success:
             turns.append(float(len(one.calls)))
     return turns if most > 1 else []
 
 
 def count_causes(rollouts: Sequence[Rollout]) -> Counter[str]:
     """Count the unscored rollouts, by cause."""
-    return Counter(one.score.cause for one in rollouts if isinstance(one.score, Unscored))
+    return Counter(one.score.cause for one in rollouts if one.score.cause)
 
 
 def refuse_too_many_unscored(rollouts: Sequence[Rollout], config: RolloutsConfig) -> None:

@@ -2,6 +2,8 @@
 
 import asyncio
 import hashlib
+from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from shlex import quote
 
@@ -14,9 +16,13 @@ from precis.environments.recorder import Recorder
 from precis.errors import BudgetReached
 from precis.llm.silence import silences
 from precis.observe.observers import Observers
+from precis.observe.rollouts import records_of
+from precis.observe.samples import sample_table
 from precis.observe.wandb import WandbLog
 from precis.processes.kill_points import reached
 from precis.records.ledger import Ledger, StepRecord, read_ledger, write_ledger
+from precis.records.metrics import step_metrics
+from precis.records.rollout import Rollout, Split
 from precis.records.spend import Spend
 from precis.report.curve import CurveWords
 from precis.report.examples import LatestSamples
@@ -223,6 +229,22 @@ class Run:
     def spend(self) -> Spend:
         """The spend of the environment and a teacher since this process began."""
         return self.environment.spend + self.taught
+
+    def metrics_of(self, step: int) -> dict[str, float]:
+        """Return a committed step's numbers under flat names, as they are logged."""
+        record = next(one for one in self.ledger.steps if one.step == step)
+        return step_metrics(self.ledger, record)
+
+    def tell_samples(
+        self, split: Split, step: int, rows: Sequence[Sequence[Rollout]], adapter: str
+    ) -> None:
+        """Tell the observers what an adapter wrote, and W&B of a validation's samples."""
+        origin = {"split": split, "step": str(step)}
+        everyone = chain.from_iterable(rows)
+        self.observers.rollouts(records_of(everyone, self.ledger.run_id, adapter, origin))
+        if self.wandb and split == "validation":
+            columns, table = sample_table(rows)
+            self.wandb.table(step, "samples", columns, table)
 
     @property
     def name(self) -> str:

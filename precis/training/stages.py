@@ -18,11 +18,8 @@ from precis.config import RolloutsConfig
 from precis.environments.session import Policy
 from precis.environments.trajectories import group_of, put_trajectories
 from precis.errors import LeaseLost, StoreConflict, StoreError
-from precis.observe.rollouts import records_of
-from precis.observe.samples import sample_table
 from precis.processes.kill_points import reached
 from precis.records.ledger import SERVICE_USD, TURNS, Ledger, StepRecord
-from precis.records.metrics import step_metrics
 from precis.records.rollout import Rollout, Scenario, Split
 from precis.rollouts.filter import (
     StepRollouts,
@@ -99,8 +96,8 @@ def describe_step(run: Run, step: int, batch: TrainingBatch) -> StepRecord:
 
     It books what is spent up to here; of its seconds, `gather` is what was waited for its rollouts.
     """
-    sampled = batch.rollouts
-    everyone = list(chain.from_iterable(sampled.rows))
+    rollouts = batch.rollouts
+    everyone = list(chain.from_iterable(rollouts.rows))
     metrics = mean_metrics(everyone)
     turns = turns_to_success(everyone)
     if turns:
@@ -110,16 +107,16 @@ def describe_step(run: Run, step: int, batch: TrainingBatch) -> StepRecord:
         step=step,
         digest="",
         reward=statistics.fmean(rewards_of(everyone) or [0.0]),
-        reward_std=reward_spread(sampled.rows),
+        reward_std=reward_spread(rollouts.rows),
         metrics=metrics,
         groups_trained=len(batch.groups),
         groups_dropped=dict(batch.dropped),
-        groups_added=len(sampled.rows) - run.config.rollouts.groups_per_step,
+        groups_added=len(rollouts.rows) - run.config.rollouts.groups_per_step,
         unscored=dict(count_causes(everyone)),
         trainer={},
         seconds=seconds,
-        staleness=step - sampled.adapter,
-        overlapped_s=max(0.0, sampled.seconds - seconds.get("gather", 0.0)),
+        staleness=step - rollouts.adapter,
+        overlapped_s=max(0.0, rollouts.seconds - seconds.get("gather", 0.0)),
         judge=run.unbooked,
         machine_usd=run.trainer.meter.unbooked_usd,
         machine_saved_usd=run.trainer.meter.unbooked_saved_usd,
@@ -224,8 +221,7 @@ async def log_step(run: Run, step: int, batch: TrainingBatch | None = None) -> N
 
     Without its batch, which a process before this one has sampled, its metrics alone.
     """
-    record = next(one for one in run.ledger.steps if one.step == step)
-    metrics = step_metrics(run.ledger, record)
+    metrics = run.metrics_of(step)
     groups = list(map(group_of, batch.groups)) if batch else None
     await run.model.log(groups, split="train", metrics=metrics, step=step)
     if run.wandb:
@@ -235,15 +231,10 @@ async def log_step(run: Run, step: int, batch: TrainingBatch | None = None) -> N
 async def keep_rollouts(
     run: Run, split: Split, step: int, rows: Sequence[Sequence[Rollout]], adapter: int
 ) -> None:
-    """Put an adapter's rollouts into the store; tell the observers, and W&B of a validation's."""
+    """Put an adapter's rollouts into the store, and tell of them elsewhere."""
     name = run.model.get_inference_name(adapter)
     await asyncio.to_thread(put_trajectories, run.store, run.name, split, step, rows, name)
-    origin = {"split": split, "step": str(step)}
-    everyone = chain.from_iterable(rows)
-    run.observers.rollouts(records_of(everyone, run.ledger.run_id, name, origin))
-    if run.wandb and split == "validation":
-        columns, table = sample_table(rows)
-        run.wandb.table(step, "samples", columns, table)
+    run.tell_samples(split, step, rows, name)
 
 
 async def delete_old_checkpoints(run: Run) -> None:
