@@ -17,6 +17,7 @@ from dataclasses import replace
 from importlib.machinery import PathFinder
 from modulefinder import ModuleFinder
 from pathlib import Path
+from threading import Lock
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,8 @@ _FUNCTIONS = ("rank", "baselines", "checks", "show", "open", "close")
 _SHOWN = 200
 _FOLDER = 5
 """The type of a package in `modulefinder`."""
+_ONE_READS = Lock()
+"""`modulefinder`, and before Python 3.11.8 `ast.parse`, fail in two threads at once."""
 
 
 class PythonEnvironment(AgentEnvironment):
@@ -258,13 +261,15 @@ def files_of(path: Path) -> dict[str, Path]:
         ConfigError: a listed file does not exist.
     """
     finder = _FolderFinder([str(path.parent)], excludes=["precis"])
-    finder.run_script(str(path))
+    with _ONE_READS:
+        finder.run_script(str(path))
+        tree = ast.parse(path.read_bytes())
     files = {}
     for name, found in sorted(finder.modules.items()):
         file = getattr(found, "__file__", None)
         if file:
             files[name] = Path(file)
-    for statement in ast.parse(path.read_bytes()).body:
+    for statement in tree.body:
         value: ast.expr | None
         if isinstance(statement, ast.Assign):
             target, value = statement.targets[0], statement.value

@@ -3,7 +3,9 @@
 import asyncio
 import json
 import re
+import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -137,6 +139,7 @@ def test_a_changed_file_is_another_run(tmp_path: Path) -> None:
 
 BLOCKING = """
 import threading
+from concurrent.futures import ThreadPoolExecutor
 import time
 
 import httpx
@@ -371,3 +374,20 @@ async def test_an_interrupt_that_an_agent_raises_costs_its_own_rollout(
         rollout = await recorder.run(policy, environment, environment.scenarios("train")[0])
     assert isinstance(rollout.score, Unscored) and rollout.score.cause == "agent_failed"
     assert re.search(rf"It raised {name}. \(.*agent.py, line \d+\)", rollout.score.detail)
+
+
+def test_files_are_found_in_many_threads_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # caches of relative paths are dropped at each import
+    (tmp_path / "agents").mkdir()
+    file = Path("agents/agent.py")
+    file.write_text(f"import json, decimal\n{AGENT}")
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            found = list(pool.map(files_of, [file] * 40))
+    finally:
+        sys.setswitchinterval(interval)
+    assert all(list(one.values()) == [file] for one in found)
