@@ -131,7 +131,7 @@ async def _examine(examined: Examined) -> list[CheckResult]:
 def _complete(examined: Examined) -> Examined:
     """Give a benchmark the settings of the run that trained its model, as the flow does."""
     config = examined.config
-    if not isinstance(config, BenchmarkConfig):
+    if not isinstance(config, BenchmarkConfig) or examined.problems:
         return examined
     try:
         return Examined(with_settings_of_its_run(config, open_store(config.store)))
@@ -144,11 +144,11 @@ def checks_of(examined: Examined) -> dict[str, Check]:
     config = examined.config
     planned: dict[str, Check]
     if isinstance(config, BenchmarkConfig):
-        planned = {
-            "model": lambda: _check_model(config),
-            "store": lambda: checks.check_store(config.store),
-            "contenders": lambda: _check_contenders(config),
-        }
+        planned = {}
+        if "store" not in examined.problems:
+            planned["model"] = lambda: _check_model(config)
+        planned["store"] = lambda: checks.check_store(config.store)
+        planned["contenders"] = lambda: _check_contenders(config)
         if not examined.problems:  # otherwise they are not known
             planned["documents"] = lambda: _check_benchmarked(config)
             planned["judge"] = lambda: checks.check_judge(config.judge)

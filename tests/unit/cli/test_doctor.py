@@ -93,6 +93,18 @@ async def test_a_benchmark_of_no_model_lacks_the_model_and_its_hosted_contenders
     assert "OPENROUTER_API_KEY" in lacking["contenders"]
 
 
+async def test_a_rented_benchmark_without_a_bucket_asks_no_other_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr(doctor, "open_store", opened.append)
+    examined = read_settings("benchmark/nightly", ['cluster={"where": "sky"}'])
+    planned = checks_of(doctor._complete(examined))
+    assert "model" not in planned and opened == []
+    with pytest.raises(ConfigError, match="can't reach the store"):
+        await planned["store"]()
+
+
 async def test_a_python_file_is_examined_in_place_of_documents_and_judge(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
