@@ -4,8 +4,8 @@
 
 Each file has RepLiQA's columns. Accuracies are over the answerable questions; false accepts over
 golden answers of other questions of the same document, and golden answers with one number or date,
-one name or one denial changed. telegraph-350 is not prose: a reward counts none of what it would
-earn. Intervals are of 95 %, whole documents resampled.
+one name or one denial changed. telegraph-350 is not prose: its reward is 0, whatever its accuracy.
+Intervals are of 95 %, whole documents resampled.
 """
 
 from pathlib import Path

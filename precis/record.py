@@ -68,8 +68,8 @@ BaseModelName = Annotated[
         "slashes, at most 256 in all, with no dash at the beginning",
     ),
 ]
-"""A model on the Hub, or a folder. ART puts it into a shell command, so it has no special
-characters, and is not an option."""
+"""A model on the Hub, or a folder. ART puts it into a shell command, so it has no character that
+is special there, and is not an option."""
 SEED_MIN = -(2**63)
 SEED_MAX = 2**63 - 1
 """A seed has 64 bits, as torch's have."""

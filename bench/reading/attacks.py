@@ -150,7 +150,7 @@ def mixed(source: Source, unit: int) -> str:
 
 
 def disguised(source: Source, percent: int, every: int) -> str:
-    """Leave out function words, and hide that by a wrong word in every `every`."""
+    """Leave out function words, and hide that by a wrong word in every `every` words."""
     words = dropped(source, percent).split()
     return fitting("indeed" if place % every == 0 else word for place, word in enumerate(words))
 

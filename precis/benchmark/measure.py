@@ -109,7 +109,7 @@ def results_of(
     night: BenchmarkId,
     ceiling: float | None,
 ) -> Measured:
-    """Return the rows of all contenders, and the requests of their rollouts."""
+    """Return the rows of all contenders, and the questions about their rollouts."""
     scores = []
     for _, attempts in measured:
         for one in attempts:

@@ -151,8 +151,8 @@ async def estimate_cost(
     sampled: int = 0,
 ) -> list[Estimate]:
     """Count the kept replies and bound the cost of the rest, by dry contenders in an environment
-    without requests; see `measure`. In a rollout with several turns, only the first missing reply
-    counts. The cost of scoring is estimated separately."""
+    that sends no requests either; see `measure`. In a rollout with several turns, only the first
+    missing reply counts. The cost of scoring is estimated separately."""
     unpriced: set[str] = set()
     paid = 0
     usd = thinking_usd = 0.0

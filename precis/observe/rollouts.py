@@ -13,7 +13,8 @@ class RolloutRecord:
     """One rollout with at least one call.
 
     Attributes:
-        id: 32 hex digits derived from its content, the same in a repeated report.
+        id: 32 hex digits derived from run, model, origin, scenario and index, the same in a
+            repeated report.
         run: its run or benchmark.
         model: the model's name, such as `rehearsal@7`.
         parameters: fields of the requests besides model, messages and tools.
@@ -51,7 +52,7 @@ class RolloutRecord:
         return [*last.messages, last.message]
 
     def sent(self, call: Call) -> dict[str, Any]:
-        """Return one of its original requests."""
+        """Return the request of one of its calls."""
         tools = {"tools": list(call.tools)} if call.tools else {}
         messages = list(call.messages)
         return {"model": self.model, "messages": messages, **tools, **self.parameters}

@@ -74,8 +74,8 @@ class StepRecord(Record):
     machine_saved_usd: Amount = 0.0
     """The further cost on demand; 0 unless it is a spot machine."""
     warm_start: WarmStartRecord | None = None
-    """The warm start that made the adapter, if any; the reward is then the previous adapter's of
-    `GroupVariance`, and the metrics are the demonstrations'."""
+    """The warm start that made the adapter, if any; the reward is then that of the previous
+    adapter's `GroupVariance`, and the metrics are those of the demonstrations."""
 
     @property
     def usd(self) -> float:
@@ -165,7 +165,7 @@ class Origin(Record):
     store: str
     """URL of its store."""
     files: str
-    """SHA-256 of its manifest's files."""
+    """SHA-256 of its manifest's entries of files (`Checkpoint.digest`)."""
     corpus: str
     """Digest of its scenarios and their split."""
 

@@ -38,7 +38,7 @@ def _plain(path: str) -> str:
 
 
 FilePath = Annotated[str, AfterValidator(_plain)]
-"""The path of a file within its checkpoint's folder."""
+"""The path of a file in its checkpoint's folder; it can't lead out of it."""
 
 
 class File(Record):

@@ -7,10 +7,10 @@ from precis.records.rollout import Score
 
 REWARD = "reward of a rollout"
 SUCCESS = "success of a rollout"
-"""The part of a figure of successes; not the name of a metric."""
+"""The parts of the figures of rewards and of successes; not names of metrics."""
 PREFERRED = "preferred_to_start"
 COMPARED = "compared"
-"""The metric of an attempt that a judge has compared with the run's first at its scenario."""
+"""The metrics of an attempt that a judge has compared with the run's first at its scenario."""
 TRANSCRIPT = "transcript"
 """The key, among a score's details, of the attempt that later ones are compared with. Its own
 preference is ½ by definition."""
@@ -25,7 +25,7 @@ class Nouns:
         scenario: the start of one: `board`, `document`.
         reward: the mean reward: `accuracy`.
         success: the share of successes: `win rate`.
-        achieved: a phrase on what that is a share of; empty for its name alone.
+        achieved: the subtitle of charts of the measure; empty for the usual one.
     """
 
     rollout: str = "rollout"

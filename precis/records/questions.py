@@ -58,7 +58,7 @@ class QuestionRow:
 def questions_of(
     asked: Iterable[tuple[str, Sequence[QuestionRow]]], provenance: Provenance
 ) -> pl.DataFrame:
-    """Return the questions about a contender's rollouts, ordered by the scenario's id."""
+    """Return the questions about a contender's rollouts, given by the scenario's id, ordered."""
     rows: list[dict[str, Any]] = []
     for scenario_id, questions in asked:
         for one in questions:

@@ -24,8 +24,8 @@ MODEL = LEXICAL_MODEL
 
 _REPEATED = 5
 _REPEATED_SHARE_MIN = 0.09
-"""The least share of the five commonest words in prose. Prose has 0.12 at least, in eight
-languages; 350 words without their documents' commonest have 0.08 at most."""
+"""A text whose five commonest words make up a smaller share is not prose. Prose has 0.12 at least,
+in eight languages; 350 words without their documents' commonest have 0.08 at most."""
 _WORDS_MIN = 100
 """A shorter text counts as prose: it has too few words to judge."""
 _NAME = re.compile(r"(?<=[^\W_])[^\w.!?]*\s[\"\u201c\u2018(]?([A-Z][\w'\u2019-]+)")

@@ -41,8 +41,9 @@ _VARIANT = 0.7
 """The weight of a synonym, or a word with the same beginning."""
 _CARRIED = 0.95
 _PARAGRAPH = 0.6
-"""The share of a sentence's weight carried to the next one, also across paragraphs, unless the
-previous one is a question: an interview's answers are separate paragraphs."""
+"""The share of a sentence's weight carried to the next one, and the further factor across
+paragraphs, unless the previous sentence is a question: an interview's answers are separate
+paragraphs."""
 _BEFORE = 0.75
 _AFTER = 0.3
 _AROUND = 0.55
