@@ -64,6 +64,7 @@ class GpuBackend(LocalBackend):
         self._seed = seed
         self._packing: dict[str, Any] = {}
         self._endpoints: dict[str, tuple[str, str]] = {}
+        self._never = asyncio.Event()
 
     async def _prepare_backend_for_training(
         self, model: Model, config: dev.OpenAIServerConfig | None = None
@@ -277,7 +278,8 @@ class GpuBackend(LocalBackend):
 
     async def _monitor_openai_server(self, model: Model, base_url: str, api_key: str) -> None:
         """Nothing: `need` sees at once that vLLM has died, where ART asks it every half minute."""
-        await asyncio.Event().wait()
+        # ART keeps no reference to the task of this: a local event would be collected with it.
+        await self._never.wait()
 
     async def _check_served(self, model: Model, step: int) -> None:
         """Compare the adapter that vLLM has under the step's name with the step's checkpoint.

@@ -3,6 +3,8 @@
 That the stand-in's methods are the real one's is checked in `tests/services/test_gpu_packages.py`.
 """
 
+import asyncio
+import gc
 import shutil
 import sys
 from collections.abc import AsyncIterator, Iterable
@@ -171,6 +173,17 @@ async def test_vllm_listens_on_the_loopback_behind_a_key_and_serves_all(unready:
     assert len(key) > 30
     assert set(unready.vllm.served) == {"m@0", "m@4"}
     assert await unready._prepare_backend_for_training(MODEL, None) == (url, key)
+
+
+async def test_arts_monitor_of_vllm_lasts_though_art_keeps_no_reference_to_it(
+    backend: Any,
+) -> None:
+    asyncio.create_task(backend._monitor_openai_server(MODEL, "", "")).set_name("monitor")
+    await asyncio.sleep(0)
+    gc.collect()
+    monitors = [task for task in asyncio.all_tasks() if task.get_name() == "monitor"]
+    assert len(monitors) == 1, "it was collected, and asyncio logs an error"
+    monitors[0].cancel()
 
 
 async def test_training_has_the_metrics_of_its_updates_and_its_learning_rate_rises(
