@@ -22,9 +22,9 @@ def agent_config(file: str, given: Mapping[str, Any], deployment: str = "") -> T
     """Return the settings of a run that trains an agent, from its file or from YAML with another
     kind.
 
-    `given` overrides all others; without a `model` it is named after the file. The others are the
-    deployment's, or else those of an agent's rehearsal. Raises ConfigError for settings that can't
-    be used.
+    `given` overrides all others; without a `model` in it the model is named after the file. The
+    others are the deployment's, or else those of an agent's rehearsal. Raises ConfigError for
+    settings that can't be used.
     """
     settings = _settings_of(file, given.get("environment"))
     if settings["kind"] == "python" and isinstance(settings.get("file"), str):

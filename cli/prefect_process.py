@@ -99,7 +99,7 @@ def stop() -> bool:
 
 
 def is_up() -> bool:
-    """Return whether the last started process is alive, even if its id has been reused."""
+    """Return whether the last started process is alive; another one with its id does not count."""
     try:
         with (home() / "server.pid").open() as pid:
             fcntl.flock(pid, fcntl.LOCK_SH | fcntl.LOCK_NB)

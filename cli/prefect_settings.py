@@ -9,8 +9,8 @@ from precis.errors import ConfigError
 
 
 def find_api_url() -> str | None:
-    """Return the address of the server that the environment or Prefect's active profile names; a
-    ConfigError says that the profiles can't be read."""
+    """Return the address of the server that the environment or Prefect's active profile names.
+    Raises ConfigError if the profiles can't be read."""
     named = os.environ.get("PREFECT_API_URL")
     if not named:
         home = Path(os.path.expanduser(os.environ.get("PREFECT_HOME", "~/.prefect")))

@@ -64,7 +64,7 @@ def rehearsal_config(
     Args:
         model: its name; empty makes one of documents and seed.
     """
-    open_store(store)  # a path that is none is said to be
+    open_store(store)  # refuses a path that can't be one
     corpus = DocumentsConfig(source=documents, train_size=1, val_size=1)
     count = _BUNDLED_DOCUMENTS
     if documents != "bundled":

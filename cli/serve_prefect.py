@@ -5,7 +5,7 @@ frame its pages. On the loopback it answers only to the loopback's names: a page
 point its own name at 127.0.0.1, so that a browser takes the server for that page's.
 
 A server that a command has left up (`--lock`) exits when its folder is gone, or after a day without
-a request from a page, a worker or a run.
+a request from a page, a worker, a run or a command.
 """
 
 import base64
@@ -97,7 +97,7 @@ def app_for(host: str, port: int) -> FastAPI:
 class LastUse:
     """Middleware that records the time of the last request for anything but the server's health.
 
-    An open page, a worker and a run send requests every few seconds; so do commands, once.
+    An open page, a worker and a run send requests every few seconds, and a command when it is run.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

@@ -112,8 +112,8 @@ def server_at(url: str) -> Server:
 
 
 async def find_served(url: str, wanted: str, key: str) -> str:
-    """Return the name under which a server has a model, which may be named without its step; the
-    only model that there is where none is named.
+    """Return a server's name of a model, which may be given without its step; without a name, the
+    server's only model.
 
     Raises:
         ConfigError: the server is not there, rejects the key, or has several models.
@@ -141,8 +141,8 @@ def describe_models(names: Sequence[str]) -> str:
 
 
 async def list_models(url: str, key: str, timeout_s: float = _LIST_TIMEOUT_S) -> list[str] | None:
-    """Return the models that a server lists; None where it lists none. One that is not there, sends
-    without end, or rejects the key is a ConfigError."""
+    """Return the models that a server lists, or None if it sends no such list. Raises ConfigError
+    if it does not answer, sends without end, or rejects the key."""
     headers = {"Authorization": f"Bearer {key}"}
     try:
         async with (

@@ -184,7 +184,7 @@ def _cut_by_words(sentence: str, words_max: int) -> list[str]:
 
 
 def split(text: str, tokens_max: int) -> list[str]:
-    """Parts of about equal length, none over `tokens_max`, each made of whole sentences.
+    """Return parts of about equal length, none over `tokens_max`, each made of whole sentences.
 
     A sentence that is too long by itself, such as a table without line ends, is cut between words.
     """

@@ -67,8 +67,8 @@ class Budget:
 
 @dataclass(frozen=True)
 class PaidOnce:
-    """A benchmark's access to judges: within a budget, and once per store, if one keeps replies; a
-    dry one sends no requests."""
+    """Access to models that cost money: within a budget, and once per store, if one keeps replies;
+    a dry one, of a benchmark, sends no requests."""
 
     kept: KeptRecords | None
     budget: Budget

@@ -28,7 +28,8 @@ _WRITTEN_MAX = 8
 """Questions per document, before the judge drops some."""
 _WORDS_MIN = 8
 _WORDS_MAX = 60
-"""The most words of a sentence; a longer one is a table."""
+"""The bounds of a sentence's words: a shorter one says too little around its gap, a longer one is a
+table."""
 _AROUND = 24
 """Words shown before and after the gap."""
 _SAID_OFTEN = 3

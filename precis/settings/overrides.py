@@ -19,8 +19,8 @@ _OF_SUMMARIES = ("documents", "judge", "second_judge", "warm_start", "judge_conc
 def lay_over(model: type[Record], deployed: Given, own: Given) -> dict[str, Any]:
     """Return the settings of a run that is given some of its own, over those of its deployment.
 
-    For another environment the deployment's settings of summaries are left out; a ConfigError says
-    that the run has to name a model of its own.
+    For another environment the deployment's settings of summaries are left out. Raises ConfigError
+    if the run then names no model, and the deployment's is one of summaries.
     """
     base = take_apart(model, deployed)
     over = take_apart(model, own)
@@ -36,8 +36,8 @@ def lay_over(model: type[Record], deployed: Given, own: Given) -> dict[str, Any]
 
 
 def take_apart(model: type[Record], parameters: Given) -> dict[str, Any]:
-    """Return the parameters of a flow as settings: those in its `config` go before the others. A
-    ConfigError says that `config` is no object."""
+    """Return the parameters of a flow as settings; those in its `config` override the others.
+    Raises ConfigError if `config` is not an object."""
     alone = {}
     for name, value in parameters.items():
         if name != CONFIG and value is not PydanticUndefined:
@@ -52,7 +52,7 @@ def take_apart(model: type[Record], parameters: Given) -> dict[str, Any]:
 
 
 def overlay(model: type[Record], base: Given, over: Given) -> dict[str, Any]:
-    """Settings of a model, those of `over` in place of those of `base`.
+    """Return settings of a model, those of `over` in place of those of `base`.
 
     Settings that hold others, such as `documents`, are taken apart, so that
     `{"documents": {"val_size": 8}}` leaves the source as it was. Lists and tables of the user's
@@ -67,7 +67,7 @@ def overlay(model: type[Record], base: Given, over: Given) -> dict[str, Any]:
 
 
 def _inner(model: type[Record], name: str, there: Any, value: Any) -> type[Record] | None:
-    """Of what settings both values are; None where one is to replace the other."""
+    """Return the class of settings that both values are of; None if one replaces the other."""
     if name not in model.model_fields or not isinstance(there, Mapping | None):
         return None
     if not isinstance(value, Mapping):

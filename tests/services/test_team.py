@@ -195,7 +195,7 @@ def _a_failed_run_notifies(team: Team) -> None:
 
 
 def _a_spent_budget_notifies(team: Team) -> None:
-    """By the state's name, which test_judge_in_the_flow.py has of a run that reaches it."""
+    """By the state's name, which test_flow.py has of a run that reaches it."""
     spent = {"type": "FAILED", "name": "BudgetReached", "message": "Raise budget_usd."}
     _fail(team, "train spent", spent)
     told = team.eventually_notified("train spent", "has reached its budget")
