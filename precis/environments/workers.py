@@ -248,8 +248,9 @@ class Workers:
                 "Add nodes, or lower `environment.workers.count` or `cpus_each`.",
             )
         of_task = self._ray.exceptions.RayTaskError
-        for one in starts:
-            error = one.exception()
+        # All are retrieved: asyncio logs a traceback for each that is not.
+        errors = [one.exception() for one in starts]
+        for error in errors:
             if error is not None:
                 what = error.cause if isinstance(error, of_task) else error
                 raise ConfigError(
