@@ -32,7 +32,10 @@ def harmless(granted: Collection[str] = ()) -> dict[str, str]:
     # The recorder is on the loopback, out of a proxy's reach.
     direct = kept.get("no_proxy") or kept.get("NO_PROXY")
     loopback = "127.0.0.1,localhost"
-    kept["NO_PROXY"] = kept["no_proxy"] = f"{direct},{loopback}" if direct else loopback
+    # `*` means all hosts only if it is alone.
+    if direct and direct.strip() != "*":
+        direct = f"{direct},{loopback}"
+    kept["NO_PROXY"] = kept["no_proxy"] = direct or loopback
     # Fixes the order of sets across processes, so that the puzzle that is scored is the one asked.
     kept["PYTHONHASHSEED"] = "0"
     return kept

@@ -186,10 +186,18 @@ def test_a_changed_program_is_another_run(tmp_path: Path) -> None:
     assert environment_of(tmp_path, "print(1)").identity == first
 
 
+@pytest.mark.parametrize(
+    ("inherited", "expected"),
+    [
+        ("", "127.0.0.1,localhost"),
+        ("wiki.example,10.0.0.0/8", "wiki.example,10.0.0.0/8,127.0.0.1,localhost"),
+        ("*", "*"),
+    ],
+)
 def test_addresses_that_no_proxy_is_to_be_asked_for_stay_so(
-    monkeypatch: pytest.MonkeyPatch,
+    inherited: str, expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("NO_PROXY", "wiki.example,10.0.0.0/8")
+    monkeypatch.setenv("NO_PROXY", inherited)
     monkeypatch.delenv("no_proxy", raising=False)
     given = harmless()
-    assert given["NO_PROXY"] == given["no_proxy"] == "wiki.example,10.0.0.0/8,127.0.0.1,localhost"
+    assert given["NO_PROXY"] == given["no_proxy"] == expected
