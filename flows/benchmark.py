@@ -42,7 +42,7 @@ async def benchmark(config: BenchmarkConfig) -> BenchmarkReport:
 def benchmark_with(
     environment: Environment, trainer: TrainerConnection
 ) -> Flow[..., Coroutine[Any, Any, BenchmarkReport]]:
-    """Run the same flow as a sub-flow of one that has started environment and trainer."""
+    """Return the same flow, as a sub-flow of one that has started environment and trainer."""
 
     @flow(name="benchmark", flow_run_name=named("benchmark {model}"), validate_parameters=False)
     @says_why_it_stops

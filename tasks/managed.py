@@ -24,7 +24,7 @@ _TAGS = ["precis", "train", "managed"]
 
 @retried("find job", "find the job of {config.model}")
 async def find_job(config: ManagedConfig) -> ManagedJob | None:
-    """Return the job that runs the run.
+    """Return the active job of the run, or None.
 
     Raises:
         ConfigError: a setting means something that no job can reach.
@@ -94,7 +94,7 @@ async def _may_be_taken(name: str) -> bool:
 
 
 async def _drop_run(run: FlowRun) -> None:
-    """It will not be executed."""
+    """Cancel a flow run whose job was not launched."""
     message = "Its managed job was not launched."
     async with get_client() as client:
         await client.set_flow_run_state(run.id, Cancelled(message=message), force=True)

@@ -48,7 +48,8 @@ _IN_OUR_WORDS = (
         "trainer.engine.gpu_memory_share.",
     ),
 )
-"""What is said of a lack of memory, and the free memory and the setting to change in its place."""
+"""Messages about a lack of memory, each with the sentence that replaces it, which has the free
+memory and the setting to change. The first match counts."""
 
 
 def cause_of(failure: str, log: str = "") -> str:

@@ -16,8 +16,8 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 def cancel_on_sigterm() -> Iterator[None]:
     """Turn SIGTERM into the cancellation of this task; re-raise it after the block.
 
-    The previous handler then ends the process, only later. No-op outside the main thread, which
-    receives no signals.
+    The previous handler then ends the process, only later. No-op in other threads than the main
+    one, which alone handles signals.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -47,7 +47,7 @@ def cancel_on_sigterm() -> Iterator[None]:
 def as_interrupts() -> Iterator[None]:
     """Make SIGTERM and SIGHUP act like Ctrl-C within the block.
 
-    No-op outside the main thread; an ignored signal stays ignored.
+    No-op in other threads than the main one; an ignored signal stays ignored.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

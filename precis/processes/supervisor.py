@@ -143,7 +143,7 @@ def claim(lock: TextIO) -> None:
 
 
 def end_own() -> None:
-    """End all descendants of this process."""
+    """End all processes that this one has started, orphans included, which its mark identifies."""
     mark = os.environ.get(_MARK, "")
     end(lambda: descendants(os.getpid()) | (_find_marked(mark) if mark else set()))
 

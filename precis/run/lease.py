@@ -206,7 +206,8 @@ def check_lease(store: Store, model: str, lease: str) -> None:
     """See that nobody has taken a lease, by its id, over (LeaseLost); nothing is renewed.
 
     A conditional write over a version that was read before this call is then never stale: who takes
-    the lease over writes after that, and the write fails. Empty: no others write.
+    the lease over writes after that, and the write fails. An empty id is not checked: no other run
+    can write the model.
     """
     if not lease:
         return
