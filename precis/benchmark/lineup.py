@@ -137,6 +137,11 @@ class TrainedLineup:
     steps: tuple[int, ...]
     seen: int | None
 
+    @property
+    def measure(self) -> str:
+        """The measure of the run's validations, or "" without any."""
+        return self.ledger.validations[0].measure if self.ledger.validations else ""
+
 
 def line_up_trained(
     store: Store, config: BenchmarkConfig, environment: Environment, warn: Callable[[str], None]

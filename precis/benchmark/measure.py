@@ -108,15 +108,20 @@ def results_of(
     environment: Environment,
     night: BenchmarkId,
     ceiling: float | None,
+    measure: str = "",
 ) -> Measured:
-    """Return the rows of all contenders, and the questions about their rollouts."""
+    """Return the rows of all contenders, and the questions about their rollouts.
+
+    Args:
+        measure: the measure of the run that trained the model; empty if unknown.
+    """
     scores = []
     for _, attempts in measured:
         for one in attempts:
             score = one.rollout.score
             scores.append(score if isinstance(score, Score) else None)
     figures = environment.figures
-    figure = figures[0] if figures else default_figure(scores, environment.nouns)
+    figure = figures[0] if figures else default_figure(scores, environment.nouns, measure)
     identity = environment.identity
     rows: list[Row] = []
     sampled: list[Row] = []

@@ -39,7 +39,8 @@ class CheckpointServer:
     times.
 
     `fetch` has a trainer serve them, and says how each is asked then; `contenders` are they, asked
-    where the trainer is now. `show` shows the run's state while it is no usual one.
+    where the trainer is now. `show` shows the run's state while it is no usual one. `measure` is
+    that of the run which trained them.
     """
 
     def __init__(
@@ -48,7 +49,9 @@ class CheckpointServer:
         trainer: TrainerConnection,
         recoveries_max: int,
         show: Callable[[str, str], Awaitable[None]],
+        measure: str = "",
     ) -> None:
+        self.measure = measure
         self.contenders: list[ContenderSpec] = []
         self._fetch_from = fetch
         self._trainer = trainer
@@ -129,7 +132,8 @@ async def serve_checkpoints(
             own = connect_trainer(run.config, folder, launch, start, lease)
             trainer = await stack.enter_async_context(own)
         fetching = partial(fetch, run, trained)
-        server = CheckpointServer(fetching, trainer, run.config.recoveries_max, show)
+        recoveries_max = run.config.recoveries_max
+        server = CheckpointServer(fetching, trainer, recoveries_max, show, trained.measure)
         await server.fetch()
         yield server
 
@@ -181,7 +185,8 @@ async def measure_all(
 ) -> Measured:
     """Return the ceiling and every contender: hosted ones at the same time, our own in turn.
 
-    `measure_one` is `measure_contender`, or what retries it. A ConfigError: nobody takes part.
+    `measure_one` is `measure_contender`, or what retries it. With checkpoints, the measure is that
+    of their run. A ConfigError: nobody takes part.
     """
 
     async def measure_any(contender: ContenderSpec) -> Measurement:
@@ -209,4 +214,5 @@ async def measure_all(
             f"Nobody takes part in the benchmark of {run.name}.",
             "Give it `checkpoints`, `hosted`, `contenders` or `baselines`.",
         )
-    return results_of(everyone, run.environment, run.id, ceiling)
+    measured_by = checkpoints.measure if checkpoints else ""
+    return results_of(everyone, run.environment, run.id, ceiling, measured_by)

@@ -4,6 +4,7 @@ import json
 from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -21,13 +22,14 @@ from precis.environments.recorder import Recorder
 from precis.errors import ConfigError
 from precis.llm.budget import Budget
 from precis.llm.server import ChatRequest, Completion, completions_app
+from precis.records.nouns import REWARD, Figure
 from precis.records.results import scan_results
 from precis.records.rollout import Score
 from precis.report.benchmark_view import benchmark_of
 from precis.report.wording import Words
 from precis.store import open_store
 from precis.store.kept import KeptRecords
-from precis.training.serving import measure_all, measure_contender
+from precis.training.serving import CheckpointServer, measure_all, measure_contender
 from tests.support.examples import EXAMPLES
 from tests.support.local_server import serving
 
@@ -42,6 +44,19 @@ async def rollout(model, scenario):
 
 def scenarios(split):
     return [{"id": split}]
+"""
+
+
+WINS_ALONE = """
+from precis.environments.protocol import Score
+
+async def rollout(model, scenario):
+    asked = [{"role": "user", "content": "Say [heads] or [tails]."}]
+    await model.openai_client().chat.completions.create(model="m", messages=asked)
+    return Score(1.0, success=True) if scenario["id"] == "validation-0" else 0.2
+
+def scenarios(split):
+    return [{"id": f"{split}-{number}"} for number in range(2)]
 """
 
 
@@ -163,6 +178,25 @@ async def test_a_benchmark_in_which_nobody_takes_part_is_refused(tmp_path: Path)
         assert [one.contender.model for one in others] == [RANDOM]
         with pytest.raises(ConfigError, match="Nobody takes part"):
             await measure_all(run, None, others, measure_contender, no_ceiling)
+
+
+async def test_a_benchmark_measures_as_the_run_of_its_checkpoints(tmp_path: Path) -> None:
+    """Its first validation may have had no win, and its curve is drawn with the benchmark's."""
+    file = tmp_path / "coin.py"
+    file.write_text(WINS_ALONE)
+    store = str(tmp_path / "store")
+    config = BenchmarkConfig(checkpoints="none", environment=str(file), store=store)
+    nothing: Any = None  # no checkpoint takes part in the measurement
+    checkpoints = CheckpointServer(nothing, nothing, 0, nothing, "reward")
+
+    async def no_ceiling(_: BenchmarkRun) -> None:
+        return None
+
+    async with open_benchmark(config, load_python(str(file))) as run, serve_others(run) as others:
+        measured = await measure_all(run, checkpoints, others, measure_contender, no_ceiling)
+        alone = await measure_all(run, None, others, measure_contender, no_ceiling)
+    assert measured.figure == Figure("reward", REWARD)
+    assert alone.figure.name == "success rate"
 
 
 def test_attempts_are_for_agents() -> None:

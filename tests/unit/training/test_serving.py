@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from precis.benchmark.contender import ContenderSpec, local_contender
+from precis.benchmark.lineup import TrainedLineup
 from precis.cluster.site import TrainerAddress
 from precis.config import BenchmarkConfig
 from precis.errors import LeaseHeld, TrainerLost
 from precis.processes.child import child_service
+from precis.records.ledger import Ledger, Metric, Validation
 from precis.run.lease import check_free, leased
 from precis.statistics.standings import Contender
 from precis.store import FolderStore
@@ -109,7 +111,11 @@ async def test_a_rented_machine_is_held_while_a_benchmark_of_its_own_is_at_work_
     async def fetch(_run: object, _lineup: object, trainer: RemoteTrainer) -> list[ContenderSpec]:
         return await place.fetch(trainer)
 
-    lineup: Any = "some checkpoints"
+    first = Validation(
+        step=0, measure="reward", metrics={"reward": Metric(value=0.2)}, seconds=1, unscored={}
+    )
+    ledger = Ledger(model="m", config="c", corpus="d").add_validation(first)
+    lineup = TrainedLineup(ledger, (4,), None)
     serving = partial(
         serve_checkpoints,
         run,
@@ -125,7 +131,8 @@ async def test_a_rented_machine_is_held_while_a_benchmark_of_its_own_is_at_work_
             async with serving():
                 pass
     assert (place.started, taken_down) == (0, [])
-    async with serving():
+    async with serving() as served:
+        assert served and served.measure == "reward"
         with pytest.raises(LeaseHeld, match="the run benchmark b-1"):
             check_free(store, "m")
     check_free(store, "m")
