@@ -197,6 +197,9 @@ def doctor(
 ) -> None:
     """Check what a run needs, and explain how to fix what is missing."""
     with sentences():
+        from precis.environment import Variables
+
+        Variables()  # Prefect reads .env when imported, with a traceback if it can't
         with console.status("Starting …"):
             from cli.doctor import examine_deployment
 

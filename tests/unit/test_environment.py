@@ -2,6 +2,7 @@
 
 import itertools
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,7 @@ def test_a_key_that_is_set_is_not_looked_for_elsewhere(monkeypatch: pytest.Monke
     assert not of_a_server
 
 
+@pytest.mark.parametrize("command", [["judge", "cache"], ["doctor", "train/rehearsal"]])
 @pytest.mark.parametrize(
     ("content", "code", "said"),
     [
@@ -61,10 +63,16 @@ def test_a_key_that_is_set_is_not_looked_for_elsewhere(monkeypatch: pytest.Monke
     ],
 )
 def test_a_mistake_in_the_file_of_variables_is_said_in_a_sentence(
-    content: bytes, code: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    command: list[str],
+    content: bytes,
+    code: int,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(Variables.model_config, "env_file", ".env")
+    monkeypatch.setitem(sys.modules, "cli.doctor", None)  # its Prefect would read the file first
     (tmp_path / ".env").write_bytes(content)
-    done = CliRunner().invoke(app, ["judge", "cache"])
+    done = CliRunner().invoke(app, command)
     assert done.exit_code == code and said in done.output, done.output
