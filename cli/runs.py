@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+from rich.text import Text  # a status takes any other text for markup
 
 from precis.commands.terminal import (
     StoreOption,
@@ -68,11 +69,13 @@ def print_runs(store: StoreOption = "", as_json: AsJson = False) -> None:
         from precis.run.overview import list_runs
 
         at = _open(store)
-        with errors.status(f"Reading {at.url} …") as status:
+        with errors.status(Text(f"Reading {at.url} …")) as status:
             runs, unreadable = list_runs(
                 at,
                 datetime.now(UTC),
-                lambda done, total: status.update(f"Reading {at.url}: {done:,} of {total:,} …"),
+                lambda done, total: status.update(
+                    Text(f"Reading {at.url}: {done:,} of {total:,} …")
+                ),
             )
         if as_json:
             _print_json(list(map(run_record, runs)))
@@ -101,7 +104,7 @@ def show(
 
         at = _open(store)
         run = overview(at, model, datetime.now(UTC))
-        with errors.status(f"Reading the checkpoints in {at.url} …"):
+        with errors.status(Text(f"Reading the checkpoints in {at.url} …")):
             checkpoints = kept_checkpoints(at, model, read=verify)
         if as_json:
             _print_json(run_details(run, checkpoints, last))
@@ -185,7 +188,7 @@ def repair(
         from precis.run.repair import repair as repair_run
 
         at = _open(store)
-        with errors.status(f"Reading the checkpoints in {at.url} …"):
+        with errors.status(Text(f"Reading the checkpoints in {at.url} …")):
             repaired = asyncio.run(repair_run(at, model, take_over))
         for line in describe_repair(repaired):
             echo(line)
@@ -269,7 +272,7 @@ def open_rollouts(
         from precis.run.reports import page_file
 
         at = _open(store)
-        with errors.status(f"Reading the rollouts in {at.url} …"):
+        with errors.status(Text(f"Reading the rollouts in {at.url} …")):
             found = gather_rollouts(at, model, step or (), scenario)
             page = rollouts_html(found, model, at.url, datetime.now(UTC))
         _show_page(page, to, page_file(model, "rollouts.html"))

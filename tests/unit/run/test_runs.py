@@ -53,7 +53,7 @@ def test_an_empty_store_holds_no_runs(tmp_path: Path) -> None:
 
 
 def test_a_path_is_said_as_it_is(tmp_path: Path) -> None:
-    store = FolderStore(tmp_path / "[new] :key: [/]")
+    store = FolderStore(tmp_path / "[new] :key: [/old]")
     assert store.url in precis_runs("list", store=store)
 
 
