@@ -321,7 +321,7 @@ def _bar(console: Console) -> Progress:
         BarColumn(bar_width=28),
         MofNCompleteColumn(),
         TextColumn("{task.fields[reward]}"),
-        TextColumn("{task.fields[score]}"),
+        TextColumn("{task.fields[score]}", markup=False),  # an agent names its measure
         TimeElapsedColumn(),
         console=console,
         transient=True,

@@ -127,9 +127,13 @@ async def check_packages() -> str:
 async def check_disk(folder: Path, gb_min: float = _FREE_GB_MIN) -> str:
     """Check that the disk under a folder has room for a run's files."""
     there = folder
-    while not there.exists():  # the first run creates it
-        there = there.absolute().parent
-    if not there.is_dir() or not os.access(there, os.W_OK):
+    try:
+        while not there.exists():  # the first run creates it
+            there = there.absolute().parent
+        can_write = there.is_dir() and os.access(there, os.W_OK)
+    except OSError:  # in another user's private folder, or too long a path
+        can_write = False
+    if not can_write:
         raise ConfigError(
             f"This user can't make or write {folder}.",
             "Let PRECIS_HOME name a folder that this user can write.",

@@ -113,6 +113,15 @@ def test_without_a_terminal_there_is_a_line_now_and_then(monkeypatch: pytest.Mon
     ]
 
 
+def test_an_agents_measure_is_shown_as_it_is() -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=100)
+    bar = rehearsal._bar(console)
+    bar.add_task("training", total=2, reward="", score="held-out [won] games [/]")
+    with console.capture() as shown:
+        console.print(bar)
+    assert "held-out [won] games [/]" in shown.get()
+
+
 @pytest.mark.parametrize("logger", ["prefect.flow_runs", "prefect.task_runs"])
 def test_what_preflight_warns_of_and_what_the_run_waits_for_is_said(
     logger: str, monkeypatch: pytest.MonkeyPatch
