@@ -45,7 +45,9 @@ def up(
         try:
             with console.status("Starting …"):
                 _stand_up(server, console, automations)
-            _tell_of_worker(limit, log, console)
+            console.print(
+                f"Worker       takes up to {limit} runs at a time; its log: {log}", soft_wrap=True
+            )
             asyncio.run(_work(limit, server, console))
         finally:
             if server.started:
@@ -119,12 +121,6 @@ def _stand_up(server: PrefectServer, console: Console, automations: bool | None)
     for command in commands:
         console.print(f"  {command}", soft_wrap=True)
     console.print("\nCtrl-C waits for the runs that are going, and then stops all this.")
-
-
-def _tell_of_worker(limit: int, log: Path, console: Console) -> None:
-    console.print(
-        f"Worker       takes up to {limit} runs at a time; its log: {log}", soft_wrap=True
-    )
 
 
 async def _work(limit: int, server: PrefectServer, console: Console) -> None:

@@ -185,7 +185,7 @@ async def _open_summarizer(options: Options) -> AsyncIterator[tuple[Summarizer, 
                 yield PolicySummarizer(model, Path(folder)), options.words or words_of(record), by
             return
         opened = find_or_start_server(found, options.context, note)
-    # The server may have been started with less than a larger context.
+    # A server may have been started with a smaller context than that of the training.
     trained = (record.tokens_max if record else None) or CONTEXT_TOKENS
     context = options.context or min(trained, CONTEXT_TOKENS)
     async with (
