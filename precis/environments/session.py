@@ -327,8 +327,12 @@ def _calls_as_openai(message: Mapping[str, Any]) -> bool:
     calls = message.get("tool_calls") or []
     if not isinstance(calls, list) or not all(isinstance(one, dict) for one in calls):
         return False
-    named = all(isinstance(one.get("function"), dict | None) for one in calls)
-    return named and isinstance(message.get("tool_call_id"), str | None)
+    for one in calls:
+        if not isinstance(one.get("id"), str | None):
+            return False
+        if not all(isinstance(one.get(kind), dict | None) for kind in ("function", "custom")):
+            return False
+    return isinstance(message.get("tool_call_id"), str | None)
 
 
 def _is_function(tool: object) -> bool:

@@ -591,6 +591,8 @@ REQUEST = '{{"messages": [{{"role": "user", "content": "a"}}], {}}}'
         (REQUEST.format('"tools": [{"function": {"name": "a", "parameters": []}}]'), "no function"),
         ('{"messages": [{"role": "assistant", "tool_calls": [null]}]}', "calls tools, or"),
         ('{"messages": [{"role": "assistant", "tool_calls": [{"function": "a"}]}]}', "in no form"),
+        ('{"messages": [{"role": "assistant", "tool_calls": [{"custom": "a"}]}]}', "in no form"),
+        ('{"messages": [{"role": "assistant", "tool_calls": [{"id": ["a"]}]}]}', "in no form"),
         ('{"messages": [{"role": "tool", "tool_call_id": 1, "content": "a"}]}', "in no form"),
     ],
 )
