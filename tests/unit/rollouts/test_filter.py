@@ -9,7 +9,7 @@ from precis.config import RolloutsConfig
 from precis.environments.trajectories import group_of
 from precis.errors import JudgeUnavailable, RolloutError
 from precis.records.rollout import Scenario, Score, Unscored
-from precis.rollouts.filter import refuse_too_many_unscored, split_groups
+from precis.rollouts.filter import count_causes, refuse_too_many_unscored, split_groups
 from precis.training.validation import validation_of
 from tests.support.bridges import CORPUS
 from tests.support.environments import summaries
@@ -57,6 +57,10 @@ def test_too_many_without_a_score_stop_the_step_and_say_who_is_to_blame(
         refuse_too_many_unscored(rollouts(True, False, lost, lost), config())
     assert type(caught.value) is error
     refuse_too_many_unscored(rollouts(True, lost), config(unscored_share_max=0.5))
+
+
+def test_an_agent_s_empty_cause_is_counted_too() -> None:
+    assert count_causes(rollouts(True, Unscored("", "No dice."))) == {"": 1}
 
 
 def test_a_validation_leaves_the_unscored_out_of_its_accuracy() -> None:
