@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 SCENARIOS_DEFAULT = 200
 """The number in ART's notebook."""
 _SHARE_MAX = 0.25
-"""The default share of the training scenarios."""
+"""The largest share of the training scenarios that is set apart by default."""
 _ROLES = ("system", "developer", "user", "assistant", "tool")
 
 logger = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ class WarmStart:
     digest: str = ""
 
     def describe(self, nouns: Nouns) -> str:
-        """Return a phrase on the amount of demonstrations."""
+        """Return a phrase on how much there is to imitate."""
         apart = f"{len(self.scenarios)} {nouns.scenarios} set apart"
         if not self.given:
             return apart

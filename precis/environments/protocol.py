@@ -53,7 +53,7 @@ class Environment(Protocol):
     warm_start: WarmStart | None = None
     """The scenarios and demonstrations to imitate before the first step."""
     takes_random_player: bool = True
-    """Whether a benchmark compares with a player that picks random calls."""
+    """True if a benchmark compares with a player that picks any call that the tools allow."""
     nouns: Nouns = Nouns()
     """The words for its reports."""
     model_config: "BaseModel | None" = None
@@ -72,8 +72,7 @@ class Environment(Protocol):
 
     @property
     def identity(self) -> Mapping[str, str]:
-        """Return the values that determine a reward, beside the settings: part of a run's
-        identity."""
+        """The values that determine a reward, beside the settings: part of a run's identity."""
         return {}
 
     @property
@@ -118,7 +117,7 @@ class Environment(Protocol):
 
     @property
     def compares(self) -> bool:
-        """Return whether `compare` is needed."""
+        """True if `compare` scores rollouts."""
         return False
 
     async def compare(
@@ -179,7 +178,7 @@ class Environment(Protocol):
 
     @property
     def learned(self) -> Sequence[str]:
-        """Return the contents of all training scenarios."""
+        """The contents of all that a policy is trained on."""
         return list(map(self.content_of, self.scenarios("train")))
 
     def topic_of(self, scenario: Scenario) -> str:
@@ -196,7 +195,7 @@ class Environment(Protocol):
 
     @property
     def trials(self) -> Mapping[str, Callable[[], Awaitable[str]]]:
-        """Return checks of the services it uses, by name, for a run's preflight: each returns its
+        """Checks of the services that it uses, by name, for a run's preflight: each returns its
         finding, or raises a PrecisError."""
         return {}
 

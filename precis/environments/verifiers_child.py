@@ -147,8 +147,8 @@ class Relay:
 
 
 def load(settings: Mapping[str, Any]) -> tuple[vf.Env[Any], str]:
-    """Return the environment and the name of the agent that the policy plays, or raise the reason
-    why it can't."""
+    """Return the environment and the name of the agent that the policy plays, or raise a
+    ValueError that says why it can't be trained."""
     given = dict(settings["config"])
     taskset = {**given.pop("taskset", {}), "id": settings["id"]}
     config = vf.resolve_env_config({**given, "taskset": taskset})

@@ -177,7 +177,7 @@ class Workers:
         rollout's.
 
         Raises:
-            RolloutError: no worker is left.
+            RolloutError: no worker has been up for three minutes.
         """
         with clock_stopped():
             number = await self._take()

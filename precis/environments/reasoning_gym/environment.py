@@ -135,7 +135,7 @@ class ReasoningGym(AgentEnvironment):
         return self._say("solver", known)
 
     async def _guess(self, request: ChatRequest) -> Completion:
-        """Answer with that to another question, or any of the options."""
+        """Answer with another question's answer, or with any of the options."""
         drawn = zlib.crc32(str(request.messages[-1]["content"]).encode())
         if self._settings.answers:
             choices = self._settings.answers

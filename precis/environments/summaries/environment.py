@@ -270,7 +270,7 @@ class Summaries(Environment):
 
     @property
     def trials(self) -> Mapping[str, Callable[[], Awaitable[str]]]:
-        """Return trial questions to the judges."""
+        """Trial questions to the judges."""
         trials: dict[str, Callable[[], Awaitable[str]]] = {"judge": self.judge.check}
         if self.second:
             trials["second judge"] = partial(check_second_judge, self.judge, self.second)
@@ -289,7 +289,7 @@ class Summaries(Environment):
 
     @property
     def learned(self) -> Sequence[str]:
-        """Return the texts of the steps and of the warm start."""
+        """The texts of the steps and of the warm start."""
         documents = (*self.corpus.train, *self.corpus.warm_start)
         return [self.content_of(scenario_of(one)) for one in documents]
 

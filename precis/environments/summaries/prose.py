@@ -37,8 +37,8 @@ _DROPPED_COMMONEST = 40
 _DROPPED_MAX = 6
 """The most of them dropped in a row; of other words, one."""
 _COPIED_MIN = 12
-"""The least words of a copy. Freely written summaries have at most one such gap in a hundred words,
-and two if copies of 8 words count."""
+"""The fewest words of a copy. Freely written summaries have at most one such gap in a hundred
+words, and two if copies of 8 words count."""
 _SHORT_COPY_MIN = 4
 _SHORT_COPY_GAPS = 0.4
 """A shorter copy counts with this many words, and this many gaps for each of them. Freely written
@@ -75,7 +75,7 @@ class _Joints:
         places: of each word.
         common: the commonest.
         share: the share of all words that these make up.
-        steps_back: for each word, the most distance to the previous one in a copy that dropped
+        steps_back: for each word, the largest distance to the previous one in a copy that dropped
             small words.
         steps_on: the same for the next one.
         neighbours: the pairs of neighbouring words.
@@ -174,7 +174,7 @@ def _copies(
     its words and gaps. One of its words may differ from the document's.
 
     Args:
-        steps: for each place, the most distance to the copy's last word.
+        steps: for each place, the largest distance to the copy's last word.
         way: 1 if that is behind it in the document, -1 if before it.
     """
     found: list[dict[int, tuple[int, int]]] = []
@@ -200,7 +200,7 @@ def _copies(
 
 
 def _steps(words: Sequence[str], small: Container[str]) -> list[int]:
-    """Return for each word the most distance to the previous one in a copy that dropped some."""
+    """Return for each word the largest distance to the previous one in a copy that dropped some."""
     steps = []
     missing = 0
     for word in words:

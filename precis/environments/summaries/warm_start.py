@@ -51,6 +51,7 @@ def prepare_warm_start(
 
     Raises:
         DocumentsError: too few documents would be left, or the file can't be used.
+        ConfigError: none of the file's summaries can be imitated.
     """
     if config is None:
         return None, corpus

@@ -139,7 +139,6 @@ def test_a_changed_file_is_another_run(tmp_path: Path) -> None:
 
 BLOCKING = """
 import threading
-from concurrent.futures import ThreadPoolExecutor
 import time
 
 import httpx
