@@ -94,10 +94,20 @@ def load_command(
             f"The environment's program {command[0]!r} is not there, or can't be run.",
             "Give `environment.command` a program on PATH or its path, such as [python, agent.py].",
         )
+    found: dict[Split, list[Scenario]] = {split: [] for split in SPLITS}
+
+    def read(_: int, given: dict[str, Any]) -> None:
+        split = given.pop("split", "train")
+        if split not in SPLITS:
+            raise ValueError(f"the split {split!r} is neither 'train' nor 'validation'.")
+        found[split].append(Scenario.of(given))
+
     if scenarios:
-        found = _read_file(scenarios)
+        remedy = "Write one JSON object a line, each with an `id`."
+        read_json_file(scenarios, "scenarios", read, remedy)
     else:
-        found = {split: _ask_for_scenarios(command, split) for split in SPLITS}
+        for split in SPLITS:
+            found[split] = _ask_for_scenarios(command, split)
     check_scenarios(scenarios or " ".join([*command, "scenarios"]), found)
     return CommandEnvironment(command, found, rubric)
 
@@ -126,19 +136,6 @@ def _score_of(output: str, judged: bool) -> "Score | Unscored | float":
         f"Its last line is {last[:_SHOWN]!r}: print a number, true, false, or an object with "
         "`reward`, and `success` and `metrics` if you like.",
     )
-
-
-def _read_file(file: str) -> dict[Split, list[Scenario]]:
-    found: dict[Split, list[Scenario]] = {split: [] for split in SPLITS}
-
-    def read(_: int, given: dict[str, Any]) -> None:
-        split = given.pop("split", "train")
-        if split not in SPLITS:
-            raise ValueError(f"the split {split!r} is neither 'train' nor 'validation'.")
-        found[split].append(Scenario.of(given))
-
-    read_json_file(file, "scenarios", read, "Write one JSON object a line, each with an `id`.")
-    return found
 
 
 def _ask_for_scenarios(command: Sequence[str], split: Split) -> list[Scenario]:
