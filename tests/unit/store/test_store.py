@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from precis.environment import S3Environment, Variables
-from precis.errors import ConfigError, StoreConflict, StoreError, StoreRefused
+from precis.errors import ConfigError, PrecisError, StoreConflict, StoreError, StoreRefused
 from precis.run.lease import leased
 from precis.store import FolderStore, open_store
 from precis.store.s3 import S3Store
@@ -126,6 +126,12 @@ def test_a_bucket_is_opened_by_its_url(url: str) -> None:
         open_store("~no-such-user/store")
     with pytest.raises(ConfigError, match="names no bucket"):
         open_store("s3:///prefix")
+
+
+def test_a_folder_behind_a_link_to_itself_is_said_to_be(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "link")
+    with pytest.raises(PrecisError, match="links"):
+        open_store(str(tmp_path / "link")).check()
 
 
 def test_a_server_that_never_answers_is_asked_to_read_as_often_as_the_setting_says() -> None:
