@@ -52,7 +52,8 @@ async def budget_lasts(config: ClusterConfig, budget_usd: float | None) -> str:
 
 
 async def prices(config: ClusterConfig) -> dict[str, HourlyPrice]:
-    """Return the highest price of a machine at each cloud that offers it, by the cloud's name."""
+    """Return the price of a machine at each cloud that offers it, by the cloud's name; with
+    `spot: first` that on demand, which is the most that it may cost."""
     is_spot = config.spot == "only"
     return await api.prices(config.gpu_name, config.gpus, clouds_of(config), spot=is_spot)
 

@@ -1,6 +1,6 @@
 """A trainer on a machine that SkyPilot rents.
 
-    host = SkyPilotHost(work, config.cluster, Environment().home, log=print)
+    host = SkyPilotHost(work, config.cluster, private_home(), log=print)
     address = await host.up()       # minutes the first time, seconds when it is there already
     …
     await host.down()

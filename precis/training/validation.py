@@ -58,7 +58,8 @@ async def validate(run: Run, step: int) -> Validation:
     await keep_rollouts(run, "validation", step, [[one] for one in rollouts], adapter=step)
     earlier = [one.measure for one in run.ledger.validations if one.step < step]
     seconds = time.perf_counter() - start
-    validation = validation_of(step, rollouts, seconds, run.environment, *earlier[:1])
+    measure = earlier[0] if earlier else ""
+    validation = validation_of(step, rollouts, seconds, run.environment, measure)
     gained = last_gain(run.ledger.validations, validation)
     validation = validation.model_copy(update={"last_gain": gained})
     # What was sampled ahead is booked with its step.
