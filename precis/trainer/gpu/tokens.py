@@ -129,19 +129,18 @@ def _tokenize_answer(
     return answer[: answer.index(end) + 1]
 
 
-def _as_declared(tool: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a tool with its keys in the order in which vLLM's request model writes them: ART's
-    type has `function` before `type`, and a template writes them as they come."""
-    function = tool["function"]
-    first = [name for name in ("name", "description", "parameters") if name in function]
-    ordered = {name: function[name] for name in first}
-    return {"type": "function", "function": {**ordered, **function}}
-
-
 def _render(
     tokenizer: Any, messages: list[Any], tools: Any, add_generation_prompt: bool = True
 ) -> list[int]:
-    options = {"tools": [_as_declared(tool) for tool in tools]} if tools else {}
+    # Each tool with its keys in the order in which vLLM's request model writes them: ART's type has
+    # `function` before `type`, and a template writes them as they come.
+    declared = []
+    for tool in tools or ():
+        function = tool["function"]
+        first = [name for name in ("name", "description", "parameters") if name in function]
+        ordered = {name: function[name] for name in first}
+        declared.append({"type": "function", "function": {**ordered, **function}})
+    options = {"tools": declared} if declared else {}
     ids: list[int] = tokenizer.apply_chat_template(
         messages, add_generation_prompt=add_generation_prompt, **options
     )
