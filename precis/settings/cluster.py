@@ -25,7 +25,7 @@ Gpu = Annotated[
 
 
 class ClusterConfig(Record):
-    """The machine that the trainer runs on, for how long, and what becomes of it."""
+    """The trainer's machine, its limits, and its end."""
 
     where: Literal["local", "sky"] = "local"
     """`local` runs the trainer beside the flow; `sky` on a machine that SkyPilot rents."""
@@ -35,26 +35,26 @@ class ClusterConfig(Record):
     gpu: Gpu = "H100:1"
     """The GPU as `sky show-gpus` names it, and how many: `H100:1`."""
     spot: Literal["never", "first", "only"] = "never"
-    """The use of machines that the cloud may take back: `first` tries each place for one, then all
-    of them on demand."""
+    """The use of spot machines, which the cloud may reclaim: `first` tries every place for one, and
+    then all of them on demand."""
     disk_gb: BoundedInt = Field(200, ge=50)
     """Disk of the machine, in GB."""
     autostop_minutes: BoundedInt = Field(10, ge=1)
-    """Minutes without a running trainer after which the machine takes itself down."""
+    """Minutes without a running trainer after which the machine is taken down."""
     client_lost_s: BoundedFloat = Field(600, gt=0)
-    """Seconds without a word from the flow after which the trainer ends, and autostop begins."""
+    """Seconds without a request from the flow after which the trainer exits, and autostop
+    begins."""
     hours_max: BoundedFloat = Field(24, gt=0)
-    """Hours after which the run stops, once it has committed; a while later the trainer ends by
-    itself, whatever the flow is doing."""
+    """Hours after which the run stops at its next commit; half an hour later the trainer exits in
+    any case."""
     provision_timeout_s: BoundedFloat = Field(2700, gt=0)
-    """Deadline for having a machine, in seconds; RunPod can take half an hour."""
+    """Deadline for renting a machine, in seconds; RunPod can take half an hour."""
     answer_timeout_s: BoundedFloat = Field(2700, gt=0)
-    """Deadline from then until the trainer answers, its installation included, in seconds."""
+    """Deadline from then until the installed trainer answers, in seconds."""
     destroy_after_run: bool = True
     """Take the machine down after a run that succeeded."""
     keep_on_failure: bool = False
-    """Keep the machine after a run that failed or was cancelled, for a look; autostop still
-    holds."""
+    """Keep the machine after a failed or cancelled run, for a look; autostop still applies."""
 
     @property
     def gpu_name(self) -> str:
@@ -71,15 +71,15 @@ class DownConfig(Record):
     """Taking down the machine of a model."""
 
     model: str
-    """The model whose machine it is."""
+    """The model whose machine is taken down."""
     store: StoreUrl = Field("", validate_default=True)
     """The store of the run; empty takes the variable PRECIS_STORE, or else .precis/store."""
     force: bool = False
-    """Take it down although a live run works on it."""
+    """Take it down even if a live run uses it."""
 
 
 class ClusterSweepConfig(Record):
-    """Taking down all machines of ours that no live run holds."""
+    """Taking down all our machines that no live run uses."""
 
     spare_hours: BoundedFloat = Field(0, ge=0)
-    """Spare a machine for so many hours after it was launched, for a look at what was kept."""
+    """Hours after its launch during which a machine is kept, for a look."""

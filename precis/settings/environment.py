@@ -24,23 +24,23 @@ SENT_TO = "~/precis_agent"
 
 
 class WorkersSettings(Record):
-    """Processes of a Ray cluster that play rollouts, in place of the flow's own."""
+    """Processes of a Ray cluster that play rollouts instead of the flow's process."""
 
     count: MayChange[int] = Field(2, ge=1, le=10_000)
     """The number of workers, spread over the nodes of the cluster."""
     rollouts_each: MayChange[int] = Field(8, ge=1, le=1000)
-    """The rollouts that each plays at once."""
+    """Concurrent rollouts per worker."""
     cpus_each: MayChange[float] = Field(1.0, gt=0, le=10_000)
-    """The CPUs that Ray sets aside for each."""
+    """CPUs that Ray reserves per worker."""
     address: MayChange[str] = ""
     """The cluster: `auto` on one of its nodes, `host:6379`, or `ray://host:10001`. Empty starts one
     on this machine, which ends with the run."""
     recorder_host: MayChange[str] = Field("127.0.0.1", min_length=1)
-    """The IPv4 address of this machine at which workers reach the recorder, which listens there: of
-    a private network, since prompts and answers pass in plain HTTP."""
+    """The IPv4 address of this machine at which the recorder listens for workers: use one of a
+    private network, since prompts and answers travel over plain HTTP."""
     folder: MayChange[str] = ""
-    """A folder, with the environment's file or program in it, that is sent to the workers whole and
-    is their current one. Empty sends the file and the modules that it imports from its folder, or
+    """A folder with the environment's file or program, which is sent to the workers whole and is
+    their current folder. Empty sends the file and the modules that it imports from its folder, or
     the files that the command names by a relative path."""
 
     @field_validator("recorder_host")
@@ -64,7 +64,7 @@ class SummariesSettings(Record, title="Summaries"):
     """Summaries of documents, judged by the questions that they answer."""
 
     kind: Decides[Literal["summaries"]] = "summaries"
-    """Documents, judge and word limit have settings of their own."""
+    """Documents, judge and word limit have their own settings."""
 
     @model_validator(mode="before")
     @classmethod
@@ -83,15 +83,15 @@ class PythonSettings(Record, title="Python file"):
     kind: Decides[Literal["python"]] = "python"
     """Its code runs in the process of the flow, in threads."""
     file: ByIdentity[str] = Field(min_length=1)
-    """The file's path. What a run is depends on its content, and on that of the modules that it
-    imports from its folder, and not on where it lies."""
+    """The file's path. A run is identified by the content of the file and of the modules that it
+    imports from its folder, not by where it is."""
     score: ByIdentity[Literal["", "own", "ruler"]] = ""
     """`own` takes what `rollout` returns; `ruler` has the judge of `judge` score the attempts of a
-    group against each other. Empty takes what the file says, or else `own`."""
+    group against each other. Empty takes the file's setting, or else `own`."""
     rubric: ByIdentity[str] = Field("", max_length=2000)
-    """For `ruler`, a sentence on what is good; empty takes the file's."""
+    """For `ruler`, a sentence that defines a good attempt; empty takes the file's."""
     workers: MayChange[WorkersSettings | None] = None
-    """The workers that play its rollouts; without any the flow's process does."""
+    """The workers that play its rollouts; by default the flow's process plays them."""
 
     @property
     def label(self) -> str:
@@ -107,18 +107,18 @@ class CommandSettings(Record, title="Command"):
     """Any program, in any language: it asks the policy over HTTP and prints a score."""
 
     kind: Decides[Literal["command"]] = "command"
-    """Each rollout is a process of the flow's machine."""
+    """Each rollout is a process on the flow's machine."""
     command: ByIdentity[tuple[str, ...]] = Field(min_length=1)
-    """The program and its arguments. What a run is depends on these, and on the contents of the
-    files among them, wherever they lie."""
+    """The program and its arguments. A run is identified by these and by the contents of the files
+    among them, not by where those are."""
     scenarios: ByIdentity[str] = ""
     """A JSONL file of scenarios, of which those with `"split": "validation"` are held out. Empty
     asks the program, by the arguments `scenarios train` and `scenarios validation`."""
     rubric: ByIdentity[str] = Field("", max_length=2000)
-    """A sentence on what is good: the judge of `judge` then scores the attempts of a group against
-    each other (RULER). Empty takes the score that the program prints."""
+    """A sentence that defines a good attempt: the judge of `judge` then scores the attempts of a
+    group against each other (RULER). Empty takes the score that the program prints."""
     workers: MayChange[WorkersSettings | None] = None
-    """The workers that run it; without any it runs on the flow's machine."""
+    """The workers that run it; by default it runs on the flow's machine."""
 
     @property
     def label(self) -> str:
@@ -127,20 +127,20 @@ class CommandSettings(Record, title="Command"):
 
 
 class VerifiersSettings(Record, title="Verifiers"):
-    """An environment of verifiers 0.4, in the virtual environment that it is installed in."""
+    """An environment of verifiers 0.4, in its own virtual environment."""
 
     kind: Decides[Literal["verifiers"]] = "verifiers"
-    """It is played in its own process, on the flow's machine."""
+    """It runs in its own process, on the flow's machine."""
     id: Decides[str] = Field(min_length=1)
-    """The installed package, as verifiers names it. What a run is depends on its code, too."""
+    """The installed package, as verifiers names it. Its code is part of a run's identity."""
     python: ByIdentity[str] = Field(".venv-verifiers/bin/python", min_length=1)
     """The Python of that virtual environment; `make install-verifiers` makes this one."""
     config: Decides[dict[str, Any]] = Field(default_factory=dict)
     """verifiers' own settings of the environment, as below `[env]` in its files:
     `{"taskset": {"difficulty": "hard"}, "agent": {"max_turns": 4}}`."""
     held_out: Decides[dict[str, Any]] = Field(default_factory=dict)
-    """Settings of the taskset in which the held-out tasks differ: `{"split": "test"}`. Empty holds
-    out the first `val_size` tasks, and trains on those that follow."""
+    """Settings of the taskset that differ for the held-out tasks: `{"split": "test"}`. Empty holds
+    out the first `val_size` tasks, and trains on the next ones."""
     train_size: Decides[BoundedInt] = Field(400, ge=1)
     """The most tasks to train on."""
     val_size: Decides[BoundedInt] = Field(40, ge=1)
@@ -148,11 +148,11 @@ class VerifiersSettings(Record, title="Verifiers"):
     success_min: Decides[BoundedFloat | None] = Field(None, ge=-(2**53))
     """The least reward that counts as a success; without one the mean reward is reported."""
     rubric: ByIdentity[str] = Field("", max_length=2000)
-    """A sentence on what is good: the judge of `judge` then scores the attempts of a group against
-    each other (RULER). Empty takes the environment's rewards."""
+    """A sentence that defines a good attempt: the judge of `judge` then scores the attempts of a
+    group against each other (RULER). Empty takes the environment's rewards."""
     variables: MayChange[tuple[str, ...]] = ()
-    """Names of variables that its process sees although they may be secrets, such as the key of a
-    judge of its own."""
+    """Names of variables to pass to its process although they may be secrets, such as the key of
+    its own judge."""
 
     @model_validator(mode="before")
     @classmethod
@@ -178,7 +178,7 @@ class Generated(Record):
     val_size: Decides[int] = Field(64, ge=1, le=100_000)
     """Scenarios to hold out."""
     seed: Decides[int] = Field(1, ge=SEED_MIN, le=SEED_MAX)
-    """Seed of the scenarios; that of the run is another one."""
+    """Seed of the scenarios, independent of the run's seed."""
 
 
 class OpponentSettings(Record):
@@ -189,17 +189,16 @@ class OpponentSettings(Record):
     provider: MayChange[Literal["openrouter", "openai", "url"]] = "openrouter"
     """`openrouter` needs OPENROUTER_API_KEY, `openai` OPENAI_API_KEY; `url` is any endpoint."""
     base_url: MayChange[str] = ""
-    """Endpoint that ends in /v1, for provider `url`; its key, where it asks for one, is read from
+    """Endpoint that ends in /v1, for provider `url`; its key, if it needs one, is read from
     OPPONENT_API_KEY."""
     temperature: Decides[float] = Field(0.0, ge=0, le=2)
-    """Its sampling temperature; at 0 two games that begin alike continue alike, if the provider
-    keeps to that."""
+    """Its sampling temperature; 0 makes its moves repeatable, as far as the provider allows."""
     tokens_max: Decides[BoundedInt] = Field(1024, ge=1)
-    """Tokens of one of its moves, thoughts included."""
+    """Most tokens per move, reasoning included."""
     call_timeout_s: MayChange[BoundedFloat] = Field(60, gt=0)
     """Deadline of one of its moves, in seconds."""
     in_flight: MayChange[BoundedInt] = Field(8, ge=1)
-    """Requests to it at the same time."""
+    """Concurrent requests to it."""
 
     @model_validator(mode="after")
     def _url_is_one(self) -> Self:
@@ -214,18 +213,18 @@ class TextArenaSettings(Generated, title="TextArena"):
     kind: Decides[Literal["textarena"]] = "textarena"
     """Needs the extra `textarena`."""
     game: Decides[str] = Field(min_length=1)
-    """Its name there, such as `ConnectFour-v0`."""
+    """Its name in TextArena, such as `ConnectFour-v0`."""
     opponent: Decides[Literal["random"] | OpponentSettings] = "random"
-    """The player of the other seats: `random` makes any move that the game allows, as far as the
-    game shows them; or a model, by `{"model": …}`. A game for one has none."""
+    """The player of the other seats: `random` makes any legal move that the game shows; `{"model":
+    …}` is a model. Not used by a game for one player."""
     players: Decides[int] = Field(0, ge=0, le=15)
-    """Seats of the game; 0 takes the fewest that it can be played with."""
+    """Seats of the game; 0 takes the fewest possible."""
     moves_max: Decides[BoundedInt] = Field(50, ge=1)
-    """Moves of the policy after which a game that is not over ends, and earns 0. A run allows a
-    rollout `rollouts.turns_max` of them."""
+    """Moves of the policy after which an unfinished game ends and earns 0. `rollouts.turns_max`
+    limits them too."""
     show_moves: Decides[bool] = False
-    """End each message of the game with the moves that are allowed, in brackets. The embedded
-    policy needs that where the game does not say them itself."""
+    """End each message of the game with the legal moves, in brackets. The embedded policy needs
+    this unless the game lists them itself."""
 
     @property
     def label(self) -> str:
@@ -234,17 +233,17 @@ class TextArenaSettings(Generated, title="TextArena"):
 
 
 class ReasoningGymSettings(Generated, title="Reasoning Gym"):
-    """Puzzles of one of reasoning-gym's generators, which it scores itself."""
+    """Puzzles of one of reasoning-gym's generators, which also scores the answers."""
 
     kind: Decides[Literal["reasoning_gym"]] = "reasoning_gym"
     """Needs the extra `reasoning-gym`."""
     dataset: Decides[str] = Field(min_length=1)
-    """The generator's name there, such as `countdown`."""
+    """The generator's name, such as `countdown`."""
     parameters: Decides[dict[str, JsonValue]] = Field({})
     """Parameters of the generator, such as `{"min_numbers": 3}`; empty takes its own."""
     answers: Decides[tuple[str, ...]] = ()
-    """Answers to choose from, where a puzzle has few: they are then offered by a tool, `answer`,
-    which the embedded policy needs. Empty reads the answer between <answer> and </answer>."""
+    """The possible answers, if there are few: a tool, `answer`, then offers them, which the
+    embedded policy needs. Empty reads the answer between <answer> and </answer>."""
 
     @property
     def label(self) -> str:

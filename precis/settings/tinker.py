@@ -9,7 +9,7 @@ from precis.record import Amount, BaseModelName, BoundedFloat, BoundedInt, Recor
 from precis.settings.identity import Decides, MayChange
 
 SFT_LEARNING_RATE = 2e-4
-"""Adam's highest step size where rollouts are imitated: that of ART's own notebook."""
+"""Adam's highest step size in imitation: that of ART's notebook."""
 Loss = Literal["importance_sampling", "ppo", "cispo"]
 """The API's losses for reinforcement that Précis offers."""
 
@@ -21,7 +21,7 @@ _NOT_OFFERED = {
     "lora_alpha": "the service gives every adapter the same alpha",
     "warmup_steps": "the learning rate is the same in every step here",
 }
-"""Settings of other trainers that somebody may bring along, and why they are not here."""
+"""Settings of other trainers that a user may give, and why they are not offered."""
 _SERVER_SETTINGS = {
     "service",
     "base_url",
@@ -42,59 +42,59 @@ _TRAIN_OPTIONS = {
     "epsilon_high",
 }
 KEPT_FILE = "tinker.json"
-"""The file in a checkpoint that says where the service has it."""
+"""The file in a checkpoint that records where the service keeps it."""
 _SKYRL_URL = "http://127.0.0.1:8000"
 
 
 class TinkerTrainer(Record, title="Tinker"):
     """A language model that a service trains and samples over the Tinker API: Thinking Machines'
-    own, or a SkyRL server on GPUs of one's own."""
+    own, or a SkyRL server on your GPUs."""
 
     backend: ClassVar[Literal["tinker"]] = "tinker"
     sft_learning_rate: ClassVar[float] = SFT_LEARNING_RATE
     kind: Decides[Literal["tinker"]] = "tinker"
     service: MayChange[Literal["thinking-machines", "skyrl"]] = "thinking-machines"
-    """The service behind the API. SkyRL's server trains with `importance_sampling` alone, samples
-    from the newest weights alone, and keeps what it saves for good."""
+    """The service behind the API. SkyRL's server trains only with `importance_sampling`, samples
+    only from the newest weights, and never deletes what it saves."""
     base_url: MayChange[str] = ""
     """Its address: empty for Thinking Machines' own, or port 8000 of this machine with SkyRL."""
     base_model: Decides[BaseModelName] = "Qwen/Qwen3-8B"
-    """The model to begin with, as the service names it."""
+    """The base model, as the service names it."""
     tokenizer: Decides[str] = ""
     """Its tokenizer with its chat template: a name on the Hub, or a folder here; empty takes the
     base model's from the Hub."""
     learning_rate: Decides[BoundedFloat] = Field(4e-5, gt=0)
-    """Adam's step size: that of the service's own example of reinforcement."""
+    """Adam's step size; the default is that of the service's example of reinforcement learning."""
     trajectories_per_update: Decides[BoundedInt] = Field(64, ge=1)
-    """Adam moves once for so many rollouts. With those of a whole step in one update, all are
-    learned from by the weights that wrote them; each further update also takes a turn of the
-    service's clock, some ten seconds."""
+    """Rollouts per update of Adam. If one update has a whole step's, all are learned from by the
+    weights that wrote them; each further update also takes a clock cycle of the service, some ten
+    seconds."""
     weighting: Decides[Literal["token", "sequence"]] = "token"
     """The unit that counts the same in the loss: each token (DAPO), or each rollout, whose tokens
-    then count the less the longer it is (GRPO as it was published)."""
+    then count less the longer it is (GRPO as published)."""
     scale_rewards: Decides[bool] = True
     """Divide advantages by the spread of their group's rewards."""
     loss: Decides[Loss] = "importance_sampling"
     """The service's loss."""
     epsilon: Decides[float | None] = Field(None, gt=0, le=1)
-    """Lower clip of the importance weight, below 1, for `ppo` and `cispo`; the service's own if
-    empty."""
+    """Lower clip of the importance weight, below 1, for `ppo` and `cispo`; empty takes the
+    service's default."""
     epsilon_high: Decides[BoundedFloat | None] = Field(None, gt=0)
-    """Upper clip of the importance weight, above 1, for `ppo` and `cispo`; the service's own if
-    empty."""
+    """Upper clip of the importance weight, above 1, for `ppo` and `cispo`; empty takes the
+    service's default."""
     lora_rank: Decides[int] = Field(32, ge=1, le=256)
     """Rank of the adapter."""
     tokens_max: Decides[BoundedInt] = Field(32768, ge=512)
     """Longest prompt and answers together, in tokens; the service may take fewer."""
     copy_weights: MayChange[bool] = True
-    """Copy the weights of each step into the store. Without, its checkpoints only say where the
+    """Copy the weights of each step into the store. Otherwise checkpoints only record where the
     service keeps them."""
     keep_days: MayChange[BoundedFloat | None] = Field(None, ge=1)
-    """Days after which the service may drop what it keeps of a step; empty keeps it for good, which
-    Thinking Machines charges for."""
+    """Days after which the service may delete its copy of a step; empty keeps all, which Thinking
+    Machines charges for."""
     prices: MayChange[tuple[Amount, Amount, Amount] | None] = None
-    """USD for a million tokens that are read, sampled and trained on (Prefill, Sample and Train in
-    the service's price list). Empty leaves the service out of the run's cost and its budget."""
+    """USD for a million tokens read, sampled and trained on (Prefill, Sample and Train in the
+    service's price list). Empty leaves the service out of the run's cost and its budget."""
 
     @model_validator(mode="before")
     @classmethod

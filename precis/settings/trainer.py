@@ -55,7 +55,7 @@ class EmbeddedTrainer(_TrainerSettings):
     clip_epsilon: Decides[BoundedFloat] = Field(0.2, gt=0, lt=1)
     """Clip range of the probability ratio."""
     kl_coefficient: Decides[BoundedFloat] = Field(0.002, ge=0)
-    """Weight of the KL penalty to the policy that reinforcement begins with."""
+    """Weight of the KL penalty to the policy at the start of reinforcement learning."""
     scale_rewards: Decides[bool] = True
     """Divide advantages by the spread of their group's rewards."""
 
@@ -93,27 +93,27 @@ class EngineConfig(Record):
     tokens_max: Decides[BoundedInt] = Field(4096, ge=512)
     """Longest prompt and answers together, in tokens."""
     packed_tokens: MayChange[BoundedInt] = Field(8192, ge=512)
-    """Longest sequence that is trained on, in tokens: the samples of one scenario share its prompt
-    there. More takes memory; it changes no result. At least `tokens_max`."""
+    """Longest training sequence, in tokens, in which the samples of a scenario share its prompt.
+    More takes memory, and does not change results. At least `tokens_max`."""
     gpu_memory_share: MayChange[BoundedFloat] = Field(0.4, gt=0, lt=1)
-    """Share of the GPU's memory that vLLM takes, for the weights and what it remembers of texts;
-    the rest is for training."""
+    """Share of the GPU's memory for vLLM, with its weights and KV cache; the rest is for
+    training."""
     sleep_while_training: MayChange[bool] = False
-    """Have vLLM give its memory back while the adapter is trained. For a model that does not fit
-    twice: each step then takes seconds longer, and `gpu_memory_share` may be higher."""
+    """Have vLLM free its memory during training, for a model that does not fit twice: each step
+    takes seconds longer, and `gpu_memory_share` may be higher."""
     gpus: MayChange[int] = Field(1, ge=1, le=2)
-    """GPUs of one machine: with 2, vLLM has the second to itself, and can sample on it while the
-    first trains (`off_policy_steps`)."""
+    """GPUs of one machine: with 2, vLLM uses the second, and can sample there while the first
+    trains (`off_policy_steps`)."""
     load_in_4bit: Decides[bool] = False
-    """Train on weights of 4 bits: less memory, and a little less accuracy."""
+    """Train on 4-bit weights, with less memory and slightly less accuracy."""
     lora_rank: Decides[int] = Field(8, ge=1, le=256)
     """Rank of the adapter."""
     lora_alpha: Decides[BoundedInt] = Field(16, ge=1)
     """Scale of the adapter, in ranks."""
     adapted_layers: Decides[Literal["all", "mlp"]] = "all"
-    """The layers that have an adapter: attention and MLP, or the MLP alone."""
+    """The layers with an adapter: attention and MLP, or only the MLP."""
     tool_call_parser: Decides[ParserName] = "hermes"
-    """vLLM's parser of the base model's calls of tools, in training and in `precis model serve`:
+    """vLLM's parser of the base model's tool calls, in training and in `precis model serve`:
     `hermes` for Qwen2.5 and Qwen3, `llama3_json` for Llama 3, `mistral` for Mistral, …"""
 
     @model_validator(mode="after")
@@ -141,30 +141,30 @@ class ArtTrainer(_TrainerSettings, title="ART on a GPU"):
     backend: ClassVar[BackendName] = "local"
     kind: Decides[Literal["art"]] = "art"
     base_model: Decides[BaseModelName] = "Qwen/Qwen2.5-3B-Instruct"
-    """The model to begin with: on the Hub, or a folder on the machine that trains, whose path has
-    only letters, digits and `. _ / -`."""
+    """The base model: on the Hub, or a folder on the trainer's machine, whose path has only
+    letters, digits and `. _ / -`."""
     learning_rate: Decides[BoundedFloat] = Field(5e-6, gt=0)
     """Adam's step size."""
     warmup_steps: Decides[BoundedInt] = Field(3, ge=0)
-    """The learning rate rises in equal parts over so many steps: Adam's first moves are its
+    """Steps over which the learning rate rises linearly, since Adam's first updates are its
     largest."""
     trajectories_per_update: Decides[BoundedInt] = Field(8, ge=1)
-    """Adam moves once for so many rollouts: a step of 5 scenarios with 8 rollouts each is 5
-    updates, however long the rollouts are."""
+    """Rollouts per update of Adam: a step of 5 scenarios with 8 rollouts each is 5 updates, however
+    long the rollouts are."""
     weighting: Decides[Literal["token", "sequence"]] = "token"
     """The unit that counts the same in the loss: each token (DAPO), or each rollout, whose tokens
-    then count the less the longer it is (GRPO as it was published)."""
+    then count less the longer it is (GRPO as published)."""
     scale_rewards: Decides[bool] = True
     """Divide advantages by the spread of their group's rewards."""
     kl_penalty_coef: Decides[BoundedFloat] = Field(0.0, ge=0)
-    """Weight of the KL penalty to the policy that reinforcement begins with; 0 also saves its
-    computation."""
+    """Weight of the KL penalty to the policy at the start of reinforcement learning; 0 also saves
+    its computation."""
     epsilon: Decides[BoundedFloat | None] = Field(None, gt=0)
-    """Lower clip of the importance weight, below 1: tokens count at least 1 - epsilon. ART's own
-    if empty, which is 1: no lower clip."""
+    """Lower clip of the importance weight, below 1: tokens count at least 1 - epsilon. Empty takes
+    ART's default, 1: no lower clip."""
     epsilon_high: Decides[BoundedFloat | None] = Field(None, gt=0)
     """Upper clip of the importance weight, above 1: tokens count at most 1 + epsilon_high, however
-    much likelier they have become since they were sampled. ART's own if empty, which is 4."""
+    much their probability has grown since they were sampled. Empty takes ART's default, 4."""
     engine: Decides[EngineConfig] = EngineConfig()
     """The division of the GPU between vLLM and training."""
 
@@ -180,16 +180,17 @@ class ArtTrainer(_TrainerSettings, title="ART on a GPU"):
 
 
 class ServerlessTrainer(_TrainerSettings, title="W&B serverless"):
-    """A language model that W&B trains and serves (ART's ServerlessBackend); no machine of ours."""
+    """A language model that W&B trains and serves (ART's ServerlessBackend), on its own
+    machines."""
 
     backend: ClassVar[BackendName] = "serverless"
     kind: Decides[Literal["serverless"]] = "serverless"
     base_model: Decides[BaseModelName] = "OpenPipe/Qwen3-14B-Instruct"
-    """The model to begin with; W&B trains few others."""
+    """The base model; W&B trains few others."""
     learning_rate: Decides[BoundedFloat] = Field(5e-6, gt=0)
     """Adam's step size."""
     epsilon: Decides[BoundedFloat | None] = Field(None, gt=0)
-    """Clip range of the probability ratio; ART's own if empty."""
+    """Clip range of the probability ratio; empty takes ART's default."""
     scale_rewards: Decides[bool] = True
     """Divide advantages by the spread of their group's rewards."""
 

@@ -31,21 +31,18 @@ class SweepConfig(Record):
     """Settings to compare by training with each of them."""
 
     name: SweepName = "sweep"
-    """Name of the sweep, of letters, digits, dots, dashes and underscores: its trials are models of
-    this name and more. A sweep that is run again under its name continues with the trials that it
-    has."""
+    """Name of the sweep, of letters, digits, dots, dashes and underscores: its trials' model names
+    begin with it. A sweep that is run again under its name continues."""
     deployment: TrainDeployment = "train/trial"
-    """The deployment of training that is tried, such as `train/trial`. Its settings hold where a
-    trial has no other, its concurrency limit is the number of trials at once, and its `budget_usd`
-    is each trial's."""
+    """The deployment to train with, such as `train/trial`. Trials override its settings; its
+    concurrency limit is the number of concurrent trials, and its `budget_usd` is each trial's."""
     grid: dict[str, list[Any]] = Field({})
     """Values by setting, each combined with each of the others:
     `{"trainer.learning_rate": [0.1, 0.3], "rollouts.rollouts_per_group": [4, 8]}`."""
     settings: list[dict[str, Any]] = Field([])
-    """Combinations that are given one by one, beside those of the grid:
-    `[{"trainer.learning_rate": 0.1, "steps": 60}]`."""
+    """Single combinations besides the grid's: `[{"trainer.learning_rate": 0.1, "steps": 60}]`."""
     seeds: tuple[Seed, ...] = Field((1, 2, 3), min_length=1)
-    """Each combination is trained with each of these seeds: what differs between them is chance."""
+    """Every combination is trained with each of these seeds, whose differences are chance."""
     store: StoreUrl = Field("", validate_default=True)
     """Folder or s3://bucket/prefix for the trials and the report; empty takes the variable
     PRECIS_STORE, or else .precis/store."""
