@@ -72,21 +72,17 @@ def _table(model: type[Record]) -> str:
 
 
 def _row(name: str, field: FieldInfo) -> str:
-    return f"| `{name}` | {_default(field)} | {_sentence(field.description)} |"
-
-
-def _default(field: FieldInfo) -> str:
     if field.is_required():
-        return "to be given"
-    # What the environment decides has no default in the form, which would go before it.
-    value: Any = (
-        field.examples[0] if field.examples else field.get_default(call_default_factory=True)
-    )
-    if isinstance(value, Record):
-        return f"{type(value).__name__}"
-    if get_origin(field.annotation) is tuple and get_args(field.annotation):
-        value = list(value)
-    return f"`{value!r}`"
+        default = "to be given"
+    else:
+        # What the environment decides has no default in the form, which would go before it.
+        value: Any = (
+            field.examples[0] if field.examples else field.get_default(call_default_factory=True)
+        )
+        if get_origin(field.annotation) is tuple and get_args(field.annotation):
+            value = list(value)
+        default = type(value).__name__ if isinstance(value, Record) else f"`{value!r}`"
+    return f"| `{name}` | {default} | {_sentence(field.description)} |"
 
 
 def _sentence(text: str | None) -> str:
