@@ -76,7 +76,7 @@ def add_file(measures: Measures, path: Path) -> None:
 
 
 def used_once(tree: ast.Module) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
-    """The private functions and methods that their own file names exactly once."""
+    """Return the private functions and methods that their own file names exactly once."""
     uses: Counter[str] = Counter()
     private = []
     for node in ast.walk(tree):

@@ -84,7 +84,7 @@ def _reply(data: dict[str, Any], sentences: float) -> dict[str, Any]:
 
 @cache
 def _questions() -> dict[str, list[Question]]:
-    """The answerable questions of the bundled corpus by their texts; documents may share one."""
+    """Return the bundled corpus's answerable questions by text; documents may share one."""
     found: dict[str, list[Question]] = defaultdict(list)
     for document in read_documents(DocumentsConfig()):
         for question in document.questions:

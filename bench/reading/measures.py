@@ -30,8 +30,7 @@ class Share:
 
     @property
     def interval(self) -> Interval | None:
-        """Return the share with its 95 % interval, whole documents resampled; None without
-        questions."""
+        """The share with its 95 % interval, whole documents resampled; None without questions."""
         asked = [(part, whole) for part, whole in self.counts if whole]
         if not asked:
             return None

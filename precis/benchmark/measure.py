@@ -193,7 +193,7 @@ def with_settings_of_its_run(config: BenchmarkConfig, store: Store) -> Benchmark
 
 
 def checkpoints_to_take(committed: Sequence[int], config: BenchmarkConfig) -> list[int]:
-    """Return the committed steps to measure: each `every`-th, and always the first and the last."""
+    """Return the committed steps to measure; with `every`, the first and the last too."""
     if config.checkpoints == "none" or not committed:
         return []
     ends = [committed[0], committed[-1]]

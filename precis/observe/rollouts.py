@@ -46,8 +46,7 @@ class RolloutRecord:
 
     @property
     def conversation(self) -> list[Json]:
-        """Return the messages of the last call with its answer; a sub-agent's are in its own
-        calls."""
+        """The messages of the last call with its answer; a sub-agent's are in its own calls."""
         last = self.calls[-1]
         return [*last.messages, last.message]
 

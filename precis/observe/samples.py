@@ -13,7 +13,7 @@ from precis.report.benchmark_view import Benchmark
 from precis.report.wording import name
 
 _SCENARIO_MAX = 2000
-"""The most characters of each message before the first answer."""
+"""The most characters of each message before the first answer; the scenario's id tells the rest."""
 
 
 def sample_table(

@@ -17,7 +17,7 @@ def read_json_file(
     """Return what `read` makes of the objects of a JSONL file; see `read_json_lines`.
 
     Raises:
-        ConfigError: the file can't be read, has no lines, or one that can't be used, which is
+        ConfigError: the file can't be read, is empty, or has an invalid line, whose number is
             named; `remedy` says what to write.
     """
     try:

@@ -129,11 +129,11 @@ class PolicyKind(Protocol):
         ...
 
     def samples_of(self, trajectory: "art.Trajectory") -> list[Any]:
-        """Return the samples of a rollout. Raises PrecisError if there are none."""
+        """Return the samples of a rollout. Raises PrecisError if it can't be learned from."""
         ...
 
     def demonstrations_of(self, trajectory: "art.Trajectory") -> list[Any]:
-        """Return the samples to imitate of a trajectory. Raises PrecisError if there are none."""
+        """Return the samples to imitate of a trajectory. Raises PrecisError if it can't be."""
         ...
 
     def batch_of(self, samples: Sequence[Any]) -> Batch:

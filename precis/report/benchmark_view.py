@@ -89,12 +89,12 @@ class Benchmark:
 
     @property
     def shown(self) -> list[Standing]:
-        """Return the contenders, with only the first and the last of the checkpoints."""
+        """The contenders, with only the first and the last of the checkpoints."""
         return side_by_side(self.standings)
 
     @property
     def regressions(self) -> list[NightlyChange]:
-        """Return the contenders that are worse than on earlier nights, beyond chance."""
+        """The contenders that are worse than on earlier nights, beyond chance."""
         return [each for each in self.changes if each.is_regression]
 
     def headlines(self) -> list[Headline]:

@@ -60,7 +60,7 @@ def difference(first: pl.DataFrame, second: pl.DataFrame) -> Difference | None:
 
 
 def correct_p_values(found: Mapping[Key, Difference]) -> dict[Key, Difference]:
-    """Return the same differences, their p-values corrected for how many they are (Holm, 1979)."""
+    """Return the same differences, their p-values corrected for their number (Holm, 1979)."""
     p_values = holm([each.p_value for each in found.values()])
     corrected = {}
     for (key, each), p_value in zip(found.items(), p_values, strict=True):
@@ -69,9 +69,9 @@ def correct_p_values(found: Mapping[Key, Difference]) -> dict[Key, Difference]:
 
 
 def documents_to_see(first: pl.DataFrame, second: pl.DataFrame) -> int | None:
-    """Return how many documents it takes to see a difference of three points in accuracy between
-    two contenders such as these, at 80 % power; None with fewer than five in common, or where the
-    two differ by as much on each."""
+    """Return how many documents it takes to detect a difference of three points in accuracy between
+    two such contenders, at 80 % power; None with fewer than five in common, or if the two differ by
+    the same on each."""
     one, other, asked = _align(first, second)
     gains = one / asked - other / asked
     if len(gains) < DOCUMENTS_MIN or np.allclose(gains, gains[0]):

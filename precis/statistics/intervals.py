@@ -15,16 +15,16 @@ NORMAL = NormalDist()
 CONFIDENCE = 0.95
 RESAMPLES = 4000
 DOCUMENTS_MIN = 5
-"""With fewer documents no figure is worth printing that rests on how much they differ."""
+"""With fewer documents, figures that rest on their spread are not shown."""
 POWER = 0.8
-"""The share of experiments in which a difference that is there is to be seen."""
+"""The share of experiments that detect a real difference."""
 _DIFFERENCE = 0.03
-"""The difference in accuracy that reports tell how many documents it takes to see."""
+"""The difference in accuracy for which reports give the documents needed to detect it."""
 
 # Random swaps of the permutation test: no p-value can be smaller than one in so many.
 _SWAPS = 20_000
 _BLOCK = 200
-"""Resamples that are held in memory at a time."""
+"""Resamples in memory at a time."""
 
 
 @dataclass(frozen=True)
@@ -64,22 +64,22 @@ class Difference:
 
     @property
     def is_none(self) -> bool:
-        """Return whether the two are alike on every single document."""
+        """True if the two are alike on every single document."""
         return self.accuracy == Interval(0.0, 0.0, 0.0)
 
 
 def ratio_interval(
     parts: npt.ArrayLike, wholes: npt.ArrayLike, *, of_share: bool = True
 ) -> Interval:
-    """`sum(parts) / sum(wholes)` with its 95 % interval from a bootstrap over the pairs.
+    """Return `sum(parts) / sum(wholes)` with its 95 % interval from a bootstrap over the pairs.
 
-    A pair is a document: its correct answers and the questions it was asked, above zero. Where all
-    documents have the same share right, the interval has the exact bound of Clopper and Pearson
-    (1934) for the share of such documents; of the others anything from none to all may be right.
-    What is no share, such as a reward of any size, has an interval without width then.
+    A pair is a document: its correct answers and its questions, above zero. If all documents have
+    the same share right, the interval has the exact bound of Clopper and Pearson (1934) for the
+    share of such documents; of the others anything from none to all may be right. A ratio that is
+    not a share, such as a reward of any size, has an interval without width then.
 
     Args:
-        of_share: False where the ratio is no share even if it lies between 0 and 1.
+        of_share: False for a ratio that is not a share, even if it is between 0 and 1.
 
     Raises:
         ValueError: no document, or a whole that is not positive.
@@ -108,7 +108,7 @@ def bca_bounds(
     seed: int = 0,
     resamples: int = RESAMPLES,
 ) -> tuple[float, float]:
-    """Return the interval of `sum(part) / sum(whole)` when documents are drawn anew.
+    """Return the interval of `sum(part) / sum(whole)` over resampled documents.
 
     Percentiles of the resampled ratios, corrected for bias and skew (BCa; Efron, 1987; DiCiccio and
     Efron, "Bootstrap Confidence Intervals", 1996) and widened for few documents as Hesterberg does
@@ -125,7 +125,7 @@ def bca_bounds(
     # Ratios are of whole numbers and often tie with the estimate: half of the ties lie below it.
     below = np.mean(ratios < mean) + np.mean(ratios == mean) / 2
     bias = NORMAL.inv_cdf(float(np.clip(below, 1 / resamples, 1 - 1 / resamples)))
-    # A sixth of the skewness of what each document does to the ratio.
+    # A sixth of the skewness of the documents' influences on the ratio.
     influence = part - mean * whole
     spread = float(np.sum(influence**2) ** 1.5)
     acceleration = float(np.sum(influence**3)) / (6 * spread) if spread else 0.0
@@ -190,7 +190,7 @@ def paired_interval(
 ) -> Interval:
     """Return the first's accuracy minus the second's, with its cluster bootstrap interval.
 
-    On one document that is all that there can be, or without width where it is no share.
+    On one document the interval is from -1 to 1, or without width if it is not a share.
     """
     one, other, whole = (np.asarray(values, float) for values in (first, second, asked))
     gains = one - other
@@ -222,8 +222,8 @@ def documents_needed(
     asked: npt.ArrayLike,
     difference: float = _DIFFERENCE,
 ) -> int:
-    """Return how many documents a paired comparison needs to see a difference in accuracy, four
-    times of five, by the answers of a pilot.
+    """Return how many documents a paired comparison needs to detect a difference in accuracy with
+    80 % power, by the answers of a pilot.
 
     Raises:
         ValueError: the pilot has fewer than two documents.
@@ -238,6 +238,5 @@ def documents_needed(
 
 
 def smallest_difference(needed: int, documents: int) -> float:
-    """Return the difference that so many documents show, where `needed` of them show three
-    points."""
+    """Return the difference that `documents` documents detect, if `needed` detect three points."""
     return float(_DIFFERENCE * np.sqrt(needed / documents))

@@ -1,4 +1,4 @@
-"""Has a contender become worse? Tonight's results against those of the nights before."""
+"""The changes of contenders: tonight's results against those of earlier nights."""
 
 from dataclasses import dataclass, replace
 from itertools import product
@@ -15,12 +15,12 @@ COMPARABLE = ("judge", "protocol", "prompts_digest", "corpus_digest")
 
 @dataclass(frozen=True)
 class NightlyChange:
-    """The change of a contender since the nights before, over the scenarios scored on both; its
-    p-value is corrected for the number of contenders that were compared.
+    """The change of a contender since earlier nights, over the scenarios scored on both; its
+    p-value is corrected for the number of compared contenders.
 
     Attributes:
-        before: what it is compared with: itself, or the newest checkpoint of the nights before.
-        is_share: whether the measure is between 0 and 1, and its difference said in points.
+        before: the contender of earlier nights: itself, or the newest checkpoint.
+        is_share: whether the measure is between 0 and 1, and its difference in points.
     """
 
     contender: Contender
@@ -30,7 +30,7 @@ class NightlyChange:
 
     @property
     def is_regression(self) -> bool:
-        """Worse beyond chance: the paired interval excludes zero, and the corrected p-value
+        """True if worse beyond chance: the paired interval excludes zero, and the corrected p-value
         agrees, or a dozen contenders would raise a false alarm every fourth night."""
         interval = self.difference.accuracy
         return interval.high < 0 and self.difference.p_value <= 1 - CONFIDENCE
@@ -49,12 +49,12 @@ class NightlyChange:
 def changes(
     tonight: pl.DataFrame, before: pl.DataFrame, is_share: bool = True
 ) -> list[NightlyChange]:
-    """Every contender against itself, and the newest checkpoint against the newest before it, worst
-    first.
+    """Compare every contender with itself, and the newest checkpoint with the newest before it;
+    worst first.
 
-    Only rows of the same judge, protocol, prompts and corpus are compared. A contender whose every
-    document is answered as before can't be told apart by any test; it is listed, but not counted
-    among the comparisons (Tarone, 1990).
+    Only rows of the same judge, protocol, prompts and corpus are compared. If a contender has the
+    same score as before on every document, no test can detect a difference; it is listed, but not
+    counted among the comparisons (Tarone, 1990).
     """
     comparable = before.join(
         tonight.select(COMPARABLE).unique(), on=COMPARABLE, how="semi", nulls_equal=True

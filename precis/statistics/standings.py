@@ -18,7 +18,7 @@ UNSCORED_SHARE_MAX = 0.1
 
 @dataclass(frozen=True)
 class Contender:
-    """The author of rollouts: a model, and its checkpoint's step where it is trained here."""
+    """The author of rollouts: a model, and its checkpoint's step if it is trained here."""
 
     model: str
     step: int | None = None
@@ -32,12 +32,11 @@ class Standing:
     """One line of the table.
 
     Attributes:
-        accuracy: the sum of the scores over that of the weights; None where no rollout has a
-            score.
+        accuracy: the sum of the scores over that of the weights; None without a scored rollout.
         documents: how many scenarios have a score.
         unscored: scenarios without one, by cause; they are in no other figure.
-        usd, usd_per_1000: what the rollouts cost, and a thousand of them would.
-        seconds: median time that the contender took for one; None where unknown.
+        usd, usd_per_1000: the cost of the rollouts, and of a thousand of them.
+        seconds: the contender's median time for one; None if unknown.
         complete: whether so few are unscored that the contender can be ranked.
     """
 
@@ -60,7 +59,7 @@ def metric_names(frame: pl.DataFrame) -> list[str]:
 
 
 def figure_of(rows: pl.DataFrame, figure: Figure) -> float | None:
-    """Return a figure of the metrics of a contender's scored rollouts; None where none has them."""
+    """Return a figure of the metrics of a contender's scored rollouts; None if none has them."""
     scored = rows.filter(pl.col("cause").is_null())
     parts = scored.select(metric(figure.part)).to_series()
     if not figure.whole:
@@ -84,7 +83,7 @@ def success_of(rows: pl.DataFrame) -> Interval | None:
 
 
 def turns_of_successes(rows: pl.DataFrame) -> Interval | None:
-    """Return how many turns a success takes on average; None where there is none."""
+    """Return the mean number of turns of a success; None without a success."""
     won = rows.filter(pl.col("cause").is_null(), metric("success") > 0)
     turns = _drop_nulls(won.select(metric("turns")).to_series())
     return ratio_interval(turns, np.ones(len(turns)), of_share=False) if len(turns) else None
@@ -94,7 +93,7 @@ def estimate_pass(successes: int, attempts: int, k: int) -> float:
     """Return the unbiased estimate of pass@k of one scenario with at least k attempts.
 
     Chen et al., "Evaluating Large Language Models Trained on Code" (2021), section 2.1: the chance
-    that k of the attempts, drawn without putting back, hold a success.
+    that k of the attempts, drawn without replacement, include a success.
     """
     if attempts < k:
         raise ValueError(f"pass@{k} takes {k} attempts, and there are {attempts}")
@@ -103,7 +102,7 @@ def estimate_pass(successes: int, attempts: int, k: int) -> float:
 
 def pass_at(rows: pl.DataFrame, k: int) -> Interval | None:
     """Return a contender's pass@k with its interval, over scenarios with at least k scored attempts
-    (`precis.records.results.ATTEMPTS`); None where it is not known."""
+    (`precis.records.results.ATTEMPTS`); None if unknown."""
     scored = rows.filter(pl.col("cause").is_null()).with_columns(success=metric("success"))
     counted = (
         scored.filter(pl.col("success").is_not_null())
@@ -119,14 +118,14 @@ def pass_at(rows: pl.DataFrame, k: int) -> Interval | None:
 
 
 def sizes_up_to(attempts: int) -> Sequence[int]:
-    """Return the k to show of so many attempts: the powers of two up to it, and it."""
+    """Return the k to show for a number of attempts: the powers of two up to it, and it."""
     sizes = [2**power for power in range(attempts.bit_length()) if 2**power <= attempts]
     return [*sizes, attempts] if attempts and attempts not in sizes else sizes
 
 
 def summarise(frame: pl.DataFrame) -> list[Standing]:
-    """Return the standings of one run: complete contenders by falling accuracy, then the others, of
-    whose rollouts a larger share is unscored."""
+    """Return the standings of one run: complete contenders by falling accuracy, then the others,
+    with a larger share of unscored rollouts."""
     standings = []
     for group in frame.partition_by(["model", "step"], maintain_order=True):
         scored = group.filter(pl.col("cause").is_null())
@@ -175,7 +174,7 @@ def contenders_of(standings: Iterable[Standing]) -> list[Contender]:
 
 
 def newest(found: Iterable[Contender]) -> list[Contender]:
-    """Those that no later checkpoint of the same model has followed."""
+    """Return the contenders, of each model's checkpoints only the newest."""
     ordered = sorted(found, key=lambda each: -1 if each.step is None else each.step)
     return list({each.model: each for each in ordered}.values())
 

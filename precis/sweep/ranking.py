@@ -1,7 +1,7 @@
-"""Settings, best first, and how much of what is between them may be chance.
+"""Settings, best first, and how much of their differences may be chance.
 
-Seeds differ in batches, samples and the untrained policy. What a setting achieves is the mean over
-its seeds, with Student's interval: seeds are few, and each is one draw.
+Seeds differ in batches, samples and the untrained policy. The result of settings is the mean over
+their seeds, with Student's interval: seeds are few, and each is one draw.
 """
 
 import math
@@ -23,7 +23,7 @@ _T_975 = (
 """The 97.5 % quantile of Student's t, for 1 to 30 degrees of freedom; beyond, the last is kept,
 which is a little wide."""
 SEEDS_MIN = 3
-"""With fewer there is no interval: Student's of two seeds is 13 times as wide as they are apart."""
+"""With fewer there is no interval: Student's for two seeds is 13 times as wide as their gap."""
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,10 @@ class TrialResult:
 
     Attributes:
         start: accuracy of the untrained policy on the held-out documents; None if not measured.
-        accuracy: of the newest adapter that was validated, or the best where the run stopped
-            early; None where none was trained.
-        dropped: share of the groups that taught nothing.
-        failure: why the run did not end well; empty where it did.
+        accuracy: of the newest validated adapter, or of the best if the run stopped early; None if
+            none was trained.
+        dropped: the share of dropped groups.
+        failure: why the run did not end well, or "".
     """
 
     trial: Trial
@@ -56,10 +56,10 @@ class SettingsResult:
     """The result of some settings over their seeds.
 
     Attributes:
-        accuracy: mean over the seeds, with its interval; None where no seed was measured. Of fewer
-            seeds than `SEEDS_MIN` nothing is known of chance, and the interval is from 0 to 1.
-        gaps: how far behind the best settings they are, by each seed that both were measured with;
-            none for the best.
+        accuracy: mean over the seeds, with its interval; None if no seed was measured. With fewer
+            seeds than `SEEDS_MIN` chance is unknown, and the interval has the measure's bounds.
+        gaps: the lead of the best settings over these, for each seed measured with both; none for
+            the best.
     """
 
     changes: Changes
@@ -69,7 +69,7 @@ class SettingsResult:
 
     @property
     def behind(self) -> Interval | None:
-        """The mean of the gaps with its interval; None where there are too few seeds to say."""
+        """The mean of the gaps with its interval; None with too few seeds."""
         if len(self.gaps) < SEEDS_MIN:
             return None
         most = 1.0 if self.is_share else math.inf
@@ -77,17 +77,17 @@ class SettingsResult:
 
     @property
     def is_share(self) -> bool:
-        """Return whether the measure is between 0 and 1."""
+        """True if the measure is between 0 and 1."""
         return all(one.is_share for one in self.trials)
 
     @property
     def is_told_apart(self) -> bool:
-        """Return whether they are behind the best settings by more than chance."""
+        """True if they are behind the best settings by more than chance."""
         return self.behind is not None and self.behind.low > 0
 
 
 def read_result(store: Store, trial: Trial, failure: str) -> TrialResult:
-    """Read the result of a trial from the store; `failure` is empty where its run ended well."""
+    """Read the result of a trial from the store; `failure` is empty if its run ended well."""
     try:
         return result_of(trial, load_ledger(store, trial.model), failure)
     except UnusableRun as error:
@@ -142,7 +142,7 @@ def rank(results: Iterable[TrialResult]) -> list[SettingsResult]:
 
 
 def interval_over_seeds(values: Sequence[float], least: float = 0.0, most: float = 1.0) -> Interval:
-    """Return the mean with Student's 95 % interval, within what a value is at least and at most."""
+    """Return the mean with Student's 95 % interval, cut to the bounds of a value."""
     mean = fmean(values)
     if len(values) < SEEDS_MIN:
         return Interval(mean, least, most)

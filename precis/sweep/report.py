@@ -25,7 +25,7 @@ def report_folder(name: str) -> str:
 
 
 def store_report(store: Store, name: str, page: str, ranked: Sequence[SettingsResult]) -> str:
-    """Put a sweep's report and figures into the store; returns the report's address."""
+    """Put a sweep's report and figures into the store; return the report's address."""
     folder = report_folder(name)
     store.put(f"{folder}report.md", page.encode())
     store.put(f"{folder}trials.jsonl", trial_lines(ranked).encode())
@@ -33,7 +33,7 @@ def store_report(store: Store, name: str, page: str, ranked: Sequence[SettingsRe
 
 
 def refuse_unmeasured(name: str, ranked: Sequence[SettingsResult]) -> None:
-    """Stop here if no trial was measured; an UnusableRun says that none was."""
+    """Raise UnusableRun if no trial was measured."""
     if ranked[0].accuracy is None:
         failure = ranked[0].trials[0].failure or "nothing that it said"
         raise UnusableRun(
@@ -80,7 +80,7 @@ def sweep_report(name: str, ranked: Sequence[SettingsResult]) -> str:
 
 
 def verdict(ranked: Sequence[SettingsResult]) -> str:
-    """One sentence: which settings are best, and whether that may be chance."""
+    """Return a sentence on the best settings, and on whether their lead may be chance."""
     best = ranked[0]
     if best.accuracy is None:
         return "No run was measured."
@@ -114,7 +114,7 @@ def verdict(ranked: Sequence[SettingsResult]) -> str:
 
 
 def trial_lines(ranked: Sequence[SettingsResult]) -> str:
-    """One JSON object a line for each trial, in the order of the ranking."""
+    """Return a line of JSON for each trial, in the order of the ranking."""
     lines = []
     for result in chain.from_iterable(one.trials for one in ranked):
         fields = asdict(result)

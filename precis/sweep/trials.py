@@ -33,7 +33,7 @@ class Trial:
     seed: int
 
     def parameters(self, store: str) -> dict[str, Any]:
-        """Return the settings that the run has over its deployment's."""
+        """Return the run's settings over those of its deployment."""
         own = {"model": self.model, "seed": self.seed, "store": store, "benchmark": False}
         return {**nest(self.changes), **own}
 
@@ -46,11 +46,11 @@ class Trial:
 def plan_trials(config: SweepConfig) -> list[Trial]:
     """Return every trial of a sweep; the first seed of all settings comes before the second of any.
 
-    A model is named after sweep, settings and seed, so that the sweep finds again what it has
-    trained. A ConfigError: too many, a setting is the sweep's to give, or part of another.
+    A model is named after sweep, settings and seed, by which the sweep finds its runs again. Raises
+    ConfigError for too many, a setting that the sweep itself gives, or one that is part of another.
     """
     count_max = TRIALS_MAX // len(config.seeds)
-    # A grid grows fast: no more of it is made than says that it is too large.
+    # A grid grows fast: stop at the first combination too many.
     combinations = list(itertools.islice(_combinations(config), count_max + 1))
     if len(combinations) > count_max:
         raise ConfigError(
@@ -83,8 +83,8 @@ def check_trials(
 
 
 def refuse_launcher(deployment: str, entrypoint: str) -> None:
-    """Refuse a deployment that launches a managed job and ends: its run has trained nothing then. A
-    ConfigError says that it is one."""
+    """Raise ConfigError for a deployment that launches a managed job and ends, before it has
+    trained anything."""
     if _LAUNCHER in entrypoint:
         raise ConfigError(
             f"A run of {deployment} ends once its managed job is launched, so that a sweep would "
@@ -94,7 +94,7 @@ def refuse_launcher(deployment: str, entrypoint: str) -> None:
 
 
 def describe_plan(deployment: str, configs: Sequence[TrainConfig]) -> str:
-    """Return what a sweep is about to run, and what it may spend."""
+    """Describe the runs of a sweep before they start, and the most that they may spend."""
     plan = (
         f"{len(configs)} runs of {deployment} are to be compared. A worker needs a slot for them "
         "beside the sweep's own (--limit 2 or more)."
@@ -108,14 +108,14 @@ def describe_plan(deployment: str, configs: Sequence[TrainConfig]) -> str:
 
 
 def describe(changes: Changes) -> str:
-    """Settings in a line: `trainer.learning_rate=0.1, steps=60`; none are the deployment's own."""
+    """Return settings in a line: `trainer.learning_rate=0.1, steps=60`, or a phrase for none."""
     if not changes:
         return "the deployment's own settings"
     return ", ".join(f"{name}={json.dumps(value)}" for name, value in changes.items())
 
 
 def nest(changes: Changes) -> dict[str, Any]:
-    """Settings by their parts: `{"trainer": {"learning_rate": 0.1}, "steps": 60}`."""
+    """Nest settings by their parts: `{"trainer": {"learning_rate": 0.1}, "steps": 60}`."""
     nested: dict[str, Any] = {}
     for name, value in changes.items():
         *outer, last = name.split(".")
@@ -127,7 +127,7 @@ def nest(changes: Changes) -> dict[str, Any]:
 
 
 def _combinations(config: SweepConfig) -> Iterator[dict[str, Any]]:
-    """Each combination once, the grid's first."""
+    """Yield each combination once, the grid's first. Raises ConfigError as `plan_trials`."""
     names = list(config.grid)
     rows = itertools.product(*config.grid.values()) if names else ()
     grid = (dict(zip(names, row, strict=True)) for row in rows)

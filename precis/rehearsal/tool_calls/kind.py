@@ -70,7 +70,7 @@ class ToolCallPicks:
         """Return a sample for each call of a rollout.
 
         Raises:
-            TrainerError: one of them is none that the request allows.
+            TrainerError: its request does not allow one of them.
         """
         samples = []
         for before, tools, item in _answers(trajectory):
@@ -85,7 +85,7 @@ class ToolCallPicks:
         """Return a sample for each answer to imitate.
 
         Raises:
-            TrainerError: one of them is none that the request allows.
+            TrainerError: its request does not allow one of them.
         """
         samples = []
         for before, tools, item in _answers(trajectory):

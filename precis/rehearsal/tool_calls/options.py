@@ -52,7 +52,7 @@ def list_options(messages: Sequence[Message], tools: Sequence[Schema]) -> list[O
     """Return the options of a request, in the order of its schemas.
 
     Raises:
-        ApiError: 400, where there are none or too many.
+        ApiError: 400, if there are none or too many.
     """
     calls = (call for tool in tools for call in _calls(tool.get("function") or {}))
     options = list(itertools.islice(calls if tools else _texts(messages), OPTIONS_MAX + 1))
