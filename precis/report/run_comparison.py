@@ -109,6 +109,9 @@ def describe_differences(found: RunComparison) -> Iterator[str]:
         yield sentence
     if len(found.protocols) > 1 and any(found.differences.values()):
         yield f"They had different judges ({'; '.join(found.protocols)}): not comparable."
+    measures = sorted({run.last.measure for run in found.runs if run.last})
+    if len(measures) > 1 and any(found.differences.values()):
+        yield f"They are measured by {' and by '.join(measures)}: not comparable."
 
 
 def comparison_html(found: RunComparison, place: str, now: datetime) -> str:

@@ -5,8 +5,8 @@ their seeds, with Student's interval: seeds are few, and each is one draw.
 """
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from statistics import fmean, stdev
 
 from precis.errors import UnusableRun
@@ -36,6 +36,7 @@ class TrialResult:
             none was trained.
         dropped: the share of dropped groups.
         failure: why the run did not end well, or "".
+        shares: all shares of the same validation, by name.
     """
 
     trial: Trial
@@ -49,6 +50,7 @@ class TrialResult:
     failure: str = ""
     measure: str = "accuracy"
     is_share: bool = True
+    shares: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -100,25 +102,47 @@ def result_of(trial: Trial, ledger: Ledger, failure: str = "") -> TrialResult:
     last = ledger.final if any(one.step for one in ledger.validations) else None
     dropped = sum(sum(one.groups_dropped.values()) for one in ledger.steps)
     groups = dropped + sum(one.groups_trained for one in ledger.steps)
+    metrics = last.metrics if last else {}
+    shares = {name: metric.value for name, metric in metrics.items() if metric.is_share}
     return TrialResult(
         trial,
         start=untrained[0] if untrained else None,
         accuracy=last.score.value if last else None,
         steps=ledger.next_step,
-        words=last.metrics["words"].value if last and "words" in last.metrics else None,
+        words=metrics["words"].value if "words" in metrics else None,
         dropped=dropped / groups if groups else None,
         usd=ledger.usd,
         seconds=ledger.wall_s,
         failure=failure,
         measure=last.measure if last else "accuracy",
         is_share=last is None or last.score.is_share,
+        shares=shares,
     )
 
 
-def rank(results: Iterable[TrialResult]) -> list[SettingsResult]:
+def in_one_measure(results: Sequence[TrialResult]) -> list[TrialResult]:
+    """Return the results by one measure. A run without a success at its first validation is
+    measured by its reward, even if the runs of other seeds count successes."""
+    counted = {one.measure for one in results if one.accuracy is not None and one.is_share}
+    if len(counted) != 1:
+        return list(results)
+    [measure] = counted
+    found = []
+    for one in results:
+        if one.accuracy is None or one.is_share:
+            found.append(one)
+            continue
+        start = None if one.start is None else 0.0
+        # A validation without any success has no share of them.
+        share = one.shares.get(measure, 0.0)
+        found.append(replace(one, start=start, accuracy=share, measure=measure, is_share=True))
+    return found
+
+
+def rank(results: Sequence[TrialResult]) -> list[SettingsResult]:
     """Return the settings by their mean accuracy, best first; those without any at the end."""
     groups: dict[str, list[TrialResult]] = {}
-    for result in results:
+    for result in in_one_measure(results):
         groups.setdefault(str(sorted(result.trial.changes.items())), []).append(result)
     found = []
     for trials in groups.values():

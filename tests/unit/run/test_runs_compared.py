@@ -4,6 +4,7 @@ import base64
 import json
 import re
 import webbrowser
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,10 @@ from cli.deletion import is_of
 from precis.config import RunConfig
 from precis.errors import LeaseHeld, StoreError
 from precis.records.documents import Document, Question
+from precis.records.ledger import Metric, Validation
 from precis.records.results import Provenance, frame_of, write_results
 from precis.records.verdict import Answer, Scored
+from precis.report.run_comparison import compare, describe_differences
 from precis.run.reports import report_file
 from precis.store import FolderStore
 from precis.training.deletion import delete
@@ -131,6 +134,20 @@ def test_what_can_t_be_compared_is_said(store: FolderStore) -> None:
     assert "not comparable" in precis_runs("compare", "a", "b", store=store)
     put_results(store, "a", [4] * 2)
     assert "Too few documents" in precis_runs("compare", "a", "b", store=store)
+
+
+def test_runs_of_two_measures_are_not_comparable(store: FolderStore) -> None:
+    """A run is measured as at its first validation, which may have had no success."""
+    for model in ("a", "b"):
+        put_results(store, model, [4] * 6)
+    found = compare(store, ["a", "b"], NOW)
+    first, second = found.runs
+    metrics = {"reward": Metric(value=3.0)}
+    rewarded = Validation(step=3, measure="reward", metrics=metrics, seconds=1.0, unscored={})
+    other = replace(second, ledger=second.ledger.add_validation(rewarded))
+    *_, last = describe_differences(replace(found, runs=(first, other)))
+    assert last == "They are measured by accuracy and by reward: not comparable."
+    assert not any("not comparable" in one for one in describe_differences(found))
 
 
 async def test_a_deleted_run_leaves_nothing_and_all_of_others_stays(store: FolderStore) -> None:

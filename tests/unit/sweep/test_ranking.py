@@ -92,3 +92,26 @@ def test_settings_of_an_agent_are_ranked_by_its_own_measure() -> None:
     assert "| Words |" not in page
     behind = ranked[1].behind
     assert behind is not None and behind.mean > 1
+
+
+def test_trials_without_a_success_at_their_first_validation_are_ranked_by_successes_too() -> None:
+    """Their runs are measured by the reward; those of other seeds had a success by chance."""
+
+    def ledger_of(seed: int) -> Ledger:
+        rate = Metric(value=0.1 * seed, is_share=True)
+        metrics = {"success rate": rate}
+        if seed < 3:
+            metrics = {"reward": Metric(value=7.0), **(metrics if seed else {})}
+        measure = next(iter(metrics))
+        validated = Validation(step=1, measure=measure, metrics=metrics, seconds=1.0, unscored={})
+        return (
+            Ledger(model="m", config="c", corpus="k").advance(record(0)).add_validation(validated)
+        )
+
+    found = []
+    for seed in range(4):
+        found.append(result_of(Trial(f"s-seed{seed}", {}, seed), ledger_of(seed)))
+    [ranked] = rank(found)
+    assert [one.accuracy for one in ranked.trials] == [0.0, 0.1, 0.2, 0.30000000000000004]
+    assert {(one.measure, one.is_share) for one in ranked.trials} == {("success rate", True)}
+    assert "| Success rate (95 % interval over seeds) |" in sweep_report("s", [ranked])
