@@ -247,7 +247,7 @@ def score_of(returned: object) -> Score | Unscored:
     if isinstance(returned, Unscored):
         return Unscored(str(returned.cause), str(returned.detail))
     if hasattr(returned, "item"):  # a number or boolean of numpy or torch
-        with suppress(RuntimeError, TypeError, ValueError):  # of several it is none
+        with suppress(RuntimeError, TypeError, ValueError):  # an array of several has none
             returned = returned.item()
     if isinstance(returned, Score):
         score = returned

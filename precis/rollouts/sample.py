@@ -26,7 +26,7 @@ from precis.records.rollout import Rollout, Scenario
 from precis.rollouts.filter import ZERO_VARIANCE, refuse_too_many_unscored, why_dropped
 
 _CALL_TIMEOUT_S = 1200.0
-"""For one request; `RolloutsConfig.timeout_s` is the shorter deadline."""
+"""For one request; a rollout's own deadline (`RolloutsConfig.timeout_s`) is mostly shorter."""
 
 
 def draw_batch(drawn: Sequence[Scenario], seed: int, step: int, size: int) -> tuple[Scenario, ...]:
@@ -98,7 +98,7 @@ async def sample_groups(
     """Sample all rollouts of a step, at most `in_flight` at a time; return a list for each
     scenario.
 
-    Each group without variance is replaced by the next spare, in order of completion.
+    For each group without variance the next spare is sampled too, in order of completion.
 
     Raises:
         JudgeUnavailable, RolloutError: too many went unscored (`refuse_too_many_unscored`).

@@ -149,7 +149,7 @@ async def check_second_judge(first: JudgeClient, second: JudgeClient) -> str:
 
 @dataclass(frozen=True)
 class KeptVerdicts:
-    """Verdicts from those already paid for, or new ones."""
+    """A benchmark's judge: within its budget, and asked once for each summary in a store."""
 
     judge: JudgeClient
     config: JudgeConfig
