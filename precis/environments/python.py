@@ -100,6 +100,8 @@ class PythonEnvironment(AgentEnvironment):
             return super().baselines()
         try:
             found = self._module.baselines()
+        except PrecisError:
+            raise
         except Exception as error:
             raise self._failure("baselines", error) from error
         if not isinstance(found, Mapping):

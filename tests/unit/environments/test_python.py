@@ -17,7 +17,7 @@ from precis.config import BenchmarkConfig, TrainConfig
 from precis.environments import threads
 from precis.environments.python import PythonEnvironment, files_of, load_python
 from precis.environments.recorder import Recorder
-from precis.errors import ConfigError, RolloutError
+from precis.errors import ConfigError, JudgeUnavailable, RolloutError
 from precis.llm.server import ChatRequest, ToolCall
 from precis.records.rollout import Rollout, Scenario, Score, Unscored
 from tests.support.scripted_policy import ScriptedPolicy, asked
@@ -100,6 +100,18 @@ def baselines():
     with pytest.raises(RolloutError, match="rank failed: SystemExit: 3"):
         await environment.rank([])
     with pytest.raises(RolloutError, match="baselines returned None"):
+        environment.baselines()
+
+
+def test_an_error_of_ours_that_a_file_s_baselines_raise_stays_that_error(tmp_path: Path) -> None:
+    text = """
+def baselines():
+    from precis.errors import JudgeUnavailable
+
+    raise JudgeUnavailable("The teacher is out.")
+"""
+    environment = load_python(write(tmp_path, AGENT + text))
+    with pytest.raises(JudgeUnavailable, match=r"^The teacher is out"):
         environment.baselines()
 
 
