@@ -76,7 +76,7 @@ def acquire(file: TextIO, patience_s: float = PATIENCE_S) -> None:
                 raise LockHeld(
                     f"The lock {file.name} is held by {_holder(file)}, and was not given back "
                     f"within {patience_s:g} s.",
-                    "That process may be stopped: let it go on (`kill -CONT`) or end it (`kill "
+                    "That process may be stopped: let it continue (`kill -CONT`) or end it (`kill "
                     "-KILL`), on its machine, and try again.",
                 ) from error
         if waited_s >= _WARN_AFTER_S and not warned:

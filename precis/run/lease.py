@@ -236,8 +236,8 @@ def _refusal(holder: Holder | None, model: str, remedy: str) -> LeaseHeld:
     return LeaseHeld(
         f"The model {model!r} is held by {holder} since "
         f"{holder.since:%Y-%m-%d %H:%M:%S} UTC. Let it finish or stop it; if it is dead, its lease "
-        f"ends after {holder.expires:%H:%M:%S} UTC. To stop it from here and go on in its place, "
-        f"start this run with {_TAKE_OVER}."
+        f"ends after {holder.expires:%H:%M:%S} UTC. To stop it from here and continue in its "
+        f"place, start this run with {_TAKE_OVER}."
     )
 
 

@@ -1,8 +1,8 @@
 """Rebuilding a run's ledger, where it is lost or damaged, from its checkpoints' manifests.
 
-Each manifest holds the record of the step that made it, and names the run. What stands in the
-ledger alone is lost: validations, the records of steps whose checkpoints were deleted, and what was
-spent beside the records that are left.
+Each manifest holds the record of the step that made it, and names the run. What only the ledger has
+is lost: validations, the records of steps whose checkpoints were deleted, and what was spent beside
+the records that are left.
 
 The ledger that is to be replaced is kept beside the new one, and an intact one is never replaced.
 """

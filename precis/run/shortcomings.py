@@ -35,7 +35,7 @@ def shortcoming(ledger: Ledger) -> str | None:
 
 
 def stopped(ledger: Ledger) -> str | None:
-    """That and why a run has stopped early; None where it has not."""
+    """Say that a run has stopped early, and why; None where it has not."""
     best = ledger.best
     newest = ledger.validations[-1] if ledger.validations else None
     if ledger.stopped_early is None or best is None or newest is None:
@@ -43,7 +43,7 @@ def stopped(ledger: Ledger) -> str | None:
     return (
         f"The run stopped early, at step {ledger.stopped_early}: its validations have gained "
         f"nothing beyond chance since step {newest.last_gain}. Its model is the best checkpoint, "
-        f"step {best.step} ({best.score}); raise patience, or set it to 0, to go on."
+        f"step {best.step} ({best.score}); raise patience, or set it to 0, to continue."
     )
 
 

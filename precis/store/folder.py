@@ -134,7 +134,7 @@ class FolderStore:
 
     @contextmanager
     def _replacing(self, key: str) -> Iterator[Path]:
-        """A temporary file that takes the key's place, whole and on disk, when the block ends."""
+        """Yield a temporary file that replaces the key, whole and on disk, when the block ends."""
         path = self._path(key)
         with self._writing(path):
             # In the same folder: a rename is atomic within a file system only.

@@ -54,7 +54,7 @@ class Store(Protocol):
         """Copy a file of the store to a local path, whose folder exists."""
 
     def keys(self, prefix: str) -> list[str]:
-        """All keys that begin with `prefix`, sorted."""
+        """Return all keys that begin with `prefix`, sorted."""
 
     def folders(self) -> list[str]:
         """Return the parts of its keys before the first slash, sorted; what is below is not

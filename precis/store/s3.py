@@ -176,7 +176,7 @@ class S3Store:
         return aborted
 
     def _pages(self, operation: str, prefix: str, **options: str) -> Iterator[dict[str, Any]]:
-        """The pages of the answer to a listing of what begins with a prefix."""
+        """Return the pages of a listing of keys or uploads that begin with a prefix."""
         pages: Iterator[dict[str, Any]] = self._s3.get_paginator(operation).paginate(
             Bucket=self.bucket, Prefix=self._below(prefix), **options
         )

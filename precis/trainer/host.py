@@ -148,9 +148,10 @@ class TrainerService:
         """
         journal = self._journal(request.model)
         if request.run and journal.run != request.run:
+            held = f"of the run {journal.run}" if journal.run else "of no run"
             raise StepConflict(
-                f"The trainer holds {request.model.name} of the run {journal.run or 'of nobody'}, "
-                f"not of {request.run}: restore the checkpoint to continue from."
+                f"The trainer holds {request.model.name} {held}, not of {request.run}: restore the "
+                "checkpoint to continue from."
             )
         record = journal.trained(request.step)
         if record is None:

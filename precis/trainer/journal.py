@@ -50,7 +50,7 @@ class Journal:
         return _Pending.model_validate_json(data) if data else None
 
     def belongs(self, run: str, base: int) -> None:
-        """The model is of this run from here on, from the checkpoint of step `base`."""
+        """Note that the model is this run's from now on, from the checkpoint of step `base`."""
         _write(self.folder / "run.json", _Whose(run=run, base=base))
 
     def forget(self) -> None:
@@ -63,13 +63,13 @@ class Journal:
             sync(self.folder)  # before another run's name is put on what might come back
 
     def began(self, step: int, digest: str, note: Json) -> None:
-        """A training begins."""
+        """Note that a training begins."""
         _write(self.folder / "pending.json", _Pending(step=step, digest=digest, note=note))
         self._log("began", step, digest)
         reached("training begun", step)
 
     def finished(self, step: int, trained: TrainedStep) -> None:
-        """A training has ended, and its weights are saved; said twice, it is logged once."""
+        """Note that a training has ended and its weights are saved; a repeat is not logged."""
         self._log("trained", step, trained.digest)
         reached("training logged", step)
         # The result before the mark of a pending training is taken away: a kill in between
@@ -79,7 +79,7 @@ class Journal:
         reached("result stored", step)
 
     def abandoned(self) -> None:
-        """The training that had begun came to nothing: its weights are dropped."""
+        """Drop the weights of a training that had begun and did not end, and the note of it."""
         pending = self.pending
         if pending is not None:
             # The weights first: half of them must not outlive the note that they are unfinished.

@@ -96,7 +96,7 @@ class WandbBackend(ServerlessBackend):
         )
 
     async def forget(self, model: Model) -> None:
-        """Nothing of a model is in memory: `register` asks W&B."""
+        """Do nothing: no model is in memory, and `register` asks W&B."""
 
     async def _get_step(self, model: Any) -> int:
         """Return the newest checkpoint that is here: W&B may have trained one that did not come."""

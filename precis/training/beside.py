@@ -121,7 +121,7 @@ class CommitPipeline(_OneAtATime[None]):
             task.cancel()
             warn(
                 f"The commit of step {checkpoint} took longer than {grace_s:.0f} s and was given "
-                "up; when the run is started again it goes on from there."
+                "up; when the run is started again it continues from there."
             )
         elif error := task.exception():
             warn(f"The commit of step {checkpoint} failed: {error}")

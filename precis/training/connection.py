@@ -31,10 +31,10 @@ class TrainerConnection:
         await self.client.move_to(await self._start())
 
     def count_loss(self, losses_max: int) -> bool:
-        """Count one more loss; whether that is still no more than may be made up for."""
+        """Count one more loss; return whether there are no more than `losses_max`."""
         self.losses += 1
         return self.losses <= losses_max
 
     def count_progress(self) -> None:
-        """Something was committed: earlier losses count no more."""
+        """Forget earlier losses, since a step was committed."""
         self.losses = 0

@@ -33,7 +33,7 @@ async def delete(
 
 
 def _delete_records(store: Store, model: str) -> None:
-    """All but the lease. The ledger goes first: without it nothing continues."""
+    """Delete all but the lease. In the store the ledger is first: nothing continues without it."""
     folder = work_folder(RunConfig(model=model, store=store.url))
     shutil.rmtree(folder, ignore_errors=True)
     # Copies that `precis model serve` and `precis runs open` have made.

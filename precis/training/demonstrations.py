@@ -70,7 +70,7 @@ class DemonstrationJournal:
         return self._collected.usd
 
     def missing(self, scenarios: Sequence[Scenario]) -> list[Scenario]:
-        """Those of the scenarios that nothing was collected for yet."""
+        """Return the scenarios for which nothing was collected yet."""
         known = {one.scenario_id for one in self.all}
         return [scenario for scenario in scenarios if scenario.id not in known]
 

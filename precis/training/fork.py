@@ -1,7 +1,7 @@
 """A new run that begins with another run's checkpoint.
 
-Which checkpoint that is stands in the new run's ledger before anything of it is copied. So a run
-that is cut off while it begins, begins with the same one, whatever the other run did since.
+The new run's ledger names the checkpoint before any of its files is copied. So a run that is cut
+off while it begins, begins with the same one, whatever the other run did since.
 """
 
 import asyncio

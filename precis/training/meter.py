@@ -23,13 +23,13 @@ class Meter:
         self._price = _FREE
 
     def start(self, price: HourlyPrice) -> None:
-        """A machine of this price is held from now on."""
+        """Count the price of a machine that is held from now on."""
         self.stop()
         self._price = price
         self._since = self._now()
 
     def stop(self) -> None:
-        """It is held no more; doing it again has no further effect."""
+        """Stop counting, once it is no longer held; doing it again has no further effect."""
         self._usd = self.usd
         self._saved_usd = self.saved_usd
         self._hours = self.hours

@@ -376,7 +376,7 @@ async def test_weights_that_the_service_has_no_more_are_named(
     with pytest.raises(TrainerLost):
         await trainer.train(model, [group], **options)
     service.saved.clear()
-    with pytest.raises(TrainerError, match=r"go on from tinker://.*no longer has.*runs restart"):
+    with pytest.raises(TrainerError, match=r"continue from tinker://.*no longer has.*runs restart"):
         await trainer.train(model, [group], **options)
 
 

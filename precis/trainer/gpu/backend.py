@@ -251,7 +251,7 @@ class GpuBackend(LocalBackend):
     def _sft_updates(
         self, model: Model, trajectories: list[art.Trajectory], batch_size: int, count: int
     ) -> list[Update]:
-        """So many updates; each demonstration is learned once in each pass."""
+        """Return so many updates; each demonstration is learned once in each pass."""
         engine = _engine(model)
         known: dict[Any, Any] = self._tokenizers
         if model.base_model not in known:
@@ -277,7 +277,7 @@ class GpuBackend(LocalBackend):
         return updates[:count]
 
     async def _monitor_openai_server(self, model: Model, base_url: str, api_key: str) -> None:
-        """Nothing: `need` sees at once that vLLM has died, where ART asks it every half minute."""
+        """Wait forever: `need` sees at once that vLLM died, where ART asks every half minute."""
         # ART keeps no reference to the task of this: a local event would be collected with it.
         await self._never.wait()
 

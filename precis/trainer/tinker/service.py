@@ -125,7 +125,7 @@ class TinkerService:
         log.propagate = False
 
     def _raise_ours(self, what: str, error: Exception, is_saved: bool) -> NoReturn:
-        """The error as one of ours; without its cause, whose text may quote the key."""
+        """Raise the error as one of ours; without its cause, whose text may quote the key."""
         text = Redactor(self.key).clean_text(" ".join(str(error).split()))[:_TEXT_MAX]
         said = f"{type(error).__name__}: {text}"
         found = _STATUS.search(str(error))
@@ -175,7 +175,7 @@ async def close_client(client: tinker.ServiceClient) -> None:
 
 
 async def _close_holder(holder: Any) -> None:
-    """To be run in the client's own loop."""
+    """Close one of a client's holders; to be run in the client's own loop."""
     await holder._async_cleanup()
     for pool in holder._client_pools.values():
         for client in pool._clients:

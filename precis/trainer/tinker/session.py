@@ -80,12 +80,12 @@ class TinkerSession:
                         kept.state
                     )
                 self._models[checkpoint] = await self.ask(
-                    f"go on from {kept.state}", loaded, _OPEN_S, is_saved=True
+                    f"continue from {kept.state}", loaded, _OPEN_S, is_saved=True
                 )
             return self._models[checkpoint]
 
     def note_move(self, model: tinker.TrainingClient, to: Path) -> None:
-        """A model has been trained on: it stands at another checkpoint now, and at no other."""
+        """Note that a model was trained further: it is at this checkpoint now, and at no other."""
         self._models = {at: one for at, one in self._models.items() if one is not model}
         self._models[to] = model
         gone = [at for at in self._samplers if not at.is_dir()]
@@ -95,7 +95,7 @@ class TinkerSession:
             del self._samplers[at]
 
     def note_copy(self, checkpoint: Path, to: Path) -> None:
-        """A checkpoint was copied: the model that stands there continues from the copy."""
+        """Note that a checkpoint was copied: its model continues from the copy."""
         if checkpoint in self._models:
             self._models[to] = self._models.pop(checkpoint)
 
