@@ -42,6 +42,22 @@ def test_no_password_has_a_default_and_compose_refuses_without_one() -> None:
         assert ":?" in value, value
 
 
+def test_what_is_not_encrypted_is_reached_from_this_machine_alone() -> None:
+    published = {name: one["ports"] for name, one in COMPOSE["services"].items() if "ports" in one}
+    assert published == {"server": ["${PRECIS_ADDRESS:-127.0.0.1}:4200:4200"]}
+
+
+def test_a_worker_that_is_stopped_has_time_to_cancel_its_runs() -> None:
+    """Each may clean up for 90 s, and is told by the worker: no signal goes to it directly."""
+    unit = (DEPLOYMENTS / "systemd" / "precis-worker.service").read_text().splitlines()
+    assert {"KillMode=mixed", "TimeoutStopSec=120"} <= set(unit)
+    assert COMPOSE["services"]["worker"]["stop_grace_period"] == "2m"
+
+
+def test_the_image_has_the_packages_of_the_lock_by_their_hashes() -> None:
+    assert "--require-hashes -r requirements.lock" in (DEPLOYMENTS / "Dockerfile").read_text()
+
+
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd is not installed")
 def test_systemd_takes_the_units(tmp_path: Path) -> None:
     """With this checkout in the place of /opt/precis, whose programs systemd looks for."""

@@ -67,6 +67,12 @@ def test_of_many_conditional_writers_one_wins(store: FolderStore) -> None:
     assert [int(blob.data)] == wins
 
 
+def test_a_write_that_fails_leaves_no_temporary_file(store: FolderStore, tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="Can't write"):
+        store.upload(tmp_path / "missing", "a")
+    assert not list(store.root.iterdir())
+
+
 def test_a_copy_that_can_not_be_written_is_not_said_to_be_unreadable(
     store: FolderStore, tmp_path: Path
 ) -> None:

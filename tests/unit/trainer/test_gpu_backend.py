@@ -1,6 +1,6 @@
 """The backend for a GPU, over a stand-in for ART's LocalBackend, which needs one to be imported.
 
-That the stand-in's methods are the real one's is checked in `tests/services/test_gpu_packages.py`.
+That the stand-in's methods are the real one's shows where `tests/gpu/flow` runs on a GPU.
 """
 
 import asyncio
@@ -184,6 +184,22 @@ async def test_arts_monitor_of_vllm_lasts_though_art_keeps_no_reference_to_it(
     monitors = [task for task in asyncio.all_tasks() if task.get_name() == "monitor"]
     assert len(monitors) == 1, "it was collected, and asyncio logs an error"
     monitors[0].cancel()
+
+
+async def test_its_process_has_no_name_that_a_trainer_of_art_kills(
+    unready: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that starts runs `pkill -9 model-service`, for whatever is on its host."""
+    names: list[str] = []
+    actors = ModuleType("mp_actors")
+    actors.move_to_child_process = (  # type: ignore[attr-defined]
+        lambda _, process_name="model-service": names.append(process_name)
+    )
+    monkeypatch.setitem(sys.modules, "mp_actors", actors)
+    unready._services.clear()
+    await unready._get_service(MODEL)
+    (name,) = names
+    assert "model-service" not in name
 
 
 async def test_training_has_the_metrics_of_its_updates_and_its_learning_rate_rises(
