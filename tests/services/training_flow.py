@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 def train_with(launch: Launch) -> Any:
     """The training flow as users run it, but for how its services are started."""
-    from prefect import flow  # takes seconds, which who only collects the tests is spared
+    from prefect import flow  # takes seconds, too long where tests are only collected
 
     from flows.train import run_training
     from tasks.parameters import named, takes_settings
