@@ -15,7 +15,9 @@ from precis.commands.main import app
 from precis.config import TrainConfig
 from precis.errors import ConfigError
 from precis.settings.environment import (
+    CommandSettings,
     PythonSettings,
+    ReasoningGymSettings,
     TextArenaSettings,
 )
 from precis.settings.overrides import lay_over
@@ -49,6 +51,34 @@ def test_a_file_may_be_given_by_its_settings(file: str, monkeypatch: pytest.Monk
     assert config.environment == PythonSettings(file=file, score="ruler", rubric="It is polite.")
     with pytest.raises(ValidationError, match="file"):
         agent_config("{kind: python}", {})
+
+
+@pytest.mark.parametrize(
+    ("given", "model", "settings"),
+    [
+        (
+            "{kind: textarena, game: 2048-v0-ultra-easy, size: 8}",
+            "rehearsal-2048-v0-ultra-easy-seed1",
+            TextArenaSettings(game="2048-v0-ultra-easy", size=8, show_moves=True),
+        ),
+        (
+            '{"kind": "reasoning_gym", "dataset": "countdown", "parameters": {"min_numbers": 3}}',
+            "rehearsal-countdown-seed1",
+            ReasoningGymSettings(dataset="countdown", parameters={"min_numbers": 3}),
+        ),
+        (
+            "{kind: command, command: [./agent]}",
+            "rehearsal-agent-seed1",
+            CommandSettings(command=("./agent",)),
+        ),
+    ],
+)
+def test_an_environment_of_another_kind_is_given_by_its_settings(
+    given: str, model: str, settings: Any
+) -> None:
+    config = agent_config(given, {})
+    assert (config.model, config.environment) == (model, settings)
+    assert config.trainer.kind == "tool_calls"
 
 
 def test_it_takes_the_settings_of_a_deployment_but_those_of_summaries(

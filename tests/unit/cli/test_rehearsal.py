@@ -5,13 +5,14 @@ import logging
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 from rich.console import Console
 from typer.testing import CliRunner
 
 from cli import prefect_server, rehearsal
 from cli.rehearsal import next_steps, rehearsal_config
 from precis.commands import main as cli
-from precis.config import DocumentsConfig, TrainConfig
+from precis.config import BenchmarkConfig, DocumentsConfig, TrainConfig
 from precis.errors import LeaseHeld
 from precis.records.ledger import Ledger
 from precis.run.lease import leased
@@ -88,6 +89,16 @@ async def test_to_begin_afresh_takes_nothing_from_a_run_at_work(tmp_path: Path) 
     store.put(key, b"{}")
     rehearsal.forget(config)
     assert store.get(key) is None
+
+
+@pytest.mark.parametrize("seed", [2**63, -(2**63) - 1])
+def test_a_seed_that_does_not_fit_into_64_bits_is_refused(seed: int) -> None:
+    said = CliRunner().invoke(cli.app, ["rehearse", f"--seed={seed}"])
+    assert said.exit_code == 2
+    assert "--seed" in said.output and "equal to" in said.output
+    for config in (TrainConfig, BenchmarkConfig, DocumentsConfig):
+        with pytest.raises(ValidationError, match="seed"):
+            config.model_validate({"seed": seed})
 
 
 def test_without_a_terminal_there_is_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -93,6 +93,20 @@ async def test_who_passes_keeps_what_was_found() -> None:
     assert (rollout.metrics["turns"], rollout.metrics["found"]) == (24, 8)
 
 
+def test_a_call_against_the_rules_is_told_which() -> None:
+    left = owners_of(0)
+    assert GAME.clue_problem({"word": "animal", "number": 7}, left) == "The number is from 1 to 4."
+    for word, said in (("animal", ""), ("zoo", "The word is none of the clues in the list.")):
+        assert GAME.clue_problem({"word": word, "number": 1}, left) == said
+    for word, guesses, said in (
+        (next(iter(left)), 0, ""),
+        ("zoo", 1, "That is no word on the board, or no longer."),
+        ("pass", 1, ""),
+        ("pass", 0, "Guess one word at least."),
+    ):
+        assert GAME.guess_problem({"word": word}, left, guesses) == said
+
+
 async def test_a_free_clue_is_no_part_of_a_word_on_the_board(tmp_path: Path) -> None:
     words = tmp_path / "codenames_words.py"
     words.write_text((EXAMPLES / words.name).read_text("utf-8"), "utf-8")

@@ -2,6 +2,8 @@
 
 import random
 import re
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,7 +11,15 @@ from precis.config import TrainConfig
 from precis.environments.python import load_python
 from precis.llm.server import ChatRequest, ToolCall
 from precis.records.rollout import Score
-from tests.support.examples import EXAMPLES, embedded, example, play, score_of
+from tests.support.examples import (
+    EXAMPLES,
+    embedded,
+    example,
+    module_of,
+    play,
+    score_of,
+    with_settings,
+)
 from tests.support.repository import ROOT
 from tests.support.scripted_policy import ScriptedPolicy
 
@@ -90,6 +100,18 @@ async def test_games_are_played_to_their_end() -> None:
         assert rollout.metrics == {"turns": len(rollout.calls), "illegal": 0}
         assert isinstance(rollout.score, Score)
         assert rollout.score.success == (rollout.reward == 1.0)
+
+
+def test_a_perfect_opponent_never_loses(tmp_path: Path) -> None:
+    game: Any = module_of(with_settings("tic_tac_toe.py", tmp_path, STRENGTH=1.0))
+    chance = random.Random(1)
+    for _ in range(50):
+        board = "123456789"
+        while game.free(board) and not game.winner(board):
+            board = board.replace(chance.choice(game.free(board)), "x")
+            if game.free(board) and not game.winner(board):
+                board = game.answered(board, chance)
+        assert game.winner(board) != "x"
 
 
 @pytest.mark.parametrize(

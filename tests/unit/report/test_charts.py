@@ -11,6 +11,7 @@ from precis.report.benchmark_view import accuracy_by_topic
 from precis.report.charts import DARK, LIGHT, Chart, Theme
 from precis.report.curve import CurveWords, StepPoint, learning_curve
 from precis.report.nights import NightlyAccuracy, nights_of, over_nights
+from precis.report.wording import dollars
 from precis.statistics.intervals import Interval
 from precis.statistics.standings import Contender
 from tests.support.reports import texts
@@ -89,6 +90,21 @@ def test_a_curve_of_rewards_has_no_percentages() -> None:
     assert "trained  12.5" in shown
     assert "On held-out boards; 95% interval" in shown
     assert not any(one.endswith("%") for one in shown)
+
+
+@pytest.mark.parametrize(
+    ("cost", "shown"),
+    [
+        (0, "free"),
+        (0.0123, "$0.012"),
+        (0.5, "$0.50"),
+        (2, "$2"),
+        (6.2, "$6.20"),
+        (1234.5, "$1,234"),
+    ],
+)
+def test_dollars_are_shown_to_two_digits_that_matter(cost: float, shown: str) -> None:
+    assert dollars(cost) == shown
 
 
 def test_a_night_shows_the_newest_checkpoint_and_no_incomplete_contender() -> None:

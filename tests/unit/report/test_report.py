@@ -166,6 +166,15 @@ def test_all_pairs_are_in_a_table_with_stars_for_the_clear_ones(page: str) -> No
     assert lines[-1] == ["trained, step 9", "+43.8*", "+50.0*"]
 
 
+def test_a_published_score_is_a_note_and_never_a_result(page: str) -> None:
+    small = benchmark_of(frame_of(rows("lead-350", None, [2])))
+    quoting = report_html(small, published={"o4-mini": 0.6})
+    assert "not measured here" in quoting
+    assert "o4-mini 60.0%" in quoting
+    assert not [row for row in Reader(quoting).rows if "o4-mini" in row[0]]
+    assert "not measured here" not in page
+
+
 def test_the_methods_name_judge_protocol_and_digests(page: str) -> None:
     methods = page[page.index('id="methods"') :]
     for fact in ("lexical-judge", "batched/1", "<dd>p</dd>", "<dd>c</dd>", "0.1.0", "96.0%", "BCa"):

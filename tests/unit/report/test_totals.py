@@ -40,6 +40,12 @@ def test_what_the_machine_costs_and_spot_saves_is_said_and_foretold() -> None:
     assert "about $20.00" in text and "Warm start" not in text
 
 
+def test_the_forecast_says_where_the_budget_ends() -> None:
+    ledger = EMPTY.advance(record(0, usd=0.5))
+    assert "about $5.00; the budget is reached at step 4" in shown(ledger, 10, budget_usd=2.0)
+    assert "about $5.00 |" in shown(ledger, 10, budget_usd=6.0)
+
+
 def test_what_was_sampled_ahead_is_said_where_anything_was() -> None:
     ledger = EMPTY.advance(record(0))
     assert "one step ahead" not in shown(ledger)

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import openai
@@ -30,6 +31,7 @@ from precis.rollouts.sample import (
     draw_spares,
     sample_each,
     sample_groups,
+    sample_seed,
     sampled,
 )
 from precis.statistics.standings import Contender
@@ -242,6 +244,13 @@ async def test_a_group_without_variance_is_made_up_for_by_the_next_scenario(
 
 
 SCENARIOS = tuple(Scenario(f"s{number}") for number in range(8))
+
+
+def test_a_run_of_another_seed_draws_and_samples_otherwise() -> None:
+    assert draw_batch(SCENARIOS, 1, 7, 3) != draw_batch(SCENARIOS, 2, 7, 3)
+    calls = list(product((1, 2), (0, 1), "ab", (0, 1), (0, 1)))
+    seeds = {sample_seed(*call) for call in calls}
+    assert len(seeds) == len(calls), "two calls of a step, or of two runs, are sampled alike"
 
 
 def test_a_step_s_spares_follow_from_seed_and_step_and_are_not_of_its_batch() -> None:

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from cli.deletion import is_of
+from cli.tables import curve, ends
 from precis.config import RunConfig
 from precis.errors import LeaseHeld, StoreError
 from precis.records.documents import Document, Question
-from precis.records.ledger import Metric, Validation
+from precis.records.ledger import Metric, Validation, ledger_key, load_ledger, write_ledger
 from precis.records.results import Provenance, frame_of, write_results
 from precis.records.verdict import Answer, Scored
 from precis.report.run_comparison import compare, describe_differences
@@ -121,6 +122,30 @@ def test_listings_and_comparisons_for_programs(store: FolderStore) -> None:
     assert found("list", at=FolderStore(store.root.parent / "none")) == []
 
 
+def test_runs_measured_by_a_reward_differ_by_no_points(store: FolderStore) -> None:
+    taken = Metric(value=4.0)
+    for model, turns in (("a", {"turns_to_success": taken}), ("b", {})):
+        first = Validation(
+            step=0,
+            measure="reward",
+            metrics={"reward": Metric(value=3.0), "turns_to_success": taken},
+            seconds=1,
+            unscored={},
+        )
+        last = first.model_copy(
+            update={"step": 1, "metrics": {"reward": Metric(value=2.5), **turns}}
+        )
+        ledger = load_ledger(store, model).model_copy(update={"validations": (first, last)})
+        written = store.get(ledger_key(model))
+        assert written
+        write_ledger(store, ledger, written.version)
+        put_results(store, model, [4] * 6 if turns else [2] * 6)
+    told = precis_runs("compare", "a", "b", store=store)
+    assert "a − b: +0.5 (+0.5 to +0.5, 95 %" in told and "points" not in told
+    (line,) = [line for line in told.splitlines() if line.startswith("turns to success")]
+    assert line.split() == ["turns", "to", "success", "4"], "of its last validation b has none"
+
+
 def test_what_can_t_be_compared_is_said(store: FolderStore) -> None:
     for names in (["a"], ["a", "b", "a"]):
         told = precis_runs("compare", *names, store=store, code=1)
@@ -180,6 +205,13 @@ async def test_a_run_at_work_or_whose_deletion_fails_elsewhere_stays(store: Fold
     assert set(before) < set(store.keys("a/"))
     with pytest.raises(StoreError, match="holds no run 'nobody'"):
         await delete(store, "nobody", nothing)
+
+
+def test_curves_of_rewards_beyond_0_and_1_are_drawn_to_their_ends_on_one_scale() -> None:
+    rewards = [[-2.0, 0.0, 2.0], [2.0, 6.0]]
+    assert ends(rewards) == (-2.0, 6.0)
+    assert [curve(each, *ends(rewards)) for each in rewards] == ["▁▃▅", "▅█"]
+    assert ends([[0.2, 0.4]]) == (0.0, 1.0), "shares keep the scale of shares"
 
 
 async def nothing() -> int:

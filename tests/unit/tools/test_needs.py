@@ -1,8 +1,14 @@
 """Tests that need what is not there are left out with a reason; where all are to run, they fail."""
 
+import os
+import subprocess
+from pathlib import Path
+
 import pytest
 
 from tests.services import needs
+
+INSTALL = Path(needs.__file__).with_name("install.sh")
 
 
 def test_what_is_missing_is_named_and_fails_where_all_is_to_run(
@@ -15,3 +21,18 @@ def test_what_is_missing_is_named_and_fails_where_all_is_to_run(
     assert needs.need("dash", "sh").endswith("/sh")
     with pytest.raises(pytest.fail.Exception, match="dash is not installed"):
         needs.need("dash", "no-such-program")
+
+
+def test_without_root_nothing_is_installed_and_what_is_missing_is_said(tmp_path: Path) -> None:
+    programs = {"id": "echo 1000", "dpkg-query": "exit 1", "apt-get": f"touch {tmp_path}/called"}
+    for name, line in programs.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{line}\n")
+        (tmp_path / name).chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    command = [str(INSTALL), "chromium", "postgresql"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0
+    assert (
+        done.stderr == "Tests that need these Debian packages are left out: chromium postgresql\n"
+    )
+    assert not (tmp_path / "called").exists()

@@ -10,8 +10,10 @@ import pytest
 
 from tests.services import patience
 from tests.services.patience import (
+    LONG_S,
     SHORT_S,
     give_patience,
+    patience_s,
     read_to_end,
     wait_until,
 )
@@ -57,6 +59,22 @@ def test_a_wait_that_runs_out_says_what_did_not_come_and_what_is_known(clock: Cl
     with pytest.raises(AssertionError, match=r"The answer did not come in 60 s.* only noise"):
         wait_until(lambda: False, "The answer", told=lambda: "only noise")
     assert clock.now == pytest.approx(65, abs=1)
+
+
+def test_a_minute_lasts_longer_where_more_wants_to_run_than_there_are_cores(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert patience_s() == SHORT_S
+    load(monkeypatch, 12)
+    assert patience_s() == 6 * SHORT_S
+    with pytest.raises(AssertionError):
+        wait_until(lambda: False, "anything")
+    assert clock.now == pytest.approx(6 * SHORT_S, abs=6)
+    load(monkeypatch, 1000)
+    assert patience_s() == LONG_S
+    give_patience(LONG_S)
+    load(monkeypatch, 12)
+    assert patience_s() == LONG_S, "a long test waits long and no longer"
 
 
 def test_a_process_is_read_to_its_end_and_killed_where_it_falls_silent() -> None:

@@ -88,3 +88,12 @@ def test_the_learning_rate_rises_and_falls_over_all_updates() -> None:
     assert rates[:2] == pytest.approx([0.05, 0.1])
     assert rates[-1] == pytest.approx(0.0)
     assert rates[1:] == sorted(rates[1:], reverse=True)
+
+
+def test_each_trainer_has_a_learning_rate_of_its_own() -> None:
+    def highest(trainer: dict[str, Any]) -> float:
+        settings = {"store": "/s", "warm_start": {}, "trainer": trainer}
+        return float(max(sft_options(TrainConfig.model_validate(settings), 40)["learning_rates"]))
+
+    assert highest({"kind": "art"}) == 2e-4
+    assert highest({"kind": "extractive"}) == 0.02

@@ -4,7 +4,7 @@ import pytest
 
 from precis.llm.server import ApiError, ChatRequest
 from precis.rehearsal.judges.grader import grade
-from precis.rehearsal.judges.judge import MODEL, attempt_scores, lexical_judge
+from precis.rehearsal.judges.judge import MODEL, attempt_scores, facts, lexical_judge
 from precis.rehearsal.judges.reader import answer
 from precis.rehearsal.judges.words import words_of
 
@@ -115,6 +115,15 @@ DIFFERENT = [
 def test_another_date_time_unit_or_name_or_the_opposite_is_wrong(golden: str, given: str) -> None:
     assert grade("What do we know of it?", golden, golden)
     assert not grade("What do we know of it?", golden, given)
+
+
+def test_facts_are_numbers_and_names_in_mid_sentence() -> None:
+    found = facts(
+        "On 3 March 2024 the town of Elmsford, led by Anna Ruiz, spent $1,200 on Lake Road. The "
+        "mill had 40 workers. Later that week a neighbour, Clara Bell, wrote to the paper."
+    )
+    assert {"3", "2024", "1200", "40", "anna", "ruiz", "clara"} <= found
+    assert "on" not in found and "later" not in found
 
 
 def test_attempts_at_anything_else_are_scored_by_the_words_that_came_back() -> None:
