@@ -39,7 +39,8 @@ _FAREWELL_S = 20.0
 
 
 class Perimeter:
-    """Middleware that protects the API's documentation by the password, and forbids framing.
+    """Middleware that protects the API's documentation by the password, and keeps pages out of
+    other origins' frames.
 
     Args:
         password: `user:password`.

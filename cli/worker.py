@@ -190,9 +190,9 @@ async def _beat(worker: ProcessWorker, seconds: float) -> None:
 
 
 async def _error_of(call: Callable[[], Awaitable[object]]) -> str | None:
-    """Call, and say what the server did not take; None where all went well."""
+    """Call, and return the error as text, or None."""
     try:
         await call()
-    except Exception as error:  # a proxy's page of HTML among them; none may end what is going on
+    except Exception as error:  # such as a proxy's HTML page; none may end the worker
         return f"{type(error).__name__}: {error}"
     return None

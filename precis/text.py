@@ -18,7 +18,7 @@ _ABBREVIATION = re.compile(
     r"(?:\b(?:[A-Z]|Mr|Mrs|Ms|Dr|Prof|St|No|Inc|Ltd|Co|Jr|Sr|vs|etc|e\.g|i\.e|[ap]\.m|approx))\.$"
 )
 _ABBREVIATION_MAX = 16
-"""More characters than an abbreviation has, with its stop and what is before it."""
+"""More characters than an abbreviation has, with its full stop and the text before it."""
 # A full stop of a script with spaces counts before a space; one of Chinese or Japanese anywhere.
 _BOUNDARY = re.compile(
     r"(?<=[.!?…؟۔।॥։።။។])[\"”’»)]?\s+(?=[\"“‘«(]?[^\W_])|(?<=[。！？｡])[」』”’）]*\s*|\n"
@@ -39,7 +39,7 @@ _WORD = re.compile(r"\w+(?:['’.,:]\w+)*")
 _COMMON_SHARE = 0.05
 _COMMON_MIN = 3
 _ALIKE_LETTERS = 5
-"""Two words that begin alike for so many letters may be one: `approved`, `approval`."""
+"""Words that share this many first letters may be one: `approved`, `approval`."""
 
 
 def common_words(texts: Iterable[str]) -> frozenset[str]:
@@ -106,7 +106,7 @@ def sentences(text: str) -> list[str]:
         # No more of the text than decides, so that many stops that end nothing cost no more.
         before = text[max(start, boundary.start() - _ABBREVIATION_MAX) : boundary.start()] + closing
         after = text[boundary.end() : boundary.end() + 2]
-        # A stop ends no sentence that is an abbreviation's, or stands before a small letter.
+        # The stop of an abbreviation, or before a small letter, does not end a sentence.
         is_short = bool(_ABBREVIATION.search(before.strip()))
         goes_on = is_short or after.lstrip(_OPENING)[:1].islower()
         if "\n" not in boundary.group() and goes_on:
@@ -122,7 +122,8 @@ def sentences(text: str) -> list[str]:
 
 
 def without_controls(text: str) -> str:
-    """Return text with plain line ends, and without what a terminal would act on."""
+    """Return text with plain line ends, and without control characters that a terminal
+    interprets."""
     return _CONTROLS.sub("", _LINE_ENDS.sub("\n", text))
 
 

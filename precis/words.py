@@ -1,4 +1,4 @@
-"""The count of a text's words for somebody who reads it, however they are joined.
+"""The number of a text's words as a reader counts them, however they are joined.
 
 Limits on length are limits on what a reader takes in. Counting what stands between white space
 would let a whole document pass as one word, its words joined by `/`, `_`, invisible characters or
@@ -57,7 +57,7 @@ def count_glued(text: str, vocabulary: Collection[str]) -> int:
 
 
 def pieces(text: str) -> Iterator[str]:
-    """The words of a text, whatever joins them; those of undivided scripts come last."""
+    """Yield the words of a text, even if joined; those of undivided scripts come last."""
     if text.isascii():
         yield from _PIECE.findall(_INVISIBLE.sub("", text))
         return

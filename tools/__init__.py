@@ -1,1 +1,1 @@
-"""Programs that make what is in the repository: the bundled corpus, the reference of settings."""
+"""Programs that generate files of the repository: the bundled corpus, the reference of settings."""

@@ -1,4 +1,4 @@
-"""The pins that shut a newer release out, with the reason that stands beside each.
+"""The pins that exclude a newer release, with their reasons.
 
 `make outdated` prints them, for the requirements of `pyproject.toml` and the overrides of its
 locks, by what uv finds on the index. A pin's reason is the comment at the end of its line, or else
@@ -38,7 +38,7 @@ def pins_in(file: Path) -> Iterator[Pin]:
     for number, line in enumerate(file.read_text().splitlines(), start=1):
         code, _, comment = (part.strip() for part in line.partition("#"))
         if comment and not code:
-            # A comment below a requirement begins a reason of its own.
+            # A comment below a requirement begins another reason.
             reason = [*reason, comment] if above == "comment" else [comment]
             above = "comment"
             continue

@@ -14,7 +14,7 @@ _PART = 8
 _END = 3
 """This many of its first or last characters are redacted beside a mask."""
 _CONTEXT = 64
-"""How many characters before the end of a key are searched for an announcement."""
+"""How many characters before the first or last part of a key are searched for an announcement."""
 
 # The last characters of a long mask suffice, which bounds the time.
 _MASK = r"(?:[*•●·∙#…]|\\u20(?:26|22)|\.\.|___|---|xxx|redacted|hidden|masked)[\])>]? ?"

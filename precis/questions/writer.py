@@ -58,7 +58,7 @@ class QuestionWriter:
         return self._client.spend
 
     async def write(self, text: str) -> list[WrittenQuestion]:
-        """Return the questions of a document; see `ChatClient.complete` for what it raises."""
+        """Return the questions of a document. Raises the errors of `ChatClient.complete`."""
         deadline = Deadline(_DOCUMENT_TIMEOUT_S)
         if self._by_schema:
             try:

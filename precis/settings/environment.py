@@ -1,7 +1,7 @@
 """The task of a policy: the settings of each kind of environment.
 
 environment: {kind: summaries}                       # of the documents of `documents`
-environment: {kind: python, file: my_agent.py}       # of a file of one's own
+environment: {kind: python, file: my_agent.py}       # your own file
 environment: my_agent.py                             # the same
 environment: {kind: command, command: [./my_agent]}  # of any program
 environment: {kind: verifiers, id: my-environment}   # of a package for verifiers
@@ -171,7 +171,7 @@ class VerifiersSettings(Record, title="Verifiers"):
 
 
 class Generated(Record):
-    """Scenarios that follow from numbers: so many to train on, and others to hold out."""
+    """Scenarios generated from seeds, to train on and to hold out."""
 
     size: Decides[int] = Field(500, ge=1, le=1_000_000)
     """Scenarios to train on."""
@@ -252,7 +252,7 @@ class ReasoningGymSettings(Generated, title="Reasoning Gym"):
 
 
 def _kind_of(given: Any) -> Any:
-    """Return a name as what it is short for."""
+    """Expand `summaries`, or the path of a Python file, to settings."""
     if not isinstance(given, str):
         return given
     return {"kind": "summaries"} if given == "summaries" else {"kind": "python", "file": given}
@@ -261,7 +261,7 @@ def _kind_of(given: Any) -> Any:
 AgentSettings = (
     PythonSettings | CommandSettings | VerifiersSettings | TextArenaSettings | ReasoningGymSettings
 )
-"""Those that have no settings elsewhere."""
+"""The environments other than summaries, which have further settings."""
 EnvironmentSettings = Annotated[
     SummariesSettings | AgentSettings,
     Field(discriminator="kind"),
@@ -270,6 +270,6 @@ EnvironmentSettings = Annotated[
 
 
 def opponent_of(environment: SummariesSettings | AgentSettings) -> OpponentSettings | None:
-    """Return the model that plays against the policy; None where there is none."""
+    """Return the model that plays against the policy, or None."""
     opponent = environment.opponent if environment.kind == "textarena" else None
     return opponent if isinstance(opponent, OpponentSettings) else None

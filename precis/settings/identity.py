@@ -31,13 +31,13 @@ ByIdentity = Annotated[T, Effect.BY_IDENTITY]
 
 
 def effect_of(field: FieldInfo) -> Effect | None:
-    """Return the mark of a setting; None where somebody forgot it."""
+    """Return the mark of a setting, or None if it has none."""
     marks = [mark for mark in field.metadata if isinstance(mark, Effect)]
     return marks[0] if marks else None
 
 
 def decisive_settings(settings: Record) -> dict[str, Any]:
-    """Return the settings that decide, by name; of a group of settings, those that do."""
+    """Return the decisive settings by name; in a group of settings, only its decisive ones."""
     found = {}
     for name, field in type(settings).model_fields.items():
         if effect_of(field) is Effect.DECIDES:
@@ -48,7 +48,7 @@ def decisive_settings(settings: Record) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class ChangedSetting:
-    """A setting that decides, by its dotted name, with its values in two runs."""
+    """A decisive setting that changed, by its dotted name, with its values in two runs."""
 
     name: str
     before: Any
@@ -56,10 +56,10 @@ class ChangedSetting:
 
 
 def changed_settings(before: Mapping[str, Any], now: Record) -> Iterator[ChangedSetting]:
-    """Yield the settings that decide and differ from those of an earlier run.
+    """Yield the decisive settings that differ from those of an earlier run.
 
     Args:
-        before: the earlier run's settings, as JSON has them.
+        before: the earlier run's settings, as JSON values.
     """
     return _changes(before, now, now.model_dump(mode="json"), "")
 

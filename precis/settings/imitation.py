@@ -1,4 +1,4 @@
-"""ART's own `train_sft`, in the terms of our trainers."""
+"""ART's `train_sft` by our trainers' method."""
 
 import math
 from collections.abc import AsyncIterator, Iterable
@@ -13,7 +13,7 @@ _SFT_BATCH = 2
 
 
 class ImitatesInOnePass:
-    """ART's own call of `train_sft` for a backend that has ours: one pass, its metrics at the
+    """ART's call of `train_sft` for a backend with our method: one pass, with its metrics at the
     end."""
 
     async def _train_sft(

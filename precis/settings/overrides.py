@@ -1,4 +1,4 @@
-"""Some settings laid over others: what is given goes before what was there, one by one."""
+"""Overrides of settings, one by one."""
 
 from collections.abc import Mapping
 from typing import Any, get_args
@@ -11,13 +11,13 @@ from precis.record import Record
 Given = Mapping[str, Any]
 
 CONFIG = "config"
-"""The parameter of a flow that holds any of its settings."""
+"""The parameter of a flow that may have any of its settings."""
 _OF_SUMMARIES = ("documents", "judge", "second_judge", "warm_start", "judge_concurrency_limit")
-"""The parameters of a deployment that speak of summaries, and mean no other environment."""
+"""The parameters of a deployment that apply only to summaries."""
 
 
 def lay_over(model: type[Record], deployed: Given, own: Given) -> dict[str, Any]:
-    """Return the settings of a run that is given some of its own, over those of its deployment.
+    """Return a run's settings: its own over those of its deployment.
 
     For another environment the deployment's settings of summaries are left out. Raises ConfigError
     if the run then names no model, and the deployment's is one of summaries.
@@ -52,11 +52,11 @@ def take_apart(model: type[Record], parameters: Given) -> dict[str, Any]:
 
 
 def overlay(model: type[Record], base: Given, over: Given) -> dict[str, Any]:
-    """Return settings of a model, those of `over` in place of those of `base`.
+    """Return the settings of `base`, overridden by those of `over`.
 
-    Settings that hold others, such as `documents`, are taken apart, so that
-    `{"documents": {"val_size": 8}}` leaves the source as it was. Lists and tables of the user's
-    own, such as `prices`, are taken as a whole; so is a trainer of another kind.
+    Groups of settings, such as `documents`, are overridden one by one, so that
+    `{"documents": {"val_size": 8}}` leaves the source unchanged. The user's own lists and tables,
+    such as `prices`, are replaced as a whole; so is a trainer of another kind.
     """
     laid = dict(base)
     for name, value in over.items():
@@ -79,7 +79,7 @@ def _inner(model: type[Record], name: str, there: Any, value: Any) -> type[Recor
             models.append(each)
     if len(models) < 2:
         return models[0] if models else None
-    # Several models, as of `trainer`, are told apart by their `kind`.
+    # Several models, such as `trainer`'s, are distinguished by their `kind`.
     kind = (there or {}).get("kind")
     if value.get("kind", kind) != kind:
         return None
@@ -90,7 +90,7 @@ def _inner(model: type[Record], name: str, there: Any, value: Any) -> type[Recor
 
 
 def _kind(environment: Any) -> str:
-    """Return the kind of an environment as a run is given it: a path is short for a file's."""
+    """Return the kind of an environment's settings; a path is returned unchanged."""
     if isinstance(environment, Mapping):
         return str(environment.get("kind", ""))
     return str(environment or "")

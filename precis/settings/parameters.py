@@ -1,4 +1,4 @@
-"""A flow's settings as its parameters, as each looks in a form."""
+"""A flow's settings as its parameters, with their fields in Prefect's form."""
 
 from inspect import Parameter, Signature
 from typing import Annotated, Any, TypeVar
@@ -17,17 +17,16 @@ _FIRST = (
     "model", "environment", "steps", "documents", "store", "budget_usd", "validate_every",
     "benchmark", "seed",
 )  # fmt: skip
-"""The settings that people change first, in the order of the form; the rest follows as the model
-has it."""
-_CONFIG_HELP = """Any of these settings as one JSON object, for programs; it goes before those that
-are given alone."""
+"""The settings that users change first, in the form's order; the others follow in the model's
+order."""
+_CONFIG_HELP = "Any of these settings as one JSON object, for programs; it overrides the others."
 
 
 def settings_from(model: type[C], settings: Given) -> C:
-    """Return the settings as a model of them.
+    """Validate the settings as a model.
 
     Raises:
-        ConfigError: they can't work; says which and why.
+        ConfigError: they are invalid; the message says which and why.
     """
     try:
         return model.model_validate(settings)
@@ -37,7 +36,7 @@ def settings_from(model: type[C], settings: Given) -> C:
 
 
 def signature_of(model: type[Record]) -> Signature:
-    """Return the signature of a function that takes each setting of a model alone."""
+    """Return the signature of a function with a parameter for each setting of a model."""
     fields = model.model_fields
     names = [name for name in _FIRST if name in fields]
     names += [name for name in fields if name not in _FIRST]
@@ -46,21 +45,21 @@ def signature_of(model: type[Record]) -> Signature:
     config = Parameter(
         CONFIG,
         Parameter.POSITIONAL_OR_KEYWORD,
-        default=Field({}, description=" ".join(_CONFIG_HELP.split()), json_schema_extra=extra),
+        default=Field({}, description=_CONFIG_HELP, json_schema_extra=extra),
         annotation=dict[str, Any],
     )
     return Signature([config, *alone])
 
 
 def _parameter(position: int, name: str, field: FieldInfo) -> Parameter:
-    """Return a setting as Prefect makes a field of the form of it."""
+    """Return the parameter from which Prefect makes a setting's form field."""
     default = {} if field.default_factory else field.default  # settings, by themselves
     extra: Any = {"position": position, "title": name.replace("_", " ").title()}
     shown = Field(default, description=field.description, json_schema_extra=extra)
     kinds = Field(discriminator=field.discriminator)
     annotation: Any = Annotated[(field.annotation, kinds, *field.metadata)]
     if name == "environment":
-        # The model takes a path as well; the titles are those of the form's tabs.
+        # The model also takes a path; the titles are those of the form's tabs.
         kind = Annotated[annotation, Field(title="Kind")]
         annotation = kind | Annotated[str, Field(title="Path of a Python file")]
     return Parameter(

@@ -108,7 +108,7 @@ class TinkerTrainer(Record, title="Tinker"):
         return given
 
     def charge(self, read: int, sampled: int, trained: int) -> float | None:
-        """Dollars for so many tokens; None without prices."""
+        """Return the dollars for these tokens; None without prices."""
         if self.prices is None:
             return None
         per_read, per_sampled, per_trained = self.prices
@@ -143,7 +143,7 @@ class TinkerTrainer(Record, title="Tinker"):
 
     @property
     def address(self) -> str | None:
-        """The URL of the API; None for the client's own default."""
+        """The URL of the API; None for the client's default."""
         return self.base_url or (_SKYRL_URL if self.service == "skyrl" else None)
 
     @property

@@ -25,12 +25,12 @@ ParserName = Annotated[
 ]
 
 TOOL_CALL_FEATURES = 2
-"""The version of what the embedded policy of agents sees; raised when a weight changes its
+"""The version of the features of agents' embedded policy; raised when a weight changes its
 meaning."""
 
 
 class _TrainerSettings(Record):
-    """The settings of each kind that does not say otherwise."""
+    """The defaults of all kinds of trainers."""
 
     backend: ClassVar[BackendName]
     """The backend that the trainer server hosts for it."""
@@ -46,7 +46,7 @@ class EmbeddedTrainer(_TrainerSettings):
     """The training of an embedded policy on a CPU."""
 
     base_model: ClassVar[str]
-    """The model to begin with, as ART knows it."""
+    """The base model's name in ART."""
     sft_learning_rate: ClassVar[float] = 0.02
     learning_rate: Decides[BoundedFloat] = Field(0.02, gt=0)
     """Adam's step size."""
@@ -175,7 +175,7 @@ class ArtTrainer(_TrainerSettings, title="ART on a GPU"):
 
     @property
     def internal_config(self) -> dict[str, Any]:
-        """ART's `_internal_config` of the model: our own section alone."""
+        """ART's `_internal_config` of the model, with only our section."""
         return {"engine": self.engine.model_dump()}
 
 

@@ -1,4 +1,4 @@
-"""One fictional document: which facts it states, where they stand, and what is asked of it."""
+"""A fictional document: its facts, their places, and the questions about it."""
 
 import string
 from dataclasses import replace
