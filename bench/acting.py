@@ -97,10 +97,11 @@ def write_games(file: Path, seeds: Sequence[int]) -> None:
     calls = 0
     for seed in seeds:
         player = _RandomPlayer(random.Random(seed))
-        asyncio.run(game.rollout(player, _scenario(seed)))  # type: ignore[arg-type]
+        scenario = Scenario(f"game-{seed}", {"seed": seed})
+        asyncio.run(game.rollout(player, scenario))  # type: ignore[arg-type]
         asked, tools, answer = player.calls[-1]
         calls += len(player.calls)
-        shown = {"id": f"game-{seed}", "tools": tools, "messages": [*asked, answer]}
+        shown = {"id": scenario.id, "tools": tools, "messages": [*asked, answer]}
         lines.append(json.dumps(shown))
     file.write_text("\n".join(lines))
     print(f"{calls} calls of {len(lines)} games to imitate; the last game:\n{lines[-1]}")
@@ -137,10 +138,6 @@ class _RandomPlayer:
         choice = {"index": 0, "finish_reason": "tool_calls", "message": message}
         known = {"id": "random", "object": "chat.completion", "created": 0, "model": model}
         return ChatCompletion.model_validate({**known, "choices": [choice]})
-
-
-def _scenario(seed: int) -> Scenario:
-    return Scenario(f"game-{seed}", {"seed": seed})
 
 
 if __name__ == "__main__":

@@ -32,7 +32,10 @@ _OTHER_DENIAL = re.compile(
 def other_numbers(gold: str, draw: Random) -> Iterator[str]:
     """Yield the answer with one number or date changed, for each of them."""
     for match in _DIGITS.finditer(gold):
-        yield _with(gold, match, _other_digits(match.group(), draw))
+        other = match.group()
+        while other == match.group():
+            other = re.sub(r"\d", lambda _: draw.choice("123456789"), other)
+        yield _with(gold, match, other)
     for words, pattern in _WORDS:
         for match in pattern.finditer(gold):
             others = [word for word in words if word.lower() != match.group().lower()]
@@ -41,8 +44,12 @@ def other_numbers(gold: str, draw: Random) -> Iterator[str]:
 
 def other_names(gold: str, text: str, draw: Random) -> Iterator[str]:
     """Yield the answer with one name replaced by another of the document, for each of them."""
-    small = set(re.findall(r"[a-z]+", text))
-    known = sorted(name for name in set(_IN_MID_SENTENCE.findall(text)) if _is_name(name, small))
+    no_names = set(re.findall(r"[a-z]+", text)) | {word.lower() for word in (*_MONTHS, *_DAYS)}
+    known = []
+    for name in sorted(set(_IN_MID_SENTENCE.findall(text))):
+        words = [word.lower() for word in name.split()]
+        if all(is_content(word) and word not in no_names for word in words):
+            known.append(name)
     parts = {part for name in known for part in name.split()}
     for match in _NAME.finditer(gold):
         named = set(match.group().split())
@@ -68,16 +75,3 @@ def opposites(gold: str) -> Iterator[str]:
 
 def _with(gold: str, match: re.Match[str], other: str) -> str:
     return gold[: match.start()] + other + gold[match.end() :]
-
-
-def _other_digits(number: str, draw: Random) -> str:
-    other = number
-    while other == number:
-        other = re.sub(r"\d", lambda match: draw.choice("123456789"), number)
-    return other
-
-
-def _is_name(name: str, small: set[str]) -> bool:
-    words = [word.lower() for word in name.split()]
-    dates = {word.lower() for word in (*_MONTHS, *_DAYS)}
-    return all(is_content(word) and word not in small and word not in dates for word in words)

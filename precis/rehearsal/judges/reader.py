@@ -108,9 +108,10 @@ Weights = dict[str, float]
 
 @dataclass(frozen=True)
 class _Index:
-    """A text's sentences, each with its paragraph, and the places of each stem."""
+    """A text's sentences, each with its words and paragraph, and the places of each stem."""
 
     sentences: tuple[str, ...]
+    words: tuple[int, ...]
     paragraphs: tuple[int, ...]
     places: Mapping[str, Sequence[int]]
     by_prefix: Mapping[str, Sequence[str]]
@@ -132,7 +133,7 @@ def answer(text: str, question: str) -> str:
     chosen: list[int] = []
     left = WORDS_MAX
     for place in sorted(range(len(scores)), key=lambda place: -scores[place]):
-        words = count_words(index.sentences[place])
+        words = index.words[place]
         if len(chosen) == SENTENCES_MAX or scores[place] < best - _FAR_BEHIND:
             break
         if words <= left:
@@ -196,7 +197,7 @@ def _scores(index: _Index, known: Sequence[Weights], question: str) -> list[floa
         score = sum(min(weight, word_max) for weight in own.values())
         score += _BEFORE * _beyond(own, before[place]) + _AFTER * _beyond(own, after[place])
         of_paragraph = sum(around[index.paragraphs[place]].values())
-        score += _AROUND * of_paragraph + _LENGTH_BONUS * _log_length(sentence)
+        score += _AROUND * of_paragraph + _LENGTH_BONUS * math.log(max(1, index.words[place]))
         if _shows(sentence, kind):
             score += _KIND_BONUS
         if kind == "number" and any(map(has_digit, set(_stems(sentence)) - asked)):
@@ -239,11 +240,6 @@ def _shows(sentence: str, kind: Kind) -> bool:
     return kind != "thing" and bool(_SHOWN[kind].search(sentence))
 
 
-@lru_cache(maxsize=32_768)
-def _log_length(sentence: str) -> float:
-    return math.log(max(1, count_words(sentence)))
-
-
 @lru_cache(maxsize=512)
 def _index(text: str) -> _Index:
     found: list[str] = []
@@ -261,7 +257,8 @@ def _index(text: str) -> _Index:
     for word in places:
         if len(word) >= VARIANT_PREFIX:
             by_prefix[word[:VARIANT_PREFIX]].append(word)
-    return _Index(tuple(found), tuple(paragraphs), places, by_prefix)
+    words = tuple(map(count_words, found))
+    return _Index(tuple(found), words, tuple(paragraphs), places, by_prefix)
 
 
 @lru_cache(maxsize=32_768)
