@@ -108,7 +108,7 @@ class LastUse:
 
     @property
     def idle_s(self) -> float:
-        """Return the seconds since the last use; 0 during one, such as a websocket."""
+        """The seconds since the last use; 0 during one, such as a websocket."""
         return 0.0 if self._open else self._clock() - self._at
 
     def around(self, app: ASGIApp) -> ASGIApp:

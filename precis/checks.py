@@ -55,7 +55,7 @@ class CheckResult:
 
     @property
     def cells(self) -> dict[str, str]:
-        """Return the row for a table of checks."""
+        """The row for a table of checks."""
         verdict = "ok" if self.ok else "FAILS"
         return {"check": self.name, "verdict": verdict, "found": self.detail, "do": self.remedy}
 

@@ -22,7 +22,7 @@ _END = "<!-- /configuration -->"
 
 
 def reference() -> str:
-    """All settings of the flows as markdown tables: one for each model."""
+    """Return all settings of the flows as Markdown tables, one for each model."""
     configs = (
         TrainConfig,
         ManagedConfig,
@@ -47,7 +47,7 @@ def with_reference(page: str) -> str:
 
 
 def _models(model: type[Record]) -> Iterator[type[Record]]:
-    """The model, then those that its fields hold."""
+    """Yield the model, then those of its fields."""
     yield model
     for field in model.model_fields.values():
         for kind in (field.annotation, *get_args(field.annotation)):  # `Settings | None` too
@@ -75,7 +75,7 @@ def _row(name: str, field: FieldInfo) -> str:
     if field.is_required():
         default = "to be given"
     else:
-        # What the environment decides has no default in the form, which would go before it.
+        # The form has no default for variables of the environment, which it would override.
         value: Any = (
             field.examples[0] if field.examples else field.get_default(call_default_factory=True)
         )

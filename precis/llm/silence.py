@@ -123,7 +123,7 @@ class SilenceWatch:
 
     @property
     def _is_held_back(self) -> bool:
-        """Return whether only the limits prevent requests."""
+        """True if only the limits prevent requests."""
         return not (self._sending or self._next_tries or self._limiter.pause_s)
 
     def _say_unless_held_back(self) -> None:

@@ -59,7 +59,7 @@ class Story:
 
 
 def read_stories(folder: Path) -> list[Story]:
-    """All stories of a folder, by file name; `asides.txt` beside it serves them all."""
+    """Read all stories of a folder, by file name, with the shared `asides.txt` beside it."""
     asides = parse_story(folder.with_name("asides.txt").read_text("utf-8")).sections
     stories = []
     for path in sorted(folder.glob("*.txt")):
@@ -113,7 +113,7 @@ class Draw:
             self._bound[name] = self._plain(rng.choice(values), {})
 
     def tell(self, template: str, own: dict[str, str]) -> str:
-        """One passage from a template; `own` collects the values that belong to it alone."""
+        """Return a passage from a template; `own` collects the values of this passage alone."""
         text = template
         while _CHOICE.search(text):
             text = _CHOICE.sub(lambda match: self._rng.choice(match[1].split("|")), text, count=1)
