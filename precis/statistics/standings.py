@@ -153,7 +153,7 @@ def summarise(frame: pl.DataFrame) -> list[Standing]:
 
 
 def scores_by_scenario(frame: pl.DataFrame) -> pl.DataFrame:
-    """Columns scenario_id, score, weight: of the scenarios that have a score."""
+    """Return the scored scenarios, with the columns scenario_id, score and weight."""
     return (
         frame.filter(pl.col("score").is_not_null())
         .group_by("scenario_id")
@@ -163,7 +163,7 @@ def scores_by_scenario(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def contenders(frame: pl.DataFrame) -> list[Contender]:
-    """Everyone who has rows, in a fixed order."""
+    """Return all contenders with rows, in a fixed order."""
     found = frame.select("model", "step").unique().sort("model", "step")
     return [Contender(model, step) for model, step in found.iter_rows()]
 
