@@ -16,8 +16,8 @@ from precis.errors import ConfigError
 from precis.models.tensors import Weights
 from precis.record import BaseModelName
 
-HUB_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
-"""OWNER/NAME, as on the Hub."""
+HUB_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]{0,95}")
+"""OWNER/NAME, as on the Hub, whose names have 96 characters at most."""
 
 _HUB_ID = re.compile(rf"{HUB_NAME.pattern}|[A-Za-z0-9][A-Za-z0-9._-]*")
 """The same, or one of the Hub's few models without an owner."""

@@ -162,6 +162,7 @@ def test_a_research_licence_is_in_the_card(store: FolderStore, tmp_path: Path) -
         ("me/mine", "another", "HF_TOKEN must be a valid token"),
         ("somebody-else/mine", TOKEN, "refuses to write to somebody-else/mine (403)"),
         ("mine", TOKEN, "Write OWNER/NAME"),
+        (f"me/{97 * 'a'}", TOKEN, "Write OWNER/NAME"),
         ("me/mine", "", "HF_TOKEN is not set"),
         ("me/mine", f"{TOKEN}\rx", "HF_TOKEN holds characters that no key has"),
     ],
