@@ -63,7 +63,7 @@ DEFAULT_ADDRESS = ServerAddress("127.0.0.1", 8000)
 def fetch_adapter(model: NamedCheckpoint, base: str = "") -> Path:
     """Download an adapter's files, with the prompt, unless they are here; return their folder.
 
-    The base is the user's, or else the run's. Raises ConfigError without one.
+    The base is the user's, or else the run's. Raises ConfigError as `choose_base` does.
     """
     # A run that was reset and trained the step again has other files under the same name.
     files = "".join(file.sha256 for file in model.checkpoint.files)
