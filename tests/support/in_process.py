@@ -28,7 +28,7 @@ from precis.processes import kill_points
 from precis.processes.child import ChildService
 from precis.records.documents import Corpus, load_corpus
 from precis.rehearsal.judges.serve import standins_app
-from precis.store import FolderStore
+from precis.store import Store, open_store
 from precis.trainer.server import open_backend, trainer_app
 from precis.training.loop import TrainingLoop
 from precis.training.opening import open_environment, open_run
@@ -70,7 +70,8 @@ class Life:
     """A run on a disk of its own; it may be lived on several, from where it was left on each.
 
     Attributes:
-        folder: for its store; its local files lie where those of every run do.
+        folder: for its store, unless the settings name another; its local files lie where those
+            of every run do.
         settings: over those below.
     """
 
@@ -94,8 +95,8 @@ class Life:
         )
 
     @property
-    def store(self) -> FolderStore:
-        return FolderStore(self.folder)
+    def store(self) -> Store:
+        return open_store(self.config.store)
 
     @cached_property
     def work(self) -> Path:
