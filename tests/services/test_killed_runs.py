@@ -14,7 +14,7 @@ from precis.processes.child import is_running
 from tests.services.conftest import ROOT
 from tests.services.patience import wait_until
 from tests.support import held_program
-from tests.support.guard import carriers
+from tests.support.guard import carriers, temporary_folders, writers_in
 
 
 class Run:
@@ -25,7 +25,7 @@ class Run:
         command = (sys.executable, "-m", "pytest", "-n", str(workers), "-p", "no:cacheprovider")
         with (folder / "output").open("w") as output:
             self.process = psutil.Popen(
-                (*command, f"{held_program.__file__}::test_program"),
+                (*command, f"{held_program.__file__}::test_programs"),
                 cwd=ROOT,
                 env={**os.environ, held_program.READY: str(self._ready)},
                 stdin=subprocess.DEVNULL,
@@ -50,7 +50,10 @@ class Run:
 
     def processes(self) -> list[psutil.Process]:
         """Its workers, and all that they have started."""
-        return list({*self.process.children(recursive=True), *carriers(self.id)})
+        found = {*self.process.children(recursive=True), *carriers(self.id)}
+        for folder in temporary_folders(self.id):
+            found.update(writers_in(folder))
+        return list(found)
 
     def kill(self) -> None:
         self.process.kill()
@@ -69,7 +72,7 @@ def neighbour() -> Iterator[psutil.Popen]:
 def test_what_a_killed_run_has_started_ends_with_it(tmp_path: Path) -> None:
     run = Run(tmp_path, workers=1)  # the Makefile's runs have processes of xdist's
     started = run.processes()
-    assert any(process.name() == "sleep" for process in started)
+    assert sum(process.name() == "sleep" for process in started) == 2
     run.kill()
 
     def alive() -> list[psutil.Process]:
@@ -83,12 +86,12 @@ def test_what_a_run_left_that_was_killed_with_its_guard_ends_with_the_next(
 ) -> None:
     run = Run(tmp_path)
     (guard,) = (one for one in run.processes() if "guard.py" in " ".join(one.cmdline()))
-    (program,) = (one for one in run.processes() if one.name() == "sleep")
+    programs = [one for one in run.processes() if one.name() == "sleep"]
     run.process.send_signal(signal.SIGSTOP)  # so that it does not hear of its guard's end
     guard.kill()
     run.kill()
-    assert is_running(program.pid)
+    assert [is_running(one.pid) for one in programs] == [True, True]
     next_run = [sys.executable, "-m", "pytest", "--collect-only", held_program.__file__]
     subprocess.run(next_run, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
-    assert not is_running(program.pid)
+    assert not any(is_running(one.pid) for one in programs)
     assert is_running(neighbour.pid), "a run that is alive has lost a process"

@@ -1,4 +1,4 @@
-"""A program, the least that a test starts, held open until the run is killed.
+"""Two programs, the least that a test starts, held open until the run is killed.
 
 No test of the suite: its name keeps pytest from collecting it.
 """
@@ -8,7 +8,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from tests.support.guard import current_run
+from tests.support.guard import current_run, shared_folder
 
 READY = "PRECIS_TEST_READY"
 """The variable that names a file for the run's id, written once all is up."""
@@ -21,8 +21,11 @@ def say_ready() -> None:
     path.with_suffix(".new").rename(path)
 
 
-def test_program() -> None:
+def test_programs() -> None:
     # In a session of its own, as a daemon is.
     subprocess.Popen(["sleep", str(HELD_S)], start_new_session=True)
+    # A step of Slurm's has left its parent, and carries no id: it only writes to a run's folder.
+    command = f"sleep {HELD_S} > {shared_folder('held')}/log &"
+    subprocess.run(["sh", "-c", command], env={"PATH": os.defpath}, check=True)
     say_ready()
     time.sleep(HELD_S)
