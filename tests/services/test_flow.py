@@ -187,7 +187,11 @@ async def test_flows_with_one_key_share_its_limit(
 
 
 async def test_a_run_on_s3_is_benchmarked_there_and_each_of_its_completions_reported(
-    precis: Precis, s3_url: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    precis: Precis,
+    s3_url: str,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     secret = "a-secret-that-must-not-be-seen"
     reported: list[dict[str, Any]] = []
@@ -217,7 +221,9 @@ async def test_a_run_on_s3_is_benchmarked_there_and_each_of_its_completions_repo
             OPENPIPE_BASE_URL=f"{url}/api/v1",
         )
     assert state.is_completed(), state
-    printed = "".join(capfd.readouterr())
+    # Prefect's console is that of the first test which imports it.
+    printed = "".join(capfd.readouterr()) + caplog.text
+    assert "Beginning flow run" in printed
     assert secret not in printed and KEY not in printed
     store = S3Store(bucket, "runs", settings_for(s3_url))
     assert committed_steps(store, "judged") == [0, 1]
