@@ -30,6 +30,7 @@ from precis.report.wording import Words
 from precis.store import open_store
 from precis.store.kept import KeptRecords
 from precis.training.serving import CheckpointServer, measure_all, measure_contender
+from tests.support import echoing
 from tests.support.examples import EXAMPLES
 from tests.support.local_server import serving
 
@@ -163,6 +164,19 @@ async def test_the_forecast_counts_every_attempt(
     kept.close()
     assert ahead.figures["rollouts"] == 2 * len(game.scenarios("validation"))
     assert not hosted.temperatures, "a forecast has asked somebody"
+
+
+async def test_a_random_player_picks_from_all_calls_and_by_the_seed_alone() -> None:
+    messages = [{"role": "user", "content": "The lamp is red."}]
+
+    async def pressed(seed: int) -> str:
+        asked = ChatRequest(model=RANDOM, messages=messages, tools=[echoing.PRESS], seed=seed)
+        (choice,) = (await play_randomly(asked)).choices
+        return choice.tool_calls[0].arguments
+
+    first = [await pressed(seed) for seed in range(20)]
+    assert len(set(first)) == 3
+    assert first == [await pressed(seed) for seed in range(20)]
 
 
 async def test_a_benchmark_in_which_nobody_takes_part_is_refused(tmp_path: Path) -> None:
