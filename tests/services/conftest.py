@@ -19,8 +19,6 @@ from typing import Any
 
 import httpx
 import pytest
-from xdist.remote import Producer  # type: ignore[import-untyped]
-from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
 from tests.services.patience import patience_s, read_to_end, wait_until
 from tests.services.prefect_api import PASSWORD
@@ -52,7 +50,6 @@ prefect_server.find_or_start().wait()
 
 LONGEST = (
     "test_rented.py",
-    "test_managed.py",
     "test_team.py",
     "test_deployments.py",
     "test_browser.py",
@@ -85,29 +82,11 @@ LONGEST = (
 )
 """The test files that take longest, the longest first."""
 
-TOGETHER = {"lab": {"test_managed.py", "test_rented.py"}}
-"""Test files that one process of the run has all of: there is one lab of Slurm at a time."""
-
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest first, so that none waits for the last."""
     places = {name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: places.get(item.path.name, len(LONGEST)))
-
-
-class _Scheduling(LoadFileScheduling):  # type: ignore[misc]
-    """A file goes to one process as a whole, and those that belong together to the same one."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        path: str = super()._split_scope(nodeid)
-        for name, files in TOGETHER.items():
-            if Path(path).name in files:
-                return name
-        return path
-
-
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> _Scheduling:
-    return _Scheduling(config, log)
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """What a managed job runs on its machine, as a program against a real Prefect server.
 
-`test_managed.py` has the run that is executed, and its machines that are lost or told to end.
+`test_rented.py` has the run that is executed, and its machines that are lost or told to end.
 """
 
 import subprocess

@@ -25,7 +25,6 @@ class Layout:
     user: str
     node: str
     address: str
-    managed_jobs: bool
     ssh_port: int
     controller_port: int
     node_port: int
@@ -56,6 +55,11 @@ class Layout:
         """Where uv keeps what one machine has downloaded, for the next."""
         return self.base / "uv-cache"
 
+    @property
+    def bytecode(self) -> Path:
+        """Where machines keep compiled modules: a successor at the same path has them already."""
+        return self.base / "bytecode"
+
     def disks(self, machine: str) -> list[Path]:
         """The folders that stand for a machine's disk."""
         return [self.login / ".sky_clusters" / machine, self.runtime / machine]
@@ -67,12 +71,6 @@ class Layout:
             "HOME": str(self.home),
             "SLURM_CONF": str(self.base / "etc/slurm.conf"),
             "SKYPILOT_DISABLE_USAGE_COLLECTION": "1",
-            **(self._for_managed_jobs if self.managed_jobs else {}),
-        }
-
-    @property
-    def _for_managed_jobs(self) -> dict[str, str]:
-        return {
             # What SkyPilot takes the machine to have: the more memory, the more processes of the
             # jobs controller it starts.
             "SKYPILOT_POD_MEMORY_GB_LIMIT": "9",
@@ -85,8 +83,9 @@ def write_files(lab: Layout) -> None:
     for name in ("bin", "etc", "log", "python", "run", "slurm/state", "slurm/spool", "home/.slurm"):
         (lab.base / name).mkdir(parents=True, exist_ok=True)
     lab.lost.mkdir()
-    lab.cache.mkdir()
-    shutil.chown(lab.cache, lab.user)
+    for folder in (lab.cache, lab.bytecode):
+        folder.mkdir()
+        shutil.chown(folder, lab.user)
     lab.runtime.mkdir()
     lab.runtime.chmod(0o1777)
     _write_for_daemons(lab)
@@ -122,8 +121,7 @@ def _write_for_client(lab: Layout) -> None:
     catalog.mkdir(parents=True)
     # SkyPilot would download its list of accelerators.
     (catalog / "accelerators.csv").write_text("AcceleratorName,Clouds\nH100,['Slurm']\n")
-    controller = _CONTROLLER if lab.managed_jobs else ""
-    (lab.home / ".sky/config.yaml").write_text(_SKY.format(lab=lab) + controller)
+    (lab.home / ".sky/config.yaml").write_text(_SKY.format(lab=lab))
     (lab.base / "python/sitecustomize.py").write_text(_PROBE.format(lab=lab))
 
 
@@ -217,9 +215,6 @@ slurm:
   cluster_configs:
     lab:
       tmpdir: {lab.runtime}
-"""
-
-_CONTROLLER = """\
 jobs:
   controller:
     # Slurm can't host the controller of managed jobs: it is part of the API server.
@@ -250,6 +245,7 @@ exec {lab.base}/bin/real-uv "${{arguments[@]}}"
 _PROLOG = """\
 #!/bin/bash
 # Slurm takes the lines that say export into the task's environment.
+echo 'export PYTHONPYCACHEPREFIX={lab.bytecode}'
 {exports}
 for home in {lab.login}/.sky_clusters/*/; do
   [ -d "$home" ] || continue

@@ -72,13 +72,6 @@ class SlurmLab:
         lines = self.run("squeue", "-h", "-o", "%j %T").splitlines()
         return dict(line.split() for line in lines)
 
-    def submit(self, command: str) -> None:
-        """Have the lab's account run a command as a job, and return once it does."""
-        user = self.layout.user
-        switch = ("setpriv", "--reuid", user, "--regid", user, "--init-groups")
-        self.run(*switch, "sbatch", f"--chdir={self.layout.login}", f"--wrap={command}")
-        _wait_for(self, lambda: "RUNNING" in self.jobs().values(), "The job does not run")
-
     def give_notice(self, cluster: str, program: str) -> None:
         """Tell a program on the cluster's machine to end, as a cloud does before it takes that."""
         for machine in self._machines(cluster):
@@ -138,17 +131,13 @@ class SlurmLab:
 
 
 @contextmanager
-def slurm_lab(*, managed_jobs: bool = False) -> Iterator[SlurmLab]:
-    """A lab that lasts as long as the block.
-
-    Args:
-        managed_jobs: whether SkyPilot's server there is to have a jobs controller.
-    """
+def slurm_lab() -> Iterator[SlurmLab]:
+    """A lab that lasts as long as the block."""
     check_packages()
     # Munge and sshd insist that all parents of their files can be entered by everybody.
     base = temporary_folder("lab")
     base.chmod(0o755)
-    lab = SlurmLab(_layout(base, managed_jobs))
+    lab = SlurmLab(_layout(base))
     try:
         _make_user(lab.layout)
         _make_keys(base / "keys")
@@ -159,14 +148,14 @@ def slurm_lab(*, managed_jobs: bool = False) -> Iterator[SlurmLab]:
         _stop(lab)
 
 
-def _layout(base: Path, managed_jobs: bool) -> Layout:
+def _layout(base: Path) -> Layout:
     node = socket.gethostname().partition(".")[0]
     # SkyPilot looks its own address up by name and wants to find it among the cluster's.
     try:
         address = socket.gethostbyname(node)
     except OSError:
         address = "127.0.0.1"
-    return Layout(base, new_account(), node, address, managed_jobs, *_free_ports(4))
+    return Layout(base, new_account(), node, address, *_free_ports(4))
 
 
 def _free_ports(count: int) -> list[int]:
@@ -200,9 +189,8 @@ def _start(lab: SlurmLab) -> None:
     Path("/run/sshd").mkdir(exist_ok=True)
     log = ("-E", f"{base}/log/sshd.log")
     lab.start("/usr/sbin/sshd", "-D", "-f", f"{base}/etc/sshd_config", *log)
-    if lab.layout.managed_jobs:
-        bound = ("--bind", "127.0.0.1", "--directory", f"{base}/run")
-        lab.start(sys.executable, "-m", "http.server", *bound, str(lab.layout.probe_port))
+    bound = ("--bind", "127.0.0.1", "--directory", f"{base}/run")
+    lab.start(sys.executable, "-m", "http.server", *bound, str(lab.layout.probe_port))
     _wait_for(lab, lambda: _node_state(lab) == "idle", "Slurm's node is not idle")
     _start_sky(lab)
 
