@@ -129,7 +129,7 @@ def turns_to_success(rollouts: Sequence[Rollout]) -> list[float]:
 
 def count_causes(rollouts: Sequence[Rollout]) -> Counter[str]:
     """Count the unscored rollouts, by cause."""
-    return Counter(one.score.cause for one in rollouts if isinstance(one.score, Unscored))
+    return Counter(one.score.cause for one in rollouts if one.score.cause is not None)
 
 
 def refuse_too_many_unscored(rollouts: Sequence[Rollout], config: RolloutsConfig) -> None:

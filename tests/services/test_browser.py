@@ -143,6 +143,8 @@ async def read_the_report(page: Page, ui: str) -> None:
 
 async def open_the_benchmark(page: Page, folder: Path) -> None:
     """The page needs nobody: nothing is asked of any server, and nothing goes wrong."""
+    # Leaves Prefect's page first, which may have a request under way.
+    await page.goto("about:blank")
     wrong: list[str] = []
     page.on("console", lambda message: wrong.append(f"{message.type}: {message.text}"))
     page.on("pageerror", lambda error: wrong.append(str(error)))
