@@ -37,7 +37,7 @@ _FUNCTIONS = ("rank", "baselines", "checks", "show", "open", "close")
 _SHOWN = 200
 _FOLDER = 5
 """The type of a package in `modulefinder`."""
-_ONE_READS = Lock()
+_READING = Lock()
 """`modulefinder`, and before Python 3.11.8 `ast.parse`, fail in two threads at once."""
 
 
@@ -263,7 +263,7 @@ def files_of(path: Path) -> dict[str, Path]:
         ConfigError: a listed file does not exist.
     """
     finder = _FolderFinder([str(path.parent)], excludes=["precis"])
-    with _ONE_READS:
+    with _READING:
         finder.run_script(str(path))
         tree = ast.parse(path.read_bytes())
     files = {}

@@ -1,6 +1,7 @@
 """Rollouts on the workers of a Ray cluster with two nodes, which may die in mid game."""
 
 import asyncio
+import gc
 import importlib
 import os
 import signal
@@ -241,7 +242,9 @@ async def test_a_program_goes_to_the_workers_too(
     assert len(rollout.calls) == 1
 
 
-async def test_what_can_t_be_used_gets_a_sentence(cluster: str, tmp_path: Path) -> None:
+async def test_what_can_t_be_used_gets_a_sentence(
+    cluster: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     nowhere = WorkersSettings(count=1, address="127.0.0.1:9")
     with pytest.raises(ConfigError, match=r"The Ray cluster 127\.0\.0\.1:9 can't be used"):
         async with played(agent_of(tmp_path, nowhere), ScriptedPolicy()):
@@ -251,11 +254,14 @@ async def test_what_can_t_be_used_gets_a_sentence(cluster: str, tmp_path: Path) 
     elsewhere = WorkersSettings(folder=str(folder))
     with pytest.raises(ConfigError, match=r"does not lie in `environment.workers.folder`"):
         agent_of(tmp_path, elsewhere)
-    environment = agent_of(tmp_path, WorkersSettings(count=1, address=cluster))
+    environment = agent_of(tmp_path, WorkersSettings(count=2, cpus_each=0.5, address=cluster))
     (tmp_path / "beside.py").write_text("raise OSError('no board')")
     with pytest.raises(ConfigError, match=r"A worker can't open the environment: .*no board"):
         async with played(environment, ScriptedPolicy()):
             pass
+    gc.collect()
+    of_the_second = [one.message for one in caplog.records if one.name == "asyncio"]
+    assert not of_the_second, "the error of one worker is logged beside that of the other"
 
 
 async def test_a_run_trains_on_a_cluster_of_its_own(tmp_path: Path) -> None:

@@ -3,13 +3,8 @@
 `tests/services/test_workers.py` has the cluster.
 """
 
-import gc
 import sys
-from concurrent.futures import Future
-from functools import partial
-from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -20,7 +15,7 @@ from precis.config import TrainConfig
 from precis.environments.command import relative_files
 from precis.environments.python import files_of
 from precis.environments.recorder import Recorder
-from precis.environments.workers import Workers, check_reach, connect
+from precis.environments.workers import check_reach, connect
 from precis.errors import ConfigError
 from precis.records.rollout import Score
 from precis.settings.environment import PythonSettings, WorkersSettings
@@ -150,56 +145,3 @@ def test_a_connection_that_failed_leaves_nothing_behind(tmp_path: Path) -> None:
         connect(ray, WorkersSettings(address="ray://head"), str(tmp_path))
     connect(ray, WorkersSettings(address="ray://head"), str(tmp_path))
     assert ray.connected
-
-
-class BrokenWorker:
-    """A worker whose `start.remote()` fails."""
-
-    @property
-    def start(self) -> Any:
-        return self
-
-    def remote(self) -> Any:
-        return self
-
-    def future(self) -> Future[int]:
-        failed: Future[int] = Future()
-        failed.set_exception(OSError("no board"))
-        return failed
-
-
-class RayOfBrokenWorkers:
-    """Ray on one machine, where no worker can open its environment."""
-
-    __spec__ = ModuleSpec("ray", None)
-    exceptions = SimpleNamespace(RayTaskError=KeyError)
-
-    def is_initialized(self) -> bool:
-        return False
-
-    def init(self, **_: Any) -> None:
-        pass
-
-    def shutdown(self) -> None:
-        pass
-
-    def nodes(self) -> list[dict[str, Any]]:
-        return [{"Alive": True, "NodeManagerAddress": "127.0.0.1"}]
-
-    def remote(self, _player: type) -> Any:
-        return self
-
-    def options(self, **_: Any) -> Any:
-        return SimpleNamespace(remote=lambda _load: BrokenWorker())
-
-
-async def test_workers_that_all_fail_are_said_once(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setitem(sys.modules, "ray", RayOfBrokenWorkers())
-    load = partial(load_agent, PythonSettings(file="agent.py"))
-    workers = Workers(WorkersSettings(count=3), load, {})
-    with pytest.raises(ConfigError, match="A worker can't open the environment: no board"):
-        await workers.open()
-    gc.collect()
-    assert not caplog.records
