@@ -131,6 +131,8 @@ def rehearse(
     Raises:
         PrecisError: the run stopped; called again, it continues from its last commit.
     """
+    if not console.is_terminal:  # a log has no spinner
+        console.print("Starting Prefect …")
     from flows.train import train  # takes seconds, while the server starts
 
     started = time.perf_counter()
