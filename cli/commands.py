@@ -49,7 +49,7 @@ def rehearse(
     ] = "",
     store: Annotated[str, typer.Option(help="Folder for checkpoints and results.")] = "",
     take_over: Annotated[
-        bool, typer.Option(help="Stop another rehearsal of this name, and go on in its place.")
+        bool, typer.Option(help="Stop another rehearsal of this name, and continue in its place.")
     ] = False,
     fresh: Annotated[bool, typer.Option(help="Forget an earlier rehearsal of this name.")] = False,
 ) -> None:

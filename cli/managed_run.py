@@ -94,7 +94,7 @@ async def reopen(client: PrefectClient, run_id: UUID) -> FlowRun:
     run = await client.read_flow_run(run_id)
     if run.state is None or run.state.is_pending() or run.state.is_cancelling() or _is_over(run):
         return run
-    message = "Its machine was lost. It goes on from its last commit, on another one."
+    message = "Its machine was lost. It continues from its last commit, on another one."
     # Forced: otherwise the server would not move a run without a deployment.
     recovering: State[Any] = Pending(name="Recovering", message=message)
     await client.set_flow_run_state(run_id, recovering, force=True)

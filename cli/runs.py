@@ -169,8 +169,8 @@ def restart(
             )
         ledger = asyncio.run(restart_run(at, model, step))
         echo(
-            f"{model} is at step {ledger.next_step} again, and goes on from there when it is next "
-            f"started. What it has spent, ${ledger.usd:.2f}, stays counted."
+            f"{model} is at step {ledger.next_step} again, and continues from there when it is "
+            f"next started. What it has spent, ${ledger.usd:.2f}, stays counted."
         )
 
 

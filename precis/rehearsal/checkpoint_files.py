@@ -113,7 +113,7 @@ def load(model_folder: Path, step: int, layout: Layout) -> TrainingState:
     except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
         raise CorruptCheckpoint(
             f"{file} can't be used as a checkpoint ({error}).",
-            "Remove its folder to go on from the step before, or restore it from the store.",
+            "Remove its folder to continue from the step before, or restore it from the store.",
         ) from error
     return replace(trained, step=step)  # a run may begin from another run's checkpoint
 
