@@ -26,6 +26,7 @@ from precis.records.ledger import load_ledger
 from precis.run.checkpoints import manifest
 from precis.store import open_store
 from tests.services.conftest import Up
+from tests.services.patience import LONG_S
 from tests.services.prefect_api import (
     PASSWORD,
     cancel,
@@ -326,9 +327,9 @@ def test_nothing_is_left_behind_by_a_run_that_succeeded_or_was_cancelled(story: 
 
 
 def test_a_machine_whose_flow_is_gone_for_good_takes_itself_down(story: Story) -> None:
-    # Twenty seconds without a client, a minute without a job, and a minute between two looks; on a
-    # machine with much else to do it is some minutes, and without an end of its own it is never.
-    assert 0 < story.gone_after_s["killed"] < 600
+    # Twenty seconds without a client, a minute without a job, and a minute between two looks. With
+    # four runs and other tests beside it, eleven minutes were seen; without its own end it is never.
+    assert 0 < story.gone_after_s["killed"] < LONG_S
 
 
 def test_nothing_listens_beyond_the_loopback_and_a_wrong_token_is_refused(story: Story) -> None:
