@@ -327,8 +327,8 @@ def test_nothing_is_left_behind_by_a_run_that_succeeded_or_was_cancelled(story: 
 
 
 def test_a_machine_whose_flow_is_gone_for_good_takes_itself_down(story: Story) -> None:
-    # Twenty seconds without a client, a minute without a job, and a minute between two looks. With
-    # four runs and other tests beside it, eleven minutes were seen; without its own end it is never.
+    # Twenty seconds without a client, a minute without a job, and a minute between two looks;
+    # beside four runs and other tests it took eleven minutes. Without its own end it is never.
     assert 0 < story.gone_after_s["killed"] < LONG_S
 
 
