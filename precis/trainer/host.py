@@ -43,6 +43,7 @@ class TrainerService:
         self.backend = backend
         self.path = path
         self.models: dict[str, Model] = {}
+        self._specs: dict[str, ModelSpec] = {}
         self.inference: tuple[str, str] | None = None
         self._settled: set[Path] = set()
         self._training = asyncio.Lock()
@@ -56,8 +57,14 @@ class TrainerService:
         return self._jobs[key]
 
     async def register(self, spec: ModelSpec) -> Json:
+        """Have the backend serve the model; with another base model or other settings than before
+        it is loaded anew."""
         self._journal(spec)
-        if spec.name not in self.models:
+        if self._specs.get(spec.name) != spec:
+            if spec.name in self.models:
+                # A run that continues here with other settings, or another run of this name.
+                async with self._training:
+                    await self.backend.forget(self.models[spec.name])
             self.models[spec.name] = art.TrainableModel(
                 name=spec.name,
                 project=spec.project,
@@ -66,6 +73,7 @@ class TrainerService:
                 report_metrics=[],
                 _internal_config=spec.internal_config,  # type: ignore[arg-type]
             )
+            self._specs[spec.name] = spec
         model = self.models[spec.name]
         await self.backend.register(model)
         self.inference = await self.backend._prepare_backend_for_training(model, None)

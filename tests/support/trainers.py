@@ -25,10 +25,13 @@ class CountingBackend:
         self.pause = 0.0
         self.inference_url = "http://127.0.0.1:9/v1"
         self.error: Exception | None = None
+        self.registered: list[tuple[str, Any]] = []
+        self.forgotten: list[str] = []
         self.seen: list[art.TrajectoryGroup] = []
         self.shown: list[art.Trajectory] = []
 
     async def register(self, model: Any) -> None:
+        self.registered.append((model.base_model, model._internal_config))
         self._checkpoint(model)
 
     async def _prepare_backend_for_training(self, model: Any, config: Any) -> tuple[str, str]:
@@ -61,7 +64,7 @@ class CountingBackend:
         return TrainResult(self.step, {"loss/train": 0.5, **kwargs})
 
     async def forget(self, model: Any) -> None:
-        pass
+        self.forgotten.append(model.base_model)
 
     async def train_sft(
         self,

@@ -180,6 +180,24 @@ async def test_a_trainer_says_what_it_holds_of_a_run_and_forgets_it_with_the_nex
     assert (state.run, state.checkpoints, state.trained) == ("another", {}, {})
 
 
+@pytest.mark.parametrize(
+    "changed", [{"base_model": "another"}, {"internal_config": {"engine": {"packed_tokens": 4096}}}]
+)
+async def test_a_model_with_other_settings_is_loaded_anew_by_a_trainer_that_was_kept(
+    changed: dict[str, Any], tmp_path: Path
+) -> None:
+    backend = CountingBackend(tmp_path)
+    host = TrainerService(backend, tmp_path)
+    spec = ModelSpec(name="m", project="p", base_model="b")
+    await host.register(spec)
+    await host.register(spec)
+    assert backend.forgotten == []
+    await host.register(spec.model_copy(update=changed))
+    assert backend.forgotten == ["b"]
+    expected = {"base_model": "b", "internal_config": None, **changed}
+    assert backend.registered[-1] == tuple(expected.values())
+
+
 async def test_another_run_is_refused_until_it_restores(
     model: Model, trainer: RemoteTrainer, tmp_path: Path
 ) -> None:
