@@ -18,10 +18,11 @@ from precis.llm.loop_server import served_completions
 from precis.llm.server import ChatRequest, Completion
 from precis.record import json_digest
 from precis.records.ledger import Ledger, load_ledger
-from precis.rehearsal.checkpoint_files import folder_of, steps
+from precis.rehearsal.checkpoint_files import POLICY_FILE
 from precis.rehearsal.endpoint import PolicyEndpoint
 from precis.rehearsal.extractive.kind import SENTENCES
 from precis.run.checkpoints import committed_steps, manifest, restore
+from precis.run.local_checkpoints import folder_of
 from precis.run.trained_on import trained_on
 from precis.statistics.standings import Contender
 from precis.store import Store
@@ -98,7 +99,7 @@ def _fetch_newest(store: Store, model: str, corpus_digest: str | None, folder: P
     into = folder_of(folder, step)
     into.parent.mkdir(parents=True)
     restore(store, model, step, into, ledger.checkpoints.get(step, ""))
-    if steps(folder) != [step]:
+    if not (into / POLICY_FILE).exists():
         raise ConfigError(
             f"{model!r} is no rehearsed model: checkpoint {step} in {store.url} holds no embedded "
             "policy.",

@@ -41,9 +41,9 @@ from precis.records.rollout import (
     content_text,
     tool_calls_of,
 )
-from precis.rehearsal.checkpoint_files import folder_of
 from precis.rehearsal.endpoint import PolicyEndpoint
 from precis.rehearsal.kinds import kind_in
+from precis.run.local_checkpoints import folder_of
 from precis.store import open_store
 
 T = TypeVar("T")

@@ -52,7 +52,7 @@ from precis.models.prompt import words_of
 from precis.models.record import TrainingRecord, read_record
 from precis.models.reference import NamedCheckpoint, Reference, find_model
 from precis.models.serving import CONTEXT_TOKENS
-from precis.rehearsal.checkpoint_files import folder_of
+from precis.run.local_checkpoints import folder_of
 from precis.store import open_store
 from precis.text import count_words, without_controls
 

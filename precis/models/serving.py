@@ -27,9 +27,9 @@ from precis.models.prompt import PROMPT_FILE, parser_in
 from precis.models.reference import NamedCheckpoint
 from precis.processes.signals import passed_on
 from precis.processes.supervisor import SUPERVISE
-from precis.rehearsal.checkpoint_files import folder_of
 from precis.rehearsal.endpoint import PolicyEndpoint
 from precis.rehearsal.kinds import kind_in
+from precis.run.local_checkpoints import folder_of
 
 CONTEXT_TOKENS = 4096
 """The default context of a server in tokens, the summary included."""

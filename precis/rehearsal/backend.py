@@ -23,17 +23,11 @@ from precis.errors import TrainerError
 from precis.llm.loop_server import LoopCompletions
 from precis.processes.kill_points import reached
 from precis.records.samples import PREFIX_BREAKS, count_prefix_breaks
-from precis.rehearsal.checkpoint_files import (
-    TrainingState,
-    initial_state,
-    keep_only,
-    load,
-    save,
-    steps,
-)
+from precis.rehearsal.checkpoint_files import TrainingState, initial_state, load, save
 from precis.rehearsal.endpoint import PolicyEndpoint
 from precis.rehearsal.kind import PolicyKind, Sample
 from precis.rehearsal.train_step import advance, end_imitation, imitate, passes, with_advantages
+from precis.run.local_checkpoints import keep_only, steps_here
 from precis.settings.imitation import ImitatesInOnePass
 from precis.settings.trainer import EmbeddedTrainer
 
@@ -61,7 +55,7 @@ class EmbeddedBackend(ImitatesInOnePass):
                 "be served under one name: give one of them another name."
             )
         model.base_path = str(self._path)
-        if not steps(folder):
+        if not steps_here(folder):
             layout = self._kind.layout
             save(folder, initial_state(layout, self._seed), layout)
 
@@ -174,7 +168,7 @@ class EmbeddedBackend(ImitatesInOnePass):
         return self._folders[model.name]
 
     def _step(self, model: AnyModel) -> int:
-        return max(steps(self._folder(model)), default=0)
+        return max(steps_here(self._folder(model)), default=0)
 
     def _latest(self, model: AnyModel) -> TrainingState:
         return load(self._folder(model), self._step(model), self._kind.layout)

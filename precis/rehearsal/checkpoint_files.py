@@ -1,11 +1,8 @@
-"""The files of training on disk: one folder a step, with `policy.json` and the training's metrics
-in `metrics.json`. It is moved into place, so a folder with a `policy.json` is complete; anything
-else in `checkpoints/` does not count."""
+"""An embedded policy's checkpoints: a folder a step, with the state of its training in
+`policy.json`."""
 
 import json
-import shutil
-import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,10 +11,9 @@ import numpy as np
 from precis.errors import CorruptCheckpoint
 from precis.rehearsal.grpo import Adam
 from precis.rehearsal.kind import Floats, Layout, LinearPolicy
-from precis.store.durable import make_folder, move
+from precis.run.local_checkpoints import folder_of, write_checkpoint
 
 POLICY_FILE = "policy.json"
-_METRICS = "metrics.json"
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,18 +37,6 @@ def initial_state(layout: Layout, seed: int) -> TrainingState:
     return TrainingState(0, LinearPolicy(weights, seed), weights, Adam(weights, weights, 0))
 
 
-def folder_of(model_folder: Path, step: int) -> Path:
-    """Return the folder of a step's checkpoint."""
-    return model_folder / "checkpoints" / f"{step:04d}"
-
-
-def steps(model_folder: Path) -> list[int]:
-    """Return the steps of all complete checkpoints, ascending."""
-    files = (model_folder / "checkpoints").glob(f"*/{POLICY_FILE}")
-    names = (file.parent.name for file in files)
-    return sorted(int(name) for name in names if name.isdigit())
-
-
 def save(
     model_folder: Path,
     trained: TrainingState,
@@ -61,10 +45,6 @@ def save(
 ) -> Path:
     """Write a checkpoint with its step's metrics, and return its folder; equal states give equal
     bytes."""
-    folder = folder_of(model_folder, trained.step)
-    make_folder(folder.parent)
-    fresh = Path(tempfile.mkdtemp(prefix=".writing-", dir=folder.parent))
-    fresh.chmod(0o755)
     adam = trained.adam
     record = {
         "policy": layout.kind,
@@ -80,12 +60,13 @@ def save(
         },
     }
     # Unnamed numbers are not worth indenting, and json's C encoder does not indent.
-    (fresh / POLICY_FILE).write_text(
-        json.dumps(record, indent=1 if layout.names else None) + "\n", encoding="utf-8"
-    )
-    (fresh / _METRICS).write_text(json.dumps(dict(metrics or {}), indent=1), encoding="utf-8")
-    shutil.rmtree(folder, ignore_errors=True)  # left by an interrupted restore
-    move(fresh, folder)
+    content = json.dumps(record, indent=1 if layout.names else None) + "\n"
+
+    def write(into: Path) -> None:
+        (into / POLICY_FILE).write_text(content, encoding="utf-8")
+
+    folder = folder_of(model_folder, trained.step)
+    write_checkpoint(folder, write, metrics or {})
     return folder
 
 
@@ -116,9 +97,3 @@ def load(model_folder: Path, step: int, layout: Layout) -> TrainingState:
             "Remove its folder to continue from the step before, or restore it from the store.",
         ) from error
     return replace(trained, step=step)  # a run may begin from another run's checkpoint
-
-
-def keep_only(model_folder: Path, kept: Iterable[int]) -> None:
-    """Delete the checkpoints of all steps not in `kept`."""
-    for step in set(steps(model_folder)) - set(kept):
-        shutil.rmtree(folder_of(model_folder, step))

@@ -11,8 +11,9 @@ import numpy as np
 
 from precis.errors import PrecisError
 from precis.llm.server import ApiError, ChatRequest, Completion
-from precis.rehearsal.checkpoint_files import folder_of, load, steps
+from precis.rehearsal.checkpoint_files import load
 from precis.rehearsal.kind import Layout, LinearPolicy, PolicyKind
+from precis.run.local_checkpoints import folder_of, steps_here
 
 
 class PolicyEndpoint:
@@ -27,7 +28,7 @@ class PolicyEndpoint:
         """Return the name of every step."""
         names: list[str] = []
         for name, folder in self._folders.items():
-            names.extend(f"{name}@{step}" for step in steps(folder))
+            names.extend(f"{name}@{step}" for step in steps_here(folder))
         return names
 
     async def complete(self, asked: ChatRequest) -> Completion:
@@ -42,7 +43,7 @@ class PolicyEndpoint:
         if wanted.isdecimal():
             step = int(wanted)
         else:
-            saved = steps(folder)
+            saved = steps_here(folder)
             if model != name or not saved:
                 raise not_found
             step = saved[-1]

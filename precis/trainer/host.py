@@ -12,9 +12,9 @@ from art.types import TrainResult
 
 from precis.errors import StepConflict, TrainerError
 from precis.run.checkpoints import commit, restore
+from precis.run.local_checkpoints import read_metrics, steps_here
 from precis.store import Store, open_store
 from precis.trainer.backend import TrainerBackend
-from precis.trainer.gpu.checkpoints import read_metrics
 from precis.trainer.jobs import Job
 from precis.trainer.journal import Journal
 from precis.trainer.protocol import (
@@ -187,8 +187,7 @@ class TrainerService:
         # Drop local checkpoints that are not needed to continue from what was just committed.
         model = self.models.get(request.model.name)
         if model is not None:
-            folder = self._journal(request.model).folder / "checkpoints"
-            here = [int(path.name) for path in folder.glob("*") if path.name.isdigit()]
+            here = steps_here(self._journal(request.model).folder)
             kept = [step for step in here if step > request.step - _KEPT]
             await self.backend._delete_checkpoint_files(model, kept)
         return checkpoint.model_dump(mode="json")

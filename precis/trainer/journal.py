@@ -16,6 +16,7 @@ from typing import Literal
 from precis.processes.kill_points import reached
 from precis.record import Record
 from precis.run.checkpoints import files_in
+from precis.run.local_checkpoints import folder_of
 from precis.store.durable import make_folder, move, sync
 from precis.trainer.protocol import Json, TrainedStep, TrainerState
 
@@ -112,7 +113,7 @@ class Journal:
 
     def checkpoint(self, step: int) -> Path:
         """Return the folder of a checkpoint."""
-        return self.folder / "checkpoints" / f"{step:04d}"
+        return folder_of(self.folder, step)
 
     def _record(self, step: int) -> Path:
         return self.folder / "trained" / f"{step:04d}.json"

@@ -10,5 +10,4 @@ engine.py        how vLLM is started
 extension.py     what of vLLM's engine is changed, in its own process:
 lora.py          an adapter's share of a layer in vLLM
 outputs.py       sampled tokens on their way from the engine to the replies
-checkpoints.py   checkpoints on the trainer's disk
 """

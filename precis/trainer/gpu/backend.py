@@ -27,11 +27,12 @@ from art.metrics_taxonomy import (
     summarize_trajectory_groups,
 )
 from art.types import LocalTrainResult, TrainConfig
-from art.utils.output_dirs import get_model_dir, get_step_checkpoint_dir
+from art.utils.output_dirs import get_model_dir
 
 from precis.errors import StaleAdapter, TrainerError
 from precis.processes.supervisor import end_descendants, need
 from precis.records.samples import PREFIX_BREAKS, count_prefix_breaks
+from precis.run.local_checkpoints import folder_of, keep_only, steps_here
 from precis.settings.trainer import EngineConfig
 from precis.trainer.gpu.packing import Update, Weighting, pack
 from precis.trainer.gpu.service import GpuService
@@ -83,9 +84,10 @@ class GpuBackend(LocalBackend):
         # Serve every checkpoint that is here; vLLM starts with the newest alone.
         service: Any = await self._get_service(model)
         served = await self._list_served(model)
-        for folder in sorted((self._folder(model) / "checkpoints").glob("[0-9]*")):
-            if self._model_inference_name(model, int(folder.name)) not in served:
-                await service.register_lora_for_step(int(folder.name), str(folder))
+        folder = self._folder(model)
+        for step in steps_here(folder):
+            if self._model_inference_name(model, step) not in served:
+                await service.register_lora_for_step(step, str(folder_of(folder, step)))
         await self._check_served(model, await self._get_step(model))
         return self._endpoints[model.name]
 
@@ -168,7 +170,7 @@ class GpuBackend(LocalBackend):
             raise StaleAdapter(
                 f"Imitation in step {step} of {model.name} left the adapter as it was."
             )
-        folder = get_step_checkpoint_dir(str(self._folder(model)), step + 1)
+        folder = str(folder_of(self._folder(model), step + 1))
         return LocalTrainResult(
             step=step + 1, metrics=average_metric_samples(seen), checkpoint_path=folder
         )
@@ -183,6 +185,9 @@ class GpuBackend(LocalBackend):
             # By itself ART would leave vLLM's engine behind, with the GPU's memory.
             await asyncio.to_thread(end_descendants, service._process.pid)
             close_proxy(service)
+
+    async def _delete_checkpoint_files(self, model: Model, steps_to_keep: list[int]) -> None:
+        keep_only(self._folder(model), steps_to_keep)
 
     async def _get_service(self, model: Model) -> Any:
         """Return the process that holds the GPU for a model; ART's own would kill those of
@@ -287,9 +292,9 @@ class GpuBackend(LocalBackend):
         ART can continue serving an old one without a word (its issue 661).
         """
         name = self._model_inference_name(model, step)
-        folder = get_step_checkpoint_dir(str(self._folder(model)), step)
+        folder = folder_of(self._folder(model), step)
         root = (await self._list_served(model)).get(name)
-        if root is None or Path(root).resolve() != Path(folder).resolve():
+        if root is None or Path(root).resolve() != folder.resolve():
             raise StaleAdapter(
                 f"vLLM serves {root or 'nothing'} as {name}, not the checkpoint of step {step}."
             )
@@ -304,9 +309,9 @@ class GpuBackend(LocalBackend):
 
     def _has_moved(self, model: Model, before: int) -> bool:
         """Return whether training changed the adapter."""
-        folder = str(self._folder(model))
-        old = Path(get_step_checkpoint_dir(folder, before)) / _ADAPTER
-        new = Path(get_step_checkpoint_dir(folder, before + 1)) / _ADAPTER
+        folder = self._folder(model)
+        old = folder_of(folder, before) / _ADAPTER
+        new = folder_of(folder, before + 1) / _ADAPTER
         return not filecmp.cmp(old, new, shallow=False)
 
     def _folder(self, model: Model) -> Path:

@@ -20,8 +20,8 @@ from art.metrics_taxonomy import average_metric_samples
 from art.types import TrainConfig
 
 from precis.processes.child import free_port
+from precis.run.local_checkpoints import folder_of, steps_here, write_checkpoint
 from precis.settings.trainer import EngineConfig
-from precis.trainer.gpu.checkpoints import newest_step, write_checkpoint
 from precis.trainer.gpu.packing import Update
 
 if TYPE_CHECKING:
@@ -66,8 +66,8 @@ class GpuService:
 
         from precis.trainer.gpu.engine import start_engine
 
-        step = newest_step(self.folder)
-        checkpoint = None if step is None else self._checkpoint(step)
+        step = max(steps_here(self.folder), default=None)
+        checkpoint = None if step is None else folder_of(self.folder, step)
         # First, since it measures what is free on the GPU; and it starts its process in a moment
         # as long as this one has not touched the GPU.
         self._llm = start_engine(self.base_model, self.engine)
@@ -75,12 +75,12 @@ class GpuService:
             self._learner = await asyncio.to_thread(self._load_learner, checkpoint)
         if step is None:
             step = 0
-            write_checkpoint(self._checkpoint(step), self._learner.save, {})
+            write_checkpoint(folder_of(self.folder, step), self._learner.save, {})
         server = dev.get_openai_server_config(
             model_name=self.name,
             base_model=self.base_model,
             log_file=str(self.folder / "logs" / "vllm.log"),
-            lora_path=str(self._checkpoint(step)),
+            lora_path=str(folder_of(self.folder, step)),
             config=config,
         )
         arguments = server["server_args"]
@@ -142,7 +142,7 @@ class GpuService:
                 yield seen[-1]
             before_saving()
         trained = time.perf_counter()
-        folder = self._checkpoint(step + 1)
+        folder = folder_of(self.folder, step + 1)
         averaged = average_metric_samples(seen)
         await asyncio.to_thread(write_checkpoint, folder, self._learner.save, averaged)
         saved = time.perf_counter()
@@ -155,8 +155,8 @@ class GpuService:
 
     async def repeat(self, step: int, metrics: Metrics) -> None:
         """Make checkpoint `step` + 1 a copy of the one before: there was nothing to learn from."""
-        folder = self._checkpoint(step + 1)
-        copy = partial(shutil.copytree, self._checkpoint(step), dirs_exist_ok=True)
+        folder = folder_of(self.folder, step + 1)
+        copy = partial(shutil.copytree, folder_of(self.folder, step), dirs_exist_ok=True)
         await asyncio.to_thread(write_checkpoint, folder, copy, metrics)
         await self.register_lora_for_step(step + 1, str(folder))
 
@@ -187,6 +187,3 @@ class GpuService:
         from precis.trainer.gpu.learner import Learner
 
         return Learner(self.base_model, checkpoint, self.engine, self.seed, _GPU)
-
-    def _checkpoint(self, step: int) -> Path:
-        return self.folder / "checkpoints" / f"{step:04d}"

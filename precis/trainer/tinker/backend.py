@@ -2,7 +2,6 @@
 
 import asyncio
 import itertools
-import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -20,9 +19,9 @@ from art.utils.output_dirs import get_model_dir
 from precis.errors import TrainerError
 from precis.llm.loop_server import LoopCompletions
 from precis.records.samples import PREFIX_BREAKS, count_prefix_breaks
+from precis.run.local_checkpoints import keep_only, steps_here
 from precis.settings.imitation import ImitatesInOnePass
 from precis.settings.tinker import TinkerTrainer
-from precis.trainer.gpu.checkpoints import newest_step
 from precis.trainer.gpu.tokens import samples_of, tokenize_demonstrations
 from precis.trainer.tinker.data import Update, make_imitations, make_updates
 from precis.trainer.tinker.endpoint import TinkerEndpoint
@@ -60,7 +59,7 @@ class TinkerBackend(ImitatesInOnePass):
             self._models[model.name] = TinkerModel(
                 folder, settings, find_service(settings), tokenizer, self._seed
             )
-        if newest_step(self._models[model.name].folder) is None:
+        if not steps_here(self._models[model.name].folder):
             await self._models[model.name].begin()
 
     async def close(self) -> None:
@@ -142,10 +141,7 @@ class TinkerBackend(ImitatesInOnePass):
 
     async def _delete_checkpoint_files(self, model: Model, steps_to_keep: list[int]) -> None:
         """Drop what is here of a step; the service keeps what it has for as long as it is told."""
-        held = self._find(model)
-        for folder in (held.folder / "checkpoints").glob("[0-9]*"):
-            if int(folder.name) not in steps_to_keep:
-                await asyncio.to_thread(shutil.rmtree, folder)
+        await asyncio.to_thread(keep_only, self._find(model).folder, steps_to_keep)
 
     def _find(self, model: art.Model[Any, Any]) -> TinkerModel:
         if model.name not in self._models:

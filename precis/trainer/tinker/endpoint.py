@@ -11,7 +11,7 @@ import tinker
 
 from precis.errors import ConfigError, PrecisError, TrainerLost
 from precis.llm.server import ApiError, ChatRequest, Choice, Completion, callable_tools
-from precis.trainer.gpu.checkpoints import newest_step
+from precis.run.local_checkpoints import steps_here
 from precis.trainer.gpu.tokens import for_template
 from precis.trainer.tinker.checkpoints import read_kept
 from precis.trainer.tinker.model import TinkerModel
@@ -30,8 +30,7 @@ class TinkerEndpoint:
         """Every name that can be asked for by step."""
         names: list[str] = []
         for name, model in self._models.items():
-            folders = sorted((model.folder / "checkpoints").glob("[0-9]*"))
-            names.extend(f"{name}@{int(folder.name)}" for folder in folders)
+            names.extend(f"{name}@{step}" for step in steps_here(model.folder))
         return names
 
     async def complete(self, asked: ChatRequest) -> Completion:
@@ -75,8 +74,8 @@ class TinkerEndpoint:
         name, _, wanted = asked.partition("@")
         model = self._models.get(name)
         if model is not None:
-            step = int(wanted) if wanted.isdecimal() else newest_step(model.folder)
-            if step is not None and model.folder_of(step).is_dir():
+            step = int(wanted) if wanted.isdecimal() else model.step
+            if model.folder_of(step).is_dir():
                 return name, step, model
         raise ApiError(404, f"The model `{asked}` does not exist here.", "model_not_found")
 

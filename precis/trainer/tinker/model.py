@@ -21,9 +21,9 @@ from art.types import LocalTrainResult
 
 from precis.processes.kill_points import reached
 from precis.records.ledger import SERVICE_USD
+from precis.run.local_checkpoints import folder_of, steps_here, write_checkpoint
 from precis.settings.tinker import KEPT_FILE, TinkerTrainer
 from precis.store.durable import make_folder
-from precis.trainer.gpu.checkpoints import newest_step, write_checkpoint
 from precis.trainer.tinker.checkpoints import Kept, copy_weights, read_kept
 from precis.trainer.tinker.data import IMITATION, Update, logprob_gap
 from precis.trainer.tinker.service import TinkerService
@@ -73,11 +73,11 @@ class TinkerModel:
     @property
     def step(self) -> int:
         """The newest step with a checkpoint here."""
-        return newest_step(self.folder) or 0
+        return max(steps_here(self.folder), default=0)
 
     def folder_of(self, step: int) -> Path:
         """Return the folder of a step's checkpoint."""
-        return self.folder / "checkpoints" / f"{step:04d}"
+        return folder_of(self.folder, step)
 
     async def begin(self) -> None:
         """Have the service make an untrained adapter, and keep it as step 0."""
