@@ -6,10 +6,9 @@ that it is committed, verified and compared like any other.
 
 import asyncio
 import json
-import os
-import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from art.utils.output_dirs import get_model_dir
 
 from precis.environment import Variables
 from precis.errors import ConfigError, TrainerError
+from precis.run.local_checkpoints import folder_of, keep_only, steps_here, write_checkpoint
 from precis.trainer.journal import Journal
 
 Model = art.TrainableModel[Any, Any]
@@ -43,12 +43,13 @@ class WandbBackend(ServerlessBackend):
         await super().register(model)
         model.base_path = str(self._path)
         assert isinstance(model, art.TrainableModel)
-        if not self._here(model):
-            folder = self._checkpoint(model, 0)
-            folder.mkdir(parents=True)
-            (folder / "untrained.json").write_text(json.dumps({"base_model": model.base_model}))
-        if Journal(self._checkpoint(model, 0).parents[1]).run:
-            newest = max(self._here(model))
+        folder = self._folder(model)
+        if not steps_here(folder):
+            untrained = folder_of(folder, 0)
+            untrained.mkdir(parents=True)
+            (untrained / "untrained.json").write_text(json.dumps({"base_model": model.base_model}))
+        if Journal(folder).run:
+            newest = max(steps_here(folder))
             held = await self._held(model)
             later = [step for step in held if step > newest]
             if newest == 0 and len(later) > 1:
@@ -76,10 +77,9 @@ class WandbBackend(ServerlessBackend):
         await self._delete_later(model)
         result = await super().train(model, trajectory_groups, **options)
         step = await super()._get_step(model)
-        incoming = self._checkpoint(model, step).with_name(f".{step:04d}.incoming")
-        shutil.rmtree(incoming, ignore_errors=True)
-        await asyncio.to_thread(self._pull, model, step, incoming)
-        os.replace(incoming, self._checkpoint(model, step))
+        folder = folder_of(self._folder(model), step)
+        pull = partial(self._pull, model, step)
+        await asyncio.to_thread(write_checkpoint, folder, pull, result.metrics)
         return replace(result, step=step)
 
     async def train_sft(
@@ -100,7 +100,7 @@ class WandbBackend(ServerlessBackend):
 
     async def _get_step(self, model: Any) -> int:
         """Return the newest checkpoint that is here: W&B may have trained one that did not come."""
-        return max(self._here(model), default=0)
+        return max(steps_here(self._folder(model)), default=0)
 
     async def _held(self, model: Model) -> list[int]:
         """Return the steps of the checkpoints that W&B has."""
@@ -109,7 +109,7 @@ class WandbBackend(ServerlessBackend):
 
     async def _delete_later(self, model: Model) -> None:
         """Have W&B drop what it has beyond the newest checkpoint that is here."""
-        newest = max(self._here(model))
+        newest = max(steps_here(self._folder(model)))
         later = [step for step in await self._held(model) if step > newest]
         if later:
             await self._client.models.checkpoints.delete(model_id=model.id or "", steps=later)
@@ -120,21 +120,15 @@ class WandbBackend(ServerlessBackend):
 
     async def _delete_checkpoint_files(self, model: Any, steps_to_keep: list[int]) -> None:
         """Drop copies; W&B keeps its own, which it serves."""
-        for step in set(self._here(model)) - set(steps_to_keep):
-            shutil.rmtree(self._checkpoint(model, step))
+        keep_only(self._folder(model), steps_to_keep)
 
     def _pull(self, model: Model, step: int, into: Path) -> None:
         """Download a checkpoint; W&B's client blocks meanwhile."""
         pulling = self._experimental_pull_model_checkpoint(model, step=step, local_path=str(into))
         asyncio.run(pulling)
 
-    def _here(self, model: art.Model[Any, Any]) -> list[int]:
-        folders = self._checkpoint(model, 0).parent.glob("*")
-        return sorted(int(folder.name) for folder in folders if folder.name.isdigit())
-
-    def _checkpoint(self, model: art.Model[Any, Any], step: int) -> Path:
-        folder = Path(get_model_dir(model=model, art_path=str(self._path)))
-        return folder / "checkpoints" / f"{step:04d}"
+    def _folder(self, model: art.Model[Any, Any]) -> Path:
+        return Path(get_model_dir(model=model, art_path=str(self._path)))
 
 
 def open_wandb(path: Path) -> WandbBackend:

@@ -93,7 +93,7 @@ class Backend(WandbBackend):
     """Its checkpoints are files of this test's; W&B's artifacts speak another protocol."""
 
     def _pull(self, model: Model, step: int, into: Path) -> None:
-        into.mkdir(parents=True)
+        into.mkdir(parents=True, exist_ok=True)
         (into / "adapter_model.safetensors").write_text(f"weights {step}")
 
 
@@ -139,7 +139,8 @@ async def test_a_step_is_trained_at_wandb_and_its_checkpoint_committed(
     checkpoint = await trainer.commit(
         model, 1, StoredModel(store=store.url, name="m", config="digest")
     )
-    assert [file.path for file in checkpoint.files] == ["adapter_model.safetensors"]
+    names = [file.path for file in checkpoint.files]
+    assert names == ["adapter_model.safetensors", "metrics.json"]
     again = await trainer.train(model, [group(0, 1)], step=0, run="a-run", learning_rate=1e-5)
     assert (again.metrics, len(service.jobs)) == (result.metrics, 1)
 
@@ -211,6 +212,35 @@ async def test_a_step_whose_checkpoint_did_not_come_is_trained_again(
             await train()
     assert await train() == 1
     assert (service.steps, service.deleted, len(service.jobs)) == ([1], [1], 2)
+
+
+async def test_a_step_whose_checkpoint_came_before_a_kill_is_paid_for_once(
+    wandb: tuple[Wandb, str],
+    trainer: RemoteTrainer,
+    model: Model,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    service, url = wandb
+    await trainer.begin(model, "a-run")
+    await model.register(trainer)
+
+    def killed(*_: object) -> None:
+        raise OSError("Killed.")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("precis.trainer.journal.Journal.finished", killed)
+        with pytest.raises(TrainerError, match="Killed"):
+            await trainer.train(model, [group(0, 1)], step=0, run="a-run")
+    backend = Backend(tmp_path / "trainer", KEY, url)
+    async with serving(trainer_app(backend, tmp_path / "trainer", "token")) as next_url:
+        again = RemoteTrainer(next_url, "token", tmp_path / "art")
+        await model.register(again)
+        result = await again.train(model, [group(0, 1)], step=0, run="a-run")
+        await again.close()
+    await backend.close()
+    assert (result.step, len(service.jobs), service.deleted) == (1, 1, [])
+    assert 0.5 in result.metrics.values()
 
 
 async def test_who_only_serves_a_model_deletes_nothing_of_it(
