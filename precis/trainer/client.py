@@ -108,14 +108,14 @@ class RemoteTrainer(ImitatesInOnePass):
     async def _prepare_backend_for_training(
         self, model: Model, config: dev.OpenAIServerConfig | None
     ) -> tuple[str, str]:
-        await self._long("/register", _spec(model).model_dump())
+        await self._ask("/register", _spec(model).model_dump())
         return f"{self.url}/v1", self._token
 
     def _model_inference_name(self, model: art.Model[Any, Any], step: int | None = None) -> str:
         return model.name if step is None else f"{model.name}@{step}"
 
     async def _get_step(self, model: Model) -> int:
-        return int((await self._short("/step", _spec(model).model_dump()))["step"])
+        return int((await self._ask("/step", _spec(model).model_dump()))["step"])
 
     async def train(
         self, model: Model, trajectory_groups: Iterable[art.TrajectoryGroup], **kwargs: Any
@@ -159,12 +159,12 @@ class RemoteTrainer(ImitatesInOnePass):
         )
         # Dumping them once more would take as long as all the rest.
         body = {**request.model_dump(exclude={"groups"}), "groups": groups}
-        result = await self._long(path, body)
+        result = await self._ask(path, body)
         return RemoteTrainResult(result["step"], result["metrics"], request.digest)
 
     async def _delete_checkpoint_files(self, model: Model, steps_to_keep: list[int]) -> None:
         body = {"spec": _spec(model).model_dump(), "steps": steps_to_keep}
-        await self._short("/checkpoints_to_keep", body)
+        await self._ask("/checkpoints_to_keep", body)
 
     async def close(self) -> None:
         await self._http.aclose()
@@ -174,11 +174,11 @@ class RemoteTrainer(ImitatesInOnePass):
     async def state(self, model: Model) -> TrainerState:
         """Return what the trainer holds of the model, before it is registered; waits for a
         training."""
-        return _read(TrainerState, await self._long("/state", _spec(model).model_dump()))
+        return _read(TrainerState, await self._ask("/state", _spec(model).model_dump()))
 
     async def begin(self, model: Model, run: str) -> None:
         """Have the trainer forget what it holds of the model; call before `register`."""
-        await self._long("/begin", BeginRequest(model=_spec(model), run=run).model_dump())
+        await self._ask("/begin", BeginRequest(model=_spec(model), run=run).model_dump())
 
     async def commit(
         self, model: Model, step: int, to: StoredModel, record: StepRecord | None = None
@@ -216,8 +216,7 @@ class RemoteTrainer(ImitatesInOnePass):
             asked = FileRequest(model=_spec(model), step=step, path=file.path)
             try:
                 async with self._http.stream("POST", "/file", json=asked.model_dump()) as answer:
-                    if answer.is_error:
-                        raise _refusal(answer.status_code, await _content(answer))
+                    await _raise_if_refused(answer)
                     if not await _write_file(answer, target, file):
                         raise TrainerError(
                             f"The trainer at {self.url} sent something else than the "
@@ -230,10 +229,10 @@ class RemoteTrainer(ImitatesInOnePass):
         self, action: str, model: Model, step: int, stored: StoredModel, **more: Any
     ) -> Json:
         asked = CheckpointRequest(model=_spec(model), step=step, **dict(stored), **more)
-        return await self._long(f"/checkpoints/{action}", asked.model_dump(mode="json"))
+        return await self._ask(f"/checkpoints/{action}", asked.model_dump(mode="json"))
 
-    async def _long(self, path: str, body: Json) -> Json:
-        """Start or attach to a long operation and wait for its end, over broken connections."""
+    async def _ask(self, path: str, body: Json) -> Json:
+        """Start or attach to an operation and wait for its end, over broken connections."""
         failures = 0
         while True:
             try:
@@ -258,8 +257,7 @@ class RemoteTrainer(ImitatesInOnePass):
                 f"{BODY_BYTES_MAX}: train on fewer or smaller groups."
             )
         async with aclosing(await self._http.send(request, stream=True)) as answer:
-            if answer.is_error:
-                raise _refusal(answer.status_code, await _content(answer))
+            await _raise_if_refused(answer)
             begun = bytearray()
             async for piece in answer.aiter_bytes():
                 *ended, rest = piece.split(b"\n")
@@ -268,17 +266,6 @@ class RemoteTrainer(ImitatesInOnePass):
                     begun.clear()
                 begun += rest
                 _refuse_too_large(begun)
-
-    async def _short(self, path: str, body: Json) -> Json:
-        try:
-            async with self._http.stream("POST", path, json=body) as answer:
-                content = await _content(answer)
-        except httpx.TransportError as error:
-            raise self._loss_from(error) from error
-        if answer.is_error:
-            raise _refusal(answer.status_code, content)
-        result: Json = json.loads(content)
-        return result
 
     def _loss_from(self, error: Exception) -> TrainerLost:
         return TrainerLost(f"The trainer at {self.url} no longer answers ({error!r}).")
@@ -291,13 +278,6 @@ def _spec(model: art.Model[Any, Any]) -> ModelSpec:
         base_model=getattr(model, "base_model", ""),
         internal_config=getattr(model, "_internal_config", None),
     )
-
-
-def _refusal(status: int, body: bytes) -> PrecisError:
-    try:
-        return _error(httpx.Response(status, content=body).json())
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return TrainerError(f"The trainer answered {status}: {body[:200].decode(errors='replace')}")
 
 
 def _error(data: Json) -> PrecisError:
@@ -320,13 +300,19 @@ def _read(kind: type[_Record], data: Json | bytes) -> _Record:
         ) from error
 
 
-async def _content(answer: httpx.Response) -> bytes:
-    """Return an answer's whole body, of `_ANSWER_BYTES_MAX` at most."""
+async def _raise_if_refused(answer: httpx.Response) -> None:
+    if not answer.is_error:
+        return
     content = bytearray()
     async for piece in answer.aiter_bytes():
         content += piece
         _refuse_too_large(content)
-    return bytes(content)
+    try:
+        refusal = _error(json.loads(content))
+    except (ValueError, KeyError, TypeError, RecursionError):
+        said = content[:200].decode(errors="replace")
+        refusal = TrainerError(f"The trainer answered {answer.status_code}: {said}")
+    raise refusal
 
 
 def _refuse_too_large(content: bytearray) -> None:

@@ -50,7 +50,7 @@ class TrainerService:
         self._jobs: dict[str, Job] = {}
 
     def start(self, key: str, work: Callable[[], Awaitable[Json]]) -> Job:
-        """Start a long operation, or attach to it if it is under way."""
+        """Start an operation, or attach to it if it is under way."""
         if key not in self._jobs:
             self._jobs[key] = Job(asyncio.ensure_future(work()))
             self._jobs[key].task.add_done_callback(lambda _: self._jobs.pop(key))
@@ -94,8 +94,8 @@ class TrainerService:
             )
         return self.backend._model_inference_name(self.models[name], int(step))
 
-    async def step(self, spec: ModelSpec) -> int:
-        return await self.backend._get_step(self._find_registered(spec))
+    async def step(self, spec: ModelSpec) -> Json:
+        return {"step": await self.backend._get_step(self._find_registered(spec))}
 
     async def state(self, spec: ModelSpec) -> Json:
         """Return what is here of a model, once a training that is under way has ended."""
@@ -210,9 +210,10 @@ class TrainerService:
             journal.belongs(request.run, request.step)
         return answer
 
-    async def keep_checkpoints(self, spec: ModelSpec, steps: list[int]) -> None:
+    async def keep_checkpoints(self, spec: ModelSpec, steps: list[int]) -> Json:
         """Drop the local checkpoints of all other steps."""
         await self.backend._delete_checkpoint_files(self._find_registered(spec), steps)
+        return {}
 
     async def _forget(self, spec: ModelSpec) -> None:
         """Drop what is here of a model, and what its backend holds in memory of it."""

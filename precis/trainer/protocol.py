@@ -1,7 +1,7 @@
 """The messages between trainer and client: trajectories, digests and events.
 
-Long operations (register, train, commit, restore) answer with one JSON object a line: any
-number of `heartbeat` events, then one `result` or `error`.
+Every operation but the download of a file answers with one JSON object a line: any number of
+`heartbeat` events, then one `result` or `error`.
 """
 
 import hashlib
@@ -116,7 +116,7 @@ class TrainerState(Record):
 
 
 class Event(Record):
-    """One line of a long operation's answer."""
+    """One line of an operation's answer."""
 
     event: Literal["heartbeat", "result", "error"]
     data: Json = Field(default_factory=dict)

@@ -105,8 +105,8 @@ async def register(spec: ModelSpec, service: Served) -> StreamingResponse:
 
 
 @router.post("/step")
-async def step(spec: ModelSpec, service: Served) -> Json:
-    return {"step": await service.step(spec)}
+async def step(spec: ModelSpec, service: Served) -> StreamingResponse:
+    return _stream(service, f"step {spec}", lambda: service.step(spec))
 
 
 @router.post("/state")
@@ -132,7 +132,7 @@ async def train_sft(request: TrainRequest, service: Served) -> StreamingResponse
 def _stream(
     service: TrainerService, key: str, work: Callable[[], Awaitable[Json]]
 ) -> StreamingResponse:
-    """Start a long operation, or attach to it, and tell how it goes."""
+    """Start an operation, or attach to it, and tell how it goes."""
     events = service.start(key, work).events()
     return StreamingResponse(events, media_type="application/x-ndjson")
 
@@ -165,9 +165,9 @@ async def file(request: FileRequest, service: Served) -> FileResponse:
 
 
 @router.post("/checkpoints_to_keep")
-async def keep(spec: ModelSpec, steps: list[int], service: Served) -> Json:
-    await service.keep_checkpoints(spec, steps)
-    return {}
+async def keep(spec: ModelSpec, steps: list[int], service: Served) -> StreamingResponse:
+    key = f"keep {spec} {steps}"
+    return _stream(service, key, lambda: service.keep_checkpoints(spec, steps))
 
 
 @router.api_route("/v1/{path:path}", methods=["GET", "POST"])
