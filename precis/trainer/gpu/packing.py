@@ -10,7 +10,7 @@ answer sees the prompt and itself, at the positions that it had when it was samp
 
 import random
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
 from itertools import chain
 from typing import Literal
 
@@ -44,6 +44,11 @@ class TrainingSample:
     prompt_id: Hashable
     prompt_length: int
     rollout_tokens: int
+
+    @property
+    def trained(self) -> int:
+        """The number of tokens that were sampled."""
+        return sum(self.assistant_mask)
 
 
 @dataclass(frozen=True)
@@ -109,7 +114,11 @@ def pack(
     for prompt in prompts:
         chance.shuffle(prompt)
     ordered = list(chain.from_iterable(prompts))
-    scale = _advantage_scale(ordered, weighting)
+    weights = token_weights(ordered, weighting)
+    size = 0.0
+    for sample, weight in zip(ordered, weights, strict=True):
+        size += abs(sample.advantage) * weight * sample.trained
+    scale = 1 / size if size else 1.0
     parts = np.array_split(np.arange(len(ordered)), min(updates, len(ordered)))
     packed = []
     for part in parts:
@@ -118,81 +127,71 @@ def pack(
     return packed
 
 
-def _advantage_scale(samples: Sequence[TrainingSample], weighting: Weighting) -> float:
-    total = sum(_weight(sample, weighting) * sum(sample.assistant_mask) for sample in samples)
-    size = sum(
-        abs(sample.advantage) * _weight(sample, weighting) * sum(sample.assistant_mask)
-        for sample in samples
-    )
-    return total / size if size else 1.0
-
-
-def _weight(sample: TrainingSample, weighting: Weighting) -> float:
-    """Return the weight of each sampled token of a sample, before the weights are made to add up to
-    1."""
-    return 1.0 if weighting == "token" else 1.0 / max(1, sample.rollout_tokens)
+def token_weights(samples: Sequence[TrainingSample], weighting: Weighting) -> list[float]:
+    """Return the weight in the loss of each sampled token of each sample; they all add up to 1."""
+    weights = []
+    for sample in samples:
+        weights.append(1.0 if weighting == "token" else 1.0 / sample.rollout_tokens)
+    pairs = zip(samples, weights, strict=True)
+    total = sum(weight * sample.trained for sample, weight in pairs)
+    return [weight / total for weight in weights]
 
 
 def _pack_update(
     samples: Sequence[TrainingSample], tokens_max: int, weighting: Weighting, scale: float
 ) -> Update:
-    total = sum(_weight(sample, weighting) * sum(sample.assistant_mask) for sample in samples)
+    weights = token_weights(samples, weighting)
     drafts = [_Draft()]
-    for group, sample in enumerate(samples, start=len(samples)):
+    for number, (sample, weight) in enumerate(zip(samples, weights, strict=True)):
         if len(sample.token_ids) > tokens_max:
             raise TrainerError(
                 f"A sample of {len(sample.token_ids)} tokens does not fit into a training sequence "
                 f"of {tokens_max}: raise trainer.engine.packed_tokens."
             )
-        if len(drafts[-1].tokens) + drafts[-1].needs(sample) > tokens_max:
+        if drafts[-1].length + drafts[-1].needs(sample) > tokens_max:
             drafts.append(_Draft())
-        weight = _weight(sample, weighting) / total
+        # Behind the numbers of the prompts, of which there are no more than samples.
+        group = len(samples) + number
         drafts[-1].add(sample, group, sample.advantage * scale, weight)
     return [draft.finish() for draft in drafts]
 
 
-@dataclass
 class _Draft:
     """A sequence that is being filled."""
 
-    tokens: list[int] = field(default_factory=list)
-    positions: list[int] = field(default_factory=list)
-    parents: list[int] = field(default_factory=list)
-    groups: list[int] = field(default_factory=list)
-    trained: list[bool] = field(default_factory=list)
-    logprobs: list[float] = field(default_factory=list)
-    advantages: list[float] = field(default_factory=list)
-    weights: list[float] = field(default_factory=list)
-    prompts: dict[Hashable, int] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.length = 0
+        self._parts: list[PackedSequence] = []
+        self._prompts: dict[Hashable, int] = {}
 
     def needs(self, sample: TrainingSample) -> int:
         """Count the tokens that the sample adds."""
-        shared = sample.prompt_length if sample.prompt_id in self.prompts else 0
+        shared = sample.prompt_length if sample.prompt_id in self._prompts else 0
         return len(sample.token_ids) - shared
 
     def add(self, sample: TrainingSample, group: int, advantage: float, weight: float) -> None:
-        start = sample.prompt_length if sample.prompt_id in self.prompts else 0
-        parent = self.prompts.setdefault(sample.prompt_id, len(self.prompts))
-        for position in range(start, len(sample.token_ids)):
-            in_prompt = position < sample.prompt_length
-            trained = bool(sample.assistant_mask[position])
-            self.tokens.append(sample.token_ids[position])
-            self.positions.append(position)
-            self.parents.append(parent)
-            self.groups.append(parent if in_prompt else group)
-            self.trained.append(trained)
-            self.logprobs.append(sample.logprobs[position])
-            self.advantages.append(advantage if trained else 0.0)
-            self.weights.append(weight if trained else 0.0)
+        added = self.needs(sample)
+        start = len(sample.token_ids) - added
+        parent = self._prompts.setdefault(sample.prompt_id, len(self._prompts))
+        positions = np.arange(start, len(sample.token_ids))
+        trained = np.array(sample.assistant_mask[start:], dtype=np.bool_)
+        self.length += added
+        self._parts.append(
+            PackedSequence(
+                tokens=np.array(sample.token_ids[start:], dtype=np.int64),
+                positions=positions,
+                parents=np.full(added, parent),
+                groups=np.where(positions < sample.prompt_length, parent, group),
+                trained=trained,
+                logprobs=np.array(sample.logprobs[start:], dtype=np.float32),
+                advantages=np.where(trained, advantage, 0.0).astype(np.float32),
+                weights=np.where(trained, weight, 0.0).astype(np.float32),
+            )
+        )
 
     def finish(self) -> PackedSequence:
-        return PackedSequence(
-            tokens=np.array(self.tokens, dtype=np.int64),
-            positions=np.array(self.positions, dtype=np.int64),
-            parents=np.array(self.parents, dtype=np.int64),
-            groups=np.array(self.groups, dtype=np.int64),
-            trained=np.array(self.trained, dtype=np.bool_),
-            logprobs=np.array(self.logprobs, dtype=np.float32),
-            advantages=np.array(self.advantages, dtype=np.float32),
-            weights=np.array(self.weights, dtype=np.float32),
-        )
+        joined = {}
+        for field in fields(PackedSequence):
+            parts = [getattr(part, field.name) for part in self._parts]
+            joined[field.name] = np.concatenate(parts)
+        return PackedSequence(**joined)

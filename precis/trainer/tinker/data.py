@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import tinker
 
-from precis.trainer.gpu.packing import TrainingSample, Weighting
+from precis.trainer.gpu.packing import TrainingSample, Weighting, token_weights
 
 IMITATION: Final = "cross_entropy"
 """The loss of imitation."""
@@ -42,7 +42,7 @@ class Update:
     @property
     def trained(self) -> int:
         """The number of tokens that are learned from."""
-        return sum(map(_trained, self.samples))
+        return sum(sample.trained for sample in self.samples)
 
 
 def make_updates(
@@ -56,7 +56,7 @@ def make_updates(
     updates = []
     for part in parts:
         chosen = [order[index] for index in part]
-        weights = _weights(chosen, weighting)
+        weights = token_weights(chosen, weighting)
         data = []
         for sample, weight in zip(chosen, weights, strict=True):
             mask = _mask(sample)
@@ -78,7 +78,7 @@ def make_imitations(
         chance.shuffle(order)
         for start in range(0, len(order), size):
             chosen = list(chain.from_iterable(order[start : start + size]))
-            weights = _weights(chosen, "token")
+            weights = token_weights(chosen, "token")
             data = [
                 _datum(sample, weights=np.where(_mask(sample), weight, 0.0))
                 for sample, weight in zip(chosen, weights, strict=True)
@@ -97,15 +97,6 @@ def logprob_gap(update: Update, output: tinker.ForwardBackwardOutput) -> float:
     return math.fsum(gaps) / len(gaps)
 
 
-def _weights(samples: Sequence[TrainingSample], weighting: Weighting) -> list[float]:
-    """Return what each learned token of each sample counts."""
-    if weighting == "token":
-        total = sum(map(_trained, samples))
-        return [1 / total] * len(samples)
-    rollouts = sum(_trained(sample) / max(1, sample.rollout_tokens) for sample in samples)
-    return [1 / (rollouts * max(1, sample.rollout_tokens)) for sample in samples]
-
-
 def _datum(sample: TrainingSample, **inputs: npt.NDArray[np.float64]) -> tinker.Datum:
     targets = np.array(sample.token_ids[1:], dtype=np.int64)
     tensors = {"target_tokens": tinker.TensorData.from_numpy(targets)}
@@ -118,7 +109,3 @@ def _datum(sample: TrainingSample, **inputs: npt.NDArray[np.float64]) -> tinker.
 
 def _mask(sample: TrainingSample) -> npt.NDArray[np.bool_]:
     return np.array(sample.assistant_mask[1:], dtype=np.bool_)
-
-
-def _trained(sample: TrainingSample) -> int:
-    return max(1, sum(sample.assistant_mask[1:]))
