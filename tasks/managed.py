@@ -68,7 +68,7 @@ async def launch_job(config: ManagedConfig, training: Flow[Any, Any]) -> Managed
     if is_controller_here:
         logger.warning(
             "SkyPilot's jobs controller is part of its API server on this machine: while this "
-            "machine is off, a lost one is not brought up again. docs/managed.md has other places."
+            "machine is off, a lost one is not started again. docs/managed.md has other places."
         )
     return ManagedJob(job, name, "PENDING", 0)
 

@@ -54,7 +54,7 @@ class RunPage:
                 title = f"Training of {self._model}"
                 await self._put(self._report_key, "markdown", report, title)
         except (httpx.HTTPError, PrefectException) as error:
-            self._logger.warning("Prefect's UI could not be brought up to date: %s", error)
+            self._logger.warning("Prefect's UI could not be updated: %s", error)
 
     async def _put(self, key: str, kind: str, data: object, description: str) -> None:
         """Create this run's artifact, or change it in place, also one from before a retry."""

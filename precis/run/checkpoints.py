@@ -3,13 +3,13 @@
 The manifest is written last of a checkpoint's files, so a checkpoint with a manifest is whole;
 one without does not exist. `latest.json` then names the newest one (`precis.records.manifests`).
 
-Whatever dies in between, the checkpoint before stays as it was: readers trust manifests, and
-what a manifest does not vouch for is passed over and named.
+If a process dies in between, the checkpoint before is intact: readers trust manifests, and skip and
+name files without one.
 
-A process that lost its lease and does not know it yet can do no harm either. Its files go to a
-folder of their own; and before it writes manifest or pointer over the version that it has read, it
-sees that the lease is still its own. Who took the lease over reads and writes after that, so one
-of the two finds out. Nothing is deleted by a commit.
+A process that has lost its lease without knowing it can do no harm either. It uploads to a folder
+of its own; and before it writes manifest or pointer over the version that it has read, it checks
+that it still holds the lease. A process that has taken the lease over reads and writes after that,
+so one of the two finds out. A commit deletes nothing.
 """
 
 import hashlib
@@ -43,7 +43,7 @@ from precis.store.durable import move
 
 _log = logging.getLogger(__name__)
 _DOWNLOADS_MAX = 2
-"""Downloads of a file that differs from its manifest, since the way here may have altered it."""
+"""Downloads of a file that differs from its manifest: the network may have altered it."""
 
 
 def commit(
@@ -58,11 +58,11 @@ def commit(
 ) -> Checkpoint:
     """Make the checkpoint in `folder` part of the store and the latest of its model.
 
-    Doing it again has no further effect, and returns the manifest that is there.
+    A repeat has no further effect, and returns the stored manifest.
 
     Args:
         config: digest of the run's settings.
-        record: of the step that made it, which the manifest carries for a ledger that is lost.
+        record: of the step that made it; the manifest holds it in case the ledger is lost.
         lease: id of the lease that the run holds; empty if no other run can write the model.
 
     Raises:
@@ -159,10 +159,10 @@ def complete_around(
     digests: Mapping[int, str] | None = None,
 ) -> dict[int, Checkpoint]:
     """Return the manifests of the whole checkpoints from step `at` on, or else of the newest before
-    it, of those that are not known to be damaged (`passed_over`).
+    it, without those known to be damaged (`passed_over`).
 
-    Whole is one whose files are all there in their full length; `restore` compares contents. Each
-    that is not is named in a call of `warn`.
+    A checkpoint is whole if all its files have their full length; `restore` compares contents. Each
+    other one is named in a call of `warn`.
     """
     sizes = store.sizes(checkpoints_key(model))
     found = dict[int, Checkpoint]()
@@ -172,7 +172,7 @@ def complete_around(
             found[step] = complete_manifest(store, model, step, sizes, expected.get(step, ""))
         except CorruptCheckpoint as error:
             warn(str(error))
-        # The steps run from the newest down: what is older is not needed to continue from `at`.
+        # The steps run from the newest down: older ones are not needed to continue from `at`.
         if step <= at and step in found:
             break
     return found
@@ -232,8 +232,8 @@ def verify(store: Store, checkpoint: Checkpoint) -> None:
 
 
 def _same_in(store: Store, checkpoint: Checkpoint) -> Checkpoint | None:
-    """Return the manifest that an earlier try has written of the same files, if those are all
-    there."""
+    """Return the manifest that an earlier attempt has written of the same files, if all of those
+    exist."""
     model = checkpoint.model
     step = checkpoint.step
     try:
@@ -245,7 +245,7 @@ def _same_in(store: Store, checkpoint: Checkpoint) -> Checkpoint | None:
 
 
 def _point_at(store: Store, model: str, step: int, over: Blob | None) -> None:
-    """Have the pointer, which was `over` when it was read, name a step."""
+    """Write a step into the pointer, over the version `over` that was read."""
     data = json.dumps({"step": step}).encode()
     store.put_if(pointer_key(model), data, over.version if over else None)
 

@@ -10,7 +10,7 @@ from precis.records.ledger import Ledger
 from precis.settings.identity import changed_settings
 
 _SHOWN_MAX = 5
-"""More settings than this in one message are counted, not listed."""
+"""Settings listed in one message; the others are counted."""
 
 
 def check_settings(
@@ -24,7 +24,7 @@ def check_settings(
         return
     found = _differences(ledger.settings, config, is_corpus_the_same=ledger.corpus == corpus)
     ways = (
-        "Give back the old settings to continue it, train under another name (model), or delete it "
+        "Restore the old settings to continue it, train under another name (model), or delete it "
         f"first with `precis runs delete {config.model}`."
     )
     if config.environment.kind == "python":

@@ -29,12 +29,12 @@ def export(
 ) -> list[Path]:
     """Write a run's metrics, trajectories, ledger and manifests to a folder; return the files.
 
-    What the ledger does not vouch for is left out. CSV has no place for details and whole messages.
-    A checkpoint that is named comes too, verified, into `checkpoints/`: else a CorruptCheckpoint.
+    Records beyond the ledger are left out. CSV has no place for details and whole messages. A named
+    checkpoint is copied into `checkpoints/`, verified; a damaged one raises CorruptCheckpoint.
     """
     ledger = load_ledger(store, model)
     folder.mkdir(parents=True, exist_ok=True)
-    # Step k samples from adapter k; the newest adapter has been validated, but not sampled from.
+    # Step k samples from adapter k; the newest adapter was validated, but not sampled from.
     ends: dict[Split, int] = {"train": ledger.next_step, "validation": ledger.next_step + 1}
     frames = []
     for split, end in ends.items():
@@ -71,7 +71,7 @@ def _write_table(frame: pl.LazyFrame, path: Path) -> Path:
 
 
 def _as_text() -> pl.Expr:
-    """Text that a spreadsheet would take for a formula, behind an apostrophe."""
+    """Put an apostrophe before text that a spreadsheet would take for a formula."""
     return pl.col(pl.String).str.replace(_FORMULA, "'${1}")
 
 

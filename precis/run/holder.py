@@ -26,10 +26,9 @@ class Holder(Record):
     host: str
     pid: Count
     machine: str
-    """Boot and process namespace, where `pid` means the same process; empty if not known."""
+    """Boot and process namespace, in which `pid` is unique; empty if unknown."""
     process_started: str
-    """The time at which the process began, in the kernel's count; a later process can have the same
-    pid."""
+    """The process's start by the kernel's clock; a later process can have the same pid."""
     since: AwareDatetime
     """The time at which the lease was taken."""
     expires: AwareDatetime
@@ -41,7 +40,7 @@ class Holder(Record):
 
     @property
     def id(self) -> str:
-        """Names the lease; the same at each renewal, and unique."""
+        """The lease's unique name, the same at each renewal."""
         since = self.since.isoformat()
         who = (self.run, self.machine, self.host, self.pid, self.process_started, since)
         return json_digest(who)[:16]

@@ -5,11 +5,11 @@
         await lease.check()     # before anything is written
         …
 
-The lease is the object `{model}/lease.json`, moved by conditional writes only. Its holder renews
-it three times in its life; who finds it dead (`precis.run.holder`), or is told to take it over,
-writes its own name over it, and the former holder's next renewal fails. `check` renews too. So a
-clock that is wrong can cost a live run its lease, but two runs never both pass `check`: that is
-decided by the store's versions.
+The lease is the object `{model}/lease.json`, changed by conditional writes only. Its holder renews
+it three times within its term. A run that finds it expired (`precis.run.holder`), or has to take it
+over, writes its own name over it, and the former holder's next renewal fails. `check` renews too.
+So a wrong clock can cost a live run its lease, but two runs never both pass `check`: the store's
+versions decide.
 """
 
 import asyncio
@@ -28,8 +28,8 @@ Clock = Callable[[], datetime]
 
 TTL_S = 60.0
 _LOST_S = 5.0
-"""The time that a run takes at its end to see whether its lease is lost: Prefect kills a cancelled
-run after half a minute."""
+"""How long an ending run checks whether its lease is lost; Prefect kills a cancelled run after half
+a minute."""
 _TAKE_OVER = "`take_over=true` (`make rehearse TAKE_OVER=1`, `precis rehearse --take-over`)"
 _log = logging.getLogger(__name__)
 
@@ -51,12 +51,11 @@ class Lease:
 
     @property
     def id(self) -> str:
-        """Names the lease, for who writes in its holder's place (`check_lease`)."""
+        """The lease's name, for a process that writes for its holder (`check_lease`)."""
         return self.holder.id
 
     async def check(self) -> None:
-        """Renew the lease; what is written next is this run's to write. A LeaseLost says that
-        another run has taken it over."""
+        """Renew the lease before a write. A LeaseLost says that another run has taken it over."""
         if self._lost:
             raise self._lost
         async with self._writing:
@@ -90,7 +89,7 @@ class Lease:
         try:
             self._version = await self._write(renewed, self._version)
         except StoreConflict:
-            # A renewal whose task was cancelled is written all the same, by its thread.
+            # The thread of a cancelled renewal writes it all the same.
             present = await asyncio.to_thread(self._store.get, lease_key(self._model))
             if present is None or _parse(present, self._model).id != self.id:
                 raise
@@ -104,7 +103,7 @@ class Lease:
     async def _keep(self) -> None:
         """Renew until lost; a store that can't be reached is asked again."""
         while not self._lost:
-            # Three times in its life: one renewal, or two, may fail without others taking it.
+            # Three times in its term: one renewal, or two, may fail without losing it.
             await asyncio.sleep(self._ttl.total_seconds() / 3)
             try:
                 await self.check()
@@ -120,7 +119,7 @@ class Lease:
             async with self._writing:
                 await self._advance(released=True)
         except StoreConflict:
-            return  # it is another run's by now
+            return  # another run has it by now
         except StoreError as error:
             _log.warning(
                 "The lease on %r was not given back and will expire: %s", self._model, error
@@ -142,11 +141,11 @@ async def leased(
     """Hold the lease on a model while the block lasts; a LeaseHeld says who else does.
 
     Args:
-        run: what to call this run when another one is refused.
-        ttl_s: how long after the last renewal others may take it for dead.
+        run: this run's name in another run's refusal.
+        ttl_s: seconds after the last renewal until others may take it over.
         take_over: take it from its holder.
-        one_run: who holds it under the same name is an earlier attempt, and is taken over.
-        remedy: what to do about a live run that holds it; empty where that may be taken over.
+        one_run: a holder of the same name is an earlier attempt, and is taken over.
+        remedy: advice about a live holder; empty where it may be taken over.
     """
     ttl = timedelta(seconds=ttl_s)
     lease = Lease(store, model, this_process(run, now(), ttl), ttl, now)
@@ -203,11 +202,11 @@ def check_free(store: Store, model: str) -> None:
 
 
 def check_lease(store: Store, model: str, lease: str) -> None:
-    """See that nobody has taken a lease, by its id, over (LeaseLost); nothing is renewed.
+    """Check that a lease, by its id, was not taken over (LeaseLost); renews nothing.
 
-    A conditional write over a version that was read before this call is then never stale: who takes
-    the lease over writes after that, and the write fails. An empty id is not checked: no other run
-    can write the model.
+    A conditional write over a version that was read before this call is then never stale: a run
+    that takes the lease over writes later, and the write fails. An empty id is not checked: no
+    other run can write the model.
     """
     if not lease:
         return

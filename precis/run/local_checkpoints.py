@@ -33,7 +33,7 @@ def write_checkpoint(
     """Have `save` fill a new folder, and give it its name once it is whole and on the disk.
 
     Args:
-        folder: where the checkpoint is to be; what is there is replaced.
+        folder: of the checkpoint; an existing one is replaced.
         metrics: of the training that made it.
     """
     fresh = folder.with_name(f".{folder.name}.writing")

@@ -1,4 +1,4 @@
-"""The outlook of a run: what it has taken so far, and what it will have taken at its end."""
+"""The outlook of a run: its seconds and dollars so far, and at its end."""
 
 from dataclasses import dataclass
 from statistics import fmean
@@ -8,7 +8,7 @@ from precis.config import TrainConfig
 from precis.records.ledger import Ledger
 
 _RECENT = 20
-"""Steps that the rest is judged by: a policy's rollouts change, and so does what they cost."""
+"""Steps to extrapolate from: a policy's rollouts change, and their cost with them."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class RunPlan:
 
     @classmethod
     def of(cls, config: TrainConfig, ledger: Ledger) -> Self:
-        """Return what is left of a run by its settings; its benchmark is not part of it."""
+        """Return the rest of a run by its settings, without its benchmark."""
         steps = config.steps if ledger.stopped_early is None else ledger.stopped_early
         adapters = range(ledger.next_step, steps + 1)
         due = {at for at in adapters if at % config.validate_every == 0 or at == steps}

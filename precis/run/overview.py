@@ -1,4 +1,4 @@
-"""The runs in a store: how far each came, what it cost, and who works on it."""
+"""The runs in a store: progress, cost and holder of each."""
 
 import hashlib
 from collections.abc import Callable
@@ -26,7 +26,7 @@ class ListedRun:
     Attributes:
         step: its newest committed adapter.
         written: the time of its ledger's last write, by the store's clock.
-        measure: the name of what its validations report, such as `accuracy`; empty before one.
+        measure: the name of its validations' measure, such as `accuracy`; empty before one.
         is_share: whether that is a share, shown as a percentage.
         score: that of its newest validation.
         best: that of its best validation; of equal ones the newer.
@@ -105,7 +105,7 @@ class StoredCheckpoint:
 
     Attributes:
         damage: a sentence on what it lacks; empty where nothing was found.
-        read: its files were read and compared with the manifest, and not their sizes alone.
+        read: its files' contents were compared with the manifest, not only their sizes.
     """
 
     step: int
@@ -117,10 +117,10 @@ class StoredCheckpoint:
 def list_runs(
     store: Store, now: datetime, on_read: Callable[[int, int], None] = lambda done, total: None
 ) -> tuple[list[ListedRun], list[Unreadable]]:
-    """List every run of a store, the one that was written last first; and the unreadable.
+    """List every run of a store, the last written first; and the unreadable ones.
 
-    Ledgers and leases are read, a few at a time; no checkpoint is. `on_read` is called with the
-    number of folders that were read and the number of all.
+    Ledgers and leases are read, a few at a time, and no checkpoint. `on_read` is called with the
+    number of folders read so far and of all.
     """
     runs = []
     unreadable = []
@@ -166,8 +166,8 @@ def find_overview(store: Store, model: str, now: datetime) -> Overview | None:
 
 
 def kept_checkpoints(store: Store, model: str, *, read: bool = False) -> list[StoredCheckpoint]:
-    """List every checkpoint that has any file, ascending; with `read` its files are compared with
-    the manifest, and not their sizes alone."""
+    """List every checkpoint that has any file, ascending; with `read` the files' contents are
+    compared with the manifest, not only their sizes."""
     sizes = store.sizes(f"{model}/checkpoints/")
 
     def describe(step: int) -> StoredCheckpoint:
@@ -187,9 +187,9 @@ def kept_checkpoints(store: Store, model: str, *, read: bool = False) -> list[St
 
 
 def sizes_of_run(store: Store, model: str) -> dict[str, int]:
-    """Return the size of each object that the store holds of a run, by its key; an UnusableRun says
-    that it holds nothing of it."""
-    # What is no name would be a folder within a run.
+    """Return the size of each object of a run, by its key; an UnusableRun says that the store has
+    none."""
+    # A text that is not a name could be a folder within a run.
     sizes = {} if "/" in model else store.sizes(f"{model}/")
     if not sizes:
         raise UnusableRun(f"{store.url} holds no run {model!r}.", "See `precis runs list`.")
@@ -197,6 +197,6 @@ def sizes_of_run(store: Store, model: str) -> dict[str, int]:
 
 
 def models_in(store: Store) -> list[str]:
-    """Return the models that a store has ledgers of, also of those that can't be read, sorted."""
+    """Return the models with a ledger in the store, readable or not, sorted."""
     runs, unreadable = list_runs(store, datetime.now(UTC))
     return sorted([*(run.model for run in runs), *(run.model for run in unreadable)])

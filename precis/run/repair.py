@@ -1,10 +1,10 @@
 """Rebuilding a run's ledger, where it is lost or damaged, from its checkpoints' manifests.
 
-Each manifest holds the record of the step that made it, and names the run. What only the ledger has
-is lost: validations, the records of steps whose checkpoints were deleted, and what was spent beside
-the records that are left.
+Each manifest holds the record of the step that made it, and names the run. The rest of the ledger
+is lost: validations, the records of steps whose checkpoints were deleted, and spending beside the
+records that remain.
 
-The ledger that is to be replaced is kept beside the new one, and an intact one is never replaced.
+The replaced ledger is kept beside the new one, and an intact one is never replaced.
 """
 
 import asyncio
@@ -58,7 +58,7 @@ def refuse_lost_ledger(store: Store, model: str) -> None:
 
 
 async def repair(store: Store, model: str, take_over: bool = False) -> Repaired:
-    """Rebuild a run's ledger from its checkpoints; cut off anywhere, it can be done again.
+    """Rebuild a run's ledger from its checkpoints; if interrupted, it can be repeated.
 
     Raises ConfigError where the ledger is intact or of a newer Précis, LeaseHeld where a live run
     works on the model, CorruptCheckpoint where no checkpoint is whole.
@@ -91,7 +91,7 @@ async def repair(store: Store, model: str, take_over: bool = False) -> Repaired:
 
 
 def _refuse_intact(store: Store, model: str) -> None:
-    """See that a run's ledger is damaged, or lost with checkpoints left."""
+    """Check that a run's ledger is damaged, or lost with checkpoints left."""
     try:
         found = find_ledger(store, model)
     except UnusableRun as error:
@@ -114,7 +114,7 @@ def _read_manifests(store: Store, model: str) -> tuple[dict[int, Checkpoint], di
     """Read every manifest and verify its checkpoint.
 
     Returns:
-        The manifests that can be read, and what is wrong with checkpoints, both by step.
+        The readable manifests, and the damage of checkpoints, both by step.
     """
     sizes = store.sizes(checkpoints_key(model))
     manifests: dict[int, Checkpoint] = {}

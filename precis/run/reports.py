@@ -14,10 +14,10 @@ _REPORT = re.compile(r"benchmarks/(\d{4,})(-[0-9a-f]{8})?/report\.html")
 
 
 def report_file(store: Store, model: str, step: int | None = None) -> Path:
-    """Return the newest report of a run's step, or of its newest; a StoreError: there is none,
-    or no such run.
+    """Return the newest report of a step, by default of the newest step; a StoreError says that
+    there is none, or no such run.
 
-    That on the documents it held out goes before others. Of a bucket it is a copy.
+    A report on the held-out documents goes before others. From a bucket it is copied.
     """
     # Each step's reports: the step, whether they are of the held-out documents, the key.
     found = []

@@ -1,9 +1,9 @@
 """Going back to an earlier step of a run, for good.
 
-On resume a run continues from whatever its store and its trainer hold beyond the ledger
-(`precis.training.reconcile`), as far as it is the run's own. So the ledger is written first, and
-names another run, to which no later checkpoint belongs, wherever it is. Until that one write the
-old run can be resumed, and after it the restarted one:
+On resume a run continues from its own steps in store and trainer beyond the ledger
+(`precis.training.reconcile`). So the ledger is written first, and names another run, to which no
+later checkpoint belongs. Before that one write the old run can be resumed, and after it the
+restarted one:
 
     ledger                                  the restarted run, from here on
     pointer                                 the same
@@ -24,11 +24,11 @@ from precis.store import Store
 
 
 async def restart(store: Store, model: str, step: int) -> Ledger:
-    """Take a run back to `step` and forget what came after, but not what was spent.
+    """Take a run back to `step` and forget the later steps, but not their cost.
 
-    Cut off anywhere, it leaves a run that can be resumed, and can be done again. Raises ConfigError
-    where the run never came there, LeaseHeld where a live run has the model, and CorruptCheckpoint,
-    with nothing changed, where that checkpoint is not whole.
+    If interrupted, it leaves a run that can be resumed, and can be repeated. Raises ConfigError
+    where the run never reached the step, LeaseHeld where a live run has the model, and
+    CorruptCheckpoint, with nothing changed, where that checkpoint is not whole.
     """
     load_reached(store, model, step)  # a wrong name gets no lease
     remedy = "Stop it first: a run that is at work can't be taken back."
@@ -46,7 +46,7 @@ async def restart(store: Store, model: str, step: int) -> Ledger:
 
 
 def load_reached(store: Store, model: str, step: int) -> Ledger:
-    """Return the ledger of a run that came to a step; a ConfigError says that it never did."""
+    """Return the ledger of a run that reached a step; a ConfigError says that it never did."""
     ledger = load_ledger(store, model)
     if step > ledger.next_step:
         raise ConfigError(
@@ -57,7 +57,7 @@ def load_reached(store: Store, model: str, step: int) -> Ledger:
 
 
 def _verify(store: Store, ledger: Ledger, step: int) -> None:
-    """Read the whole checkpoint: what is to be deleted could replace it."""
+    """Read the whole checkpoint, while the later ones could still replace it."""
     committed = committed_steps(store, ledger.model)
     if step not in committed:
         raise CorruptCheckpoint(
@@ -78,7 +78,7 @@ def _sweep(store: Store, model: str, step: int, lease: str) -> None:
     for later in steps_begun(store.keys(checkpoints_key(model))):
         if later > step:
             remove(store, model, later, lease)
-    # Step k trains adapter k, which is then still to do; validated adapter k is there.
+    # Step k, which trains adapter k, is repeated; the validation of adapter k stays.
     stale: list[tuple[Split, int]] = [("train", step), ("validation", step + 1)]
     for split, since in stale:
         for done in trajectory_steps(store, model, split):

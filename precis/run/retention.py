@@ -23,7 +23,7 @@ def kept(
     steps: Collection[int], retention: Retention, scores: Mapping[int, float]
 ) -> frozenset[int]:
     """Return the steps to keep of these: the first, with which everything is compared, the newest,
-    from which a run resumes, and what `retention` says. Of equal scores the newer is better."""
+    from which a run resumes, and those by `retention`. Of equal scores the newer is better."""
     ascending = sorted(steps)
     judged = sorted((scores[step], step) for step in steps if step in scores)
     every = (step for step in steps if retention.keep_every and step % retention.keep_every == 0)
@@ -43,9 +43,9 @@ def prune(
     """Delete the checkpoints that a newer whole one, up to the ledger's step `at`, makes
     unnecessary.
 
-    What attempts at a commit have left beside those that stay goes too. Up to `rebuilt_at` all
-    stay: the best of them is not known. Returns the deleted steps; a LeaseLost deletes nothing
-    more.
+    Files of failed commits beside the remaining checkpoints go too. All checkpoints up to
+    `rebuilt_at` stay, since the best of them is not known. Returns the deleted steps; a LeaseLost
+    deletes nothing more.
     """
     sizes = store.sizes(checkpoints_key(model))
     whole: dict[int, Checkpoint] = {}
@@ -62,8 +62,8 @@ def prune(
     surplus = [step for step in steps_begun(sizes) if step < newest and step not in keep]
     for step in surplus:
         remove(store, model, step, lease)
-    # An attempt that was cut off before its manifest has left files beside those of the one that
-    # came through.
+    # An attempt that died before its manifest has left files beside those of the one that
+    # succeeded.
     for step in sorted(keep):
         own = checkpoint_key(model, step)
         below = (key.removeprefix(own) for key in sizes if key.startswith(own))
@@ -75,9 +75,9 @@ def prune(
 
 
 def remove(store: Store, model: str, step: int, lease: str = "") -> None:
-    """Delete a checkpoint that is still this run's to delete, or raise LeaseLost.
+    """Delete a checkpoint while the run holds its lease, or raise LeaseLost.
 
-    The manifest goes first: what is left after a crash is no checkpoint, and goes the next time.
+    The manifest goes first: the files left by a crash are no checkpoint, and go the next time.
     """
     check_lease(store, model, lease)
     store.delete(manifest_key(model, step))

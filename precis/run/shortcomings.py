@@ -1,4 +1,4 @@
-"""The sentences about a run that has ended, and against it."""
+"""Sentences on what speaks against a finished run."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -11,14 +11,14 @@ from precis.run.validations import gain, parted
 _DROPPED_MAX = 0.5
 _ENTROPY = "loss/entropy"
 _ENTROPY_STEPS = 3
-"""Steps whose mean is compared: single ones differ by a third."""
+"""Steps whose mean is compared, since single ones differ by a third."""
 _ENTROPY_LEFT_MIN = 1 / 3
 
 
 def shortcoming(ledger: Ledger) -> str | None:
-    """Say what a run's figures show against it, in a sentence or two; None where there is nothing.
+    """Return a sentence or two on what a run's figures show against it; None without any.
 
-    A run has learned where its last validation is above its first by more than chance: the
+    A run has learned if its last validation is above its first by more than chance: the
     difference is compared with 1.96 standard errors, taken from the two 95 % intervals.
     """
     found = [_learned_nothing(ledger), narrowed(ledger), parted(ledger.validations)]
@@ -35,7 +35,7 @@ def shortcoming(ledger: Ledger) -> str | None:
 
 
 def stopped(ledger: Ledger) -> str | None:
-    """Say that a run has stopped early, and why; None where it has not."""
+    """Return a sentence on why a run has stopped early; None where it has not."""
     best = ledger.best
     newest = ledger.validations[-1] if ledger.validations else None
     if ledger.stopped_early is None or best is None or newest is None:
@@ -48,8 +48,8 @@ def stopped(ledger: Ledger) -> str | None:
 
 
 def nothing_to_train(ledger: Ledger, steps: int) -> str | None:
-    """Say that a run has all the steps that it is asked for, when it begins; None where it lacks
-    some."""
+    """Return a sentence for a run that has all its steps at its start; None where some are
+    missing."""
     at = ledger.next_step
     if at < steps or ledger.stopped_early is not None:
         return None
@@ -61,7 +61,7 @@ def nothing_to_train(ledger: Ledger, steps: int) -> str | None:
 
 
 def narrowed(ledger: Ledger) -> str | None:
-    """Say that the entropy of the policy has collapsed without a gain; None where it has not.
+    """Return a sentence if the policy's entropy has collapsed without a gain; None where not.
 
     Entropy falls in good runs too, as the policy becomes sure of what earns a reward: it counts
     against a run whose newest validation is not above that of its start by more than chance.

@@ -1,6 +1,6 @@
 """The scenarios that a run trains on, kept in the store beside its ledger.
 
-A benchmark on others looks there for those that the model may have learned by heart.
+A benchmark on other scenarios looks there for those that the model may have learned by heart.
 """
 
 import hashlib
@@ -12,8 +12,8 @@ from precis.store import Store, open_store
 
 
 def keep_trained_on(store: Store, ledger: Ledger, contents: Iterable[str]) -> None:
-    """Note the contents of the scenarios that a run trains on, with those of the run it was begun
-    with."""
+    """Store the contents of the scenarios that a run trains on, with those of the run it began
+    from."""
     key = _key(ledger.model)
     if store.get(key) is not None:
         return

@@ -1,4 +1,4 @@
-"""The changes of a run between two validations, paired over the held-out scenarios."""
+"""The changes between two validations of a run, paired over the held-out scenarios."""
 
 from collections.abc import Sequence
 
@@ -17,10 +17,10 @@ def gain(before: Validation, after: Validation) -> Interval | None:
 
 
 def last_gain(validations: Sequence[Validation], now: Validation) -> int:
-    """Return the step of the newest validation that gained, beyond chance, over the last that did.
+    """Return the step of the newest validation that gained, beyond chance, over the last such one.
 
-    So small gains add up. Where there are too few scenarios to say, any validation counts as a
-    gain; validations from the step of `now` on are passed over.
+    So small gains add up. With too few scenarios to decide, any validation counts as a gain;
+    validations from the step of `now` on are ignored.
     """
     earlier = [one for one in validations if one.step < now.step]
     since = earlier[-1].last_gain if earlier else None
@@ -32,11 +32,11 @@ def last_gain(validations: Sequence[Validation], now: Validation) -> int:
 
 
 def parted(validations: Sequence[Validation]) -> str | None:
-    """Say that the newest validation has reward and second judge part ways; None where it has not.
+    """Return a sentence if reward and second judge diverge by the newest validation, else None.
 
-    It is compared with the first, and with the one that the second judge liked best since: the
-    reward's judge sees a gain, the second one none, by 95 % intervals, and the gap between the two
-    is beyond chance by one of 99 %, since a run is looked at often.
+    It is compared with the first, and with the second judge's best since: the reward's judge sees
+    a gain, the second one none, by 95 % intervals, and the gap between the two is beyond chance by
+    a 99 % interval, since a run is checked often.
     """
     now = validations[-1] if validations else None
     if now is None or now.second is None:
@@ -64,7 +64,7 @@ def _diverge(before: Validation, now: Validation) -> str | None:
     if gap is None or gap.low <= 0:
         return None
     return (
-        f"The reward and the second judge part ways: from step {before.step} to {now.step} the "
+        f"The reward and the second judge diverge: from step {before.step} to {now.step} the "
         f"reward's judge sees {_points(first)}, and {now.second.judge} {_points(second)}. "
         "The policy may be learning what pleases the first alone: read some of what it writes, "
         "and see how long that is and how much of it is copied."

@@ -45,7 +45,7 @@ class _TooLarge(Exception):
 class Guard:
     """An ASGI app that serves another one to who has the token.
 
-    It ends this process when no client was heard of for `client_lost_s` seconds, and none waits for
+    It ends this process when no client has called for `client_lost_s` seconds, and none waits for
     an answer; never, where that is 0.
     """
 
@@ -108,7 +108,7 @@ class Guard:
         lost_s = self._client_lost_s
         while (left := self._heard + lost_s - time.monotonic()) > 0 or self._answering:
             time.sleep(max(left, 0.1))
-        _log.warning("No client was heard of for %.0f s: the trainer ends.", lost_s)
+        _log.warning("No client has called for %.0f s: the trainer ends.", lost_s)
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(_STOP_S)
         os._exit(0)  # what is left of this process waits for a child that does not end

@@ -272,7 +272,7 @@ def main(
     with_parent: Annotated[bool, typer.Option(help="Exit when standard input ends.")] = False,
     backend: Annotated[BackendName, typer.Option(help="What trains.")] = "extractive",
     client_lost_s: Annotated[
-        float, typer.Option(help="Exit when no client was heard of for so long; 0 for never.")
+        float, typer.Option(help="Exit when no client has called for so long; 0 for never.")
     ] = 0,
 ) -> None:
     """Serve a trainer; its bearer token is read from PRECIS_TOKEN."""

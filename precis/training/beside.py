@@ -12,10 +12,10 @@ T = TypeVar("T")
 
 
 class _OneAtATime(Generic[T]):
-    """Holds the work on one step, of which none other may be under way.
+    """Holds the work on one step; only one step's may be under way.
 
     Attributes:
-        step: the step whose work has not been awaited yet; None without one.
+        step: the step whose work is not awaited yet; None without one.
     """
 
     def __init__(self) -> None:
@@ -23,7 +23,7 @@ class _OneAtATime(Generic[T]):
         self._task: asyncio.Task[T] | None = None
 
     def start(self, step: int, work: Coroutine[Any, Any, T]) -> None:
-        """Begin the work on a step; that on the one before must have been awaited or cancelled."""
+        """Begin the work on a step; the work before it must have been awaited or cancelled."""
         assert self._task is None, f"step {self.step} is under way"
         self.step = step
         self._task = asyncio.create_task(work)
@@ -36,9 +36,9 @@ class _OneAtATime(Generic[T]):
 class SamplingAhead(_OneAtATime[StepRollouts]):
     """Holds the one step that may be sampled before its turn, while another is trained.
 
-    `take` waits for its rollouts and hands them out, once; a failure is raised by `take`, in who
-    would have sampled the step otherwise. `wait` only sees it end. `cancel` gives it up: who
-    resumes the run samples the step again.
+    `take` waits for its rollouts and returns them, once; it raises the failure of a sampling.
+    `wait` only waits for the end. `cancel` gives the sampling up: a resumed run samples the step
+    again.
     """
 
     @property
@@ -50,14 +50,14 @@ class SamplingAhead(_OneAtATime[StepRollouts]):
         return task.result().spend
 
     async def wait(self) -> None:
-        """Wait until the sampling has ended, if one is under way, whatever came of it."""
+        """Wait until the sampling has ended, if one is under way; its failure is not raised."""
         if self._task is not None:
             await asyncio.wait({self._task})
 
     async def take(self, step: int) -> StepRollouts | None:
-        """Return the rollouts of a step once they are there; None where it was not sampled ahead.
+        """Return a step's rollouts once they are complete; None where it was not sampled ahead.
 
-        Who is cancelled while it waits cancels the sampling.
+        Cancelling a waiting caller cancels the sampling.
 
         Raises:
             PrecisError: the sampling failed; the step is to be sampled again.
@@ -70,7 +70,7 @@ class SamplingAhead(_OneAtATime[StepRollouts]):
         return await task
 
     async def cancel(self) -> None:
-        """Give up what is sampled or being sampled, if anything is."""
+        """Give up the sampling and its rollouts, if there are any."""
         task = self._task
         self._release()
         if task is not None:
@@ -81,8 +81,8 @@ class SamplingAhead(_OneAtATime[StepRollouts]):
 class CommitPipeline(_OneAtATime[None]):
     """Holds the one commit that may be under way, beside the sampling of the next step.
 
-    `wait` sees it end; a failure is raised by `wait`, in who trains the next step. `abandon` is for
-    a trainer that was lost, `finish` for a run that ends.
+    `wait` waits for its end and raises its failure, before the next step is trained. `abandon` is
+    for a lost trainer, `finish` for a run that ends.
     """
 
     async def wait(self) -> None:
@@ -98,7 +98,7 @@ class CommitPipeline(_OneAtATime[None]):
             self._release()
 
     async def abandon(self) -> None:
-        """See the commit end that a lost trainer was at; what came of it, the store will say. A
+        """Wait for the end of a lost trainer's commit; the store then shows whether it succeeded. A
         StoreError says that it failed for another reason than the trainer's loss."""
         task = self._task
         if task is None:

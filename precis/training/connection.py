@@ -1,4 +1,4 @@
-"""A trainer that is up: its client, what its machine costs, and how often it was lost."""
+"""A running trainer: its client, the cost of its machine, and how often it was lost."""
 
 from collections.abc import Awaitable, Callable
 
@@ -8,11 +8,11 @@ from precis.training.meter import Meter
 
 
 class TrainerConnection:
-    """A trainer, and how it is brought up again where it was lost.
+    """A trainer, and the way to start it again after a loss.
 
     Attributes:
-        client: talks to it, wherever it is now.
-        meter: what its machine has cost; who starts the machine starts the meter.
+        client: talks to the trainer at its present address.
+        meter: the cost of its machine; the code that starts the machine starts the meter.
         losses: how often it was lost since the last progress.
     """
 
@@ -25,8 +25,8 @@ class TrainerConnection:
         self._start = start
 
     async def bring_up(self) -> None:
-        """Bring it up again, and continue with it wherever it is now; it knows no model any more.
-        Raises TrainerError or ClusterError where it can't be had."""
+        """Start it again, perhaps at another address; it no longer knows any model. Raises
+        TrainerError or ClusterError where that fails."""
         self.meter.stop()
         await self.client.move_to(await self._start())
 

@@ -17,10 +17,10 @@ from precis.training.run import work_folder
 async def delete(
     store: Store, model: str, elsewhere: Callable[[], Coroutine[Any, Any, int]]
 ) -> int:
-    """Delete a run for good: what is known of it elsewhere, on this machine, then in the store.
+    """Delete a run for good: elsewhere, on this machine, then in the store.
 
-    The model's lease is held meanwhile, and goes last: a LeaseHeld says that a live run has it. Cut
-    off anywhere, it can be done again. Returns what `elsewhere` does, which deletes in Prefect.
+    The model's lease is held meanwhile and goes last; a LeaseHeld says that a live run has it. If
+    interrupted, it can be repeated. Returns the result of `elsewhere`, which deletes in Prefect.
     """
     sizes_of_run(store, model)
     remedy = "Stop it first: a run that is at work can't be deleted."
@@ -33,7 +33,7 @@ async def delete(
 
 
 def _delete_records(store: Store, model: str) -> None:
-    """Delete all but the lease. In the store the ledger is first: nothing continues without it."""
+    """Delete all but the lease, the ledger first: without it no run continues."""
     folder = work_folder(RunConfig(model=model, store=store.url))
     shutil.rmtree(folder, ignore_errors=True)
     # Copies that `precis model serve` and `precis runs open` have made.

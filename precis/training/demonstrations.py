@@ -22,14 +22,14 @@ from precis.store import Store
 from precis.store.protocol import put_again
 
 _WARMUP_SHARE = 0.1
-"""Of the updates, over which the learning rate rises: ART's own."""
+"""The share of the updates over which the learning rate rises, as in ART."""
 
 
 class Collected(Record):
     """The kept results of a warm start under way."""
 
     identity: str
-    """Digest of the run's settings; what others have collected is not this run's."""
+    """Digest of the run's settings; demonstrations of other settings are not this run's."""
     demonstrations: tuple[Demonstration, ...] = Field(())
     usd: Amount = 0.0
     """The cost of collecting them."""
@@ -38,8 +38,8 @@ class Collected(Record):
 class DemonstrationJournal:
     """The demonstrations of a run, in the order in which they were collected.
 
-    Each batch is in the store before the next is begun, so that a run that is killed asks and pays
-    for nothing again. Who lost the lease in between can't write any more.
+    Each batch is in the store before the next begins, so that a killed run asks and pays for
+    nothing again. A run that has lost the lease can't write any more.
     """
 
     def __init__(self, store: Store, model: str, identity: str) -> None:
@@ -61,7 +61,7 @@ class DemonstrationJournal:
 
     @property
     def all(self) -> tuple[Demonstration, ...]:
-        """All that were collected."""
+        """All collected demonstrations."""
         return self._collected.demonstrations
 
     @property
@@ -70,7 +70,7 @@ class DemonstrationJournal:
         return self._collected.usd
 
     def missing(self, scenarios: Sequence[Scenario]) -> list[Scenario]:
-        """Return the scenarios for which nothing was collected yet."""
+        """Return the scenarios without demonstrations."""
         known = {one.scenario_id for one in self.all}
         return [scenario for scenario in scenarios if scenario.id not in known]
 
@@ -111,7 +111,7 @@ def record_of(
 
 
 def trajectories(demonstrations: Sequence[Demonstration]) -> list[art.Trajectory]:
-    """Each demonstration as a trajectory; an answer of the policy's own is a choice with its
+    """Return each demonstration as a trajectory; the policy's own answers are choices with
     tokens."""
     shown = []
     for one in demonstrations:

@@ -1,7 +1,7 @@
 """A new run that begins with another run's checkpoint.
 
-The new run's ledger names the checkpoint before any of its files is copied. So a run that is cut
-off while it begins, begins with the same one, whatever the other run did since.
+The new run's ledger names the checkpoint before any of its files is copied. So a run that is
+interrupted at its start begins with the same checkpoint again, even if the other run has continued.
 """
 
 import asyncio
@@ -19,8 +19,8 @@ from precis.training.run import Run
 
 
 def origin_of(store: Store, wanted: FromCheckpoint) -> Origin:
-    """Return the checkpoint that is asked for, in the store that it names or the run's own; a
-    ConfigError says that there is none."""
+    """Return the named checkpoint, in the named store or the run's own; a ConfigError says that
+    there is none."""
     source = open_store(wanted.store) if wanted.store else store
     ledger = load_ledger(source, wanted.model)
     present = committed_steps(source, wanted.model)
@@ -47,9 +47,9 @@ def origin_of(store: Store, wanted: FromCheckpoint) -> Origin:
 
 
 def fork(store: Store, model: str, origin: Origin, config: str, lease: str = "") -> Checkpoint:
-    """Copy the origin, verified, into the store as checkpoint 0 of a model; again, it does nothing.
+    """Copy the origin, verified, into the store as checkpoint 0 of a model, unless it is there.
 
-    Raises CorruptCheckpoint where the origin is damaged, gone, or another one by now.
+    Raises CorruptCheckpoint where the origin is damaged, gone, or was replaced.
     """
     source = store if origin.store == store.url else open_store(origin.store)
     with TemporaryDirectory() as temporary:
@@ -65,15 +65,15 @@ def fork(store: Store, model: str, origin: Origin, config: str, lease: str = "")
 
 
 def check_origin(store: Store, model: str, wanted: FromCheckpoint | None) -> None:
-    """See that the checkpoint that a new run is to begin with is there, before anything starts."""
+    """Check that the first checkpoint of a new run exists, before anything starts."""
     if wanted is not None and store.get(ledger_key(model)) is None:
         origin_of(store, wanted)
 
 
 async def begin_from_origin(run: Run, warn: Callable[[str], None]) -> None:
-    """Give a new run the checkpoint 0 that its settings ask for; call it with the ledger read.
+    """Give a new run the checkpoint 0 of its settings, once its ledger is read.
 
-    A run that has its checkpoint 0, or begins untrained, is left alone.
+    Does nothing for a run that has its checkpoint 0, or begins untrained.
     """
     wanted = run.config.from_checkpoint
     ledger = run.ledger

@@ -1,8 +1,8 @@
 """The loop: sample → score → filter → train → commit → log; validate now and then.
 
-Watching and retrying are not its business: its stages are values. In a test they are the plain
-functions of `stages`, `resume` and `warm_start`; a Prefect flow gives it the same functions as
-tasks (`tasks/training.py`).
+The loop neither retries its stages nor shows them: they are values. In a test they are the plain
+functions of `stages`, `resume` and `warm_start`; a Prefect flow passes the same functions as tasks
+(`tasks/training.py`).
 """
 
 import asyncio
@@ -44,7 +44,7 @@ from precis.training.warm_start import (
 )
 
 COMMIT_GRACE_S = 20.0
-"""The time that a run waits for its commit when it has to end; Prefect kills it after 30 s."""
+"""How long a run that has to end waits for its commit; Prefect kills it after 30 s."""
 
 _log = logging.getLogger(__name__)
 
@@ -79,17 +79,17 @@ class Stages:
     Attributes:
         resume: brings ledger, store and trainer to the same step, and registers the model.
         gather: samples a step's rollouts and has them scored.
-        train: makes the next adapter of what was gathered.
+        train: makes the next adapter from the gathered rollouts.
         commit: puts checkpoint and step into the store.
         log: appends a committed step to ART's files and to W&B.
         validate: measures an adapter on the held-out scenarios.
-        log_validation: appends that as well.
-        measure: how many of an adapter's groups a step could learn from.
+        log_validation: appends a validation to the same.
+        measure: counts the groups of an adapter that a step could learn from.
         collect: has rollouts made to imitate, and keeps them.
-        imitate: makes adapter 1 of them.
-        around_judge: what needs the judge is done in it, so that it may pause the run.
-        show_state: shows a name for the state that the run is in, and a message.
-        watch: follows the run while the block lasts; gives what to call when there is news.
+        imitate: makes adapter 1 from them.
+        around_judge: runs work that needs the judge, and may pause the run.
+        show_state: shows the name of the run's state, and a message.
+        watch: follows the run while the block lasts; yields a function to call at each change.
     """
 
     resume: Callable[[Run], Awaitable[None]] = resume
@@ -110,7 +110,7 @@ class Stages:
 
 
 class TrainingLoop:
-    """A run from wherever it was left to its last step.
+    """A run, from its last committed step to its last.
 
     await loop.resume()
     await loop.train()
@@ -147,8 +147,8 @@ class TrainingLoop:
         run = self.run
         await self._stop_at_limits()
         if run.validation_is_due:
-            # A validation goes into the ledger, which a commit writes too; and policy and judge
-            # are its own, so that its time and its dollars are.
+            # A commit and a validation both write the ledger; and nothing else may use policy and
+            # judge meanwhile, or their time and dollars would count for the validation.
             await self._wait_for_commit()
             with run.stopwatch.phase("gather"):
                 await run.ahead.wait()
@@ -167,30 +167,30 @@ class TrainingLoop:
     async def take_step(self, step: int) -> None:
         """Take one step; it is committed and logged while the next one samples.
 
-        With `off_policy_steps` the next one samples while this one is trained, too.
+        With `off_policy_steps` the next one samples during this one's training, too.
         """
         run = self.run
         rollouts = await self.stages.around_judge(run, partial(self._sample, step))
         batch = TrainingBatch(rollouts, *split_groups(rollouts.rows, run.config.rollouts))
         await self._wait_for_commit()
         record = describe_step(run, step, batch)
-        # Only now: what it spends is booked with the next step. Beyond a limit there is none.
+        # Only now, so that its spending is booked with the next step. Beyond a limit there is none.
         is_last = step + 1 >= run.config.steps or run.limit_reached() is not None
         if run.config.off_policy_steps and not is_last:
             run.ahead.start(step + 1, self.stages.gather(run, step + 1))
         record = await self.stages.train(run, record, batch)
-        # What is timed from here on is the next step's; the commit times itself.
+        # The next step's time begins here; the commit times itself.
         run.stopwatch.reset()
         run.commits.start(step, self._commit_and_log(record, batch))
 
     async def _sample(self, step: int) -> StepRollouts:
-        """Return the step's scored rollouts, which were sampled ahead, or are now."""
+        """Return the step's scored rollouts; sample them unless that was done ahead."""
         with self.run.stopwatch.phase("gather"):
             ahead = await self.run.ahead.take(step)
             return await self.stages.gather(self.run, step) if ahead is None else ahead
 
     async def take_warm_start(self) -> None:
-        """Take step 0 by imitation; what is imitated is kept batch by batch as it is collected."""
+        """Take step 0 by imitation; its demonstrations are collected and kept batch by batch."""
         run = self.run
         assert run.warm_start is not None
         # A file has a rollout of each already.
@@ -211,7 +211,7 @@ class TrainingLoop:
         run.commits.start(record.step, self._commit_and_log(record, None))
 
     async def _commit_and_log(self, record: StepRecord, batch: TrainingBatch | None) -> None:
-        """Commit a step that is trained, and then show it; a warm start has no batch."""
+        """Commit a trained step, and then show it; a warm start has no batch."""
         run = self.run
         try:
             await self.stages.commit(run, record)
@@ -224,7 +224,7 @@ class TrainingLoop:
         self._tell()
 
     async def _wait_for_commit(self) -> None:
-        """Wait for the commit of the step before; what that takes counts for the step."""
+        """Wait for the commit of the step before; the time counts for the present step."""
         with self.run.stopwatch.phase("wait"):
             await self.run.commits.wait()
 
@@ -233,21 +233,21 @@ class TrainingLoop:
         limit = self.run.limit_reached()
         if limit is not None:
             await self._book_what_is_left()
-            # Said anew: a commit that was under way has moved the ledger.
+            # Evaluated again, since a finished commit has moved the ledger.
             raise self.run.limit_reached() or limit
 
     async def _book_what_is_left(self) -> None:
-        """Put into the ledger what was paid for a step that is not taken any more, say."""
+        """Book the cost that no step will: of sampling for a step that is not taken, say."""
         await self.run.ahead.cancel()
         await self._wait_for_commit()
         await self.run.book_rest()
 
     @asynccontextmanager
     async def _finish_commit_on_exit(self) -> AsyncIterator[None]:
-        """However the block is left, finish the commit that is under way, or give it up in time.
+        """Finish the commit that is under way when the block ends, or give it up in time.
 
-        SIGTERM interrupts what the block is at, and is passed on once the commit has ended. What is
-        sampled ahead is cancelled at once: a resumed run samples it again.
+        SIGTERM interrupts the block, and is passed on once the commit has ended. Sampling ahead is
+        cancelled at once: a resumed run samples the step again.
         """
         with cancel_on_sigterm():
             try:
@@ -259,7 +259,7 @@ class TrainingLoop:
 
     @asynccontextmanager
     async def recovering(self) -> AsyncIterator[None]:
-        """Bring a trainer that is lost in the block up again; what was under way is repeated. A
+        """Start a trainer again that is lost in the block; the caller repeats the block. A
         TrainerLost says that it was lost `recoveries_max` times since a step was last committed."""
         run = self.run
         trainer = run.trainer
@@ -272,12 +272,12 @@ class TrainingLoop:
         while lost is not None:
             if not trainer.count_loss(run.config.recoveries_max):
                 raise lost
-            _log.warning("%s It is brought up again (%d).", lost, trainer.losses)
+            _log.warning("%s It is started again (%d).", lost, trainer.losses)
             await show("Preempted", str(lost))
             try:
                 await run.ahead.cancel()
                 await run.commits.abandon()
-                await show("Recovering", f"It is brought up again ({trainer.losses}).")
+                await show("Recovering", f"It is started again ({trainer.losses}).")
                 await trainer.bring_up()
                 await self.stages.resume(run)
                 await show("Running", f"Continues from step {run.next_step}.")

@@ -29,14 +29,14 @@ class Meter:
         self._since = self._now()
 
     def stop(self) -> None:
-        """Stop counting, once it is no longer held; doing it again has no further effect."""
+        """Stop counting, once the machine is given back; idempotent."""
         self._usd = self.usd
         self._saved_usd = self.saved_usd
         self._hours = self.hours
         self._since = None
 
     def book(self, usd: float, saved_usd: float) -> None:
-        """Record how much of its cost, and of what spot saved, is in a ledger."""
+        """Record the part of the cost, and of the savings by spot, that is in a ledger."""
         self._booked += usd
         self._saved_booked += saved_usd
 
@@ -57,12 +57,12 @@ class Meter:
 
     @property
     def usd(self) -> float:
-        """Dollars that they have cost so far."""
+        """Dollars that the machines have cost so far."""
         return self._usd + self._running_hours * self._price.usd_per_hour
 
     @property
     def saved_usd(self) -> float:
-        """Dollars that they would have cost more where no cloud could take them back."""
+        """Dollars saved so far by machines that a cloud may take back."""
         saved_per_hour = self._price.on_demand_usd_per_hour - self._price.usd_per_hour
         return self._saved_usd + self._running_hours * max(0.0, saved_per_hour)
 

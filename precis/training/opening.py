@@ -56,7 +56,7 @@ async def read_documents(config: RunConfig) -> Corpus:
 
 
 async def start_trainer(config: RunConfig, host: LocalHost | SkyPilotHost) -> TrainerAddress:
-    """Bring the trainer up where it is to run."""
+    """Start the trainer on this machine or on a rented one."""
     return await host.up()
 
 
@@ -129,11 +129,11 @@ async def open_run(
     launch: Launch = child_service,
     start: Start = start_trainer,
 ) -> AsyncIterator[Run]:
-    """Hold a model's lease and have a trainer up while the block lasts, and give the run of both.
+    """Hold a model's lease and a running trainer while the block lasts, and yield the run.
 
-    What a local trainer knows stays in the run's work folder, for the next start. A rented machine
-    is given back, or kept, as `config.cluster` says. Who holds the lease under the same `name` is
-    an earlier attempt; another run's is a LeaseHeld.
+    A local trainer's files stay in the run's work folder, for the next start. A rented machine is
+    given back, or kept, as `config.cluster` says. A lease held under the same `name` is an earlier
+    attempt's and is taken over; another run's raises LeaseHeld.
     """
     store = open_store(config.store)
     folder = work_folder(config) / "trainer"
@@ -153,9 +153,9 @@ async def connect_trainer(
     start: Start = start_trainer,
     lease: Lease | None = None,
 ) -> AsyncIterator[TrainerConnection]:
-    """Provide a trainer, up while the block lasts; the folder is of one on this machine.
+    """Provide a running trainer while the block lasts; `folder` is for one on this machine.
 
-    A rented machine is left to the run that has taken over the lease, if one has.
+    A rented machine is left to the run that has taken over the lease, if there is one.
     """
     meter = Meter()
     cluster = config.cluster

@@ -26,18 +26,18 @@ from precis.training.run import Run, identity_of
 _log = logging.getLogger(__name__)
 
 _DEADLINE_S = 300.0
-"""For each check; the judge has its own, and SkyPilot's first look at a cloud is slow."""
+"""For each check but the judge's; SkyPilot's first look at a cloud is slow."""
 _CEILING_SCENARIOS = 50
-"""Held-out scenarios that a look at the ceiling takes; the benchmark takes all of them."""
+"""Held-out scenarios for an estimate of the ceiling; the benchmark takes all of them."""
 
 
 class Preflight:
-    """The checks of a run; each is a method that says what it found, or raises a PrecisError.
+    """The checks of a run; each is a method that returns its finding, or raises a PrecisError.
 
     Not a dataclass: Prefect walks through those, and the corpus is large.
 
     Args:
-        warn: called with what is odd; stops nothing.
+        warn: called with each oddity that need not stop the run.
     """
 
     def __init__(
@@ -48,20 +48,20 @@ class Preflight:
         self._warn = warn
 
     def warnings(self) -> list[str]:
-        """Return what speaks against the run without stopping it."""
+        """Return the warnings about the run."""
         restriction = restriction_of(self.config.trainer)
         found = [restriction, self._environment.caveat, *keys_in_clear(self.config)]
         return [sentence for sentence in found if sentence]
 
     async def run(self, others: Mapping[str, Check]) -> list[CheckResult]:
-        """Make all checks, and some others; the ceiling is measured once all are well."""
+        """Make all checks, and `others`; the ceiling is measured once all have passed."""
         rows = await run_checks({**self.checks(), **others}, _DEADLINE_S)
         if all(row.ok for row in rows):
             rows += await run_checks({"ceiling": self.ceiling}, _DEADLINE_S)
         return rows
 
     def checks(self) -> dict[str, Check]:
-        """Each check, by its name in the table; all can be made at the same time."""
+        """The checks by their names in the table; all can run at the same time."""
         trainer = self.config.trainer
         checks: dict[str, Check] = {
             self._environment.nouns.scenarios: self.scenarios,
@@ -91,21 +91,21 @@ class Preflight:
         return f"{train} to train on, {held_out} held out"
 
     async def environment(self) -> str:
-        """Ask the environment what would keep it from working."""
+        """Have the environment check itself."""
         problems = await self._environment.checks()
         if problems:
             raise ConfigError(" ".join(problems))
         return "nothing is missing"
 
     async def warm_start(self) -> str:
-        """Return what there is to imitate, and by whom; a teacher must have its key."""
+        """Return the number and the source of demonstrations; a teacher must have its key."""
         assert self._environment.warm_start is not None
         found = self._environment.warm_start.describe(self._environment.nouns)
         teacher = teacher_of(self.config)
         return f"{found}, by {teacher.spec.contender}" if teacher else found
 
     async def store(self) -> str:
-        """Check that the store can be written, and holds what the run continues or begins with."""
+        """Check that the store can be written, and has the checkpoint to begin or continue with."""
         config = self.config
         store = open_store(config.store)
         await asyncio.to_thread(store.check)
@@ -128,9 +128,9 @@ class Preflight:
         check_settings(found[0], self.config, identity, digest, store.url)
 
     async def ceiling(self) -> str:
-        """Return the best that a policy could reach, on a sample where there are many scenarios.
+        """Return the best result that a policy could reach, on a sample of many scenarios.
 
-        To be called once all others are well: it may cost calls of a judge.
+        Called once all others have passed, since it may cost calls of a judge.
         """
         environment = self._environment
         store = open_store(self.config.store)
@@ -144,7 +144,7 @@ class Preflight:
 
 
 def announce_cost(run: Run) -> None:
-    """Say what the rest of the run will cost, as far as it can be foreseen."""
+    """Log the forecast of the run's cost, as far as there is one."""
     config = run.config
     at = run.ledger.next_step
     usd = run.ledger.usd

@@ -1,4 +1,4 @@
-"""The page of a run that is at work: told of news, it is brought up to date beside the run.
+"""The page of a live run, updated beside the run at each change.
 
 A report takes a quarter of a second to draw, and one of a thousand steps more. It is drawn in a
 thread, at most every few seconds and for a hundredth of the time, and always at the end.
@@ -17,7 +17,7 @@ from precis.report.training_report import TrainingView, training_report
 
 _PAUSE_S = 1.0
 _LOOK_S = 2.0
-"""Between two looks whether a server has fallen silent."""
+"""Between two checks whether a server has fallen silent."""
 _REPORT_PAUSE_S = 5.0
 # The next report waits so many times as long as the last one took: drawing a long run's report
 # then takes a hundredth of its time at most.
@@ -35,8 +35,8 @@ Publish = Callable[[TrainingView, str | None], Awaitable[None]]
 async def follow(
     view: Callable[[], TrainingView], publish: Publish
 ) -> AsyncIterator[Callable[[], None]]:
-    """Keep a page up to date while the block lasts; call what it gives when there is news. The page
-    ends with all that there is to show."""
+    """Keep a page up to date while the block lasts; call the yielded function at each change. The
+    last update shows everything."""
     news = asyncio.Event()
     closing = asyncio.Event()
 
@@ -44,7 +44,7 @@ async def follow(
         silent = False
         report_due = time.monotonic() + _REPORT_PAUSE_S
         while True:
-            # Until somebody has news, or a server falls silent, still is, or answers again.
+            # Until there is a change, or a server falls silent, still is, or answers again.
             while not news.is_set():
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(news.wait(), _LOOK_S)

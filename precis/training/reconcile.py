@@ -1,7 +1,7 @@
-"""The point where a run continues: what its ledger, its store and its trainer say, put together.
+"""The point where a run continues, decided from its ledger, its store and its trainer.
 
-Training, upload and ledger are three writes in three places, in this order, and whatever dies can
-die between any two of them. So on resume each place may know of a step that the next one does not:
+Training, upload and ledger are three writes in three places, in this order, and a process may die
+between any two of them. So on resume each place may know of a step that the next one does not:
 
     trainer         store           ledger         then
     at L + 1        at L            at L           commit L + 1: it is trained, not uploaded
@@ -30,8 +30,8 @@ class ResumePlan:
     """The way in which a run continues.
 
     Attributes:
-        ledger: what the ledger should say, before anything that is `ahead` is committed.
-        trainer: `keep` what it holds, `restore` the ledger's checkpoint, or `begin` the model.
+        ledger: the ledger to continue from, before the steps in `ahead` are committed.
+        trainer: `keep` its model, `restore` the ledger's checkpoint, or `begin` the model.
         upload: whether the trainer's copy of the ledger's checkpoint goes to the store (again).
         ahead: the steps that the trainer has trained beyond the ledger, in order.
     """
@@ -48,7 +48,7 @@ def reconcile(ledger: Ledger, whole: Mapping[int, Checkpoint], trainer: TrainerS
     `whole` are the manifests of the store's whole checkpoints from the ledger's step on, and of the
     newest before it. A CorruptCheckpoint says that no checkpoint of the run is whole anywhere.
     """
-    # Steps whose checkpoints were committed just before the ledger was cut off.
+    # Steps whose checkpoints were committed, but whose ledger was not written any more.
     while (checkpoint := whole.get(ledger.next_step + 1)) is not None:
         record = checkpoint.record
         if record is None or record.step != ledger.next_step or checkpoint.run != ledger.run_id:
@@ -73,8 +73,8 @@ def reconcile(ledger: Ledger, whole: Mapping[int, Checkpoint], trainer: TrainerS
 
 
 def _holds(trainer: TrainerState, ledger: Ledger, as_in: Checkpoint | None = None) -> bool:
-    """Return whether the trainer can continue from the ledger's checkpoint, or from what it made of
-    it.
+    """Return whether the trainer can continue from the ledger's checkpoint, or from a later one of
+    its own.
 
     Args:
         as_in: the store's manifest of that checkpoint, which must name the same files.

@@ -28,7 +28,7 @@ async def resume(
     """Continue from the last trained step, wherever it is kept, and register the model.
 
     A new model begins with its ledger, then its untrained start as checkpoint 0, or a copy of
-    another run's. What a process before this one has trained is committed and logged. Raises
+    another run's. Steps that an earlier process trained are committed and logged. Raises
     ConfigError for other settings, CorruptCheckpoint where no checkpoint is whole.
     """
     await run.read_ledger()
@@ -55,7 +55,7 @@ async def resume(
         checkpoint = await run.trainer.client.commit(run.model, at, run.stored_model, record)
         if run.ledger.checkpoints.get(at) != checkpoint.digest:
             await run.write_ledger(run.ledger.add_digest(at, checkpoint.digest))
-    # Steps that were trained when the process before this one died: committed, not done again.
+    # Steps that an earlier process had trained when it died: committed, not repeated.
     for trained in plan.ahead:
         note = StepRecord.model_validate(trained.note)
         await commit(run, as_trained(note, trained.digest, trained.result["metrics"]))
@@ -72,7 +72,7 @@ async def resume(
 
 
 def _repair_art_files(config: RunConfig) -> None:
-    """Drop what a killed process left half-written of ART's files, which are not atomic.
+    """Drop the half-written ends of ART's files that a killed process left; they are not atomic.
 
     `state.json` only sums up `history.jsonl`; ART begins a new one.
     """
@@ -86,7 +86,7 @@ def _repair_art_files(config: RunConfig) -> None:
 
 
 async def _with_trainer(run: Run) -> ResumePlan:
-    """Have the trainer hold what the ledger says; both go back together where they must."""
+    """Bring the trainer to the ledger's step; both go back together where they must."""
     damaged: set[int] = set()
     client = run.trainer.client
     while True:
@@ -129,8 +129,8 @@ async def _with_trainer(run: Run) -> ResumePlan:
 async def _bring_stale_adapter(run: Run, plan: ResumePlan) -> None:
     """Have the trainer serve the adapter that the next step is sampled from, if it is an older one.
 
-    So the step is sampled from the same adapter as if the run had not been cut off. Where no whole
-    checkpoint of it is left, the step is sampled from its own.
+    So the step is sampled from the same adapter as in a run without interruption. Where no whole
+    checkpoint of that adapter is left, the step is sampled from its own.
     """
     run.oldest_adapter = run.first_adapter
     at = run.ledger.next_step

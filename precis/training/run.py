@@ -42,35 +42,35 @@ PROJECT = "precis"
 
 _NOTHING = Spend()
 _USD_MIN = 1e-9
-"""Less is what sums of dollars are rounded by."""
+"""Dollars; smaller sums are rounding errors."""
 
 
 class Run:
     """A live run: its settings, what it works with, and the ledger of its committed steps.
 
-    What it is made of is given when it is made, and stays. What changes is kept by whom it
-    belongs to: the ledger here, by `write_ledger` alone, the commit that is under way in
-    `commits`, the trainer's losses and its machine's price in `trainer`.
+    Its parts are given at construction and stay. Its state is kept by one owner each: the ledger
+    here, changed by `write_ledger` alone, the commit that is under way in `commits`, the trainer's
+    losses and its machine's price in `trainer`.
 
     Not a dataclass: Prefect walks through those, and all they hold, on every task call.
 
     Attributes:
-        identity: digest of what decides the result (`TrainConfig.identity`).
-        environment: what the policy is trained to do.
+        identity: digest of the settings that decide the result (`TrainConfig.identity`).
+        environment: the policy's task.
         recorder: every rollout asks the policy through it.
-        warm_start: what is imitated as step 0; None where reinforcement begins at once.
+        warm_start: the imitation in step 0; None where reinforcement begins at once.
         drawn: the scenarios that steps draw from.
         held_out: the scenarios of validations.
-        taught: what a teacher has cost since this process began.
+        taught: the cost of a teacher since this process began.
         lease: held as long as the run lives; no other run may write its checkpoints.
         commits: the commit that is under way beside the next step; at most one.
         ahead: the next step's sampling, beside the training of a step; at most one.
-        described: the step that this process has described last, until a ledger says it: what the
-            record of any other step costs, another process has spent.
-        service_usd: what a training service charges for that step.
+        described: the step that this process has described last, until the ledger has it; the cost
+            in the record of any other step was spent by another process.
+        service_usd: the charge of a training service for that step.
         seen: the latest samples, for the report.
-        wandb, observers: what else receives the run's news, while it trains.
-        oldest_adapter: that steps may be sampled from; what is older is served no more, or is
+        wandb, observers: the other receivers of the run's records, while it trains.
+        oldest_adapter: that steps may be sampled from; older ones are not served any more, or are
             from before the warm start.
     """
 
@@ -124,7 +124,7 @@ class Run:
         self._ledger_version = version
 
     async def write_ledger(self, ledger: Ledger, spend: Spend = _NOTHING) -> None:
-        """Commit a ledger that says what was spent on what is no step, and continue from it.
+        """Commit a ledger, with spending that belongs to no step, and continue from it.
 
         Raises LeaseLost or StoreConflict where another run has taken over, or wrote the ledger.
         """
@@ -156,17 +156,16 @@ class Run:
         return 0 if self.warm_start is None else 1
 
     def adapter_for(self, step: int) -> int:
-        """Return the adapter that a step is sampled from, however often the run is cut off before
-        it.
+        """Return the adapter that a step is sampled from, interrupted or not.
 
-        With `off_policy_steps` that is the one before its own, which the step before still trains.
+        With `off_policy_steps` that is the one before its own, which is still being trained.
         """
         return max(step - self.config.off_policy_steps, self.oldest_adapter)
 
     @property
     def validation_is_due(self) -> bool:
-        """Return whether to validate adapter `next_step`: every so many steps, a warm one, and the
-        last."""
+        """Return whether to validate adapter `next_step`: every so many steps, after a warm start,
+        and at the end."""
         at = self.next_step
         config = self.config
         known = any(validation.step == at for validation in self.ledger.validations)
@@ -209,14 +208,14 @@ class Run:
         return None
 
     async def book_rest(self) -> None:
-        """Put into the ledger what no step or validation will: a ceiling was measured, say."""
+        """Book spending that belongs to no step or validation, such as measuring a ceiling."""
         spend = self.unbooked
         if spend.usd >= _USD_MIN:
             await self.write_ledger(self.ledger.charge(spend.usd), spend)
 
     @property
     def usd(self) -> float:
-        """The run's spend in dollars, what is not yet committed included."""
+        """The run's spend in dollars, with the part that is not committed yet."""
         unbooked = self.unbooked.usd + self.trainer.meter.unbooked_usd + self.service_usd
         return self.ledger.usd + unbooked
 
@@ -238,7 +237,7 @@ class Run:
     def tell_samples(
         self, split: Split, step: int, rows: Sequence[Sequence[Rollout]], adapter: str
     ) -> None:
-        """Tell the observers what an adapter wrote, and W&B of a validation's samples."""
+        """Send an adapter's rollouts to the observers, and a validation's samples to W&B."""
         origin = {"split": split, "step": str(step)}
         everyone = chain.from_iterable(rows)
         self.observers.rollouts(records_of(everyone, self.ledger.run_id, adapter, origin))
@@ -297,7 +296,7 @@ class Run:
 
 
 def identity_of(config: TrainConfig, environment: Environment) -> str:
-    """Return the digest of what decides the result of a run."""
+    """Return the digest of all that decides the result of a run."""
     warm_start = environment.warm_start
     shown = warm_start.digest if warm_start else ""
     return config.identity(environment.digest, environment.identity, shown)

@@ -1,4 +1,4 @@
-"""A model's checkpoints, served by a trainer while they are benchmarked beside the others."""
+"""A model's checkpoints, served by a trainer during their benchmark."""
 
 import asyncio
 import logging
@@ -35,12 +35,11 @@ Fetch = Callable[[BenchmarkRun, TrainedLineup, RemoteTrainer], Awaitable[list[Co
 
 
 class CheckpointServer:
-    """Serves checkpoints, and is brought up again where its trainer is lost, `recoveries_max`
-    times.
+    """Serves checkpoints; starts a lost trainer again, `recoveries_max` times.
 
-    `fetch` has a trainer serve them, and says how each is asked then; `contenders` are they, asked
-    where the trainer is now. `show` shows the run's state while it is no usual one. `measure` is
-    that of the run which trained them.
+    `fetch` has the trainer serve them, and returns how each is called; `contenders` are the
+    checkpoints, called at the trainer's present address. `show` shows the run's state during a
+    recovery. `measure` is that of the run which trained them.
     """
 
     def __init__(
@@ -67,7 +66,7 @@ class CheckpointServer:
     async def with_checkpoint(
         self, contender: Contender, work: Callable[[ContenderSpec], Awaitable[T]]
     ) -> T:
-        """Do what needs a checkpoint; where the trainer is lost, do all of it again. A TrainerLost
+        """Do work that needs a checkpoint, and repeat it where the trainer is lost. A TrainerLost
         says that it was lost more than `recoveries_max` times in this benchmark."""
 
         async def work_where_it_is_now() -> T:
@@ -81,7 +80,7 @@ class CheckpointServer:
         while True:
             try:
                 if lost:
-                    await self._show("Recovering", "The trainer is brought up again.")
+                    await self._show("Recovering", "The trainer is started again.")
                     await self._trainer.bring_up()
                     await self._fetch()
                     await self._show("Running", "The trainer is back.")
@@ -92,7 +91,7 @@ class CheckpointServer:
                 self._losses += 1
                 if self._losses > self._recoveries_max:
                     raise
-                _log.warning("%s It is brought up again.", error)
+                _log.warning("%s It is started again.", error)
                 await self._show("Preempted", str(error))
 
     async def _fetch(self) -> None:
@@ -110,10 +109,10 @@ async def serve_checkpoints(
     fetch: Fetch,
     show: Callable[[str, str], Awaitable[None]],
 ) -> AsyncIterator[CheckpointServer | None]:
-    """Serve the checkpoints that take part while the block lasts; None where none does.
+    """Serve the benchmark's checkpoints while the block lasts; yields None where it has none.
 
-    Without a trainer one is started here. `show` is as of `CheckpointServer`. A LeaseHeld says that
-    a live run works on the machine that would be rented.
+    Without a `trainer` one is started here. `show` is that of `CheckpointServer`. A LeaseHeld says
+    that a live run uses the machine that would be rented.
     """
     if trained is None:
         yield None
@@ -141,7 +140,7 @@ async def serve_checkpoints(
 async def fetch_checkpoints(
     run: BenchmarkRun, trained: TrainedLineup, trainer: RemoteTrainer
 ) -> list[ContenderSpec]:
-    """Have the trainer fetch the checkpoints from the store; how each is asked then."""
+    """Have the trainer fetch the checkpoints from the store; return how each is called then."""
     model = trainable(run.config)
     stored = StoredModel(store=run.store.url, name=run.name)
     for step in trained.steps:
@@ -164,8 +163,8 @@ async def fetch_checkpoints(
 
 
 async def measure_contender(run: BenchmarkRun, contender: ContenderSpec) -> Measurement:
-    """Have a contender attempt each held-out scenario; a TrainerLost says that the trainer that
-    serves it is gone."""
+    """Have a contender attempt each held-out scenario; a TrainerLost says that its trainer is
+    gone."""
     held_out = run.environment.scenarios("validation")
     tell = partial(run.tell, contender)
     async with run.client_of(contender) as client:
@@ -183,10 +182,10 @@ async def measure_all(
     measure_one: Callable[[BenchmarkRun, ContenderSpec], Awaitable[Measurement]],
     measure_ceiling: Callable[[BenchmarkRun], Awaitable[float | None]],
 ) -> Measured:
-    """Return the ceiling and every contender: hosted ones at the same time, our own in turn.
+    """Measure the ceiling and every contender: hosted ones at the same time, our own in turn.
 
-    `measure_one` is `measure_contender`, or what retries it. With checkpoints, the measure is that
-    of their run. A ConfigError: nobody takes part.
+    `measure_one` is `measure_contender`, perhaps with retries. With checkpoints, the measure is
+    that of their run. A ConfigError says that there is no contender.
     """
 
     async def measure_any(contender: ContenderSpec) -> Measurement:

@@ -45,16 +45,16 @@ from precis.training.run import Run
 
 _log = logging.getLogger(__name__)
 
-# Of a checkpoint that could not be uploaded, kept on this machine until the run continues.
+# The record of a checkpoint that could not be uploaded and is kept on this machine.
 _FILES = "files"
 _RECORD = "record.json"
 _DELETE_EVERY = 10
-"""Steps between two looks for checkpoints that are not to be kept."""
+"""Steps between two deletions of old checkpoints."""
 
 
 async def gather_rollouts(run: Run, step: int) -> StepRollouts:
-    """Sample rollouts of the step's scenarios, from the adapter that is the step's to sample from,
-    and have them scored.
+    """Sample rollouts of the step's scenarios from its adapter (`Run.adapter_for`), and have them
+    scored.
 
     Raises:
         JudgeUnavailable: too many of them went unscored.
@@ -81,7 +81,7 @@ async def sample_scenarios(
     settings: RolloutsConfig,
     spares: Sequence[Scenario] = (),
 ) -> list[list[Rollout]]:
-    """Groups of rollouts of some scenarios, sampled from an adapter to train on."""
+    """Return groups of rollouts of some scenarios, sampled from an adapter for training."""
     async with greedy_policy(run, adapter) as greedy:
         # W&B's service trains on text, and knows no ids.
         trained = run.config.trainer.kind != "serverless"
@@ -92,9 +92,9 @@ async def sample_scenarios(
 
 
 def describe_step(run: Run, step: int, batch: TrainingBatch) -> StepRecord:
-    """Return the record of a step that is about to be trained, as far as it is known.
+    """Return the record of a step before its training, as far as it is known.
 
-    It books what is spent up to here; of its seconds, `gather` is what was waited for its rollouts.
+    It books the spending up to here; its `gather` seconds are the wait for its rollouts.
     """
     rollouts = batch.rollouts
     everyone = list(chain.from_iterable(rollouts.rows))
@@ -125,14 +125,14 @@ def describe_step(run: Run, step: int, batch: TrainingBatch) -> StepRecord:
 
 
 async def train_step(run: Run, record: StepRecord, batch: TrainingBatch) -> StepRecord:
-    """Turn adapter `record.step` into the next; a repeat gets the stored result.
+    """Train adapter `record.step` to the next; a repeat returns the stored result.
 
-    Its rollouts are in the store before that. The trainer keeps the step's record with its result,
-    so that a run that dies before the commit need not sample and judge the step again.
+    The rollouts are stored first. The trainer keeps the step's record with its result, so that a
+    run that dies before the commit need not sample and judge the step again.
     """
     step = record.step
     rollouts = batch.rollouts
-    # Before the training: once a step is trained, it is not sampled again.
+    # First, since a trained step is not sampled again.
     await keep_rollouts(run, "train", step, rollouts.rows, rollouts.adapter)
     reached("before training", step)
     start = time.perf_counter()
@@ -164,7 +164,7 @@ async def commit_step(run: Run, record: StepRecord) -> None:
     # Where an earlier try has committed it, the record is the one in its manifest.
     record = checkpoint.record or record
     timed = record.model_copy(update={"commit_s": time.perf_counter() - start})
-    # The ledger moves only now that the manifest is there: who resumes trusts the ledger.
+    # The ledger moves only after the manifest is written: a resumed run trusts the ledger.
     await run.write_ledger(run.ledger.advance(timed, checkpoint.digest))
     run.trainer.count_progress()
     if run.ledger.next_step % _DELETE_EVERY == 0:  # a validation does it too, but may never come
@@ -172,13 +172,12 @@ async def commit_step(run: Run, record: StepRecord) -> None:
 
 
 async def keep_here(run: Run, record: StepRecord, error: StoreError) -> StoreError:
-    """Save what can't be uploaded to this machine; returns the error to stop with.
+    """Save a checkpoint that can't be uploaded on this machine; return the error to stop with.
 
-    The next start of the run uploads it: a rented trainer may be gone by then, and its disk with
-    it.
+    The next start of the run uploads it: a rented trainer and its disk may be gone by then.
     """
     if isinstance(error, StoreConflict):
-        return error  # the model is another run's now
+        return error  # another run has the model now
     folder = run.kept_folder
     await run.trainer.client.save(run.model, record.step + 1, folder / _FILES)
     keep_record(folder, record)
@@ -189,7 +188,7 @@ async def keep_here(run: Run, record: StepRecord, error: StoreError) -> StoreErr
 
 
 def keep_record(folder: Path, record: StepRecord) -> None:
-    """Put a step's record beside its checkpoint's files: what is kept is complete with it."""
+    """Put a step's record beside its checkpoint's files, which makes them a kept checkpoint."""
     # The files have to be on the disk before the record says that they are.
     sync_tree(folder / _FILES)
     temporary = folder / f"{_RECORD}.tmp"
@@ -198,9 +197,9 @@ def keep_record(folder: Path, record: StepRecord) -> None:
 
 
 def upload_kept(store: Store, ledger: Ledger, folder: Path, lease: str = "") -> int | None:
-    """Commit the kept checkpoint that the ledger lacks, if there is one, and drop the folder.
+    """Commit the kept checkpoint that the ledger lacks, if there is one, and delete the folder.
 
-    Returns its step; a StoreError says that it could not be uploaded, and is kept.
+    Returns its step; a StoreError says that it could not be uploaded, and is still kept.
     """
     path = folder / _RECORD
     record = StepRecord.model_validate_json(path.read_bytes()) if path.exists() else None
@@ -217,9 +216,9 @@ def upload_kept(store: Store, ledger: Ledger, folder: Path, lease: str = "") -> 
 
 
 async def log_step(run: Run, step: int, batch: TrainingBatch | None = None) -> None:
-    """Append the step to ART's files and to W&B; doing it again appends it again.
+    """Append the step to ART's files and to W&B; a repeat appends it again.
 
-    Without its batch, which a process before this one has sampled, its metrics alone.
+    Without its batch, which an earlier process has sampled, its metrics alone.
     """
     metrics = run.metrics_of(step)
     groups = list(map(group_of, batch.groups)) if batch else None
@@ -231,14 +230,14 @@ async def log_step(run: Run, step: int, batch: TrainingBatch | None = None) -> N
 async def keep_rollouts(
     run: Run, split: Split, step: int, rows: Sequence[Sequence[Rollout]], adapter: int
 ) -> None:
-    """Put an adapter's rollouts into the store, and tell of them elsewhere."""
+    """Put an adapter's rollouts into the store, and send them to the observers."""
     name = run.model.get_inference_name(adapter)
     await asyncio.to_thread(put_trajectories, run.store, run.name, split, step, rows, name)
     run.tell_samples(split, step, rows, name)
 
 
 async def delete_old_checkpoints(run: Run) -> None:
-    """Delete the checkpoints that are not to be kept; what fails is tried again next time."""
+    """Delete old checkpoints by `retention`; a failure is logged, and the next call tries again."""
     scores = {one.step: one.score.value for one in run.ledger.validations}
     try:
         await asyncio.to_thread(
@@ -266,9 +265,9 @@ def greedy_policy(run: Run, adapter: int) -> AbstractAsyncContextManager[Policy]
 def as_trained(
     record: StepRecord, digest: str, metrics: Mapping[str, float], **seconds: float
 ) -> StepRecord:
-    """Return the record of a step once it is trained.
+    """Return the record of a trained step.
 
-    Of the trainer's metrics those that are no finite numbers are left out: JSON can't carry them.
+    Metrics that are not finite numbers are left out: JSON can't hold them.
     """
     finite = {}
     for name, figure in metrics.items():

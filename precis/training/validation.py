@@ -62,7 +62,7 @@ async def validate(run: Run, step: int) -> Validation:
     validation = validation_of(step, rollouts, seconds, run.environment, measure)
     gained = last_gain(run.ledger.validations, validation)
     validation = validation.model_copy(update={"last_gain": gained})
-    # What was sampled ahead is booked with its step.
+    # Sampling ahead is booked with its step.
     spend = run.unbooked.since(run.ahead.spend)
     await run.write_ledger(run.ledger.add_validation(validation, spend.usd), spend)
     if any(one.judge for one in run.environment.figures) and validation.second is None:
@@ -85,7 +85,7 @@ async def _show_validation(run: Run, step: int, rollouts: Sequence[Rollout]) -> 
     """Have the report show these rollouts beside the run's first ones."""
     if run.seen.first is None:
         try:
-            # What another process saw of it.
+            # Sampled by another process.
             first = await asyncio.to_thread(first_validation_step, run.store, run.name, step)
             if first is not None:
                 seen = await asyncio.to_thread(
@@ -106,7 +106,7 @@ def validation_of(
 ) -> Validation:
     """Measure adapter `step` by a rollout of each held-out scenario, in their order.
 
-    A JudgeUnavailable says that not one of them has a score.
+    A JudgeUnavailable says that none of them has a score.
 
     Args:
         measure: that of the run's first validation; empty for the first.
@@ -163,7 +163,7 @@ def _measure(figure: Figure, scores: Sequence[Score | None]) -> Metric | None:
         return None
     if not figure.whole and figure.part not in (SUCCESS, REWARD):
         return Metric(value=statistics.fmean(known), is_share=figure.is_share)
-    # Later attempts are compared with it, and it with none: it has no interval.
+    # Later attempts are compared with this one, so it has no interval.
     by_definition = figure.part == PREFERRED and any(
         one is not None and TRANSCRIPT in one.details for one in scores
     )

@@ -1,4 +1,4 @@
-"""The warm start: rollouts to imitate, the training on them, and what it did to the groups."""
+"""The warm start: rollouts to imitate, the training on them, and its effect on the groups."""
 
 import asyncio
 import logging
@@ -29,13 +29,13 @@ from precis.training.stages import as_trained, sample_scenarios
 _log = logging.getLogger(__name__)
 
 BATCH = 16
-"""Scenarios whose demonstrations are collected together, and then kept."""
+"""Scenarios whose demonstrations are collected and kept together."""
 
 
 async def measure_groups(run: Run, step: int) -> GroupVariance:
-    """Sample adapter `step` as a step does, and see how many groups have rewards that differ.
+    """Sample adapter `step` as a step does, and count the groups whose rewards differ.
 
-    The scenarios are the same before a warm start and after it: the first that steps draw.
+    The scenarios are the same before and after a warm start: the first that steps draw.
     """
     start = time.perf_counter()
     settings = run.config.rollouts
@@ -68,7 +68,7 @@ async def collect_demonstrations(
     run: Run, journal: DemonstrationJournal, scenarios: Sequence[Scenario]
 ) -> None:
     """Have rollouts of some scenarios made, by a teacher or the policy itself, and keep those to
-    imitate; a BudgetReached says that the teacher's next answer might lead past the budget."""
+    imitate; a BudgetReached says that the teacher's next answer might exceed the budget."""
     settings = _settings(run)
     environment = run.environment
     teacher = teacher_of(run.config)
@@ -91,7 +91,7 @@ async def collect_demonstrations(
 
 
 async def imitate(run: Run, journal: DemonstrationJournal) -> StepRecord:
-    """Turn adapter 0 into adapter 1, by imitation; a repeat gets the stored result. A ConfigError
+    """Train adapter 0 to adapter 1, by imitation; a repeat returns the stored result. A ConfigError
     says that there is nothing to imitate."""
     assert run.warm_start is not None
     warm_start = run.warm_start
@@ -139,10 +139,10 @@ async def imitate(run: Run, journal: DemonstrationJournal) -> StepRecord:
 async def book(
     run: Run, journal: DemonstrationJournal, demonstrations: Sequence[Demonstration]
 ) -> None:
-    """Keep what was collected, and what it has cost."""
+    """Keep the collected demonstrations, and book their cost."""
     await run.lease.check()
     usd = run.unbooked.usd
-    # First: demonstrations can be collected again, from replies that are kept, and dollars can't.
+    # The cost first: demonstrations can be collected again from kept replies.
     await run.book_rest()
     await asyncio.to_thread(journal.add, demonstrations, usd)
     reached("demonstrations kept", 0)

@@ -177,7 +177,7 @@ async def test_a_trainer_that_is_lost_in_a_benchmark_is_brought_up_again(
     await until(lambda: list(store.glob("ceilings/*")), "the benchmark's ceiling")
     trainer_of(precis, "served").kill()
     assert await asyncio.wait_for(training.wait(), patience_s()) == 0, log.read_text()
-    assert "It is brought up again" in log.read_text()
+    assert "It is started again" in log.read_text()
     assert_all_scored(store, "served")
     # And one that the benchmark has started itself.
     shutil.rmtree(store / "ceilings")
@@ -185,7 +185,7 @@ async def test_a_trainer_that_is_lost_in_a_benchmark_is_brought_up_again(
     await until(lambda: list(store.glob("ceilings/*")), "the benchmark's ceiling")
     trainer_of(precis, "served").kill()
     _, output = await finished(alone)
-    assert "It is brought up again" in output
+    assert "It is started again" in output
     assert_all_scored(store, "served")
 
 

@@ -134,7 +134,7 @@ async def _lost(seen: Story) -> None:
         await asyncio.to_thread(rented.lab.lose, rented.name("lost"))
         began = time.monotonic()
         seen.lost_at = await asyncio.to_thread(rented.committed, "lost")
-        await _until(lambda: "It is brought up again" in log.read_text(), process)
+        await _until(lambda: "It is started again" in log.read_text(), process)
         seen.noticed_after_s = time.monotonic() - began
         await _until(lambda: rented.committed("lost") > seen.lost_at + 1, process)
         process.kill()
@@ -284,7 +284,7 @@ async def _gone(rented: Rented, model: str) -> float:
 def test_lost_machines_and_their_disks_change_nothing_of_the_result(story: Story) -> None:
     assert story.codes["lost"] == 0, story.logs["lost"]
     assert 0 < story.lost_at < STEPS - 1, "the run was over before its machine was lost"
-    assert "It is brought up again" in story.logs["lost"]
+    assert "It is started again" in story.logs["lost"]
     noticed_at, lost_at = story.job_lost_at
     assert 1 <= noticed_at < lost_at < STEPS - 1, "the job was over before a loss"
     undisturbed = _result_in(open_store(str(story.home / "undisturbed")))
@@ -343,7 +343,7 @@ def test_the_launch_says_how_to_follow_and_to_end_the_job(story: Story) -> None:
     assert "It executes the flow run" in told
     assert "sky jobs logs 2" in told
     assert "sky jobs cancel 2" in told
-    assert "while this machine is off, a lost one is not brought up again" in told
+    assert "while this machine is off, a lost one is not started again" in told
 
 
 def test_a_second_launch_finds_the_job_of_the_first(story: Story) -> None:

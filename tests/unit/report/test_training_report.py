@@ -135,8 +135,8 @@ def test_it_warns_as_soon_as_reward_and_second_judge_part_ways() -> None:
         validation(10, correct(0.7), correct(0.4, shift=2)),
     ]
     ledger = ledger_of(15).model_copy(update={"validations": tuple(validations)})
-    assert "part ways" in rendered(training_report(TrainingView(ledger, RunPlan(20, 1), SEEN)))
-    assert "part ways" in (shortcoming(ledger) or "")
+    assert "judge diverge" in rendered(training_report(TrainingView(ledger, RunPlan(20, 1), SEEN)))
+    assert "judge diverge" in (shortcoming(ledger) or "")
 
 
 def test_a_run_without_steps_has_a_report() -> None:

@@ -1,4 +1,4 @@
-"""Gains between validations, and where reward and second judge part ways."""
+"""Gains between validations, and where reward and second judge diverge."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""A trainer that is brought up again is talked to where it is now."""
+"""A trainer that was started again is called at its new address."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
