@@ -1,14 +1,14 @@
-"""Prefect's side of the pipeline: what is retried, how it is named, what the UI shows.
+"""Prefect's side of the pipeline: retries, names, and the UI.
 
-A task is a step-sized unit of work that a person would want to see or retry; its body calls
-`precis/`, where the work is.
+A task is a unit of work that a person would want to see or retry; its body calls `precis/`, which
+does the work.
 """
 
 import logging
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """Return whether a task's log line says more than that the task went well, as nearly all do."""
+    """Return whether a log line of a task says more than that the task succeeded."""
     return record.levelno > logging.INFO or not str(record.msg).startswith("Finished in state")
 
 

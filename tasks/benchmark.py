@@ -28,7 +28,7 @@ from tasks.ui import artifact_key
 
 @retried("look up run", "look up the run of {config.model}")
 async def look_up_run(config: BenchmarkConfig) -> BenchmarkConfig:
-    """Return the benchmark's settings, those that were not given taken from the model's run."""
+    """Return the benchmark's settings, completed from the model's run."""
     return await asyncio.to_thread(with_settings_of_its_run, config, open_store(config.store))
 
 
@@ -54,7 +54,7 @@ measure_contender = retried("measure", "measure {contender.contender}")(serving.
 
 @retried("ceiling", "ceiling of {run.name}'s benchmark")
 async def measure_ceiling(run: BenchmarkRun) -> float | None:
-    """Return the best that any policy could reach, where the environment knows."""
+    """Return the best result that a policy could reach, where the environment knows it."""
     return await run.environment.ceiling(run.store)
 
 
@@ -62,7 +62,7 @@ async def measure_ceiling(run: BenchmarkRun) -> float | None:
 async def compare_with_before(
     run: BenchmarkRun, trained: TrainedLineup | None, measured: Measured
 ) -> Comparison:
-    """Set this benchmark against those before, and emit an event where somebody is worse."""
+    """Compare this benchmark with earlier ones; emit an event if a contender got worse."""
     comparison = await asyncio.to_thread(running.compare, run, measured)
     if comparison.regressions:
         sentence = verdict_in_words(comparison.changes, comparison.nights)
@@ -88,7 +88,7 @@ async def compare_with_before(
 async def publish_report(
     run: BenchmarkRun, trained: TrainedLineup | None, measured: Measured, comparison: Comparison
 ) -> BenchmarkReport:
-    """Put results, charts and page into the store, and the report into Prefect's UI."""
+    """Write results, charts and page to the store, and the report to Prefect's UI."""
     wandb_folder = work_folder(run.config) / "wandb"
     published, markdown = await report.publish(run, trained, measured, comparison, wandb_folder)
     await acreate_markdown_artifact(

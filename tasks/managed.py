@@ -1,4 +1,4 @@
-"""A run as a managed job: looked for, launched, and announced."""
+"""A run as a managed job: found or launched, and shown."""
 
 import asyncio
 from typing import Any
@@ -27,7 +27,7 @@ async def find_job(config: ManagedConfig) -> ManagedJob | None:
     """Return the active job of the run, or None.
 
     Raises:
-        ConfigError: a setting means something that no job can reach.
+        ConfigError: a setting names something that a job can't reach.
     """
     check_reach(config, _server(config).url)
     return await jobs.find(job_name(config))
@@ -35,10 +35,10 @@ async def find_job(config: ManagedConfig) -> ManagedJob | None:
 
 @retried("launch job", "launch the job of {config.model}")
 async def launch_job(config: ManagedConfig, training: Flow[Any, Any]) -> ManagedJob:
-    """Have SkyPilot execute a new run of the training flow; a second try finds the first one's job.
+    """Have SkyPilot execute a new run of the training flow; a retry finds the first try's job.
 
     Raises:
-        ClusterError: SkyPilot's jobs controller did not take it.
+        ClusterError: SkyPilot's jobs controller did not accept it.
         LeaseHeld: another run works on the model.
     """
     name = job_name(config)
@@ -74,7 +74,7 @@ async def launch_job(config: ManagedConfig, training: Flow[Any, Any]) -> Managed
 
 
 async def _make_run(config: ManagedConfig, training: Flow[Any, Any]) -> FlowRun:
-    """Return a run of the flow that no worker takes, since it is of no deployment."""
+    """Return a new run of the flow, without a deployment, so that no worker takes it."""
     beside_trainer = config.on_its_machine()
     async with get_client() as client:
         return await client.create_flow_run(
@@ -86,7 +86,7 @@ async def _make_run(config: ManagedConfig, training: Flow[Any, Any]) -> FlowRun:
 
 
 async def _may_be_taken(name: str) -> bool:
-    """Return whether there may be a job of this name: SkyPilot says so, or can't be asked."""
+    """Return whether there may be a job of this name: SkyPilot has one, or does not answer."""
     try:
         return await jobs.find(name) is not None
     except ClusterError:
@@ -101,7 +101,7 @@ async def _drop_run(run: FlowRun) -> None:
 
 
 def _server(config: ManagedConfig) -> ServerAccess:
-    """This process's Prefect server, as the job is to reach it."""
+    """Return this process's Prefect server, by the address for the job."""
     api = get_current_settings().api
     keys = {"PREFECT_API_AUTH_STRING": api.auth_string, "PREFECT_API_KEY": api.key}
     secrets = {name: key.get_secret_value() for name, key in keys.items() if key is not None}

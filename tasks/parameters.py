@@ -1,9 +1,8 @@
 """A flow's settings as its parameters: each can be given alone, over those of a deployment.
 
-Prefect puts what a run is given in place of the deployment's parameters one by one, and looks
-into none of them. So every setting is its own parameter, with its type and its help in the
-form, and `documents={"val_size": 8}` or `config={"steps": 3}` are laid over what the deployment
-says by us.
+Prefect replaces the deployment's parameters by a run's one by one, without merging nested values.
+So every setting is its own parameter, with its type and its help in the form, and we merge
+`documents={"val_size": 8}` or `config={"steps": 3}` with the deployment's values.
 """
 
 from collections.abc import Callable, Coroutine
@@ -25,9 +24,9 @@ R = TypeVar("R")
 def takes_settings(
     model: type[C],
 ) -> Callable[[Callable[[C], Coroutine[Any, Any, R]]], Callable[..., Coroutine[Any, Any, R]]]:
-    """Under `@flow(validate_parameters=False)`: the flow takes each setting of a model alone.
+    """Under `@flow(validate_parameters=False)`: let the flow take each setting of a model alone.
 
-    From Python it takes the model as a whole as well, as its `config`.
+    From Python it also takes the whole model, as `config`.
     """
 
     def decorate(
@@ -47,7 +46,7 @@ def takes_settings(
 
 
 def named(template: str) -> Callable[[], str]:
-    """Return a `flow_run_name` made from the settings that a run was given."""
+    """Return a `flow_run_name` made from a run's settings."""
 
     def name() -> str:
         context = FlowRunContext.get()
@@ -58,7 +57,7 @@ def named(template: str) -> Callable[[], str]:
 
 
 async def _over_deployment(model: type[Record], given: Given) -> dict[str, Any]:
-    """Lay the parameters of a run over those of its deployment, if it has one."""
+    """Merge a run's parameters with those of its deployment, if it has one."""
     context = FlowRunContext.get()
     run = context.flow_run if context else None
     if run is None or run.deployment_id is None:
@@ -66,7 +65,7 @@ async def _over_deployment(model: type[Record], given: Given) -> dict[str, Any]:
     async with get_client() as client:
         try:
             deployed = (await client.read_deployment(run.deployment_id)).parameters
-        except ObjectNotFound:  # deleted since
+        except ObjectNotFound:  # deleted meanwhile
             deployed = {}
     own = {}
     for name, value in run.parameters.items():

@@ -15,7 +15,7 @@ R = TypeVar("R")
 
 
 def worth_retrying(_: Task[Any, Any], run: TaskRun, state: State[Any]) -> bool:
-    """Return whether another try may end differently."""
+    """Return whether a retry may succeed."""
     return not isinstance(state.data, HOPELESS)
 
 
@@ -24,16 +24,16 @@ RETRIED: dict[str, Any] = {
     "retry_delay_seconds": [1, 5, 20],
     "retry_jitter_factor": 0.3,
     "retry_condition_fn": worth_retrying,
-    # The ledger says what is done already; Prefect's cache would hold live clients.
+    # The ledger knows the finished work; Prefect's cache would hold live clients.
     "cache_policy": NO_CACHE,
 }
 """The policy of every task that leaves the process."""
 
 
 def retried(name: str, run_name: str) -> Callable[[Callable[P, R]], Task[P, R]]:
-    """Make a function such a task.
+    """Make a function a task with this policy.
 
     Args:
-        run_name: of a run of it, with the function's arguments in braces.
+        run_name: the name of a task run, with the function's arguments in braces.
     """
     return task(name=name, task_run_name=run_name, **RETRIED)

@@ -1,4 +1,4 @@
-"""The checks that are made before any work is done."""
+"""The checks before any work."""
 
 from functools import partial
 from typing import Any
@@ -22,7 +22,7 @@ from tasks.ui import artifact_key
 
 
 async def preflight(config: TrainConfig, environment: Environment) -> None:
-    """Find out what can be found out before anything is rented, and show it as one table.
+    """Check everything that can be checked before anything is rented, and show one table.
 
     Raises:
         PrecisError: an obstacle: a key, a bucket, a limit, a GPU that no cloud offers.
@@ -35,8 +35,7 @@ async def preflight(config: TrainConfig, environment: Environment) -> None:
 
 
 def _worth_checking_again(task: Task[Any, Any], run: TaskRun, state: State[Any]) -> bool:
-    """Return whether another try may end differently; the judge's client has tried for long
-    enough."""
+    """Return whether a retry may succeed; the judge's client has retried for long enough."""
     return worth_retrying(task, run, state) and not isinstance(state.data, JudgeUnavailable)
 
 
@@ -46,7 +45,7 @@ def _worth_checking_again(task: Task[Any, Any], run: TaskRun, state: State[Any])
     **{**RETRIED, "retry_condition_fn": _worth_checking_again},
 )
 async def make_checks(preflight: Preflight) -> None:
-    """Make all checks, show their table, and stop where one has failed.
+    """Make all checks, show their table, and raise if one has failed.
 
     Raises:
         PrecisError: an obstacle.
@@ -60,12 +59,12 @@ async def make_checks(preflight: Preflight) -> None:
 
 @retried("forecast", "forecast of {run.name}")
 async def announce_cost(run: Run) -> None:
-    """Say what the rest of the run will cost: the training service, a teacher, and the judges."""
+    """Log the forecast of the run's cost: the training service, a teacher, and the judges."""
     training_preflight.announce_cost(run)
 
 
 async def _check_shared_limit(config: RunConfig) -> str:
-    """Check that a step that asks for its slots would ever get them."""
+    """Check that the shared limit has enough slots for a step."""
     name = config.judge_concurrency_limit
     wanted = config.judge.limits.in_flight
     if not name:

@@ -1,5 +1,5 @@
-"""A run's end as Prefect shows it: the reason as the state's name, what to do next as its message;
-and the log lines of `precis/`, which knows no Prefect, in the run's log.
+"""A run's end in Prefect: the reason as the state's name, the next step as its message; and the log
+lines of `precis/`, which knows no Prefect, in the run's log.
 
 The state keeps its type, so that Retry works and `state_type` filters. A state with its own name
 emits an event of that name (`prefect.flow-run.BudgetReached`); success keeps its usual name, for
@@ -32,7 +32,7 @@ _ADVICE: dict[type[PrecisError], str] = {
     JudgeUnavailable: "When the judge is back, press Retry: it continues at the step that failed.",
     LeaseLost: "Do not retry this one: the run that took over continues in its place.",
 }
-"""The errors that name a state, and what to do about each beyond its own message."""
+"""The errors that name a state, and advice on each beyond its message."""
 _LOGGERS = {
     "precis.training": logging.INFO,
     "precis.benchmark.run": logging.INFO,
@@ -40,11 +40,11 @@ _LOGGERS = {
     "precis.processes.file_lock": logging.WARNING,
     "precis.run.lease": logging.WARNING,
 }
-"""From which level on a logger's lines are put into the run's log."""
+"""The loggers, and the lowest level of their lines in the run's log."""
 
 
 class _RunLogHandler(logging.Handler):
-    """Hands records on to the log of the task or flow in which they were made."""
+    """Passes records to the log of the task or flow that they come from."""
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
@@ -58,9 +58,9 @@ class _RunLogHandler(logging.Handler):
 
 @contextmanager
 def lines_in_run_log() -> Iterator[None]:
-    """Put what these loggers say into the run's log while the block lasts.
+    """Put the lines of these loggers into the run's log while the block lasts.
 
-    A block within another one, of a flow that the flow calls, changes nothing.
+    A nested block, of a sub-flow, changes nothing.
     """
     loggers = {logging.getLogger(name): level for name, level in _LOGGERS.items()}
     if any(isinstance(handler, _RunLogHandler) for one in loggers for handler in one.handlers):
@@ -84,7 +84,7 @@ def lines_in_run_log() -> Iterator[None]:
 def says_why_it_stops(
     flow: Callable[P, Coroutine[Any, Any, R]],
 ) -> Callable[P, Coroutine[Any, Any, R]]:
-    """Under `@flow`: an error of ours fails the run with its sentence, and no traceback.
+    """Under `@flow`: fail the run with the message of a PrecisError, without a traceback.
 
     The flow's caller still gets the error itself.
     """
@@ -95,13 +95,13 @@ def says_why_it_stops(
             with lines_in_run_log():
                 return await flow(*args, **kwargs)
         except PrecisError as error:
-            return cast(R, failed(error))  # Prefect takes a state that is returned as the run's
+            return cast(R, failed(error))  # Prefect takes a returned state as the run's
 
     return saying
 
 
 def completed(ledger: Ledger, report: R, idle: str | None = None) -> R:
-    """Return a flow's result: its report, or a state that says what is to say as well.
+    """Return a flow's result: its report, or a state with a message and the report.
 
     The state keeps the usual name and type, and the flow's caller gets the report.
 
@@ -119,7 +119,7 @@ def completed(ledger: Ledger, report: R, idle: str | None = None) -> R:
 
 
 def failed(error: PrecisError) -> State[Any]:
-    """Return the state of a run that this error stopped; `Failed` if it needs no other name."""
+    """Return the state of a run stopped by this error; `Failed` if it has no other name."""
     for kind, advice in _ADVICE.items():
         if isinstance(error, kind):
             message = f"{error} {advice}".rstrip()
@@ -130,7 +130,7 @@ def failed(error: PrecisError) -> State[Any]:
 async def show_running_as(name: str, message: str) -> None:
     """Show this flow run as running under a name, such as `Preempted`, then `Recovering`.
 
-    `Running` brings the usual name back. Without a server only the view is lost.
+    `Running` restores the usual name. Without a server only the display is lost.
     """
     try:
         async with get_client() as client:

@@ -39,10 +39,10 @@ _ALIVE = [kind for kind in StateType if kind not in TERMINAL_STATES]
 
 @retried("plan trials", "plan the trials of {config.name}")
 async def prepare_trials(config: SweepConfig) -> list[Trial]:
-    """Return the trials, each with settings that its deployment can work with.
+    """Return the trials, their settings checked with those of the deployment.
 
     Raises:
-        ConfigError: there is no such deployment, or a trial has settings that can't work.
+        ConfigError: there is no such deployment, or a trial's settings are invalid.
     """
     trials = plan_trials(config)
     async with get_client() as client:
@@ -61,11 +61,11 @@ async def prepare_trials(config: SweepConfig) -> list[Trial]:
 
 @retried("run trial", "trial {trial.model}")
 async def run_trial(config: SweepConfig, trial: Trial) -> TrialResult:
-    """Train with some settings and a seed; a run that fails is a result too."""
+    """Train with some settings and a seed; a failed run is a result too."""
     tag = trial.tag(config.store)
     run = await _find_at_work(tag) or await arun_deployment(
         config.deployment,
-        # As one object: of `trainer` alone, without its kind, the server can't say which it is.
+        # As one object: for `trainer` alone, without its kind, the server can't choose a schema.
         parameters={"config": trial.parameters(config.store)},
         flow_run_name=trial.model,
         tags=[TRIAL_TAG, tag],
@@ -88,7 +88,7 @@ async def run_trial(config: SweepConfig, trial: Trial) -> TrialResult:
 
 @retried("publish ranking", "rank the trials of {config.name}")
 async def publish_ranking(config: SweepConfig, results: Sequence[TrialResult]) -> str:
-    """Return the report in the store and in Prefect's UI; its address.
+    """Write the report to the store and to Prefect's UI; return its address.
 
     Raises:
         UnusableRun: no trial was measured.
@@ -106,7 +106,7 @@ async def publish_ranking(config: SweepConfig, results: Sequence[TrialResult]) -
 async def _find_at_work(tag: str) -> FlowRun | None:
     """Return a trial's run that an earlier run of the sweep has left running.
 
-    One that was cancelled with that sweep is waited for, since it holds the model, and is none.
+    A run that is being cancelled still holds the model: it is waited for, and not returned.
     """
     async with get_client() as client:
         found = await client.read_flow_runs(
@@ -125,8 +125,7 @@ async def _find_at_work(tag: str) -> FlowRun | None:
 
 
 async def _wait_for_end(run: FlowRun) -> FlowRun:
-    """Return the run once it has ended. It is asked for: events can be lost, and would end no
-    wait."""
+    """Return the run once it has ended. This polls, since events can be lost."""
     async with get_client() as client:
         while run.state is None or not run.state.is_final():
             await asyncio.sleep(_POLL_S)

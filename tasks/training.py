@@ -1,4 +1,4 @@
-"""The stages of a step as Prefect's tasks, and what pauses a run."""
+"""The stages of a step as Prefect's tasks, and the pause of a run."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -53,7 +53,7 @@ train_step = retried("train", "step {record.step}: train {run.name}")(stages.tra
 commit_step = retried("commit", "step {record.step}: commit {run.name}")(stages.commit_step)
 
 
-# Not retried: it would be there twice.
+# Not retried, since a retry would append a second line.
 log_step = task(name="log", task_run_name="step {step}: log {run.name}", cache_policy=NO_CACHE)(
     stages.log_step
 )
@@ -73,7 +73,7 @@ log_validation = task(
 
 @retried("measure groups", "step {step}: measure groups of {run.name}")
 async def measure_groups(run: Run, step: int) -> GroupVariance:
-    """Sample adapter `step` as a step does, and see how many groups have rewards that differ."""
+    """Sample adapter `step` as a step does, and count the groups whose rewards differ."""
     async with judge_slots(run.config):
         return await warm_start.measure_groups(run, step)
 
@@ -93,10 +93,10 @@ imitate = retried("imitate", "step 0: imitate for {run.name}")(warm_start.imitat
 
 
 async def wait_out_judge(run: Run, work: Callable[[], Awaitable[T]]) -> T:
-    """Do what needs the judge; with the judge out, pause until somebody resumes the run.
+    """Do work that needs the judge; if the judge is unavailable, pause until the run is resumed.
 
     Raises:
-        JudgeUnavailable: the judge does not answer, and the run has no patience.
+        JudgeUnavailable: the judge does not answer, and the run is not to wait.
         prefect.exceptions.FlowPauseTimeout: the run was not resumed in time.
     """
     while True:
@@ -129,13 +129,13 @@ STAGES = Stages(
 
 @asynccontextmanager
 async def judge_slots(config: RunConfig) -> AsyncIterator[None]:
-    """This flow's share of a limit that several keep together, for as long as the block lasts.
+    """Hold this flow's slots of a limit that several flows share, while the block lasts.
 
     Taken for a whole step, validation or contender: for each request it would cost more than the
     judge's answer.
 
     Raises:
-        JudgeUnavailable: no slots came free in half an hour.
+        JudgeUnavailable: no slots became free in half an hour.
     """
     name = config.judge_concurrency_limit
     wanted = config.judge.limits.in_flight

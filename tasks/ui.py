@@ -25,7 +25,7 @@ from precis.training.progress import follow
 from precis.training.run import Run
 
 TRIAL_TAG = "sweep-trial"
-"""The tag of a run of training that a sweep has started."""
+"""The tag of a training run that a sweep has started."""
 
 
 class RunPage:
@@ -41,7 +41,7 @@ class RunPage:
         self._artifacts: dict[str, UUID] = {}
 
     async def publish(self, view: TrainingView, report: str | None) -> None:
-        """Show how far the run is, or its report; without a server only that is lost."""
+        """Show the run's progress, or its report; without a server only the display is lost."""
         try:
             if report is None:
                 done = view.ledger.next_step
@@ -57,7 +57,7 @@ class RunPage:
             self._logger.warning("Prefect's UI could not be updated: %s", error)
 
     async def _put(self, key: str, kind: str, data: object, description: str) -> None:
-        """Create this run's artifact, or change it in place, also one from before a retry."""
+        """Create this run's artifact, or update it, also after a retry."""
         if key not in self._artifacts:
             wanted = ArtifactFilter(
                 key=ArtifactFilterKey(any_=[self._progress_key, self._report_key]),
@@ -83,7 +83,7 @@ class RunPage:
 
 @asynccontextmanager
 async def watch_run(run: Run) -> AsyncIterator[Callable[[], None]]:
-    """Show a run in this flow run while the block lasts; call what it gives when there is news."""
+    """Show a run in this flow run while the block lasts; call what is yielded at each change."""
     async with (
         get_client() as client,
         follow(lambda: run.view, RunPage(client, run.name).publish) as tell,
@@ -92,15 +92,15 @@ async def watch_run(run: Run) -> AsyncIterator[Callable[[], None]]:
 
 
 def artifact_key(model: str, kind: str) -> str:
-    """Return a key as Prefect wants it: lower case, digits and dashes."""
+    """Return a key in Prefect's form: lower case, digits and dashes."""
     return re.sub(r"[^a-z0-9]+", "-", f"{model}-{kind}".lower()).strip("-")
 
 
 def announce_trained(config: TrainConfig) -> None:
-    """Say that a model is trained, and has not been benchmarked; an automation does that then.
+    """Emit an event for a trained model without a benchmark, which an automation then starts.
 
-    The event `precis.train.completed` carries the parameters of the benchmark that it lacks. A
-    sweep's trial is not announced: the sweep itself compares it with the others.
+    The event `precis.train.completed` has the parameters of that benchmark. A sweep's trial emits
+    none: the sweep itself compares it with the others.
     """
     if TRIAL_TAG in flow_run.tags:
         return

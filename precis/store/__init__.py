@@ -10,8 +10,8 @@ __all__ = ["Blob", "FolderStore", "Store", "open_store"]
 
 
 def open_store(url: str) -> Store:
-    """Return the store at a folder path, `file://…` or `s3://bucket/prefix`; nothing is contacted
-    yet. A ConfigError says that the scheme is not served, or the bucket is missing."""
+    """Return the store at a folder path, `file://…` or `s3://bucket/prefix`, without connecting. A
+    ConfigError says that the scheme is unknown, or the bucket's name is missing."""
     scheme, separator, rest = url.partition("://")
     if not separator or scheme == "file":
         try:
@@ -30,6 +30,6 @@ def open_store(url: str) -> Store:
     bucket, _, prefix = rest.partition("/")
     if not bucket:
         raise ConfigError(f"Store {url!r} names no bucket: write s3://bucket/prefix.")
-    from precis.store.s3 import S3Store  # boto3 takes a third of a second, which folders save
+    from precis.store.s3 import S3Store  # boto3 takes a third of a second; folders do without
 
     return S3Store(bucket, prefix.strip("/"))

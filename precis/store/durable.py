@@ -1,7 +1,7 @@
-"""Files that outlast a loss of power: what is vouched for is on the disk before the word for it.
+"""Files that survive a loss of power: each is on the disk before another file refers to it.
 
 A file that was written and closed may still be lost with the machine's power, and so may its name,
-which belongs to the folder that it is in.
+which is part of its folder.
 """
 
 import os
@@ -9,8 +9,8 @@ from pathlib import Path
 
 
 def make_folder(folder: Path, mode: int | None = None) -> None:
-    """Make a folder, and those above it that are missing, with these permissions or the process's
-    own; each name is on the disk."""
+    """Make a folder and its missing parents, with these permissions or the process's default, and
+    sync each name to the disk."""
     if folder.is_dir():
         return
     make_folder(folder.parent, mode)
@@ -21,14 +21,14 @@ def make_folder(folder: Path, mode: int | None = None) -> None:
 
 
 def move(fresh: Path, target: Path) -> None:
-    """Have a file or a folder take another's name in one move, once all of it is on the disk."""
+    """Sync a file or a folder to the disk, then rename it over another in one move."""
     sync_tree(fresh)
     os.replace(fresh, target)
     sync(target.parent)
 
 
 def sync_tree(path: Path) -> None:
-    """Bring a file, or a folder with all that is in it, to the disk."""
+    """Sync a file, or a folder with all its files, to the disk."""
     if path.is_dir():
         for inside in path.iterdir():
             sync_tree(inside)
@@ -36,7 +36,7 @@ def sync_tree(path: Path) -> None:
 
 
 def sync(path: Path) -> None:
-    """Bring a file's content, or the names in a folder, to the disk."""
+    """Sync a file's content, or a folder's names, to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,6 +1,6 @@
 """Many files of a store at a time.
 
-For reading alone: what a run writes goes through `Store`, with its conditions and checksums.
+Only for reading: a run writes through `Store`, with its conditions and checksums.
 """
 
 from collections.abc import Iterable, Iterator
@@ -19,7 +19,7 @@ _READ_AT_ONCE = 16
 
 
 def read_files(store: Store, keys: Iterable[str]) -> dict[str, bytes]:
-    """Return the contents of these keys, fetched side by side; a StoreError says that one of them
+    """Return the contents of these keys, fetched concurrently; a StoreError says that one of them
     can't be read."""
 
     def read(key: str) -> tuple[str, bytes]:
@@ -34,9 +34,8 @@ def read_files(store: Store, keys: Iterable[str]) -> dict[str, bytes]:
 
 @contextmanager
 def files_of(store: Store) -> Iterator[tuple["S3FileSystem | None", str]]:
-    """Provide the file system of a data set's files, which is s3fs of a bucket and None for this
-    machine's own, and the store's root there; what fails while the block lasts becomes a
-    sentence."""
+    """Yield the file system of a store, which is s3fs for a bucket and None for this machine's own,
+    and the store's root there; a failure within the block becomes a StoreError."""
     if not store.url.startswith(_S3):
         try:
             yield None, store.url
@@ -44,7 +43,7 @@ def files_of(store: Store) -> Iterator[tuple["S3FileSystem | None", str]]:
             where = error.filename or store.url
             raise StoreError(f"Can't read {where}: {error.strerror or error}.") from error
         return
-    # boto3 and s3fs take half a second, which folders save.
+    # boto3 and s3fs take half a second; folders do without.
     from precis.store.s3 import S3Store
     from precis.store.s3_errors import Failure, explain
 
@@ -70,7 +69,7 @@ def files_of(store: Store) -> Iterator[tuple["S3FileSystem | None", str]]:
             store.url.removeprefix(_S3),
         )
     except (*Failure, OSError) as error:
-        # s3fs makes errors of the operating system of the server's answers.
+        # s3fs turns the server's answers into errors of the operating system.
         answer = error.__cause__ if isinstance(error.__cause__, Failure) else error
         if isinstance(answer, FileNotFoundError):
             raise StoreError(f"Can't read {_S3}{answer}: it is not there.") from error

@@ -19,7 +19,7 @@ from precis.store.keys import check_key, check_prefix
 from precis.store.protocol import Blob, prove_store, refuse_too_large
 
 _OWN = ".precis"
-"""Begins the names of the store's own files, which are no keys."""
+"""The prefix of the store's own files, which are no keys."""
 _ABANDONED_AFTER_S = 86_400
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 _REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS}
@@ -27,8 +27,8 @@ _NO_FOLDER = {errno.ENOTDIR, errno.EEXIST}
 
 
 class FolderStore:
-    """A store in a local folder, in which a conditional write waits so long for that of another
-    process."""
+    """A store in a local folder; a conditional write waits `lock_patience_s` for another
+    process's."""
 
     def __init__(self, root: Path, *, lock_patience_s: float = PATIENCE_S) -> None:
         self.root = root.expanduser().resolve()
@@ -99,7 +99,7 @@ class FolderStore:
         for path in self._inside(folder).rglob("*"):
             key = path.relative_to(self.root).as_posix()
             if key.startswith(prefix) and not path.name.startswith(_OWN):
-                with suppress(FileNotFoundError):  # deleted since it was listed
+                with suppress(FileNotFoundError):  # deleted since the listing
                     if path.is_file():
                         sizes[key] = path.stat().st_size
         return sizes

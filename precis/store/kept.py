@@ -1,8 +1,8 @@
-"""Records that were paid for, kept by their content in the store.
+"""Paid replies, kept in the store by what was asked.
 
-A key is the digest of all that decides a record, so what is found under it is what would be asked
-for. Each record is written before its successor is asked for: a run that is killed pays again for
-nothing that it had an answer to. They lie at the store's root, for all models of it.
+A key is the digest of all that decides a reply, so a stored reply is the one that a request would
+get. Each is written before the next request: a killed run pays for no answered request again. They
+are kept at the store's root, for all its models.
 """
 
 import asyncio
@@ -17,11 +17,11 @@ T = TypeVar("T")
 
 _PREFIX = "kept/"
 _THREADS = 16
-"""Of objects that are read or written at the same time: one takes a store's latency, not a CPU."""
+"""Objects that are read or written at the same time: each waits for the store, not for a CPU."""
 
 
 class KeptRecords:
-    """The records of one store. What can't be read as a record counts as not there."""
+    """The records of one store. An unreadable record counts as missing."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -30,13 +30,13 @@ class KeptRecords:
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="kept")
 
     async def open(self) -> None:
-        """See what is there: one listing, instead of a look for each that is missing. A StoreError
-        says that the store can't be read."""
+        """List the stored records once, so that no missing one is asked for; a StoreError says that
+        they can't be listed."""
         self._known = set(await self._in_thread(self._store.keys, _PREFIX))
 
     async def get(self, name: str, decode: Callable[[Any], T]) -> T | None:
-        """Return a record, or None; `decode` raises ValueError, TypeError or KeyError for what is
-        none."""
+        """Return a record, or None; `decode` raises ValueError, TypeError or KeyError for a bad
+        one."""
         key = f"{_PREFIX}{name}.json"
         if key not in self._known:
             return None

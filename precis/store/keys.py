@@ -1,8 +1,8 @@
 """The strings that are keys of a store, and paths of a checkpoint's files.
 
-Both are made into paths of a file system, here or on a rented machine, and come from buckets and
-trainers that others can write to. So one rule holds for both: a relative path that stays below
-where it begins, on every system.
+Both become paths of a file system, here or on a rented machine, and come from buckets and trainers
+that others can write to. So one rule holds for both: a relative path that stays below its root, on
+every operating system.
 """
 
 from precis.errors import StoreError
@@ -14,7 +14,7 @@ _PART_BYTES_MAX = 255
 
 
 def fault_of(path: str) -> str:
-    """Say what keeps a string from being a key, as words to follow it; empty where nothing does."""
+    """Return why a string is no key, as words to follow it; empty for a key."""
     parts = path.split("/")
     if path.startswith("/") or ".." in parts:
         return "leads out of the store"
@@ -29,7 +29,7 @@ def fault_of(path: str) -> str:
 
 
 def check_key(key: str, url: str) -> str:
-    """Return the same key; a StoreError says that it is none."""
+    """Return the key; a StoreError says that it is invalid."""
     fault = fault_of(key)
     if fault:
         raise StoreError(f"{key[:200]!r} can't be a key of {url}: it {fault}.")
@@ -37,8 +37,8 @@ def check_key(key: str, url: str) -> str:
 
 
 def check_prefix(prefix: str, url: str) -> str:
-    """Return the same beginning of keys: nothing, a folder that ends in a slash, or a key's
-    beginning. A StoreError says that no key begins so."""
+    """Return the prefix of keys: empty, a folder that ends in a slash, or the beginning of a key. A
+    StoreError says that no key begins with it."""
     if prefix:
         check_key(prefix.removesuffix("/"), url)
     return prefix

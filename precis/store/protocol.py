@@ -14,12 +14,12 @@ from typing import Protocol
 from precis.errors import StoreConflict, StoreError, StoreRefused
 
 SMALL_BYTES_MAX = 256 * 1024 * 1024
-"""The most that `get` reads into memory: a ledger of 100,000 steps is a third of it."""
+"""The most that `get` reads into memory: three times a ledger of 100,000 steps."""
 
 
 @dataclass(frozen=True)
 class Blob:
-    """A small object, the version that it was read at, and when the store says it was written."""
+    """A small object, its version, and the time of its last write by the store's clock."""
 
     data: bytes
     version: str
@@ -34,8 +34,8 @@ class Store(Protocol):
         """The address of the store, in the form that `open_store` takes."""
 
     def check(self) -> None:
-        """Prove that the store takes, keeps and forgets what it is given; a StoreRefused says that
-        the key, the bucket or a permission is wrong."""
+        """Test that the store can write, read and delete; a StoreRefused says that the key, the
+        bucket or a permission is wrong."""
 
     def get(self, key: str) -> Blob | None:
         """Read a small object, up to SMALL_BYTES_MAX; None if there is none."""
@@ -57,8 +57,7 @@ class Store(Protocol):
         """Return all keys that begin with `prefix`, sorted."""
 
     def folders(self) -> list[str]:
-        """Return the parts of its keys before the first slash, sorted; what is below is not
-        listed."""
+        """Return the parts of its keys before the first slash, sorted, without listing all keys."""
 
     def sizes(self, prefix: str) -> dict[str, int]:
         """Return the bytes of every key that begins with `prefix`; no content is read."""
@@ -67,11 +66,11 @@ class Store(Protocol):
         """Delete every key that begins with `prefix`."""
 
     def clean(self) -> int:
-        """Remove what killed writers left half-written a day ago or more, and count it."""
+        """Remove half-written objects of killed writers after a day, and return their number."""
 
 
 def refuse_too_large(size: int, where: str) -> None:
-    """Refuse to read what no small object can be; a StoreError says that it has more than
+    """Refuse to read a large object as a small one; a StoreError says that it has more than
     SMALL_BYTES_MAX."""
     if size > SMALL_BYTES_MAX:
         raise StoreError(
@@ -82,8 +81,8 @@ def refuse_too_large(size: int, where: str) -> None:
 
 
 def put_again(store: Store, key: str, data: bytes, version: str | None) -> str:
-    """Write over a version, as `put_if` does; a write whose answer was lost, and that is tried
-    again, meets itself."""
+    """Write over a version, as `put_if` does; an equal object at another version counts as our own
+    write whose answer was lost."""
     try:
         return store.put_if(key, data, version)
     except StoreConflict:
@@ -94,8 +93,8 @@ def put_again(store: Store, key: str, data: bytes, version: str | None) -> str:
 
 
 def prove_store(store: Store) -> None:
-    """Write, read and delete a small object, and see a conditional write refused; a StoreRefused
-    says that the store does not keep what it is given, or overwrites what it must not."""
+    """Write, read and delete a small object, and expect a conditional write to be refused; a
+    StoreRefused says that the store loses data, or ignores the condition."""
     key = f"preflight-{secrets.token_hex(8)}"
     data = b"written by preflight"
     version = store.put_if(key, data, None)

@@ -28,10 +28,10 @@ _ABANDONED_AFTER = timedelta(days=1)
 _KEYS_A_DELETION = 1000
 _SLOWEST_BYTES_PER_S = 64 * 1024
 _PAUSES_S = (0.05, 0.2, 0.8)
-"""Between tries of a conditional write that the server refused without anybody else winning it."""
+"""Seconds between tries of a conditional write that the server refused to all writers."""
 
 _WRITE = "precis-write"
-"""The metadata that names a conditional write, by which we know our own again."""
+"""The metadata that names a conditional write, so that we recognize our own."""
 
 _READS_MAX = 3
 _BROKEN_BODY = (
@@ -40,13 +40,13 @@ _BROKEN_BODY = (
     ReadTimeoutError,
     ResponseStreamingError,
 )
-"""An answer that began and broke off. botocore tries a request again until its answer begins, and
-boto3's transfers fetch the rest of a file again; the body of a small object is left to us."""
+"""The errors of an answer that broke off. botocore retries a request until its answer begins, and
+boto3's transfers fetch the rest of a file again; for the body of a small object we retry."""
 
 
 class S3Store:
-    """A store in `s3://bucket/prefix`; the version of an object is its ETag. Without settings the
-    environment's are taken."""
+    """A store in `s3://bucket/prefix`; the version of an object is its ETag. The default settings
+    are the environment's."""
 
     def __init__(
         self, bucket: str, prefix: str = "", settings: S3Environment | None = None
@@ -83,15 +83,15 @@ class S3Store:
         while True:
             condition = {"IfNoneMatch": "*"}
             if version is not None:
-                # The standard wants the ETag in its quotes; Ceph (16) knows it only without.
+                # The standard has the ETag in its quotes; Ceph (16) accepts it only without.
                 condition = {"IfMatch": version if tries % 2 == 0 else version.strip('"')}
             try:
                 return self._put(key, data, Metadata={_WRITE: write}, **condition)
             except StoreRefused:
                 raise
             except StoreError as error:
-                # The write may have been carried out and only its acknowledgement lost: then the
-                # retry met our own object, and the refusal means that we have won.
+                # The write may have succeeded and only its answer was lost: then the retry was
+                # refused because of our own object.
                 present = self._head(key) or {}
                 if present.get("Metadata", {}).get(_WRITE) == write:
                     return str(present["ETag"])
@@ -99,7 +99,7 @@ class S3Store:
                 is_conflict = isinstance(error, StoreConflict)
                 if tries == len(_PAUSES_S) or not (unchanged and is_conflict):
                     raise
-            # S3 answers 409 to both of two writers at once, which botocore takes for final.
+            # S3 answers 409 to two concurrent writers, which botocore does not retry.
             time.sleep(_PAUSES_S[tries])
             tries += 1
 
@@ -162,7 +162,7 @@ class S3Store:
                 )
 
     def clean(self) -> int:
-        """Abort unfinished multipart uploads, which are stored and paid for."""
+        """Abort unfinished multipart uploads, which cost storage."""
         before = datetime.now(UTC) - _ABANDONED_AFTER
         aborted = 0
         with self._explaining(f"clean {self.url}"):
@@ -183,7 +183,7 @@ class S3Store:
         return pages
 
     def _open(self, key: str) -> dict[str, Any] | None:
-        """Ask for an object, whose body is yet to be read; None where there is none."""
+        """Request an object, without reading its body; None where there is none."""
         try:
             answer: dict[str, Any] = self._s3.get_object(Bucket=self.bucket, Key=self._key(key))
         except ClientError as error:
@@ -195,14 +195,14 @@ class S3Store:
     def _read(self, answer: dict[str, Any] | None, key: str) -> Blob | None:
         if answer is None:
             return None
-        # As a context manager the body would be the raw one, which checks no checksum.
+        # As a context manager it would yield the raw body, which checks no checksum.
         with closing(answer["Body"]):
             refuse_too_large(answer["ContentLength"], self._at(key))
             written = answer["LastModified"].astimezone(UTC)
             return Blob(answer["Body"].read(), answer["ETag"], written)
 
     def _head(self, key: str) -> dict[str, Any] | None:
-        """Ask the server about an object, its version among it; None where there is none."""
+        """Return an object's metadata, with its version; None where there is no object."""
         with self._explaining(f"look at {self._at(key)}"):
             try:
                 found: dict[str, Any] = self._s3.head_object(Bucket=self.bucket, Key=self._key(key))
@@ -235,8 +235,7 @@ class S3Store:
         return int(found["ContentLength"])
 
     def _patience_s(self, size: int) -> float:
-        """Return how long a transfer may take in all: timeouts alone let a dripping one
-        continue."""
+        """Return the limit of a whole transfer, which a timeout for each read does not give."""
         return 4 * self.settings.timeout_s + size / _SLOWEST_BYTES_PER_S
 
     def _write_options(self) -> dict[str, str]:

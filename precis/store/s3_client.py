@@ -19,8 +19,8 @@ _DOWNLOADS_MAX = 5
 
 # An upload reads its parts from disk as it sends them. A download holds 4 MiB for each of its 8
 # connections, and as much again while it waits for the disk: larger pieces cost memory, smaller
-# ones processor time. A piece that breaks off is fetched again here: botocore's own tries end
-# where an answer begins.
+# ones CPU. A piece that breaks off is fetched again here, since botocore does not retry once an
+# answer has begun.
 UPLOAD = TransferConfig(
     multipart_threshold=16 * _MIB,
     multipart_chunksize=16 * _MIB,
@@ -40,7 +40,7 @@ DOWNLOAD = TransferConfig(
 
 @lru_cache(maxsize=8)
 def client_for(settings: S3Environment) -> Any:
-    """Return the client for these settings; it is safe to share between threads."""
+    """Return the client for these settings, which threads may share."""
     wanted = "when_required" if settings.checksum == "none" else "when_supported"
     config = Config(
         connect_timeout=_CONNECT_TIMEOUT_S,
@@ -64,7 +64,7 @@ def client_for(settings: S3Environment) -> Any:
 
 
 def finish(transfer: Any, patience_s: float) -> None:
-    """Wait for an upload or download, and give it up when its time is over."""
+    """Wait for an upload or download, for at most `patience_s`."""
     timer = threading.Timer(patience_s, transfer.cancel)
     timer.daemon = True
     timer.start()
@@ -75,7 +75,7 @@ def finish(transfer: Any, patience_s: float) -> None:
 
 
 def ensure_bucket(client: Any, bucket: str, settings: S3Environment) -> None:
-    """Create the bucket, in the client's region, unless it is there."""
+    """Create the bucket, in the client's region, unless it exists."""
     region = client.meta.region_name
     where = {}
     if not settings.aws_endpoint_url and region not in ("us-east-1", "aws-global"):
@@ -83,6 +83,6 @@ def ensure_bucket(client: Any, bucket: str, settings: S3Environment) -> None:
     try:
         client.head_bucket(Bucket=bucket)
     except ClientError as error:
-        # The answer to a HEAD has no body: what else is wrong, the first write says in words.
+        # The answer to a HEAD has no body: the first write will give any other reason in words.
         if is_absent(error):
             client.create_bucket(Bucket=bucket, **where)

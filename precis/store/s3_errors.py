@@ -1,4 +1,4 @@
-"""The failures of S3 and the way to it, as sentences. None of them contains a key."""
+"""The failures of S3 and of the connection to it, as sentences without keys."""
 
 from botocore.exceptions import (
     BotoCoreError,
@@ -45,17 +45,17 @@ _SAME = {
 
 
 def is_absent(error: ClientError) -> bool:
-    """Return whether the server says that the object, or the bucket looked for, is not there."""
+    """Return whether the server says that the object or the bucket does not exist."""
     return code_of(error) in _ABSENT
 
 
 def code_of(error: ClientError) -> str:
-    """S3's name for the error; a bare HTTP status where the answer had no body."""
+    """Return S3's name for the error; the HTTP status where the answer had no body."""
     return str(error.response.get("Error", {}).get("Code", ""))
 
 
 def explain(error: Exception, doing: str) -> StoreError:
-    """Return a failure as an error of ours; `doing` is such as `read s3://bucket/key`."""
+    """Return a failure as a StoreError; `doing` is a phrase such as `read s3://bucket/key`."""
     if isinstance(error, RetriesExceededError):
         error = error.last_exception
     if isinstance(error, ClientError):
