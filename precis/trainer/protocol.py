@@ -7,7 +7,8 @@ Every operation but the download of a file answers with one JSON object a line: 
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Iterable
 from typing import Any, Literal
 
 import art
@@ -213,7 +214,8 @@ class _Codec:
             plain = item.model_dump(mode="json")
             prompt = plain.get(_PROMPT)
             if prompt is not None:
-                shared = _common_length(prompt, self._before)
+                both = [prompt, self._before]
+                shared = len(os.path.commonprefix(both))  # noqa: RUF071 (of tokens, not of paths)
                 plain[_PROMPT] = [shared, prompt[shared:]]
             encoded.append(plain)
             self._continue_after(item)
@@ -240,14 +242,3 @@ class _Codec:
         carried = choice.model_extra or {}
         self._before = [*(carried.get(_PROMPT) or ()), *(carried.get("token_ids") or ())]
         self._first = self._first or self._before
-
-
-def _common_length(ours: Sequence[int], theirs: Sequence[int]) -> int:
-    # Nearly all prompts begin with all that was said before: a comparison at once makes groups of
-    # 20 turns four times faster to write than one token by token.
-    if ours[: len(theirs)] == theirs:
-        return len(theirs)
-    for place, (one, other) in enumerate(zip(ours, theirs, strict=False)):
-        if one != other:
-            return place
-    return min(len(ours), len(theirs))
