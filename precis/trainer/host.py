@@ -12,7 +12,7 @@ from art.types import TrainResult
 
 from precis.errors import StepConflict, TrainerError
 from precis.run.checkpoints import commit, restore
-from precis.run.local_checkpoints import read_metrics, steps_here
+from precis.run.local_checkpoints import steps_here
 from precis.store import Store, open_store
 from precis.trainer.backend import TrainerBackend
 from precis.trainer.jobs import Job
@@ -140,7 +140,7 @@ class TrainerService:
                 "restore the checkpoint to continue from."
             )
         # Noted before and after: a trainer that is killed in between can tell at its next start
-        # (`_settle`) whether the weights were saved, and the step is not trained twice.
+        # (`Journal.settle`) whether the weights were saved, and the step is not trained twice.
         journal.began(request.step, request.digest, request.note)
         result = await training(model, decode_groups(request.groups), **request.options)
         answer = {"step": result.step, "metrics": result.metrics}
@@ -238,24 +238,9 @@ class TrainerService:
         half-done."""
         journal = Journal(self.folder(spec))
         if journal.folder not in self._settled:
-            self._settle(journal)
+            journal.settle()
             self._settled.add(journal.folder)
         return journal
-
-    def _settle(self, journal: Journal) -> None:
-        """Keep a training whose weights were saved before a kill; drop one that was not done."""
-        pending = journal.pending
-        if pending is None:
-            return
-        trained = journal.trained(pending.step)
-        metrics = read_metrics(journal.checkpoint(pending.step + 1))
-        if trained is None and metrics is not None:
-            result = {"step": pending.step + 1, "metrics": metrics}
-            trained = TrainedStep(digest=pending.digest, result=result, note=pending.note)
-        if trained is None:
-            journal.abandoned()
-        else:
-            journal.finished(pending.step, trained)
 
     def _find_registered(self, spec: ModelSpec) -> Model:
         if spec.name not in self.models:

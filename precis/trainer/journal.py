@@ -16,7 +16,7 @@ from typing import Literal
 from precis.processes.kill_points import reached
 from precis.record import Record
 from precis.run.checkpoints import files_in
-from precis.run.local_checkpoints import folder_of
+from precis.run.local_checkpoints import folder_of, read_metrics
 from precis.store.durable import make_folder, move, sync
 from precis.trainer.protocol import Json, TrainedStep, TrainerState
 
@@ -79,13 +79,22 @@ class Journal:
         (self.folder / "pending.json").unlink(missing_ok=True)
         reached("result stored", step)
 
-    def abandoned(self) -> None:
-        """Drop the weights of a training that had begun and did not end, and the note of it."""
+    def settle(self) -> None:
+        """Keep a training whose weights were saved before a kill; drop one that was not done."""
         pending = self.pending
-        if pending is not None:
-            # The weights first: half of them must not outlive the note that they are unfinished.
-            shutil.rmtree(self.checkpoint(pending.step + 1), ignore_errors=True)
-            (self.folder / "pending.json").unlink(missing_ok=True)
+        if pending is None:
+            return
+        checkpoint = self.checkpoint(pending.step + 1)
+        trained = self.trained(pending.step)
+        metrics = read_metrics(checkpoint)
+        if trained is None and metrics is not None:
+            result = {"step": pending.step + 1, "metrics": metrics}
+            trained = TrainedStep(digest=pending.digest, result=result, note=pending.note)
+        if trained is not None:
+            return self.finished(pending.step, trained)
+        # The weights first: half of them must not outlive the note that they are unfinished.
+        shutil.rmtree(checkpoint, ignore_errors=True)
+        (self.folder / "pending.json").unlink(missing_ok=True)
 
     def trained(self, step: int) -> TrainedStep | None:
         """Return the record of a step; None if it was not trained here."""
