@@ -1,11 +1,16 @@
 """Conversations whose answers a policy imitates before it learns from rewards."""
 
-from collections.abc import Mapping
-from typing import Any
+import itertools
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any, TypeVar
 
 from pydantic import Field
 
 from precis.record import Finite, Record
+
+T = TypeVar("T")
 
 
 class ShownConversation(Record):
@@ -35,3 +40,13 @@ class Demonstration(Record):
 def is_imitated(message: Mapping[str, Any]) -> bool:
     """Return whether a message is an answer to imitate."""
     return message["role"] == "assistant" and message.get("weight") != 0
+
+
+def batches(demonstrations: Sequence[Sequence[T]], size: int, seed: int | str) -> Iterator[list[T]]:
+    """Yield the samples of so many demonstrations at a time, without end; each demonstration is in
+    one batch of each pass, and each pass has another order."""
+    for number in itertools.count():
+        order = list(demonstrations)
+        random.Random(f"{seed}/{number}").shuffle(order)
+        for start in range(0, len(order), size):
+            yield list(chain.from_iterable(order[start : start + size]))

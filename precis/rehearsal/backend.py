@@ -1,9 +1,7 @@
 """`art.Backend` on the CPU: an embedded policy, its training, checkpoints and endpoint."""
 
 import asyncio
-import itertools
-import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -22,10 +20,11 @@ from art.utils.output_dirs import get_model_dir
 from precis.errors import TrainerError
 from precis.llm.loop_server import LoopCompletions
 from precis.processes.kill_points import reached
+from precis.records.demonstrations import batches
 from precis.records.samples import PREFIX_BREAKS, count_prefix_breaks
 from precis.rehearsal.checkpoint_files import TrainingState, initial_state, load, save
 from precis.rehearsal.endpoint import PolicyEndpoint
-from precis.rehearsal.kind import PolicyKind, Sample
+from precis.rehearsal.kind import PolicyKind
 from precis.rehearsal.train_step import advance, end_imitation, imitate, passes, with_advantages
 from precis.run.local_checkpoints import keep_only, steps_here
 from precis.settings.imitation import ImitatesInOnePass
@@ -113,11 +112,11 @@ class EmbeddedBackend(ImitatesInOnePass):
         has one rate per update. Raises TrainerError for an answer that the policy can't give."""
         demonstrations = list(map(self._kind.demonstrations_of, trajectories))
         samples = list(chain.from_iterable(demonstrations))
-        batches = _batches(demonstrations, batch_size, self._seed)
+        shown_together = batches(demonstrations, batch_size, self._seed)
         seen = []
         async with self._training:
             trained = self._latest(model)
-            for batch, rate in zip(batches, learning_rates, strict=False):
+            for batch, rate in zip(shown_together, learning_rates, strict=False):
                 shown = [sample.with_advantage(1.0) for sample in batch]
                 done = imitate(trained, self._kind.batch_of(shown), rate)
                 trained = done.trained
@@ -172,14 +171,3 @@ class EmbeddedBackend(ImitatesInOnePass):
 
     def _latest(self, model: AnyModel) -> TrainingState:
         return load(self._folder(model), self._step(model), self._kind.layout)
-
-
-def _batches(
-    demonstrations: Sequence[Sequence[Sample]], size: int, seed: int
-) -> Iterator[list[Sample]]:
-    """Yield batches of demonstrations' samples, without end; each is in one batch of each pass."""
-    for number in itertools.count():
-        order = list(demonstrations)
-        random.Random(f"{seed}/{number}").shuffle(order)
-        for start in range(0, len(order), size):
-            yield list(chain.from_iterable(order[start : start + size]))

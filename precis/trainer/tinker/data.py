@@ -9,13 +9,13 @@ import math
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import tinker
 
+from precis.records.demonstrations import batches
 from precis.trainer.gpu.packing import TrainingSample, Weighting, token_weights
 
 IMITATION: Final = "cross_entropy"
@@ -70,20 +70,12 @@ def make_updates(
 def make_imitations(
     demonstrations: Sequence[Sequence[TrainingSample]], size: int, seed: str
 ) -> Iterator[Update]:
-    """Yield updates by imitation, of so many demonstrations each, without end; each demonstration
-    is in one of each pass, and each pass has another order."""
-    chance = random.Random(seed)
-    while True:
-        order = list(demonstrations)
-        chance.shuffle(order)
-        for start in range(0, len(order), size):
-            chosen = list(chain.from_iterable(order[start : start + size]))
-            weights = token_weights(chosen, "token")
-            data = [
-                _datum(sample, weights=np.where(_mask(sample), weight, 0.0))
-                for sample, weight in zip(chosen, weights, strict=True)
-            ]
-            yield Update(data, chosen)
+    """Yield updates by imitation, of so many demonstrations each, without end."""
+    for chosen in batches(demonstrations, size, seed):
+        data = []
+        for sample, weight in zip(chosen, token_weights(chosen, "token"), strict=True):
+            data.append(_datum(sample, weights=np.where(_mask(sample), weight, 0.0)))
+        yield Update(data, chosen)
 
 
 def logprob_gap(update: Update, output: tinker.ForwardBackwardOutput) -> float:
