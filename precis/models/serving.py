@@ -30,6 +30,7 @@ from precis.processes.supervisor import SUPERVISE
 from precis.rehearsal.endpoint import PolicyEndpoint
 from precis.rehearsal.kinds import kind_in
 from precis.run.local_checkpoints import folder_of
+from precis.settings.trainer import VLLM_RANKS
 
 CONTEXT_TOKENS = 4096
 """The default context of a server in tokens, the summary included."""
@@ -38,8 +39,6 @@ VLLM_KEY_VARIABLE = "VLLM_API_KEY"
 """The variable from which vLLM reads its key."""
 
 _VLLM = "vllm"
-_VLLM_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
-"""The values that vLLM accepts for --max-lora-rank."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +102,7 @@ def command_for_adapter(
     """
     loaded = base_to_load(base, model.recorded_base, claimed_base(folder))
     rank = rank_of(folder)
-    fitting = [each for each in _VLLM_RANKS if each >= rank]
+    fitting = [each for each in VLLM_RANKS if each >= rank]
     if not fitting:
         raise ConfigError(
             f"vLLM serves no adapter of rank {rank}.",

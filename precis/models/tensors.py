@@ -64,11 +64,6 @@ class Weights:
         with _open(self.files[name]) as file:
             return str(file.get_slice(name).get_dtype())
 
-    def shape_of(self, name: str) -> tuple[int, ...]:
-        """Return a tensor's shape."""
-        with _open(self.files[name]) as file:
-            return tuple(file.get_slice(name).get_shape())
-
     def read(self, name: str) -> Tensor:
         """Return a tensor as it is in its file."""
         return read_tensor(self.files[name], name)

@@ -85,6 +85,9 @@ _MLP = ("gate_proj", "up_proj", "down_proj")
 ADAPTED = {"all": ("q_proj", "k_proj", "v_proj", "o_proj", *_MLP), "mlp": _MLP}
 """The names of the layers with an adapter, by `engine.adapted_layers`."""
 
+VLLM_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
+"""The largest ranks that vLLM can be started for (`--max-lora-rank`)."""
+
 
 class EngineConfig(Record):
     """The division of the GPU between vLLM and training; the defaults are for 3 billion weights on

@@ -96,7 +96,7 @@ def write_adapter(base: Path, folder: Path, rank: int = 16) -> None:
     halves = {}
     for name in weights.files:
         if name.split(".")[-2] in _TARGETS:
-            rows, columns = weights.shape_of(name)
+            rows, columns = weights.read(name).shape
             key = f"base_model.model.{name.removesuffix('.weight')}"
             bound = 1 / np.sqrt(columns)
             halves[f"{key}.lora_A.weight"] = random.uniform(-bound, bound, (rank, columns))

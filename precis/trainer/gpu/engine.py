@@ -1,15 +1,13 @@
 """vLLM as it serves the policy: in its own process, with the adapter of each step."""
 
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from typing import Any
 
 from vllm import AsyncEngineArgs
 from vllm.model_executor.models import registry
 from vllm.v1.engine.async_llm import AsyncLLM
 
-from precis.settings.trainer import ADAPTED, EngineConfig
+from precis.settings.trainer import ADAPTED, VLLM_RANKS, EngineConfig
 from precis.trainer.gpu.outputs import name_when_asked
 
 _GRAPHS = (1, 2, 4, 8, 16, 24, 32, 40, 48, 64, 96, 128, 192, 256)
@@ -17,8 +15,6 @@ _GRAPHS = (1, 2, 4, 8, 16, 24, 32, 40, 48, 64, 96, 128, 192, 256)
 one is used, and above the last there is none."""
 _BATCHED_TOKENS = 8192
 """Tokens of prompts that are read at a time; what vLLM's own server takes on such GPUs."""
-_RANKS = (8, 16, 32, 64, 128, 256)
-"""Ranks that vLLM has adapters of."""
 
 
 def start_engine(base_model: str, engine: EngineConfig) -> AsyncLLM:
@@ -42,7 +38,7 @@ def start_engine(base_model: str, engine: EngineConfig) -> AsyncLLM:
         "max_cpu_loras": 2,  # the next one is loaded while the last one may still be sampled from
         "worker_extension_cls": "precis.trainer.gpu.extension.Extension",
         "lora_target_modules": list(ADAPTED[engine.adapted_layers]),
-        "max_lora_rank": next(rank for rank in _RANKS if rank >= engine.lora_rank),
+        "max_lora_rank": next(rank for rank in VLLM_RANKS if rank >= engine.lora_rank),
         "generation_config": "vllm",
         "disable_log_stats": False,
         "compilation_config": {
@@ -52,28 +48,21 @@ def start_engine(base_model: str, engine: EngineConfig) -> AsyncLLM:
             "cudagraph_specialize_lora": False,  # the model without an adapter is never asked
         },
     }
-    before = os.environ.get("CUDA_VISIBLE_DEVICES")
-    seen = before.split(",") if before else list(map(str, range(engine.sampling_gpu + 1)))
+    given = os.environ.get("CUDA_VISIBLE_DEVICES")
+    seen = given.split(",") if given else list(map(str, range(engine.sampling_gpu + 1)))
     name_when_asked()
     # By itself vLLM looks at a model's class in a process of its own, to leave the GPU alone: 20 s
     # at the first start on a machine. Importing the class does not touch the GPU.
     registry._run_in_subprocess = lambda look: look()
-    own = {"CUDA_VISIBLE_DEVICES": seen[engine.sampling_gpu]}
+    # For the process that starts here, and for no later one of this process.
+    before = dict(os.environ)
+    os.environ["CUDA_VISIBLE_DEVICES"] = seen[engine.sampling_gpu]
     # Its older runner prepares each token on the CPU, and launches a kernel for the seed of each
     # rollout. The new one has not been tried with sleep (`0` turns it off).
     runner = "0" if engine.sleep_while_training else "1"
-    own["VLLM_USE_V2_MODEL_RUNNER"] = os.environ.get("VLLM_USE_V2_MODEL_RUNNER", runner)
-    with _environment(own):
-        return AsyncLLM.from_engine_args(AsyncEngineArgs(**arguments))
-
-
-@contextmanager
-def _environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Have a process that starts in the block get these variables beside this one's."""
-    before = dict(os.environ)
-    os.environ.update(variables)
+    os.environ.setdefault("VLLM_USE_V2_MODEL_RUNNER", runner)
     try:
-        yield
+        return AsyncLLM.from_engine_args(AsyncEngineArgs(**arguments))
     finally:
         os.environ.clear()
         os.environ.update(before)
