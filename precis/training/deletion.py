@@ -7,6 +7,7 @@ from typing import Any
 
 from precis.config import RunConfig
 from precis.models.serving import delete_adapter_copies
+from precis.records.ledger import ledger_key
 from precis.run.lease import lease_key, leased
 from precis.run.overview import sizes_of_run
 from precis.run.reports import delete_report_copies
@@ -39,6 +40,12 @@ def _delete_records(store: Store, model: str) -> None:
     # Copies that `precis model serve` and `precis runs open` have made.
     delete_adapter_copies(model)
     delete_report_copies(model)
-    keys = [key for key in store.keys(f"{model}/") if key != lease_key(model)]
-    for key in sorted(keys, key=lambda key: not key.endswith("/ledger.json")):
-        store.delete(key)
+    store.delete(ledger_key(model))
+    # Whole folders: each deletion lists its objects, and a run has thousands.
+    run = f"{model}/"
+    parts = set()
+    for key in store.keys(run):
+        name, slash, _ = key.removeprefix(run).partition("/")
+        parts.add(f"{run}{name}{slash}")
+    for part in sorted(parts - {lease_key(model)}):
+        store.delete(part)

@@ -191,6 +191,25 @@ async def test_a_deleted_run_leaves_nothing_and_all_of_others_stays(store: Folde
     assert {str(file.parent.relative_to(home)) for file in left} == set(of_others)
 
 
+async def test_a_long_run_is_deleted_in_as_few_requests_as_a_short_one(tmp_path: Path) -> None:
+    class Listed(FolderStore):
+        listings = 0
+
+        def sizes(self, prefix: str) -> dict[str, int]:
+            self.listings += 1
+            return super().sizes(prefix)
+
+    listings = []
+    for steps in (1, 12):
+        store = Listed(tmp_path / f"{steps}")
+        make_run(store, "a", steps)
+        store.listings = 0
+        await delete(store, "a", nothing)
+        assert store.keys("") == []
+        listings.append(store.listings)
+    assert listings[0] == listings[1]
+
+
 async def test_a_run_at_work_or_whose_deletion_fails_elsewhere_stays(store: FolderStore) -> None:
     async def out() -> int:
         raise StoreError("out")
