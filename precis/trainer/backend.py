@@ -54,5 +54,6 @@ class TrainerBackend(art.Backend, Protocol):
         ...
 
     async def forget(self, model: art.TrainableModel[Any, Any]) -> None:
-        """Drop what is in memory of a model: its files were replaced, and `register` comes next."""
+        """Drop what is in memory of a model: its files were replaced, or its settings have changed,
+        and `register` comes next."""
         ...

@@ -514,8 +514,9 @@ def read_prompt(service: TinkerServer) -> list[int]:
 async def test_a_document_that_is_too_long_is_refused_before_the_service_is_asked(
     service: TinkerServer, address: str, trainer: RemoteTrainer, tokenizer: Path
 ) -> None:
+    await begin(trainer, model_of(settings_for(address, tokenizer)))
     model = model_of(settings_for(address, tokenizer, tokens_max=512))
-    await begin(trainer, model)
+    await begin(trainer, model)  # a run of the same name, with another limit
     with pytest.raises(openai.BadRequestError, match=r"trainer\.tokens_max, 512"):
         await model.openai_client().chat.completions.create(
             model="m@0", messages=[{"role": "user", "content": "a" * 400}], max_tokens=200

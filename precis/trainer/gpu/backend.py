@@ -176,7 +176,7 @@ class GpuBackend(LocalBackend):
         )
 
     async def forget(self, model: Model) -> None:
-        """Drop what is in memory of a model whose files were replaced; `register` starts anew."""
+        """End the process that holds the GPU for a model; `register` starts another."""
         self._endpoints.pop(model.name, None)
         service: Any = self._services.pop(model.name, None)
         if service is not None:

@@ -52,8 +52,9 @@ class TinkerBackend(ImitatesInOnePass):
         says that key or tokenizer is missing, or refused."""
         assert isinstance(model, art.TrainableModel)
         model.base_path = str(self._path)
-        if model.name not in self._models:
-            settings = _settings_of(model)
+        settings = _settings_of(model)
+        held = self._models.get(model.name)
+        if held is None or held.settings != settings:
             tokenizer = await asyncio.to_thread(tokenizer_of, settings)
             folder = Path(get_model_dir(model=model, art_path=str(self._path)))
             self._models[model.name] = TinkerModel(
