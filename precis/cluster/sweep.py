@@ -14,7 +14,7 @@ from typing import Literal
 from precis.cluster import api
 from precis.cluster.api import Cluster
 from precis.cluster.keys import PREFIX, cluster_name, forget_keys
-from precis.errors import ClusterError, ConfigError, StoreError
+from precis.errors import ConfigError, PrecisError
 from precis.run.holder import Holder, is_alive
 from precis.run.lease import read_lease
 from precis.store import open_store
@@ -76,7 +76,7 @@ async def _take_down_if_idle(cluster: Cluster, home: Path, spare_hours: float) -
         if holder is not None:
             return outcome("kept", f"is in use by {holder}")
         await api.down(cluster.name)
-    except (ClusterError, StoreError) as error:
+    except PrecisError as error:  # none may keep the other machines
         return outcome("failed", str(error))
     forget_keys(home, cluster.name)
     return outcome("taken down", "no live run holds its model")

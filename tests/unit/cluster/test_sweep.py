@@ -48,7 +48,7 @@ class Sdk:
             name.replace("_", "-"): record(name.replace("_", "-"), **about)
             for name, about in clusters.items()
         }
-        self.broken: set[str] = set()
+        self.broken: dict[str, Exception] = {}
 
     def status(self, names: list[str] | None, refresh: Any) -> Any:
         return [one for name, one in self.records.items() if names is None or name in names]
@@ -63,7 +63,7 @@ class Sdk:
         if name not in self.records:
             raise skypilot().ClusterDoesNotExist(name)
         if name in self.broken:
-            raise RuntimeError("\x1b[31mThe cloud is out.\x1b[0m")
+            raise self.broken[name]
         return self.records.pop(name)
 
 
@@ -124,12 +124,20 @@ async def test_only_machines_of_ours_that_no_live_run_holds_are_taken_down(
 async def test_a_machine_that_can_not_be_taken_down_does_not_keep_the_others(
     store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sdk = Sdk(precis_a=of("a", store), precis_b=of("b", store))
-    sdk.broken.add("precis-a")
+    machines = {f"precis_{name}": of(name, store) for name in "abcd"}
+    sdk = Sdk(precis_nowhere=of("e", "s3://"), **machines)
+    sdk.broken["precis-a"] = RuntimeError("\x1b[31mThe cloud is out.\x1b[0m")
+    # Another account's: no retry helps.
+    sdk.broken["precis-b"] = skypilot().ClusterOwnerIdentityMismatchError("Not yours.")
     use(sdk, monkeypatch)
-    failed, done = await sweep(tmp_path, spare_hours=0)
-    assert (failed.done, done.done) == ("failed", "taken down")
-    assert failed.why == "SkyPilot failed: The cloud is out."
+    swept = {one.cluster: one for one in await sweep(tmp_path, spare_hours=0)}
+    failed = {name: one.why for name, one in swept.items() if one.done == "failed"}
+    assert failed.pop("precis-nowhere")
+    assert failed == {
+        "precis-a": "SkyPilot failed: The cloud is out.",
+        "precis-b": "SkyPilot refuses: Not yours.",
+    }
+    assert set(sdk.records) == {"precis-nowhere", *failed}
 
 
 async def test_a_machine_at_work_is_taken_down_by_force_only(
