@@ -23,7 +23,7 @@ from precis.cluster.api import Cluster, Log
 from precis.cluster.keys import Keys, cluster_name, forget_keys, read_keys, write_keys
 from precis.cluster.site import HourlyPrice, TrainerAddress
 from precis.cluster.task import Work, trainer_task
-from precis.cluster.tunnel import Tunnel, ssh_to
+from precis.cluster.tunnel import Tunnel, require_ssh, ssh_to
 from precis.errors import ClusterError, NoCapacity
 from precis.run.lease import Lease
 from precis.settings.cluster import ClusterConfig
@@ -81,6 +81,7 @@ class SkyPilotHost:
             ConfigError: no retry would help.
             LeaseLost: another run has taken the model over, and its machine with it.
         """
+        require_ssh()
         await self.leave()
         if self.lease is not None:
             await self.lease.check()

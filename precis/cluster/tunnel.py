@@ -1,18 +1,28 @@
 """An ssh tunnel from a port of this machine's loopback to one of the cluster's."""
 
 import asyncio
+import shutil
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from precis.cluster.api import Log
-from precis.errors import ClusterError
+from precis.errors import ConfigError
 from precis.processes.child import free_port
 
 _PAUSES_S = (0.2, 0.5, 1, 2, 5)
 """Pauses before each reconnection, in seconds; the last one repeats."""
 _STEADY_S = 60.0
 """A connection that has lasted for so long is a good one: it is made again at once."""
+
+
+def require_ssh() -> None:
+    """Raise ConfigError if this machine has no ssh, without which no rented one can be reached."""
+    if shutil.which("ssh") is None:
+        raise ConfigError(
+            "This machine has no ssh, by which it would reach the rented one.",
+            "Install OpenSSH's client.",
+        )
 
 
 def ssh_to(cluster: str) -> list[str]:
@@ -72,30 +82,27 @@ class Tunnel:
 
     async def _connection(self) -> str:
         """Hold one connection until it ends; return ssh's last message."""
-        try:
-            program, *rest = self._ssh
-            forward = f"127.0.0.1:{self._local_port}:127.0.0.1:{self._port}"
-            options = {
-                "BatchMode": "yes",
-                "ConnectTimeout": "15",
-                "ExitOnForwardFailure": "yes",
-                # A machine that vanished is noticed after three of these.
-                "ServerAliveInterval": "5",
-                "ServerAliveCountMax": "3",
-                "LogLevel": "ERROR",
-            }
-            settings: list[str] = []
-            for key, value in options.items():
-                settings += ["-o", f"{key}={value}"]
-            process = await asyncio.create_subprocess_exec(
-                *[program, "-N", "-L", forward, *settings, *rest],
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.DEVNULL,
-                stderr=asyncio.subprocess.PIPE,
-                start_new_session=True,  # Ctrl-C goes to us only, and we then close it properly
-            )
-        except FileNotFoundError as error:
-            raise ClusterError("There is no ssh here: install OpenSSH's client.") from error
+        program, *rest = self._ssh
+        forward = f"127.0.0.1:{self._local_port}:127.0.0.1:{self._port}"
+        options = {
+            "BatchMode": "yes",
+            "ConnectTimeout": "15",
+            "ExitOnForwardFailure": "yes",
+            # A machine that vanished is noticed after three of these.
+            "ServerAliveInterval": "5",
+            "ServerAliveCountMax": "3",
+            "LogLevel": "ERROR",
+        }
+        settings: list[str] = []
+        for key, value in options.items():
+            settings += ["-o", f"{key}={value}"]
+        process = await asyncio.create_subprocess_exec(
+            *[program, "-N", "-L", forward, *settings, *rest],
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,  # Ctrl-C goes to us only, and we then close it properly
+        )
         try:
             _, said = await process.communicate()
         finally:

@@ -12,7 +12,7 @@ from precis.cluster import api, skypilot
 from precis.cluster.keys import Keys
 from precis.cluster.skypilot import SkyPilotHost
 from precis.cluster.task import Work
-from precis.errors import ClusterError, LeaseLost
+from precis.errors import ClusterError, ConfigError, LeaseLost
 from precis.run.lease import leased
 from precis.settings.cluster import ClusterConfig
 from precis.store import FolderStore
@@ -89,6 +89,7 @@ async def test_a_machine_is_left_to_a_run_that_took_over_while_it_came_up(
     monkeypatch.setattr(api, "find", find)
     monkeypatch.setattr(api, "down", down)
     monkeypatch.setattr(api, "end_jobs", end_jobs)
+    monkeypatch.setattr(skypilot, "require_ssh", lambda: None)
     monkeypatch.setattr(skypilot, "Tunnel", Tunnel)
     monkeypatch.setattr(skypilot, "_FOUND_S", 0.01)
     monkeypatch.setattr(skypilot, "trainer_task", lambda *_: None)
@@ -113,3 +114,31 @@ async def test_a_machine_is_left_to_a_run_that_took_over_while_it_came_up(
     assert len(launched) == 2
     assert not ended
     assert taken_down == [host.name]
+
+
+async def test_no_machine_is_rented_from_one_without_ssh(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would be paid for until it is clear that its trainer can't be reached."""
+    launched: list[str] = []
+
+    async def find(*_: object, **__: object) -> None: ...
+
+    async def launch(task: object, name: str, *_: object) -> int:
+        launched.append(name)
+        return 1
+
+    async def down(name: str) -> None: ...
+
+    monkeypatch.setattr(api, "find", find)
+    monkeypatch.setattr(api, "launch", launch)
+    monkeypatch.setattr(api, "down", down)
+    monkeypatch.setattr(api, "follow_log", lambda *_: None)
+    monkeypatch.setattr(skypilot, "trainer_task", lambda *_: None)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    work = Work("m", "s3://bucket/runs", "extractive", 1)
+    config = ClusterConfig(answer_timeout_s=0.3)
+    host = SkyPilotHost(work, config, tmp_path, lambda _: None)
+    with pytest.raises(ConfigError, match="no ssh"):
+        await host.up()
+    assert not launched
