@@ -48,7 +48,10 @@ def print_live_runs(context: typer.Context, as_json: AsJson = False) -> None:
         from cli import prefect_server
 
         if prefect_server.find() is None:
-            echo("No Prefect server is configured or up, so nothing runs.")
+            if as_json:
+                _print_json([])
+            else:
+                echo("No Prefect server is configured or up, so nothing runs.")
             return
         prefect_server.attach()
         from cli.live_runs import as_lines, read_live_runs  # after its address is set

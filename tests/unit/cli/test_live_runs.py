@@ -1,5 +1,6 @@
 """Which runs `precis runs` shows."""
 
+import json
 from datetime import UTC, datetime
 
 import pytest
@@ -36,3 +37,4 @@ def test_without_a_server_nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     said = CliRunner().invoke(app, [])
     assert said.exit_code == 0
     assert said.output == "No Prefect server is configured or up, so nothing runs.\n"
+    assert json.loads(CliRunner().invoke(app, ["--json"]).output) == []
