@@ -48,7 +48,8 @@ async def _is_active(deployment: str) -> bool:
 async def deployments() -> list[str]:
     """Return the names of the deployments in the pool, as in `prefect deployment run`."""
     async with get_client() as client:
-        flows = {flow.id: flow.name for flow in await client.read_flows()}
         named = WorkPoolFilter(name=WorkPoolFilterName(any_=[POOL]))
+        # Without the filter the server lists the first 200 of its flows.
+        flows = {flow.id: flow.name for flow in await client.read_flows(work_pool_filter=named)}
         found = await client.read_deployments(work_pool_filter=named)
     return sorted(f"{flows[each.flow_id]}/{each.name}" for each in found)

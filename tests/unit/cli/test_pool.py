@@ -1,9 +1,10 @@
-"""Which schedules are switched on where prefect.yaml is deployed."""
+"""Which schedules are switched on where prefect.yaml is deployed, and what is in the pool."""
 
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from prefect.client.schemas.filters import WorkPoolFilter
 from prefect.exceptions import ObjectNotFound
 
 from cli import pool
@@ -42,3 +43,27 @@ def test_a_schedule_is_on_where_what_it_needs_is_installed_and_nobody_switched_i
 
     monkeypatch.setattr(pool, "get_client", Client)
     assert pool.schedule_of("cluster-sweep/sweep", needs) == {"active": active, "slug": slug}
+
+
+async def test_the_pools_deployments_are_listed_on_a_server_with_many_flows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Client:
+        """Of a server whose first page of flows has none of the pool's."""
+
+        async def __aenter__(self) -> "Client":
+            return self
+
+        async def __aexit__(self, *_: object) -> None:
+            """Nothing to close."""
+
+        async def read_flows(self, work_pool_filter: WorkPoolFilter | None = None) -> list[Any]:
+            if work_pool_filter is None:
+                return [SimpleNamespace(id=number, name="other") for number in range(200)]
+            return [SimpleNamespace(id=200, name="train")]
+
+        async def read_deployments(self, work_pool_filter: WorkPoolFilter) -> list[Any]:
+            return [SimpleNamespace(flow_id=200, name="rehearsal")]
+
+    monkeypatch.setattr(pool, "get_client", Client)
+    assert await pool.deployments() == ["train/rehearsal"]
