@@ -10,7 +10,7 @@ from precis.records.questions import QUESTIONS
 from precis.records.results import ATTEMPTS
 from precis.report.curve import StepPoint
 from precis.report.nights import NightlyAccuracy, nights_of
-from precis.report.wording import Words, chance, heading, name, number, percent
+from precis.report.wording import Words, heading, name, number, percent
 from precis.statistics.comparisons import Pair, all_pairs, differences, documents_to_see
 from precis.statistics.intervals import DOCUMENTS_MIN, Difference, Interval
 from precis.statistics.nights import NightlyChange
@@ -112,7 +112,7 @@ class Benchmark:
         for other in (*start[:1], *others[:1]):
             if other in self.ahead:
                 ahead = self.ahead[other]
-                detail = f"{words.gap_bounds(ahead.accuracy)}, {chance(ahead)}"
+                detail = f"{words.gap_bounds(ahead.accuracy)}, {ahead.chance}"
                 gap = f"{words.gap(ahead.accuracy)}{words.unit}"
                 headlines.append(Headline(f"Ahead of {name(other)}", gap, detail))
         if self.ceiling is not None:

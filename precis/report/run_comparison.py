@@ -14,7 +14,7 @@ from precis.records.results import TRAINED, newest_results
 from precis.report.charts import Chart, Line, line_chart, shorten
 from precis.report.curve import exact, interval_of
 from precis.report.page import picture_of, template_environment
-from precis.report.wording import Words, chance
+from precis.report.wording import Words
 from precis.run.overview import Overview, overview
 from precis.statistics.comparisons import difference
 from precis.statistics.intervals import DOCUMENTS_MIN, Difference, Interval
@@ -101,7 +101,7 @@ def describe_differences(found: RunComparison) -> Iterator[str]:
             continue
         sentence = (
             f"{first} − {model}: {words.gap(measured.accuracy)}{words.unit} "
-            f"({words.gap_bounds(measured.accuracy)}, 95 %; {chance(measured)}), paired "
+            f"({words.gap_bounds(measured.accuracy)}, 95 %; {measured.chance}), paired "
             f"over {measured.documents} documents of their newest benchmarks."
         )
         if measured.documents < DOCUMENTS_MIN:

@@ -68,7 +68,7 @@ class Words:
         return (
             f"{name(first)} is {gap}{self.unit} {side} {name(second)} on {found.documents} "
             f"{self.nouns.scenarios}: a difference of {self.gap_bounds(found.accuracy)} "
-            f"(95% interval; corrected {chance(found)})."
+            f"(95% interval; corrected {found.chance})."
         )
 
 
@@ -87,11 +87,6 @@ def heading(name: str) -> str:
 
 def percent(share: float | None) -> str:
     return "" if share is None else f"{share:.1%}"
-
-
-def chance(difference: Difference) -> str:
-    """Format a p-value in the usual way."""
-    return "p < 0.001" if difference.p_value < 0.001 else f"p = {difference.p_value:.3f}"
 
 
 def causes(unscored: Mapping[str, int]) -> str:

@@ -63,6 +63,11 @@ class Difference:
     documents: int
 
     @property
+    def chance(self) -> str:
+        """The p-value as it is written; a permutation test finds none of zero."""
+        return "p < 0.001" if self.p_value < 0.001 else f"p = {self.p_value:.3f}"
+
+    @property
     def is_none(self) -> bool:
         """True if the two are alike on every single document."""
         return self.accuracy == Interval(0.0, 0.0, 0.0)

@@ -42,7 +42,7 @@ class NightlyChange:
         bounds = self.difference.accuracy.gap_bounds(is_share=self.is_share)
         return (
             f"{self.contender}: {gap}{unit}{since} ({bounds}) on {self.difference.documents} "
-            f"scenarios, corrected p = {self.difference.p_value:.3f}"
+            f"scenarios, corrected {self.difference.chance}"
         )
 
 

@@ -21,6 +21,7 @@ SAME = change("gpt-4o", 0.01, 0.05, 0.6)
 def test_a_regression_is_told_with_its_figures() -> None:
     sentence = verdict_in_words([WORSE, SAME], 3)
     assert sentence.startswith("Worse than on the 3 benchmarks before: trained@9: -10.0 points")
+    assert sentence.endswith("on 91 scenarios, corrected p < 0.001.")
     payload = regression_payload([WORSE, SAME], 3, "m", "s3://b/m/benchmarks/0009/report.html")
     (told,) = payload["regressions"]
     assert (told["contender"], told["before"]) == ("trained@9", "trained@5")

@@ -156,7 +156,7 @@ def test_the_reader_says_who_is_ahead_with_the_planned_comparison(benchmark: Ben
     assert ahead["0-1"].startswith(
         "trained, step 9 is 43.8 points ahead of lead-350 on 8 scenarios"
     )
-    assert wording.chance(benchmark.ahead[Contender("lead-350")]) in ahead["0-1"]
+    assert benchmark.ahead[Contender("lead-350")].chance in ahead["0-1"]
     assert ahead["1-2"].startswith("lead-350 is 6.2 points ahead of untrained start")
     assert not {"1-0", "2-1"} & set(ahead)
 
