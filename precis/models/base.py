@@ -5,7 +5,7 @@ and decides which weights are loaded. So a store may only name a model on the Hu
 folder of this machine, unless the user names that folder too.
 """
 
-import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ HUB_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]{0,9
 _HUB_ID = re.compile(rf"{HUB_NAME.pattern}|[A-Za-z0-9][A-Za-z0-9._-]*")
 """The same, or one of the Hub's few models without an owner."""
 _NAME = TypeAdapter(BaseModelName)
+_OBJECT = TypeAdapter(dict[str, Any])
 _NAME_SHOWN = 100
 _NAME_IT = "Name it with --base."
 
@@ -35,7 +36,7 @@ def choose_base(named: str, recorded: str, claimed: str) -> str:
     """
     if named:
         folder = Path(named).expanduser()
-        if folder.is_absolute() or folder.is_dir():
+        if folder.is_absolute() or os.path.isdir(folder):
             return str(folder.absolute())
         if not _HUB_ID.fullmatch(named):
             raise ConfigError(
@@ -131,7 +132,6 @@ def base_config(folder: Path) -> dict[str, Any]:
     """Return a model's `config.json`, or raise ConfigError."""
     path = folder / "config.json"
     try:
-        config: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return _OBJECT.validate_json(path.read_bytes())
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path} can't be read: {folder} is not a model's folder.") from error
-    return config

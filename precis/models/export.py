@@ -54,7 +54,7 @@ def find_converter(given: Path | None) -> Path:
     """Find llama.cpp's converter: the given path, or the first on PATH. Raises ConfigError if there
     is none."""
     found = given or shutil.which(CONVERTER)
-    if found is None or not Path(found).is_file():
+    if found is None or not os.path.isfile(found):
         where = f"at {given}" if given else "on PATH"
         raise ConfigError(
             f"llama.cpp's {CONVERTER} is not {where}.",
@@ -190,12 +190,12 @@ def _merge_into(model: NamedCheckpoint, folder: Path, given_base: str, dtype: Dt
 @contextmanager
 def _write_atomically(to: Path) -> Iterator[Path]:
     """Yield a folder to write in, which becomes `to` when the block succeeds."""
-    if to.exists() and (not to.is_dir() or any(to.iterdir())):
-        raise ConfigError(
-            f"{to} is there already, and is not empty.", "Name another folder with --to."
-        )
     incoming = to.with_name(f".{to.name}.incoming")
     try:
+        if to.exists() and (not to.is_dir() or any(to.iterdir())):
+            raise ConfigError(
+                f"{to} is there already, and is not empty.", "Name another folder with --to."
+            )
         shutil.rmtree(incoming, ignore_errors=True)
         incoming.mkdir(parents=True)
         yield incoming

@@ -21,7 +21,7 @@ from precis.llm.providers import key_of_server
 from precis.llm.server import completions_app
 from precis.models.adapter import claimed_base, rank_of
 from precis.models.base import base_config, base_to_load
-from precis.models.export import export_model
+from precis.models.export import VERIFICATION_FILE, export_model
 from precis.models.own_servers import Server, announced
 from precis.models.prompt import PROMPT_FILE, parser_in
 from precis.models.reference import NamedCheckpoint
@@ -137,15 +137,16 @@ def _tool_calling(folder: Path) -> list[str]:
 
 def is_merged(folder: Path) -> bool:
     """Return whether a folder was written by `precis model export --format merged`."""
-    return (folder / "config.json").exists() and (folder / PROMPT_FILE).exists()
+    files = (folder / "config.json", folder / PROMPT_FILE)
+    return all(map(os.path.exists, files))  # unlike Path's, False where one can't be looked at
 
 
 def name_of(folder: Path) -> str:
     """Return the served name of an exported folder: that of its checkpoint."""
     try:
-        known = json.loads((folder / "verification.json").read_text(encoding="utf-8"))
+        known = json.loads((folder / VERIFICATION_FILE).read_text(encoding="utf-8"))
         return str(known["model"])
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, TypeError):
         return folder.resolve().name
 
 

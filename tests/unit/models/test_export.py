@@ -273,6 +273,8 @@ def with_index(text: str) -> Callable[[Path], object]:
     return lambda base: (base / INDEX).write_text(text)
 
 
+TOO_LONG = "x" * 300
+"""A path that can't be looked at, as one below a folder that is another user's can't be."""
 NO_INDEX = "can't be read as an index of weights"
 
 
@@ -287,6 +289,7 @@ NO_INDEX = "can't be read as an index of weights"
         (with_index("{}"), NO_INDEX),
         (with_index('{"weight_map": []}'), NO_INDEX),
         (with_index("[]"), NO_INDEX),
+        (lambda base: (base / "config.json").write_text("[]"), "is not a model's folder"),
     ],
 )
 def test_a_base_that_is_damaged_quantized_or_another_model_is_refused(
@@ -306,6 +309,8 @@ def test_a_base_that_is_damaged_quantized_or_another_model_is_refused(
         (("mine", "--step", "9"), "Steps that are there: 0, 1, 2."),
         (("mine", "--step", "x"), "names no model"),
         (("@best",), "names no model"),
+        (("mine", "--base", f"../{TOO_LONG}"), "is neither a folder nor a name on the Hub"),
+        (("mine", "--format", "gguf", "--converter", TOO_LONG), "convert_hf_to_gguf.py is not at"),
     ],
 )
 def test_a_mistake_gets_one_sentence_and_leaves_nothing(
@@ -322,6 +327,8 @@ def test_a_folder_that_holds_something_is_not_written_to(
 ) -> None:
     done = export("mine", "--to", tmp_path / "adapter", store=store, code=1)
     assert "is not empty" in done.stderr
+    done = export("mine", "--to", tmp_path / TOO_LONG, store=store, code=1)
+    assert "File name too long. Choose another folder." in done.stderr
     (tmp_path / "empty").mkdir()
     export("mine", "--to", tmp_path / "empty", store=store)
 

@@ -97,6 +97,15 @@ def test_merged_weights_are_served_from_their_folder_as_they_are(
     assert shown[-2:] == last
 
 
+def test_a_folder_that_can_not_be_read_is_refused_in_a_sentence(
+    store: FolderStore, tmp_path: Path
+) -> None:
+    assert "is too long" in serve("x" * 300, store=store, code=1).stderr
+    for name in ("config.json", "prompt.json", "verification.json"):
+        (tmp_path / name).write_text("[]")
+    assert "is not a model's folder" in serve(tmp_path, store=store, code=1).stderr
+
+
 @contextmanager
 def started(store: FolderStore, name: str, port: int) -> Iterator["subprocess.Popen[bytes]"]:
     """`precis model serve --run` as a process, which has ended with the block, and says no key."""
