@@ -71,9 +71,14 @@ def _text(story: Story, facts: list[str], draw: Draw, rng: Random) -> str:
         kept.append(passage)
         room -= _length(passage)
     paragraphs = _paragraphs([opening, *kept, closing], loose, rng)
-    if rng.random() < _HEADED_SHARE:
-        paragraphs = _add_headings(paragraphs, story.sections["headings"])
-    return "\n\n".join([one("titles"), *paragraphs])
+    headings = list(story.sections["headings"]) if rng.random() < _HEADED_SHARE else []
+    headed = [one("titles")]
+    for place, paragraph in enumerate(paragraphs):
+        # Before about every third paragraph, in the story's order.
+        if place % 3 == 1 and headings and place < len(paragraphs) - 1:
+            headed.append(headings.pop(0))
+        headed.append(paragraph)
+    return "\n\n".join(headed)
 
 
 def _length(text: str) -> int:
@@ -106,17 +111,6 @@ def _paragraphs(passages: list[str], loose: list[str], rng: Random) -> list[str]
         else:
             joined.append(paragraph)
     return [*joined, whole[-1]]
-
-
-def _add_headings(paragraphs: list[str], headings: tuple[str, ...]) -> list[str]:
-    """Return a heading before about every third paragraph, in the story's order."""
-    headed: list[str] = []
-    waiting = list(headings)
-    for place, paragraph in enumerate(paragraphs):
-        if place % 3 == 1 and waiting and place < len(paragraphs) - 1:
-            headed.append(waiting.pop(0))
-        headed.append(paragraph)
-    return headed
 
 
 def _shuffle(story: Story, section: str, rng: Random) -> list[str]:

@@ -93,40 +93,36 @@ def for_template(message: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _tokenize_answers(history: Any, tokenizer: Any) -> list[Sampled]:
-    """Return prompt and tokens of each answer to imitate; its log probabilities are not known."""
+    """Return prompt and tokens of each answer to imitate: those that were sampled, or those of
+    another's answer and its end. Log probabilities are not known."""
+    end: int = tokenizer.eos_token_id
     answers = []
     messages: list[dict[str, Any]] = []
     for item in history.messages_and_choices:
         message = item.message.model_dump(exclude_none=True) if isinstance(item, Choice) else item
         read = for_template(message)
         if is_imitated(message):
-            ids = _tokenize_answer(item, read, messages, history.tools, tokenizer)
             prompt = _render(tokenizer, messages, history.tools)
+            if isinstance(item, Choice):
+                ids = list(tokens_of(item).token_ids)
+            elif read.get("tool_calls"):
+                shown = [*messages, read]
+                whole = _render(tokenizer, shown, history.tools, add_generation_prompt=False)
+                ids = whole[len(prompt) :]
+                if whole[: len(prompt)] != prompt or end not in ids:
+                    raise TrainerError(
+                        "The chat template of the base model writes a tool call elsewhere than "
+                        "after its prompt, so that demonstrations with tool calls can't be "
+                        "imitated.",
+                        "Take a base model whose template knows tools, or leave warm_start out.",
+                    )
+                ids = ids[: ids.index(end) + 1]
+            else:
+                text = str(read["content"])
+                ids = [*tokenizer(text, add_special_tokens=False)["input_ids"], end]
             answers.append(Sampled(prompt, ids, [math.nan] * len(ids)))
         messages.append(read)
     return answers
-
-
-def _tokenize_answer(
-    item: Any, read: dict[str, Any], before: list[Any], tools: Any, tokenizer: Any
-) -> list[int]:
-    """Return the tokens that were sampled, or those of another's answer and its end."""
-    if isinstance(item, Choice):
-        return list(tokens_of(item).token_ids)
-    end: int = tokenizer.eos_token_id
-    if not read.get("tool_calls"):
-        tokens: list[int] = tokenizer(str(read["content"]), add_special_tokens=False)["input_ids"]
-        return [*tokens, end]
-    prompt = _render(tokenizer, before, tools)
-    whole = _render(tokenizer, [*before, read], tools, add_generation_prompt=False)
-    answer = whole[len(prompt) :]
-    if whole[: len(prompt)] != prompt or end not in answer:
-        raise TrainerError(
-            "The chat template of the base model writes a tool call elsewhere than after its "
-            "prompt, so that demonstrations with tool calls can't be imitated.",
-            "Take a base model whose template knows tools, or leave warm_start out.",
-        )
-    return answer[: answer.index(end) + 1]
 
 
 def _render(
