@@ -128,16 +128,34 @@ class TrainerService:
     async def _train(
         self, request: TrainRequest, training: Callable[..., Awaitable[TrainResult]]
     ) -> Json:
-        done = self.find_result(request)
-        if done is not None:
-            return done
-        model = self._find_registered(request.model)
+        """Return the result of a step, which is trained if it was not.
+
+        Raises:
+            StepConflict: it was trained on other groups, the model here is another run's, or is at
+                another step.
+        """
+        name = request.model.name
         journal = self._journal(request.model)
+        if request.run and journal.run != request.run:
+            held = f"of the run {journal.run}" if journal.run else "of no run"
+            raise StepConflict(
+                f"The trainer holds {name} {held}, not of {request.run}: restore the checkpoint to "
+                "continue from."
+            )
+        done = journal.trained(request.step)
+        if done is not None and done.digest != request.digest:
+            raise StepConflict(
+                f"Step {request.step} of {name} was trained already on other groups (digest "
+                f"{done.digest[:12]}, not {request.digest[:12]})."
+            )
+        if done is not None:
+            return done.result
+        model = self._find_registered(request.model)
         at = await self.backend._get_step(model)
         if at != request.step:
             raise StepConflict(
-                f"The trainer is at step {at} of {request.model.name}, not at {request.step}: "
-                "restore the checkpoint to continue from."
+                f"The trainer is at step {at} of {name}, not at {request.step}: restore the "
+                "checkpoint to continue from."
             )
         # Noted before and after: a trainer that is killed in between can tell at its next start
         # (`Journal.settle`) whether the weights were saved, and the step is not trained twice.
@@ -147,29 +165,6 @@ class TrainerService:
         trained = TrainedStep(digest=request.digest, result=answer, note=request.note)
         journal.finished(request.step, trained)
         return answer
-
-    def find_result(self, request: TrainRequest) -> Json | None:
-        """Return the stored result of a step that was trained already.
-
-        Raises:
-            StepConflict: on other groups, or the model here is another run's.
-        """
-        journal = self._journal(request.model)
-        if request.run and journal.run != request.run:
-            held = f"of the run {journal.run}" if journal.run else "of no run"
-            raise StepConflict(
-                f"The trainer holds {request.model.name} {held}, not of {request.run}: restore the "
-                "checkpoint to continue from."
-            )
-        record = journal.trained(request.step)
-        if record is None:
-            return None
-        if record.digest != request.digest:
-            raise StepConflict(
-                f"Step {request.step} of {request.model.name} was trained already on other groups "
-                f"(digest {record.digest[:12]}, not {request.digest[:12]})."
-            )
-        return record.result
 
     async def commit(self, request: CheckpointRequest) -> Json:
         checkpoint = await asyncio.to_thread(

@@ -23,7 +23,7 @@ from fastapi.responses import FileResponse, JSONResponse, Response, StreamingRes
 from starlette.exceptions import HTTPException
 
 import precis.trainer.cold_gpu  # noqa: F401 (before ART)
-from precis.errors import LockHeld, PrecisError, StepConflict, TrainerError, TrainerLost
+from precis.errors import LockHeld, PrecisError, TrainerError, TrainerLost
 from precis.llm.pool import ONE_CONNECTION, ClientPool
 from precis.processes.child import TOKEN_VARIABLE, serve
 from precis.processes.file_lock import file_lock
@@ -49,7 +49,6 @@ from precis.trainer.tinker.check import require_client
 _LOCK_PATIENCE_S = 30.0
 """The time to wait for a trainer whose flow was killed to be gone."""
 _PROXY_TIMEOUT = httpx.Timeout(1200, connect=5)
-_STATUSES: dict[type[PrecisError], int] = {StepConflict: 409}
 _NO_JSON = "The request's body is no JSON that can be read."
 _HOP_HEADERS = {"host", "authorization", "content-length", "connection", "transfer-encoding"}
 _COMPLETIONS_PATH = re.compile(r"[A-Za-z0-9_-]+(/[A-Za-z0-9_-]+)*")
@@ -144,7 +143,6 @@ def _stream_training(
 ) -> StreamingResponse:
     if digest_of(request.groups) != request.digest:
         raise TrainerError("The groups differ from their digest: they were altered on the way.")
-    service.find_result(request)
     key = f"train {request.model.name} {request.step} {request.digest}"
     return _stream(service, key, lambda: training(request))
 
@@ -205,7 +203,7 @@ async def completions(path: str, request: Request, service: Served) -> Response:
 
 async def _refuse(_: Request, error: Exception) -> Response:
     assert isinstance(error, PrecisError)
-    return _refusal(error, _STATUSES.get(type(error), 400))
+    return _refusal(error, 400)
 
 
 async def _refuse_invalid(_: Request, error: Exception) -> Response:
