@@ -35,9 +35,9 @@ def choose_base(named: str, recorded: str, claimed: str) -> str:
     adapter; empty if unnamed. Raises ConfigError if it is not a model's name, or the two differ.
     """
     if named:
-        folder = Path(named).expanduser()
-        if folder.is_absolute() or os.path.isdir(folder):
-            return str(folder.absolute())
+        folder = os.path.expanduser(named)  # unlike Path's, does not raise for an unknown user
+        if os.path.isabs(folder) or os.path.isdir(folder):
+            return str(Path(folder).absolute())
         if not _HUB_ID.fullmatch(named):
             raise ConfigError(
                 f"--base {named!r} is neither a folder nor a name on the Hub.",

@@ -301,6 +301,7 @@ def _read(kind: type[_Record], data: Json | bytes) -> _Record:
 
 
 async def _raise_if_refused(answer: httpx.Response) -> None:
+    """Raise the error in an answer, if it is one."""
     if not answer.is_error:
         return
     content = bytearray()
