@@ -39,14 +39,19 @@ class Question:
 
 def index_of(mails, file=":memory:"):
     """Return a new index of some mails, numbered from 0; the caller closes it."""
-    index = sqlite3.connect(file)
     columns = "sender, date UNINDEXED, subject, body, people"
-    index.execute(f"CREATE VIRTUAL TABLE mails USING fts5({columns})")
     rows = ((number, *vars(one).values()) for number, one in enumerate(mails))
-    index.executemany(
-        "INSERT INTO mails (rowid, sender, date, subject, body, people) VALUES (?, ?, ?, ?, ?, ?)",
-        rows,
-    )
+    index = sqlite3.connect(file)
+    try:
+        index.execute(f"CREATE VIRTUAL TABLE mails USING fts5({columns})")
+        index.executemany(
+            "INSERT INTO mails (rowid, sender, date, subject, body, people) "
+            "VALUES (?, ?, ?, ?, ?, ?)",
+            rows,
+        )
+    except BaseException:  # a mail that can't be read, say
+        index.close()
+        raise
     return index
 
 

@@ -18,8 +18,7 @@ def open_store(url: str) -> Store:
             return FolderStore(Path(rest if separator else url))
         except RuntimeError as error:
             raise ConfigError(
-                f"Store {url!r} lies in the home of a user who is not there, or behind links that "
-                "lead back to themselves.",
+                f"Store {url!r} lies in the home of a user who is not there.",
                 "Write ~/… for your own, or the whole path.",
             ) from error
     if scheme != "s3":

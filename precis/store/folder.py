@@ -31,7 +31,7 @@ class FolderStore:
     process's."""
 
     def __init__(self, root: Path, *, lock_patience_s: float = PATIENCE_S) -> None:
-        self.root = root.expanduser().resolve()
+        self.root = _real(root.expanduser())
         self._lock_patience_s = lock_patience_s
 
     @property
@@ -127,7 +127,7 @@ class FolderStore:
 
     def _inside(self, relative: str) -> Path:
         """Return a path below the root, symbolic links followed."""
-        path = (self.root / relative).resolve()
+        path = _real(self.root / relative)
         if not path.is_relative_to(self.root):
             raise StoreError(f"{relative!r} leads out of the store {self.root}.")
         return path
@@ -172,8 +172,18 @@ def _explain(error: OSError, path: Path, verb: str) -> StoreError:
     if error.errno in _REFUSED:
         return StoreRefused(f"{what} Let this user {verb} there or choose another store.")
     if error.errno in _NO_FOLDER:
-        return StoreRefused(f"{what} A file lies where a folder is needed: choose another store.")
+        return StoreRefused(
+            f"{what} A file or a broken link lies where a folder is needed: choose another store."
+        )
     return StoreError(f"{what} Choose another store.")
+
+
+def _real(path: Path) -> Path:
+    """Return a path with its symbolic links followed, as far as they lead anywhere.
+
+    `Path.resolve` raises for links that lead back to themselves, up to Python 3.12.
+    """
+    return Path(os.path.realpath(path))
 
 
 def _version(data: bytes) -> str:

@@ -22,9 +22,9 @@ from tests.support.stopped import stopped_process
 
 def test_a_store_that_can_not_be_written_is_not_told_to_free_space(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(StoreRefused, match="A file lies where a folder is needed"):
+    with pytest.raises(StoreRefused, match="link lies where a folder is needed"):
         FolderStore(tmp_path / "file" / "store").put("a", b"one")
-    with pytest.raises(StoreRefused, match=r"Can't read .* A file lies where a folder is needed"):
+    with pytest.raises(StoreRefused, match=r"Can't read .* link lies where a folder is needed"):
         FolderStore(tmp_path / "file").get("m/ledger.json")
     with pytest.raises(StoreError, match="Can't write"):
         FolderStore(tmp_path / "file" / "store").check()
@@ -136,7 +136,7 @@ def test_a_bucket_is_opened_by_its_url(url: str) -> None:
 
 def test_a_folder_behind_a_link_to_itself_is_said_to_be(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "link")
-    with pytest.raises(PrecisError, match="links"):
+    with pytest.raises(PrecisError, match="a broken link lies where a folder is needed"):
         open_store(str(tmp_path / "link")).check()
 
 
