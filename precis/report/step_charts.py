@@ -1,13 +1,13 @@
 """The charts of a run's steps: time by phase, reward spread, a metric, groups dropped."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from precis.records.ledger import TURNS, StepRecord
+from precis.records.ledger import TURNS, Ledger, StepRecord
 from precis.report.charts import Chart, Theme, add_legend, style_axes, titled_axes
 from precis.report.wording import heading
 
@@ -17,25 +17,32 @@ _PHASES_MAX = 5
 _MARKERS_MAX = 40
 
 
-def phases(steps: Sequence[Mapping[str, float]]) -> Chart:
-    """Draw the wall time of each step by phase."""
+def phases(ledger: Ledger) -> Chart:
+    """Draw the wall time of each step by phase; a validation counts to the step that made its
+    adapter. A step without a record, as in a rebuilt ledger, is left empty."""
+    steps = {one.step: dict(one.seconds) for one in ledger.steps}
+    for one in ledger.validations:
+        if one.step - 1 in steps:
+            steps[one.step - 1]["validate"] = one.seconds
     total: Counter[str] = Counter()
-    for step in steps:
-        total.update(step)
+    for spent in steps.values():
+        total.update(spent)
     longest = [name for name, _ in total.most_common()]
     kept = longest if len(longest) <= _PHASES_MAX else longest[: _PHASES_MAX - 1]
+    first = min(steps)
+    count = max(steps) + 1 - first
     named: dict[str, list[float]] = {}
-    for place, step in enumerate(steps):
-        for name, seconds in step.items():
+    for step, spent in steps.items():
+        for name, seconds in spent.items():
             shown = name if name in kept else "other"
-            named.setdefault(shown, [0.0] * len(steps))[place] += seconds
+            named.setdefault(shown, [0.0] * count)[step - first] += seconds
     means = {name: sum(seconds) / len(steps) for name, seconds in named.items()}
     alt = ", ".join(f"{name} {seconds:.2g}" for name, seconds in means.items())
 
     def draw(figure: Figure, theme: Theme) -> None:
         axes = titled_axes(figure, theme, "Where the time goes", "Seconds a step by phase")
-        edges = [step - 0.5 for step in range(len(steps) + 1)]
-        bottoms = [0.0] * len(steps)
+        edges = [first + place - 0.5 for place in range(count + 1)]
+        bottoms = [0.0] * count
         for (name, seconds), colour in zip(named.items(), theme.colours, strict=False):
             tops = [below + own for below, own in zip(bottoms, seconds, strict=True)]
             label = f"{name}  {means[name]:.2g} s"

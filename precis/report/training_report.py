@@ -94,7 +94,7 @@ def _parts(view: TrainingView) -> Iterator[str]:
     yield picture(learning_curve(curve_of(ledger), words=view.curve))
     if ledger.steps:
         yield picture(trends(ledger.steps))
-        yield picture(phases(_seconds(ledger)))
+        yield picture(phases(ledger))
     yield totals(ledger, ahead)
     if ledger.validations:
         yield f"### The last validations\n\n{_last_validations(ledger)}"
@@ -115,18 +115,6 @@ def _parts(view: TrainingView) -> Iterator[str]:
             link = f"[{escape(at)}](<{at}>)" if at.startswith("https://") else escape(at)
             lines.append(f"- {escape(name)}: {link}")
         yield "\n".join(lines)
-
-
-def _seconds(ledger: Ledger) -> Sequence[Mapping[str, float]]:
-    """Return the seconds by step; a validation counts to the step that made its adapter."""
-    validations = {one.step - 1: one.seconds for one in ledger.validations if one.step}
-    by_step = []
-    for one in ledger.steps:
-        phases = dict(one.seconds)
-        if one.step in validations:
-            phases["validate"] = validations[one.step]
-        by_step.append(phases)
-    return by_step
 
 
 def _last_validations(ledger: Ledger) -> str:

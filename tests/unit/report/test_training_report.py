@@ -4,6 +4,7 @@ import random
 from dataclasses import replace
 
 from matplotlib.figure import Figure
+from matplotlib.patches import StepPatch
 
 from precis.environments.show import show_conversation
 from precis.environments.summaries.prompt import scenario_of
@@ -188,5 +189,18 @@ def test_the_best_the_worst_and_the_most_changed_are_looked_for_where_they_can_b
 
 
 def test_a_thousand_steps_are_no_thousand_shapes() -> None:
-    svg = phases([{"gather": 1.0}] * 1000).svg()
+    svg = phases(ledger_of(1000)).svg()
     assert svg.count("<path") < 150
+
+
+def test_the_time_of_a_step_is_drawn_at_its_step_in_a_rebuilt_ledger_too() -> None:
+    records = [record(step).model_copy(update={"seconds": {"train": 4.0}}) for step in (4, 6)]
+    rebuilt = Ledger.rebuild("m", "c", "", records, {7: "0" * 64})
+    figure = Figure()
+    phases(rebuilt).draw(figure, LIGHT)
+    (drawn,) = figure.axes[0].patches
+    assert isinstance(drawn, StepPatch)
+    seconds, edges, _ = drawn.get_data()
+    assert list(edges) == [3.5, 4.5, 5.5, 6.5]
+    assert list(seconds) == [4.0, 0.0, 4.0]
+    assert "train  4 s" in figure.legends[0].get_texts()[0].get_text()
