@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from precis.markdown import escape
+from precis.markdown import table
 from precis.records.nouns import Nouns
 from precis.report.charts import Chart, Line, line_chart, shorten
 from precis.report.curve import exact
@@ -96,22 +96,16 @@ def nightly_section(changes: Sequence[NightlyChange], nights: int, nouns: Nouns)
     if not changes:
         return ""
     unit = "Points" if changes[0].is_share else "Difference"
-    lines = [
-        "",
-        f"**{verdict_in_words(changes, nights)}**",
-        "",
-        f"| Since {_earlier(nights)} | {unit} | 95 % interval | p, corrected "
-        f"| {nouns.scenarios.capitalize()} |",
-        "| --- | --- | --- | --- | --- |",
-    ]
+    since = f"Since {_earlier(nights)}"
+    head = [since, unit, "95 % interval", "p, corrected", nouns.scenarios.capitalize()]
+    rows = []
     for each in changes:
-        p_value = each.difference.p_value
-        corrected = "< 0.001" if p_value < 0.001 else f"{p_value:.3f}"
-        gap = each.difference.accuracy.gap(is_share=each.is_share)
-        bounds = each.difference.accuracy.gap_bounds(is_share=each.is_share)
-        cells = [escape(name(each.contender)), gap, bounds, corrected]
-        lines.append(f"| {' | '.join(cells)} | {each.difference.documents} |")
-    return "\n".join([*lines, ""])
+        found = each.difference
+        gap = found.accuracy.gap(is_share=each.is_share)
+        bounds = found.accuracy.gap_bounds(is_share=each.is_share)
+        corrected = "< 0.001" if found.p_value < 0.001 else f"{found.p_value:.3f}"
+        rows.append([name(each.contender), gap, bounds, corrected, str(found.documents)])
+    return f"\n**{verdict_in_words(changes, nights)}**\n\n{table(head, rows)}\n"
 
 
 def verdict_in_words(changes: Sequence[NightlyChange], nights: int) -> str:

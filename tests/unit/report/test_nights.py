@@ -1,5 +1,7 @@
 """What a benchmark says of the nights before it."""
 
+import html
+
 from precis.records.nouns import Nouns
 from precis.report.nights import nightly_section, regression_payload, verdict_in_words
 from precis.statistics.intervals import Difference, Interval
@@ -31,7 +33,8 @@ def test_a_regression_is_told_with_its_figures() -> None:
 
 def test_every_comparison_is_shown_worst_first() -> None:
     section = nightly_section([WORSE, SAME], 2, Nouns())
-    rows = [line for line in section.splitlines() if line.startswith("| ")]
+    rows = [line for line in html.unescape(section).splitlines() if line.startswith("| ")]
+    assert rows[0].startswith("| Since the 2 benchmarks before | Points | 95 % interval | ")
     assert "trained, step 9 | -10.0 | -13.0 to -7.0 | < 0.001 | 91" in rows[2]
     assert "gpt-4o | +1.0 | -4.0 to +6.0 | 0.600 | 91" in rows[3]
     assert nightly_section([], 0, Nouns()) == ""
