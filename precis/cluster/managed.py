@@ -86,9 +86,11 @@ def variables(config: ManagedConfig, server: ServerAccess) -> tuple[dict[str, st
         "WF_TRACE_SERVER_URL": environment.weave_url,
         "WANDB_BASE_URL": os.environ.get("WANDB_BASE_URL"),
     }
-    # Games and puzzles are packages of others.
-    is_others = config.environment.kind in ("textarena", "reasoning_gym")
-    lock = "requirements-environments.lock" if is_others else "requirements.lock"
+    lock = "requirements.lock"
+    if config.environment.kind in ("textarena", "reasoning_gym"):  # packages of others
+        lock = "requirements-environments.lock"
+    elif config.environment.kind == "python" and config.environment.workers:
+        lock = "requirements-ray.lock"
     envs = {
         **settings,
         **{name: address for name, address in addresses.items() if address},
@@ -140,6 +142,10 @@ def _files(config: ManagedConfig) -> Iterator[tuple[str, str]]:
         yield "environment.command", config.environment.command[0]
     if config.environment.kind == "verifiers":
         yield "environment.python", config.environment.python
+    if config.environment.kind == "python" and config.environment.workers:
+        folder = config.environment.workers.folder
+        if folder:
+            yield "environment.workers.folder", folder
     source = config.documents.source
     if source != "bundled" and Path(source).expanduser().exists():
         yield "documents.source", source

@@ -83,6 +83,8 @@ def test_only_the_keys_that_the_run_needs_travel_and_as_secrets(
         ("summaries", "requirements.lock"),
         ({"kind": "textarena", "game": "Nim-v0"}, "requirements-environments.lock"),
         ({"kind": "reasoning_gym", "dataset": "countdown"}, "requirements-environments.lock"),
+        ({"kind": "python", "file": "agent.py"}, "requirements.lock"),
+        ({"kind": "python", "file": "agent.py", "workers": {}}, "requirements-ray.lock"),
     ],
 )
 def test_the_machine_installs_what_the_environment_needs(environment: Any, lock: str) -> None:
@@ -117,6 +119,10 @@ def test_every_variable_that_the_file_names_is_filled_in() -> None:
         ({"from_checkpoint": {"model": "o", "store": "a/folder"}}, "from_checkpoint.store is"),
         ({"warm_start": {"source": "file", "file": "shown.jsonl"}}, "warm_start.file is"),
         ({"environment": {"kind": "command", "command": ["node"]}}, "environment.command is node"),
+        (
+            {"environment": {"kind": "python", "file": "a.py", "workers": {"folder": "agent"}}},
+            "environment.workers.folder is agent",
+        ),
         ({"trainer": {"kind": "art", "base_model": "model"}}, "trainer.base_model is model"),
         (
             {"judge": {"provider": "url", "model": "j", "base_url": "http://localhost:1/v1"}},
