@@ -24,7 +24,7 @@ from precis.cluster.keys import Keys, cluster_name, forget_keys, read_keys, writ
 from precis.cluster.site import HourlyPrice, TrainerAddress
 from precis.cluster.task import Work, trainer_task
 from precis.cluster.tunnel import Tunnel, require_ssh, ssh_to
-from precis.errors import ClusterError, NoCapacity
+from precis.errors import ClusterError, NoCapacity, PrecisError
 from precis.run.lease import Lease
 from precis.settings.cluster import ClusterConfig
 
@@ -154,7 +154,7 @@ class SkyPilotHost:
             # Leave no machine behind whose trainer never answered.
             try:
                 await self.down()
-            except ClusterError as error:
+            except PrecisError as error:
                 self.log(
                     f"Cluster {self.name} could not be taken down ({error}). Run `sky down "
                     f"{self.name}`; where it came up, its autostop takes it down."

@@ -142,3 +142,27 @@ async def test_no_machine_is_rented_from_one_without_ssh(
     with pytest.raises(ConfigError, match="no ssh"):
         await host.up()
     assert not launched
+
+
+async def test_a_machine_that_may_be_left_behind_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def find(*_: object, **__: object) -> None: ...
+
+    async def launch(*_: object) -> int:
+        raise ClusterError("The trainer ended before it answered.")
+
+    async def down(name: str) -> None:
+        raise ConfigError("SkyPilot refuses: the key was withdrawn.")
+
+    monkeypatch.setattr(api, "find", find)
+    monkeypatch.setattr(api, "launch", launch)
+    monkeypatch.setattr(api, "down", down)
+    monkeypatch.setattr(skypilot, "require_ssh", lambda: None)
+    monkeypatch.setattr(skypilot, "trainer_task", lambda *_: None)
+    said: list[str] = []
+    work = Work("m", "s3://bucket/runs", "extractive", 1)
+    host = SkyPilotHost(work, ClusterConfig(), tmp_path, said.append)
+    with pytest.raises(ClusterError, match="ended before it answered"):
+        await host.up()
+    assert f"Run `sky down {host.name}`" in said[-1]
