@@ -1,6 +1,5 @@
 """Our work pool on a server, and the deployments in it."""
 
-import asyncio
 import importlib.util
 
 from prefect import get_client
@@ -25,7 +24,7 @@ async def ensure() -> None:
             await client.create_work_pool(pool)
 
 
-def schedule_of(deployment: str, needs: str = "") -> dict[str, bool | str]:
+async def schedule_of(deployment: str, needs: str = "") -> dict[str, bool | str]:
     """Return, for a build step of prefect.yaml, a deployment's schedule: its activity and slug.
 
     `prefect deploy` would reactivate a schedule that a user has switched off. If a package that it
@@ -33,16 +32,13 @@ def schedule_of(deployment: str, needs: str = "") -> dict[str, bool | str]:
     """
     if needs and importlib.util.find_spec(needs) is None:
         return {"active": False, "slug": f"without-{needs}"}
-    return {"active": asyncio.run(_is_active(deployment)), "slug": _SLUG}
-
-
-async def _is_active(deployment: str) -> bool:
     async with get_client() as client:
         try:
-            found = await client.read_deployment_by_name(deployment)
+            known = (await client.read_deployment_by_name(deployment)).schedules
         except ObjectNotFound:
-            return True  # first deployment
-    return all(one.active for one in found.schedules if not (one.slug or "").startswith("without-"))
+            known = []  # first deployment
+    regular = [one for one in known if not (one.slug or "").startswith("without-")]
+    return {"active": all(one.active for one in regular), "slug": _SLUG}
 
 
 async def deployments() -> list[str]:

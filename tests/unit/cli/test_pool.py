@@ -22,7 +22,7 @@ from cli import pool
         ("json", ("regular", False), False, "regular"),
     ],
 )
-def test_a_schedule_is_on_where_what_it_needs_is_installed_and_nobody_switched_it_off(
+async def test_a_schedule_is_on_where_what_it_needs_is_installed_and_nobody_switched_it_off(
     needs: str,
     known: tuple[str, bool] | None,
     active: bool,
@@ -42,7 +42,7 @@ def test_a_schedule_is_on_where_what_it_needs_is_installed_and_nobody_switched_i
             return SimpleNamespace(schedules=[SimpleNamespace(slug=known[0], active=known[1])])
 
     monkeypatch.setattr(pool, "get_client", Client)
-    assert pool.schedule_of("cluster-sweep/sweep", needs) == {"active": active, "slug": slug}
+    assert await pool.schedule_of("cluster-sweep/sweep", needs) == {"active": active, "slug": slug}
 
 
 async def test_the_pools_deployments_are_listed_on_a_server_with_many_flows(
