@@ -31,7 +31,7 @@ from precis.llm.loop_server import served_completions
 from precis.llm.providers import SERVER_KEY_VARIABLE, Endpoint
 from precis.llm.retry import Deadline
 from precis.models.own_servers import Server
-from precis.models.reference import NamedCheckpoint, Reference, find_model
+from precis.models.reference import Reference, find_model
 from precis.records.rollout import (
     UNJUDGED,
     Call,
@@ -130,22 +130,15 @@ async def _opened(
         score = f" (held-out {found.score})" if found.score else ""
         note(f"The best that can be used here is {found.serving_name}{score}.")
     if found.kind == "adapter":
-        server = find_or_start_server(found, context, note)
-    else:
-        server = _served_policy(found)
-    async with server as address:
-        yield address, found.serving_name
-
-
-@asynccontextmanager
-async def _served_policy(model: NamedCheckpoint) -> AsyncIterator[Server]:
-    """Serve an embedded policy from this process within the block."""
+        async with find_or_start_server(found, context, note) as server:
+            yield server, found.serving_name
+        return
     with TemporaryDirectory(prefix="precis-") as temporary:
         folder = Path(temporary)
-        checkpoint = model.fetch(folder_of(folder, model.step))
-        endpoint = PolicyEndpoint(kind_in(checkpoint), {model.name: folder})
-        async with served_completions(endpoint.complete, endpoint.models) as (url, key):
-            yield Server(url=url, key=key)
+        checkpoint = found.fetch(folder_of(folder, found.step))
+        endpoint = PolicyEndpoint(kind_in(checkpoint), {found.name: folder})
+        async with served_completions(endpoint.complete, endpoint.models) as (address, key):
+            yield Server(url=address, key=key), found.serving_name
 
 
 def find_scenario(environment: Environment, wanted: str, where: str) -> Scenario:
