@@ -3,7 +3,6 @@ delete."""
 
 import asyncio
 import json
-import sys
 import webbrowser
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -16,6 +15,7 @@ from rich.text import Text  # a status takes any other text for markup
 
 from precis.commands.terminal import (
     StoreOption,
+    agree,
     echo,
     errors,
     fail,
@@ -166,9 +166,10 @@ def restart(
 
             reached = load_reached(at, model, step)
             later = [one for one in committed_steps(at, model) if one > step]
-            _agree(
+            agree(
                 f"This deletes the {reached.next_step - step} steps and {len(later)} checkpoints "
-                f"after step {step} of {model} in {at.url}, for good. Go on?"
+                f"after step {step} of {model} in {at.url}, for good. Go on?",
+                "Nothing was deleted.",
             )
         ledger = asyncio.run(restart_run(at, model, step))
         echo(
@@ -296,10 +297,11 @@ def delete_run(
         at = _open(store)
         sizes = sizes_of_run(at, model)
         if not yes:
-            _agree(
+            agree(
                 f"This deletes {len(sizes):,} files of {model} in {at.url} "
                 f"({sum(sizes.values()) / 1e6:,.1f} MB), its runs in Prefect and its work folder "
-                "here, for good. Go on?"
+                "here, for good. Go on?",
+                "Nothing was deleted.",
             )
         runs = asyncio.run(delete(at, model, partial(delete_from_prefect, model, at.url)))
         counted = "1 run" if runs == 1 else f"{runs} runs"
@@ -325,18 +327,6 @@ def _open_in_browser(file: Path) -> None:
     echo(str(file))
     if not webbrowser.open(file.as_uri()):
         say("No browser could be started: open this file yourself.")
-
-
-def _agree(question: str) -> None:
-    """Ask for a yes; fail without one."""
-    if not _is_watched():
-        fail(f"{question} There is no terminal to answer from: say --yes.")
-    if not typer.confirm(question):
-        fail("Nothing was deleted.")
-
-
-def _is_watched() -> bool:
-    return sys.stdin.isatty()
 
 
 def _print_table(table: "PlainTable") -> None:

@@ -1,7 +1,6 @@
 """`precis questions make`: a corpus from documents without questions."""
 
 import asyncio
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
@@ -11,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from precis.commands.terminal import JudgeModel, JudgeName, JudgeUrl, fail, say, sentences
+from precis.commands.terminal import JudgeModel, JudgeName, JudgeUrl, agree, say, sentences
 from precis.config import JudgeConfig
 from precis.environments.summaries.judge.prompts import UNANSWERABLE
 from precis.errors import ConfigError, DocumentsError
@@ -199,10 +198,7 @@ async def _make(
         if known:
             typer.echo(f"{known:,} of {len(texts):,} documents are paid for already.")
         if unpaid and asks:
-            if not sys.stdin.isatty():
-                fail("There is no terminal to agree to this cost on: say --yes.")
-            if not typer.confirm("Go on?"):
-                fail("Nothing was paid for.")
+            agree("Go on?", "Nothing was paid for.")
         told = 0
 
         def tell(_: DocumentQuestions) -> None:

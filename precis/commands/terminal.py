@@ -1,5 +1,6 @@
 """The output of the commands, and their errors: sentences without tracebacks."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -67,6 +68,14 @@ def note(sentence: str) -> None:
 def echo(text: str) -> None:
     """Print a result without terminal escapes, since it may be untrusted."""
     typer.echo(without_controls(text))
+
+
+def agree(question: str, declined: str) -> None:
+    """Ask for a yes; without one exit, and say what was not done."""
+    if not sys.stdin.isatty():
+        fail(f"{question} There is no terminal to answer from: say --yes.")
+    if not typer.confirm(question):
+        fail(declined)
 
 
 def _print_error(sentence: str, style: str) -> None:

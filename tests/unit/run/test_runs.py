@@ -1,6 +1,7 @@
 """What `precis runs` says of a store, and what it takes away from it."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import polars as pl
 import pytest
@@ -97,7 +98,8 @@ def test_a_restart_asks_before_it_deletes(
     before = store.keys("")
     said = precis_runs(*command, store=store, code=1)
     assert "2 steps and 2 checkpoints after step 1 of m" in said and "--yes" in said
-    monkeypatch.setattr("cli.runs._is_watched", lambda: True)
+    watched = SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True))
+    monkeypatch.setattr("precis.commands.terminal.sys", watched)
     said = precis_runs(*command, store=store, given="n\n", code=1)
     assert "Nothing was deleted" in said
     assert store.keys("") == before
