@@ -43,9 +43,9 @@ def is_imitated(message: Mapping[str, Any]) -> bool:
 
 
 def batches(demonstrations: Sequence[Sequence[T]], size: int, seed: int | str) -> Iterator[list[T]]:
-    """Yield the samples of so many demonstrations at a time, without end; each demonstration is in
-    one batch of each pass, and each pass has another order."""
-    for number in itertools.count():
+    """Yield the samples of so many demonstrations at a time, without end if there are any; each
+    demonstration is in one batch of each pass, and each pass has another order."""
+    for number in itertools.count() if demonstrations else ():
         order = list(demonstrations)
         random.Random(f"{seed}/{number}").shuffle(order)
         for start in range(0, len(order), size):

@@ -173,6 +173,14 @@ async def test_what_can_not_be_trained_on_is_refused(
     assert await model.get_step() == 0
 
 
+async def test_imitation_of_nothing_is_a_step_that_learns_nothing(
+    model: art.TrainableModel[Any, Any],
+) -> None:
+    """It hung the trainer."""
+    await model.train_sft([])
+    assert await model.get_step() == 1
+
+
 async def test_supervised_training_imitates_summaries(
     model: art.TrainableModel[Any, Any],
 ) -> None:
