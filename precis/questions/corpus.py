@@ -12,6 +12,7 @@ from precis.errors import DocumentsError
 from precis.questions.make import DocumentQuestions, document_of
 from precis.questions.prompts import UNANSWERED, WrittenQuestion
 from precis.records.rows import COLUMNS
+from precis.text import without_controls
 
 ANSWERED_FOR_EACH_UNANSWERABLE = 4
 """A fifth of a corpus' questions have no answer in its documents, as in RepLiQA."""
@@ -35,6 +36,7 @@ def rows_of(
         # The path may itself be a file.
         is_inside = path != folder and path.is_relative_to(folder)
         path = path.relative_to(folder) if is_inside else Path(path.name)
+        path = Path(without_controls(str(path)))  # a name may have bytes that are not text
         topic = path.parent.as_posix() if path.parent.name else TOPIC
         document = document_of(one.text, [*one.answered, *taken.get(place, [])], topic, mark)
         for question in document.questions:
@@ -62,7 +64,8 @@ def write_corpus(rows: Sequence[dict[str, str]], path: Path) -> None:
         pl.DataFrame(list(rows), schema=schema).write_parquet(temporary)
         os.replace(temporary, path)
     except OSError as error:
-        raise DocumentsError(f"Can't write {path}: {error.strerror}. Choose another.") from error
+        reason = error.strerror or error  # an error of polars has no strerror
+        raise DocumentsError(f"Can't write {path}: {reason}. Choose another.") from error
     finally:
         with suppress(OSError):  # never created if the folder is not one
             temporary.unlink()

@@ -1,6 +1,7 @@
 """Making questions: what is kept, what is paid for, and what is said when it goes wrong."""
 
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -338,3 +339,14 @@ def test_a_corpus_in_no_folder_is_refused_in_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(DocumentsError, match=r"Can't write .*Choose another"):
         write_corpus([], tmp_path / "file" / "corpus.parquet")
+    with pytest.raises(DocumentsError, match=r"Can't write .*File name too long.*Choose another"):
+        write_corpus([], tmp_path / f"{'long' * 60}.parquet")
+
+
+def test_a_file_s_name_may_have_bytes_that_are_no_text(tmp_path: Path) -> None:
+    folder = tmp_path / os.fsdecode(b"old-\xff")
+    question = WrittenQuestion("Who?", "Ada", "", True)
+    text = Text(str(folder / os.fsdecode(b"topic-\xff") / os.fsdecode(b"a-\xff.txt")), "Ada came.")
+    rows = rows_of([DocumentQuestions(text, (question,))], folder)
+    assert (rows[0]["document_topic"], rows[0]["document_path"]) == ("topic-", "topic-/a-.txt")
+    write_corpus(rows, tmp_path / "corpus.parquet")
