@@ -155,29 +155,14 @@ install-gpu: .venv-gpu/.installed  ## to train on this machine's GPU; needs pyth
 
 install-sky: $(VENV)/.installed-sky  ## with SkyPilot, to rent machines
 
-$(VENV)/.installed-sky: requirements-sky.lock $(VENV)/.installed
-	@echo "Installing SkyPilot's packages beside the rest …"
-	@$(INSTALL) --no-deps --require-hashes -r $<
-	@touch $@
-
 install-tinker: $(VENV)/.installed-tinker  ## with the client of the Tinker API
-
-$(VENV)/.installed-tinker: requirements-tinker.lock $(VENV)/.installed
-	@echo "Installing the Tinker API's packages beside the rest …"
-	@$(INSTALL) --no-deps --require-hashes -r $<
-	@touch $@
 
 install-environments: $(VENV)/.installed-environments  ## with reasoning-gym, TextArena and MCP
 
-$(VENV)/.installed-environments: requirements-environments.lock $(VENV)/.installed
-	@echo "Installing the environments' packages beside the rest …"
-	@$(INSTALL) --no-deps --require-hashes -r $<
-	@touch $@
-
 install-ray: $(VENV)/.installed-ray  ## with Ray, to play on more machines than one
 
-$(VENV)/.installed-ray: requirements-ray.lock $(VENV)/.installed
-	@echo "Installing Ray's packages beside the rest …"
+$(VENV)/.installed-%: requirements-%.lock $(VENV)/.installed
+	@echo "Installing the packages of $< beside the rest …"
 	@$(INSTALL) --no-deps --require-hashes -r $<
 	@touch $@
 
