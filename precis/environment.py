@@ -72,7 +72,10 @@ class Variables(_Environment):
     )
     train_size: int = Field(3500, ge=1)
     val_size: int = Field(91, ge=1)
-    home: Path = Field(Path(".precis"), validation_alias="PRECIS_HOME")
+    # No shell has expanded a `~` in .env.
+    home: Annotated[Path, AfterValidator(lambda path: Path(os.path.expanduser(path)))] = Field(
+        Path(".precis"), validation_alias="PRECIS_HOME"
+    )
     backup_bucket: str | None = None
     store: str = Field(
         default_factory=lambda known: _default_store(known["backup_bucket"]),

@@ -11,7 +11,7 @@ from pydantic_settings import BaseSettings
 from typer.testing import CliRunner
 
 from precis.commands.main import app
-from precis.environment import S3Environment, Variables, key_variables
+from precis.environment import S3Environment, Variables, key_variables, private_home
 from tests.support.repository import ROOT
 
 EXAMPLE = (ROOT / ".env.example").read_text()
@@ -76,3 +76,11 @@ def test_a_mistake_in_the_file_of_variables_is_said_in_a_sentence(
     (tmp_path / ".env").write_bytes(content)
     done = CliRunner().invoke(app, command)
     assert done.exit_code == code and said in done.output, done.output
+
+
+def test_a_home_below_the_users_is_found_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PRECIS_HOME", "~/precis")
+    assert private_home() == tmp_path / "precis"
