@@ -9,9 +9,9 @@ from precis.errors import ConfigError
 
 
 def find_api_url() -> str | None:
-    """Return the address of the server that the environment or Prefect's active profile names.
-    Raises ConfigError if the profiles can't be read."""
-    named = os.environ.get("PREFECT_API_URL")
+    """Return the address of the server that the environment, `.env` or Prefect's active profile
+    names, as Prefect itself finds it. Raises ConfigError if the profiles can't be read."""
+    named = Variables().prefect_api_url
     if not named:
         home = Path(os.path.expanduser(os.environ.get("PREFECT_HOME", "~/.prefect")))
         file = home / "profiles.toml"

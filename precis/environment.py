@@ -62,6 +62,7 @@ class Variables(_Environment):
     """`entity/project`; with WANDB_API_KEY, completions go there."""
     weave_url: str = Field("https://trace.wandb.ai", validation_alias="WF_TRACE_SERVER_URL")
     notify_url: SecretStr | None = Field(None, validation_alias="PRECIS_NOTIFY_URL")
+    prefect_api_url: str | None = None
     prefect_api_auth_string: SecretStr | None = None
     prefect_server_api_auth_string: SecretStr | None = None
     prefect_server_database_connection_url: SecretStr | None = Field(
