@@ -4,9 +4,9 @@ import asyncio
 import logging
 import os
 import shlex
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
 from prefect.settings import (
@@ -70,12 +70,11 @@ class Examined:
     """A deployment's settings, as far as they are valid.
 
     Attributes:
-        problems: why a row can't be checked: its runs can't use their store, or a benchmark
-            can't find the run that it takes its settings from.
+        store_problem: why its runs can't use their store, if they can't.
     """
 
     config: RunConfig
-    problems: Mapping[str, PrecisError] = field(default_factory=dict)
+    store_problem: ConfigError | None = None
 
 
 def examine_deployment(deployment: str, params: Sequence[str], console: Console) -> bool:
@@ -124,46 +123,43 @@ async def _examine(examined: Examined) -> list[CheckResult]:
     rows = await run_checks(of_machine, _DEADLINE_S)
     if all(row.ok for row in rows) and prefect_server.find() is not None:
         rows += await run_checks({"Secret blocks": _adopt_secrets}, _DEADLINE_S)
-    complete = await asyncio.to_thread(_complete, examined)
-    return rows + await run_checks(checks_of(complete), _DEADLINE_S)
-
-
-def _complete(examined: Examined) -> Examined:
-    """Give a benchmark the settings of the run that trained its model, as the flow does."""
-    config = examined.config
-    if not isinstance(config, BenchmarkConfig) or examined.problems:
-        return examined
-    try:
-        return Examined(with_settings_of_its_run(config, open_store(config.store)))
-    except PrecisError as error:
-        return Examined(config, {"model": error})
+    planned = await asyncio.to_thread(checks_of, examined)
+    return rows + await run_checks(planned, _DEADLINE_S)
 
 
 def checks_of(examined: Examined) -> dict[str, Check]:
-    """Return the checks for a deployment's settings."""
+    """Return the checks for a deployment's settings; a benchmark takes some from its model's run,
+    as the flow does."""
     config = examined.config
+    problems: dict[str, PrecisError] = {}
+    if examined.store_problem is not None:
+        problems["store"] = examined.store_problem
     planned: dict[str, Check]
     if isinstance(config, BenchmarkConfig):
         planned = {}
-        if "store" not in examined.problems:
+        if not problems:
+            try:
+                config = with_settings_of_its_run(config, open_store(config.store))
+            except PrecisError as error:
+                problems["model"] = error
             planned["model"] = lambda: _check_model(config)
         planned["store"] = lambda: checks.check_store(config.store)
         planned["contenders"] = lambda: _check_contenders(config)
-        if not examined.problems:  # otherwise they are not known
+        if not problems:  # otherwise they are not known
             planned["documents"] = lambda: _check_benchmarked(config)
             planned["judge"] = lambda: checks.check_judge(config.judge)
     else:
         assert isinstance(config, TrainConfig)
         planned = _checks_of_environment(config)
         planned["store"] = lambda: checks.check_store(config.store)
-        if not examined.problems:
+        if not problems:
             planned["run"] = lambda: _check_run(config)
         planned["W&B"] = lambda: checks.check_wandb(config.trainer)
         planned["licence"] = lambda: check_licence(config.trainer)
     if isinstance(config, ManagedConfig):
         planned["reach"] = lambda: _check_reach(config)
     planned |= _checks_of_machines(config)
-    for name, problem in examined.problems.items():
+    for name, problem in problems.items():
         planned[name] = partial(_refuse, problem)
     return planned
 
@@ -361,4 +357,4 @@ def read_settings(deployment: str, params: Sequence[str] = ()) -> Examined:
     except ValidationError as error:
         # A missing store must not hide other problems, as any other error would.
         config = model.model_validate({**settings, "store": _SOME_BUCKET})
-        return Examined(config, {"store": ConfigError(problems_in(error)[0])})
+        return Examined(config, ConfigError(problems_in(error)[0]))

@@ -75,7 +75,7 @@ async def test_a_benchmark_is_examined_with_the_settings_of_its_models_run(
     ledger = Ledger(model=trained.model, config="c", corpus="k")
     store = FolderStore(tmp_path / "store")
     write_ledger(store, ledger.under(trained.model_dump(mode="json")), None)
-    rows = await run_checks(checks_of(doctor._complete(read_settings("benchmark/nightly"))))
+    rows = await run_checks(checks_of(read_settings("benchmark/nightly")))
     assert all(row.ok for row in rows), rows
     found = {row.name: row.detail for row in rows}
     assert found["documents"] == "bundled: 160 to train on, 32 held out"
@@ -85,7 +85,7 @@ async def test_a_benchmark_is_examined_with_the_settings_of_its_models_run(
 async def test_a_benchmark_of_no_model_lacks_the_model_and_its_hosted_contenders_their_key() -> (
     None
 ):
-    examined = doctor._complete(read_settings("benchmark/nightly", ['hosted=["gpt-4o"]']))
+    examined = read_settings("benchmark/nightly", ['hosted=["gpt-4o"]'])
     assert isinstance(examined.config, BenchmarkConfig)
     rows = await run_checks(checks_of(examined))
     lacking = {row.name: row.detail for row in rows if not row.ok}
@@ -99,7 +99,7 @@ async def test_a_rented_benchmark_without_a_bucket_asks_no_other_one(
     opened: list[str] = []
     monkeypatch.setattr(doctor, "open_store", opened.append)
     examined = read_settings("benchmark/nightly", ['cluster={"where": "sky"}'])
-    planned = checks_of(doctor._complete(examined))
+    planned = checks_of(examined)
     assert "model" not in planned and opened == []
     with pytest.raises(ConfigError, match="can't reach the store"):
         await planned["store"]()
