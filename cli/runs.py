@@ -105,7 +105,7 @@ def show(
         from cli.tables import checkpoints_table, facts, run_details, steps_table
         from precis.run.overview import kept_checkpoints, overview
 
-        at = _open(store)
+        at = _open(store, model)
         run = overview(at, model, datetime.now(UTC))
         with errors.status(Text(f"Reading the checkpoints in {at.url} …")):
             checkpoints = kept_checkpoints(at, model, read=verify)
@@ -138,7 +138,7 @@ def export_run(
         from precis.run.export import export
 
         try:
-            files = export(_open(store), model, to, file_format, checkpoint)
+            files = export(_open(store, model), model, to, file_format, checkpoint)
         except OSError as error:
             fail(f"Can't write {error.filename}: {error.strerror}. Choose another folder.")
         for file in files:
@@ -159,7 +159,7 @@ def restart(
     with sentences():
         from precis.run.restart import restart as restart_run
 
-        at = _open(store)
+        at = _open(store, model)
         if not yes:
             from precis.run.checkpoints import committed_steps
             from precis.run.restart import load_reached
@@ -191,7 +191,7 @@ def repair(
         from cli.tables import describe_repair
         from precis.run.repair import repair as repair_run
 
-        at = _open(store)
+        at = _open(store, model)
         with errors.status(Text(f"Reading the checkpoints in {at.url} …")):
             repaired = asyncio.run(repair_run(at, model, take_over))
         for line in describe_repair(repaired):
@@ -226,7 +226,7 @@ def compare_runs(
 
         if to and not html:
             fail("--to names the file of the page: give --html with it.")
-        at = _open(store)
+        at = _open(store, *models)
         now = datetime.now(UTC)
         found = compare(at, models, now)
         if html:
@@ -252,7 +252,7 @@ def open_report(
         from precis.run.reports import report_file
 
         try:
-            file = report_file(_open(store), model, step)
+            file = report_file(_open(store, model), model, step)
         except OSError as error:
             fail(f"Can't write {error.filename}: {error.strerror}. Set PRECIS_HOME to a folder.")
         _open_in_browser(file)
@@ -275,7 +275,7 @@ def open_rollouts(
         from precis.report.rollouts_page import gather_rollouts, rollouts_html
         from precis.run.reports import page_file
 
-        at = _open(store)
+        at = _open(store, model)
         with errors.status(Text(f"Reading the rollouts in {at.url} …")):
             found = gather_rollouts(at, model, step or (), scenario)
             page = rollouts_html(found, model, at.url, datetime.now(UTC))
@@ -294,7 +294,7 @@ def delete_run(
         from precis.run.overview import sizes_of_run
         from precis.training.deletion import delete
 
-        at = _open(store)
+        at = _open(store, model)
         sizes = sizes_of_run(at, model)
         if not yes:
             agree(
@@ -342,8 +342,14 @@ def _print_json(record: object) -> None:
     typer.echo(json.dumps(record, ensure_ascii=False, indent=2))
 
 
-def _open(url: str) -> "Store":
+def _open(url: str, *models: str) -> "Store":
+    """Open the store; an UnusableRun says that a model's name is a path."""
     from precis.environment import Variables
+    from precis.records.ledger import no_ledger
     from precis.store import open_store
 
-    return open_store(url or Variables().store)
+    store = open_store(url or Variables().store)
+    for model in models:
+        if "/" in model:
+            raise no_ledger(store, model)
+    return store

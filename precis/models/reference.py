@@ -8,7 +8,7 @@ from typing import Literal, Self
 
 from precis.errors import ConfigError, CorruptCheckpoint, StoreError
 from precis.models.record import TrainingRecord, read_record
-from precis.records.ledger import Ledger, load_ledger
+from precis.records.ledger import Ledger, load_ledger, no_ledger
 from precis.records.manifests import Checkpoint
 from precis.run.checkpoints import committed_steps, complete_around, complete_manifest, restore
 from precis.run.overview import ListedRun, list_runs
@@ -100,6 +100,8 @@ def find_model(store: Store, reference: Reference) -> NamedCheckpoint:
 
     Raises StoreError if there is none, CorruptCheckpoint if the step is incomplete.
     """
+    if "/" in reference.name:  # a path
+        raise no_ledger(store, reference.name)
     ledger = load_ledger(store, reference.name)
     checkpoint = _choose(store, ledger, reference)
     for file in checkpoint.files:

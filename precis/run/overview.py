@@ -150,6 +150,7 @@ def overview(store: Store, model: str, now: datetime) -> Overview:
     """Return a run; a StoreError says that there is none, or that it can't be read."""
     found = find_overview(store, model, now)
     if found is None:
+        refuse_lost_ledger(store, model)
         raise no_ledger(store, model)
     return found
 

@@ -219,6 +219,7 @@ def test_models_are_named_by_step_or_best(store: FolderStore) -> None:
     ("arguments", "said"),
     [
         (("--model", "nobody"), "holds no run 'nobody'"),
+        (("--model", "/a/folder"), "holds no run '/a/folder'"),
         (("--model", "mine@7"), "Steps that are there: 0, 1, 2."),
         (("--url", "127.0.0.1:1"), "must start with http://"),
         (("--url", "http://127.0.0.1:1/v1"), "No server answers at http://127.0.0.1:1/v1"),

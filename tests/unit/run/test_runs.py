@@ -139,6 +139,12 @@ def test_what_is_not_committed_is_not_exported(store: FolderStore, tmp_path: Pat
     ("arguments", "said"),
     [
         (("show", "nobody"), "holds no run 'nobody'"),
+        (("show", "/a/folder"), "holds no run '/a/folder'. See `precis runs list`"),
+        (("compare", "m", "../page.html"), "holds no run '../page.html'"),
+        (("rollouts", "/a/folder"), "holds no run '/a/folder'"),
+        (("open", "/a/folder"), "holds no run '/a/folder'"),
+        (("repair", "/a/folder"), "holds no run '/a/folder'"),
+        (("restart", "/a/folder", "--step", "0"), "holds no run '/a/folder'"),
         (("export", "m", "--to", "{folder}/out", "--checkpoint", "7"), "0007/ has no manifest"),
         (("export", "m", "--to", "{folder}/file"), "Choose another folder"),
         (("export", "m", "--to", "{folder}/taken"), "metrics.parquet"),
