@@ -46,6 +46,7 @@ from precis.models.licences import check_licence
 from precis.records.documents import load_corpus, load_others
 from precis.records.ledger import find_ledger
 from precis.run.continuation import check_settings
+from precis.run.lease import check_free
 from precis.run.shortcomings import nothing_to_train
 from precis.settings.environment import AgentSettings
 from precis.settings.overrides import lay_over
@@ -223,6 +224,8 @@ async def _check_run(config: TrainConfig) -> str:
         raise
     except StoreError:  # reported in the store's row
         return "not known, since the store can't be read"
+    if not config.take_over:
+        await asyncio.to_thread(check_free, store, config.model)
     if found is None:
         return f"{config.model} is new"
     ledger = found[0]

@@ -19,6 +19,7 @@ from precis.records.ledger import Ledger, write_ledger
 from precis.store import FolderStore
 from precis.trainer.tinker import check as tinker
 from tests.support.repository import ROOT
+from tests.support.runs import hold
 
 
 @pytest.fixture(autouse=True)
@@ -164,6 +165,11 @@ async def test_a_run_that_is_continued_says_from_where_and_another_one_is_refuse
     assert not refused.ok
     assert "seed was 4 and is 1 now" in refused.detail
     assert (await row("model=other")).detail == "other is new"
+    hold(FolderStore(tmp_path / "store"), "other", "train-7")
+    held = await row("model=other")
+    assert not held.ok
+    assert "'other' is held by the run train-7" in held.detail
+    assert (await row("model=other", "take_over=true")).ok
 
 
 @pytest.mark.parametrize(
