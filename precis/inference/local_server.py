@@ -121,14 +121,19 @@ async def find_served(url: str, wanted: str, key: str) -> str:
     names = await list_models(url, key)
     if wanted and (names is None or wanted in names):
         return wanted
-    fitting = names or []
+    if names is None:
+        raise ConfigError(
+            f"The server at {url} lists no models, as OpenAI's API does.",
+            "See whether --url ends in /v1, or name the model with --model.",
+        )
+    fitting = names
     if wanted:
-        fitting = [name for name in fitting if name.partition("@")[0] == wanted]
+        fitting = [name for name in names if name.partition("@")[0] == wanted]
     if len(fitting) == 1:
         return fitting[0]
     asked = f"has no single model {wanted!r}" if wanted else "has not just one model"
     raise ConfigError(
-        f"The server at {url} {asked}; there are: {describe_models(names or [])}.",
+        f"The server at {url} {asked}; there are: {describe_models(names)}.",
         "Name one with --model.",
     )
 

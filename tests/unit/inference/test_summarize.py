@@ -310,6 +310,13 @@ def test_a_key_that_cannot_be_sent_is_not_quoted(
     ask(*asked, store=store, key="the-key\r\n")
 
 
+def test_an_address_without_its_v1_is_told_apart_from_a_server_without_models(
+    store: FolderStore, story: Path, server: str
+) -> None:
+    done = ask(story, "--url", server.removesuffix("/v1"), store=store, code=1)
+    assert "lists no models, as OpenAI's API does. See whether --url ends in /v1" in done.stderr
+
+
 async def test_where_one_part_fails_the_others_are_asked_no_more() -> None:
     ended = []
 
