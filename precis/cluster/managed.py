@@ -143,9 +143,11 @@ def _files(config: ManagedConfig) -> Iterator[tuple[str, str]]:
     if config.environment.kind == "verifiers":
         yield "environment.python", config.environment.python
     if config.environment.kind == "python" and config.environment.workers:
-        folder = config.environment.workers.folder
-        if folder:
-            yield "environment.workers.folder", folder
+        workers = config.environment.workers
+        if workers.folder:
+            yield "environment.workers.folder", workers.folder
+        if workers.address == "auto":
+            yield "environment.workers.address", workers.address
     source = config.documents.source
     if source != "bundled" and Path(source).expanduser().exists():
         yield "documents.source", source

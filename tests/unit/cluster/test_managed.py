@@ -123,6 +123,10 @@ def test_every_variable_that_the_file_names_is_filled_in() -> None:
             {"environment": {"kind": "python", "file": "a.py", "workers": {"folder": "agent"}}},
             "environment.workers.folder is agent",
         ),
+        (
+            {"environment": {"kind": "python", "file": "a.py", "workers": {"address": "auto"}}},
+            "environment.workers.address is auto",
+        ),
         ({"trainer": {"kind": "art", "base_model": "model"}}, "trainer.base_model is model"),
         (
             {"judge": {"provider": "url", "model": "j", "base_url": "http://localhost:1/v1"}},
