@@ -246,5 +246,6 @@ def _parse(blob: Blob, model: str) -> Holder:
     except ValidationError as error:
         raise StoreError(
             f"{lease_key(model)} can't be read as a lease of this version of Précis.",
-            f"Update Précis, or, if no other run works on the model, start with {_TAKE_OVER}.",
+            "Update Précis, or, if no other run works on the model, replace it with "
+            f"`precis runs repair {model} --take-over`.",
         ) from error

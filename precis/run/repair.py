@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
-from precis.errors import ConfigError, CorruptCheckpoint, UnusableRun
+from precis.errors import ConfigError, CorruptCheckpoint, StoreError, UnusableRun
 from precis.records.ledger import Ledger, find_ledger, ledger_key, no_ledger, write_ledger
 from precis.records.manifests import Checkpoint, checkpoints_key, pointer_key, steps_in
 from precis.run.checkpoints import (
@@ -25,7 +25,7 @@ from precis.run.checkpoints import (
     repair_pointer,
     verify,
 )
-from precis.run.lease import leased
+from precis.run.lease import leased, read_lease
 from precis.store import Store
 
 _UNKNOWN_FIELD = "extra_forbidden"
@@ -55,6 +55,21 @@ def refuse_lost_ledger(store: Store, model: str) -> None:
             f"Rebuild it with `precis runs repair {model}`, or delete the rest of the run with "
             f"`precis runs delete {model}`.",
         )
+
+
+async def repair_lease(store: Store, model: str) -> bool:
+    """Replace a lease that can't be read; False if it can be, or the ledger needs repair too."""
+    try:
+        if await asyncio.to_thread(find_ledger, store, model) is None:
+            return False
+    except UnusableRun:
+        return False
+    try:
+        await asyncio.to_thread(read_lease, store, model)
+    except StoreError:
+        async with leased(store, model, "repair", take_over=True):
+            return True
+    return False
 
 
 async def repair(store: Store, model: str, take_over: bool = False) -> Repaired:
