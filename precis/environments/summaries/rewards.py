@@ -2,7 +2,7 @@
 
 import unicodedata
 from collections import Counter
-from functools import cache, lru_cache
+from functools import lru_cache
 
 from precis.environments.summaries.prose import prose_share
 from precis.records.documents import Document
@@ -73,16 +73,11 @@ def _characters(text: str) -> int:
     return len(" ".join(text.split()))
 
 
-@lru_cache(maxsize=4096)
 def _letters_by_script(text: str) -> Counter[str]:
+    """Count letters by script, the first word of their Unicode names: LATIN, CYRILLIC, CJK, …"""
     counts: Counter[str] = Counter()
     for letter, count in Counter(text).items():
         if letter.isalpha():
-            counts[_script(letter)] += count
+            script = unicodedata.name(letter, "UNKNOWN").partition(" ")[0]
+            counts[script] += count
     return counts
-
-
-@cache
-def _script(letter: str) -> str:
-    """Return a letter's script, by the first word of its Unicode name: LATIN, CYRILLIC, CJK, …"""
-    return unicodedata.name(letter, "UNKNOWN").partition(" ")[0]
