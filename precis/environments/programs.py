@@ -7,14 +7,18 @@ import subprocess
 import threading
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from tempfile import TemporaryFile
 
 from precis.environment import key_variables
 from precis.processes.supervisor import SUPERVISE
+from precis.text import without_controls
 
 _SECRET = re.compile("KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH|COOKIE", re.IGNORECASE)
 _WITH_PASSWORD = re.compile(r"://[^\s/?#]*@")
 _TAIL = 64 * 1024
 """Bytes kept from the end of a program's output."""
+_SHOWN = 200
+"""Characters shown of a program's last error."""
 _OUTPUT_MAX = 64 * 1024 * 1024
 _STOP_S = 4.5
 """Longer than a supervisor takes to kill a process that ignores SIGTERM; the recorder waits 5 s."""
@@ -78,14 +82,18 @@ async def tail(stream: asyncio.StreamReader) -> bytes:
 def output_of(
     command: Sequence[str], deadline_s: float, variables: Mapping[str, str]
 ) -> tuple[str, str]:
-    """Run a program, and return its output and its problem: `ended with status 3`, or empty."""
-    with subprocess.Popen(
-        [*SUPERVISE, *command],
-        env=dict(variables),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    ) as process:
+    """Run a program, and return its output and its problem, or empty: `ended with status 1
+    (ValueError: no such board)`, with the end of its standard error."""
+    with (
+        TemporaryFile() as errors,
+        subprocess.Popen(
+            [*SUPERVISE, *command],
+            env=dict(variables),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+        ) as process,
+    ):
         assert process.stdin and process.stdout
         late = threading.Timer(deadline_s, process.stdin.close)
         late.start()
@@ -97,6 +105,8 @@ def output_of(
             process.stdin.close()
             process.stdout.close()
         status = process.wait()
+        errors.seek(max(0, errors.seek(0, os.SEEK_END) - _TAIL))
+        lines = without_controls(errors.read().decode(errors="replace")).split("\n")
     problem = ""
     if not in_time:
         problem = f"did not end within {deadline_s:g} s"
@@ -104,4 +114,7 @@ def output_of(
         problem = "prints more than 64 MiB"
     elif status:
         problem = f"ended with status {status}"
+        said = [line.strip() for line in lines if line.strip()]
+        if said:
+            problem = f"{problem} ({said[-1][-_SHOWN:]})"
     return output.decode(errors="replace"), problem

@@ -157,7 +157,11 @@ def test_scenarios_that_can_t_be_used_get_a_sentence(
     ("command", "complaint"),
     [
         (["no-such-program-of-anybody"], "is not there"),
-        ([sys.executable, "-c", "raise SystemExit(3)"], "ended with status 3"),
+        ([sys.executable, "-c", "raise SystemExit(3)"], r"ended with status 3\."),
+        (
+            [sys.executable, "-c", "raise ValueError('no such\033[2J board')"],
+            r"ended with status 1 \(ValueError: no such board\)\.",
+        ),
         ([sys.executable, "-c", "import time; time.sleep(600)"], "did not end within 1 s"),
     ],
 )
