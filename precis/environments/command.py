@@ -32,7 +32,7 @@ _SHOWN = 200
 
 class CommandEnvironment(AgentEnvironment):
     """The environment of a program, which prints a score; with a `rubric` a judge scores its
-    attempts."""
+    attempts. A `~` at the beginning of an argument is the home of whoever runs it."""
 
     def __init__(
         self,
@@ -40,17 +40,15 @@ class CommandEnvironment(AgentEnvironment):
         scenarios: Mapping[Split, Sequence[Scenario]],
         rubric: str = "",
     ) -> None:
+        self._command = tuple(map(os.path.expanduser, command))
         digest = hashlib.sha256()  # of the command, and of the files named in it
-        for one in command:
-            # These two accept any text: an argument may be a whole script, longer than a path.
-            path = Path(os.path.expanduser(one))
+        for one in self._command:
             name, content = one, b""
-            if os.path.isfile(path):
-                name, content = path.name, path.read_bytes()
+            if os.path.isfile(one):  # accepts a whole script, longer than a path
+                name, content = os.path.basename(one), Path(one).read_bytes()
             digest.update(f"{name} {hashlib.sha256(content).hexdigest()}\n".encode())
         known = {"kind": "command", "command": digest.hexdigest()}
         super().__init__(known, scenarios, rubric)
-        self._command = tuple(command)
 
     async def rollout(
         self, model: "art.Model[Any, Any]", scenario: Scenario
@@ -89,6 +87,7 @@ def load_command(
     Raises:
         ConfigError: the program does not exist, or its scenarios can't be used.
     """
+    command = list(map(os.path.expanduser, command))
     if shutil.which(command[0]) is None:
         raise ConfigError(
             f"The environment's program {command[0]!r} is not there, or can't be run.",

@@ -184,6 +184,19 @@ def test_an_argument_may_be_a_whole_script(tmp_path: Path) -> None:
         assert relative_files(command) == {}
 
 
+def test_a_program_in_the_user_s_home_may_be_named_with_a_tilde(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "agent.py").write_text('import sys; print(\'{"id": "%s"}\' % sys.argv[2])')
+    environment = load_command([sys.executable, "~/agent.py"])
+    assert environment.scenarios("train")[0].id == "train"
+    named = load_command([sys.executable, str(tmp_path / "agent.py")])
+    assert environment.identity == named.identity
+    on_a_worker = CommandEnvironment([sys.executable, "~/agent.py"], {})
+    assert on_a_worker.identity == named.identity
+
+
 def test_a_changed_program_is_another_run(tmp_path: Path) -> None:
     first = environment_of(tmp_path, "print(1)").identity
     assert environment_of(tmp_path, "print(2)").identity != first
