@@ -65,7 +65,7 @@ def _settings_of(file: str, given: Any) -> dict[str, Any]:
     except yaml.YAMLError as error:
         problem = getattr(error, "problem", error)  # without the excerpt, which has several lines
         raise ConfigError(
-            f"The environment {file} is no YAML: {problem}.",
+            f"The environment {file} is not YAML: {problem}.",
             "Write it as {kind: textarena, game: ConnectFour-v0}.",
         ) from error
     if not isinstance(settings, dict) or not isinstance(settings.get("kind"), str):

@@ -51,7 +51,7 @@ def read_params(params: Sequence[str]) -> dict[str, Any]:
             settings[name] = json.loads(value)
         except ValueError as error:
             if value[:1] in ("{", "[", '"'):
-                raise ConfigError(f"-p {name}: {value} is no JSON ({error}).") from error
+                raise ConfigError(f"-p {name}: {value} is not JSON ({error}).") from error
             settings[name] = value
         group, *parts = name.split(".")
         if parts:

@@ -111,9 +111,9 @@ def read_json_lines(lines: Iterable[str], read: Callable[[int, dict[str, Any]], 
             try:
                 found = json.loads(line)
             except (ValueError, RecursionError) as error:
-                raise ValueError(f"it is no JSON ({error}).") from error
+                raise ValueError(f"it is not JSON ({error}).") from error
             if not isinstance(found, dict):
-                raise ValueError("it is no JSON object.")
+                raise ValueError("it is not a JSON object.")
             given = read(number, found)
         except ValueError as error:
             raise ValueError(f"line {number}: {error}") from None

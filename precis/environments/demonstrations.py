@@ -232,7 +232,7 @@ def _check_message(message: Any, where: str, tools: set[str]) -> None:
     calls = message.get("tool_calls") or []
     content = message.get("content")
     if not isinstance(content, str | list | None) or not isinstance(calls, list):
-        raise ValueError(f"{where}: its content is no text, or its tool_calls are no list.")
+        raise ValueError(f"{where}: its content is not text, or its tool_calls are not a list.")
     if role != "assistant":
         return
     if not content and not calls:
@@ -250,6 +250,6 @@ def _check_message(message: Any, where: str, tools: set[str]) -> None:
             arguments = None
         if not isinstance(arguments, dict):
             raise ValueError(
-                f"{where}: the arguments of {function['name']} are no JSON object in a text; "
+                f"{where}: the arguments of {function['name']} are not a JSON object in a text; "
                 'write them as "{\\"name\\": 1}".'
             )

@@ -291,7 +291,7 @@ def _names_in(value: ast.expr, path: Path) -> list[str]:
         names = [Path(name) for name in ast.literal_eval(value)]
     except (TypeError, ValueError) as error:
         raise ConfigError(
-            f"{path.name}: `files` is no list of names.", "Write them out: ['data.jsonl']."
+            f"{path.name}: `files` is not a list of names.", "Write them out: ['data.jsonl']."
         ) from error
     for name in names:
         if name.is_absolute() or ".." in name.parts or not (path.parent / name).is_file():
@@ -307,7 +307,7 @@ def _import(path: Path, file: str) -> ModuleType:
     name = f"precis_environment_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise ConfigError(f"The environment {file} is no Python file.", "Name it `….py`.")
+        raise ConfigError(f"The environment {file} is not a Python file.", "Name it `….py`.")
     if str(path.parent) not in sys.path:
         sys.path.append(str(path.parent))
     module = importlib.util.module_from_spec(spec)

@@ -263,10 +263,10 @@ def score_of(returned: object) -> Score | Unscored:
         detail = f"It returned {what}: return a Score, a number or an art.Trajectory."
         return Unscored("no_score", detail)
     if not _is_finite(score.reward):
-        return Unscored("no_score", f"Its reward is {score.reward!r}, which is no number.")
+        return Unscored("no_score", f"Its reward is {score.reward!r}, which is not a number.")
     for name, value in score.metrics.items():
         if not _is_finite(value):
-            return Unscored("no_score", f"Its metric {name} is {value!r}, which is no number.")
+            return Unscored("no_score", f"Its metric {name} is {value!r}, which is not a number.")
     try:
         json.dumps(score.details)
     except (TypeError, ValueError, RecursionError) as error:

@@ -308,17 +308,17 @@ def _problem(body: object) -> str | None:
     if not isinstance(messages, list) or not messages:
         return "The request has no messages."
     if not all(isinstance(one, dict) and isinstance(one.get("role"), str) for one in messages):
-        return "A message of the request is no object with a role."
+        return "A message of the request is not an object with a role."
     if not all(map(_calls_as_openai, messages)):
         return "A message of the request calls tools, or is a result, in no form of OpenAI's."
     tools = body.get("tools")
     if not isinstance(tools, list | None) or not all(map(_is_function, tools or ())):
-        return "A tool of the request is no function with a name: no other can be trained on."
+        return "A tool of the request is not a function with a name: others can't be trained on."
     if body.get("n") not in (None, 1):
         return "One answer is given to each request: leave out `n`, and ask again for another."
     for name in ("max_tokens", "max_completion_tokens"):
         if not isinstance(body.get(name), int | None):
-            return f"`{name}` is no whole number."
+            return f"`{name}` is not a whole number."
     return None
 
 

@@ -226,7 +226,7 @@ class _Child:
             said = None
         if isinstance(said, dict) and said.keys() & {"ready", "problem", "number"}:
             return said
-        return {"problem": f"It answered {line[:80]!r}, which is no answer."}
+        return {"problem": f"It answered {line[:80]!r}, which is not an answer."}
 
     async def _end(self, why: str) -> None:
         """End it with its children, and abandon its rollouts."""

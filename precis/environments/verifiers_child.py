@@ -103,7 +103,7 @@ def _problem_of(name: str, given: str, names: Mapping[str, Any]) -> str:
         arguments = json.loads(given or "{}")
     except (ValueError, RecursionError) as error:
         return f"error: the arguments are not JSON: {error}"
-    return "" if isinstance(arguments, dict) else "error: the arguments are no JSON object"
+    return "" if isinstance(arguments, dict) else "error: the arguments are not a JSON object"
 
 
 __all__ = ["ConversationHarness"]  # where verifiers looks for a harness

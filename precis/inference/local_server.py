@@ -165,7 +165,7 @@ async def list_models(url: str, key: str, timeout_s: float = _LIST_TIMEOUT_S) ->
             f"The server at {url} lists its models without end: {error}", "Give another --url."
         ) from None
     except httpx.InvalidURL:  # what it says, and the address, may hold a password
-        raise ConfigError("--url is no address.", "Write http://HOST:PORT/v1.") from None
+        raise ConfigError("--url is not an address.", "Write http://HOST:PORT/v1.") from None
     except httpx.RequestError as error:
         raise ConfigError(
             f"No server answers at {url} ({error or type(error).__name__}).",

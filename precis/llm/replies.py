@@ -68,7 +68,7 @@ def first_choice(body: Mapping[str, Any], role: str) -> Mapping[str, Any]:
         why = str(choice.get("error"))[:200]
         raise ProviderFailed("server_error", f"The {role} broke off: {why}")
     if not isinstance(message.get("content"), str | None):
-        raise ProviderFailed("empty", f"The {role}'s reply is no text.")
+        raise ProviderFailed("empty", f"The {role}'s reply is not text.")
     calls = message.get("tool_calls") or []
     for call in calls if isinstance(calls, list) else [None]:
         function = call.get("function") if isinstance(call, dict) else None

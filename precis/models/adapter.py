@@ -103,7 +103,7 @@ def read_adapter(folder: Path) -> dict[str, Product]:
         match = _KEY.fullmatch(key)
         if match is None:
             raise ConfigError(
-                f"{path} holds {key}, which is no part of a plain LoRA of linear layers: it can't "
+                f"{path} holds {key}, which is not part of a plain LoRA of linear layers: it can't "
                 "be merged here.",
                 "Export the adapter itself (--format adapter).",
             )

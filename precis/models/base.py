@@ -49,7 +49,7 @@ def choose_base(named: str, recorded: str, claimed: str) -> str:
             _NAME.validate_python(name or "none")
         except ValidationError:
             raise ConfigError(
-                f"The checkpoint names {name[:_NAME_SHOWN]!r} as its base model, which is no "
+                f"The checkpoint names {name[:_NAME_SHOWN]!r} as its base model, which is not a "
                 "model's name.",
                 _NAME_IT,
             ) from None

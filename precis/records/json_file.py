@@ -23,7 +23,7 @@ def read_json_file(
     try:
         text = Path(os.path.expanduser(file)).read_text(encoding="utf-8-sig")
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "it is no text in UTF-8"
+        reason = getattr(error, "strerror", None) or "it is not text in UTF-8"
         raise ConfigError(f"The {holds} in {file} can't be read: {reason}.", remedy) from error
     try:
         found = list(read_json_lines(text.split("\n"), read))

@@ -26,7 +26,7 @@ def _check_spend(spend: Spend) -> Spend:
     for amount in vars(spend).values():  # `astuple` would copy each, and dominate the reading time
         # A difference of sums may be a rounding error below zero.
         if not abs(amount) <= _SPEND_MAX:
-            raise ValueError(f"{amount} is no number of calls, tokens or dollars")
+            raise ValueError(f"{amount} is not a number of calls, tokens or dollars")
     return spend
 
 

@@ -33,7 +33,7 @@ _STEP = re.compile(r"[0-9]{4,7}")
 def _plain(path: str) -> str:
     fault = fault_of(path)
     if fault:
-        raise ValueError(f"{path[:200]!r} is no path of a checkpoint's file: it {fault}")
+        raise ValueError(f"{path[:200]!r} is not a path of a checkpoint's file: it {fault}")
     return path
 
 
@@ -134,7 +134,7 @@ def steps_in(keys: Iterable[str]) -> list[int]:
             continue
         if not is_step(found[1]):
             raise StoreError(
-                f"{key!r} lies in a folder that is no step's: checkpoints are in folders such as "
+                f"{key!r} lies in a folder that is not a step's: checkpoints have folders such as "
                 "'0007'. Move it out of the store's checkpoints, or give it its name back."
             )
         steps.append(int(found[1]))

@@ -41,7 +41,7 @@ class Scenario(Mapping[str, Any]):
         if isinstance(given, cls):
             return given
         if not isinstance(given, Mapping):
-            raise ValueError(f"{given!r} is no dictionary.")
+            raise ValueError(f"{given!r} is not a dictionary.")
         name = given.get("id")
         if not isinstance(name, str | int) or isinstance(name, bool) or name == "":
             raise ValueError(f"A scenario has the id {name!r}: give each one a text or a number.")

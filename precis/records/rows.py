@@ -159,7 +159,7 @@ def _read(path: Path, kind: str) -> Iterator[Mapping[str, Any]]:
             lines.seek(0)
             for row in json.load(lines):
                 if not isinstance(row, dict):
-                    raise ValueError("a row is no JSON object")
+                    raise ValueError("a row is not a JSON object")
                 yield row
             return
         lines.seek(0)

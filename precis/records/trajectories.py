@@ -188,10 +188,10 @@ def _scan(store: Store, key: str, content: bytes, step: int) -> pl.LazyFrame:
     try:
         missing = set(_FILE) - set(pl.read_parquet_schema(BytesIO(content)))
     except pl.exceptions.PolarsError as error:
-        raise StoreError(f"{store.url}/{key} is no parquet file: {error}") from error
+        raise StoreError(f"{store.url}/{key} is not a parquet file: {error}") from error
     if missing:
         raise StoreError(
-            f"{store.url}/{key} is no file of trajectories: it has no column {min(missing)!r}."
+            f"{store.url}/{key} is not a file of trajectories: it has no column {min(missing)!r}."
         )
     return pl.scan_parquet(content).select(_FILE.names()).with_columns(step=_step(step))
 

@@ -119,7 +119,7 @@ class TinkerTrainer(Record, title="Tinker"):
     def _is_an_address(cls, value: str) -> str:
         url = urlsplit(value)
         if value and (url.scheme not in ("http", "https") or not url.hostname):
-            raise ValueError("it is no http:// or https:// address")
+            raise ValueError("it is not an http:// or https:// address")
         if url.username or url.password:
             raise ValueError("it carries a password: set TINKER_API_KEY instead")
         return value.rstrip("/")

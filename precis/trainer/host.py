@@ -89,7 +89,7 @@ class TrainerService:
         name, _, step = asked.rpartition("@")
         if name not in self.models or not _STEP.fullmatch(step):
             raise TrainerError(
-                f"{asked[:200]!r} is no adapter of this trainer: ask for MODEL@STEP of "
+                f"{asked[:200]!r} is not an adapter of this trainer: ask for MODEL@STEP of "
                 f"{', '.join(self.models) or 'a registered model'}."
             )
         return self.backend._model_inference_name(self.models[name], int(step))

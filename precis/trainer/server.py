@@ -49,7 +49,7 @@ from precis.trainer.tinker.check import require_client
 _LOCK_PATIENCE_S = 30.0
 """The time to wait for a trainer whose flow was killed to be gone."""
 _PROXY_TIMEOUT = httpx.Timeout(1200, connect=5)
-_NO_JSON = "The request's body is no JSON that can be read."
+_NO_JSON = "The request's body is not JSON that can be read."
 _HOP_HEADERS = {"host", "authorization", "content-length", "connection", "transfer-encoding"}
 _COMPLETIONS_PATH = re.compile(r"[A-Za-z0-9_-]+(/[A-Za-z0-9_-]+)*")
 """A path below /v1; what has dots, or anything else that a URL may be bent with, is none."""
@@ -174,7 +174,7 @@ async def completions(path: str, request: Request, service: Served) -> Response:
     if service.inference is None:
         raise TrainerError("No model is registered: nothing to ask for completions.")
     if not _COMPLETIONS_PATH.fullmatch(path):
-        raise TrainerError(f"/v1/{path[:200]} is no path of the completions API.")
+        raise TrainerError(f"/v1/{path[:200]} is not a path of the completions API.")
     base_url, api_key = service.inference
     headers = {k: v for k, v in request.headers.items() if k not in _HOP_HEADERS}
     body = await request.body()
@@ -208,7 +208,7 @@ async def _refuse(_: Request, error: Exception) -> Response:
 
 async def _refuse_invalid(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    # 400 for what is no JSON, 422 for what does not fit the protocol, with the first reason.
+    # 400 for what is not JSON, 422 for what does not fit the protocol, with the first reason.
     first = error.errors()[0]
     if first["type"] == "json_invalid":
         return _refusal(TrainerError(_NO_JSON), 400)

@@ -78,7 +78,7 @@ def assert_refused(done: Result, said: str, folder: Path) -> None:
 @pytest.mark.parametrize("name", NO_NAMES)
 def test_what_is_no_name_reaches_no_program(name: str, command: str, tmp_path: Path) -> None:
     store = spoiled_store(tmp_path, claimed=name, recorded=BASE)
-    assert_refused(try_command(command, store, tmp_path), "which is no model's name", tmp_path)
+    assert_refused(try_command(command, store, tmp_path), "which is not a model's name", tmp_path)
 
 
 @pytest.mark.parametrize("command", ["serve", "summarize", "merge"])

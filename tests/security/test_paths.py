@@ -102,7 +102,7 @@ def test_a_manifest_writes_no_file_anywhere(store: FolderStore, tmp_path: Path, 
     plant(store, {}, path=absolute)
     into = tmp_path / "deep" / "a" / "b" / "c" / "into"
     into.parent.mkdir(parents=True)
-    with pytest.raises(CorruptCheckpoint, match=r"0001/manifest.json is damaged.*no path of"):
+    with pytest.raises(CorruptCheckpoint, match=r"0001/manifest.json is damaged.*not a path of"):
         restore(store, "m", 1, into)
     with pytest.raises(CorruptCheckpoint):
         export(store, "m", tmp_path / "deep" / "a" / "out", checkpoint=1)
@@ -198,7 +198,7 @@ def test_a_pointer_that_is_none_is_written_anew(store: FolderStore, data: bytes)
 @pytest.mark.parametrize("name", ["old", "-001", "00001", "1", "٠٠٠٣", "9" * 200, "0001 (copy)"])
 def test_a_folder_that_is_no_steps_is_named(store: FolderStore, name: str) -> None:
     store.put(f"m/checkpoints/{name}/manifest.json", b"{}")
-    with pytest.raises(StoreError, match="lies in a folder that is no step's"):
+    with pytest.raises(StoreError, match="lies in a folder that is not a step's"):
         complete_around(store, "m", 2)
 
 

@@ -135,7 +135,7 @@ def test_a_word_is_a_setting_and_broken_json_is_none() -> None:
     assert config.model == "mine"
     found = config.documents
     assert (found.source, found.train_size, found.val_size) == ("bundled", 9, 8)
-    for wrong, problem in [("steps", "not of the form name=value"), ("grid={", "is no JSON")]:
+    for wrong, problem in [("steps", "not of the form name=value"), ("grid={", "is not JSON")]:
         with pytest.raises(ConfigError, match=problem):
             read_settings("train/rehearsal", [wrong])
 

@@ -104,8 +104,8 @@ def test_a_run_is_told_apart_by_what_its_file_shows(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
-        ("{", "line 2: it is no JSON"),
-        ("[1]", "line 2: it is no JSON object"),
+        ("{", "line 2: it is not JSON"),
+        ("[1]", "line 2: it is not a JSON object"),
         ("{}", "line 2: there is no list of messages; write"),
         (row(tools=[{"name": "press"}]), "line 2: a tool has no function with a name"),
         (row(messages=[ASKED, {"role": "robot"}]), "line 2: message 2 has the role 'robot'"),
@@ -115,7 +115,7 @@ def test_a_run_is_told_apart_by_what_its_file_shows(tmp_path: Path) -> None:
         (row(messages=[ASKED, press("red", "push")]), "calls the tool 'push'; its tools are"),
         (
             {**row(), "messages": [json.loads(json.dumps(press("red")).replace("{\\", "\\"))]},
-            "line 2: message 1: the arguments of press are no JSON object",
+            "line 2: message 1: the arguments of press are not a JSON object",
         ),
         (row(messages=[{"role": "user", "content": 7}]), "line 2: message 1: its content is no"),
         (row(reward="much"), "line 2: the reward is 'much'; write a number"),

@@ -311,7 +311,7 @@ def test_a_folder_may_be_called_like_a_package(tmp_path: Path) -> None:
         (AGENT.replace('"seed": seed', '"seed": {1}'), "is not JSON"),
         (AGENT.replace("range(4)", "1 / 0"), r"ZeroDivisionError: .*\. Have it return a list"),
         (AGENT.replace("return [", "return None\n    return ["), r"not iterable\. Have it return"),
-        (AGENT.replace("return [", "return ['a']\n    return ["), "'a' is no dictionary"),
+        (AGENT.replace("return [", "return ['a']\n    return ["), "'a' is not a dictionary"),
         (AGENT.replace("range(4, 6)", "range(3, 6)"), "have the id 'game-3'. Give each"),
         (AGENT.replace("scenarios(split)", "scenarios()"), r"defines scenarios\(\), which does"),
         (
@@ -338,7 +338,7 @@ def test_a_file_that_is_not_there_or_no_python_gets_a_sentence(tmp_path: Path) -
     with pytest.raises(ConfigError, match="can't be read: No such file"):
         load_python(str(tmp_path / "nothing.py"))
     (tmp_path / "agent.txt").write_text(AGENT)
-    with pytest.raises(ConfigError, match="is no Python file"):
+    with pytest.raises(ConfigError, match="is not a Python file"):
         load_python(str(tmp_path / "agent.txt"))
 
 

@@ -388,11 +388,11 @@ def ending(how: object) -> Act:
         (Unscored("judge_out", OSError("no route")), "judge_out", "^no route$"),  # type: ignore[arg-type]
         (Score(1.0, details={"seen": {1}}), "no_score", "Its details are not JSON: .*set"),
         ("won", "no_score", "It returned a str"),
-        (Score(float("nan")), "no_score", "Its reward is nan, which is no number"),
+        (Score(float("nan")), "no_score", "Its reward is nan, which is not a number"),
         (
             Score(1.0, metrics={"speed": float("inf")}),
             "no_score",
-            "Its metric speed is inf, which is no number",
+            "Its metric speed is inf, which is not a number",
         ),
     ],
 )

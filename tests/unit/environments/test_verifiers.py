@@ -116,8 +116,8 @@ async def test_with_a_rubric_it_need_have_no_reward(tmp_path: Path) -> None:
 
 BROKEN = {
     "dies": ("print('Out of boards.', file=sys.stderr); os._exit(3)", "Out of boards."),
-    "garbage": ("channel.sendall(b'hello\\n')", "b'hello\\n', which is no answer"),
-    "a list": ("channel.sendall(b'[1]\\n')", "which is no answer"),
+    "garbage": ("channel.sendall(b'hello\\n')", "b'hello\\n', which is not an answer"),
+    "a list": ("channel.sendall(b'[1]\\n')", "which is not an answer"),
 }
 
 

@@ -185,9 +185,9 @@ def test_standard_input_is_summarized_and_may_be_named_in_a_question(
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("{", "questions.jsonl, line 1: it is no JSON"),
-        ("[]", "questions.jsonl, line 1: it is no JSON object"),
-        ("[" * 100_000, "questions.jsonl, line 1: it is no JSON"),
+        ("{", "questions.jsonl, line 1: it is not JSON"),
+        ("[]", "questions.jsonl, line 1: it is not a JSON object"),
+        ("[" * 100_000, "questions.jsonl, line 1: it is not JSON"),
         ('\n{"question": "?"}', "questions.jsonl, line 2: 'answer' is missing"),
         (" ", "holds no questions"),
         ('{"question": "?", "answer": "1", "file": "b.txt"}', "no document is called b.txt"),

@@ -80,8 +80,8 @@ def test_a_model_without_trajectories_has_an_empty_frame_of_the_same_columns(
 def test_what_is_no_file_of_trajectories_is_named(store: FolderStore) -> None:
     key = trajectories_key("m", "train", 1)
     store.put(key, b"not parquet")
-    with pytest.raises(StoreError, match=r"train/0001\.parquet is no parquet file"):
+    with pytest.raises(StoreError, match=r"train/0001\.parquet is not a parquet file"):
         scan_trajectories(store, "m", "train")
     pl.DataFrame({"reward": [1.0]}).write_parquet(store.root / key)
-    with pytest.raises(StoreError, match=r"0001\.parquet is no file of trajectories.*group_index"):
+    with pytest.raises(StoreError, match=r"is not a file of trajectories.*group_index"):
         scan_trajectories(store, "m", "train")

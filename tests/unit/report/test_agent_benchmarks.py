@@ -98,7 +98,7 @@ def test_of_a_reward_the_share_of_successes_is_a_column_and_no_points_are_spoken
     assert benchmark.documents_needed is None, "three points of a reward mean nothing"
     page = report_html(benchmark)
     power = page[page.index("<b>Power.</b>") : page.index("<b>Missing scores.</b>")]
-    assert "points" not in power and "is no share" in power
+    assert "points" not in power and "is not a share" in power
 
 
 def test_a_change_of_a_reward_is_no_percentage_points() -> None:

@@ -95,7 +95,7 @@ async def test_what_names_no_adapter_is_refused_in_a_sentence(
 ) -> None:
     answer = await ask(url, asked)
     assert answer.status_code == 400
-    said = f"{asked!r} is no adapter of this trainer: ask for MODEL@STEP of m."
+    said = f"{asked!r} is not an adapter of this trainer: ask for MODEL@STEP of m."
     assert answer.json()["message"] == said
 
 

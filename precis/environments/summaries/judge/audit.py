@@ -220,7 +220,7 @@ def _verdicts(path: Path) -> Iterator[tuple[object, ...]]:
     missing = [name for name in (VERDICT, *ANSWERS_KEY) if name not in (rows.fieldnames or ())]
     if missing:
         raise ConfigError(
-            f"{path} is no sheet of an audit: the column {missing[0]!r} is missing.",
+            f"{path} is not a sheet of an audit: the column {missing[0]!r} is missing.",
             "Make one with `precis judge audit RESULTS`.",
         )
     for row in rows:
@@ -229,7 +229,7 @@ def _verdicts(path: Path) -> Iterator[tuple[object, ...]]:
             continue
         if word not in _WORDS:
             raise ConfigError(
-                f"{path}, line {rows.line_num}: {word[:40]!r} is no verdict.",
+                f"{path}, line {rows.line_num}: {word[:40]!r} is not a verdict.",
                 "Write `correct` or `wrong`, or leave it empty.",
             )
         run, model, given, *summary = _key(row)

@@ -71,7 +71,7 @@ def test_a_protocol_that_does_not_ask_about_prose_has_no_line_of_it() -> None:
     [
         (lambda text: text, "holds no verdict"),
         (lambda text: text.replace('\n"",', "\n").replace("person", "who"), "'person' is missing"),
-        (lambda text: text.replace("\n,", "\nperhaps,", 1), "line 2: 'perhaps' is no verdict"),
+        (lambda text: text.replace("\n,", "\nperhaps,", 1), "line 2: 'perhaps' is not a verdict"),
         (lambda text: text.replace("\n,", "\nyes,").replace(",d1", ",e1"), "no verdict of a judge"),
         (lambda text: text.replace("\n,", "\nyes,") + text.splitlines()[1].replace(",", "no,", 1),
          "is there twice"),
