@@ -45,9 +45,9 @@ async def rollout(model, scenario):
             board = answered(board, chance)
         if winner(board) or not free(board):
             break
-        called = message["tool_calls"][0]["id"]
-        result = {"role": "tool", "tool_call_id": called, "content": drawn(board)}
-        messages += [message, result]
+        messages.append(message)
+        for call in message["tool_calls"]:  # the first is played; the API wants all answered
+            messages.append({"role": "tool", "tool_call_id": call["id"], "content": drawn(board)})
     reward = {"x": 1.0, "o": 0.0}.get(winner(board), 0.5)
     return Score(reward, reward == 1.0, {"turns": turn, "illegal": 0})
 

@@ -2,6 +2,7 @@
 
 import random
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from precis.config import TrainConfig
 from precis.environments.python import load_python
-from precis.llm.server import ChatRequest, ToolCall
+from precis.llm.server import ChatRequest, Completion, ToolCall
 from precis.records.rollout import Score
 from tests.support.examples import (
     EXAMPLES,
@@ -38,6 +39,30 @@ def any_free_cell(request: ChatRequest) -> ToolCall:
     free = [sign for sign in request.messages[-1]["content"] if sign.isdigit()]
     cell = random.Random(str(request.messages)).choice(free)
     return ToolCall(f"call-{len(request.messages)}", "play", f'{{"cell": {cell}}}')
+
+
+class TwoCalls(ScriptedPolicy):
+    """Makes each of its calls twice in one message, as hosted models do in parallel."""
+
+    async def __call__(self, request: ChatRequest) -> Completion:
+        completion = await super().__call__(request)
+        (choice,) = completion.choices
+        (call,) = choice.tool_calls
+        calls = [call, replace(call, id=f"{call.id}-again")]
+        return replace(completion, choices=[replace(choice, tool_calls=calls)])
+
+
+async def test_every_call_of_a_message_is_answered() -> None:
+    policy = TwoCalls(any_free_cell)
+    (rollout,) = await play(example("tic_tac_toe.py"), policy, 1)
+    assert score_of(rollout).metrics["illegal"] == 0
+    made = []
+    answered = []
+    for message in policy.requests[-1].messages:
+        made += [one["id"] for one in message.get("tool_calls") or ()]
+        answered += [message["tool_call_id"]] if message["role"] == "tool" else []
+    assert made == answered
+    assert len(made) == 2 * (len(rollout.calls) - 1) > 0
 
 
 def test_an_example_is_a_page_of_code() -> None:
