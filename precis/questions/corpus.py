@@ -63,8 +63,8 @@ def write_corpus(rows: Sequence[dict[str, str]], path: Path) -> None:
         schema = dict.fromkeys(COLUMNS, pl.String)
         pl.DataFrame(list(rows), schema=schema).write_parquet(temporary)
         os.replace(temporary, path)
-    except OSError as error:
-        reason = error.strerror or error  # an error of polars has no strerror
+    except (OSError, pl.exceptions.PolarsError) as error:
+        reason = getattr(error, "strerror", None) or error  # an error of polars has none
         raise DocumentsError(f"Can't write {path}: {reason}. Choose another.") from error
     finally:
         with suppress(OSError):  # never created if the folder is not one

@@ -35,6 +35,7 @@ from precis.questions.prompts import (
 )
 from precis.questions.writer import SETTINGS, QuestionWriter
 from precis.records.documents import Document, read_documents
+from precis.records.rows import COLUMNS
 from precis.records.spend import PRICES
 from precis.rehearsal.judges.judge import lexical_judge
 from tests.support.corpora import BUNDLED
@@ -341,6 +342,9 @@ def test_a_corpus_in_no_folder_is_refused_in_a_sentence(tmp_path: Path) -> None:
         write_corpus([], tmp_path / "file" / "corpus.parquet")
     with pytest.raises(DocumentsError, match=r"Can't write .*File name too long.*Choose another"):
         write_corpus([], tmp_path / f"{'l' * 246}.parquet")
+    (tmp_path / f".corpus.parquet.{os.getpid()}").symlink_to("/dev/full")
+    with pytest.raises(DocumentsError, match=r"Can't write .*No space left.*Choose another"):
+        write_corpus([dict.fromkeys(COLUMNS, "text" * 10_000)], tmp_path / "corpus.parquet")
 
 
 def test_a_file_s_name_may_have_bytes_that_are_no_text(tmp_path: Path) -> None:
