@@ -216,10 +216,13 @@ def restore(store: Store, model: str, step: int, into: Path, digest: str = "") -
     )
     incoming = into.with_name(f".{into.name}.incoming")
     shutil.rmtree(incoming, ignore_errors=True)
-    for file in checkpoint.files:
-        _fetch(store, checkpoint.key_of(file), incoming, file)
-    shutil.rmtree(into, ignore_errors=True)
-    move(incoming, into)
+    try:
+        for file in checkpoint.files:
+            _fetch(store, checkpoint.key_of(file), incoming, file)
+        shutil.rmtree(into, ignore_errors=True)
+        move(incoming, into)
+    finally:
+        shutil.rmtree(incoming, ignore_errors=True)
     return checkpoint
 
 

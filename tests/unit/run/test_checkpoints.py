@@ -100,6 +100,7 @@ def test_any_files_come_back_as_they_were_and_any_damage_is_found(
         with pytest.raises(CorruptCheckpoint, match="0001/"):
             restore(store, "m", 1, into)
         assert {name: (into / name).read_bytes() for name in written} == written
+        assert not into.with_name(".into.incoming").exists()
 
 
 def _write(folder: Path, name: str, content: bytes) -> bool:
