@@ -59,7 +59,7 @@ def _settings_of(file: str, given: Any) -> dict[str, Any]:
     """Return the settings of an environment, merged into those given beside it."""
     beside = dict(given) if isinstance(given, Mapping) else {}
     if not file.lstrip().startswith("{"):
-        return {**beside, "kind": "python", "file": str(Path(os.path.expanduser(file)).absolute())}
+        return {**beside, "kind": "python", "file": _located(file)}
     try:
         settings = yaml.safe_load(file)
     except yaml.YAMLError as error:
@@ -74,8 +74,15 @@ def _settings_of(file: str, given: Any) -> dict[str, Any]:
             "Give one, as in {kind: textarena, game: ConnectFour-v0}.",
         )
     if isinstance(settings.get("file"), str):
-        settings["file"] = str(Path(os.path.expanduser(settings["file"])).absolute())
+        settings["file"] = _located(settings["file"])
     return {**beside, **settings}
+
+
+def _located(file: str) -> str:
+    """Return the same path of a file from each folder, so that a later start is not told of another
+    file. A link stays one: its modules are beside it."""
+    path = Path(os.path.expanduser(file))
+    return str(path.parent.resolve() / path.name)
 
 
 def name_of(path: Path) -> str:

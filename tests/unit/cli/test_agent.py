@@ -53,6 +53,18 @@ def test_a_file_may_be_given_by_its_settings(file: str, monkeypatch: pytest.Monk
         agent_config("{kind: python}", {})
 
 
+def test_a_file_has_the_same_path_however_it_is_spelled(
+    file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "beside").mkdir()
+    monkeypatch.chdir(tmp_path / "beside")
+    for given in ("../my_agent.py", "{kind: python, file: ../my_agent.py}"):
+        assert agent_config(given, {}).environment == PythonSettings(file=file)
+    (tmp_path / "beside" / "my_link.py").symlink_to(file)
+    linked = PythonSettings(file=str(tmp_path / "beside" / "my_link.py"))
+    assert agent_config("my_link.py", {}).environment == linked
+
+
 @pytest.mark.parametrize(
     ("given", "model", "settings"),
     [
