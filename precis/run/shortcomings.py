@@ -84,7 +84,7 @@ def narrowed(ledger: Ledger) -> str | None:
         f"The policy narrows and gains nothing: its entropy fell from {_entropy(first):.2f} (steps "
         f"{first[0].step} to {first[-1].step}) to {_entropy(last):.2f}, and its held-out "
         f"{_said(start)} at step {start.step} became {newest.score} at step {newest.step}. Train "
-        "on more scenarios, or with a lower trainer.learning_rate."
+        "on more data, or with a lower trainer.learning_rate."
     )
 
 
@@ -108,7 +108,7 @@ def _learned_nothing(ledger: Ledger) -> str | None:
     return (
         f"The run has learned nothing that shows: the held-out {_said(first)} at step {first.step} "
         f"and {last.score} at step {last.step} differ by no more than chance allows. Train more "
-        "steps, or on more scenarios, and see what the ceiling is."
+        "steps, or on more data."
     )
 
 
