@@ -206,12 +206,16 @@ def runs_side_by_side(found: RunComparison) -> PlainTable:
 
 
 def summaries_side_by_side(found: RunComparison, count: int) -> Iterator[str]:
-    """Yield the summaries of the first two runs for the documents on which they differ most."""
-    first, second, *_ = (run.model for run in found.runs)
+    """Yield the summaries or rollouts of the first two runs for the documents or scenarios on which
+    they differ most."""
+    first, second, *_ = (run.line for run in found.runs)
     for one in found.documents[:count]:
         yield f"── {one.document}"
-        yield f"{first}, {one.first_accuracy:.0%} kept: {one.first}"
-        yield f"{second}, {one.second_accuracy:.0%} kept: {one.second}"
+        for run, score, text in (
+            (first, one.first_accuracy, one.first),
+            (second, one.second_accuracy, one.second),
+        ):
+            yield f"{run.model}, {run.measure} {_figure(score, run)}: {text}"
 
 
 def ends(runs: list[list[float]]) -> tuple[float, float]:

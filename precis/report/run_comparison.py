@@ -92,6 +92,8 @@ def describe_differences(found: RunComparison) -> Iterator[str]:
     first = found.runs[0].model
     is_share = all(run.last is None or run.last.score.is_share for run in found.runs)
     words = Words(is_share=is_share)
+    environment = found.runs[0].ledger.settings.get("environment") or {"kind": "summaries"}
+    scenarios = "documents" if environment["kind"] == "summaries" else "scenarios"
     for model, measured in found.differences.items():
         if measured is None:
             yield (
@@ -102,10 +104,10 @@ def describe_differences(found: RunComparison) -> Iterator[str]:
         sentence = (
             f"{first} − {model}: {words.gap(measured.accuracy)}{words.unit} "
             f"({words.gap_bounds(measured.accuracy)}, 95 %; {measured.chance}), paired "
-            f"over {measured.documents} documents of their newest benchmarks."
+            f"over {measured.documents} {scenarios} of their newest benchmarks."
         )
         if measured.documents < DOCUMENTS_MIN:
-            sentence += " Too few documents to say."
+            sentence += f" Too few {scenarios} to say."
         yield sentence
     if len(found.protocols) > 1 and any(found.differences.values()):
         yield f"They had different judges ({'; '.join(found.protocols)}): not comparable."

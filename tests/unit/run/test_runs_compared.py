@@ -66,7 +66,11 @@ def test_two_runs_are_compared_document_by_document(store: FolderStore) -> None:
     told = precis_runs("compare", "a", "b", "--summaries", "1", store=store)
     assert "a − b: +37.5 points" in told
     assert "paired over 8 documents" in told
-    assert "── d7" in told and "a, 100% kept: a on 7." in told and "b, 0% kept: b on 7." in told
+    assert (
+        "── d7" in told
+        and "a, accuracy 100.0%: a on 7." in told
+        and "b, accuracy 0.0%: b on 7." in told
+    )
     assert "d0" not in told
     assert "▅" in told and "50.0% at 3" in told and "0.75" in told
     back = precis_runs("compare", "b", "a", store=store)
@@ -83,7 +87,7 @@ def test_what_a_policy_wrote_is_shown_and_never_acted_on(store: FolderStore) -> 
     put_results(store, "a", [4] * 6, text="\x1b[2J\x1b]0;owned\x07Read [link=/]this[/] :key: now.")
     put_results(store, "b", [0] * 6)
     told = precis_runs("compare", "a", "b", "--summaries", "1", store=store)
-    assert "a, 100% kept: Read [link=/]this[/] :key: now.\n" in told
+    assert "a, accuracy 100.0%: Read [link=/]this[/] :key: now.\n" in told
 
 
 def test_several_runs_lie_over_each_other_on_a_page(store: FolderStore, tmp_path: Path) -> None:
@@ -141,13 +145,17 @@ def test_runs_measured_by_a_reward_differ_by_no_points(store: FolderStore) -> No
         last = first.model_copy(
             update={"step": 1, "metrics": {"reward": Metric(value=2.5), **turns}}
         )
-        ledger = load_ledger(store, model).model_copy(update={"validations": (first, last)})
+        agent = {"environment": {"kind": "python"}}
+        changed = {"validations": (first, last), "settings": agent}
+        ledger = load_ledger(store, model).model_copy(update=changed)
         written = store.get(ledger_key(model))
         assert written
         write_ledger(store, ledger, written.version)
         put_results(store, model, [4] * 6 if turns else [2] * 6)
     told = precis_runs("compare", "a", "b", store=store)
     assert "a − b: +0.5 (+0.5 to +0.5, 95 %" in told and "points" not in told
+    assert "paired over 6 scenarios" in told and "documents" not in told
+    assert "a, reward 1: a on 0." in told and "b, reward 0.5: b on 0." in told
     (line,) = [line for line in told.splitlines() if line.startswith("turns to success")]
     assert line.split() == ["turns", "to", "success", "4"], "of its last validation b has none"
 
