@@ -105,7 +105,8 @@ def steps_table(ledger: Ledger, last: int) -> PlainTable:
     sampled = [name for step in ledger.steps for name in step.metrics][:1]
     measured = dict.fromkeys(chain.from_iterable(validations.values()))
     names = [name for name in measured if name not in sampled]
-    table = PlainTable("step", "reward", *sampled, *names, "seconds", "dollars")
+    headings = ["held-out reward" if name == "reward" else name for name in names]
+    table = PlainTable("step", "reward", *sampled, *headings, "seconds", "dollars")
     for step in ledger.steps[-last:]:
         table.add_row(
             str(step.step),

@@ -8,7 +8,7 @@ import pytest
 
 from precis.config import TrainConfig
 from precis.environments.trajectories import put_trajectories
-from precis.records.ledger import Ledger, ledger_key, write_ledger
+from precis.records.ledger import Ledger, Metric, Validation, ledger_key, write_ledger
 from precis.run.checkpoints import committed_steps
 from precis.run.export import export
 from precis.run.overview import kept_checkpoints, list_runs
@@ -68,6 +68,16 @@ def test_a_run_is_shown_with_steps_and_checkpoints(store: FolderStore) -> None:
     assert "held by    nobody" in shown
     assert "weights is missing" in shown
     assert [line.split()[0] for line in shown.splitlines() if "0.500" in line] == ["1", "2"]
+
+
+def test_the_reward_of_a_step_and_the_held_out_one_have_two_names(store: FolderStore) -> None:
+    metrics = {"reward": Metric(value=2.5)}
+    held_out = Validation(step=0, measure="reward", metrics=metrics, seconds=1, unscored={})
+    agent = EMPTY.model_copy(update={"model": "agent"}).add_validation(held_out)
+    write_ledger(store, agent.advance(record(0)), None)
+    heading, row = precis_runs("show", "agent", store=store).splitlines()[-4:-2]
+    assert heading.split("  ")[:4] == ["step", "reward", "words", "held-out reward"]
+    assert row.split()[:4] == ["0", "0.500", "300", "2.5"]
 
 
 def test_the_dollars_of_a_step_are_those_of_its_machine_too(store: FolderStore) -> None:
