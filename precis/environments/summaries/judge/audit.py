@@ -109,7 +109,7 @@ def check_sheet(path: Path, samples: Sequence[Sample]) -> None:
     try:
         there = set(map(_key, _rows(path.read_text(encoding="utf-8-sig"))))
         same = there == set(map(_key, _rows(as_sheet(samples))))
-    except (OSError, UnicodeDecodeError):
+    except (OSError, UnicodeDecodeError, csv.Error):
         same = False
     if not same:
         raise ConfigError(
@@ -125,7 +125,13 @@ def read_sheet(path: Path, results: pl.DataFrame) -> pl.DataFrame:
     Raises:
         ConfigError: the file can't be read, holds no verdict, or is not of these results.
     """
-    ruled = list(_verdicts(path))
+    try:
+        ruled = list(_verdicts(path))
+    except csv.Error as error:  # a cell that is too long
+        raise ConfigError(
+            f"{path} can't be read: {error}.",
+            "See whether a cell begins with a quotation mark that nothing closes.",
+        ) from error
     if not ruled:
         raise ConfigError(
             f"{path} holds no verdict: write `correct` or `wrong` into the column {VERDICT!r}."

@@ -75,6 +75,8 @@ def test_a_protocol_that_does_not_ask_about_prose_has_no_line_of_it() -> None:
         (lambda text: text.replace("\n,", "\nyes,").replace(",d1", ",e1"), "no verdict of a judge"),
         (lambda text: text.replace("\n,", "\nyes,") + text.splitlines()[1].replace(",", "no,", 1),
          "is there twice"),
+        (lambda text: text + '"' + " " * 2 * csv.field_size_limit(),
+         "can't be read: field larger.*a quotation mark that nothing closes"),
     ],
 )  # fmt: skip
 def test_a_sheet_that_can_t_be_used_is_told_in_a_sentence(
@@ -154,7 +156,13 @@ def test_the_command_makes_a_sheet_and_reads_it(tmp_path: Path) -> None:
     assert "50.0% (" in told.output and "100.0% (" in told.output
 
 
-@pytest.mark.parametrize("content", ["of another", "a person's work", ""])
+UNCLOSED = f'"{" " * 2 * csv.field_size_limit()}'
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["of another", "a person's work", "", pytest.param(UNCLOSED, id="an unclosed quotation")],
+)
 def test_a_sheet_of_other_summaries_is_left_alone(content: str, tmp_path: Path) -> None:
     path, sheet = tmp_path / "r.parquet", tmp_path / "audit.csv"
     write_tables(DOZEN, FROM, path)
