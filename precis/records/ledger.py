@@ -12,7 +12,6 @@ from precis.record import Amount, Count, Finite, Name, Record, Sha256, Step, fir
 from precis.records.spend import Spend
 from precis.records.warm_start import GroupVariance, WarmStartRecord
 from precis.store import Store
-from precis.store.protocol import put_again
 
 TURNS = "turns_to_success"
 """The metric of a step and a validation: the mean number of turns of a success."""
@@ -393,9 +392,14 @@ def write_ledger(store: Store, ledger: Ledger, over: str | None) -> str:
         StoreConflict: another process wrote the ledger in between.
         StoreError: it would not be readable, and is not written.
     """
+    return store.put_if(ledger_key(ledger.model), encode_ledger(store, ledger), over)
+
+
+def encode_ledger(store: Store, ledger: Ledger) -> bytes:
+    """Return a ledger as it is stored. Raises StoreError if it would not be readable."""
     data = ledger.model_dump_json().encode()
     _parse(data, store, ledger.model)
-    return put_again(store, ledger_key(ledger.model), data, over)
+    return data
 
 
 def _parse(data: bytes, store: Store, model: str) -> Ledger:

@@ -23,6 +23,7 @@ from pydantic import ValidationError
 from precis.errors import LeaseHeld, LeaseLost, StoreConflict, StoreError
 from precis.run.holder import Holder, is_alive, this_process
 from precis.store import Blob, Store
+from precis.store.protocol import OwnObject
 
 Clock = Callable[[], datetime]
 
@@ -45,7 +46,7 @@ class Lease:
         self._model = model
         self._ttl = ttl
         self._now = now
-        self._version = ""
+        self._stored = OwnObject(store, lease_key(model), None)
         self._lost: LeaseLost | None = None
         self._writing = asyncio.Lock()
 
@@ -86,19 +87,11 @@ class Lease:
                 "released": released,
             }
         )
-        try:
-            self._version = await self._write(renewed, self._version)
-        except StoreConflict:
-            # The thread of a cancelled renewal writes it all the same.
-            present = await asyncio.to_thread(self._store.get, lease_key(self._model))
-            if present is None or _parse(present, self._model).id != self.id:
-                raise
-            self._version = await self._write(renewed, present.version)
+        await self._write(renewed)
         self.holder = renewed
 
-    async def _write(self, holder: Holder, version: str | None) -> str:
-        data = holder.model_dump_json().encode()
-        return await asyncio.to_thread(self._store.put_if, lease_key(self._model), data, version)
+    async def _write(self, holder: Holder) -> None:
+        await asyncio.to_thread(self._stored.write, holder.model_dump_json().encode())
 
     async def _keep(self) -> None:
         """Renew until lost; a store that can't be reached is asked again."""
@@ -174,7 +167,8 @@ async def _try_acquire(
             _refuse_if_alive(holder, model, lease.holder.since, remedy)
     try:
         version = present.version if present else None
-        lease._version = await lease._write(lease.holder, version)
+        lease._stored = OwnObject(store, lease_key(model), version)
+        await lease._write(lease.holder)
     except StoreConflict as error:
         winner = await asyncio.to_thread(read_lease, store, model)
         if take_over and present and winner and winner.id == _parse(present, model).id:

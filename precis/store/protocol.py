@@ -6,6 +6,7 @@ SIGKILL.
 """
 
 import secrets
+import threading
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -80,16 +81,35 @@ def refuse_too_large(size: int, where: str) -> None:
         )
 
 
-def put_again(store: Store, key: str, data: bytes, version: str | None) -> str:
-    """Write over a version, as `put_if` does; an equal object at another version counts as our own
-    write whose answer was lost."""
-    try:
-        return store.put_if(key, data, version)
-    except StoreConflict:
-        present = store.get(key)
-        if present is None or present.data != data:
-            raise
-        return present.version
+class OwnObject:
+    """An object that one process replaces again and again, and nobody else meanwhile.
+
+    A write that failed, or whose caller was cancelled, may have been carried out all the same. The
+    next write, of the same content or another, then replaces it as its own.
+
+    Args:
+        version: at which this process has read the object; None if there was none.
+    """
+
+    def __init__(self, store: Store, key: str, version: str | None) -> None:
+        self._store = store
+        self._key = key
+        self._version = version
+        self._unanswered: list[bytes] = []
+        self._writing = threading.Lock()
+
+    def write(self, data: bytes) -> None:
+        """Replace the object. Raises StoreConflict if somebody else has written it."""
+        with self._writing:
+            self._unanswered.append(data)
+            try:
+                self._version = self._store.put_if(self._key, data, self._version)
+            except StoreConflict:
+                present = self._store.get(self._key)
+                if present is None or present.data not in self._unanswered:
+                    raise
+                self._version = self._store.put_if(self._key, data, present.version)
+            self._unanswered.clear()
 
 
 def prove_store(store: Store) -> None:

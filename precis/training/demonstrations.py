@@ -19,7 +19,7 @@ from precis.records.rollout import Scenario
 from precis.records.samples import Sampled, with_tokens
 from precis.records.warm_start import WarmStartRecord
 from precis.store import Store
-from precis.store.protocol import put_again
+from precis.store.protocol import OwnObject
 
 _WARMUP_SHARE = 0.1
 """The share of the updates over which the learning rate rises, as in ART."""
@@ -43,17 +43,16 @@ class DemonstrationJournal:
     """
 
     def __init__(self, store: Store, model: str, identity: str) -> None:
-        self._store = store
-        self._key = f"{model}/warm-start.json"
-        blob = store.get(self._key)
-        self._version = blob.version if blob else None
+        key = f"{model}/warm-start.json"
+        blob = store.get(key)
+        self._stored = OwnObject(store, key, blob.version if blob else None)
         self._collected = Collected(identity=identity)
         if blob is not None:
             try:
                 before = Collected.model_validate_json(blob.data)
             except ValidationError as error:
                 raise StoreError(
-                    f"{store.url}/{self._key} can't be read as the demonstrations of a warm start.",
+                    f"{store.url}/{key} can't be read as the demonstrations of a warm start.",
                     "Delete it: they are collected anew.",
                 ) from error
             if before.identity == identity:
@@ -76,10 +75,11 @@ class DemonstrationJournal:
 
     def add(self, more: Sequence[Demonstration], usd: float = 0.0) -> None:
         """Put more into the store, which cost `usd`; StoreConflict where another run wrote."""
-        known = {"demonstrations": (*self.all, *more), "usd": self.usd + usd}
-        added = self._collected.model_copy(update=known)
-        data = added.model_dump_json().encode()
-        self._version = put_again(self._store, self._key, data, self._version)
+        # Counted even if the write fails: a second try pays for nothing again.
+        self._collected = self._collected.model_copy(update={"usd": self.usd + usd})
+        demonstrations = (*self.all, *more)
+        added = self._collected.model_copy(update={"demonstrations": demonstrations})
+        self._stored.write(added.model_dump_json().encode())
         self._collected = added
 
 

@@ -20,7 +20,7 @@ from precis.observe.rollouts import records_of
 from precis.observe.samples import sample_table
 from precis.observe.wandb import WandbLog
 from precis.processes.kill_points import reached
-from precis.records.ledger import Ledger, StepRecord, read_ledger, write_ledger
+from precis.records.ledger import Ledger, StepRecord, encode_ledger, ledger_key, read_ledger
 from precis.records.metrics import step_metrics
 from precis.records.rollout import Rollout, Split
 from precis.records.spend import Spend
@@ -32,6 +32,7 @@ from precis.run.lease import Lease
 from precis.run.outlook import RunPlan
 from precis.run.repair import refuse_lost_ledger
 from precis.store import Store, open_store
+from precis.store.protocol import OwnObject
 from precis.trainer.client import Model
 from precis.trainer.protocol import StoredModel
 from precis.training.beside import CommitPipeline, SamplingAhead
@@ -109,7 +110,7 @@ class Run:
         self.ledger = Ledger(model=config.model, config=self.identity, corpus=self.digest)
         self.taught = Spend()
         self._booked = Spend()
-        self._ledger_version: str | None = None
+        self._stored = OwnObject(store, ledger_key(config.model), None)
 
     async def read_ledger(self) -> None:
         """Take the ledger from the store, or begin one; a ConfigError says that the model was
@@ -121,7 +122,7 @@ class Run:
             await asyncio.to_thread(refuse_lost_ledger, self.store, self.name)
         check_settings(ledger, self.config, self.identity, self.digest, self.store.url)
         self.ledger = ledger
-        self._ledger_version = version
+        self._stored = OwnObject(self.store, ledger_key(self.name), version)
 
     async def write_ledger(self, ledger: Ledger, spend: Spend = _NOTHING) -> None:
         """Commit a ledger, with spending that belongs to no step, and continue from it.
@@ -132,9 +133,8 @@ class Run:
         ledger = ledger.under(self.config.model_dump(mode="json"))
         ledger = ledger.stop_early(self.config.patience, self.config.steps)
         reached("before ledger", ledger.next_step)
-        self._ledger_version = await asyncio.to_thread(
-            write_ledger, self.store, ledger, self._ledger_version
-        )
+        data = await asyncio.to_thread(encode_ledger, self.store, ledger)
+        await asyncio.to_thread(self._stored.write, data)
         reached("ledger written", ledger.next_step)
         self.ledger = ledger
         self._booked = self._booked + spend

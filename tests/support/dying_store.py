@@ -1,7 +1,8 @@
-"""A store whose user is killed in the middle of what it does."""
+"""A store whose user is killed in the middle of what it does, and one that loses an answer."""
 
 from pathlib import Path
 
+from precis.errors import StoreError
 from precis.store import Blob, FolderStore
 
 
@@ -41,3 +42,15 @@ class MortalStore(FolderStore):
     def _live(self) -> None:
         if self.left < 0:
             raise Killed
+
+
+class SilentStore(FolderStore):
+    """A folder that carries out a conditional write, and loses its answer, while it is silent."""
+
+    silent = False
+
+    def put_if(self, key: str, data: bytes, version: str | None) -> str:
+        written = super().put_if(key, data, version)
+        if self.silent:
+            raise StoreError("No whole answer came.")
+        return written

@@ -8,11 +8,14 @@ import pytest
 
 from precis.cluster.site import HourlyPrice
 from precis.config import TrainConfig
+from precis.errors import StoreConflict, StoreError
+from precis.records.ledger import load_ledger
 from precis.records.spend import Spend
-from precis.store import open_store
+from precis.store import FolderStore
 from precis.training.meter import Meter
 from precis.training.run import Run
 from tests.support.corpora import corpus
+from tests.support.dying_store import SilentStore
 from tests.support.environments import summaries_of
 from tests.support.ledgers import record
 
@@ -27,7 +30,7 @@ class Lease:
 class Process:
     """A run in a process of its own, with its judge and a machine at $1 an hour."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, store: FolderStore | None = None) -> None:
         settings = TrainConfig(store=str(folder))
         self.judge = SimpleNamespace(identity={"model": "a-judge"}, spend=Spend())
         self.hours = 0.0
@@ -38,7 +41,7 @@ class Process:
         trainer: Any = SimpleNamespace(meter=meter)
         environment = summaries_of(settings, corpus(), judge)
         nobody: Any = None
-        store = open_store(str(folder))
+        store = store or FolderStore(folder)
         self.run = Run(settings, environment, nobody, store, lease, trainer)
 
 
@@ -78,3 +81,22 @@ async def test_what_a_service_charges_counts_before_its_step_is_committed(tmp_pa
     charged = here.run.described.model_copy(update={"machine_usd": 4.0})
     await here.run.write_ledger(here.run.ledger.advance(charged))
     assert here.run.usd == pytest.approx(4.0)
+
+
+async def test_a_written_ledger_whose_answer_was_lost_does_not_end_its_run(tmp_path: Path) -> None:
+    """A commit that is tried again has taken longer, so its step is not the one in the store."""
+    store = SilentStore(tmp_path)
+    here = Process(tmp_path, store)
+    await here.run.read_ledger()
+    tries = [record(0).model_copy(update={"commit_s": seconds}) for seconds in (1.0, 30.0)]
+    store.silent = True
+    with pytest.raises(StoreError, match="No whole answer"):
+        await here.run.write_ledger(here.run.ledger.advance(tries[0]))
+    store.silent = False
+    await here.run.write_ledger(here.run.ledger.advance(tries[1]))
+    assert load_ledger(store, here.run.name).steps == (tries[1],)
+    other = Process(tmp_path, store)
+    await other.run.read_ledger()
+    await other.run.write_ledger(other.run.ledger.charge(1.0))
+    with pytest.raises(StoreConflict):
+        await here.run.write_ledger(here.run.ledger.charge(2.0))

@@ -19,6 +19,7 @@ from precis.training.demonstrations import (
     sft_options,
     trajectories,
 )
+from tests.support.dying_store import SilentStore
 from tests.support.echoing import PRESS as PLAY
 
 
@@ -51,6 +52,20 @@ def test_what_was_collected_is_there_for_who_goes_on_with_the_same_settings(
     assert other.all == ()
     other.add([shown(1)])
     assert DemonstrationJournal(store, "m", "other").all == (shown(1),)
+
+
+def test_what_a_batch_has_cost_counts_though_its_write_is_tried_again(tmp_path: Path) -> None:
+    """A second try asks for nothing that was paid for, so it costs nothing more."""
+    store = SilentStore(tmp_path)
+    journal = DemonstrationJournal(store, "m", "c")
+    store.silent = True
+    with pytest.raises(StoreError, match="No whole answer"):
+        journal.add([shown(0)], usd=2.0)
+    store.silent = False
+    journal.add([shown(0)])
+    assert (journal.all, journal.usd) == ((shown(0),), 2.0)
+    kept = DemonstrationJournal(store, "m", "c")
+    assert (kept.all, kept.usd) == ((shown(0),), 2.0)
 
 
 def test_a_damaged_collection_says_what_to_do(tmp_path: Path) -> None:
