@@ -12,6 +12,7 @@ from precis.record import Amount, Count, Finite, Name, Record, Sha256, Step, fir
 from precis.records.spend import Spend
 from precis.records.warm_start import GroupVariance, WarmStartRecord
 from precis.store import Store
+from precis.store.protocol import OwnObject
 
 TURNS = "turns_to_success"
 """The metric of a step and a validation: the mean number of turns of a success."""
@@ -392,7 +393,8 @@ def write_ledger(store: Store, ledger: Ledger, over: str | None) -> str:
         StoreConflict: another process wrote the ledger in between.
         StoreError: it would not be readable, and is not written.
     """
-    return store.put_if(ledger_key(ledger.model), encode_ledger(store, ledger), over)
+    stored = OwnObject(store, ledger_key(ledger.model), over)
+    return stored.write(encode_ledger(store, ledger))
 
 
 def encode_ledger(store: Store, ledger: Ledger) -> bytes:

@@ -98,8 +98,9 @@ class OwnObject:
         self._unanswered: list[bytes] = []
         self._writing = threading.Lock()
 
-    def write(self, data: bytes) -> None:
-        """Replace the object. Raises StoreConflict if somebody else has written it."""
+    def write(self, data: bytes) -> str:
+        """Replace the object and return its version. Raises StoreConflict if somebody else has
+        written it."""
         with self._writing:
             self._unanswered.append(data)
             try:
@@ -110,6 +111,7 @@ class OwnObject:
                     raise
                 self._version = self._store.put_if(self._key, data, present.version)
             self._unanswered.clear()
+            return self._version
 
 
 def prove_store(store: Store) -> None:
