@@ -1,4 +1,4 @@
-"""The methods that a trainer server needs of the backend that it hosts."""
+"""The methods that a trainer server needs of its backend."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
@@ -9,7 +9,7 @@ from starlette.routing import BaseRoute
 
 
 class TrainerBackend(art.Backend, Protocol):
-    """ART's `Backend`, with a memory that survives a kill and can be emptied.
+    """ART's `Backend`, whose models survive a kill and can be forgotten.
 
     Checkpoints lie in ART's layout, `{path}/{project}/models/{name}/checkpoints/0007/`. A backend
     puts each there in one move, and continues from the highest. If its process is killed before
@@ -54,6 +54,6 @@ class TrainerBackend(art.Backend, Protocol):
         ...
 
     async def forget(self, model: art.TrainableModel[Any, Any]) -> None:
-        """Drop what is in memory of a model: its files were replaced, or its settings have changed,
+        """Drop a model from memory: its files were replaced, or its settings have changed,
         and `register` comes next."""
         ...

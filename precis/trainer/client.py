@@ -39,11 +39,11 @@ from precis.trainer.protocol import (
     encode_groups,
 )
 
-# A trainer at work gives a sign of life every HEARTBEAT_S; after five that did not come, the
-# connection is lost.
+# A working trainer sends a heartbeat every HEARTBEAT_S; after five missing ones the connection is
+# lost.
 _TIMEOUT = httpx.Timeout(5 * HEARTBEAT_S, connect=5, write=60)
 _RECONNECTS: tuple[float, ...] = (0.2, 0.5, 1, 2, 4)
-"""Pauses before each new try of a connection that was lost without a sign of life, in seconds."""
+"""Seconds before each retry of a connection that was lost without a heartbeat."""
 
 _ANSWER_BYTES_MAX = 64 * 1024 * 1024
 _UNEXPLAINED = {"type": "TrainerError", "message": "The trainer failed and did not say why."}
@@ -68,9 +68,9 @@ class RemoteTrainer(ImitatesInOnePass):
     """Talks to a trainer server as if its backend were in this process; its url has no trailing
     slash.
 
-    Every method raises what the server raised, and TrainerLost when it no longer answers. Each may
-    be repeated: work that continued meanwhile is attached to, not done twice. ART's own files go
-    under `path`.
+    Every method raises the server's error, and TrainerLost when the server no longer answers. Each
+    may be repeated: it attaches to work that has continued, which is not done twice. ART's own
+    files go under `path`.
     """
 
     def __init__(self, url: str, token: str, path: Path) -> None:
@@ -92,10 +92,10 @@ class RemoteTrainer(ImitatesInOnePass):
             headers={"authorization": f"Bearer {self._token}"},
             timeout=_TIMEOUT,
             verify=tls_for(self.url),
-            trust_env=False,  # no proxy reaches a loopback, and none is to see the token
+            trust_env=False,  # no proxy reaches a loopback, and none may see the token
         )
 
-    # What art.Backend asks for.
+    # The methods of art.Backend.
 
     async def register(self, model: art.Model[Any, Any]) -> None:
         """Register the model with the trainer; its files on this side go under `path`."""
@@ -122,8 +122,8 @@ class RemoteTrainer(ImitatesInOnePass):
     ) -> RemoteTrainResult:
         """Train one step, exactly once; a StepConflict says that it was trained on other groups.
 
-        Of `kwargs`, `step` is by default the one that the trainer is at, `run` any, and `note` is
-        JSON to be kept with the result; the others are the backend's, such as `learning_rate`.
+        In `kwargs`, `step` is by default the trainer's present one, `run` any, and `note` is JSON
+        to keep with the result; the others are the backend's, such as `learning_rate`.
         """
         return await self._train("/train", model, trajectory_groups, **kwargs)
 
@@ -169,15 +169,15 @@ class RemoteTrainer(ImitatesInOnePass):
     async def close(self) -> None:
         await self._http.aclose()
 
-    # What Précis adds.
+    # Our own methods.
 
     async def state(self, model: Model) -> TrainerState:
-        """Return what the trainer holds of the model, before it is registered; waits for a
+        """Return the trainer's state of the model, registered or not; waits for a running
         training."""
         return _read(TrainerState, await self._ask("/state", _spec(model).model_dump()))
 
     async def begin(self, model: Model, run: str) -> None:
-        """Have the trainer forget what it holds of the model; call before `register`."""
+        """Have the trainer forget the model; call before `register`."""
         await self._ask("/begin", BeginRequest(model=_spec(model), run=run).model_dump())
 
     async def commit(
@@ -194,8 +194,8 @@ class RemoteTrainer(ImitatesInOnePass):
         """Have the trainer continue from a checkpoint of the store; call before `register`.
 
         Args:
-            of: whose run the model is from here on.
-            digest: the one that the checkpoint must have, if the ledger has one.
+            of: the run that the model belongs to from here on.
+            digest: the checkpoint's digest, if the ledger has one.
         """
         await self._checkpoint("restore", model, step, of, digest=digest)
 
@@ -204,9 +204,9 @@ class RemoteTrainer(ImitatesInOnePass):
         await self._checkpoint("fetch", model, step, of, digest=digest)
 
     async def save(self, model: Model, step: int, into: Path) -> None:
-        """Copy a checkpoint that the trainer holds to a folder on this side, and compare it with
-        what the trainer says of it; a TrainerError says that it does not hold the checkpoint, or
-        sends something else."""
+        """Copy a checkpoint of the trainer to a folder of this process, and compare it with the
+        trainer's digests; a TrainerError says that the trainer has no such checkpoint, or sends
+        other files."""
         held = (await self.state(model)).checkpoints
         if step not in held:
             raise TrainerError(f"The trainer at {self.url} holds no checkpoint {step}.")
@@ -281,8 +281,7 @@ def _spec(model: art.Model[Any, Any]) -> ModelSpec:
 
 
 def _error(data: Json) -> PrecisError:
-    """Return the error that the server raised, by its name; one that is none of ours is a
-    TrainerError."""
+    """Return the error that the server raised, by its name; an unknown one is a TrainerError."""
     kind = _ERRORS.get(str(data["type"]), TrainerError)
     return kind(str(data["message"]))
 
@@ -322,7 +321,7 @@ def _refuse_too_large(content: bytearray) -> None:
 
 
 async def _write_file(answer: httpx.Response, into: Path, expected: File) -> bool:
-    """Write an answer's body to a file; whether it was what is expected. No more than that is."""
+    """Write an answer's body to a file, up to the expected size; return whether it matches."""
     digest = hashlib.sha256()
     left = expected.bytes
     with into.open("wb") as file:

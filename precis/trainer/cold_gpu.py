@@ -1,9 +1,9 @@
-"""Hides torchao from this process, so that what it imports leaves the GPU alone.
+"""Hides torchao from this process, so that its imports leave the GPU alone.
 
-Transformers imports torchao where it is installed, as ART's GPU extra has it, and torchao asks CUDA
-what kind of GPU there is. A process that has asked CUDA anything holds some hundred MB of the GPU
-and can't be forked any more: vLLM's engine then imports all of it anew, for 20 s. Nothing here uses
-torchao. Import this before ART.
+Transformers imports torchao if it is installed, as with ART's GPU extra, and torchao asks CUDA for
+the kind of GPU. A process that has used CUDA holds some hundred MB of the GPU and can't be forked:
+vLLM's engine then has to import everything again, for 20 s. Nothing here uses torchao. Import this
+before ART.
 """
 
 import sys

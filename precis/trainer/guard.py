@@ -1,8 +1,8 @@
 """The guard before a trainer: the token, the limit of a request's body, and the clients' presence.
 
-It is one layer around the whole app, so that no path is left out, and nothing of a request is read
-or parsed before its token is seen to be right. Only a request that was served says that a client
-is there: one that is refused, or asks for what does not exist, keeps no rented machine up.
+It is one layer around the whole app, so that it covers every path, and nothing of a request is read
+or parsed before its token is checked. Only a served request counts as a sign of a client: a refused
+one, or one for an unknown path, keeps no rented machine up.
 """
 
 import hmac
@@ -18,10 +18,9 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 BODY_BYTES_MAX = 256 * 1024 * 1024
-"""The most that a request may carry: a thousand summaries with their log probabilities take a
-quarter of it."""
+"""The most bytes of a request: four times a thousand summaries with their log probabilities."""
 _CLOSE = {"connection": "close"}
-"""The rest of a body that is refused is not waited for."""
+"""The time to read the rest of a refused body."""
 _UNAUTHORIZED = JSONResponse(
     {"type": "Unauthorized", "message": "Missing or wrong bearer token."}, 401, _CLOSE
 )
@@ -34,19 +33,19 @@ _TOO_LARGE = JSONResponse(
     _CLOSE,
 )
 _STOP_S = 15.0
-"""The time that it may take to stop in order."""
+"""The time for an orderly stop."""
 _log = logging.getLogger(__name__)
 
 
 class _TooLarge(Exception):
-    """A body went on beyond its limit."""
+    """A body is larger than its limit."""
 
 
 class Guard:
-    """An ASGI app that serves another one to who has the token.
+    """An ASGI app that serves another one to clients with the token.
 
-    It ends this process when no client has called for `client_lost_s` seconds, and none waits for
-    an answer; never, where that is 0.
+    It ends this process when no client has called for `client_lost_s` seconds and none waits for an
+    answer; never if that is 0.
     """
 
     def __init__(self, app: ASGIApp, token: str, client_lost_s: float = 0) -> None:
@@ -83,7 +82,7 @@ class Guard:
                 raise _TooLarge
             if message["type"] == "http.request":
                 self._heard = time.monotonic()  # a step's trajectories may take long to arrive
-                # Once its request is whole: a client that is lost in mid-request waits for nothing.
+                # Once its request is complete: a client that is lost before waits for nothing.
                 if not message.get("more_body") and not waits:
                     waits = True
                     self._answering += 1
@@ -91,7 +90,7 @@ class Guard:
 
         async def send_and_hear(message: Message) -> None:
             if taken > BODY_BYTES_MAX:
-                return  # what the app makes of a body that was cut off
+                return  # the app's answer to an incomplete body
             if message["type"] == "http.response.start" and message["status"] < 400:
                 self._heard = time.monotonic()
             await send(message)
@@ -111,4 +110,4 @@ class Guard:
         _log.warning("No client has called for %.0f s: the trainer ends.", lost_s)
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(_STOP_S)
-        os._exit(0)  # what is left of this process waits for a child that does not end
+        os._exit(0)  # the rest of this process would wait for a child that does not end

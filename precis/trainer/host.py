@@ -1,4 +1,4 @@
-"""The work of a trainer: one backend, its models, and the memory of what was trained."""
+"""The work of a trainer: one backend, its models, and its memory of finished steps."""
 
 import asyncio
 import re
@@ -37,7 +37,7 @@ _KEPT = 2
 
 
 class TrainerService:
-    """A backend and what it has done, for one base folder."""
+    """A backend with its models and their journals, in one base folder."""
 
     def __init__(self, backend: TrainerBackend, path: Path) -> None:
         self.backend = backend
@@ -57,8 +57,8 @@ class TrainerService:
         return self._jobs[key]
 
     async def register(self, spec: ModelSpec) -> Json:
-        """Have the backend serve the model; with another base model or other settings than before
-        it is loaded anew."""
+        """Have the backend serve the model; load it again if its base model or settings have
+        changed."""
         self._journal(spec)
         if self._specs.get(spec.name) != spec:
             if spec.name in self.models:
@@ -83,8 +83,8 @@ class TrainerService:
         """Return the backend's name of the adapter that clients ask for as `name@step`.
 
         Raises:
-            TrainerError: it names no adapter. vLLM would answer as its base model, or by an
-                adapter that was not asked for.
+            TrainerError: it names no adapter. vLLM would answer as its base model, or by another
+                adapter.
         """
         name, _, step = asked.rpartition("@")
         if name not in self.models or not _STEP.fullmatch(step):
@@ -98,12 +98,12 @@ class TrainerService:
         return {"step": await self.backend._get_step(self._find_registered(spec))}
 
     async def state(self, spec: ModelSpec) -> Json:
-        """Return what is here of a model, once a training that is under way has ended."""
+        """Return the state of a model, once a running training has ended."""
         async with self._training:
             return (await asyncio.to_thread(self._journal(spec).state)).model_dump()
 
     async def begin(self, request: BeginRequest) -> Json:
-        """Forget what is here of the model: the run begins it anew."""
+        """Forget the model: the run begins it again."""
         async with self._training:
             journal = self._journal(request.model)
             await self._forget(request.model)
@@ -111,7 +111,7 @@ class TrainerService:
         return {}
 
     async def train(self, request: TrainRequest) -> Json:
-        """Train a step, one at a time; a step that was trained gets its stored result."""
+        """Train a step, one at a time; for a trained step return the stored result."""
         async with self._training:
             return await self._train(request, self.backend.train)
 
@@ -128,7 +128,7 @@ class TrainerService:
     async def _train(
         self, request: TrainRequest, training: Callable[..., Awaitable[TrainResult]]
     ) -> Json:
-        """Return the result of a step, which is trained if it was not.
+        """Return the result of a step; train it unless that was done.
 
         Raises:
             StepConflict: it was trained on other groups, the model here is another run's, or is at
@@ -188,7 +188,7 @@ class TrainerService:
         return checkpoint.model_dump(mode="json")
 
     async def fetch(self, request: CheckpointRequest) -> Json:
-        """Bring a checkpoint here, to be served beside the others."""
+        """Download a checkpoint, to serve it beside the others."""
         into = self._journal(request.model).checkpoint(request.step)
         into.parent.mkdir(parents=True, exist_ok=True)
         wanted = (_store(request.store), request.name, request.step, into, request.digest)
@@ -196,12 +196,12 @@ class TrainerService:
         return {}
 
     async def restore(self, request: CheckpointRequest) -> Json:
-        """Bring a checkpoint here as the latest: what was trained after it is forgotten."""
+        """Download a checkpoint as the latest, and forget any later training."""
         async with self._training:
             journal = self._journal(request.model)
             await self._forget(request.model)
             answer = await self.fetch(request)
-            # Last: killed before this, the trainer holds no model and is asked again.
+            # Last: a trainer that is killed before this has no model, and is asked again.
             journal.belongs(request.run, request.step)
         return answer
 
@@ -211,13 +211,13 @@ class TrainerService:
         return {}
 
     async def _forget(self, spec: ModelSpec) -> None:
-        """Drop what is here of a model, and what its backend holds in memory of it."""
+        """Drop a model's files, and its backend's memory of it."""
         self._journal(spec).forget()
         if spec.name in self.models:
             await self.backend.forget(self.models[spec.name])
 
     def file(self, request: FileRequest) -> Path:
-        """Return a file of a checkpoint that is here; a TrainerError says that it is not here."""
+        """Return a file of a local checkpoint; a TrainerError says that there is none."""
         folder = self._journal(request.model).checkpoint(request.step).resolve()
         path = (folder / request.path).resolve()
         if not path.is_relative_to(folder) or not path.is_file():
@@ -229,8 +229,7 @@ class TrainerService:
         return self.path / spec.project / "models" / spec.name
 
     def _journal(self, spec: ModelSpec) -> Journal:
-        """Return the memory of a model, rid of what the last trainer in this folder left
-        half-done."""
+        """Return the journal of a model, settled after the last trainer in this folder."""
         journal = Journal(self.folder(spec))
         if journal.folder not in self._settled:
             journal.settle()

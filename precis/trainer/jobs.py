@@ -1,5 +1,5 @@
 """Long operations that outlive a lost connection, and a watchdog for training on a GPU, where a
-call that hangs can't be interrupted."""
+hung call can't be interrupted."""
 
 import asyncio
 import logging
@@ -13,18 +13,18 @@ from precis.processes.supervisor import end_if_broken, end_process
 from precis.trainer.protocol import HEARTBEAT_S, Event, Json
 
 _STALL_S = 1200.0
-"""A training without progress for so long is hung; the first gradient step compiles for minutes."""
+"""A training without progress for this time is hung; the first update compiles for minutes."""
 _NOTICE_S = 2.0
-"""The time that the answer to a training that failed waits for the loss of a process, which
-explains it better."""
+"""How long the answer to a failed training waits for the loss of a process, which explains it
+better."""
 _LAST_WORDS_S = _NOTICE_S + 2
-"""The time that the process outlives a training that failed, so that the client still hears why."""
+"""How long the process outlives a failed training, so that the client still gets the reason."""
 logger = logging.getLogger(__name__)
 
 
 @dataclass
 class Job:
-    """A long operation: it continues when its client is gone, and can be attached to again."""
+    """A long operation, which continues without its client, and to which clients can attach."""
 
     task: asyncio.Task[Json]
     began: int = field(default_factory=log_end)
@@ -40,7 +40,7 @@ class Job:
             yield _line(Event(event="result", data=self.task.result()))
             return
         if not isinstance(error, PrecisError):
-            # The backend may say so before the process that it lost is gone.
+            # The backend may report it before its lost process has ended.
             await asyncio.to_thread(end_if_broken, _NOTICE_S)
             logger.error("The backend failed.", exc_info=error)
             said = f"{type(error).__name__}: {error}"
@@ -58,7 +58,7 @@ def _line(event: Event) -> bytes:
 async def watch_steps(
     steps: AsyncIterator[dict[str, float]], training: str
 ) -> AsyncIterator[dict[str, float]]:
-    """Yield the metrics of a training as they come; one that hangs or fails ends this process."""
+    """Yield the metrics of a training as they come; a hung or failed one ends this process."""
     try:
         while True:
             try:
@@ -69,7 +69,7 @@ async def watch_steps(
                 end_process(f"{training} showed no progress for {_STALL_S:.0f} s")
             yield metrics
     except Exception as error:
-        # The adapter in memory has moved by some of the updates, and no file says by which.
+        # The adapter in memory has an unknown number of the step's updates.
         end_after_answer(f"{training} failed ({error})")
         raise
 

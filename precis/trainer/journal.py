@@ -1,8 +1,8 @@
 """The trainer's memory of one model, in files that survive its SIGKILL.
 
-    run.json            whose model this is, and the checkpoint that it began from here
-    pending.json        the step whose training has begun and whose result is not yet known
-    trained/0007.json   a step that was trained: on which groups, with what result
+    run.json            the model's run, and the checkpoint that it began from here
+    pending.json        the step whose training has begun, without a result yet
+    trained/0007.json   a trained step: the digest of its groups, and its result
     trainings.jsonl     the log: a line when a training begins, one when its weights are saved
 
 Each file but the log is replaced in one move.
@@ -40,28 +40,28 @@ class Journal:
 
     @property
     def run(self) -> str:
-        """The run that the checkpoints here are of; empty if there is none."""
+        """The run of the checkpoints here; empty if there is none."""
         whose = self._whose()
         return whose.run if whose else ""
 
     @property
     def pending(self) -> _Pending | None:
-        """The training that had begun when the trainer was killed, or is under way."""
+        """The training that is under way, or was when the trainer was killed."""
         data = _read(self.folder / "pending.json")
         return _Pending.model_validate_json(data) if data else None
 
     def belongs(self, run: str, base: int) -> None:
-        """Note that the model is this run's from now on, from the checkpoint of step `base`."""
+        """Note that the model is now this run's, from the checkpoint of step `base` on."""
         _write(self.folder / "run.json", _Whose(run=run, base=base))
 
     def forget(self) -> None:
-        """Drop every checkpoint and all that was remembered of it; the log stays."""
+        """Drop every checkpoint and its records; the log stays."""
         (self.folder / "run.json").unlink(missing_ok=True)
         (self.folder / "pending.json").unlink(missing_ok=True)
         shutil.rmtree(self.folder / "trained", ignore_errors=True)
         shutil.rmtree(self.folder / "checkpoints", ignore_errors=True)
         if self.folder.is_dir():
-            sync(self.folder)  # before another run's name is put on what might come back
+            sync(self.folder)  # before another run's name could be put on files that come back
 
     def began(self, step: int, digest: str, note: Json) -> None:
         """Note that a training begins."""
@@ -73,14 +73,14 @@ class Journal:
         """Note that a training has ended and its weights are saved; a repeat is not logged."""
         self._log("trained", step, trained.digest)
         reached("training logged", step)
-        # The result before the mark of a pending training is taken away: a kill in between
-        # leaves both, and `finished` is said again.
+        # The result is written before the pending mark is removed: a kill in between leaves both,
+        # and `finished` is called again.
         _write(self._record(step), trained)
         (self.folder / "pending.json").unlink(missing_ok=True)
         reached("result stored", step)
 
     def settle(self) -> None:
-        """Keep a training whose weights were saved before a kill; drop one that was not done."""
+        """Keep a training whose weights were saved before a kill; drop an unfinished one."""
         pending = self.pending
         if pending is None:
             return
@@ -97,12 +97,12 @@ class Journal:
         (self.folder / "pending.json").unlink(missing_ok=True)
 
     def trained(self, step: int) -> TrainedStep | None:
-        """Return the record of a step; None if it was not trained here."""
+        """Return the record of a step, or None if it was not trained here."""
         data = _read(self._record(step))
         return TrainedStep.model_validate_json(data) if data else None
 
     def checkpoints(self) -> list[int]:
-        """Return the steps of the checkpoints here that are whole and of this run, ascending."""
+        """Return the steps of this run's whole checkpoints here, ascending."""
         whose = self._whose()
         if whose is None:
             return []
@@ -111,7 +111,7 @@ class Journal:
         return [step for step in ours if self.checkpoint(step).is_dir()]
 
     def state(self) -> TrainerState:
-        """Return what is here of the model's run."""
+        """Return the state of the model's run here."""
         checkpoints = {step: files_in(self.checkpoint(step)) for step in self.checkpoints()}
         trained = {}
         for step in checkpoints:

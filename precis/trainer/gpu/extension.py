@@ -10,7 +10,7 @@ from precis.trainer.gpu.outputs import send_in_groups
 
 
 class Extension:
-    """Nothing to add to vLLM's worker: importing this module is what counts."""
+    """Adds nothing to vLLM's worker: importing this module is the purpose."""
 
 
 lora.extend_layers()

@@ -1,7 +1,7 @@
-"""A model's layers in fewer kernels than PEFT and Transformers take for them.
+"""A model's layers in fewer kernels than with PEFT and Transformers.
 
-Half of an update of a small model went into what lies between its matrix products. The numbers are
-the same up to the rounding of 16 bits.
+Half of an update of a small model was spent between its matrix products. The numbers are the same
+up to the rounding of 16 bits.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from peft.tuners.lora import LoraLayer
 
 
 class AdaptedLayers:
-    """A model's adapted layers, and those that normalize, which from now on compute as here.
+    """A model's adapted and normalizing layers, changed to compute as here.
 
     Args:
         model: with one adapter of plain LoRA, without dropout.
@@ -28,9 +28,9 @@ class AdaptedLayers:
                 module.forward = partial(_normalize, module)
 
     def round(self, dtype: torch.dtype) -> None:
-        """Take the adapter's weights as they are now, in the precision of what it is added to.
+        """Copy the adapter's present weights in the precision of the layers that they adapt.
 
-        Once before each forward pass, since a kernel for each would be 500 of them.
+        Once before each forward pass, since a kernel for each weight would be 500 kernels.
         """
         scales = [adapter.scale for adapter in self._adapters]
         downs = [adapter.down for adapter in self._adapters]

@@ -1,8 +1,8 @@
-"""A language model with a LoRA adapter and its optimizer: what learns, on the GPU.
+"""A language model with a LoRA adapter and its optimizer, on the GPU.
 
 Transformers and PEFT compute; the loss is ART's (`art.loss.loss_fn`: importance weights against the
-policy that sampled, clipped). Logarithms of probabilities are taken in 32 bits, and of the tokens
-that were sampled alone.
+policy that sampled, clipped). Log probabilities are computed in 32 bits, and only for sampled
+tokens.
 """
 
 import logging
@@ -30,9 +30,9 @@ from precis.trainer.gpu.resting import RestingWeights
 _GRADIENT_NORM_MAX = 0.1
 """ART's own: rewards are noisy, and one update must not move far."""
 _IMITATED_NORM_MAX = 1.0
-"""ART's own for imitation: what is shown has no noise of rewards."""
+"""ART's own for imitation, which has no noise of rewards."""
 _LOGITS_AT_ONCE = 1024
-"""Tokens whose logits (one for each entry of the vocabulary) exist at a time."""
+"""Tokens whose logits (one for each entry of the vocabulary) are in memory at a time."""
 _OTHER_PARTS = (
     "attn_logit_softcapping",
     "final_logit_softcapping",
@@ -41,9 +41,9 @@ _OTHER_PARTS = (
 )
 """The settings by which Gemma 2, Cohere's models and Granite cap or scale their logits."""
 _ATTENTION_LAYERS = frozenset(("full_attention", "sliding_attention", "attention"))
-"""The kinds of layers that are attention over all tokens, or over those of a window."""
+"""The kinds of layers with attention over all tokens, or over a window."""
 _OTHERS_SHARE = 0.04
-"""Of the GPU's memory, for what CUDA itself takes in each process."""
+"""The share of the GPU's memory that CUDA itself takes in each process."""
 
 _log = logging.getLogger(__name__)
 
@@ -83,9 +83,8 @@ class Learner:
         refuse_other_layers(base, base_model, engine.tokens_max)
         self._recomputes = False
         if device.startswith("cuda"):
-            # The share of the GPU's memory that is not vLLM's. Without this limit, what the learner
-            # keeps for itself could be what vLLM takes at its next summary, and an engine that
-            # finds no memory ends.
+            # The share of the GPU's memory that is not vLLM's. Without this limit the learner could
+            # keep memory that vLLM needs at its next summary, and an engine without memory ends.
             is_shared = engine.gpus == 1 and not engine.sleep_while_training
             left = 1 - _OTHERS_SHARE - (engine.gpu_memory_share if is_shared else 0)
             # Where vLLM takes nearly all: too little, said as such.
@@ -113,10 +112,10 @@ class Learner:
         self._resting: RestingWeights | None = None
 
     def move_to(self, device: str) -> None:
-        """Bring model and optimizer to a device; to the CPU gives the GPU's memory back."""
+        """Move model and optimizer to a device; moving to the CPU frees the GPU's memory."""
         self._resting = self._resting or RestingWeights(self._model)
         self._resting.move_to(device)
-        self._model.to(device)  # what is left: the adapter, and what is computed once
+        self._model.to(device)  # the rest: the adapter, and buffers
         for state in self._optimizer.state.values():
             for name, value in state.items():
                 state[name] = value.to(device)
@@ -153,7 +152,7 @@ class Learner:
         return self._move(seen, learning_rate, _IMITATED_NORM_MAX)
 
     def end_imitation(self) -> None:
-        """Begin the optimizer anew, as ART does: its moments are those of another loss."""
+        """Reset the optimizer, as ART does: its moments are those of another loss."""
         self._optimizer = make_optimizer(self._weights)
 
     def save(self, folder: Path) -> None:
@@ -167,8 +166,8 @@ class Learner:
     ) -> list[dict[str, float]]:
         """Add up the gradients of an update's sequences; returns the metrics of each.
 
-        What the backward pass needs is kept where the GPU has room for it, and computed again from
-        the first time on that it has not.
+        Activations for the backward pass are kept if the GPU has room; once it has not, they are
+        computed again in each backward pass.
         """
         while True:
             try:
@@ -189,7 +188,7 @@ class Learner:
     def _move(
         self, seen: Sequence[dict[str, float]], learning_rate: float, norm_max: float
     ) -> dict[str, float]:
-        """Move the optimizer by the gradients that were added up; the metrics of the update."""
+        """Move the optimizer by the summed gradients; return the update's metrics."""
         for group in self._optimizer.param_groups:
             group["lr"] = learning_rate
         norm = torch.nn.utils.clip_grad_norm_(self._weights, norm_max)
@@ -319,7 +318,7 @@ def refuse_other_layers(model: Any, base_model: str, tokens_max: int) -> None:
     window = getattr(config, "sliding_window", None) if is_used else None
     if window is not None and window < tokens_max:
         found.append(f"sliding_window {window}")
-    # What is no attention passes on what one answer said to the answers packed behind it.
+    # Any other kind passes information from one answer to the answers packed behind it.
     kinds = set(getattr(config, "layer_types", None) or ()) - _ATTENTION_LAYERS
     found += [f"layers of the kind {kind}" for kind in sorted(kinds)]
     if any(isinstance(module, torch.nn.Conv1d) for module in model.modules()):

@@ -1,11 +1,11 @@
 """Sampled tokens on their way from vLLM's engine to its replies.
 
-vLLM's engine sends each token of each rollout alone, and its front names it and makes objects of it
-before anyone asks: with 40 rollouts at once, the GPU waited for a third of the sampling. Here the
-engine sends the tokens of a rollout in groups, and the front names those alone whose names were
-asked for. A reply says the same, but where ids in place of names are asked for
-(`return_tokens_as_token_ids`): its log probabilities are numbers then, `token_logprobs`, one for
-each of `token_ids`.
+vLLM's engine sends each token of each rollout alone, and its front end decodes it and makes objects
+of it even if nobody needs them: with 40 rollouts at once, the GPU waited for a third of the
+sampling. Here the engine sends the tokens of a rollout in groups, and the front end decodes only
+those whose names were requested. A reply has the same content, except where ids in place of names
+are requested (`return_tokens_as_token_ids`): then its log probabilities are numbers,
+`token_logprobs`, one for each of `token_ids`.
 """
 
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ class HeldOutputs:
         self._held: dict[str, list[Output]] = {}
 
     def pass_on(self, outputs: Sequence[Output], running: dict[str, Any]) -> list[Output]:
-        """Return what is to be sent now, each with what was held of its request before it.
+        """Return the outputs to send now, each joined with the held ones of its request.
 
         Args:
             running: vLLM's requests by their ids, without those that have ended.
@@ -101,8 +101,8 @@ def send_in_groups() -> None:
 
 
 def name_when_asked() -> None:
-    """Have vLLM's front, in this process, name sampled tokens for those replies alone that ask for
-    their names, and give numbers to those that ask for ids."""
+    """Have vLLM's front end, in this process, decode sampled tokens only for replies that need
+    their names, and return numbers to requests for ids."""
     from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionLogProbs
     from vllm.entrypoints.openai.chat_completion.serving import OpenAIServingChat
     from vllm.logprobs import Logprob

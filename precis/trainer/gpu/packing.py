@@ -1,8 +1,8 @@
 """Samples packed into sequences, and sequences into updates of the optimizer.
 
-How often the optimizer moves in a step follows from how many samples the step has, never from how
-long they are: ART's own packing makes an update of each sequence, so that one long sample changes
-the number of updates, and with it the effective learning rate, up to fourfold.
+The number of updates in a step follows from the number of its samples, never from their lengths:
+ART's own packing makes an update of each sequence, so that one long sample changes the number of
+updates, and with it the effective learning rate, up to fourfold.
 
 Samples of one prompt in the same sequence share it: the prompt is computed once, each
 answer sees the prompt and itself, at the positions that it had when it was sampled.
@@ -31,9 +31,9 @@ class TrainingSample:
         token_ids: of all of it.
         assistant_mask: 1 where a token was sampled.
         logprobs: of each sampled token under the policy that sampled it; NaN elsewhere.
-        advantage: how much better than its group's mean it did.
+        advantage: its reward relative to the group's mean.
         prompt_id: equal for samples of one prompt.
-        prompt_length: how many tokens it has in common with the others of that prompt.
+        prompt_length: the number of tokens that it shares with the others of that prompt.
         rollout_tokens: sampled tokens of its whole rollout, which may have made more samples.
     """
 
@@ -95,7 +95,7 @@ def pack(
         samples: those of one prompt next to each other.
         updates: how often the optimizer is to move; fewer where there are fewer samples.
         tokens_max: the longest sequence.
-        seed: of the order in which prompts, and the samples of each, are learned from.
+        seed: of the order of the prompts, and of the samples of each.
 
     Returns:
         Advantages are scaled so that their mean size over all sampled tokens of the step is 1,

@@ -7,11 +7,11 @@ class RestingWeights:
     """A copy of a model's frozen weights in the machine's memory, in pages that the GPU reads.
 
     Training never changes them, so they are copied there once, and from then on only back: 6 GB
-    take a fraction of a second, and seconds where each way goes through ordinary memory.
+    take a fraction of a second, instead of seconds each way through ordinary memory.
 
     Args:
-        model: whose weights that are not trained to copy; those of 4 bits are left to the model's
-            own `to`, since they have a state that goes with them.
+        model: its frozen weights are copied; those of 4 bits are left to the model's own `to`,
+            since they have a state of their own.
     """
 
     def __init__(self, model: torch.nn.Module) -> None:

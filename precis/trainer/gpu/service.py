@@ -1,8 +1,8 @@
-"""The holder of the GPU, in its own process: the learner, and vLLM that serves what it learned.
+"""The process that holds the GPU: the learner, and vLLM that serves its adapters.
 
-vLLM and the learner are imported there alone: the trainer's own process only calls. Both stay on
-the GPU together where they fit, so that nothing is moved between sampling and training; with
-`sleep_while_training` vLLM gives its memory back meanwhile.
+Only this process imports vLLM and the learner; the trainer's own process calls it. Both stay on the
+GPU together where they fit, so that nothing is moved between sampling and training; with
+`sleep_while_training` vLLM frees its memory during training.
 """
 
 import asyncio

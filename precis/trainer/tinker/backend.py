@@ -141,7 +141,7 @@ class TinkerBackend(ImitatesInOnePass):
         return self._find(model).step
 
     async def _delete_checkpoint_files(self, model: Model, steps_to_keep: list[int]) -> None:
-        """Drop what is here of a step; the service keeps what it has for as long as it is told."""
+        """Drop a step's local files; the service keeps its weights for `keep_days`, or for good."""
         await asyncio.to_thread(keep_only, self._find(model).folder, steps_to_keep)
 
     def _find(self, model: art.Model[Any, Any]) -> TinkerModel:

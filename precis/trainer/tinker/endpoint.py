@@ -1,7 +1,7 @@
 """Completions of any step, sampled by the service: `name@step`.
 
-Each token of an answer is given by its id, as vLLM does behind ART: what is trained on is exactly
-what was sampled.
+Each token of an answer is given by its id, as with vLLM behind ART, so that training uses exactly
+the sampled tokens.
 """
 
 from collections.abc import Mapping

@@ -55,7 +55,7 @@ class TinkerService:
         return f"The Tinker service at {self.address}" if self.address else "The Tinker service"
 
     async def connect(self) -> tinker.ServiceClient:
-        """Open a session; a ConfigError says that the key is refused, a TrainerLost that nobody
+        """Open a session; a ConfigError says that the key is refused, a TrainerLost that nothing
         answers."""
         self._prepare()
 
@@ -70,7 +70,7 @@ class TinkerService:
         return await self.ask("open a session", run_apart(open_client))
 
     async def list_models(self) -> list[str]:
-        """Return the base models that it serves; a TrainerLost says that nobody listens at its
+        """Return the base models that it serves; a TrainerLost says that nothing listens at its
         address."""
         if self.address is not None:  # the client would try for minutes
             tls = tls_for(self.address)
