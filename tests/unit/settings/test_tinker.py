@@ -26,7 +26,7 @@ TRAINER: TypeAdapter[Any] = TypeAdapter(Trainer)
         ({"loss": "dapo"}, "'importance_sampling', 'ppo' or 'cispo'"),
         ({"service": "skyrl", "loss": "ppo"}, "does not have the loss ppo"),
         ({"service": "skyrl", "keep_days": 7}, "leave keep_days out"),
-        ({"base_url": "file:///etc/passwd"}, "no http:// or https:// address"),
+        ({"base_url": "file:///etc/passwd"}, "not an http:// or https:// address"),
         ({"base_url": "https://user:secret@host"}, "set TINKER_API_KEY instead"),
         ({"base_model": "a; rm -rf /"}, "is OWNER/NAME on the Hub or a folder"),
         ({"prices": [1, 2]}, "Field required"),
