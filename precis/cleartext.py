@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from precis.config import BenchmarkConfig, ManagedConfig, RunConfig, TrainConfig
 from precis.environment import Variables
@@ -32,7 +32,7 @@ def keys_in_clear(config: RunConfig) -> list[str]:
     ]
     sentences = []
     for variable, address in sent:
-        is_clear = urlsplit(address).scheme == "http" and not is_loopback(address)
+        is_clear = _parts_of(address).scheme == "http" and not is_loopback(address)
         if keys.get(variable) and is_clear:
             sentences.append(
                 f"{variable} goes to {without_passwords(address)} in clear, for anybody on the way "
@@ -60,4 +60,12 @@ def models_asked(config: RunConfig) -> Iterator[tuple[str, str, HostedSettings]]
 
 def is_loopback(address: str) -> bool:
     """Return whether an address means the machine that uses it."""
-    return urlsplit(address).hostname in _LOOPBACK
+    return _parts_of(address).hostname in _LOOPBACK
+
+
+def _parts_of(address: str) -> SplitResult:
+    """Return the parts of an address; empty ones for text that is none, which its user reports."""
+    try:
+        return urlsplit(address)
+    except ValueError:
+        return urlsplit("")

@@ -72,6 +72,7 @@ def test_a_store_is_as_readable_as_its_root_whatever_the_umask(
         ({"OPENPIPE_API_KEY": "k", "OPENPIPE_BASE_URL": "http://o.example"}, {}, "OPENPIPE_API"),
         ({"LANGFUSE_SECRET_KEY": "k", "LANGFUSE_HOST": "http://l.example"}, {}, "LANGFUSE_SECRET"),
         ({"WANDB_API_KEY": "k", "WANDB_BASE_URL": "http://w.example"}, {}, "WANDB_API_KEY"),
+        ({"WANDB_API_KEY": "k", "WANDB_BASE_URL": "http://[no-address"}, {}, None),
         (
             {"PREFECT_API_AUTH_STRING": "a:b", "PREFECT_API_URL": "http://p.example/api"},
             {},
