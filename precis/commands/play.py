@@ -77,7 +77,7 @@ def play_agent(
     with sentences():
         environment = load_python(str(file))
         found = find_scenario(environment, scenario, str(file))
-        server = _opened(environment, model, url.rstrip("/"), context, store)
+        server = _opened(environment, model, url, context, store)
         rollout = asyncio.run(_play(environment, found, server))
         is_scored = _show_end(rollout, bool(environment.rubric))
     if not is_scored:
@@ -110,7 +110,7 @@ async def _opened(
     """Yield the server of `--url` and its model, or serve one of the store within the block."""
     if url:
         named = server_at(url)
-        yield named, await find_served(url, model, named.key)
+        yield named, await find_served(named.url, model, named.key)
         return
     opened = open_store(store or Variables().store)
     if model:

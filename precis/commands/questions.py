@@ -88,12 +88,9 @@ def make(
             typer.echo(CRUDE)
         else:
             prices = {**PRICES, model: Price(*price)} if price else PRICES
+            server = server_at(url)
             endpoint = Endpoint(
-                url.rstrip("/"),
-                model,
-                server_at(url).key,
-                key_variable=SERVER_KEY_VARIABLE,
-                role="writer",
+                server.url, model, server.key, key_variable=SERVER_KEY_VARIABLE, role="writer"
             )
             paid = FolderStore(out.with_name(f"{out.name}.paid"))
             made = asyncio.run(_make(endpoint, judged_by, prices, paid, texts, asks=not yes))

@@ -111,7 +111,7 @@ def summarize(
     store: StoreOption = "",
 ) -> None:
     """Summarize files with a model trained here, or with any on a server."""
-    options = Options(words, model, url.rstrip("/"), context, store, as_json)
+    options = Options(words, model, url, context, store, as_json)
     with sentences():
         judged_by = JudgeConfig(provider=judge, model=judge_model, base_url=judge_url)
         found = find_files(files)

@@ -104,7 +104,8 @@ async def choose_model(
 
 
 def server_at(url: str) -> Server:
-    """Return the server at a user's address, with its key."""
+    """Return the server at a user's address, which may end in a slash, with its key."""
+    url = url.rstrip("/")
     if not url.startswith(("http://", "https://")):
         raise ConfigError("--url must start with http:// or https://.")
     own = next((up.key for up in own_servers() if up.url == url), None)

@@ -16,7 +16,7 @@ from typer.testing import Result
 from precis.environments.summaries.prompt import request_in
 from precis.errors import ModelError
 from precis.inference import local_server
-from precis.inference.local_server import find_or_start_server
+from precis.inference.local_server import find_or_start_server, server_at
 from precis.llm.server import ChatRequest, Choice, Completion, completions_app
 from precis.models import serving
 from precis.models.own_servers import Server, announced, own_servers
@@ -113,6 +113,7 @@ def test_a_server_that_is_up_is_used(
     assert [asked.model for asked in seen] == ["mine@1"]
     assert request_in(seen[0].messages).words_max == 120  # as in training
     summarize(story, "--url", server, "--model", "mine@1", store=store)
+    assert server_at(f"{server}/") == Server(url=server, key="its-key")
 
 
 def test_a_server_is_used_for_the_best_checkpoint_that_it_has(
