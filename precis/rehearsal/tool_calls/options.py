@@ -7,6 +7,7 @@ none, they are elements in a message's form, `<move>left</move>`, one for each q
 
 import itertools
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -110,8 +111,10 @@ def _calls(function: Schema) -> Iterator[Option]:
         yield Option(str(function.get("name")), json.dumps(arguments))
 
 
-def _values(schema: Schema) -> Sequence[Any] | None:
+def _values(schema: Schema | bool) -> Sequence[Any] | None:
     """Return the values that a schema allows; None if they can't be listed."""
+    if isinstance(schema, bool):  # any value, or none
+        return None
     if "const" in schema:
         return [schema["const"]]
     if "enum" in schema:
@@ -119,8 +122,10 @@ def _values(schema: Schema) -> Sequence[Any] | None:
     if schema.get("type") == "boolean":
         return [False, True]
     if schema.get("type") == "integer" and "minimum" in schema and "maximum" in schema:
-        values = range(schema["minimum"], schema["maximum"] + 1)
-        return values if len(values) <= OPTIONS_MAX else None
+        # JSON's numbers: some libraries write 1.0 for 1.
+        least = math.ceil(schema["minimum"])
+        most = math.floor(schema["maximum"])
+        return range(least, most + 1) if most - least < OPTIONS_MAX else None
     return None
 
 

@@ -30,6 +30,13 @@ def test_an_argument_that_is_not_required_may_be_absent() -> None:
     assert contents(tool("move", required=[], note={"type": "string"})) == ["{}"]
 
 
+def test_schemas_of_any_tool_are_read() -> None:
+    row = {"type": "integer", "minimum": 1.0, "maximum": 2.5}
+    assert contents(tool("move", row=row)) == ['{"row": 1}', '{"row": 2}']
+    wide = {"type": "integer", "minimum": 0, "maximum": 2**64 - 1}
+    assert contents(tool("move", required=[], count=wide, anything=True)) == ["{}"]
+
+
 @pytest.mark.parametrize(
     ("messages", "tools", "complaint"),
     [
