@@ -17,7 +17,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -26,24 +26,39 @@ import httpx
 
 from precis.environment import Variables
 from precis.errors import without_passwords
+from precis.llm.redaction import Redactor
+from precis.processes.causes import cause_in
+from precis.text import without_controls
 
 _FINISH_TIMEOUT_S = 20
 _REACH_TIMEOUT_S = 2
 _ORPHAN_TIMEOUT_S = 60
 _INIT_TIMEOUT_S = 600
 _PAGE = "page.url"
+_OUTPUT = "wandb.log"
 
 logger = logging.getLogger(__name__)
 
 
 class WandbLog:
-    """A W&B run, logged to without blocking."""
+    """A W&B run, logged to without blocking.
+
+    Args:
+        folder: has the address of its page, and its output.
+        find_cause: returns why the process has failed.
+    """
 
     def __init__(
-        self, process: subprocess.Popen[bytes], page: Path, opening: Mapping[str, Any]
+        self,
+        process: subprocess.Popen[bytes],
+        folder: Path,
+        opening: Mapping[str, Any],
+        find_cause: Callable[[], str],
     ) -> None:
         self._process = process
-        self._page = page
+        self._folder = folder
+        self._find_cause = find_cause
+        self._warned = False
         self._lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._put(opening)  # not as an argument, which any user of the machine can list
         self._feeder = threading.Thread(target=self._feed, daemon=True)
@@ -52,7 +67,8 @@ class WandbLog:
     @property
     def url(self) -> str:
         """The run's page; empty until W&B has reported it, and offline."""
-        return self._page.read_text() if self._page.exists() else ""
+        page = self._folder / _PAGE
+        return page.read_text() if page.exists() else ""
 
     def log(self, step: int | None, metrics: Mapping[str, float]) -> None:
         """Log the metrics of a step; None for those after all steps."""
@@ -81,7 +97,8 @@ class WandbLog:
         deadline = time.monotonic() + _FINISH_TIMEOUT_S
         self._feeder.join(_FINISH_TIMEOUT_S)
         try:
-            self._process.wait(max(0, deadline - time.monotonic()))
+            if self._process.wait(max(0, deadline - time.monotonic())):
+                self._warn_of_end()
         except subprocess.TimeoutExpired:
             logger.warning("W&B did not finish in time; what it has lies in its local folder.")
             with contextlib.suppress(ProcessLookupError):
@@ -96,7 +113,17 @@ class WandbLog:
                     pipe.write(line)
                     pipe.flush()
         except BrokenPipeError:
-            logger.warning("W&B has ended; the run continues without it.")
+            self._warn_of_end()
+
+    def _warn_of_end(self) -> None:
+        """Say once why the child has failed."""
+        if not self._warned:
+            self._warned = True
+            logger.warning(
+                "W&B has ended: %s. The run continues without it. All that it printed is in %s.",
+                self._find_cause().rstrip("."),
+                self._folder / _OUTPUT,
+            )
 
 
 @asynccontextmanager
@@ -112,14 +139,15 @@ async def wandb_log(
         yield None
         return
     folder.mkdir(parents=True, exist_ok=True)
-    page = folder / _PAGE
-    page.unlink(missing_ok=True)
-    environment = {"WANDB_SILENT": "true", **os.environ, "WANDB_API_KEY": key.get_secret_value()}
+    (folder / _PAGE).unlink(missing_ok=True)
+    secret = key.get_secret_value()
+    environment = {"WANDB_SILENT": "true", **os.environ, "WANDB_API_KEY": secret}
     trouble = await unreachable()
     if trouble:
         logger.warning("%s", trouble)
         environment["WANDB_MODE"] = "offline"
-    with (folder / "wandb.log").open("ab") as output:
+    with (folder / _OUTPUT).open("ab") as output:
+        began = output.tell()
         process = subprocess.Popen(  # noqa: ASYNC220  started once a run
             [sys.executable, "-m", "precis.observe.wandb"],
             stdin=subprocess.PIPE,
@@ -128,8 +156,16 @@ async def wandb_log(
             env=environment,
             start_new_session=True,
         )
+
+    def find_cause() -> str:
+        try:
+            printed = (folder / _OUTPUT).read_bytes()[began:].decode(errors="replace")
+        except OSError:  # deleted meanwhile
+            printed = ""
+        return without_controls(Redactor(secret).clean_text(cause_in(printed)))
+
     opening = {"name": name, "id": run_id, "config": dict(config), "dir": str(folder)}
-    log = WandbLog(process, page, opening)
+    log = WandbLog(process, folder, opening, find_cause)
     try:
         yield log
     finally:

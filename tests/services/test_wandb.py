@@ -76,6 +76,20 @@ async def test_without_a_network_it_is_said_and_the_run_kept_to_be_sent_later(
     assert list((tmp_path / "w").rglob("run-id1.wandb")), "nothing is left to be sent later"
 
 
+async def test_a_project_that_w_b_refuses_is_said_though_nothing_more_is_logged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("WANDB_PROJECT", "team/precis")
+    with caplog.at_level(logging.WARNING, wandb.logger.name):
+        async with wandb_log("m", "id1", {}, tmp_path / "w") as log:
+            assert log is not None
+            log.log(0, {"reward": 0.25})
+    (said,) = caplog.messages
+    assert "Invalid project name 'team/precis'" in said
+    assert said.endswith(f"All that it printed is in {tmp_path / 'w' / 'wandb.log'}.")
+
+
 async def test_metrics_samples_charts_and_results_reach_the_server_under_one_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
