@@ -17,15 +17,17 @@ class Keys:
 
     Attributes:
         port: where it listens, on the cluster's loopback.
+        started_from: the digest of what it was started from (`precis.cluster.task.started_from`).
     """
 
     token: str = field(repr=False)
     port: int
+    started_from: str = ""
 
     @classmethod
-    def new(cls) -> "Keys":
+    def new(cls, started_from: str = "") -> "Keys":
         # Below the kernel's ephemeral ports; other users of the machine may hold a few.
-        return cls(secrets.token_urlsafe(32), 20_000 + secrets.randbelow(10_000))
+        return cls(secrets.token_urlsafe(32), 20_000 + secrets.randbelow(10_000), started_from)
 
 
 def cluster_name(model: str, store: str) -> str:

@@ -6,7 +6,8 @@
     await host.down()
 
 The machine is found again by its name, which follows from model and store, and its trainer by the
-keys kept by the process that started it. On it everything listens on the loopback only.
+keys kept by the process that started it. A trainer that was started with other settings or code is
+replaced. On the machine everything listens on the loopback only.
 """
 
 import asyncio
@@ -14,6 +15,7 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import httpx
@@ -22,7 +24,7 @@ from precis.cluster import api
 from precis.cluster.api import Cluster, Log
 from precis.cluster.keys import Keys, cluster_name, forget_keys, read_keys, write_keys
 from precis.cluster.site import HourlyPrice, TrainerAddress
-from precis.cluster.task import Work, trainer_task
+from precis.cluster.task import Work, started_from, trainer_task
 from precis.cluster.tunnel import Tunnel, require_ssh, ssh_to
 from precis.errors import ClusterError, NoCapacity, PrecisError
 from precis.run.lease import Lease
@@ -73,6 +75,11 @@ class SkyPilotHost:
         """The price of the machine, once it is up."""
         return self.cluster.price if self.cluster else None
 
+    @cached_property
+    def _started_from(self) -> str:
+        # Once: files that change during the run must not end its trainer when a connection drops.
+        return started_from(self.work, self.config)
+
     async def up(self) -> TrainerAddress:
         """Start the trainer, or find it again; idempotent.
 
@@ -102,11 +109,17 @@ class SkyPilotHost:
         self.cluster = None
 
     async def _find(self) -> TrainerAddress | None:
-        """Return the running trainer, if it answers."""
+        """Return the running trainer, if it answers and is the one that this run would start."""
         began = time.monotonic()
         keys = read_keys(self.home, self.name)
         self.cluster = await api.find(self.name)
         if keys is None or self.cluster is None or self.cluster.status != "UP":
+            return None
+        if keys.started_from != self._started_from:
+            self.log(
+                f"The trainer of cluster {self.name} was started with other settings or code: it "
+                "is replaced."
+            )
             return None
         try:
             address = await self._connect(keys, _FOUND_S)
@@ -137,7 +150,7 @@ class SkyPilotHost:
         """Launch the task, which creates, repairs, starts or reuses the machine."""
         if self.lease is not None:
             await self.lease.check()
-        keys = Keys.new()
+        keys = Keys.new(self._started_from)
         task = trainer_task(self.work, self.config, keys)
         write_keys(self.home, self.name, keys)
         try:

@@ -1,5 +1,7 @@
 """The trainer as a task of SkyPilot: `deployments/trainer.sky.yaml`, filled in for a run."""
 
+import hashlib
+import json
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
@@ -46,18 +48,31 @@ def trainer_task(work: Work, config: ClusterConfig, keys: Keys) -> Any:
     """Return the `sky.Task` that serves the trainer. Raises ConfigError without a checkout to
     send."""
     secrets, settings = s3_variables()
-    envs = {
-        **settings,
+    envs = {**settings, **_variables(work, config), "PRECIS_PORT": str(keys.port)}
+    return fill_in(TASK, envs, {**secrets, "PRECIS_TOKEN": keys.token}, config, {})
+
+
+def started_from(work: Work, config: ClusterConfig) -> str:
+    """Return the digest of what a trainer is started from: its variables, and the code and packages
+    of this checkout. One that was started from anything else can't be used in its place."""
+    variables = _variables(work, config)
+    digest = hashlib.sha256(json.dumps(variables).encode())
+    for pattern in ("precis/**/*.py", TASK.relative_to(CHECKOUT), variables["PRECIS_LOCK"]):
+        for file in sorted(CHECKOUT.glob(str(pattern))):
+            digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def _variables(work: Work, config: ClusterConfig) -> dict[str, str]:
+    return {
         "PRECIS_MODEL": work.model,
         "PRECIS_STORE": work.store,
         "PRECIS_BACKEND": work.backend,
         "PRECIS_SEED": str(work.seed),
-        "PRECIS_PORT": str(keys.port),
         "PRECIS_CLIENT_LOST_S": f"{config.client_lost_s:g}",
         "PRECIS_SECONDS_MAX": seconds_max(config),
         "PRECIS_LOCK": _LOCKS[work.backend],
     }
-    return fill_in(TASK, envs, {**secrets, "PRECIS_TOKEN": keys.token}, config, {})
 
 
 def fill_in(

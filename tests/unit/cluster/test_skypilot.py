@@ -2,13 +2,14 @@
 
 import asyncio
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from precis.cluster import api, skypilot
+from precis.cluster import api, skypilot, task
 from precis.cluster.keys import Keys
 from precis.cluster.skypilot import SkyPilotHost
 from precis.cluster.task import Work
@@ -166,3 +167,64 @@ async def test_a_machine_that_may_be_left_behind_is_named(
     with pytest.raises(ClusterError, match="ended before it answered"):
         await host.up()
     assert f"Run `sky down {host.name}`" in said[-1]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [None, "backend", "seed", "code", "client_lost_s"],
+    ids=lambda changed: changed or "none",
+)
+async def test_a_trainer_of_a_kept_machine_is_replaced_if_it_was_started_differently(
+    changed: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[str] = []
+    launched: list[str] = []
+
+    async def find(*_: object, **__: object) -> Any:
+        return SimpleNamespace(status="UP", infra="", price=None)
+
+    async def end_jobs(name: str) -> None:
+        ended.append(name)
+
+    async def launch(task: object, name: str, *_: object) -> int:
+        launched.append(name)
+        return 1
+
+    async def answers(*_: object) -> bool:
+        return True
+
+    code = tmp_path / "checkout" / "precis" / "trainer.py"
+    code.parent.mkdir(parents=True)
+    code.write_text("1")
+    monkeypatch.setattr(task, "CHECKOUT", tmp_path / "checkout")
+    monkeypatch.setattr(task, "TASK", tmp_path / "checkout" / "trainer.sky.yaml")
+    monkeypatch.setattr(api, "find", find)
+    monkeypatch.setattr(api, "end_jobs", end_jobs)
+    monkeypatch.setattr(api, "launch", launch)
+    monkeypatch.setattr(api, "follow_log", lambda *_: None)
+    monkeypatch.setattr(skypilot, "require_ssh", lambda: None)
+    monkeypatch.setattr(skypilot, "Tunnel", Tunnel)
+    monkeypatch.setattr(skypilot, "answers", answers)
+    monkeypatch.setattr(skypilot, "trainer_task", lambda *_: None)
+    work = Work("m", "s3://bucket/runs", "extractive", 1)
+    said: list[str] = []
+    host = SkyPilotHost(work, ClusterConfig(), tmp_path, said.append)
+    first = await host.up()
+    await host.leave()
+    assert (len(ended), len(launched)) == (1, 1)  # nobody here had started one
+    config = ClusterConfig(client_lost_s=77) if changed == "client_lost_s" else ClusterConfig()
+    if changed == "backend":
+        work = replace(work, backend="tool_calls")
+    if changed == "seed":
+        work = replace(work, seed=2)
+    if changed == "code":
+        code.write_text("2")
+        assert await host.up() == first  # a run goes on with the trainer that it has started
+        await host.leave()
+    again = SkyPilotHost(work, config, tmp_path, said.append)
+    second = await again.up()
+    await again.leave()
+    assert (second == first) == (changed is None)
+    replaced = 0 if changed is None else 1
+    assert (len(ended), len(launched)) == (1 + replaced, 1 + replaced)
+    assert any("other settings or code" in line for line in said) == (changed is not None)
