@@ -11,10 +11,8 @@ from typing import Annotated
 
 import typer
 
+from precis.commands.judge_options import JudgeModel, JudgeName, JudgeUrl, judge_named
 from precis.commands.terminal import (
-    JudgeModel,
-    JudgeName,
-    JudgeUrl,
     ServerUrl,
     StoreOption,
     echo,
@@ -113,7 +111,7 @@ def summarize(
     """Summarize files with a model trained here, or with any on a server."""
     options = Options(words, model, url, context, store, as_json)
     with sentences():
-        judged_by = JudgeConfig(provider=judge, model=judge_model, base_url=judge_url)
+        judged_by = judge_named(judge, judge_model, judge_url)
         found = find_files(files)
         asked = _questions(questions, found)
         failed = asyncio.run(_run(found, options, asked, judged_by))

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Annotated, Literal, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 from pydantic import ValidationError
@@ -25,9 +25,6 @@ StoreOption = Annotated[
         "--store", help="Folder or s3://bucket/prefix; else PRECIS_STORE, or .precis/store."
     ),
 ]
-JudgeName = Literal["lexical", "openrouter", "google", "url"]
-JudgeModel = Annotated[str, typer.Option(help="Its model; empty takes the provider's.")]
-JudgeUrl = Annotated[str, typer.Option(help="Its endpoint, for judge `url`.")]
 
 plain_console = partial(Console, highlight=False, markup=False, emoji=False)
 """Makes a console that prints text as it is: a path may have `[new]` or `:key:` in it."""
