@@ -24,6 +24,9 @@ _WIDTH_MAX = 140
 """A line longer than this was not broken to fit a page: it is a paragraph."""
 _FULL_LINE = 0.6
 """A line shorter than this share of the longest ends a paragraph, or is a heading."""
+_PDF = b"%pdf-"
+_ZIP = b"pk\x03\x04"
+"""The first bytes of PDFs and of Word files, in small letters."""
 _LIST_ITEM = re.compile(r"[-*+•#>|`~]|\d+[.)]\s")
 _HYPHENATED = re.compile(r"[^\W\d_]-$")
 
@@ -68,9 +71,9 @@ def kind_of(path: Path, content: bytes) -> str:
     if str(path) != STANDARD_INPUT:
         return path.suffix.lower()
     start = content[:512].lstrip().lower()
-    if start.startswith(b"%pdf-"):
+    if start.startswith(_PDF):
         return ".pdf"
-    if start.startswith(b"pk\x03\x04"):
+    if start.startswith(_ZIP):
         return ".docx"
     return ".html" if start.startswith((b"<!doctype html", b"<html")) else ".txt"
 
@@ -129,6 +132,19 @@ def _markdown(name: str, content: bytes) -> tuple[str, str]:
 
 
 def _decode(name: str, content: bytes) -> str:
+    start = content[:512].lstrip().lower()
+    if start.startswith(_PDF):
+        raise DocumentsError(f"{name} is a PDF.", "Give the file a name that ends in .pdf.")
+    if start.startswith(_ZIP):
+        raise DocumentsError(
+            f"{name} is an archive, as Word files are, and no text.",
+            "Give a Word file a name that ends in .docx.",
+        )
+    if b"\0" in start:
+        raise DocumentsError(
+            f"{name} is binary data, or text that is not UTF-8.",
+            "Convert a text to UTF-8, and give a PDF, HTML or Word file its own suffix.",
+        )
     try:
         return without_controls(content.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
