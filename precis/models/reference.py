@@ -10,7 +10,13 @@ from precis.errors import ConfigError, CorruptCheckpoint, StoreError
 from precis.models.record import TrainingRecord, read_record
 from precis.records.ledger import Ledger, load_ledger, no_ledger
 from precis.records.manifests import Checkpoint
-from precis.run.checkpoints import committed_steps, complete_around, complete_manifest, restore
+from precis.run.checkpoints import (
+    committed_steps,
+    complete_around,
+    complete_manifest,
+    describe_steps,
+    restore,
+)
 from precis.run.overview import ListedRun, list_runs
 from precis.store import Store
 
@@ -115,12 +121,15 @@ def find_model(store: Store, reference: Reference) -> NamedCheckpoint:
 
 
 def rank_models(store: Store) -> list[Reference]:
-    """Return the models to use by default, in order of preference. Raises StoreError without any.
+    """Return the models to use by default, in order of preference. Raises StoreError without any,
+    with the first problem of an unreadable run.
 
     Runs that share documents, judge and measure make a group, best first; the group written last
     comes first. A run's best checkpoint is taken, unless only its start was validated.
     """
-    runs, _ = list_runs(store, datetime.now(UTC))
+    runs, unreadable = list_runs(store, datetime.now(UTC))
+    if not runs and unreadable:
+        raise StoreError(unreadable[0].why)
     if not runs:
         raise StoreError(
             f"{store.url} holds no trained model.",
@@ -164,5 +173,5 @@ def _choose(store: Store, ledger: Ledger, reference: Reference) -> Checkpoint:
     try:
         return complete_manifest(store, ledger.model, step, sizes)
     except CorruptCheckpoint as error:
-        kept = ", ".join(map(str, committed_steps(store, ledger.model))) or "none"
+        kept = describe_steps(committed_steps(store, ledger.model), step)
         raise CorruptCheckpoint(str(error), f"Steps that are there: {kept}.") from error

@@ -116,6 +116,13 @@ def test_the_best_run_that_can_be_used_here_writes_and_not_the_newest(
     assert chosen(store, story) == "fair@2"
 
 
+def test_a_damaged_ledger_is_named_if_no_run_can_be_read(store: FolderStore, story: Path) -> None:
+    store.put(ledger_key("mine"), b"{")
+    done = summarize(story, store=store, code=1)
+    assert "mine/ledger.json can't be read" in done.stderr
+    assert "precis runs repair mine" in done.stderr
+
+
 def test_a_run_of_which_only_the_start_was_validated_gives_its_newest_checkpoint(
     store: FolderStore, story: Path
 ) -> None:
