@@ -17,7 +17,7 @@ import json
 import logging
 import secrets
 import shutil
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -44,6 +44,7 @@ from precis.store.durable import move
 _log = logging.getLogger(__name__)
 _DOWNLOADS_MAX = 2
 """Downloads of a file that differs from its manifest: the network may have altered it."""
+_STEPS_SHOWN = 10
 
 
 def commit(
@@ -148,6 +149,14 @@ def manifest(store: Store, model: str, step: int) -> Checkpoint | None:
 def committed_steps(store: Store, model: str) -> list[int]:
     """Return the steps of all checkpoints with a manifest, ascending."""
     return steps_in(store.keys(checkpoints_key(model)))
+
+
+def describe_steps(steps: Sequence[int], wanted: int) -> str:
+    """Return the steps for a message; of many, those nearest to the wanted one."""
+    nearest = sorted(steps, key=lambda step: abs(step - wanted))[:_STEPS_SHOWN]
+    shown = ", ".join(map(str, sorted(nearest))) or "none"
+    more = len(steps) - _STEPS_SHOWN
+    return f"{shown} and {more} more" if more > 0 else shown
 
 
 def complete_around(

@@ -17,7 +17,13 @@ from precis.records.ledger import Ledger, ledger_key, load_ledger, write_ledger
 from precis.records.manifests import checkpoint_key, checkpoints_key
 from precis.records.rollout import Split
 from precis.records.trajectories import trajectories_key, trajectory_steps
-from precis.run.checkpoints import committed_steps, complete_manifest, repair_pointer, verify
+from precis.run.checkpoints import (
+    committed_steps,
+    complete_manifest,
+    describe_steps,
+    repair_pointer,
+    verify,
+)
 from precis.run.lease import check_lease, leased
 from precis.run.retention import remove, steps_begun
 from precis.store import Store
@@ -62,7 +68,7 @@ def _verify(store: Store, ledger: Ledger, step: int) -> None:
     if step not in committed:
         raise CorruptCheckpoint(
             f"{store.url} holds no checkpoint {step} of {ledger.model!r}; restart at one of "
-            f"{', '.join(map(str, committed)) or 'none'}."
+            f"{describe_steps(committed, step)}."
         )
     sizes = store.sizes(checkpoint_key(ledger.model, step))
     digest = ledger.checkpoints.get(step, "")

@@ -13,7 +13,7 @@ from precis.config import FromCheckpoint
 from precis.errors import ConfigError, CorruptCheckpoint
 from precis.records.ledger import Origin, ledger_key, load_ledger
 from precis.records.manifests import Checkpoint
-from precis.run.checkpoints import commit, committed_steps, complete_around, restore
+from precis.run.checkpoints import commit, committed_steps, complete_around, describe_steps, restore
 from precis.store import Store, open_store
 from precis.training.run import Run
 
@@ -31,10 +31,9 @@ def origin_of(store: Store, wanted: FromCheckpoint) -> Origin:
     checkpoint = whole.get(max(whole, default=0) if wanted.step is None else wanted.step)
     if checkpoint is None:
         which = "" if wanted.step is None else f" {wanted.step}"
-        there = ", ".join(map(str, committed)) or "none"
         raise ConfigError(
             f"from_checkpoint: {source.url} holds no whole checkpoint{which} of {wanted.model!r} "
-            f"(there: {there}).",
+            f"(there: {describe_steps(committed, at)}).",
             f"Name one that is whole; `precis runs show {wanted.model}` says which are.",
         )
     return Origin(

@@ -11,6 +11,7 @@ from precis.errors import CorruptCheckpoint, StoreError
 from precis.run.checkpoints import (
     commit,
     complete_around,
+    describe_steps,
     manifest,
     restore,
 )
@@ -37,6 +38,14 @@ def test_a_manifest_with_unknown_fields_is_refused(store: FolderStore, folder: P
     store.put("m/checkpoints/0001/manifest.json", blob.data.replace(b'"step"', b'"steps"'))
     with pytest.raises(CorruptCheckpoint, match="damaged"):
         manifest(store, "m", 1)
+
+
+def test_of_many_steps_the_nearest_are_named() -> None:
+    assert describe_steps([], 3) == "none"
+    assert describe_steps([0, 1, 2], 3) == "0, 1, 2"
+    nearest = "91, 92, 93, 94, 95, 96, 97, 98, 99, 100 and 91 more"
+    assert describe_steps(range(101), 9999) == nearest
+    assert describe_steps(range(0, 1000, 5), 42).startswith("20, 25, 30, 35, 40, 45, 50, 55,")
 
 
 def test_an_empty_folder_is_not_a_checkpoint(store: FolderStore, tmp_path: Path) -> None:
