@@ -67,7 +67,7 @@ def test_lines_are_joined_to_paragraphs_but_for_headings_and_items() -> None:
             b"%PDF-1.7\nThe mill was built.",
             "is a PDF. Give the file a name that ends in .pdf",
         ),
-        ("a.md", b"PK\x03\x04 nothing", "an archive, as Word files are. Give a Word file a name"),
+        ("a.md", b"PK\x03\x04 nothing", "is an archive, .* Give a Word file a name that ends in"),
         ("a.txt", b"\x89PNG\r\n\x1a\n\x00\x00", "is binary data"),
         ("a.txt", "The mill".encode("utf-16-le"), "Convert a text to UTF-8"),
         ("a.md", b" \n", "holds no text"),
