@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from glob import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
@@ -24,6 +25,7 @@ from precis.models.merge import Proof, merge, verify
 from precis.models.prompt import prompt_of, write_prompt
 from precis.models.record import TrainingRecord
 from precis.models.reference import NamedCheckpoint
+from precis.processes.child import is_running
 from precis.rehearsal.checkpoint_files import POLICY_FILE
 
 Format = Literal["adapter", "merged", "gguf"]
@@ -189,16 +191,17 @@ def _merge_into(model: NamedCheckpoint, folder: Path, given_base: str, dtype: Dt
 
 @contextmanager
 def _write_atomically(to: Path) -> Iterator[Path]:
-    """Yield a folder to write in, which becomes `to` when the block succeeds."""
-    incoming = to.with_name(f".{to.name}.incoming")
+    """Yield a folder of this process to write in, which becomes `to` when the block succeeds."""
+    incoming = to.with_name(f".{to.name}.{os.getpid()}.incoming")
     try:
-        if to.exists() and (not to.is_dir() or any(to.iterdir())):
-            raise ConfigError(
-                f"{to} is there already, and is not empty.", "Name another folder with --to."
-            )
-        shutil.rmtree(incoming, ignore_errors=True)
+        _refuse_full(to)
+        for left in to.parent.glob(f".{escape(to.name)}.*.incoming"):
+            process = left.suffixes[-2].removeprefix(".")
+            if process.isdecimal() and not is_running(int(process)):  # it was killed
+                shutil.rmtree(left, ignore_errors=True)
         incoming.mkdir(parents=True)
         yield incoming
+        _refuse_full(to)  # another process may have written it meanwhile
         os.replace(incoming, to)
     except OSError as error:
         raise ConfigError(
@@ -206,3 +209,10 @@ def _write_atomically(to: Path) -> Iterator[Path]:
         ) from error
     finally:
         shutil.rmtree(incoming, ignore_errors=True)
+
+
+def _refuse_full(to: Path) -> None:
+    if to.exists() and (not to.is_dir() or any(to.iterdir())):
+        raise ConfigError(
+            f"{to} is there already, and is not empty.", "Name another folder with --to."
+        )

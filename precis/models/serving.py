@@ -25,6 +25,7 @@ from precis.models.export import VERIFICATION_FILE, export_model
 from precis.models.own_servers import Server, announced
 from precis.models.prompt import PROMPT_FILE, parser_in
 from precis.models.reference import NamedCheckpoint
+from precis.processes.file_lock import file_lock
 from precis.processes.signals import passed_on
 from precis.processes.supervisor import SUPERVISE
 from precis.rehearsal.endpoint import PolicyEndpoint
@@ -39,6 +40,8 @@ VLLM_KEY_VARIABLE = "VLLM_API_KEY"
 """The variable from which vLLM reads its key."""
 
 _VLLM = "vllm"
+_DOWNLOAD_S = 600.0
+"""The longest wait for another command's download of an adapter."""
 
 
 @dataclass(frozen=True)
@@ -67,10 +70,13 @@ def fetch_adapter(model: NamedCheckpoint, base: str = "") -> Path:
     # A run that was reset and trained the step again has other files under the same name.
     files = "".join(file.sha256 for file in model.checkpoint.files)
     digest = hashlib.sha256(f"{files}{base}".encode()).hexdigest()[:8]
-    folder = _copies_folder() / f"{model.name}-{model.step}-{digest}"
-    if not (folder / PROMPT_FILE).exists():
-        shutil.rmtree(folder, ignore_errors=True)
-        export_model(model, folder, "adapter", base=base)
+    copies = _copies_folder()
+    copies.mkdir(exist_ok=True)
+    folder = copies / f"{model.name}-{model.step}-{digest}"
+    with file_lock(copies / ".lock", _DOWNLOAD_S):  # another command may want the same
+        if not (folder / PROMPT_FILE).exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            export_model(model, folder, "adapter", base=base)
     return folder
 
 

@@ -3,6 +3,7 @@ where something is wrong."""
 
 import json
 import math
+import os
 import shutil
 import stat
 import sys
@@ -17,9 +18,11 @@ from safetensors.numpy import load_file, save_file
 from typer.testing import Result
 
 from precis.environments.summaries.prompt import summary_messages
-from precis.errors import ModelError
+from precis.errors import ConfigError, ModelError
 from precis.models.adapter import read_adapter
+from precis.models.export import export_model
 from precis.models.merge import merge, verify
+from precis.models.reference import NamedCheckpoint, Reference, find_model
 from precis.models.tensors import Tensor, Weights, write_shards
 from precis.settings.tinker import KEPT_FILE
 from precis.store import FolderStore
@@ -332,6 +335,33 @@ def test_a_folder_that_holds_something_is_not_written_to(
     assert "File name too long. Choose another folder." in done.stderr
     (tmp_path / "empty").mkdir()
     export("mine", "--to", tmp_path / "empty", store=store)
+
+
+def test_of_two_exports_into_one_folder_one_writes_it_and_the_other_says_so(
+    store: FolderStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = find_model(store, Reference("mine"))
+    fetch = NamedCheckpoint.fetch
+    out = tmp_path / "out"
+    killed = tmp_path / ".out.99999999.incoming"
+    killed.mkdir()
+
+    def export_in_another_process() -> None:
+        with monkeypatch.context() as there:
+            there.setattr(NamedCheckpoint, "fetch", fetch)
+            there.setattr(os, "getpid", lambda: 1)
+            export_model(model, out, "adapter")
+
+    def fetch_meanwhile(model: NamedCheckpoint, folder: Path) -> Path:
+        fetched = fetch(model, folder)
+        export_in_another_process()
+        return fetched
+
+    monkeypatch.setattr(NamedCheckpoint, "fetch", fetch_meanwhile)
+    with pytest.raises(ConfigError, match="out is there already, and is not empty"):
+        export_model(model, out, "adapter")
+    assert read_adapter(out)
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["adapter", "out", "store"]
 
 
 CONVERTER = f"""#!{sys.executable}
