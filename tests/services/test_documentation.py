@@ -24,8 +24,7 @@ async def test_the_documentation_can_be_searched_as_a_file(tmp_path: Path) -> No
         page.on("request", lambda request: elsewhere.append(request.url))
         await page.goto((site / "index.html").as_uri())
         box = page.get_by_role("textbox", name="Search")
-        await box.wait_for()
-        await box.fill("take_over")
+        await box.press_sequentially("take_over")  # `fill` presses no key, which the page waits for
         found = page.locator(".md-search-result__item", has_text="take_over").first
         await found.wait_for()
         await found.get_by_role("link").first.click()
