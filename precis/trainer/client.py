@@ -47,11 +47,6 @@ _RECONNECTS: tuple[float, ...] = (0.2, 0.5, 1, 2, 4)
 
 _ANSWER_BYTES_MAX = 64 * 1024 * 1024
 _UNEXPLAINED = {"type": "TrainerError", "message": "The trainer failed and did not say why."}
-_ERRORS: dict[str, type[PrecisError]] = {
-    name: kind
-    for name, kind in vars(errors).items()
-    if isinstance(kind, type) and issubclass(kind, PrecisError)
-}
 
 Model = art.TrainableModel[Any, Any]
 _Record = TypeVar("_Record", bound=BaseModel)
@@ -282,7 +277,9 @@ def _spec(model: art.Model[Any, Any]) -> ModelSpec:
 
 def _error(data: Json) -> PrecisError:
     """Return the error that the server raised, by its name; an unknown one is a TrainerError."""
-    kind = _ERRORS.get(str(data["type"]), TrainerError)
+    kind = getattr(errors, str(data["type"]), None)
+    if not isinstance(kind, type) or not issubclass(kind, PrecisError):
+        kind = TrainerError
     return kind(str(data["message"]))
 
 

@@ -119,7 +119,9 @@ class TrainerService:
         """Train a step by imitation, as `train` does by reinforcement."""
 
         async def imitate(model: Model, groups: Groups, **options: Any) -> TrainResult:
-            shown = [trajectory for group in groups for trajectory in group.trajectories]
+            shown: list[art.Trajectory] = []
+            for group in groups:
+                shown += group.trajectories
             return await self.backend.train_sft(model, shown, **options)
 
         async with self._training:

@@ -106,15 +106,17 @@ class Journal:
         whose = self._whose()
         if whose is None:
             return []
-        trained = sorted(int(path.stem) for path in (self.folder / "trained").glob("*.json"))
-        ours = [whose.base, *(step + 1 for step in trained)]
-        return [step for step in ours if self.checkpoint(step).is_dir()]
+        ours = [whose.base]
+        for path in (self.folder / "trained").glob("*.json"):
+            ours.append(int(path.stem) + 1)
+        return [step for step in sorted(ours) if self.checkpoint(step).is_dir()]
 
     def state(self) -> TrainerState:
         """Return the state of the model's run here."""
-        checkpoints = {step: files_in(self.checkpoint(step)) for step in self.checkpoints()}
+        checkpoints = {}
         trained = {}
-        for step in checkpoints:
+        for step in self.checkpoints():
+            checkpoints[step] = files_in(self.checkpoint(step))
             record = self.trained(step - 1) if step else None
             if record is not None:
                 trained[step - 1] = record

@@ -160,7 +160,10 @@ def digest_of(encoded: Iterable[Json]) -> str:
     """SHA-256 of what decides the training: messages, choices, tools and rewards, no timings."""
     essence = []
     for group in encoded:
-        essence.append([[one[name] for name in _DECIDING] for one in group["trajectories"]])
+        trajectories = []
+        for one in group["trajectories"]:
+            trajectories.append([one[name] for name in _DECIDING])
+        essence.append(trajectories)
     canonical = json.dumps(essence, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()
 

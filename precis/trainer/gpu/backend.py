@@ -34,9 +34,9 @@ from precis.processes.supervisor import end_descendants, need
 from precis.records.samples import PREFIX_BREAKS, count_prefix_breaks
 from precis.run.local_checkpoints import folder_of, keep_only, steps_here
 from precis.settings.trainer import EngineConfig
-from precis.trainer.gpu.packing import Update, Weighting, pack
+from precis.trainer.gpu.packing import Update, Weighting, count_trained, pack
 from precis.trainer.gpu.service import GpuService
-from precis.trainer.gpu.tokens import samples_of, tokenize_demonstrations
+from precis.trainer.gpu.tokens import count_updates, samples_of, tokenize_demonstrations
 from precis.trainer.jobs import watch_steps
 
 _ADAPTER = "adapter_model.safetensors"
@@ -156,9 +156,8 @@ class GpuBackend(LocalBackend):
         updates = await asyncio.to_thread(
             self._sft_updates, model, list(trajectories), batch_size, len(rates)
         )
-        tokens = sum(int(sequence.trained.sum()) for update in updates for sequence in update)
         known = {
-            "data/step_trainer_tokens": float(tokens),
+            "data/step_trainer_tokens": float(count_trained(updates)),
             TRAIN_GRADIENT_STEPS_KEY: float(len(updates)),
         }
         seen = []
@@ -225,8 +224,7 @@ class GpuBackend(LocalBackend):
             await service.repeat(step, known)
             yield known
             return
-        trained = sum(int(sequence.trained.sum()) for update in updates for sequence in update)
-        known["data/step_trainer_tokens"] = float(trained)
+        known["data/step_trainer_tokens"] = float(count_trained(updates))
         known[PREFIX_BREAKS] = float(count_prefix_breaks(trajectory_groups))
         steps = service.train(step, updates, config, dev_config, known)
         async for metrics in watch_steps(steps, f"Training step {step} of {model.name}"):
@@ -244,10 +242,9 @@ class GpuBackend(LocalBackend):
         samples = samples_of(groups, scale_rewards=dev_config["scale_rewards"])
         if not samples:
             return []
-        wanted = sum(len(group.trajectories) for group in groups) / self._packing["per_update"]
         return pack(
             samples,
-            updates=max(1, round(wanted)),
+            updates=count_updates(groups, self._packing["per_update"]),
             tokens_max=_engine(model).packed_tokens,
             weighting=self._packing["weighting"],
             seed=f"{self._seed}/{step}",

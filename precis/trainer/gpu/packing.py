@@ -9,7 +9,7 @@ answer sees the prompt and itself, at the positions that it had when it was samp
 """
 
 import random
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from itertools import chain
 from typing import Literal
@@ -119,12 +119,22 @@ def pack(
     for sample, weight in zip(ordered, weights, strict=True):
         size += abs(sample.advantage) * weight * sample.trained
     scale = 1 / size if size else 1.0
-    parts = np.array_split(np.arange(len(ordered)), min(updates, len(ordered)))
     packed = []
-    for part in parts:
-        chosen = [ordered[index] for index in part]
+    for chosen in divide(ordered, updates):
         packed.append(_pack_update(chosen, tokens_max, weighting, scale))
     return packed
+
+
+def divide(samples: Sequence[TrainingSample], count: int) -> Iterator[Sequence[TrainingSample]]:
+    """Yield the samples in so many parts of about the same size; fewer where there are fewer
+    samples."""
+    for part in np.array_split(np.arange(len(samples)), min(count, len(samples))):
+        yield samples[part[0] : part[-1] + 1]
+
+
+def count_trained(updates: Sequence[Update]) -> int:
+    """Return the number of sampled tokens in some updates."""
+    return sum(int(sequence.trained.sum()) for sequence in chain.from_iterable(updates))
 
 
 def token_weights(samples: Sequence[TrainingSample], weighting: Weighting) -> list[float]:

@@ -23,6 +23,12 @@ _TINY = 1e-6
 """ART's own, against a division by nothing."""
 
 
+def count_updates(groups: Sequence[art.TrajectoryGroup], trajectories_each: int) -> int:
+    """Return how often the optimizer moves in a step, for so many trajectories each time."""
+    trajectories = sum(len(group.trajectories) for group in groups)
+    return max(1, round(trajectories / trajectories_each))
+
+
 def samples_of(
     groups: Sequence[art.TrajectoryGroup], *, scale_rewards: bool
 ) -> list[TrainingSample]:
@@ -42,8 +48,8 @@ def samples_of(
         rewards = [one.reward for one in group.trajectories]
         mean = statistics.fmean(rewards)
         spread = statistics.pstdev(rewards) + _TINY if scale_rewards else 1.0
-        advantages = [(reward - mean) / spread for reward in rewards]
-        for trajectory, advantage in zip(group.trajectories, advantages, strict=True):
+        for trajectory in group.trajectories:
+            advantage = (trajectory.reward - mean) / spread
             if advantage:
                 sequences = join_calls(sampled_in(trajectory))
                 samples += _samples_of(sequences, advantage, number)
@@ -133,8 +139,10 @@ def _render(
     declared = []
     for tool in tools or ():
         function = tool["function"]
-        first = [name for name in ("name", "description", "parameters") if name in function]
-        ordered = {name: function[name] for name in first}
+        ordered = {}
+        for name in ("name", "description", "parameters"):
+            if name in function:
+                ordered[name] = function[name]
         declared.append({"type": "function", "function": {**ordered, **function}})
     options = {"tools": declared} if declared else {}
     ids: list[int] = tokenizer.apply_chat_template(

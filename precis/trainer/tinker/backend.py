@@ -22,7 +22,7 @@ from precis.records.samples import PREFIX_BREAKS, count_prefix_breaks
 from precis.run.local_checkpoints import keep_only, steps_here
 from precis.settings.imitation import ImitatesInOnePass
 from precis.settings.tinker import TinkerTrainer
-from precis.trainer.gpu.tokens import samples_of, tokenize_demonstrations
+from precis.trainer.gpu.tokens import count_updates, samples_of, tokenize_demonstrations
 from precis.trainer.tinker.data import Update, make_imitations, make_updates
 from precis.trainer.tinker.endpoint import TinkerEndpoint
 from precis.trainer.tinker.model import TinkerModel
@@ -90,9 +90,9 @@ class TinkerBackend(ImitatesInOnePass):
             samples = samples_of(groups, scale_rewards=how.scale_rewards)
             if not samples:
                 return await trained.repeat(known)
-            wanted = sum(len(group.trajectories) for group in groups) / how.trajectories_per_update
+            count = count_updates(groups, how.trajectories_per_update)
             order = f"{self._seed}/{trained.step}"
-            updates = make_updates(samples, max(1, round(wanted)), how.weighting, order)
+            updates = make_updates(samples, count, how.weighting, order)
             rates = [how.learning_rate] * len(updates)
             known |= _sizes(updates)
             known[PREFIX_BREAKS] = float(count_prefix_breaks(groups))

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import tinker
 
 from precis.records.demonstrations import batches
-from precis.trainer.gpu.packing import TrainingSample, Weighting, token_weights
+from precis.trainer.gpu.packing import TrainingSample, Weighting, divide, token_weights
 
 IMITATION: Final = "cross_entropy"
 """The loss of imitation."""
@@ -52,10 +52,8 @@ def make_updates(
     order."""
     order = list(samples)
     random.Random(seed).shuffle(order)
-    parts = np.array_split(np.arange(len(order)), min(count, len(order)))
     updates = []
-    for part in parts:
-        chosen = [order[index] for index in part]
+    for chosen in divide(order, count):
         weights = token_weights(chosen, weighting)
         data = []
         for sample, weight in zip(chosen, weights, strict=True):

@@ -30,7 +30,8 @@ class TinkerEndpoint:
         """Every name that can be asked for by step."""
         names: list[str] = []
         for name, model in self._models.items():
-            names.extend(f"{name}@{step}" for step in steps_here(model.folder))
+            for step in steps_here(model.folder):
+                names.append(f"{name}@{step}")
         return names
 
     async def complete(self, asked: ChatRequest) -> Completion:
@@ -65,8 +66,10 @@ class TinkerEndpoint:
         except PrecisError as error:
             raise ApiError(400, str(error), "refused") from error
         model.count["read"] += len(prompt)
-        model.count["sampled"] += sum(len(one.tokens) for one in answer.sequences)
-        choices = [_choice(one, model.tokenizer, asked, bool(tools)) for one in answer.sequences]
+        choices = []
+        for one in answer.sequences:
+            model.count["sampled"] += len(one.tokens)
+            choices.append(_choice(one, model.tokenizer, asked, bool(tools)))
         ids = prompt if asked.return_token_ids else None
         return Completion(f"{name}@{step}", choices, prompt_tokens=len(prompt), prompt_ids=ids)
 

@@ -88,11 +88,10 @@ class TinkerSession:
         """Note that a model was trained further: it is at this checkpoint now, and at no other."""
         self._models = {at: one for at, one in self._models.items() if one is not model}
         self._models[to] = model
-        gone = [at for at in self._samplers if not at.is_dir()]
-        if self._settings.service == "skyrl":
-            gone = list(self._samplers)  # one of them samples from what the model has become
-        for at in gone:
-            del self._samplers[at]
+        for at in list(self._samplers):
+            # One of SkyRL's samples from what the model has become.
+            if self._settings.service == "skyrl" or not at.is_dir():
+                del self._samplers[at]
 
     def note_copy(self, checkpoint: Path, to: Path) -> None:
         """Note that a checkpoint was copied: its model continues from the copy."""
