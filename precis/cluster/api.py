@@ -140,8 +140,8 @@ async def list_enabled_clouds(clouds: list[str]) -> set[str]:
     """Return the clouds that SkyPilot has working keys for, by its own check."""
     answer = await call_in_time(lambda: sdk().check(tuple(clouds), False))
     enabled: set[str] = set()
-    for clouds_of_workspace in answer.values():
-        enabled.update(cloud.lower() for cloud in clouds_of_workspace)
+    for cloud in chain.from_iterable(answer.values()):  # of each workspace
+        enabled.add(cloud.lower())
     return enabled
 
 

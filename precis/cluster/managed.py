@@ -105,7 +105,8 @@ def variables(config: ManagedConfig, server: ServerAccess) -> tuple[dict[str, st
 def keys_of(config: ManagedConfig) -> dict[str, str]:
     """Return the keys that the run uses, except the store's, by their variables."""
     wanted = {"HF_TOKEN", *_OBSERVERS}
-    wanted.update(variable for _, variable, _ in models_asked(config))
+    for _, variable, _ in models_asked(config):
+        wanted.add(variable)
     return {name: key for name, key in Variables().keys().items() if name in wanted}
 
 

@@ -11,13 +11,18 @@ async def infra_enabled(config: ClusterConfig) -> str:
     if it is not, or has none for any of them."""
     clouds = clouds_of(config)
     enabled = await api.list_enabled_clouds(clouds)
-    usable = [infra for infra in config.infra if _cloud_of(infra) in enabled]
+    usable = []
+    left_out = []
+    for infra in config.infra:
+        if _cloud_of(infra) in enabled:
+            usable.append(infra)
+        else:
+            left_out.append(infra)
     if not usable:
         raise ConfigError(
             f"SkyPilot has no working key for {', '.join(clouds)}: run "
             f"`sky check {clouds[0]}`, which says what is missing."
         )
-    left_out = [infra for infra in config.infra if infra not in usable]
     return ", ".join(usable) + (f"; no key for {', '.join(left_out)}" if left_out else "")
 
 

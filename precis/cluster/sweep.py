@@ -40,8 +40,11 @@ async def sweep(home: Path, spare_hours: float) -> list[Swept]:
         home: where the keys of their trainers are kept.
         spare_hours: machines launched less than this many hours ago are spared.
     """
-    ours = [one for one in await api.list_clusters() if one.name.startswith(PREFIX)]
-    return [await _take_down_if_idle(one, home, spare_hours) for one in ours]
+    swept = []
+    for cluster in await api.list_clusters():
+        if cluster.name.startswith(PREFIX):
+            swept.append(await _take_down_if_idle(cluster, home, spare_hours))
+    return swept
 
 
 async def down_cluster(model: str, store: str, home: Path, *, force: bool = False) -> str:

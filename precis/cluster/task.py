@@ -101,10 +101,11 @@ def fill_in(
     if files:
         description["file_mounts"] = dict(files)
     common = description.pop("resources", {})
-    # A copy for each: SkyPilot modifies its argument.
-    machines = [{**deepcopy(common), **one} for one in candidates(config)]
-    task = sky.Task.from_yaml_config(description)
-    return task.set_resources([sky.Resources(**one) for one in machines])
+    machines = []
+    for candidate in candidates(config):
+        # A copy for each: SkyPilot modifies its argument.
+        machines.append(sky.Resources(**{**deepcopy(common), **candidate}))
+    return sky.Task.from_yaml_config(description).set_resources(machines)
 
 
 def candidates(config: ClusterConfig) -> list[dict[str, Any]]:

@@ -269,11 +269,10 @@ def _show(result: Result, options: Options, words: int, *, several: bool) -> Non
     if several:
         echo(f"# {result.file}\n")
     echo(result.summary)
+    not_kept = [fact for fact in result.facts if fact.fate != "kept"]
     if result.facts:
-        kept = [fact.fate for fact in result.facts].count("kept")
-        echo(f"\nFacts kept: {kept} of {len(result.facts)}.")
-    for fact in result.facts:
-        if fact.fate != "kept":
-            echo(f"- {fact.fate}: {fact.question} {fact.answer}")
+        echo(f"\nFacts kept: {len(result.facts) - len(not_kept)} of {len(result.facts)}.")
+    for fact in not_kept:
+        echo(f"- {fact.fate}: {fact.question} {fact.answer}")
     if several:
         echo("")

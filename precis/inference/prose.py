@@ -30,12 +30,19 @@ _FOOTNOTE = re.compile(r"\[\^[^\]\s]{1,40}\]:?")
 def prose(text: str, *, is_print: bool = False) -> str:
     """Return the sentences of a text, a paragraph or list item a line; if there are none, the text
     without its markup. On a printed page no character is markup."""
-    blocks = list(_blocks((_LINES if is_print else _MARKDOWN).parse(text)))
-    spoken = [line for kind, line in blocks if kind == "paragraph"]
-    sentences = [one for one in spoken if _is_sentence(one)]
+    parser = _LINES if is_print else _MARKDOWN
+    lines = []
+    spoken = []
+    sentences = []
+    for kind, line in _blocks(parser.parse(text)):
+        lines.append(line)
+        if kind == "paragraph":
+            spoken.append(line)
+            if _is_sentence(line):
+                sentences.append(line)
     if 2 * _size(sentences) >= _size(spoken) > 0 and sentences:
         return "\n".join(sentences)
-    return "\n".join(spoken or (line for _, line in blocks)) or text.strip()
+    return "\n".join(spoken or lines) or text.strip()
 
 
 def _blocks(tokens: Sequence[Token]) -> Iterator[tuple[str, str]]:

@@ -105,8 +105,12 @@ def unwrap(text: str) -> str:
 
     Headings, list items, table rows and the ends of paragraphs keep their line breaks.
     """
-    lines = [line.strip() for line in text.splitlines()]
-    width = max((len(line) for line in lines if len(line) <= _WIDTH_MAX), default=0)
+    lines = []
+    width = 0
+    for line in map(str.strip, text.splitlines()):
+        lines.append(line)
+        if len(line) <= _WIDTH_MAX:
+            width = max(width, len(line))
     joined = ""
     for line, following in zip_longest(lines, lines[1:], fillvalue=""):
         goes_on = bool(following) and not _LIST_ITEM.match(following)
@@ -167,7 +171,7 @@ def _pdf(name: str, content: bytes) -> tuple[str, str]:
         raise
     except Exception as error:  # for a damaged file pypdf may raise any error
         raise DocumentsError(f"{name} can't be read as PDF: {reason(error)}.") from error
-    if not any(page.strip() for page in pages):
+    if not any(map(str.strip, pages)):
         raise DocumentsError(
             f"{name} has no text in it, only pictures of pages.", "Run OCR on it first."
         )
@@ -186,7 +190,7 @@ def without_running_lines(pages: Sequence[str]) -> list[str]:
     for page in pages:
         lines = [line for line in page.splitlines() if line.strip()]
         edge = _edge(lines)
-        seen.update({_shape(line) for line in [*lines[:edge], *lines[len(lines) - edge :]]})
+        seen.update(set(map(_shape, [*lines[:edge], *lines[len(lines) - edge :]])))
     enough = max(_RUNNING_PAGES_MIN, _RUNNING_SHARE * len(pages))
     bare = []
     for page in pages:

@@ -94,8 +94,8 @@ class SilenceWatch:
 
     def describe(self) -> str:
         """Describe the silent server: since when, why, and when the next attempt is."""
-        pauses = [at - _now() for at in self._next_tries]
-        again_s = max(min(pauses, default=0.0), self._limiter.pause_s)
+        now = _now()
+        again_s = max(min(self._next_tries, default=now) - now, self._limiter.pause_s)
         if self._is_held_back:
             soon = "as soon as its limits allow"
         else:

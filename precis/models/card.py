@@ -117,7 +117,7 @@ def _use(model: NamedCheckpoint, file_format: Format, repo: str) -> str:
             "`checkpoints/0001/`, and `precis.inference.summarizer.PolicySummarizer` reads it.\n"
         )
     prompt = prompt_of(model.record)
-    system, user = (message["content"] for message in prompt["messages"])
+    system, user = prompt["messages"]
     runs = {
         "adapter": "vLLM serves it beside its base model (`--enable-lora --lora-modules`).",
         "merged": f"Its weights are merged: `vllm serve {repo}` serves it as it is.",
@@ -127,7 +127,8 @@ def _use(model: NamedCheckpoint, file_format: Format, repo: str) -> str:
         f"## Use\n\n{runs}\n\nAsk it as it was asked in training, or it is worth little: greedily "
         f"(temperature 0), with these messages, in which `{prompt['document']}` is the document. "
         "They are in `prompt.json` too.\n\n"
-        f"System:\n\n```text\n{system}\n```\n\nUser:\n\n```text\n{user}\n```\n"
+        f"System:\n\n```text\n{system['content']}\n```\n\n"
+        f"User:\n\n```text\n{user['content']}\n```\n"
     )
 
 
@@ -243,8 +244,10 @@ def _limits(base: str, is_agent: bool) -> str:
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [heads, ["---"] * len(heads), *(map(_cell, row) for row in rows)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+    table = ""
+    for line in (heads, ["---"] * len(heads), *rows):
+        table += f"| {' | '.join(map(_cell, line))} |\n"
+    return table
 
 
 def _cell(text: str) -> str:

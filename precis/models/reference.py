@@ -161,11 +161,11 @@ def _choose(store: Store, ledger: Ledger, reference: Reference) -> Checkpoint:
         return found[max(committed)]
     sizes = store.sizes(f"{ledger.model}/checkpoints/")
     if step == "best":
-        ranked = [(one.score.value, one.step) for one in ledger.validations]
-        for _, validated in sorted(ranked, reverse=True):
+        ranked = sorted(ledger.validations, key=lambda one: (one.score.value, one.step))
+        for validated in reversed(ranked):
             # Retention may have deleted it, or it is damaged: then the next best.
             with suppress(CorruptCheckpoint):
-                return complete_manifest(store, ledger.model, validated, sizes)
+                return complete_manifest(store, ledger.model, validated.step, sizes)
         raise StoreError(
             f"No checkpoint of {ledger.model!r} that was validated is in {store.url}.",
             "Name a step.",

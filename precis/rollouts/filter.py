@@ -138,13 +138,18 @@ def refuse_too_many_unscored(rollouts: Sequence[Rollout], config: RolloutsConfig
     unscored = [one.score for one in rollouts if isinstance(one.score, Unscored)]
     if len(unscored) <= config.unscored_share_max * len(rollouts):
         return
-    listed = ", ".join(f"{count} {cause}" for cause, count in count_causes(rollouts).most_common())
+    listed = []
+    theirs = 0
+    for cause, count in count_causes(rollouts).most_common():
+        listed.append(f"{count} {cause}")
+        if cause.startswith(_NOT_THE_JUDGE):
+            theirs += count
     message = (
-        f"{len(unscored)} of {len(rollouts)} rollouts have no score ({listed}), more than the "
-        f"allowed share of {config.unscored_share_max:.0%}. The first: {unscored[0].detail}"
+        f"{len(unscored)} of {len(rollouts)} rollouts have no score ({', '.join(listed)}), more "
+        f"than the allowed share of {config.unscored_share_max:.0%}. The first: "
+        f"{unscored[0].detail}"
     )
     # Waiting for the judge would not help against failures of policy or agent.
-    theirs = sum(one.cause.startswith(_NOT_THE_JUDGE) for one in unscored)
     if 2 * theirs > len(unscored):
         raise RolloutError(message)
     raise JudgeUnavailable(message)

@@ -91,8 +91,13 @@ def record_of(
     A ConfigError says that there is nothing to imitate.
     """
     assert config.warm_start is not None
-    shown = [one for one in demonstrations if not one.cause]
-    left_out = Counter(one.cause for one in demonstrations if one.cause)
+    shown = []
+    left_out: Counter[str] = Counter()
+    for one in demonstrations:
+        if one.cause:
+            left_out[one.cause] += 1
+        else:
+            shown.append(one)
     if not shown:
         causes = ", ".join(f"{count} {cause}" for cause, count in left_out.most_common())
         raise ConfigError(

@@ -81,5 +81,6 @@ async def follow(
         done, late = await asyncio.wait([follower], timeout=_LAST_WORD_S)
         for task in late:
             task.cancel()
-        for error in filter(None, [task.exception() for task in done]):
-            _log.error("The run's report could not be made.", exc_info=error)
+        for task in done:
+            if error := task.exception():
+                _log.error("The run's report could not be made.", exc_info=error)

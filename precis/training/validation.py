@@ -125,8 +125,10 @@ def validation_of(
         found = _measure(figure, scores)
         if found is not None:
             metrics[figure.name] = found
-    parts = {name for one in environment.figures for name in (one.part, one.whole)}
-    scored = sum(one is not None for one in scores)
+    parts: set[str] = set()
+    for figure in environment.figures:
+        parts |= {figure.part, figure.whole}
+    scored = len(scores) - scores.count(None)
     for name, value in mean_metrics(rollouts).items():
         if name not in parts:
             having = sum(name in one.metrics for one in rollouts)
