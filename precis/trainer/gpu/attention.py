@@ -47,14 +47,17 @@ def parts_of(sequence: PackedSequence, device: torch.device) -> Parts:
     """Return the parts of a packed sequence; each is in one piece."""
     starts = np.flatnonzero(np.diff(sequence.groups, prepend=sequence.groups[0] - 1))
     prompts: dict[int, npt.NDArray[np.intp]] = {}
-    lengths, seen = [], []
+    lengths = []
+    seen = []
+    seen_lengths = []
     for own in np.split(np.arange(len(sequence.tokens)), starts[1:]):
         group, parent = int(sequence.groups[own[0]]), int(sequence.parents[own[0]])
         if group == parent:
             prompts[group] = own
+        keys = own if group == parent else np.concatenate([prompts[parent], own])
         lengths.append(len(own))
-        seen.append(own if group == parent else np.concatenate([prompts[parent], own]))
-    seen_lengths = [len(keys) for keys in seen]
+        seen.append(keys)
+        seen_lengths.append(len(keys))
     places = np.concatenate(seen)
     counts = np.bincount(places)
     return Parts(
@@ -88,7 +91,9 @@ def _attend(
         [1, tokens, heads, width], and no weights.
     """
     if query.is_cuda:
-        queries, keys, values = (one[0].transpose(0, 1) for one in (query, key, value))
+        queries = query[0].transpose(0, 1)
+        keys = key[0].transpose(0, 1)
+        values = value[0].transpose(0, 1)
         return _Flash.apply(queries, keys, values, parts, scaling)[None], None
     outputs = []
     for part_query, part_key, part_value in zip(

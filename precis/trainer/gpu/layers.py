@@ -32,9 +32,13 @@ class AdaptedLayers:
 
         Once before each forward pass, since a kernel for each weight would be 500 kernels.
         """
-        scales = [adapter.scale for adapter in self._adapters]
-        downs = [adapter.down for adapter in self._adapters]
-        ups = [adapter.up for adapter in self._adapters]
+        scales = []
+        downs = []
+        ups = []
+        for adapter in self._adapters:
+            scales.append(adapter.scale)
+            downs.append(adapter.down)
+            ups.append(adapter.up)
         rounded = _Rounded.apply(dtype, scales, *downs, *ups)
         for at, adapter in enumerate(self._adapters):
             adapter.rounded = rounded[at], rounded[len(downs) + at]

@@ -194,7 +194,9 @@ class Learner:
         norm = torch.nn.utils.clip_grad_norm_(self._weights, norm_max)
         self._optimizer.step()
         self._optimizer.zero_grad(set_to_none=True)
-        metrics = {name: statistics.fmean(one[name] for one in seen) for name in seen[0]}
+        metrics = {}
+        for name in seen[0]:
+            metrics[name] = statistics.fmean(one[name] for one in seen)
         metrics["loss/train"] = sum(one["loss/train"] for one in seen)  # weights add up to 1
         metrics["loss/grad_norm"] = norm.item()
         metrics["loss/learning_rate"] = learning_rate
@@ -257,21 +259,24 @@ class Learner:
         states = hidden.last_hidden_state[0, predicting]
         head = self._model.get_output_embeddings().weight
         targets = tokens[predicting + 1]
-        pieces = []
+        found = []
+        entropies = []
         for start in range(0, len(targets), _LOGITS_AT_ONCE):
             part = slice(start, start + _LOGITS_AT_ONCE)
-            pieces.append(_TargetLogprobs.apply(states[part], head, targets[part]))
+            of_part, entropies_of_part = _TargetLogprobs.apply(states[part], head, targets[part])
+            found.append(of_part)
+            entropies.append(entropies_of_part)
         logprobs = torch.zeros(len(tokens), device=device)
-        logprobs[predicting] = torch.cat([logprob for logprob, _ in pieces])
-        entropy = torch.cat([entropy for _, entropy in pieces]).mean()
-        return logprobs[None], entropy
+        logprobs[predicting] = torch.cat(found)
+        return logprobs[None], torch.cat(entropies).mean()
 
     @contextmanager
     def _as_reference(self) -> Iterator[None]:
         """Have the model be the reference of the KL penalty."""
         assert self._reference is not None
-        own = [weight.data for weight in self._weights]
+        own = []
         for weight, reference in zip(self._weights, self._reference, strict=True):
+            own.append(weight.data)
             weight.data = reference
         try:
             yield

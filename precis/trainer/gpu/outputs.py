@@ -73,12 +73,16 @@ def _join(group: Sequence[Output]) -> Output:
     last = group[-1]
     if len(group) > 1:
         tokens: list[int] = []
+        lists = []
         for output in group:
             tokens += output.new_token_ids
+            if output.new_logprobs is not None:
+                lists.append(output.new_logprobs)
         last.new_token_ids = tokens
-        lists = [output.new_logprobs for output in group if output.new_logprobs is not None]
         if lists:
-            joined = [np.concatenate([one[place] for one in lists]) for place in range(3)]
+            joined = []
+            for place in range(3):
+                joined.append(np.concatenate([one[place] for one in lists]))
             last.new_logprobs = type(lists[0])(*joined)
     return last
 
@@ -148,10 +152,14 @@ def name_when_asked() -> None:
             values = [max(known[token].logprob, -9999.0) for token, known in pairs]
             return ChatCompletionLogProbs(token_logprobs=values)
         namer = LogprobsProcessor(tokenizer, [], None, 0.0, 0, None)
-        ids = np.array([[token] for token in token_ids])
-        rows = np.array([[known[token].logprob] for token, known in pairs])
-        ranks = np.array([known[token].rank for token, known in pairs])
-        updated(namer, LogprobsLists(ids, rows, ranks))
+        ids = []
+        rows = []
+        ranks = []
+        for token, known in pairs:
+            ids.append([token])
+            rows.append([known[token].logprob])
+            ranks.append(known[token].rank)
+        updated(namer, LogprobsLists(np.array(ids), np.array(rows), np.array(ranks)))
         return created(self, token_ids, namer.logprobs, tokenizer, 0, False)
 
     LogprobsProcessor._update_sample_logprobs = update
