@@ -192,7 +192,7 @@ def _merge_into(model: NamedCheckpoint, folder: Path, given_base: str, dtype: Dt
 @contextmanager
 def _write_atomically(to: Path) -> Iterator[Path]:
     """Yield a folder of this process to write in, which becomes `to` when the block succeeds."""
-    incoming = to.with_name(f".{to.name}.{os.getpid()}.incoming")
+    incoming = to.parent / f".{to.name}.{os.getpid()}.incoming"
     try:
         _refuse_full(to)
         for left in to.parent.glob(f".{escape(to.name)}.*.incoming"):

@@ -106,7 +106,7 @@ def find_model(store: Store, reference: Reference) -> NamedCheckpoint:
 
     Raises StoreError if there is none, CorruptCheckpoint if the step is incomplete.
     """
-    if "/" in reference.name:  # a path
+    if "/" in reference.name or reference.name in (".", ".."):  # a path
         raise no_ledger(store, reference.name)
     ledger = load_ledger(store, reference.name)
     checkpoint = _choose(store, ledger, reference)
