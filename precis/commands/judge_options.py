@@ -3,6 +3,7 @@
 from typing import Annotated, Literal
 
 import typer
+from pydantic import ValidationError
 
 from precis.config import JudgeConfig
 from precis.errors import ConfigError, without_passwords
@@ -21,4 +22,7 @@ def judge_named(judge: JudgeName, model: str, url: str) -> JudgeConfig:
         raise ConfigError("--judge-url must start with http:// or https://.")
     if without_passwords(url) != url:
         raise ConfigError("--judge-url carries a password.", "Set JUDGE_API_KEY instead.")
-    return JudgeConfig(provider=judge, model=model, base_url=url)
+    try:
+        return JudgeConfig(provider=judge, model=model, base_url=url)
+    except ValidationError:
+        raise ConfigError("--judge-url is no address.", "Write http://HOST:PORT/v1.") from None

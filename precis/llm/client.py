@@ -18,7 +18,7 @@ from typing import Any, Protocol, Self, TypeVar
 import httpx
 
 from precis.config import RateLimits
-from precis.errors import ProviderFailed
+from precis.errors import ConfigError, ProviderFailed
 from precis.llm.budget import Budget
 from precis.llm.hedging import Hedging
 from precis.llm.limits import Limiter, Turn
@@ -133,6 +133,9 @@ class ChatClient:
         prices: USD by model; others count as unpriced.
         limiter: that of another client of the same account; None makes one from `settings`.
         hedge_quantile: see `Hedging`; 0 disables it.
+
+    Raises:
+        ConfigError: the endpoint's address is invalid.
     """
 
     def __init__(
@@ -153,7 +156,12 @@ class ChatClient:
         self._budget = budget or Budget(None)
         self._hedging = Hedging(hedge_quantile, self.limiter)
         self._watch = SilenceWatch(endpoint, self.limiter)
-        self._url = httpx.URL(f"{endpoint.base_url}/chat/completions")
+        try:
+            self._url = httpx.URL(f"{endpoint.base_url}/chat/completions")
+        except httpx.InvalidURL:  # what it says, and the address, may hold a password
+            raise ConfigError(
+                f"The address of the {endpoint.role} is invalid.", "Write http://HOST:PORT/v1."
+            ) from None
         self._pool = ClientPool(
             partial(
                 BoundedClient,

@@ -317,6 +317,7 @@ def test_nothing_is_paid_for_where_it_can_t_be_kept(
     [
         (["--out", "corpus.csv"], "must end in .parquet"),
         (["--url", "ftp://x"], "must start with http"),
+        (["--url", "http://host:port/v1"], "The address of the writer is invalid."),
         (["--judge", "url"], "--judge url needs --judge-url and --judge-model."),
         (["--price", "nan", "1"], "--price takes two amounts"),
         (["--price", "1", "-1"], "--price takes two amounts"),
