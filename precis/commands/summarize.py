@@ -3,7 +3,12 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    nullcontext,
+)
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,6 +27,7 @@ from precis.commands.terminal import (
 )
 from precis.config import JudgeConfig
 from precis.environment import Variables
+from precis.environments.summaries.judge import JudgeClient
 from precis.errors import ConfigError, DocumentsError, PrecisError, StoreError
 from precis.inference.facts import (
     FactCheck,
@@ -143,11 +149,15 @@ async def _run(
     """Summarize each file; report failures and continue. Returns the number of failures."""
     failed = 0
     told = False
-    async with _open_summarizer(options) as (summarizer, words, by), FileReader() as reader:
+    async with AsyncExitStack() as stack:
+        # The judge first: if its key is missing, no model is started.
+        judge = await stack.enter_async_context(open_judge(judged_by)) if asked else None
+        summarizer, words, by = await stack.enter_async_context(_open_summarizer(options))
+        reader = await stack.enter_async_context(FileReader())
         for file in files:
             try:
                 text = await reader.read(file)
-                result = await _summarize(summarizer, text, words, asked, judged_by)
+                result = await _summarize(summarizer, text, words, asked, judge)
             except ConfigError as error:
                 if not isinstance(error, DocumentsError):
                     raise  # every file would fail
@@ -234,15 +244,14 @@ async def _summarize(
     text: Text,
     words: int,
     asked: Sequence[FileQuestion],
-    judged_by: JudgeConfig,
+    judge: JudgeClient | None,
 ) -> Result:
     written, parts = await summarize_text(summarizer, text, words)
     summary = without_controls(written)
     facts: list[FactCheck] = []
     about = questions_about(text.name, asked)
-    if about:
-        async with open_judge(judged_by) as judge:
-            facts = await check_facts(judge, text.text, summary, about)
+    if about and judge:
+        facts = await check_facts(judge, text.text, summary, about)
     return Result(
         text.name,
         summarizer.model,

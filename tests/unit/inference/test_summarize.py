@@ -227,13 +227,16 @@ def test_models_are_named_by_step_or_best(store: FolderStore) -> None:
     [
         (("--model", "nobody"), "holds no run 'nobody'"),
         (("--model", "/a/folder"), "holds no run '/a/folder'"),
+        (("--model", ".."), "holds no run '..'"),
         (("--model", "mine@7"), "Steps that are there: 0, 1, 2."),
         (("--url", "127.0.0.1:1"), "must start with http://"),
         (("--url", "http://127.0.0.1:1/v1"), "No server answers at http://127.0.0.1:1/v1"),
         (("--judge", "google", "--questions", "{questions}"), "GEMINI_API_KEY"),
+        (("--judge", "google", "--questions", "{questions}", "--model", "no"), "GEMINI_API_KEY"),
         (("--judge", "url"), "--judge url needs --judge-url and --judge-model."),
         (("--judge-url", "127.0.0.1:1"), "--judge-url must start with http:// or https://."),
         (("--judge-url", "http://a:b@localhost"), "--judge-url carries a password."),
+        (("--judge-url", "http://["), "--judge-url is no address."),
     ],
 )
 def test_a_mistake_gets_one_sentence(
