@@ -71,12 +71,18 @@ def fetch_adapter(model: NamedCheckpoint, base: str = "") -> Path:
     files = "".join(file.sha256 for file in model.checkpoint.files)
     digest = hashlib.sha256(f"{files}{base}".encode()).hexdigest()[:8]
     copies = _copies_folder()
-    copies.mkdir(exist_ok=True)
     folder = copies / f"{model.name}-{model.step}-{digest}"
-    with file_lock(copies / ".lock", _DOWNLOAD_S):  # another command may want the same
-        if not (folder / PROMPT_FILE).exists():
-            shutil.rmtree(folder, ignore_errors=True)
-            export_model(model, folder, "adapter", base=base)
+    try:
+        copies.mkdir(exist_ok=True)
+        with file_lock(copies / ".lock", _DOWNLOAD_S):  # another command may want the same
+            if not (folder / PROMPT_FILE).exists():
+                shutil.rmtree(folder, ignore_errors=True)
+                export_model(model, folder, "adapter", base=base)
+    except OSError as error:
+        raise ConfigError(
+            f"Can't write {error.filename or copies}: {error.strerror}.",
+            "Let PRECIS_HOME name a folder that this user can write.",
+        ) from error
     return folder
 
 

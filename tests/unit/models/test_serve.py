@@ -106,6 +106,15 @@ def test_a_folder_that_can_not_be_read_is_refused_in_a_sentence(
     assert "is not a model's folder" in serve(tmp_path, store=store, code=1).stderr
 
 
+def test_a_home_that_can_not_be_written_is_named(store: FolderStore, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "models").touch()
+    done = serve("mine", store=store, code=1, PRECIS_HOME=str(home))
+    assert done.stderr.startswith(f"Can't write {home}/models: ")
+    assert "Let PRECIS_HOME name" in done.stderr
+
+
 @contextmanager
 def started(store: FolderStore, name: str, port: int) -> Iterator["subprocess.Popen[bytes]"]:
     """`precis model serve --run` as a process, which has ended with the block, and says no key."""
