@@ -9,7 +9,7 @@ from contextlib import (
     asynccontextmanager,
     nullcontext,
 )
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated
@@ -27,7 +27,6 @@ from precis.commands.terminal import (
 )
 from precis.config import JudgeConfig
 from precis.environment import Variables
-from precis.environments.summaries.judge import JudgeClient
 from precis.errors import ConfigError, DocumentsError, PrecisError, StoreError
 from precis.inference.facts import (
     FactCheck,
@@ -157,20 +156,29 @@ async def _run(
         for file in files:
             try:
                 text = await reader.read(file)
-                result = await _summarize(summarizer, text, words, asked, judge)
-            except ConfigError as error:
-                if not isinstance(error, DocumentsError):
-                    raise  # every file would fail
+                result = await _summarize(summarizer, text, words)
+            except DocumentsError as error:
                 say(str(error))
                 failed += 1
+                continue
+            except ConfigError:
+                raise  # every file would fail
             except PrecisError as error:
                 say(f"{file}: {error}")
                 failed += 1
-            else:
-                if not told:
-                    note(f"Written by {by}.")
-                told = True
-                _show(result, options, words, several=len(files) > 1)
+                continue
+            if not told:
+                note(f"Written by {by}.")
+            told = True
+            about = questions_about(text.name, asked)
+            if judge and about:
+                try:
+                    facts = await check_facts(judge, text.text, result.summary, about)
+                    result = replace(result, facts=facts)
+                except PrecisError as error:  # the summary is there
+                    say(f"{file}: {error}")
+                    failed += 1
+            _show(result, options, words, several=len(files) > 1)
     return failed
 
 
@@ -239,19 +247,9 @@ def _record_of(options: Options, served: str) -> TrainingRecord | None:
         return None
 
 
-async def _summarize(
-    summarizer: Summarizer,
-    text: Text,
-    words: int,
-    asked: Sequence[FileQuestion],
-    judge: JudgeClient | None,
-) -> Result:
+async def _summarize(summarizer: Summarizer, text: Text, words: int) -> Result:
     written, parts = await summarize_text(summarizer, text, words)
     summary = without_controls(written)
-    facts: list[FactCheck] = []
-    about = questions_about(text.name, asked)
-    if about and judge:
-        facts = await check_facts(judge, text.text, summary, about)
     return Result(
         text.name,
         summarizer.model,
@@ -259,7 +257,7 @@ async def _summarize(
         count_words(summary),
         count_words(text.text),
         parts,
-        facts,
+        facts=[],
     )
 
 

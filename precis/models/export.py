@@ -196,7 +196,7 @@ def _write_atomically(to: Path) -> Iterator[Path]:
     try:
         _refuse_full(to)
         for left in to.parent.glob(f".{escape(to.name)}.*.incoming"):
-            process = left.suffixes[-2].removeprefix(".")
+            process = left.stem.rpartition(".")[2]
             if process.isdecimal() and not is_running(int(process)):  # it was killed
                 shutil.rmtree(left, ignore_errors=True)
         incoming.mkdir(parents=True)

@@ -89,7 +89,7 @@ class TinkerSession:
         self._models = {at: one for at, one in self._models.items() if one is not model}
         self._models[to] = model
         for at in list(self._samplers):
-            # One of SkyRL's samples from what the model has become.
+            # SkyRL samples from what a model has become, whatever its sampler was opened for.
             if self._settings.service == "skyrl" or not at.is_dir():
                 del self._samplers[at]
 

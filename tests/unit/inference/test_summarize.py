@@ -312,6 +312,16 @@ def test_a_served_model_is_asked_for_what_it_was_trained_for(
     assert "How mine@3 was trained is not known here" in done.stderr
 
 
+def test_a_summary_is_shown_though_its_judge_fails(
+    store: FolderStore, story: Path, questions: Path, server: str
+) -> None:
+    judge = ("--judge", "url", "--judge-url", server, "--judge-model", "mine@3")
+    asked: tuple[Any, ...] = (story, "--questions", questions, *judge)
+    done = summarize(*asked, store=store, JUDGE_API_KEY="wrong", code=1)
+    assert done.stdout.strip() and "Facts kept" not in done.stdout
+    assert f"{story}: The judge at {server} rejects the key in JUDGE_API_KEY" in done.stderr
+
+
 @pytest.mark.parametrize("key", ["the-key\nanother", "schlüssel"])
 def test_a_key_that_cannot_be_sent_is_not_quoted(
     store: FolderStore, story: Path, server: str, key: str
