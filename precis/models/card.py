@@ -180,10 +180,9 @@ def _training(record: TrainingRecord | None, base: str) -> str:
 def _results(model: NamedCheckpoint, benchmarked: pl.DataFrame | None) -> str:
     if benchmarked is None:
         told = "No benchmark and no validation of this checkpoint was made."
-        for one in model.ledger.validations:
-            if one.step == model.step:
-                score = f"{one.measure}: {one.score.with_interval}"
-                told = f"No benchmark of this checkpoint was made. Its held-out {score}."
+        if model.validation:
+            score = f"{model.validation.measure}: {model.validation.score.with_interval}"
+            told = f"No benchmark of this checkpoint was made. Its held-out {score}."
         return f"## Results\n\n{told}\n"
     validation = model.ledger.validations[-1] if model.ledger.validations else None
     day = f"{benchmarked['night'][0]:%Y-%m-%d}"

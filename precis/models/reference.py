@@ -8,7 +8,7 @@ from typing import Literal, Self
 
 from precis.errors import ConfigError, CorruptCheckpoint, StoreError
 from precis.models.record import TrainingRecord, read_record
-from precis.records.ledger import Ledger, load_ledger, no_ledger
+from precis.records.ledger import Ledger, Validation, load_ledger, no_ledger
 from precis.records.manifests import Checkpoint
 from precis.run.checkpoints import (
     committed_steps,
@@ -76,12 +76,14 @@ class NamedCheckpoint:
         return f"{self.name}@{self.step}"
 
     @property
+    def validation(self) -> Validation | None:
+        """The validation of its step, if there is one."""
+        return next((one for one in self.ledger.validations if one.step == self.step), None)
+
+    @property
     def score(self) -> str:
         """The score of its validation, `accuracy 65.4%`; empty if its step was not validated."""
-        for one in self.ledger.validations:
-            if one.step == self.step:
-                return f"{one.measure} {one.score}"
-        return ""
+        return f"{self.validation.measure} {self.validation.score}" if self.validation else ""
 
     @property
     def is_agent(self) -> bool:
