@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from prefect.settings import (
     PREFECT_API_AUTH_STRING,
@@ -204,8 +205,11 @@ def _checks_of_machines(config: RunConfig) -> dict[str, Check]:
 async def _adopt_secrets() -> str:
     server = prefect_server.find()
     assert server is not None
+    found: dict[Any, str] = {PREFECT_API_URL: server}
     password = os.environ.get("PREFECT_API_AUTH_STRING")
-    with temporary_settings({PREFECT_API_URL: server, PREFECT_API_AUTH_STRING: password}):
+    if password:
+        found[PREFECT_API_AUTH_STRING] = password
+    with temporary_settings(found):
         adopted = await adopt_secrets()
     return ", ".join(adopted) or "no key that is not set here"
 

@@ -17,8 +17,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from cli import prefect_process as process
-from cli.prefect_settings import find_api_url, server_password
-from precis.environment import Variables
+from cli.prefect_settings import find_api_url, find_setting, server_password
 from precis.errors import ConfigError, PrecisError, without_passwords
 from precis.llm.tls import tls_for
 
@@ -56,7 +55,7 @@ class PrefectServer:
         """Return once it answers. Raises PrecisError if it has not after three minutes, or has
         ended."""
         deadline = time.monotonic() + _READY_TIMEOUT_S
-        while not _is_healthy(self.api):
+        while not self.answers():
             if time.monotonic() > deadline or (self.ours and not process.is_up()):
                 hint = f"Its log: {process.home() / 'server.log'}." if self.ours else "Is it up?"
                 raise PrecisError(f"The Prefect server at {self.api} does not answer. {hint}")
@@ -74,7 +73,11 @@ class PrefectServer:
 
     def answers(self) -> bool:
         """Return whether the server answers now."""
-        return _is_healthy(self.api)
+        if self.ours:
+            return _is_healthy(self.api)
+        from cli.server_check import answers  # imports Prefect
+
+        return answers(self.api)
 
 
 def find() -> str | None:
@@ -84,12 +87,13 @@ def find() -> str | None:
 
 async def check() -> str:
     """Check the server that we would use; having none is fine. Raises PrecisError if it does not
-    answer, is not a Prefect server, or refuses our password."""
-    from precis.checks import check_server  # a slow import that most commands don't need
-
+    answer, is not a Prefect server, or refuses our password or key."""
     api = find()
-    if api is not None:
-        _use(api)
+    if api is None:
+        return "no server is up; `precis up` starts one"
+    _use(api)
+    from cli.server_check import check_server  # imports Prefect, which then reads the address
+
     return await check_server(api)
 
 
@@ -99,7 +103,7 @@ def attach() -> str:
     Call before `prefect` is imported.
 
     Raises:
-        PrecisError: there is none, or it does not answer, or refuses our password.
+        PrecisError: there is none, or it does not answer, or refuses our password or key.
     """
     api = find()
     if api is None:
@@ -166,10 +170,11 @@ async def _watch(server: PrefectServer, say: Callable[[str], None]) -> None:
 def _use(api: str) -> None:
     """Point this process and its children at a server, with its password."""
     os.environ["PREFECT_API_URL"] = api
-    configured = Variables().prefect_api_auth_string
-    password = configured.get_secret_value() if configured is not None else server_password()
-    if api == process.address() and process.password():
-        password = process.password()
+    password = process.password() if api == process.address() else None
+    if password is None:
+        password = find_setting("PREFECT_API_AUTH_STRING")
+    if password is None and find_setting("PREFECT_API_KEY") is None:
+        password = server_password()
     if password:
         os.environ["PREFECT_API_AUTH_STRING"] = password
 

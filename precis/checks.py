@@ -14,7 +14,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import httpx
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
@@ -23,16 +22,13 @@ from precis.environment import Variables
 from precis.environments.summaries.judge import JudgeClient, endpoint_for
 from precis.environments.summaries.judge.endpoint import OWN_KEY
 from precis.errors import ConfigError, PrecisError, without_passwords
-from precis.llm.tls import tls_for
 from precis.observe.wandb import unreachable
 from precis.records.documents import load_corpus
 from precis.settings.trainer import Trainer
 from precis.store import open_store
 
 _DEADLINE_S = 60.0
-_SERVER_TIMEOUT_S = 10.0
 _FREE_GB_MIN = 2.0
-_VERSION = re.compile(r"\d+\.\d+[\w.+-]*", re.ASCII)
 _WANDB_KEY = re.compile(r"(\w+-)?[\w-]{40,}|[\w-]+\.[\w-]+\.[\w-]+", re.ASCII)
 """The keys that W&B's client accepts: 40 characters or more, or a web token in three parts."""
 
@@ -145,48 +141,6 @@ async def check_disk(folder: Path, gb_min: float = _FREE_GB_MIN) -> str:
             f"{found}.", f"Free some, or move PRECIS_HOME: {gb_min:.0f} GB are needed."
         )
     return found
-
-
-async def check_server(api: str | None) -> str:
-    """Check that a Prefect server answers, and accepts our password if it requires one."""
-    if api is None:
-        return "no server is up; `precis up` starts one"
-    known = Variables()
-    password = known.prefect_api_auth_string or known.prefect_server_api_auth_string
-    user, _, secret = (password.get_secret_value() if password else "").partition(":")
-    auth = httpx.BasicAuth(user, secret) if password else None
-    try:
-        async with httpx.AsyncClient(
-            verify=tls_for(api), timeout=_SERVER_TIMEOUT_S, auth=auth
-        ) as client:
-            answer = await client.get(f"{api}/admin/version")
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
-        why = str(error) or type(error).__name__
-        raise PrecisError(
-            f"The Prefect server at {api} does not answer ({why}).",
-            "Start it, or unset PREFECT_API_URL and let `precis up` start one.",
-        ) from error
-    if answer.status_code == 401:
-        raise ConfigError(
-            f"The Prefect server at {api} refuses our password.",
-            "Set PREFECT_API_AUTH_STRING to its `user:password`.",
-        )
-    if not answer.is_success:
-        raise PrecisError(
-            f"What answers at {api} says {answer.status_code}.",
-            "See whether PREFECT_API_URL is the "
-            "address of a Prefect server, which ends with /api, and if it is, its log.",
-        )
-    try:
-        version = answer.json()
-    except ValueError:
-        version = None
-    if not isinstance(version, str) or not _VERSION.fullmatch(version):
-        raise ConfigError(
-            f"The server at {api} is not a Prefect server's API.",
-            "Set PREFECT_API_URL to the address of one, which ends with /api.",
-        )
-    return f"server {version} at {api}"
 
 
 async def check_store(url: str) -> str:

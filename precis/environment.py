@@ -64,6 +64,7 @@ class Variables(_Environment):
     notify_url: SecretStr | None = Field(None, validation_alias="PRECIS_NOTIFY_URL")
     prefect_api_url: str | None = None
     prefect_api_auth_string: SecretStr | None = None
+    prefect_api_key: SecretStr | None = None
     prefect_server_api_auth_string: SecretStr | None = None
     prefect_server_database_connection_url: SecretStr | None = Field(
         None,

@@ -4,11 +4,8 @@ import asyncio
 import importlib.metadata
 import platform
 import sqlite3
-from collections.abc import Awaitable, Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Awaitable
 from pathlib import Path
-from threading import Thread
 
 import pytest
 
@@ -18,27 +15,6 @@ from precis.config import DocumentsConfig
 from precis.errors import StoreRefused
 from precis.settings.trainer import ExtractiveTrainer
 from tests.support.corpora import rows, source, write_jsonl
-
-
-@contextmanager
-def server(status: int, body: bytes = b'"3.9.1"') -> Iterator[tuple[str, list[str]]]:
-    """A server that answers everything alike; its address, and the passwords it was shown."""
-    shown: list[str] = []
-
-    class Answer(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            shown.append(self.headers.get("Authorization", ""))
-            self.send_response(status)
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            """Keep the test's output clean."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as listening:
-        Thread(target=listening.serve_forever, args=(0.01,), daemon=True).start()
-        yield f"http://127.0.0.1:{listening.server_port}/api", shown
-        listening.shutdown()
 
 
 async def test_rows_come_in_the_order_of_their_checks_whatever_becomes_of_each() -> None:
@@ -98,22 +74,6 @@ async def test_a_disk_without_room_is_refused(tmp_path: Path) -> None:
     for impossible in (tmp_path / "file" / "home", tmp_path / ("x" * 300)):
         row = await row_of(checks.check_disk(impossible))
         assert not row.ok and "can't make or write" in row.detail
-
-
-async def test_a_server_that_answers_is_well_and_gets_our_password(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("PREFECT_API_AUTH_STRING", "ana:secret")
-    with server(200) as (api, shown):
-        assert await checks.check_server(api) == f"server 3.9.1 at {api}"
-    assert shown == ["Basic YW5hOnNlY3JldA=="]
-    assert "precis up" in await checks.check_server(None)
-    monkeypatch.delenv("PREFECT_API_AUTH_STRING")
-    with server(401) as (api, _):
-        row = await row_of(checks.check_server(api))
-    assert not row.ok and "PREFECT_API_AUTH_STRING" in row.remedy
-    row = await row_of(checks.check_server(api))
-    assert not row.ok and "precis up" in row.remedy
 
 
 async def test_a_corpus_smaller_than_its_split_fails_and_what_is_left_out_is_counted(

@@ -1,0 +1,134 @@
+"""The check of a Prefect server, or of Prefect Cloud, with the password or the key for it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from prefect.settings import PREFECT_CLOUD_API_URL, temporary_settings
+
+from cli import prefect_server
+from cli.prefect_server import PrefectServer
+from cli.server_check import check_server
+from precis.errors import ConfigError, PrecisError
+
+KEY = "pnu_a-key-of-cloud"
+WORKSPACE = "/api/accounts/7f/workspaces/3a"
+
+
+@contextmanager
+def server(status: int, body: bytes = b'"3.9.1"') -> Iterator[tuple[str, list[str]]]:
+    """A server that answers everything alike; its address, and the passwords it was shown."""
+    shown: list[str] = []
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            shown.append(self.headers.get("Authorization", ""))
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Keep the test's output clean."""
+
+    with listening(Answer) as address:
+        yield f"{address}/api", shown
+
+
+@contextmanager
+def cloud() -> Iterator[str]:
+    """A server that speaks as Prefect Cloud does: a workspace's API, for the bearer of a key, with
+    no page that tells a version."""
+
+    class Cloud(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self._answer(b"true" if self.path == f"{WORKSPACE}/health" else None)
+
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self._answer(b"[]" if self.path == f"{WORKSPACE}/flows/filter" else None)
+
+        def _answer(self, body: bytes | None) -> None:
+            is_known = self.headers.get("Authorization") == f"Bearer {KEY}"
+            status = 401 if not is_known else 404 if body is None else 200
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(body or b"{}")
+
+        def log_message(self, *_: object) -> None:
+            """Keep the test's output clean."""
+
+    with listening(Cloud) as address, temporary_settings({PREFECT_CLOUD_API_URL: f"{address}/api"}):
+        yield f"{address}{WORKSPACE}"
+
+
+@contextmanager
+def listening(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as found:
+        Thread(target=found.serve_forever, args=(0.01,), daemon=True).start()
+        yield f"http://127.0.0.1:{found.server_port}"
+        found.shutdown()
+
+
+@pytest.fixture(autouse=True)
+def _nothing_configured(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Set first, so that what the check itself sets is taken back as well.
+    for name in ("PREFECT_API_URL", "PREFECT_API_AUTH_STRING", "PREFECT_API_KEY"):
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PREFECT_HOME", str(tmp_path))
+
+
+async def test_a_server_that_answers_is_well_and_gets_our_password(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PREFECT_API_AUTH_STRING", "ana:secret")
+    with server(200) as (api, shown):
+        assert await check_server(api) == f"server 3.9.1 at {api}"
+        assert shown == ["Basic YW5hOnNlY3JldA=="]
+        assert not PrefectServer("http://127.0.0.1:9/api", ours=False).answers()
+        assert PrefectServer(api, ours=False).answers()
+        assert shown[1:] == shown[:1]
+    monkeypatch.delenv("PREFECT_API_AUTH_STRING")
+    with server(401) as (api, _), pytest.raises(ConfigError, match="PREFECT_API_AUTH_STRING"):
+        await check_server(api)
+    with pytest.raises(PrecisError, match=r"does not answer .*precis up"):
+        await check_server(api)
+    with server(500) as (api, _), pytest.raises(PrecisError, match="says 500"):
+        await check_server(api)
+    for other in (b'"a page"', b"<html>", b"{}"):
+        with server(200, other) as (api, _), pytest.raises(ConfigError, match="not a Prefect"):
+            await check_server(api)
+
+
+async def test_no_server_is_no_problem() -> None:
+    assert "precis up" in await prefect_server.check()
+
+
+async def test_cloud_gets_our_key_and_not_the_password_of_servers_that_we_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PREFECT_SERVER_API_AUTH_STRING", "ana:secret")
+    with cloud() as workspace:
+        monkeypatch.setenv("PREFECT_API_URL", workspace)
+        with pytest.raises(ConfigError, match="PREFECT_API_KEY"):
+            await prefect_server.check()
+        monkeypatch.delenv("PREFECT_API_AUTH_STRING", raising=False)
+        assert not PrefectServer(workspace, ours=False).answers()
+        monkeypatch.setenv("PREFECT_API_KEY", KEY)
+        assert await prefect_server.check() == f"Prefect Cloud at {workspace}"
+        assert PrefectServer(workspace, ours=False).answers()
+
+
+async def test_cloud_gets_the_key_of_the_profile_that_a_login_has_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PREFECT_SERVER_API_AUTH_STRING", "ana:secret")
+    monkeypatch.setenv("PREFECT_PROFILE", "mine")
+    with cloud() as workspace:
+        (tmp_path / "profiles.toml").write_text(
+            f'[profiles.mine]\nPREFECT_API_URL = "{workspace}"\nPREFECT_API_KEY = "{KEY}"'
+        )
+        assert await prefect_server.check() == f"Prefect Cloud at {workspace}"
