@@ -116,13 +116,15 @@ def validation_of(
     if not any(scores):
         what = environment.nouns.rollout
         raise JudgeUnavailable(f"No held-out {what} could be judged: {dict(unscored)}.")
+    # What a bootstrap draws depends on the order: a benchmark's rows are by scenario.
+    by_scenario = sorted(range(len(rollouts)), key=lambda place: rollouts[place].scenario.id)
     metrics: dict[str, Metric] = {}
     usual = [default_figure(scores, environment.nouns, measure)]
     counted = default_figure(scores, environment.nouns)
     if counted.is_share:  # of a run whose first validation had no success to count
         usual.append(counted)
     for figure in environment.figures or usual:
-        found = _measure(figure, scores)
+        found = _measure(figure, scores, by_scenario)
         if found is not None:
             metrics[figure.name] = found
     parts: set[str] = set()
@@ -147,17 +149,21 @@ def validation_of(
     )
 
 
-def _measure(figure: Figure, scores: Sequence[Score | None]) -> Metric | None:
-    """Return a figure over the scenarios whose rollouts have it; None where none has."""
+def _measure(
+    figure: Figure, scores: Sequence[Score | None], places: Sequence[int]
+) -> Metric | None:
+    """Return a figure over the scenarios whose rollouts have it, taken in the order of `places`;
+    None where none has."""
     parts: list[float | None] = []
     weights: list[float | None] = []
     known: list[float] = []
     wholes: list[float] = []
     for score in scores:
         part = figure.part_of(score)
-        whole = figure.whole_of(score)
         parts.append(part)
-        weights.append(None if part is None else whole)
+        weights.append(None if part is None else figure.whole_of(score))
+    for place in places:
+        part, whole = parts[place], weights[place]
         if part is not None and whole:
             known.append(part)
             wholes.append(whole)

@@ -76,6 +76,18 @@ def test_a_validation_leaves_the_unscored_out_of_its_accuracy() -> None:
     assert validation.metrics["words"].value == 2
 
 
+def test_a_validation_has_the_interval_of_a_benchmark_whatever_its_order() -> None:
+    sampled = []
+    for name, score in enumerate([1, 0, 0, 1, 1, 0.5, 0.25, 1]):
+        game = rollout(0, Score(score))
+        sampled.append(replace(game, scenario=Scenario(f"s{name}")))
+    nobody: Any = None
+    first = validation_of(0, sampled, 1.0, Agent(nobody)).score
+    turned = validation_of(0, sampled[::-1], 1.0, Agent(nobody)).score
+    assert (first.low, first.high) == (turned.low, turned.high)
+    assert turned.scores == (1, 0.25, 0.5, 1, 1, 0, 0, 1)
+
+
 def test_a_validation_without_any_verdict_is_no_zero() -> None:
     with pytest.raises(JudgeUnavailable, match="No held-out summary could be judged"):
         validation_of(3, rollouts(LOST, LOST), 1.0, SUMMARIES)
