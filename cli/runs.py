@@ -116,9 +116,12 @@ def show(
         width = max(len(name) for name, _ in told)
         for name, value in told:
             echo(f"{name:<{width}} {value}")
-        for table in (steps_table(run.ledger, last), checkpoints_table(checkpoints)):
-            echo("")
-            _print_table(table)
+        echo("")
+        _print_table(steps_table(run.ledger, last))
+        if len(run.ledger.steps) > last:
+            echo(f"The newest {last} of {len(run.ledger.steps)} steps; --last lists more.")
+        echo("")
+        _print_table(checkpoints_table(checkpoints))
 
 
 @app.command("export")
@@ -297,6 +300,7 @@ def delete_run(
     with sentences():
         from cli.deletion import delete_from_prefect
         from precis.run.overview import sizes_of_run
+        from precis.text import count_of
         from precis.training.deletion import delete
 
         at = _open(store, model)
@@ -309,8 +313,7 @@ def delete_run(
                 "Nothing was deleted.",
             )
         runs = asyncio.run(delete(at, model, partial(delete_from_prefect, model, at.url)))
-        counted = "1 run" if runs == 1 else f"{runs} runs"
-        echo(f"{model} is deleted, and {counted} of it in Prefect.")
+        echo(f"{model} is deleted, and {count_of(runs, 'run')} of it in Prefect.")
 
 
 def _show_page(page: str, to: Path | None, usual: Path) -> None:

@@ -127,6 +127,11 @@ def without_controls(text: str) -> str:
     return _CONTROLS.sub("", _LINE_ENDS.sub("\n", text))
 
 
+def count_of(count: int, noun: str) -> str:
+    """Return a count with a regular noun: `1 document`, `3,500 documents`."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
 def copied_share(text: str, source: str) -> float:
     """Return the share of a text's tokens that stand in a source word for word, five or more in a
     row.

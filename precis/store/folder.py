@@ -89,7 +89,7 @@ class FolderStore:
 
     def folders(self) -> list[str]:
         with _explaining(self.root, "read"):
-            if not self.root.is_dir():
+            if not self.root.exists():
                 return []
             return sorted(path.name for path in self.root.iterdir() if path.is_dir())
 

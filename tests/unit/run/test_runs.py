@@ -51,6 +51,9 @@ def test_an_empty_store_holds_no_runs(tmp_path: Path) -> None:
         "list", store=FolderStore(tmp_path / "none")
     )
     assert not (tmp_path / "none").exists()
+    (tmp_path / "file").touch()
+    said = precis_runs("list", store=FolderStore(tmp_path / "file"), code=1)
+    assert "A file or a broken link lies where a folder is needed" in said
 
 
 def test_a_path_is_said_as_it_is(tmp_path: Path) -> None:
@@ -68,6 +71,7 @@ def test_a_run_is_shown_with_steps_and_checkpoints(store: FolderStore) -> None:
     assert "held by    nobody" in shown
     assert "weights is missing" in shown
     assert [line.split()[0] for line in shown.splitlines() if "0.500" in line] == ["1", "2"]
+    assert "The newest 2 of 3 steps; --last lists more." in shown
 
 
 def test_the_reward_of_a_step_and_the_held_out_one_have_two_names(store: FolderStore) -> None:
@@ -91,13 +95,19 @@ def test_the_dollars_of_a_step_are_those_of_its_machine_too(store: FolderStore) 
 def test_a_run_is_shown_with_its_settings_by_name(store: FolderStore) -> None:
     settings = TrainConfig(model="told", seed=7, store=store.url).model_dump(mode="json")
     ledger = Ledger(model="told", config="d1ge57", corpus="c0rpu5").under(settings)
-    write_ledger(store, ledger, None)
+    version = write_ledger(store, ledger, None)
     shown = dict(line.split(maxsplit=1) for line in precis_runs("show", "told", store=store)
                  .splitlines() if len(line.split()) > 1)  # fmt: skip
     assert shown["seed"] == "7"
     assert shown["documents.source"] == "bundled"
     assert shown["judge.limits.in_flight"] == "32"
     assert shown["from_checkpoint"] == "null"
+    assert shown["rollouts.words_max"] == "350"
+    settings["environment"] = {"kind": "python"}
+    write_ledger(store, ledger.under(settings), version)
+    shown_of_agent = precis_runs("show", "told", store=store)
+    assert "documents." not in shown_of_agent and "rollouts.words_max" not in shown_of_agent
+    assert "rollouts.turns_max" in shown_of_agent
     assert "d1ge57" not in str(shown) and "c0rpu5" not in str(shown)
 
 
