@@ -40,6 +40,7 @@ from precis.records.rows import holds_rows
 from precis.run.lease import check_free
 from precis.run.shortcomings import nothing_to_train, shortcoming
 from precis.store import open_store
+from precis.text import count_of
 from precis.training.run import work_folder
 
 _BUNDLED_DOCUMENTS = 192
@@ -148,7 +149,7 @@ def rehearse(
         console.print(f"{config.model} is trained to step {config.steps}, in {config.store}.")
         return None
     ledger = load_ledger(open_store(config.store), config.model)
-    steps = "1 step" if ledger.next_step == 1 else f"{ledger.next_step} steps"
+    steps = count_of(ledger.next_step, "step")
     table = Table(title=f"{steps}, {report.held_out}, {time.perf_counter() - started:.0f} s")
     for heading in report.headings:
         table.add_column(heading)

@@ -33,6 +33,7 @@ from precis.records.cloze import CRUDE, MARK
 from precis.records.spend import PRICES, Price, Prices
 from precis.store import FolderStore
 from precis.store.kept import KeptRecords
+from precis.text import count_of
 
 app = typer.Typer(no_args_is_help=True, help="Questions for documents that have none.")
 
@@ -135,7 +136,7 @@ def _write(made: Sequence[DocumentQuestions], rows: Sequence[dict[str, str]], ou
     share = f", {unanswerable:,} of them unanswerable ({unanswerable / len(rows):.0%})"
     without = f" Documents without any, and left out: {len(made) - documents:,}."
     typer.echo(
-        f"{out}: {len(rows):,} questions about {documents:,} documents"
+        f"{out}: {count_of(len(rows), 'question')} about {count_of(documents, 'document')}"
         f"{share if unanswerable else ''}.{without if len(made) > documents else ''}"
         f"{_dropped(made, rows)}"
     )

@@ -26,6 +26,7 @@ from precis.record import json_digest
 from precis.records.documents import Document, Question
 from precis.records.spend import Prices, Usage, usd
 from precis.store.kept import KeptRecords
+from precis.text import count_of
 
 ALIKE = 0.85
 """Two questions of a document that share this much of their letters, in order, are duplicates."""
@@ -233,7 +234,7 @@ def forecast_writer(model: str, texts: Sequence[Text], prices: Prices) -> str:
     cost = usd(model, total, prices)
     dollars = "at an unknown price" if cost is None else f"about ${cost:,.2f}"
     return (
-        f"{model} will write questions for {len(texts):,} documents: about {total.tokens:,} "
+        f"{model} will write questions for {count_of(len(texts), 'document')}: about {total.tokens:,} "
         f"tokens, {dollars}."
     )
 

@@ -14,6 +14,7 @@ from precis.config import DocumentsConfig, DocumentSource, OtherDocuments
 from precis.errors import DocumentsError
 from precis.record import json_digest
 from precis.records.rows import CorpusRow, read_rows
+from precis.text import count_of
 
 _UNANSWERABLE = {"unanswerable", "the answer is not found in the document"}
 
@@ -101,8 +102,8 @@ def load_others(config: OtherDocuments, warn: Warn = _log) -> Corpus:
         return Corpus(train=(), validation=tuple(documents))
     if len(documents) < config.count:
         raise DocumentsError(
-            f"{config.source} has {len(documents)} documents, but test_documents.count asks for "
-            f"{config.count}: lower it, or leave it empty to take them all."
+            f"{config.source} has {count_of(len(documents), 'document')}, but test_documents.count "
+            f"asks for {config.count}: lower it, or leave it empty to take them all."
         )
     return Corpus((), tuple(random.Random(config.seed).sample(documents, config.count)))
 
@@ -117,8 +118,8 @@ def read_documents(config: DocumentSource, warn: Warn = _log) -> list[Document]:
     usable = [document for document in documents if document.asked]
     if not usable:
         raise DocumentsError(
-            f"{config.source} has {len(documents)} documents and not one question that its "
-            "document answers: every answer is UNANSWERABLE.",
+            f"{config.source} has {count_of(len(documents), 'document')} and not one question "
+            "that its document answers: every answer is UNANSWERABLE.",
             "Give answers to learn from.",
         )
     if len(usable) < len(documents):
