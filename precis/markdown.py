@@ -12,7 +12,7 @@ _PLAIN = ",'.-+:;%?/()$="
 _ENTITIES = {ord(mark): f"&#{ord(mark)};" for mark in string.punctuation if mark not in _PLAIN}
 """Other punctuation becomes references. These marks stay: Prefect's page shows references in bold
 text literally, and most figures have such marks."""
-_SYNTAX = re.compile(r"^[-+:=]|^\d+[.)]|(?<=www)\.|:(?=//)", re.IGNORECASE)
+_SYNTAX = re.compile(r"^[-+:=]|^\d+[.)](?=\s|$)|(?<=www)\.|:(?=//)", re.IGNORECASE)
 """The places where these marks are still syntax: a list, a table's rule, an address."""
 _BOLD = "\ue000"
 """Marks bold text until it is escaped; a private-use character, which is in no text."""

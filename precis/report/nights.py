@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from precis.markdown import table
+from precis.markdown import escape, table
 from precis.records.nouns import Nouns
 from precis.report.charts import Chart, Line, line_chart, shorten
 from precis.report.curve import exact
@@ -105,7 +105,7 @@ def nightly_section(changes: Sequence[NightlyChange], nights: int, nouns: Nouns)
         bounds = found.accuracy.gap_bounds(is_share=each.is_share)
         corrected = "< 0.001" if found.p_value < 0.001 else f"{found.p_value:.3f}"
         rows.append([name(each.contender), gap, bounds, corrected, str(found.documents)])
-    return f"\n**{verdict_in_words(changes, nights)}**\n\n{table(head, rows)}\n"
+    return f"\n**{escape(verdict_in_words(changes, nights))}**\n\n{table(head, rows)}\n"
 
 
 def verdict_in_words(changes: Sequence[NightlyChange], nights: int) -> str:

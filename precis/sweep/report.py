@@ -7,7 +7,7 @@ from itertools import chain
 from statistics import fmean
 
 from precis.errors import UnusableRun
-from precis.markdown import escape
+from precis.markdown import escape, table
 from precis.report.wording import Words
 from precis.store import Store
 from precis.sweep.ranking import SEEDS_MIN, SettingsResult
@@ -55,9 +55,8 @@ def sweep_report(name: str, ranked: Sequence[SettingsResult]) -> str:
         "Groups dropped",
         "Cost",
     ]
-    rows = [head, ["---"] * len(head)]
-    rows += [_row(rank, one, words, has_words) for rank, one in enumerate(ranked, 1)]
-    parts = [escape(verdict(ranked)), "\n".join(f"| {' | '.join(row)} |" for row in rows)]
+    rows = [_row(rank, one, words, has_words) for rank, one in enumerate(ranked, 1)]
+    parts = [escape(verdict(ranked)), table(head, rows)]
     if any(len(_measured(one)) == 2 for one in ranked):
         parts.append(_OF_TWO)
     failures = []
@@ -144,7 +143,7 @@ def _row(rank: int, one: SettingsResult, words: Words, has_words: bool) -> list[
         accuracy = f"{words.figure(one.accuracy.mean)}{each}"
     return [
         str(rank) if one.accuracy else "",
-        escape(describe(one.changes)),
+        describe(one.changes),
         accuracy,
         _points(one, words),
         f"{len(measured)} of {len(one.trials)}",

@@ -43,3 +43,5 @@ def test_every_comparison_is_shown_worst_first() -> None:
 def test_a_contender_s_name_is_no_markup() -> None:
     section = nightly_section([change("a|<b>", 0.1, 0.1, 0.5)], 1, Nouns())
     assert section.splitlines()[-1].startswith("| a&#124;&#60;b&#62; |")
+    worse = nightly_section([change("a|<b>", -0.1, -0.05, 0.001)], 1, Nouns())
+    assert "**Worse than on the benchmark before: a&#124;&#60;b&#62;" in worse
