@@ -16,7 +16,6 @@ from precis.environments.protocol import Environment
 from precis.errors import ConfigError, StoreError
 from precis.llm.loop_server import served_completions
 from precis.llm.server import ChatRequest, Completion
-from precis.record import json_digest
 from precis.records.ledger import Ledger, load_ledger
 from precis.rehearsal.checkpoint_files import POLICY_FILE
 from precis.rehearsal.endpoint import PolicyEndpoint
@@ -113,8 +112,7 @@ def checkpoint_digest(store: Store, model: str, step: int) -> str:
     found = manifest(store, model, step)
     if found is None:
         raise StoreError(f"{store.url} holds no checkpoint {step} of {model!r}.")
-    files = sorted((file.path, file.sha256) for file in found.files)
-    return json_digest(files)
+    return found.digest
 
 
 def turns(contenders: Iterable[ContenderSpec]) -> Iterator[list[ContenderSpec]]:
