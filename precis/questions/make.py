@@ -233,9 +233,9 @@ def forecast_writer(model: str, texts: Sequence[Text], prices: Prices) -> str:
     )
     cost = usd(model, total, prices)
     dollars = "at an unknown price" if cost is None else f"about ${cost:,.2f}"
+    documents = count_of(len(texts), "document")
     return (
-        f"{model} will write questions for {count_of(len(texts), 'document')}: about {total.tokens:,} "
-        f"tokens, {dollars}."
+        f"{model} will write questions for {documents}: about {total.tokens:,} tokens, {dollars}."
     )
 
 
