@@ -86,8 +86,10 @@ def _sweep(store: Store, model: str, step: int, lease: str) -> None:
             remove(store, model, later, lease)
     # Step k, which trains adapter k, is repeated; the validation of adapter k stays.
     stale: list[tuple[Split, int]] = [("train", step), ("validation", step + 1)]
+    keys = []
     for split, since in stale:
         for done in trajectory_steps(store, model, split):
             if done >= since:
-                check_lease(store, model, lease)
-                store.delete(trajectories_key(model, split, done))
+                keys.append(trajectories_key(model, split, done))
+    check_lease(store, model, lease)
+    store.delete_keys(keys)

@@ -7,7 +7,7 @@ import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -105,12 +105,16 @@ class FolderStore:
         return sizes
 
     def delete(self, prefix: str) -> None:
-        for key in self.keys(prefix):
-            with _explaining(self.root / key, "delete"):
-                (self.root / key).unlink(missing_ok=True)
+        self.delete_keys(self.keys(prefix))
         emptied = self._inside(prefix)
         if emptied.is_dir():
             shutil.rmtree(emptied, ignore_errors=True)
+
+    def delete_keys(self, keys: Sequence[str]) -> None:
+        for key in keys:
+            path = self.root / check_key(key, self.url)  # a link itself, and not its target
+            with _explaining(path, "delete"):
+                path.unlink(missing_ok=True)
 
     def clean(self) -> int:
         before = time.time() - _ABANDONED_AFTER_S

@@ -7,6 +7,7 @@ SIGKILL.
 
 import secrets
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -65,6 +66,9 @@ class Store(Protocol):
 
     def delete(self, prefix: str) -> None:
         """Delete every key that begins with `prefix`."""
+
+    def delete_keys(self, keys: Sequence[str]) -> None:
+        """Delete these keys, as many as possible at a time; missing ones are no error."""
 
     def clean(self) -> int:
         """Remove half-written objects of killed writers after a day, and return their number."""

@@ -2,7 +2,7 @@
 
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -146,10 +146,12 @@ class S3Store:
         return sizes
 
     def delete(self, prefix: str) -> None:
-        keys = [{"Key": self._below(key)} for key in self.keys(prefix)]
+        self.delete_keys(self.keys(prefix))
+
+    def delete_keys(self, keys: Sequence[str]) -> None:
         for start in range(0, len(keys), _KEYS_A_DELETION):
-            batch = keys[start : start + _KEYS_A_DELETION]
-            with self._explaining(f"delete {self._at(prefix)}"):
+            batch = [{"Key": self._key(key)} for key in keys[start : start + _KEYS_A_DELETION]]
+            with self._explaining(f"delete {self._at(keys[start])} and others"):
                 answer = self._s3.delete_objects(
                     Bucket=self.bucket, Delete={"Objects": batch, "Quiet": True}
                 )

@@ -3,7 +3,7 @@ run that took over is altered or deleted."""
 
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -65,6 +65,10 @@ class PausingStore(FolderStore):
     def delete(self, prefix: str) -> None:
         self._request()
         FolderStore(self.root).delete(prefix)
+
+    def delete_keys(self, keys: Sequence[str]) -> None:
+        self._request()
+        super().delete_keys(keys)
 
     def _request(self) -> None:
         if self.requests == self._stops_before:

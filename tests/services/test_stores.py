@@ -45,6 +45,9 @@ def test_keys_are_listed_below_their_prefix_and_deleted_with_it(store: Store) ->
     assert store.sizes("m/1") == {"m/1/a": 5, "m/10/a": 6}
     store.delete("m/1/")
     assert store.keys("m/") == ["m/10/a", "m/ledger.json"]
+    store.delete_keys(["m/10/a", "m/not-there", "m/ledger.json"])
+    store.delete_keys([])
+    assert store.keys("") == []
 
 
 def test_folders_are_those_that_hold_a_key(store: Store) -> None:

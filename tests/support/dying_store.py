@@ -1,5 +1,6 @@
 """A store whose user is killed in the middle of what it does, and one that loses an answer."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from precis.errors import StoreError
@@ -24,7 +25,12 @@ class MortalStore(FolderStore):
 
     def delete(self, prefix: str) -> None:
         self._write(prefix)
-        super().delete(prefix)
+        FolderStore(self.root).delete(prefix)
+
+    def delete_keys(self, keys: Sequence[str]) -> None:
+        for key in keys:
+            self._write(key)
+            super().delete_keys([key])
 
     def upload(self, path: Path, key: str) -> None:
         self._write(key)
