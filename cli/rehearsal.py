@@ -37,7 +37,7 @@ from precis.observe.wandb import unreachable
 from precis.records.documents import read_documents
 from precis.records.ledger import Ledger, find_ledger, load_ledger
 from precis.records.rows import holds_rows
-from precis.run.lease import check_free
+from precis.run.lease import check_free, read_lease
 from precis.run.shortcomings import nothing_to_train, shortcoming
 from precis.store import open_store
 from precis.text import count_of
@@ -133,7 +133,7 @@ def rehearse(
         PrecisError: the run stopped; called again, it continues from its last commit.
     """
     if not console.is_terminal:  # a log has no spinner
-        console.print("Starting Prefect …")
+        console.print("Starting Prefect …" if server.started else "Starting …")
     from flows.train import train  # takes seconds, while the server starts
 
     started = time.perf_counter()
@@ -270,11 +270,16 @@ async def _follow(config: TrainConfig, bar: Progress) -> None:
     store = open_store(config.store)
     shown = bar.add_task("starting", total=config.steps, reward="", score="")
     pause_s = _POLL_S
+    is_held = False
     while True:
         with contextlib.suppress(StoreError):  # no ledger yet
-            ledger = await asyncio.to_thread(load_ledger, store, config.model)
-            _show(ledger, bar, shown)
-            pause_s = max(_POLL_S, _POLL_STEP_S * len(ledger.steps))
+            if not is_held:  # until then the ledger is an earlier run's, and this may be refused
+                holder = await asyncio.to_thread(read_lease, store, config.model)
+                is_held = holder is not None and holder.is_this_process
+            if is_held:
+                ledger = await asyncio.to_thread(load_ledger, store, config.model)
+                _show(ledger, bar, shown)
+                pause_s = max(_POLL_S, _POLL_STEP_S * len(ledger.steps))
         await asyncio.sleep(pause_s)
 
 

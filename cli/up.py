@@ -40,6 +40,8 @@ def up(
         demand_password()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # until the worker takes it
     log = private_home() / "worker.log"
+    if not console.is_terminal:  # a log has no spinner
+        console.print("Starting …")
     with _output_to(log):
         server = prefect_server.find_or_start(share=share, port=port)
         try:
@@ -107,6 +109,8 @@ def _stand_up(server: PrefectServer, console: Console, automations: bool | None)
             f"Password     its pages ask for it: cat {server.password_file}", soft_wrap=True
         )
     # The rest takes up to two minutes on a busy machine.
+    if not console.is_terminal:
+        console.print("Deploying …")
     asyncio.run(pool.ensure())
     deploy()
     wanted = on_postgres() if automations is None else automations

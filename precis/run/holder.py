@@ -7,7 +7,7 @@ differ.
 
 import os
 import socket
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from pydantic import AwareDatetime
@@ -44,6 +44,11 @@ class Holder(Record):
         since = self.since.isoformat()
         who = (self.run, self.machine, self.host, self.pid, self.process_started, since)
         return json_digest(who)[:16]
+
+    @property
+    def is_this_process(self) -> bool:
+        """Whether this process took the lease, and has not given it back."""
+        return self.pid == os.getpid() and is_alive(self, datetime.now(UTC))
 
     def __str__(self) -> str:
         return f"the run {self.run} (process {self.pid} on {self.host})"

@@ -1,7 +1,10 @@
 """What `precis rehearse` makes of its arguments, and what it says while it works."""
 
+import asyncio
 import io
 import logging
+import os
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -14,8 +17,9 @@ from cli.rehearsal import next_steps, rehearsal_config
 from precis.commands import main as cli
 from precis.config import BenchmarkConfig, DocumentsConfig, TrainConfig
 from precis.errors import LeaseHeld
-from precis.records.ledger import Ledger
-from precis.run.lease import leased
+from precis.records.ledger import Ledger, write_ledger
+from precis.run.holder import this_process
+from precis.run.lease import lease_key, leased
 from precis.store import FolderStore
 from tests.support.corpora import rows, write_jsonl
 from tests.support.ledgers import record, validation
@@ -122,6 +126,28 @@ def test_without_a_terminal_there_is_a_line_now_and_then(monkeypatch: pytest.Mon
         "benchmarking: step 2 of 2, reward 0.50, held-out accuracy 50.0%",
         "benchmarking: step 2 of 2, reward 0.50, held-out accuracy 50.0%",
     ]
+
+
+async def test_an_earlier_runs_progress_is_not_shown_before_this_one_holds_its_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rehearsal, "_POLL_S", 0.01)
+    config = rehearsal_config(2, "bundled", 1, str(tmp_path))
+    store = FolderStore(tmp_path)
+    write_ledger(store, Ledger(model=config.model, config="c", corpus="k"), None)
+    output = io.StringIO()
+    bar = rehearsal._bar(Console(file=output, force_terminal=False, width=100))
+    following = asyncio.create_task(rehearsal._follow(config, bar))
+    with_another = this_process("another", datetime.now(UTC), timedelta(minutes=1))
+    other = with_another.model_copy(update={"pid": os.getppid(), "machine": ""})
+    store.put(lease_key(config.model), other.model_dump_json().encode())
+    await asyncio.sleep(0.2)
+    assert output.getvalue() == ""
+    async with leased(store, config.model, "this one", take_over=True), asyncio.timeout(30):
+        while not output.getvalue():
+            await asyncio.sleep(0.01)
+    following.cancel()
+    assert output.getvalue() == "training: step 0 of 2\n"
 
 
 def test_an_agents_measure_is_shown_as_it_is() -> None:
