@@ -129,7 +129,12 @@ class PythonEnvironment(AgentEnvironment):
     async def open(self) -> None:
         if hasattr(self._module, "open"):
             await self._run("open")
-        await super().open()
+        try:
+            await super().open()
+        except BaseException:  # workers that can't be opened, say
+            if hasattr(self._module, "close"):
+                await self._run("close")
+            raise
 
     async def close(self) -> None:
         await super().close()

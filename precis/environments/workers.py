@@ -154,7 +154,7 @@ class Workers:
             self._players = [made.remote(self._load) for _ in range(settings.count)]
             await self._wait_until_up()
         except BaseException:
-            await self._stack.aclose()
+            await self.close()
             raise
         self._free: asyncio.Queue[int] = asyncio.Queue()
         for _ in range(settings.rollouts_each):
@@ -240,6 +240,16 @@ class Workers:
     async def _wait_until_up(self) -> None:
         starts = [asyncio.wrap_future(one.start.remote().future()) for one in self._players]
         _, late = await asyncio.wait(starts, timeout=_START_S)
+        errors = []
+        for number, start in enumerate(starts):
+            if start in late:
+                continue
+            # All are retrieved: asyncio logs a traceback for each that is not.
+            error = start.exception()
+            if error is None:
+                self._up.add(number)
+            else:
+                errors.append(error)
         if late:
             cpus = self._ray.cluster_resources().get("CPU", 0)
             raise ConfigError(
@@ -247,17 +257,13 @@ class Workers:
                 f"cluster has {cpus:g} CPUs, and each takes {self._settings.cpus_each:g}.",
                 "Add nodes, or lower `environment.workers.count` or `cpus_each`.",
             )
-        of_task = self._ray.exceptions.RayTaskError
-        # All are retrieved: asyncio logs a traceback for each that is not.
-        errors = [one.exception() for one in starts]
-        for error in errors:
-            if error is not None:
-                what = error.cause if isinstance(error, of_task) else error
-                raise ConfigError(
-                    f"A worker can't open the environment: {' '.join(str(what).split())[:_SHOWN]}",
-                    "Each node of the cluster needs Précis and what the environment imports.",
-                )
-        self._up = set(range(len(starts)))
+        if errors:
+            of_task = self._ray.exceptions.RayTaskError
+            what = errors[0].cause if isinstance(errors[0], of_task) else errors[0]
+            raise ConfigError(
+                f"A worker can't open the environment: {' '.join(str(what).split())[:_SHOWN]}",
+                "Each node of the cluster needs Précis and what the environment imports.",
+            )
 
 
 def check_reach(machines: Collection[str], recorder_host: str) -> None:

@@ -3,8 +3,13 @@
 `tests/services/test_workers.py` has the cluster.
 """
 
+import asyncio
 import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import httpx
@@ -15,7 +20,7 @@ from precis.config import TrainConfig
 from precis.environments.command import relative_files
 from precis.environments.python import files_of
 from precis.environments.recorder import Recorder
-from precis.environments.workers import check_reach, connect
+from precis.environments.workers import Workers, check_reach, connect
 from precis.errors import ConfigError
 from precis.records.rollout import Score
 from precis.settings.environment import PythonSettings, WorkersSettings
@@ -145,3 +150,83 @@ def test_a_connection_that_failed_leaves_nothing_behind(tmp_path: Path) -> None:
         connect(ray, WorkersSettings(address="ray://head"), str(tmp_path))
     connect(ray, WorkersSettings(address="ray://head"), str(tmp_path))
     assert ray.connected
+
+
+class RayInThisProcess(ModuleType):
+    """Ray with its actors in this process, of which it keeps what they were asked."""
+
+    exceptions = SimpleNamespace(RayTaskError=ZeroDivisionError)
+
+    def __init__(self, starts: Sequence[Exception | None]) -> None:
+        super().__init__("ray")
+        self.__spec__ = ModuleSpec("ray", None)
+        self.starts = list(starts)
+        self.asked: list[str] = []
+
+    def is_initialized(self) -> bool:
+        return False
+
+    def init(self, **_: Any) -> None:
+        self.asked.append("init")
+
+    def shutdown(self) -> None:
+        self.asked.append("shutdown")
+
+    def nodes(self) -> list[dict[str, Any]]:
+        return [{"Alive": True, "NodeManagerAddress": "127.0.0.1"}]
+
+    def remote(self, _: type) -> Any:
+        return SimpleNamespace(options=lambda **_: SimpleNamespace(remote=self._make))
+
+    def _make(self, _: Callable[[], Any]) -> Any:
+        number = len(self.starts)
+        started: Future[int] = Future()
+        failure = self.starts.pop(0)
+        if failure is None:
+            started.set_result(number)
+        else:
+            started.set_exception(failure)
+
+        def stop() -> "asyncio.Future[None]":
+            self.asked.append("stop")
+            stopped = asyncio.get_running_loop().create_future()
+            stopped.set_result(None)
+            return stopped
+
+        start = SimpleNamespace(remote=lambda: SimpleNamespace(future=lambda: started))
+        return SimpleNamespace(start=start, stop=SimpleNamespace(remote=stop))
+
+
+def put_in_place_of_ray(
+    monkeypatch: pytest.MonkeyPatch, starts: Sequence[Exception | None]
+) -> RayInThisProcess:
+    ray = RayInThisProcess(starts)
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    return ray
+
+
+async def test_workers_that_were_opened_are_closed_if_another_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ray = put_in_place_of_ray(monkeypatch, [None, OSError("The port is taken."), None])
+    workers = Workers(WorkersSettings(count=3), dict, {})  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=r"can't open the environment: The port is taken\."):
+        await workers.open()
+    assert ray.asked == ["init", "stop", "stop", "shutdown"]
+
+
+async def test_a_file_is_closed_if_its_workers_can_t_be_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_in_place_of_ray(monkeypatch, [OSError("The port is taken.")])
+    file = tmp_path / "agent.py"
+    file.write_text(
+        "def scenarios(split): return [{'id': split}]\ndef rollout(model, scenario): return 1.0\n"
+        "def open(): asked.append('open')\ndef close(): asked.append('close')\n"
+        "asked = []"
+    )
+    environment: Any = load_agent(PythonSettings(file=str(file), workers=WorkersSettings(count=1)))
+    with pytest.raises(ConfigError, match="can't open the environment"):
+        async with environment:
+            pass
+    assert environment._module.asked == ["open", "close"]
