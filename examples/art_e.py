@@ -7,10 +7,9 @@ import contextlib
 import json
 import os
 import re
-import sqlite3
 
 from art_e_inbox import made_up_inbox
-from art_e_index import Question, index_of, mail_of, search
+from art_e_index import Question, index_of, mail_of, open_file, search
 from art_e_judge import is_right
 
 from precis.environments.protocol import Nouns, Score, Unscored
@@ -49,9 +48,7 @@ def scenarios(split):
 
 
 def open_index():
-    if DATASET:
-        return sqlite3.connect(f"file:{FILE}?mode=ro", uri=True)
-    return index_of(MAILS)
+    return open_file(FILE) if DATASET else index_of(MAILS)
 
 
 async def rollout(model, scenario):

@@ -7,12 +7,11 @@ ART·E was trained; a folder of Parquet files with these columns will do too.
 import hashlib
 import os
 import random
-import sqlite3
 from contextlib import closing
 from itertools import chain
 
 import datasets
-from art_e_index import Mail, Question, index_of
+from art_e_index import Mail, Question, index_of, open_file
 
 from precis.environment import private_home
 
@@ -38,7 +37,7 @@ def hub_inbox(mails, questions, trained_on, held_out):
         finally:
             half.unlink(missing_ok=True)
     found = []
-    with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as index:
+    with closing(open_file(file)) as index:
         for split, most in zip(SPLITS, (trained_on, held_out), strict=True):
             columns = "SELECT text, answer, source, inbox, until FROM questions WHERE split = ?"
             rows = index.execute(f"{columns} ORDER BY number LIMIT ?", (split, most)).fetchall()

@@ -55,6 +55,11 @@ def index_of(mails, file=":memory:"):
     return index
 
 
+def open_file(file):
+    """Return the index in a file, to read only; the caller closes it."""
+    return sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)
+
+
 def search(index, keywords, most, question):
     """Return the numbers of the mails that have all the keywords, the best first."""
     words = re.findall(r"\w+", keywords)[:20]

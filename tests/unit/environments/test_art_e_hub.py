@@ -127,6 +127,15 @@ async def test_a_search_finds_no_mail_of_other_people_or_of_later_days(folder: P
     assert all(f", {VINCE}: " in line and " 2001-05-" in line for line in hits)
 
 
+async def test_the_home_s_name_may_have_the_signs_of_an_address(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRECIS_HOME", str(tmp_path / "my #1 home? 100%20"))
+    environment = opened(folder, MINIATURE=False, JUDGE="a-judge")
+    (rollout,) = await play(environment, ScriptedPolicy(reader), 1)
+    assert score_of(rollout).success
+
+
 def test_they_are_loaded_once(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     first = opened(folder)
     assert "once" in capsys.readouterr().out
