@@ -102,12 +102,16 @@ def load_command(
         found[split].append(Scenario.of(given))
 
     if scenarios:
-        remedy = "Write one JSON object a line, each with an `id`."
-        read_json_file(scenarios, "scenarios", read, remedy)
+        where = scenarios
+        form = "Write one JSON object a line, each with an `id`."
+        read_json_file(scenarios, "scenarios", read, form)
+        remedy = 'Give scenarios to both: mark those to hold out by "split": "validation".'
     else:
+        where = " ".join([*command, "scenarios"])
         for split in SPLITS:
             found[split] = _ask_for_scenarios(command, split)
-    check_scenarios(scenarios or " ".join([*command, "scenarios"]), found)
+        remedy = "Have it print one at least for each of `scenarios train` and `… validation`."
+    check_scenarios(where, found, remedy)
     return CommandEnvironment(command, found, rubric)
 
 

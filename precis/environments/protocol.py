@@ -223,16 +223,13 @@ class Environment(Protocol):
         await self.close()
 
 
-def check_scenarios(where: str, scenarios: Mapping[Split, Sequence[Scenario]]) -> None:
-    """Refuse a split without scenarios, and a duplicate id, within a split or across both."""
+def check_scenarios(where: str, scenarios: Mapping[Split, Sequence[Scenario]], remedy: str) -> None:
+    """Refuse a split without scenarios, with a remedy, and a duplicate id, within a split or across
+    both."""
     seen: set[str] = set()
     for split, found in scenarios.items():
         if not found:
-            raise ConfigError(
-                f"{where} gives no scenarios for the split {split!r}.",
-                "Give scenarios to both: a JSONL file marks those to hold out by "
-                '"split": "validation".',
-            )
+            raise ConfigError(f"{where} gives no scenarios for the split {split!r}.", remedy)
         for one in found:
             if one.id in seen:
                 raise ConfigError(

@@ -65,7 +65,8 @@ class PythonEnvironment(AgentEnvironment):
                     f"{where}: what scenarios({split!r}) returned can't be used. {error}",
                     "Have it return dictionaries with an `id` and what else is JSON.",
                 ) from error
-        check_scenarios(where, scenarios)
+        remedy = "Have scenarios(split) return one at least for each of 'train' and 'validation'."
+        check_scenarios(where, scenarios, remedy)
         super().__init__({"kind": "python", "file": digest}, scenarios, rubric)
         self.nouns = getattr(module, "nouns", self.nouns)
         self.model_config = getattr(module, "model_config", None)

@@ -130,12 +130,15 @@ def test_it_may_say_its_scenarios_itself(tmp_path: Path) -> None:
     environment = load_command([sys.executable, str(program)])
     assert [one.id for one in environment.scenarios("train")] == ["1"]
     assert [one.id for one in environment.scenarios("validation")] == ["2"]
+    program.write_text("import sys\nif sys.argv[2] == 'train':\n    print('{\"id\": 1}')")
+    with pytest.raises(ConfigError, match=r"'validation'.*Have it print one at least"):
+        load_command([sys.executable, str(program)])
 
 
 @pytest.mark.parametrize(
     ("lines", "complaint"),
     [
-        ('{"id": 1}', "no scenarios for the split 'validation'"),
+        ('{"id": 1}', "the split 'validation'. Give scenarios to both: mark those to hold out"),
         ('{"id": 1}\n{"id": 1}\n{"id": 2, "split": "validation"}', "two scenarios have the id '1'"),
         ('{"id": 1}\n{"id": 1, "split": "validation"}', "two scenarios have the id '1'. Give each"),
         ('{"id": 1}\nx', "line 2: it is not JSON"),

@@ -305,7 +305,10 @@ def test_a_folder_may_be_called_like_a_package(tmp_path: Path) -> None:
         ("def scenarios(split): return []", "has no function `rollout`"),
         ("async def rollout(model, scenario): return 1.0", "has no function `scenarios`"),
         ("scenarios = rollout = 3", "has no function `scenarios`"),
-        (AGENT.replace("range(4, 6)", "range(0)"), "no scenarios for the split 'validation'"),
+        (
+            AGENT.replace("range(4, 6)", "range(0)"),
+            r"no scenarios for the split 'validation'\. Have scenarios\(split\) return one",
+        ),
         (AGENT.replace('f"game-{seed}"', '"game"'), "two scenarios have the id 'game'"),
         (AGENT.replace('"id": f"game-{seed}", ', ""), "has the id None"),
         (AGENT.replace('"seed": seed', '"seed": {1}'), "is not JSON"),
