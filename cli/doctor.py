@@ -111,7 +111,7 @@ def examine_deployment(deployment: str, params: Sequence[str], console: Console)
         )
     for sentence in keys_in_clear(examined.config):
         console.print(f"Warning: {sentence}", style="yellow", soft_wrap=True)
-    return all(row.ok for row in rows)
+    return not failed
 
 
 async def _examine(examined: Examined) -> list[CheckResult]:

@@ -626,7 +626,10 @@ class BenchmarkConfig(RunConfig):
                 "attempts is for agents, whose rollouts may be a success: leave it out with "
                 "environment.kind 'summaries'"
             )
-        given = {name: bool(getattr(self, name)) for name in ("test_documents", "extractive")}
+        given = {
+            "test_documents": self.test_documents is not None,
+            "extractive": bool(self.extractive),
+        }
         return self.without_summaries_settings(given)
 
     @model_validator(mode="after")

@@ -70,11 +70,14 @@ def cause_in(log: str, failure: str = "") -> str:
     Args:
         failure: used if the log has no exception; empty takes the last line of the log.
     """
-    lines = [_PREFIX.sub("", line).rstrip() for line in log.splitlines()]
-    raised = [line for line in lines if _EXCEPTION.match(line) and not _ELSEWHERE.search(line)]
-    if raised:
-        return raised[-1]
-    return failure or next((line for line in reversed(lines) if line), "It printed nothing.")
+    raised = ""
+    last = ""
+    for printed in log.splitlines():
+        line = _PREFIX.sub("", printed).rstrip()
+        last = line or last
+        if _EXCEPTION.match(line) and not _ELSEWHERE.search(line):
+            raised = line
+    return raised or failure or last or "It printed nothing."
 
 
 def _in_our_words(failure: str) -> str:

@@ -118,7 +118,10 @@ def end(find: Callable[[], Collection[Process]]) -> None:
 
 def end_descendants(of: int) -> None:
     """End a child of ours and its descendants, even if this process needs them (`need`)."""
-    tree = descendants(of) | {one for one in processes() if one.pid == of}
+    tree = descendants(of)
+    child = find_process(of)
+    if child is not None:
+        tree.add(child)
     with _needed_lock:
         _needed.difference_update(tree)
     end(lambda: tree.intersection(processes()))

@@ -41,10 +41,14 @@ def _differences(
 ) -> str:
     if not before:
         return "which ones is not known, since its ledger was rebuilt"
-    changed = list(changed_settings(before, config))
-    of_documents = [one for one in changed if one.name.startswith("documents.")]
-    if is_corpus_the_same:  # the same documents from another file are no difference
-        changed = [one for one in changed if one not in of_documents]
+    changed = []
+    names_documents = False
+    for one in changed_settings(before, config):
+        if one.name.startswith("documents."):
+            names_documents = True
+            if is_corpus_the_same:  # the same documents from another file are no difference
+                continue
+        changed.append(one)
     said = []
     for one in changed[:_SHOWN_MAX]:
         said.append(f"{one.name} was {_shown(one.before)} and is {_shown(one.now)} now")
@@ -54,7 +58,7 @@ def _differences(
     if environment.kind != "summaries":
         seen = f"{environment.label}, its scenarios, or what the embedded policy sees of them"
         return "; ".join(said) or f"{seen} have changed since"
-    if not is_corpus_the_same and not of_documents:
+    if not is_corpus_the_same and not names_documents:
         said.append(f"the documents of {config.documents.source} have changed since")
     return "; ".join(said) or (
         "the judge's prompts or rules, or the file of the warm start, have changed since"

@@ -55,7 +55,8 @@ def export(
         into = folder / "checkpoints" / f"{checkpoint:04d}"
         digest = ledger.checkpoints.get(checkpoint, "")
         restored = restore(store, model, checkpoint, into, digest)
-        files.extend(into / file.path for file in restored.files)
+        for file in restored.files:
+            files.append(into / file.path)
     return files
 
 

@@ -23,8 +23,11 @@ def folder_of(model_folder: Path, step: int) -> Path:
 
 def steps_here(model_folder: Path) -> list[int]:
     """Return the steps with a checkpoint, ascending."""
-    names = (folder.name for folder in (model_folder / "checkpoints").glob("*"))
-    return sorted(int(name) for name in names if name.isdecimal())
+    steps = []
+    for folder in (model_folder / "checkpoints").glob("*"):
+        if folder.name.isdecimal():
+            steps.append(int(folder.name))
+    return sorted(steps)
 
 
 def write_checkpoint(

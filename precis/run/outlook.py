@@ -52,7 +52,14 @@ class Projection:
 
 def outlook(ledger: Ledger, plan: RunPlan) -> Projection:
     """Extrapolate from the mean of the last twenty steps, and of all validations."""
-    recent = [one for one in ledger.steps if one.warm_start is None][-_RECENT:]
+    trained = []
+    warm_starts_usd = []
+    for step in ledger.steps:
+        if step.warm_start is None:
+            trained.append(step)
+        else:
+            warm_starts_usd.append(step.warm_start.usd)
+    recent = trained[-_RECENT:]
     unpriced = any(step.judge.unpriced for step in ledger.steps)
     if not recent:
         return Projection(ledger.usd, None, None, unpriced, None)
@@ -61,7 +68,7 @@ def outlook(ledger: Ledger, plan: RunPlan) -> Projection:
     # What no step in the ledger has spent, nor a warm start, the validations have, or a step that
     # was redone.
     rest = ledger.usd - sum(step.usd for step in ledger.steps)
-    rest -= sum(step.warm_start.usd for step in ledger.steps if step.warm_start)
+    rest -= sum(warm_starts_usd)
     other_usd = plan.validations_left * (max(0.0, rest) / max(1, len(ledger.validations)))
     seconds = left * fmean(step.wall_s for step in recent)
     validated = [one.seconds for one in ledger.validations]

@@ -85,7 +85,13 @@ async def repair(store: Store, model: str, take_over: bool = False) -> Repaired:
         manifests, damage = await asyncio.to_thread(_read_manifests, store, model)
         pointer = named_step(await asyncio.to_thread(store.get, pointer_key(model)))
         newest = max(manifests, default=0) if pointer is None else pointer
-        whole = [step for step in manifests if step not in damage and step <= newest]
+        whole = []
+        beyond = []
+        for step in manifests:
+            if step > newest:
+                beyond.append(step)
+            elif step not in damage:
+                whole.append(step)
         if not whole:
             raise CorruptCheckpoint(
                 f"No checkpoint of {model!r} in {store.url} is whole, so its ledger can't be "
@@ -101,8 +107,7 @@ async def repair(store: Store, model: str, take_over: bool = False) -> Repaired:
         version = present.version if present else None
         await asyncio.to_thread(write_ledger, store, ledger, version)
         await asyncio.to_thread(repair_pointer, store, model, ledger.next_step, lease.id)
-    beyond = tuple(step for step in manifests if step > newest)
-    return Repaired(ledger, tuple(damage.values()), beyond, kept)
+    return Repaired(ledger, tuple(damage.values()), tuple(beyond), kept)
 
 
 def _refuse_intact(store: Store, model: str) -> None:

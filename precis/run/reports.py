@@ -19,18 +19,21 @@ def report_file(store: Store, model: str, step: int | None = None) -> Path:
 
     A report on the held-out documents goes before others. From a bucket it is copied.
     """
-    # Each step's reports: the step, whether they are of the held-out documents, the key.
-    found = []
+    steps = set()
+    # The step of each wanted report, whether it is of the held-out documents, its key.
+    wanted = []
     prefix = f"{model}/"
     for key in store.keys(f"{prefix}benchmarks/"):
         match = _REPORT.fullmatch(key.removeprefix(prefix))
         if match:
-            found.append((int(match[1]), match[2] is None, key))
-    wanted = [one for one in found if step in (None, one[0])]
+            benchmarked = int(match[1])
+            steps.add(benchmarked)
+            if step in (None, benchmarked):
+                wanted.append((benchmarked, match[2] is None, key))
     if not wanted:
-        if not found:
+        if not steps:
             load_ledger(store, model)  # a name that is wrong is said to be
-        others = ", ".join(map(str, sorted({one for one, _, _ in found})))
+        others = ", ".join(map(str, sorted(steps)))
         there = f"there are reports of step {others}" if others else "it had no benchmark yet"
         at = "" if step is None else f" of step {step}"
         raise StoreError(f"{store.url} holds no report{at} of {model!r}: {there}.")

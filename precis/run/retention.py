@@ -25,10 +25,17 @@ def kept(
     """Return the steps to keep of these: the first, with which everything is compared, the newest,
     from which a run resumes, and those by `retention`. Of equal scores the newer is better."""
     ascending = sorted(steps)
-    judged = sorted((scores[step], step) for step in steps if step in scores)
-    every = (step for step in steps if retention.keep_every and step % retention.keep_every == 0)
-    best = (step for _, step in judged[-retention.keep_best :] if retention.keep_best)
-    return frozenset([*ascending[:1], *ascending[-retention.keep_last :], *every, *best])
+    keep = {*ascending[:1], *ascending[-retention.keep_last :]}
+    judged = []
+    for step in ascending:
+        if retention.keep_every and step % retention.keep_every == 0:
+            keep.add(step)
+        if step in scores:
+            judged.append((scores[step], step))
+    if retention.keep_best:
+        for _, step in sorted(judged)[-retention.keep_best :]:
+            keep.add(step)
+    return frozenset(keep)
 
 
 def prune(
@@ -66,9 +73,12 @@ def prune(
     # succeeded.
     for step in sorted(keep):
         own = checkpoint_key(model, step)
-        below = (key.removeprefix(own) for key in sizes if key.startswith(own))
-        attempts = {path.partition("/")[0] for path in below if "/" in path}
-        for attempt in sorted(attempts - {whole[step].attempt}):
+        attempts = set()
+        for key in sizes:
+            attempt, slash, _ = key.removeprefix(own).partition("/")
+            if key.startswith(own) and slash and attempt != whole[step].attempt:
+                attempts.add(attempt)
+        for attempt in sorted(attempts):
             check_lease(store, model, lease)
             store.delete(f"{own}{attempt}/")
     return surplus
@@ -87,5 +97,9 @@ def remove(store: Store, model: str, step: int, lease: str = "") -> None:
 
 def steps_begun(keys: Collection[str]) -> list[int]:
     """Return the steps that have any file at all."""
-    names = {key.partition("/checkpoints/")[2].partition("/")[0] for key in keys}
-    return sorted(int(name) for name in names if is_step(name))
+    steps = set()
+    for key in keys:
+        name = key.partition("/checkpoints/")[2].partition("/")[0]
+        if is_step(name):
+            steps.add(int(name))
+    return sorted(steps)

@@ -24,10 +24,12 @@ def shortcoming(ledger: Ledger) -> str | None:
     found = [_learned_nothing(ledger), narrowed(ledger), parted(ledger.validations)]
     # Groups whose rollouts all earned the same, or were not scored, teach nothing.
     causes: Counter[str] = Counter()
+    trained = 0
     for record in ledger.steps:
         causes.update(record.groups_dropped)
+        trained += record.groups_trained
     dropped = causes.total()
-    groups = dropped + sum(record.groups_trained for record in ledger.steps)
+    groups = dropped + trained
     if dropped > _DROPPED_MAX * groups:
         why = ", ".join(f"{cause} {count}" for cause, count in causes.most_common())
         found.append(f"{dropped} of {groups} groups were dropped and taught nothing ({why}).")
