@@ -206,14 +206,17 @@ def _figure(score: float | None, run: ListedRun) -> str:
 
 def runs_side_by_side(found: RunComparison) -> PlainTable:
     """Tabulate the facts of each run as a whole, with its curves."""
-    rewards = [[one.reward for one in run.ledger.steps] for run in found.runs]
-    scores = [[one.score.value for one in run.ledger.validations] for run in found.runs]
+    rewards = []
+    scores = []
+    for run in found.runs:
+        rewards.append([one.reward for one in run.ledger.steps])
+        scores.append([one.score.value for one in run.ledger.validations])
     columns = []
-    for place, run in enumerate(found.runs):
+    for run, reward, score in zip(found.runs, rewards, scores, strict=True):
         steps, *others = facts_of(run).items()
         curves = {
-            "reward": curve(rewards[place], *ends(rewards)),
-            "held out": curve(scores[place], *ends(scores)),
+            "reward": curve(reward, *ends(rewards)),
+            "held out": curve(score, *ends(scores)),
         }
         columns.append(dict([steps, *curves.items(), *others]))
     table = PlainTable("", *(run.model for run in found.runs))

@@ -226,11 +226,12 @@ def _letters(question: str) -> str:
 
 def forecast_writer(model: str, texts: Sequence[Text], prices: Prices) -> str:
     """Return a sentence on the writing model's cost for these texts."""
-    usages = [estimate_usage(text.text) for text in texts]
-    total = Usage(
-        sum(usage.prompt_tokens for usage in usages),
-        sum(usage.completion_tokens for usage in usages),
-    )
+    prompts = completions = 0
+    for text in texts:
+        usage = estimate_usage(text.text)
+        prompts += usage.prompt_tokens
+        completions += usage.completion_tokens
+    total = Usage(prompts, completions)
     cost = usd(model, total, prices)
     dollars = "at an unknown price" if cost is None else f"about ${cost:,.2f}"
     documents = count_of(len(texts), "document")

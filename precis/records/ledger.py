@@ -119,8 +119,9 @@ class Metric(Record):
         """`58.3% (48.4% to 66.4%)`."""
         if self.low is None or self.high is None:
             return str(self)
-        bounds = [self.model_copy(update={"value": end}) for end in (self.low, self.high)]
-        return f"{self} ({bounds[0]} to {bounds[1]})"
+        low = self.model_copy(update={"value": self.low})
+        high = self.model_copy(update={"value": self.high})
+        return f"{self} ({low} to {high})"
 
 
 class Validation(Record):

@@ -1,5 +1,6 @@
 """A run's metrics by step, under flat names."""
 
+from collections.abc import Mapping
 from dataclasses import asdict
 
 import polars as pl
@@ -33,9 +34,9 @@ def step_metrics(ledger: Ledger, record: StepRecord) -> dict[str, float]:
         "seconds": record.wall_s,
         "staleness": record.staleness,
         "overlapped_s": record.overlapped_s,
-        **{f"judge/{name}": value for name, value in asdict(record.judge).items()},
-        **{f"unscored/{cause}": count for cause, count in record.unscored.items()},
-        **{f"groups_dropped/{cause}": count for cause, count in record.groups_dropped.items()},
+        **_under("judge", asdict(record.judge)),
+        **_under("unscored", record.unscored),
+        **_under("groups_dropped", record.groups_dropped),
         **metrics,
         **record.trainer,
     }
@@ -48,21 +49,15 @@ def metrics_frame(ledger: Ledger) -> pl.DataFrame:
     it was not validated) and of the step that sampled from it, which the newest does not have yet.
     A missing number is null, never 0.
     """
-    steps = {}
-    for record in ledger.steps:
-        phases = {f"seconds/{phase}": spent for phase, spent in record.seconds.items()}
-        steps[record.step] = {**step_metrics(ledger, record), **phases}
-    validated = {one.step: validation_metrics(one) for one in ledger.validations}
-    rows = []
-    names: dict[str, None] = {}
+    rows: list[dict[str, float]] = []
     for step in range(ledger.next_step + 1):
-        row = {"step": step, **steps.get(step, {}), **validated.get(step, {})}
-        rows.append(row)
-        names.update(dict.fromkeys(row))
-    columns = {}
-    for name in names:
-        columns[name] = [row.get(name) for row in rows]
-    return pl.DataFrame(columns, strict=False)
+        rows.append({"step": step})
+    for record in ledger.steps:
+        rows[record.step].update(step_metrics(ledger, record))
+        rows[record.step].update(_under("seconds", record.seconds))
+    for validation in ledger.validations:
+        rows[validation.step].update(validation_metrics(validation))
+    return pl.from_dicts(rows, infer_schema_length=None, strict=False)
 
 
 def validation_metrics(validation: Validation) -> dict[str, float]:
@@ -75,4 +70,9 @@ def validation_metrics(validation: Validation) -> dict[str, float]:
             measured[f"{name}_high"] = metric.high
     measured["seconds"] = validation.seconds
     measured["unscored"] = sum(validation.unscored.values())
-    return {f"val/{name}": value for name, value in measured.items()}
+    return _under("val", measured)
+
+
+def _under(group: str, values: Mapping[str, float]) -> dict[str, float]:
+    """Return values with their group in each name."""
+    return {f"{group}/{name}": value for name, value in values.items()}

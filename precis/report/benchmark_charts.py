@@ -119,20 +119,25 @@ def by_topic(topics: Topics, order: Sequence[Contender], words: Words | None = N
     own = {topic: found[first] for topic, found in topics.items() if first in found}
     rows = sorted(topics, key=lambda topic: -own[topic].mean if topic in own else 1.0)
     title = f"{(words or Words()).measure.capitalize()}, by topic"
-    means = [f"{topic} {own[topic].mean:.0%}" for topic in rows if topic in own]
+    shown = [f"{topic} {own[topic].mean:.0%}" for topic in rows if topic in own]
 
     def draw(figure: Figure, theme: Theme) -> None:
         axes = titled_axes(figure, theme, title, "95% interval of the first")
         for place, contender in enumerate(order):
-            at: list[int] = []
-            found: list[Interval] = []
+            at = []
+            means = []
+            lows = []
+            highs = []
             for row, topic in enumerate(rows):
                 if contender in topics[topic]:
+                    accuracy = topics[topic][contender]
                     at.append(row)
-                    found.append(topics[topic][contender])
+                    means.append(accuracy.mean)
+                    lows.append(accuracy.low)
+                    highs.append(accuracy.high)
             colour = theme.colours[min(place, 4)]
             axes.plot(
-                [each.mean for each in found],
+                means,
                 at,
                 linestyle="",
                 marker=_MARKERS[place % len(_MARKERS)],
@@ -140,8 +145,6 @@ def by_topic(topics: Topics, order: Sequence[Contender], words: Words | None = N
                 label=shorten(name(contender)),
             )
             if contender == first:
-                lows = [each.low for each in found]
-                highs = [each.high for each in found]
                 axes.hlines(at, lows, highs, color=colour, linewidth=1.6, alpha=0.6)
         axes.set_xlim(-0.01, 1.01)
         axes.set_yticks(range(len(rows)), list(map(shorten, rows)))
@@ -152,4 +155,4 @@ def by_topic(topics: Topics, order: Sequence[Contender], words: Words | None = N
             add_legend(figure, theme)
 
     size = (_WIDTH, 1.75 + 0.29 * max(1, len(rows)))
-    return Chart(draw, size, f"{title}, {name(first)}: {'; '.join(means)}")
+    return Chart(draw, size, f"{title}, {name(first)}: {'; '.join(shown)}")

@@ -106,11 +106,13 @@ class Benchmark:
         detail = f"{words.bounds(own.accuracy)}, {own.documents} {words.nouns.scenarios}"
         headlines = [Headline(name(own.contender), words.figure(own.accuracy.mean), detail)]
         # The untrained start, and the best other contender.
-        ranked = [each.contender for each in self.standings if each.complete]
-        start = [each for each in ranked if each.step == 0]
-        others = [each for each in ranked if each.step is None]
-        for other in (*start[:1], *others[:1]):
-            if other in self.ahead:
+        first: dict[int | None, Contender] = {}
+        for each in self.standings:
+            if each.complete:
+                first.setdefault(each.contender.step, each.contender)
+        for step in (0, None):
+            other = first.get(step)
+            if other is not None and other in self.ahead:
                 ahead = self.ahead[other]
                 detail = f"{words.gap_bounds(ahead.accuracy)}, {ahead.chance}"
                 gap = f"{words.gap(ahead.accuracy)}{words.unit}"
@@ -217,26 +219,29 @@ def columns_of(
     turns of a success, the reward, the successes, pass@k (of `attempts`) and the tokens."""
     rows = {each.contender: rows_by(frame, each.contender) for each in standings}
     if words.columns is not None:
-        named = {}
+        named: dict[str, dict[Contender, str]] = {}
         for figure in words.columns:
             write = percent if figure.is_share else number
-            named[heading(figure.name)] = {
-                contender: write(figure_of(one, figure)) for contender, one in rows.items()
-            }
+            column = named.setdefault(heading(figure.name), {})
+            for contender, one in rows.items():
+                column[contender] = write(figure_of(one, figure))
         return named
     known = {words.measure, "success", "reward", PREFERRED, COMPARED}
     columns: dict[str, Mapping[Contender, str]] = {}
     for metric in metric_names(frame):
         if metric not in known:
             columns[heading(metric)] = _means(metric, rows)
-    has_successes = any(success_of(one) for one in rows.values())
+    turns = {}
+    shares = {}
+    for each, one in rows.items():
+        turns[each] = turns_of_successes(one)
+        shares[each] = success_of(one)
+    has_successes = any(shares.values())
     if has_successes:
-        turns = {each: turns_of_successes(one) for each, one in rows.items()}
         columns["Turns of a success"] = _with_intervals(turns, is_share=False)
     if words.measure != words.nouns.reward and "reward" in metric_names(frame):
         columns[heading(words.nouns.reward)] = _means("reward", rows)
     if has_successes and words.measure != words.nouns.success:
-        shares = {each: success_of(one) for each, one in rows.items()}
         columns[heading(words.nouns.success)] = _with_intervals(shares, is_share=True)
     for k in sizes_up_to(attempts["attempt"].n_unique()):
         found = {each: pass_at(rows_by(attempts, each), k) for each in rows}

@@ -148,15 +148,19 @@ def line_chart(
         axes = titled_axes(figure, theme, title, subtitle)
         for line in drawn:
             places = list(line.points)
-            values = line.points.values()
             colour = theme.colours[line.colour]
-            lows = [value.low for value in values]
-            highs = [value.high for value in values]
+            means = []
+            lows = []
+            highs = []
+            for value in line.points.values():
+                means.append(value.mean)
+                lows.append(value.low)
+                highs.append(value.high)
             if lows != highs:
                 axes.fill_between(places, lows, highs, color=colour, alpha=0.16, linewidth=0)
             axes.plot(
                 places,
-                [value.mean for value in values],
+                means,
                 color=colour,
                 linestyle=line.style,
                 linewidth=line.width,

@@ -1,7 +1,8 @@
 """The learning curve: a policy's scores, step by step."""
 
+from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 
 from precis.records.ledger import Ledger, Metric
@@ -34,14 +35,18 @@ class StepPoint:
 
 def curve_of(ledger: Ledger) -> list[StepPoint]:
     """Return the ledger's learning curve, a point for each adapter."""
-    accuracies = {one.step: interval_of(one.score) for one in ledger.validations}
-    opinions = {one.step: one.second.value for one in ledger.validations if one.second}
-    points = []
+    points = {}
     for one in ledger.steps:
-        at = one.step
-        points.append(StepPoint(at, one.reward, accuracies.get(at), opinions.get(at)))
-    at = ledger.next_step
-    return [*points, StepPoint(at, accuracy=accuracies.get(at), second=opinions.get(at))]
+        points[one.step] = StepPoint(one.step, one.reward)
+    points[ledger.next_step] = StepPoint(ledger.next_step)
+    for validation in ledger.validations:
+        if validation.step in points:
+            points[validation.step] = replace(
+                points[validation.step],
+                accuracy=interval_of(validation.score),
+                second=validation.second.value if validation.second else None,
+            )
+    return list(points.values())
 
 
 def interval_of(metric: Metric) -> Interval:
@@ -87,9 +92,16 @@ def learning_curve(
     """Draw the held-out score by step with its 95 % band, and the training reward faintly behind
     it; other contenders and the ceiling are level lines."""
     ordered = sorted(points, key=lambda point: point.step)
-    held = {one.step: one.accuracy for one in ordered if one.accuracy is not None}
-    second = {one.step: exact(one.second) for one in ordered if one.second is not None}
-    rewards = [(one.step, one.reward) for one in ordered if one.reward is not None]
+    held = {}
+    second = {}
+    rewards: dict[int, float] = {}
+    for one in ordered:
+        if one.accuracy is not None:
+            held[one.step] = one.accuracy
+        if one.second is not None:
+            second[one.step] = exact(one.second)
+        if one.reward is not None:
+            rewards[one.step] = one.reward
     lines = []
     alt = f"{words.title}: no step was validated yet"
     if held:
@@ -100,14 +112,16 @@ def learning_curve(
         lines.append(Line(trained, held, _ACCENT, marker="o", width=2.2))
     # A trailing mean over a fiftieth of the run: a thousand noisy steps would hide the rest.
     window = max(1, len(rewards) // _SMOOTH_PARTS)
+    recent: deque[float] = deque(maxlen=window)
     smooth = {}
-    for end, (step, _) in enumerate(rewards, 1):
-        smooth[step] = exact(fmean(reward for _, reward in rewards[max(0, end - window) : end]))
+    for step, reward in rewards.items():
+        recent.append(reward)
+        smooth[step] = exact(fmean(recent))
     lines.append(Line("training reward", smooth, _SECOND))
     if second:
         opinion = words.figure(second[max(second)].mean)
         lines.append(Line(f"second judge  {opinion}", second, _ACCENT, "--"))
-    steps = (0, max([1, *(point.step for point in ordered)]))
+    steps = (0, max(1, ordered[-1].step if ordered else 1))
     for name, level in (baselines or {}).items():
         label = f"{shorten(name)}  {words.figure(level)}"
         lines.append(Line(label, dict.fromkeys(steps, exact(level)), _GREY, "--"))

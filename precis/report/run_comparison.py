@@ -118,9 +118,13 @@ def describe_differences(found: RunComparison) -> Iterator[str]:
 
 def comparison_html(found: RunComparison, place: str, now: datetime) -> str:
     """Return the comparison as a self-contained page: overlaid curves, and the table."""
-    facts = {run.model: facts_of(run) for run in found.runs}
+    ledgers = {}
+    facts = {}
+    for run in found.runs:
+        ledgers[run.model] = run.ledger
+        facts[run.model] = facts_of(run)
     names = list(dict.fromkeys(chain.from_iterable(facts.values())))
-    charts = overlays({run.model: run.ledger for run in found.runs})
+    charts = overlays(ledgers)
     return (
         template_environment()
         .get_template("comparison.html.j2")
@@ -143,11 +147,14 @@ def overlays(ledgers: Mapping[str, Ledger]) -> list[Chart]:
     turns: dict[str, dict[int, Interval]] = {}
     measures: dict[str, bool] = {}
     for name, ledger in ledgers.items():
-        scores[name] = {one.step: interval_of(one.score) for one in ledger.validations}
-        measures.update((one.measure, one.score.is_share) for one in ledger.validations)
-        rewards[name] = {one.step: exact(one.reward) for one in ledger.steps}
-        taken = [one for one in ledger.steps if TURNS in one.metrics]
-        turns[name] = {one.step: exact(one.metrics[TURNS]) for one in taken}
+        scores[name], rewards[name], turns[name] = {}, {}, {}
+        for validation in ledger.validations:
+            scores[name][validation.step] = interval_of(validation.score)
+            measures[validation.measure] = validation.score.is_share
+        for one in ledger.steps:
+            rewards[name][one.step] = exact(one.reward)
+            if TURNS in one.metrics:
+                turns[name][one.step] = exact(one.metrics[TURNS])
     is_share = bool(measures) and all(measures.values())
     charts = []
     for title, by_run, of_share in (
@@ -157,6 +164,7 @@ def overlays(ledgers: Mapping[str, Ledger]) -> list[Chart]:
     ):
         lines = []
         lasts = []
+        subtitle = ""
         for place, (name, points) in enumerate(by_run.items()):
             if not points:
                 continue  # but keep its colour and marker for the other charts
@@ -165,9 +173,9 @@ def overlays(ledgers: Mapping[str, Ledger]) -> list[Chart]:
             style = "-" if place < 5 else "--"
             marker = _MARKERS[place % len(_MARKERS)]
             lines.append(Line(shorten(name), points, place % 5, style, marker, width=1.8))
+            if any(one.low < one.high for one in points.values()):
+                subtitle = "95% interval"
         if lines:
-            banded = any(one.low < one.high for line in lines for one in line.points.values())
-            subtitle = "95% interval" if banded else ""
             alt = f"{title}; at the end: {', '.join(lasts)}"
             charts.append(line_chart(title, subtitle, lines, alt, is_share=of_share))
     return charts

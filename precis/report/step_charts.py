@@ -2,7 +2,9 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import chain
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
@@ -27,8 +29,9 @@ def phases(ledger: Ledger) -> Chart:
     total: Counter[str] = Counter()
     for spent in steps.values():
         total.update(spent)
-    longest = [name for name, _ in total.most_common()]
-    kept = longest if len(longest) <= _PHASES_MAX else longest[: _PHASES_MAX - 1]
+    kept = total
+    if len(total) > _PHASES_MAX:
+        kept = Counter(dict(total.most_common(_PHASES_MAX - 1)))
     first = min(steps)
     count = max(steps) + 1 - first
     named: dict[str, list[float]] = {}
@@ -36,15 +39,18 @@ def phases(ledger: Ledger) -> Chart:
         for name, seconds in spent.items():
             shown = name if name in kept else "other"
             named.setdefault(shown, [0.0] * count)[step - first] += seconds
-    means = {name: sum(seconds) / len(steps) for name, seconds in named.items()}
-    alt = ", ".join(f"{name} {seconds:.2g}" for name, seconds in means.items())
+    means = {}
+    described = []
+    for name, spans in named.items():
+        means[name] = sum(spans) / len(steps)
+        described.append(f"{name} {means[name]:.2g}")
 
     def draw(figure: Figure, theme: Theme) -> None:
         axes = titled_axes(figure, theme, "Where the time goes", "Seconds a step by phase")
-        edges = [first + place - 0.5 for place in range(count + 1)]
-        bottoms = [0.0] * count
-        for (name, seconds), colour in zip(named.items(), theme.colours, strict=False):
-            tops = [below + own for below, own in zip(bottoms, seconds, strict=True)]
+        edges = first - 0.5 + np.arange(count + 1)
+        bottoms = np.zeros(count)
+        for (name, spans), colour in zip(named.items(), theme.colours, strict=False):
+            tops = bottoms + spans
             label = f"{name}  {means[name]:.2g} s"
             axes.stairs(tops, edges, baseline=bottoms, fill=True, color=colour, label=label)
             bottoms = tops
@@ -52,7 +58,7 @@ def phases(ledger: Ledger) -> Chart:
         if named:
             add_legend(figure, theme)
 
-    return Chart(draw, (8.4, 2.9), f"Seconds a step by phase: {alt}")
+    return Chart(draw, (8.4, 2.9), f"Seconds a step by phase: {', '.join(described)}")
 
 
 def trends(steps: Sequence[StepRecord]) -> Chart:
@@ -60,8 +66,16 @@ def trends(steps: Sequence[StepRecord]) -> Chart:
 
     The metric is the turns of a success, or else the first one.
     """
-    names = dict.fromkeys(name for step in steps for name in step.metrics)
+    names = dict.fromkeys(chain.from_iterable(step.metrics for step in steps))
     name = TURNS if TURNS in names else next(iter(names), "")
+    spreads = {}
+    values = {}
+    dropped = {}
+    for step in steps:
+        spreads[step.step] = step.reward_std
+        dropped[step.step] = sum(step.groups_dropped.values())
+        if name in step.metrics:
+            values[step.step] = step.metrics[name]
     last = f": {steps[-1].reward_std:.2f}" if steps else ""
     if steps and name in steps[-1].metrics:
         last += f", {steps[-1].metrics[name]:.4g} {name}"
@@ -70,22 +84,15 @@ def trends(steps: Sequence[StepRecord]) -> Chart:
     def draw(figure: Figure, theme: Theme) -> None:
         figure.set_layout_engine("constrained", w_pad=0.15, h_pad=0.1)
         left, middle, right = figure.subplots(1, 3)
-        for axes, title in (
-            (left, "Reward spread in a group"),
-            (middle, heading(name)),
-            (right, "Groups dropped"),
+        style = ".-" if len(steps) <= _MARKERS_MAX else "-"
+        for axes, title, by_step, colour in (
+            (left, "Reward spread in a group", spreads, theme.second),
+            (middle, heading(name), values, theme.accent),
+            (right, "Groups dropped", dropped, theme.muted),
         ):
             style_axes(axes, theme)
             axes.set_title(title, loc="left", color=theme.ink, weight="bold", size=10)
-        having = [step for step in steps if name in step.metrics]
-        places = [step.step for step in steps]
-        style = ".-" if len(steps) <= _MARKERS_MAX else "-"
-        left.plot(places, [step.reward_std for step in steps], style, color=theme.second)
-        values = [step.metrics[name] for step in having]
-        middle.plot([step.step for step in having], values, style, color=theme.accent)
-        dropped = [sum(step.groups_dropped.values()) for step in steps]
-        right.plot(places, dropped, style, color=theme.muted)
-        for axes in (left, middle, right):
+            axes.plot(list(by_step), list(by_step.values()), style, color=colour)
             _step_axis(axes, theme)
 
     return Chart(draw, (8.4, 2.5), alt)

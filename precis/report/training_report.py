@@ -120,15 +120,19 @@ def _parts(view: TrainingView) -> Iterator[str]:
 def _last_validations(ledger: Ledger) -> str:
     """Tabulate the last validations, which would show a policy that pleases only its judge."""
     shown = ledger.validations[-_STEPS_SHOWN:]
-    measured: dict[str, None] = {}
+    names: dict[str, None] = {}
     for one in shown:
-        measured[one.measure] = None
-        measured.update(dict.fromkeys(name for name, found in one.metrics.items() if found.value))
-    names = list(measured)
+        names[one.measure] = None
+        for name, found in one.metrics.items():
+            if found.value:
+                names[name] = None
     rows = []
     for one in shown:
-        metrics = [one.metrics.get(name) for name in names]
-        rows.append([str(one.step), *(found.with_interval if found else "" for found in metrics)])
+        row = [str(one.step)]
+        for name in names:
+            measured = one.metrics.get(name)
+            row.append(measured.with_interval if measured else "")
+        rows.append(row)
     return table(["Step", *map(wording.heading, names)], rows)
 
 
@@ -138,25 +142,35 @@ def _last_steps(ledger: Ledger) -> str:
     Values that are zero in all of them, such as answers that are too long, have no column.
     """
     shown = ledger.steps[-_STEPS_SHOWN:]
-    columns = {
-        "Step": [str(one.step) for one in shown],
-        "Reward": [wording.number(one.reward) for one in shown],
-        "Spread": [wording.number(one.reward_std) for one in shown],
-        "Seconds": [wording.number(one.wall_s) for one in shown],
-    }
-    if any(one.staleness for one in shown):
-        columns["Staleness"] = [str(one.staleness) for one in shown]
-    if any(one.judge.usd for one in shown):
-        columns["Judge"] = [f"${one.judge.usd:,.4f}" for one in shown]
-    metrics = {"Step": columns["Step"]}
-    for name in dict.fromkeys(name for one in shown for name in one.metrics):
-        values = [one.metrics.get(name) for one in shown]
-        if any(values):
-            metrics[wording.heading(name)] = list(map(wording.number, values))
-    parts = [table(list(columns), list(zip(*columns.values(), strict=True)))]
-    if len(metrics) > 1:
+    totals: dict[str, float] = {}
+    stale = 0
+    usd = 0.0
+    for one in shown:
+        for name, value in one.metrics.items():
+            totals[name] = totals.get(name, 0.0) + abs(value)
+        stale += one.staleness
+        usd += one.judge.usd
+    names = [name for name, total in totals.items() if total]
+    rows = []
+    rows_of_metrics = []
+    for one in shown:
+        step = str(one.step)
+        row = [step, *map(wording.number, (one.reward, one.reward_std, one.wall_s))]
+        if stale:
+            row.append(str(one.staleness))
+        if usd:
+            row.append(f"${one.judge.usd:,.4f}")
+        rows.append(row)
+        rows_of_metrics.append([step, *map(wording.number, map(one.metrics.get, names))])
+    head = ["Step", "Reward", "Spread", "Seconds"]
+    if stale:
+        head.append("Staleness")
+    if usd:
+        head.append("Judge")
+    parts = [table(head, rows)]
+    if names:
         parts.append("### Metrics of the last steps")
-        parts.append(table(list(metrics), list(zip(*metrics.values(), strict=True))))
+        parts.append(table(["Step", *map(wording.heading, names)], rows_of_metrics))
     return "\n\n".join(parts)
 
 
@@ -176,14 +190,18 @@ def _rollout(view: TrainingView, rollout: Rollout) -> str:
 def totals(ledger: Ledger, ahead: Projection) -> str:
     """Return Markdown on rollouts and groups left out by cause, the judge's calls, dollars, and the
     forecast."""
-    steps = ledger.steps
-    spend = sum((step.judge for step in steps), Spend())
-    tokens = spend.prompt_tokens + spend.completion_tokens
+    spend = Spend()
+    trained = added = stale = 0
     dropped: Counter[str] = Counter()
     unscored: Counter[str] = Counter()
-    for step in steps:
+    for step in ledger.steps:
+        spend += step.judge
+        trained += step.groups_trained
+        added += step.groups_added
+        stale += step.staleness
         dropped.update(step.groups_dropped)
         unscored.update(step.unscored)
+    tokens = spend.prompt_tokens + spend.completion_tokens
     spent = _dollars(ledger.usd, ahead)
     if ledger.machine_usd:
         spent += f", ${ledger.machine_usd:,.2f} of it for the training"
@@ -194,16 +212,16 @@ def totals(ledger: Ledger, ahead: Projection) -> str:
         stops = f"; the budget is reached at step {ahead.budget_step}" if ahead.budget_step else ""
         forecast = f"about {_dollars(ahead.usd_at_end, ahead)}{stops}"
     rows = {
-        "Groups trained on": f"{sum(step.groups_trained for step in steps):,}",
+        "Groups trained on": f"{trained:,}",
         "Groups dropped": wording.causes(dropped) or "none",
-        "Groups of further scenarios": f"{sum(step.groups_added for step in steps):,}",
+        "Groups of further scenarios": f"{added:,}",
         "Rollouts not scored": wording.causes(unscored) or "none",
         "Judge": f"{spend.calls:,} calls and {spend.cached:,} from the cache, {tokens:,} tokens",
         "Spent, validation included": spent,
         "At the end, at this rate": forecast,
     }
-    if any(step.staleness for step in steps):
-        rows["Sampled one step ahead"] = wording.overlap(steps)
+    if stale:
+        rows["Sampled one step ahead"] = wording.overlap(ledger.steps)
     if ledger.variances:
         rows = {"Warm start": wording.warm_start(ledger), **rows}
     return table(["So far", ""], list(rows.items()))

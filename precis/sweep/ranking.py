@@ -98,15 +98,23 @@ def read_result(store: Store, trial: Trial, failure: str) -> TrialResult:
 
 def result_of(trial: Trial, ledger: Ledger, failure: str = "") -> TrialResult:
     """Return the result of a trial by its ledger."""
-    untrained = [one.score.value for one in ledger.validations if one.step == 0]
-    last = ledger.final if any(one.step for one in ledger.validations) else None
-    dropped = sum(sum(one.groups_dropped.values()) for one in ledger.steps)
-    groups = dropped + sum(one.groups_trained for one in ledger.steps)
+    untrained = None
+    last = None
+    for one in ledger.validations:
+        if one.step == 0:
+            untrained = one.score.value
+        else:
+            last = ledger.final
+    dropped = trained = 0
+    for step in ledger.steps:
+        dropped += sum(step.groups_dropped.values())
+        trained += step.groups_trained
+    groups = dropped + trained
     metrics = last.metrics if last else {}
     shares = {name: metric.value for name, metric in metrics.items() if metric.is_share}
     return TrialResult(
         trial,
-        start=untrained[0] if untrained else None,
+        start=untrained,
         accuracy=last.score.value if last else None,
         steps=ledger.next_step,
         words=metrics["words"].value if "words" in metrics else None,
@@ -144,13 +152,17 @@ def rank(results: Sequence[TrialResult]) -> list[SettingsResult]:
     groups: dict[str, list[TrialResult]] = {}
     for result in in_one_measure(results):
         groups.setdefault(str(sorted(result.trial.changes.items())), []).append(result)
-    found = []
+    measured = []
+    unmeasured = []
     for trials in groups.values():
+        changes = trials[0].trial.changes
         values = [one.accuracy for one in trials if one.accuracy is not None]
-        ends = (0.0, 1.0) if all(one.is_share for one in trials) else (-math.inf, math.inf)
-        accuracy = interval_over_seeds(values, *ends) if values else None
-        found.append(SettingsResult(trials[0].trial.changes, tuple(trials), accuracy))
-    measured = [one for one in found if one.accuracy is not None]
+        if values:
+            ends = (0.0, 1.0) if all(one.is_share for one in trials) else (-math.inf, math.inf)
+            accuracy = interval_over_seeds(values, *ends)
+            measured.append(SettingsResult(changes, tuple(trials), accuracy))
+        else:
+            unmeasured.append(SettingsResult(changes, tuple(trials), None))
     measured.sort(key=lambda one: one.accuracy.mean if one.accuracy else 0.0, reverse=True)
     ranked = measured[:1]
     for settings in measured[1:]:
@@ -162,7 +174,7 @@ def rank(results: Sequence[TrialResult]) -> list[SettingsResult]:
             if best.accuracy is not None and other is not None:
                 gaps.append(best.accuracy - other)
         ranked.append(replace(settings, gaps=tuple(gaps)))
-    return [*ranked, *(one for one in found if one.accuracy is None)]
+    return [*ranked, *unmeasured]
 
 
 def interval_over_seeds(values: Sequence[float], least: float = 0.0, most: float = 1.0) -> Interval:

@@ -44,7 +44,15 @@ def refuse_unmeasured(name: str, ranked: Sequence[SettingsResult]) -> None:
 def sweep_report(name: str, ranked: Sequence[SettingsResult]) -> str:
     """Return the ranking: a sentence, a table, and what failed."""
     words = _words(ranked)
-    has_words = any(trial.words is not None for one in ranked for trial in one.trials)
+    has_words = False
+    are_two = False
+    failures = []
+    for one in ranked:
+        are_two = are_two or len(_measured(one)) == 2
+        for trial in one.trials:
+            has_words = has_words or trial.words is not None
+            if trial.failure:
+                failures.append(trial)
     head = [
         "Rank",
         "Settings",
@@ -57,11 +65,8 @@ def sweep_report(name: str, ranked: Sequence[SettingsResult]) -> str:
     ]
     rows = [_row(rank, one, words, has_words) for rank, one in enumerate(ranked, 1)]
     parts = [escape(verdict(ranked)), table(head, rows)]
-    if any(len(_measured(one)) == 2 for one in ranked):
+    if are_two:
         parts.append(_OF_TWO)
-    failures = []
-    for one in ranked:
-        failures += [trial for trial in one.trials if trial.failure]
     if failures:
         lines = ["Runs that did not end well:", ""]
         for failed in failures:
@@ -91,17 +96,20 @@ def verdict(ranked: Sequence[SettingsResult]) -> str:
     others = ranked[1:]
     if not others:
         return f"{found}. It was compared with no other settings."
-    seeds = min(len(one.trials) for one in ranked)
+    seeds = len(best.trials)
+    alike = unmeasured = worse = 0
+    for one in others:
+        seeds = min(seeds, len(one.trials))
+        worse += bool(one.gaps) and min(one.gaps) > 0
+        unmeasured += one.accuracy is None
+        alike += one.accuracy is not None and not one.is_told_apart
     if seeds < 2:
         return f"{found}. With one seed nobody can say what of that is chance: name more seeds."
     if seeds < SEEDS_MIN:
-        worse = sum(bool(one.gaps) and min(one.gaps) > 0 for one in others)
         return (
             f"{found}; {worse} of {len(others)} others are behind it on every seed. With two seeds "
             f"it is not known how much of that is chance: name {SEEDS_MIN} or more."
         )
-    alike = sum(one.accuracy is not None and not one.is_told_apart for one in others)
-    unmeasured = sum(one.accuracy is None for one in others)
     if not alike and not unmeasured:
         return f"{found}, ahead of all others by more than chance."
     said = []
@@ -131,9 +139,15 @@ def _words(ranked: Sequence[SettingsResult]) -> Words:
 
 
 def _row(rank: int, one: SettingsResult, words: Words, has_words: bool) -> list[str]:
-    lengths = [trial.words for trial in one.trials if trial.words is not None]
-    length = f"{sum(lengths) / len(lengths):.0f}" if lengths else ""
-    dropped = [trial.dropped for trial in one.trials if trial.dropped is not None]
+    lengths = []
+    shares = []
+    usd = 0.0
+    for trial in one.trials:
+        usd += trial.usd
+        if trial.words is not None:
+            lengths.append(trial.words)
+        if trial.dropped is not None:
+            shares.append(trial.dropped)
     measured = _measured(one)
     accuracy = "not measured"
     if one.accuracy and len(measured) >= SEEDS_MIN:
@@ -147,9 +161,9 @@ def _row(rank: int, one: SettingsResult, words: Words, has_words: bool) -> list[
         accuracy,
         _points(one, words),
         f"{len(measured)} of {len(one.trials)}",
-        *([length] if has_words else []),
-        f"{sum(dropped) / len(dropped):.0%}" if dropped else "",
-        f"${sum(trial.usd for trial in one.trials):.2f}",
+        *([f"{fmean(lengths):.0f}" if lengths else ""] if has_words else []),
+        f"{fmean(shares):.0%}" if shares else "",
+        f"${usd:.2f}",
     ]
 
 
