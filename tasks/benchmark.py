@@ -89,6 +89,7 @@ async def publish_report(
     run: BenchmarkRun, trained: TrainedLineup | None, measured: Measured, comparison: Comparison
 ) -> BenchmarkReport:
     """Write results, charts and page to the store, and the report to Prefect's UI."""
+    get_run_logger().info("Drawing the charts and writing the report.")
     wandb_folder = work_folder(run.config) / "wandb"
     published, markdown = await report.publish(run, trained, measured, comparison, wandb_folder)
     await acreate_markdown_artifact(

@@ -172,6 +172,7 @@ async def measure_contender(run: BenchmarkRun, contender: ContenderSpec) -> Meas
         attempts = await measure(
             run.recorder, client, run.environment, held_out, tell, first, run.sampled
         )
+    _log.info("Measured %s.", contender.contender)
     return contender, attempts
 
 

@@ -11,7 +11,7 @@ from precis.config import TrainConfig
 from precis.records.ledger import Ledger
 from precis.training.run import work_folder
 from tests.services.conftest import Precis
-from tests.services.prefect_api import client_of, runs_in, tasks_of
+from tests.services.prefect_api import client_of, logs_of, runs_in, tasks_of
 
 STEPS = 2
 HELD_OUT = 8
@@ -82,6 +82,9 @@ def test_prefect_shows_the_run_its_steps_and_its_reports(
     with client_of(precis.api) as api:
         runs = runs_in(api, str(undisturbed[0]))
         states = {run["name"]: run["state_type"] for run in runs}
+        [benchmark] = [run["id"] for run in runs if run["name"] == "benchmark rehearsal-seed1"]
+        logged = logs_of(api, benchmark, "writing the report")
+        assert sum(line.startswith("Measured ") for line in logged) > 1
         assert states[f"train rehearsal-seed1: step {STEPS} of {STEPS}"] == "COMPLETED"
         assert states["benchmark rehearsal-seed1"] == "COMPLETED"
         ids = [run["id"] for run in runs]
