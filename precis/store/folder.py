@@ -105,14 +105,18 @@ class FolderStore:
         return sizes
 
     def delete(self, prefix: str) -> None:
-        self.delete_keys(self.keys(prefix))
+        self._delete(self.keys(prefix))
         emptied = self._inside(prefix)
         if emptied.is_dir():
             shutil.rmtree(emptied, ignore_errors=True)
 
     def delete_keys(self, keys: Sequence[str]) -> None:
+        self._delete([check_key(key, self.url) for key in keys])
+
+    def _delete(self, keys: Sequence[str]) -> None:
+        """Delete keys, and foreign files that could not be keys."""
         for key in keys:
-            path = self.root / check_key(key, self.url)  # a link itself, and not its target
+            path = self.root / key  # a link itself, and not its target
             with _explaining(path, "delete"):
                 path.unlink(missing_ok=True)
 

@@ -146,11 +146,15 @@ class S3Store:
         return sizes
 
     def delete(self, prefix: str) -> None:
-        self.delete_keys(self.keys(prefix))
+        self._delete(self.keys(prefix))
 
     def delete_keys(self, keys: Sequence[str]) -> None:
+        self._delete([check_key(key, self.url) for key in keys])
+
+    def _delete(self, keys: Sequence[str]) -> None:
+        """Delete keys, and foreign objects that could not be keys."""
         for start in range(0, len(keys), _KEYS_A_DELETION):
-            batch = [{"Key": self._key(key)} for key in keys[start : start + _KEYS_A_DELETION]]
+            batch = [{"Key": self._below(key)} for key in keys[start : start + _KEYS_A_DELETION]]
             with self._explaining(f"delete {self._at(keys[start])} and others"):
                 answer = self._s3.delete_objects(
                     Bucket=self.bucket, Delete={"Objects": batch, "Quiet": True}

@@ -197,3 +197,13 @@ async def test_nobody_waits_for_ever_for_a_process_that_is_stopped_in_a_conditio
             store.put_if("m/lease.json", b"ours", None)
         async with leased(store, "m", "ours", take_over=True) as lease:
             await lease.check()
+
+
+def test_a_run_is_deleted_with_foreign_files_that_can_be_no_keys(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path)
+    store.put("m/ledger.json", b"x")
+    (tmp_path / "m" / "Icon\r").touch()
+    with pytest.raises(StoreError, match="invisible character"):
+        store.delete_keys(["m/Icon\r"])
+    store.delete("m/")
+    assert not (tmp_path / "m").exists()
