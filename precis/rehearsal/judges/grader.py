@@ -5,6 +5,7 @@ contradicts it: another number, date or name instead of the golden one, or a neg
 """
 
 import re
+from collections import defaultdict
 from dataclasses import dataclass, replace
 from functools import lru_cache, reduce
 from operator import or_
@@ -95,9 +96,8 @@ def grade(question: str, gold: str, answer: str) -> bool:
         return False
     if wanted.verdict and given.verdict and wanted.verdict != given.verdict:
         return False
-    for part in {given, *parts}:
-        if _denies(part, wanted, asked) or _misstates(part, given, wanted, asked):
-            return False
+    if any(_contradicts(part, given, wanted, asked) for part in {given, *parts}):
+        return False
     content = (wanted.stems - asked.stems) or wanted.stems
     if not content:
         return wanted.verdict == given.verdict
@@ -114,59 +114,64 @@ def grade(question: str, gold: str, answer: str) -> bool:
     return found >= _SHARE_MIN * sum(weights.values())
 
 
-def _denies(part: _Statement, wanted: _Statement, asked: _Statement) -> bool:
-    """Return whether a sentence differs from the golden answer by one negation."""
-    mine = _plain(part, asked)
-    golden = _plain(wanted, asked)
-    if len(mine & golden) < _SAME * max(len(mine), len(golden)):
-        return False
-    return (_denials(part, asked) - _denials(wanted, asked)) % 2 == 1
-
-
-def _misstates(part: _Statement, given: _Statement, wanted: _Statement, asked: _Statement) -> bool:
-    """Return whether a sentence is a version of the golden answer with another fact."""
-    mine = _plain(part, asked)
-    golden = _plain(wanted, asked)
+def _contradicts(
+    part: _Statement, given: _Statement, wanted: _Statement, asked: _Statement
+) -> bool:
+    """Return whether a sentence of an answer is the golden one with one negation more or less, or a
+    version of it with another fact."""
+    mine = part.stems - part.facts - asked.stems
+    golden = wanted.stems - wanted.facts - asked.stems
     shared = len(mine & golden)
+    is_same = shared >= _SAME * max(len(mine), len(golden))
+    if is_same and (_denials(part, asked) - _denials(wanted, asked)) % 2 == 1:
+        return True
     if shared < _ALIKE * len(golden) or shared + 1 < _ALIKE * len(mine):
         return False
     missing = wanted.facts | (wanted.stems & asked.facts)
     if shared >= _SAME * len(golden - wanted.openings):
         missing |= wanted.openings
     missing -= given.stems | _left_out(given, wanted)
-    if missing and part.length >= wanted.length and shared >= _SAME * max(len(mine), len(golden)):
+    if missing and is_same and part.length >= wanted.length:
         return True  # Nothing was left out, so a known word replaces it.
+    # A number in place of a number, or a name in place of a name.
     others = (part.facts | part.openings) - wanted.stems - asked.stems
-    return any(has_digit(word) == has_digit(other) for word in missing for other in others)
+    return not set(map(has_digit, missing)).isdisjoint(map(has_digit, others))
 
 
 def _left_out(given: _Statement, wanted: _Statement) -> set[str]:
     """Return the other words of those golden full names of which an answer has only the last
     word."""
-    found: set[str] = set()
-    no_name = title_stems() | common_stems()
+    # Neither titles nor beginnings of sentences.
+    no_name = wanted.stems | title_stems() | common_stems()
+    # The last words that the answer has with another name before them.
+    renamed = set()
+    for other, last in given.names:
+        if other not in no_name and not synonyms(other):
+            renamed.add(last)
+    found = set()
     for first, last in wanted.names:
-        others = {other for other, its_last in given.names if its_last == last}
-        # Neither titles nor beginnings of sentences.
-        others -= wanted.stems | no_name
-        if last in given.stems and all(map(synonyms, others)):
+        if last in given.stems and last not in renamed:
             found.add(first)
     return found
 
 
 def _counts_something_else(given: _Statement, wanted: _Statement) -> bool:
     """Return whether one of the golden numbers is in the sentence only with other units."""
-    for number in {number for number, _ in wanted.counted}:
-        golden = {unit for other, unit in wanted.counted if other == number}
-        mine = {unit for other, unit in given.counted if other == number}
-        bare = "" in mine or "" in golden
-        if mine and not bare and not mine & golden:
+    golden = _units(wanted)
+    mine = _units(given)
+    for number in golden.keys() & mine.keys():
+        both = golden[number] | mine[number]
+        if "" not in both and golden[number].isdisjoint(mine[number]):
             return True
     return False
 
 
-def _plain(statement: _Statement, asked: _Statement) -> frozenset[str]:
-    return statement.stems - statement.facts - asked.stems
+def _units(statement: _Statement) -> dict[str, set[str]]:
+    """Return the units of each number."""
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    for number, unit in statement.counted:
+        found[number].add(unit)
+    return found
 
 
 def _denials(statement: _Statement, asked: _Statement) -> int:

@@ -2,13 +2,13 @@
 
 import calendar
 import re
-from functools import cache, lru_cache
+from functools import cache
 
 from precis.rehearsal.judges.words import content_stems, stem
 
-_MONTHS = "|".join(month for month in calendar.month_name if month)
+_MONTHS = "|".join(calendar.month_name[1:])
 _DAYS = "|".join(calendar.day_name)
-_CAPITAL = "".join(letter for letter in map(chr, range(0x530)) if letter.isupper())
+_CAPITAL = "".join(filter(str.isupper, map(chr, range(0x530))))
 """Capital letters of the Latin, Greek and Cyrillic scripts."""
 _WORD = rf"[{_CAPITAL}][\w'\u2019]+"
 _NAME = re.compile(
@@ -34,18 +34,17 @@ def title_stems() -> frozenset[str]:
     return frozenset(map(stem, _TITLES.split()))
 
 
-@lru_cache(maxsize=32_768)
 def full_names(text: str) -> tuple[tuple[str, str], ...]:
     """Return the stem of each other word of a full name, with that of its last, by which prose
     later refers to it."""
     found: list[tuple[str, str]] = []
     for match in _FULL_NAME.finditer(text):
         *others, last = content_stems(match.group()) or [""]
-        found.extend((other, last) for other in others)
+        for other in others:
+            found.append((other, last))
     return tuple(found)
 
 
-@lru_cache(maxsize=4096)
 def name_stems(text: str) -> frozenset[str]:
     """Return the stems of months, weekdays and other words capitalised in mid-sentence."""
     stems: set[str] = set()

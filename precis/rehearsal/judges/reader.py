@@ -155,13 +155,15 @@ def _known(index: _Index, question: str) -> list[Weights]:
         for one in index.by_prefix.get(word[:VARIANT_PREFIX], ()):
             if is_variant(one, word):
                 likeness[one] = _VARIANT
-        likeness |= {one: _SYNONYM for one in sorted(synonyms(word)) if one in index.places}
+        for one in sorted(synonyms(word)):
+            if one in index.places:
+                likeness[one] = _SYNONYM
         if word in index.places:
             likeness[word] = 1.0
         if not likeness:
             total += math.log(1 + len(index.sentences)) / 2
             continue
-        weight = max(index.rarity(one) for one in ([word] if word in index.places else likeness))
+        weight = max(map(index.rarity, [word] if word in index.places else likeness))
         total += weight
         for one, share in likeness.items():
             for place in index.places[one]:
@@ -171,7 +173,10 @@ def _known(index: _Index, question: str) -> list[Weights]:
             for words in known:
                 if last in words:
                     words.setdefault(first, _SURNAME * index.rarity(first))
-    return [{word: weight / total for word, weight in words.items()} for words in known]
+    for words in known:
+        for word in words:
+            words[word] /= total
+    return known
 
 
 def _scores(index: _Index, known: Sequence[Weights], question: str) -> list[float]:
@@ -273,8 +278,9 @@ def _parts(sentence: str) -> Iterator[str]:
         yield sentence
         return
     ends = [end.end() for end in _PART_END.finditer(sentence)]
+    ends.append(len(sentence))
     start = last = 0
-    for end in [*ends, len(sentence)]:
+    for end in ends:
         if last > start and count_words(sentence[start:end]) > _SENTENCE_WORDS:
             yield from _pieces(sentence[start:last])
             start = last
@@ -284,6 +290,7 @@ def _parts(sentence: str) -> Iterator[str]:
 
 
 def _pieces(part: str) -> Iterator[str]:
-    starts = [match.start() for match in re.finditer(r"\S+", part)][::_SENTENCE_WORDS]
-    for start, end in pairwise([*starts, len(part)]):
-        yield part[start:end].strip()
+    words = list(re.finditer(r"\S+", part))
+    for first in range(0, len(words), _SENTENCE_WORDS):
+        *_, last = words[first : first + _SENTENCE_WORDS]
+        yield part[words[first].start() : last.end()]

@@ -36,9 +36,10 @@ euro euros eur eurosign
 pound pounds gbp poundsign lb lbs
 yen jpy yensign
 """
-_UNITS = {
-    spelling: line.split()[0] for line in _SPELLINGS.splitlines() for spelling in line.split()
-}
+_UNITS: dict[str, str] = {}
+for _line in _SPELLINGS.strip().splitlines():
+    _unit = _line.split()[0]
+    _UNITS.update(dict.fromkeys(_line.split(), _unit))
 _SIGNS = {"$": "dollarsign", "€": "eurosign", "£": "poundsign", "¥": "yensign"}
 SIGN_WORDS = frozenset(_SIGNS.values())
 """The words for currency signs, which count only as a number's unit."""

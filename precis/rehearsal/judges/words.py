@@ -34,6 +34,7 @@ _STOP = frozenset(
 )
 _DERIVED = {"ation": 4, "ion": 5, "ment": 3, "ly": 4, "er": 3, "or": 3}
 """Endings of derived words, with the least number of letters before each."""
+_VOWELS = frozenset("aeiouy")
 _SIBILANT = ("sses", "shes", "ches", "xes", "zes")
 VARIANT_PREFIX = 4
 _VARIANT_SHARE = 0.6
@@ -104,7 +105,7 @@ def _without_derivation(token: str) -> str:
 
 
 def _is_word(rest: str) -> bool:
-    return len(rest) >= 3 and any(letter in "aeiouy" for letter in rest)
+    return len(rest) >= 3 and not _VOWELS.isdisjoint(rest)
 
 
 def _undoubled(token: str) -> str:
@@ -172,7 +173,7 @@ def is_variant(stem: str, other: str) -> bool:
 
 def has_digit(word: str) -> bool:
     """Return whether a word has a digit in it."""
-    return any(character.isdigit() for character in word)
+    return any(map(str.isdigit, word))
 
 
 @cache
