@@ -95,7 +95,9 @@ def _so_far(messages: Sequence[Message], options: Sequence[Option]) -> Hashes:
     turn = f"turn {min(len(made), 2 * _MANY)}"
     last = f"after {made[-1][0] if made else ''}"
     begins = read(text_of(messages[-1])).words[:_FIRST_WORDS]
-    common = ["", turn, last, f"{turn} {last}", *(f"{at} {one}" for at, one in enumerate(begins))]
+    common = ["", turn, last, f"{turn} {last}"]
+    for at, word in enumerate(begins):
+        common.append(f"{at} {word}")
     rows = []
     for option in options:
         times = f"made {min(made.count((option.name, option.content)), _MANY)}"
@@ -107,8 +109,12 @@ def _pointing(
     conversation: HeardMessages, options: Sequence[Option], pointers: Sequence[ArgumentPointer]
 ) -> list[Hashes]:
     """Return the groups of an argument's features, each of shape (options, features)."""
-    names = [f"{one.name} {found.name}" for one, found in zip(options, pointers, strict=True)]
-    ranks = _rank(conversation, names, [one.lines for one in pointers])
+    names = []
+    lines_of = []
+    for option, pointer in zip(options, pointers, strict=True):
+        names.append(f"{option.name} {pointer.name}")
+        lines_of.append(pointer.lines)
+    ranks = _rank(conversation, names, lines_of)
     task = conversation.task.words[-_TASK_WORDS:]
     marks = []
     shapes = []
@@ -120,11 +126,15 @@ def _pointing(
         shape = f"shape {shape_of(pointer.value)}"
         shapes.append(shape)
         marks.append([age, shape, f"{age} {shape}", f"{age} {times}", rank, f"{rank} {age}"])
-        places = [one for one in (pointer.best, pointer.newest) if one is not None]
-        around.append(
-            [one.text.around(one.start, pointer.length) for one in places] or [_NOTHING] * 2
-        )
-        line = places[0].line if places else frozenset()
+        line: frozenset[str] = frozenset()
+        surroundings = [_NOTHING, _NOTHING]
+        if pointer.best is not None and pointer.newest is not None:
+            line = pointer.best.line
+            surroundings = [
+                pointer.best.around(pointer.length),
+                pointer.newest.around(pointer.length),
+            ]
+        around.append(surroundings)
         lines.append([f"line {len(task) - at} {one in line}" for at, one in enumerate(task)])
     count = len(options)
     asked = hashes_of(task)

@@ -97,17 +97,25 @@ class ToolCallPicks:
 
     def batch_of(self, samples: Sequence[CallSample]) -> CallBatch:
         """Arrange samples as a batch."""
-        options = max(len(sample.seen.features) for sample in samples)
-        masks = np.zeros((len(samples), 1, options), dtype=np.bool_)
+        count = len(samples)
+        seen = [sample.seen for sample in samples]
+        options = max(len(one.features) for one in seen)
+        masks = np.zeros((count, 1, options), dtype=np.bool_)
+        picks = np.zeros((count, 1), dtype=np.int64)
+        logprobs = np.zeros((count, 1))
+        advantages = np.zeros(count)
         for row, sample in enumerate(samples):
             masks[row, 0, : len(sample.seen.features)] = True
+            picks[row] = sample.picks
+            logprobs[row] = sample.logprob
+            advantages[row] = sample.advantage
         return CallBatch(
             masks=masks,
-            picks=np.array([sample.picks for sample in samples], dtype=np.int64),
-            valid=np.ones((len(samples), 1), dtype=np.bool_),
-            logprobs=np.array([[sample.logprob] for sample in samples]),
-            advantages=np.array([sample.advantage for sample in samples]),
-            seen=[sample.seen for sample in samples],
+            picks=picks,
+            valid=np.ones((count, 1), dtype=np.bool_),
+            logprobs=logprobs,
+            advantages=advantages,
+            seen=seen,
         )
 
     def count_tokens(self, samples: Sequence[CallSample]) -> float:

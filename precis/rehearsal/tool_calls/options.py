@@ -55,8 +55,8 @@ def list_options(messages: Sequence[Message], tools: Sequence[Schema]) -> list[O
     Raises:
         ApiError: 400, if there are none or too many.
     """
-    calls = (call for tool in tools for call in _calls(tool.get("function") or {}))
-    options = list(itertools.islice(calls if tools else _texts(messages), OPTIONS_MAX + 1))
+    found = _calls(tools) if tools else _texts(messages)
+    options = list(itertools.islice(found, OPTIONS_MAX + 1))
     if not options and tools:
         raise ApiError(
             400,
@@ -87,12 +87,19 @@ def text_of(message: Message) -> str:
     content = message.get("content") or ""
     if isinstance(content, list):
         content = " ".join(str(part.get("text", "")) for part in content)
-    calls = [call.get("function") or {} for call in message.get("tool_calls") or ()]
-    made = [f"{call.get('name')} {call.get('arguments')}" for call in calls]
-    return " ".join([str(content), *made])
+    said = [str(content)]
+    for call in message.get("tool_calls") or ():
+        function = call.get("function") or {}
+        said.append(f"{function.get('name')} {function.get('arguments')}")
+    return " ".join(said)
 
 
-def _calls(function: Schema) -> Iterator[Option]:
+def _calls(tools: Sequence[Schema]) -> Iterator[Option]:
+    for tool in tools:
+        yield from _calls_of(tool.get("function") or {})
+
+
+def _calls_of(function: Schema) -> Iterator[Option]:
     """Yield the calls of a tool; none if a required argument can't be listed."""
     schema = function.get("parameters") or {}
     required = set(schema.get("required") or ())
@@ -106,8 +113,10 @@ def _calls(function: Schema) -> Iterator[Option]:
             names.append(name)
             choices.append(values if name in required else [*values, _ABSENT])
     for combination in itertools.product(*choices):
-        pairs = zip(names, combination, strict=True)
-        arguments = {name: value for name, value in pairs if value is not _ABSENT}
+        arguments = {}
+        for name, value in zip(names, combination, strict=True):
+            if value is not _ABSENT:
+                arguments[name] = value
         yield Option(str(function.get("name")), json.dumps(arguments))
 
 
@@ -136,12 +145,16 @@ def _texts(messages: Sequence[Message]) -> Iterator[Option]:
         for found in bracketed:
             yield Option("", f"[{found}]")
         return
-    asked = [text_of(message) for message in messages if message.get("role") != "assistant"]
-    for text in asked:
+    for message in messages:
+        text = text_of(message)
         shown = _ELEMENT.search(text)
-        if shown:
-            tag, example = shown.groups()
-            quoted = [word for _, word in _QUOTED.findall(text) if word != tag]
-            for word in dict.fromkeys([example, *quoted]):
-                yield Option("", f"<{tag}>{word}</{tag}>")
-            return
+        if shown is None or message.get("role") == "assistant":
+            continue
+        tag, example = shown.groups()
+        words = [example]
+        for _, word in _QUOTED.findall(text):
+            if word != tag and word not in words:
+                words.append(word)
+        for word in words:
+            yield Option("", f"<{tag}>{word}</{tag}>")
+        return

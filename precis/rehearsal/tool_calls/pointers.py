@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from precis.rehearsal.tool_calls.options import Option, text_of
-from precis.rehearsal.tool_calls.texts import ReadText, read
+from precis.rehearsal.tool_calls.texts import Hashes, ReadText, read
 
 _MARKS = re.compile(r"^(?:\[|<\w+>)|(?:\]|</\w+>)$")
 """Brackets, or an element, around a possible answer."""
@@ -28,6 +28,10 @@ class Place:
     def line(self) -> frozenset[str]:
         """The words of the line that they begin in."""
         return self.text.lines[self.text.line_of[self.start]]
+
+    def around(self, length: int) -> Hashes:
+        """Return the hashes of the words before the place and behind that many words from it."""
+        return self.text.around(self.start, length)
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,8 +63,9 @@ class HeardMessages:
 
     def __init__(self, messages: Sequence[Message]) -> None:
         heard = [one for one in messages if one.get("role") != "assistant"] or list(messages)
-        users = [number for number, one in enumerate(heard) if one.get("role") == "user"]
-        self._task_number = len(heard) - 1 - (users[0] if users else 0)
+        roles = [one.get("role") for one in heard]
+        first = roles.index("user") if "user" in roles else 0
+        self._task_number = len(heard) - 1 - first
         self._texts = [read(text_of(one)) for one in reversed(heard)]
         self.task = self._texts[self._task_number]
         lines: list[frozenset[str]] = []
@@ -81,36 +86,32 @@ class HeardMessages:
     def point(self, name: str, value: str) -> ArgumentPointer:
         """Return the places of an argument's value."""
         words = read(value).words
-        found = []
+        age: int | None = None
+        of_newest: list[Place] = []
+        in_task: list[tuple[Place, Line]] = []
+        others: list[tuple[Place, Line]] = []
         for number, text in enumerate(self._texts):
-            found += [(number, start) for start in text.find(words)]
-        if not found:
+            for start in text.find(words):
+                place = Place(text, start)
+                if age is None:
+                    age = number
+                if number == age:
+                    of_newest.append(place)
+                found = in_task if number == self._task_number else others
+                found.append((place, (number, text.line_of[start])))
+        if age is None:
             return ArgumentPointer(name, value, len(words))
-        age = found[0][0]
-        of_newest = [one for one in found if one[0] == age]
-        others = [one for one in found if one[0] != self._task_number]
-        best = max(others or found, key=lambda one: self.relevance(self._line(*one)))
-        return ArgumentPointer(
-            name,
-            value,
-            len(words),
-            age,
-            len(of_newest),
-            self._place(*of_newest[-1]),
-            self._place(*best),
-            frozenset(self._line(*one) for one in others),
-        )
-
-    def _line(self, number: int, start: int) -> Line:
-        return number, self._texts[number].line_of[start]
-
-    def _place(self, number: int, start: int) -> Place:
-        return Place(self._texts[number], start)
+        best, _ = max(others or in_task, key=lambda one: self.relevance(one[1]))
+        lines = frozenset(line for _, line in others)
+        times = len(of_newest)
+        return ArgumentPointer(name, value, len(words), age, times, of_newest[-1], best, lines)
 
 
 def arguments_of(option: Option) -> list[tuple[str, str]]:
     """Return a call's arguments, each with its value as text; a text option has one, its text."""
     if not option.name:
         return [("", _MARKS.sub("", option.content))]
-    arguments = json.loads(option.content).items()
-    return [(name, one if isinstance(one, str) else json.dumps(one)) for name, one in arguments]
+    found = []
+    for name, value in json.loads(option.content).items():
+        found.append((name, value if isinstance(value, str) else json.dumps(value)))
+    return found
