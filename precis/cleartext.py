@@ -19,7 +19,9 @@ def keys_in_clear(config: RunConfig) -> list[str]:
     environment = Variables()
     keys = environment.keys()
     elsewhere = config.prefect_api_url if isinstance(config, ManagedConfig) else ""
-    sent = [(variable, asked.base_url) for _, variable, asked in models_asked(config)]
+    sent = []
+    for _, variable, asked in models_asked(config):
+        sent.append((variable, asked.base_url))
     if isinstance(config.trainer, TinkerTrainer):
         address = config.trainer.address or os.environ.get("TINKER_BASE_URL", "")
         sent.append(("TINKER_API_KEY", address))
@@ -50,7 +52,8 @@ def models_asked(config: RunConfig) -> Iterator[tuple[str, str, HostedSettings]]
         asked.append(("second_judge", "SECOND_JUDGE_API_KEY", config.second_judge))
         asked.append(("warm_start.teacher", "CONTENDER_API_KEY", teacher))
     if isinstance(config, BenchmarkConfig):
-        asked += [("contenders", "CONTENDER_API_KEY", one) for one in config.contenders]
+        for one in config.contenders:
+            asked.append(("contenders", "CONTENDER_API_KEY", one))
     asked.append(("environment.opponent", "OPPONENT_API_KEY", opponent_of(config.environment)))
     for name, own_key, settings in asked:
         if settings is not None:

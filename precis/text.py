@@ -56,8 +56,7 @@ def common_words(texts: Iterable[str]) -> frozenset[str]:
 def decisive_words(question: str, gold: str, answer: str, common: Collection[str]) -> Spans:
     """Return where an answer has the words that the golden answer adds to its question."""
     asked = set(_WORD.findall(question.casefold()))
-    wanted = {word for word in _WORD.findall(gold.casefold()) if word not in asked}
-    wanted.difference_update(common)
+    wanted = set(_WORD.findall(gold.casefold())).difference(asked, common)
     found = []
     for match in _WORD.finditer(answer):
         word = match.group().casefold()
@@ -86,7 +85,8 @@ def tokens(text: str) -> list[str]:
             if end < stretch.start():
                 found.append(token[end : stretch.start()])
             signs = stretch.group()
-            found += [signs[at : at + 2] for at in range(max(1, len(signs) - 1))]
+            for at in range(max(1, len(signs) - 1)):
+                found.append(signs[at : at + 2])
             end = stretch.end()
         if end < len(token):
             found.append(token[end:])

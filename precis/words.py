@@ -51,9 +51,12 @@ def count_glued(text: str, vocabulary: Collection[str]) -> int:
     """Count the words that a text has more if those that join several of a vocabulary's count as
     several: `thefox` where it holds `the` and `fox`, in lower case, but not `thefox`."""
     longest = min(_RUN_MAX, max(map(len, vocabulary), default=0))
-    unknown = [piece for piece in pieces(text.lower()) if piece not in vocabulary]
-    bare = ["".join(filter(str.isalnum, piece)) for piece in unknown]
-    return sum(_parts(piece, vocabulary, longest) - 1 for piece in bare)
+    glued = 0
+    for piece in pieces(text.lower()):
+        if piece not in vocabulary:
+            bare = "".join(filter(str.isalnum, piece))
+            glued += _parts(bare, vocabulary, longest) - 1
+    return glued
 
 
 def pieces(text: str) -> Iterator[str]:
@@ -64,8 +67,11 @@ def pieces(text: str) -> Iterator[str]:
     visible = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text))
     divided = UNDIVIDED.sub(" ", visible)
     # Combining marks don't part a word: to `re` they are no letters.
-    marks = {mark for mark in set(divided) if unicodedata.category(mark).startswith("M")}
-    yield from _PIECE.findall(divided.translate({ord(mark): "x" for mark in marks}))
+    plain = {}
+    for character in set(divided):
+        if unicodedata.category(character).startswith("M"):
+            plain[ord(character)] = "x"
+    yield from _PIECE.findall(divided.translate(plain))
     for run in UNDIVIDED.findall(visible):
         from icu4py.breakers import WordBreaker  # few texts need it, and no GPU's machine has it
 

@@ -65,8 +65,10 @@ def stream(body: Mapping[str, Any], with_usage: bool) -> Response:
     choice = body["choices"][0]
     delta = dict(choice["message"])
     if delta.get("tool_calls"):
-        calls = enumerate(delta["tool_calls"])
-        delta["tool_calls"] = [{**call, "index": index} for index, call in calls]
+        calls = []
+        for index, call in enumerate(delta["tool_calls"]):
+            calls.append({**call, "index": index})
+        delta["tool_calls"] = calls
     first = {"index": 0, "delta": delta, "finish_reason": None}
     if choice.get("logprobs"):
         first["logprobs"] = choice["logprobs"]

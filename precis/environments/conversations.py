@@ -40,9 +40,9 @@ def conversations_of(calls: Sequence[Call], *, same_tools: bool = True) -> list[
     start another."""
     conversations: list[Conversation] = []
     for call in calls:
-        continued = [one for one in conversations if one.continues_in(call, same_tools)]
-        if continued:
-            conversation = continued[-1]
+        for conversation in reversed(conversations):
+            if conversation.continues_in(call, same_tools):
+                break
         else:
             conversation = Conversation([], call.tools, {})
             conversations.append(conversation)

@@ -44,9 +44,12 @@ class WarmStart:
         apart = f"{len(self.scenarios)} {nouns.scenarios} set apart"
         if not self.given:
             return apart
-        left_out = Counter(one.cause for one in self.given if one.cause)
-        causes = "".join(f", {count} left out: {cause}" for cause, count in left_out.items())
-        return f"{len(self.given) - left_out.total()} demonstrations, {apart}{causes}"
+        left_out = Counter(one.cause for one in self.given)
+        used = left_out.pop("", 0)
+        said = f"{used} demonstrations, {apart}"
+        for cause, count in left_out.items():
+            said += f", {count} left out: {cause}"
+        return said
 
 
 def demonstration_of(

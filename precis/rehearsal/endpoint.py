@@ -28,7 +28,8 @@ class PolicyEndpoint:
         """Return the name of every step."""
         names: list[str] = []
         for name, folder in self._folders.items():
-            names.extend(f"{name}@{step}" for step in steps_here(folder))
+            for step in steps_here(folder):
+                names.append(f"{name}@{step}")
         return names
 
     async def complete(self, asked: ChatRequest) -> Completion:

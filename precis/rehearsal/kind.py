@@ -55,8 +55,11 @@ class Layout:
         if self.names:
             return dict(zip(self.names, weights.tolist(), strict=True))
         numbers = np.flatnonzero(weights)
-        arrays = {"numbers": numbers.astype("<i4"), "values": weights[numbers].astype("<f8")}
-        return {name: b64encode(array.tobytes()).decode() for name, array in arrays.items()}
+        values = weights[numbers]
+        return {
+            "numbers": b64encode(numbers.astype("<i4").tobytes()).decode(),
+            "values": b64encode(values.astype("<f8").tobytes()).decode(),
+        }
 
     def decode(self, encoded: Mapping[str, Any]) -> Floats:
         """Decode the result of `encode`.

@@ -24,7 +24,10 @@ def with_advantages(groups: Sequence[Group[S]], scale_rewards: bool = True) -> l
     https://arxiv.org/abs/2503.20783). Rollouts arrive in any order, and are sorted, because
     floating-point sums depend on the order.
     """
-    ordered = [sorted((list(one) for one in group if one), key=_order) for group in groups]
+    ordered = []
+    for group in groups:
+        learned_from = [list(rollout) for rollout in group if rollout]
+        ordered.append(sorted(learned_from, key=_order))
     ordered.sort(key=lambda group: list(map(_order, group)))
     found = []
     for group in ordered:

@@ -84,7 +84,9 @@ def centroid(text: str, words_max: int) -> str:
         for word, count in Counter(bag).items():
             weights[word] = count * log(len(bags) / document_frequency[word])
         length = sqrt(_dot(weights, weights)) or 1.0
-        units.append({word: weight / length for word, weight in weights.items()})
+        for word in weights:
+            weights[word] /= length
+        units.append(weights)
     centre: defaultdict[str, float] = defaultdict(float)
     for unit in units:
         for word, weight in unit.items():

@@ -112,10 +112,15 @@ class _KnownDocuments:
     """The documents of a corpus, by id and by text."""
 
     def __init__(self, corpus: Corpus) -> None:
-        self._train = {document.id: document for document in corpus.train}
-        self._train_by_text = {_normal(document.text): document for document in corpus.train}
-        self._held_out = {document.id for document in corpus.validation}
-        self._held_out_texts = [_normal(document.text) for document in corpus.validation]
+        self._train: dict[str, Document] = {}
+        self._train_by_text: dict[str, Document] = {}
+        for document in corpus.train:
+            self._train[document.id] = document
+            self._train_by_text[_normal(document.text)] = document
+        # The texts of held-out documents, by id.
+        self._held_out: dict[str, str] = {}
+        for document in corpus.validation:
+            self._held_out[document.id] = _normal(document.text)
 
     def find(self, one: GivenSummary) -> Document | str:
         """Return a summary's training document, a new one with the given text, or the cause why it
@@ -123,7 +128,7 @@ class _KnownDocuments:
         text = _normal(one.text)
         # True for a held-out text, a part of one, or a text that contains one.
         if one.document_id in self._held_out or (
-            text and any(text in held_out or held_out in text for held_out in self._held_out_texts)
+            text and any(text in other or other in text for other in self._held_out.values())
         ):
             return "held_out"
         if not text:

@@ -146,6 +146,7 @@ class SentencePicks:
         picks = np.zeros((count, turns), dtype=np.int64)
         valid = np.zeros((count, turns), dtype=np.bool_)
         logprobs = np.zeros((count, turns))
+        advantages = np.zeros(count)
         for row, sample in enumerate(samples):
             words = sample.features.words
             length = len(sample.picks)
@@ -154,13 +155,14 @@ class SentencePicks:
             picks[row, :length] = sample.picks
             valid[row, :length] = True
             logprobs[row, :length] = sample.logprobs
+            advantages[row] = sample.advantage
         return PickBatch(
             matrix=matrix,
             masks=masks,
             picks=picks,
             valid=valid,
             logprobs=logprobs,
-            advantages=np.array([sample.advantage for sample in samples]),
+            advantages=advantages,
         )
 
     def count_tokens(self, samples: Sequence[PickedSample]) -> float:
