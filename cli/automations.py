@@ -75,6 +75,7 @@ async def _action(
                 f"An automation starts {name}, which is not deployed: run `precis up`, or "
                 "`prefect --no-prompt deploy --all`."
             ) from error
-        rest = {key: value for key, value in action.items() if key != "deployment"}
-        return {**rest, "source": "selected", "deployment_id": str(deployment.id)}
+        wanted = {**action, "source": "selected", "deployment_id": str(deployment.id)}
+        del wanted["deployment"]
+        return wanted
     return action

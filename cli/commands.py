@@ -55,9 +55,12 @@ def rehearse(
 ) -> None:
     """Run the whole pipeline on this machine: no account, no key, no GPU, about a minute."""
     if environment:
-        given = {"steps": steps, "seed": seed, "take_over": take_over}
-        named = {"model": model, "store": store}
-        _train(environment, given | {key: value for key, value in named.items() if value}, fresh)
+        given: dict[str, Any] = {"steps": steps, "seed": seed, "take_over": take_over}
+        if model:
+            given["model"] = model
+        if store:
+            given["store"] = store
+        _train(environment, given, fresh)
         return
     _quiet()
     with console.status("Starting …"), sentences(), _explain_interrupt():

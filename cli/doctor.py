@@ -94,12 +94,13 @@ def examine_deployment(deployment: str, params: Sequence[str], console: Console)
     table = Table(box=None, pad_edge=False)
     for heading in ("", "Check", "Found, and what to do"):
         table.add_column(heading, overflow="fold")
+    failed = 0
     for row in rows:
+        failed += not row.ok
         mark = Text("✓", "green") if row.ok else Text("✗", "red")
         remedy = f"\n→ {row.remedy}" if row.remedy else ""
         table.add_row(mark, row.name, Text(f"{row.detail}{remedy}"))
     console.print(table)
-    failed = sum(not row.ok for row in rows)
     if failed:
         console.print(f"{failed} of {len(rows)} checks failed.")
     else:

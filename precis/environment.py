@@ -36,6 +36,11 @@ class _Environment(BaseSettings):
             raise ConfigError(f"The file .env can't be read: {reason}.") from error
 
 
+def _default_store(known: dict[str, Any]) -> str:
+    bucket = known["backup_bucket"]
+    return f"s3://{bucket.removeprefix('s3://')}" if bucket else ".precis/store"
+
+
 class Variables(_Environment):
     """The variables that Précis reads."""
 
@@ -80,7 +85,7 @@ class Variables(_Environment):
     )
     backup_bucket: str | None = None
     store: str = Field(
-        default_factory=lambda known: _default_store(known["backup_bucket"]),
+        default_factory=_default_store,
         validation_alias="PRECIS_STORE",
     )
 
@@ -160,10 +165,6 @@ def key_variables() -> dict[str, SecretStr | None]:
             if is_key and not name.startswith("prefect"):
                 keys[name.upper()] = value
     return keys
-
-
-def _default_store(bucket: str | None) -> str:
-    return f"s3://{bucket.removeprefix('s3://')}" if bucket else ".precis/store"
 
 
 StoreUrl = Annotated[str, AfterValidator(lambda url: url or Variables().store)]

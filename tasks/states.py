@@ -62,13 +62,15 @@ def lines_in_run_log() -> Iterator[None]:
 
     A nested block, of a sub-flow, changes nothing.
     """
-    loggers = {logging.getLogger(name): level for name, level in _LOGGERS.items()}
-    if any(isinstance(handler, _RunLogHandler) for one in loggers for handler in one.handlers):
+    first = logging.getLogger(next(iter(_LOGGERS)))
+    if any(isinstance(handler, _RunLogHandler) for handler in first.handlers):
         yield
         return
     handler = _RunLogHandler()
-    levels = {logger: logger.level for logger in loggers}
-    for logger, level in loggers.items():
+    levels = {}
+    for name, level in _LOGGERS.items():
+        logger = logging.getLogger(name)
+        levels[logger] = logger.level
         logger.setLevel(level)
         logger.addHandler(handler)
         logger.propagate = False

@@ -90,9 +90,12 @@ def descendants(of: int) -> set[Process]:
     found: set[Process] = set()
     parents = {of}
     while parents:
-        children = {process for process in running if process.parent in parents} - found
-        found |= children
-        parents = {process.pid for process in children}
+        children = set()
+        for process in running:
+            if process.parent in parents and process not in found:
+                found.add(process)
+                children.add(process.pid)
+        parents = children
     return found
 
 

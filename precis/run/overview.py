@@ -173,7 +173,10 @@ def kept_checkpoints(store: Store, model: str, *, read: bool = False) -> list[St
 
     def describe(step: int) -> StoredCheckpoint:
         own = f"/checkpoints/{step:04d}/"
-        total = sum(size for key, size in sizes.items() if own in key)
+        total = 0
+        for key, size in sizes.items():
+            if own in key:
+                total += size
         damage = ""
         try:
             checkpoint = complete_manifest(store, model, step, sizes)

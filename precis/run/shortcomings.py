@@ -33,7 +33,7 @@ def shortcoming(ledger: Ledger) -> str | None:
     if dropped > _DROPPED_MAX * groups:
         why = ", ".join(f"{cause} {count}" for cause, count in causes.most_common())
         found.append(f"{dropped} of {groups} groups were dropped and taught nothing ({why}).")
-    return " ".join(sentence for sentence in found if sentence) or None
+    return " ".join(filter(None, found)) or None
 
 
 def stopped(ledger: Ledger) -> str | None:

@@ -22,12 +22,15 @@ def last_gain(validations: Sequence[Validation], now: Validation) -> int:
     So small gains add up. With too few scenarios to decide, any validation counts as a gain;
     validations from the step of `now` on are ignored.
     """
-    earlier = [one for one in validations if one.step < now.step]
-    since = earlier[-1].last_gain if earlier else None
+    earlier = {}
+    since = None
+    for one in validations:
+        if one.step < now.step:
+            earlier[one.step] = one
+            since = one.last_gain
     if since is None:
         return now.step
-    before = next(one for one in earlier if one.step == since)
-    found = gain(before, now)
+    found = gain(earlier[since], now)
     return now.step if found is None or found.low > 0 else since
 
 
@@ -95,8 +98,9 @@ def _difference(after: Metric, before: Metric, confidence: float = CONFIDENCE) -
 
 def _sum(one: Metric, other: Metric) -> Metric:
     """Each scenario's two scores together; None where one is missing."""
-    pairs = zip(one.scores, other.scores, strict=True)
-    scores = [None if a is None or b is None else a + b for a, b in pairs]
+    scores = []
+    for a, b in zip(one.scores, other.scores, strict=True):
+        scores.append(None if a is None or b is None else a + b)
     return one.model_copy(update={"scores": tuple(scores)})
 
 

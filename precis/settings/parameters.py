@@ -38,9 +38,10 @@ def settings_from(model: type[C], settings: Given) -> C:
 def signature_of(model: type[Record]) -> Signature:
     """Return the signature of a function with a parameter for each setting of a model."""
     fields = model.model_fields
-    names = [name for name in _FIRST if name in fields]
-    names += [name for name in fields if name not in _FIRST]
-    alone = [_parameter(at, name, fields[name]) for at, name in enumerate(names)]
+    alone: list[Parameter] = []
+    for name in dict.fromkeys([*_FIRST, *fields]):
+        if name in fields:
+            alone.append(_parameter(len(alone), name, fields[name]))
     extra: Any = {"position": len(alone), "title": "Config"}
     config = Parameter(
         CONFIG,
