@@ -52,7 +52,9 @@ NAMES: tuple[str, ...] = (*MARKS, "redundancy")
 
 def count_marks(sentence: str, tokens: Sequence[str]) -> list[int]:
     """Count each of MARKS in a sentence with these tokens (`precis.text.tokens`)."""
-    counts = [len(pattern.findall(sentence)) for pattern in _PATTERNS.values()]
+    counts = []
+    for pattern in _PATTERNS.values():
+        counts.append(len(pattern.findall(sentence)))
     for words in _WORDS.values():
         counts.append(sum(token in words for token in tokens))
     return counts
@@ -87,7 +89,7 @@ def featurize(text: str) -> Features:
     if not found:
         return Features((), words, np.zeros((0, len(NAMES))))
     spoken = list(map(tokens, found))
-    marks = np.array([count_marks(*pair) for pair in zip(found, spoken, strict=True)], np.float64)
+    marks = np.array(list(map(count_marks, found, spoken)), dtype=np.float64)
     matrix = np.column_stack([np.log1p(marks), _redundancy(spoken)])
     # Mean 0 and deviation 1 down each column, outliers clipped; constant columns are 0.
     centred = matrix - matrix.mean(axis=0)

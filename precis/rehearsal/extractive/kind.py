@@ -182,7 +182,7 @@ def choose_alike(features: Features, summary: str, words_max: int) -> tuple[int,
     """
     missing = _grams(summary)
     size = missing.total()  # of the summary and the chosen sentences, together
-    of_sentences = [_grams(sentence) for sentence in features.sentences]
+    of_sentences = list(map(_grams, features.sentences))
     left = words_max
     common = 0
     chosen: list[int] = []

@@ -79,15 +79,23 @@ def attempt_scores(data: Mapping[str, Any]) -> dict[str, Any]:
     scores = []
     for attempt in data["attempts"]:
         messages = [*data["shared"], *attempt["messages"]]
+        task = []
+        answers = []
+        replies = []
+        for message in messages:
+            if message["role"] == "assistant":
+                answers.append(message)
+            elif answers:
+                replies.append(message)
+            else:
+                task.append(message)
         try:
             asked = facts(request_in(messages).text)
-            found = asked & _words([one for one in messages if one["role"] == "assistant"])
+            found = asked & _words(answers)
             said = f"{len(found)} of the document's {len(asked)} facts are kept."
         except RolloutError:
-            roles = [message["role"] for message in messages]
-            start = roles.index("assistant") if "assistant" in roles else len(roles)
-            asked = frozenset(_words(messages[:start]))
-            found = asked & _words([one for one in messages[start:] if one["role"] != "assistant"])
+            asked = frozenset(_words(task))
+            found = asked & _words(replies)
             said = f"{len(found)} of the task's {len(asked)} words came back."
         share = round(len(found) / max(1, len(asked)), 4)
         scores.append({"id": attempt["id"], "explanation": said, "score": share})

@@ -46,8 +46,8 @@ _ACCENTED = (
         code: unicodedata.normalize("NFD", chr(code))[0]
         for code in (*range(0xC0, 0x250), *range(0x1E00, 0x1F00))
     }
-    | {ord(letter): plain for letter, plain in zip("øØłŁđĐı", "oOlLdDi", strict=True)}
-    | {ord("ß"): "ss", ord("æ"): "ae", ord("Æ"): "Ae", ord("œ"): "oe", ord("Œ"): "Oe"}
+    | str.maketrans("øØłŁđĐı", "oOlLdDi")
+    | str.maketrans({"ß": "ss", "æ": "ae", "Æ": "Ae", "œ": "oe", "Œ": "Oe"})
 )
 """Latin letters with their usual replacements on keyboards without them."""
 _HYPHEN = re.compile(r"(?<=\w)[-\u2010-\u2014/](?=\w)")
