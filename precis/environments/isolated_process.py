@@ -85,7 +85,7 @@ def _seal() -> None:
     # The folders of Python, its packages, and the word lists of nltk.
     found = [
         *_DEVICES,
-        *(entry for entry in sys.path if entry),
+        *sys.path,
         sys.prefix,
         sys.base_prefix,
         os.path.dirname(os.__file__),
@@ -94,7 +94,8 @@ def _seal() -> None:
         "/usr/share/nltk_data",
         "/usr/local/share/nltk_data",
     ]
-    roots = [os.path.realpath(root) for root in found]
+    # An empty one, such as an unset NLTK_DATA, would be the current folder.
+    roots = [os.path.realpath(root) for root in found if root]
 
     def is_in(path: str) -> bool:  # except hidden parts of a folder, such as `.env`
         if path in roots:

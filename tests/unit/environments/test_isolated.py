@@ -64,6 +64,21 @@ def test_nothing_is_reached_from_there(
     assert file.read_text() == "here before"
 
 
+def test_the_current_folder_is_none_of_those_that_it_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NLTK_DATA", raising=False)
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "file"
+    file.write_text("here before")
+    module = IsolatedModule("builtins")
+    try:
+        with pytest.raises(IsolatedError, match=r"not opened here\."):
+            module.call_now("eval", f"open({str(file)!r}).read()")
+    finally:
+        module.close_now()
+
+
 def test_it_has_no_keys(evaluating: IsolatedModule) -> None:
     found = evaluating.call_now("eval", "dict(__import__('os').environ)")
     assert SECRET not in str(found)
