@@ -325,13 +325,14 @@ def _problem(body: object) -> str | None:
 def _calls_as_openai(message: Mapping[str, Any]) -> bool:
     """Return whether a message's calls, and the id of the call that it answers, can be kept."""
     calls = message.get("tool_calls") or []
-    if not isinstance(calls, list) or not all(isinstance(one, dict) for one in calls):
+    if not isinstance(calls, list):
         return False
     for one in calls:
-        if not isinstance(one.get("id"), str | None):
+        if not isinstance(one, dict) or not isinstance(one.get("id"), str | None):
             return False
-        if not all(isinstance(one.get(kind), dict | None) for kind in ("function", "custom")):
-            return False
+        for kind in ("function", "custom"):
+            if not isinstance(one.get(kind), dict | None):
+                return False
     return isinstance(message.get("tool_call_id"), str | None)
 
 

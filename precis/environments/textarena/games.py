@@ -166,12 +166,11 @@ def _state(game: Game) -> dict[str, Any]:
 def _text_of(state: Any, player: int, observed: list[tuple[int, Any, Any]]) -> str:
     """Return a player's new messages as one: only the newest board, and none of its own moves."""
     kinds = [getattr(kind, "name", "PROMPT") for _, _, kind in observed]
-    boards = [place for place, kind in enumerate(kinds) if kind == "GAME_BOARD"]
     lines = []
     for place, (sender, said, kind) in enumerate(observed):
         # Three games pass the prompt as the message's kind.
         message = said if isinstance(said, str) else str(kind)
-        if kinds[place] == "GAME_BOARD" and place != boards[-1]:
+        if kinds[place] == "GAME_BOARD" and "GAME_BOARD" in kinds[place + 1 :]:
             continue
         if kinds[place] == "PLAYER_ACTION":
             if sender != player:
@@ -179,7 +178,7 @@ def _text_of(state: Any, player: int, observed: list[tuple[int, Any, Any]]) -> s
                 lines.append(f"{name}: {message.strip()}")
             continue
         lines.append(message.strip())
-    return "\n\n".join(line for line in lines if line) or "It is your turn."
+    return "\n\n".join(filter(None, lines)) or "It is your turn."
 
 
 def _make(env: Any, move: str) -> bool:

@@ -28,9 +28,9 @@ _ORDINALS = (
     " fifteenth sixteenth seventeenth eighteenth nineteenth twentieth"
 )
 _SMALL = (
-    {word: value for value, word in enumerate(f"{_UNITS} {_TEENS}".split())}
-    | {word: 10 * value for value, word in enumerate(_TENS.split(), start=2)}
-    | {word: value for value, word in enumerate(_ORDINALS.split(), start=4)}
+    dict(zip(f"{_UNITS} {_TEENS}".split(), range(20), strict=True))
+    | dict(zip(_TENS.split(), range(20, 100, 10), strict=True))
+    | dict(zip(_ORDINALS.split(), range(4, 21), strict=True))
 )
 _LARGE = {"thousand": 1_000, "million": 1_000_000, "billion": 1_000_000_000}
 _HOURS = f"\\d{{1,2}}|{'|'.join(_UNITS.split()[1:13])}"

@@ -156,9 +156,10 @@ def _together(
     options: Sequence[Option],
     pointers: Sequence[Sequence[ArgumentPointer]],
 ) -> Hashes:
-    names = [one.name for one in options]
+    names = []
     common: list[frozenset[Line]] = []
-    for found in pointers:
+    for option, found in zip(options, pointers, strict=True):
+        names.append(option.name)
         lines = [one.lines for one in found]
         common.append(frozenset.intersection(*lines) if len(lines) > 1 else frozenset())
     ranks = _rank(conversation, names, common)

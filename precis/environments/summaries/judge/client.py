@@ -87,7 +87,9 @@ class JudgeClient(CachedJudge):
             verdicts = await run_for_each(judge, batches(document.questions, protocol))
         except ProviderFailed as error:
             return Unscored(error.cause, str(error))
-        answers = [answer for verdict in verdicts for answer in verdict.answers]
+        answers: list[Answer] = []
+        for verdict in verdicts:
+            answers.extend(verdict.answers)
         return Scored(tuple(answers), all(verdict.is_prose for verdict in verdicts))
 
     async def guess(self, document: Document) -> Scored | Unscored:

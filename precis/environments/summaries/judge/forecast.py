@@ -46,8 +46,11 @@ def forecast(
         ceiling: whether the documents themselves are judged too, once each.
     """
     sample = documents[:: max(1, len(documents) // _MEASURED_MAX)]
-    heads = [" ".join(one.text.split()[:summary_words]) for one in sample]
-    total = summaries * np.mean(list(map(_cost, sample, heads, [config] * len(sample))), axis=0)
+    costs = []
+    for one in sample:
+        head = " ".join(one.text.split()[:summary_words])
+        costs.append(_cost(one, head, config))
+    total = summaries * np.mean(costs, axis=0)
     if ceiling:
         wholes = [_cost(one, one.text, config) for one in sample]
         total += len(documents) * np.mean(wholes, axis=0)
