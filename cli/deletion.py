@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
+import httpx
+
 from cli import prefect_process as process
 from cli import prefect_server as server
 from precis.config import RunConfig
@@ -44,7 +46,7 @@ async def delete_from_prefect(model: str, store: str) -> int:
                         await _delete_artifacts(client, run.id)
                         await client.delete_flow_run(run.id)
                         deleted += 1
-        except PrefectException as error:
+        except (httpx.HTTPError, PrefectException) as error:
             raise PrecisError(f"Prefect did not delete the runs of {model!r}: {error}") from error
         return deleted
     finally:
