@@ -7,6 +7,7 @@ from textwrap import wrap
 from typing import Any
 from uuid import UUID
 
+import httpx
 from prefect import get_client
 from prefect.client.orchestration import PrefectClient
 from prefect.client.schemas.filters import (
@@ -16,8 +17,9 @@ from prefect.client.schemas.filters import (
     FlowRunFilterStateType,
 )
 from prefect.client.schemas.objects import FlowRun, StateType
-from prefect.exceptions import ObjectNotFound
+from prefect.exceptions import ObjectNotFound, PrefectException
 
+from precis.errors import PrecisError
 from precis.run.outlook import in_words
 
 _AT_WORK = [StateType.RUNNING, StateType.PENDING, StateType.PAUSED, StateType.CANCELLING]
@@ -49,23 +51,27 @@ class LiveRun:
 async def read_live_runs(now: datetime) -> list[LiveRun]:
     """Read the running runs, newest first, then the waiting ones.
 
-    Runs scheduled for later are left out, and so are parts of other runs.
+    Runs scheduled for later are left out, and so are parts of other runs. Raises PrecisError if the
+    server does not list them.
     """
     at_work = FlowRunFilter(state=FlowRunFilterState(type=FlowRunFilterStateType(any_=_AT_WORK)))
     waiting = FlowRunFilter(
         state=FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.SCHEDULED])),
         expected_start_time=FlowRunFilterExpectedStartTime(before_=now),
     )
-    async with get_client() as client:
-        found: list[FlowRun] = []
-        for wanted in (at_work, waiting):
-            runs = await read_all(client, flow_run_filter=wanted)
-            whole = [run for run in runs if not _is_part(run)]
-            found += sorted(whole, key=lambda run: _seconds(run, now))
-        names = {}
-        for run in found:
-            if run.deployment_id not in names:
-                names[run.deployment_id] = await _deployment(client, run)
+    try:
+        async with get_client() as client:
+            found: list[FlowRun] = []
+            for wanted in (at_work, waiting):
+                runs = await read_all(client, flow_run_filter=wanted)
+                whole = [run for run in runs if not _is_part(run)]
+                found += sorted(whole, key=lambda run: _seconds(run, now))
+            names = {}
+            for run in found:
+                if run.deployment_id not in names:
+                    names[run.deployment_id] = await _deployment(client, run)
+    except (httpx.HTTPError, PrefectException) as error:
+        raise PrecisError(f"The Prefect server did not list its runs: {error}") from error
     return [_describe(run, names[run.deployment_id], now) for run in found]
 
 
