@@ -3,26 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 from openai.types.chat import ChatCompletion
 from openai.types.chat.chat_completion import Choice
 
 from precis.records.samples import Sampled, with_tokens
-from precis.rehearsal.checkpoint_files import (
-    TrainingState,
-)
-from precis.rehearsal.extractive.features import NAMES
 from precis.rehearsal.extractive.policy import PickedSample
-from precis.rehearsal.grpo import Adam
-from precis.rehearsal.kind import LinearPolicy
 from precis.rehearsal.train_step import with_advantages
-
-
-def trained_at(step: int) -> TrainingState:
-    values = np.random.default_rng(step).normal(size=(4, len(NAMES))) / 3
-    return TrainingState(
-        step, LinearPolicy(values[0], 7), values[1], Adam(values[2], values[3], 12)
-    )
 
 
 def with_advantages_of(
