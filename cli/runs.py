@@ -161,6 +161,7 @@ def restart(
     """
     with sentences():
         from precis.run.restart import restart as restart_run
+        from precis.text import count_of
 
         at = _open(store, model)
         if not yes:
@@ -169,9 +170,11 @@ def restart(
 
             reached = load_reached(at, model, step)
             later = [one for one in committed_steps(at, model) if one > step]
+            steps = count_of(reached.next_step - step, "step")
+            checkpoints = count_of(len(later), "checkpoint")
             agree(
-                f"This deletes the {reached.next_step - step} steps and {len(later)} checkpoints "
-                f"after step {step} of {model} in {at.url}, for good. Go on?",
+                f"This deletes the {steps} and {checkpoints} after step {step} of {model} in "
+                f"{at.url}, for good. Go on?",
                 "Nothing was deleted.",
             )
         ledger = asyncio.run(restart_run(at, model, step))
@@ -307,7 +310,7 @@ def delete_run(
         sizes = sizes_of_run(at, model)
         if not yes:
             agree(
-                f"This deletes {len(sizes):,} files of {model} in {at.url} "
+                f"This deletes {count_of(len(sizes), 'file')} of {model} in {at.url} "
                 f"({sum(sizes.values()) / 1e6:,.1f} MB), its runs in Prefect and its work folder "
                 "here, for good. Go on?",
                 "Nothing was deleted.",

@@ -13,6 +13,7 @@ from precis.report.run_comparison import RunComparison, facts_of
 from precis.report.wording import warm_start
 from precis.run.overview import ListedRun, Overview, StoredCheckpoint
 from precis.run.repair import Repaired
+from precis.text import count_of
 
 _MB = 1_000_000
 _BLOCKS = "▁▂▃▄▅▆▇█"
@@ -152,9 +153,10 @@ def describe_repair(repaired: Repaired) -> Iterator[str]:
     """Describe in sentences what a repair recovered, and what is lost."""
     ledger = repaired.ledger
     at = ledger.next_step
+    checkpoints = count_of(len(ledger.checkpoints), "checkpoint")
     yield (
-        f"The ledger of {ledger.model} is rebuilt, at step {at}, from {len(ledger.checkpoints)} "
-        f"checkpoints. {len(ledger.steps)} of its {at} steps have their records."
+        f"The ledger of {ledger.model} is rebuilt, at step {at}, from {checkpoints}. "
+        f"{len(ledger.steps)} of its {at} steps have their records."
     )
     lost = "the records of the others, " if at > len(ledger.steps) else ""
     yield (

@@ -118,6 +118,8 @@ def test_a_restart_asks_before_it_deletes(
     before = store.keys("")
     said = precis_runs(*command, store=store, code=1)
     assert "2 steps and 2 checkpoints after step 1 of m" in said and "--yes" in said
+    of_one = precis_runs("restart", "m", "--step", 2, store=store, code=1)
+    assert "1 step and 1 checkpoint after step 2 of m" in of_one
     watched = SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True))
     monkeypatch.setattr("precis.commands.terminal.sys", watched)
     said = precis_runs(*command, store=store, given="n\n", code=1)
