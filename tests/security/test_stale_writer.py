@@ -184,9 +184,7 @@ def test_a_stale_writer_that_comes_late_is_told_whose_the_model_is(
 
 
 @pytest.mark.parametrize("stops", range(8))
-def test_a_stale_retention_deletes_nothing_once_it_goes_on(
-    store: FolderStore, tmp_path: Path, stops: int
-) -> None:
+def test_a_stale_retention_deletes_nothing_once_it_goes_on(store: FolderStore, stops: int) -> None:
     """But for the one request that it had already decided on."""
     lease = take_lease(store, "stale")
     stale = Writer(

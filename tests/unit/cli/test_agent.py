@@ -157,7 +157,6 @@ def test_what_is_neither_an_agent_nor_its_deployment_is_refused(
             1,
         ),
         ("train -p config=5", AGENT, "The parameter `config` is 5. Give it an object", 1),
-        ('train -p trainer={"kind":"extractive"}', AGENT, "picks sentences of documents", 2),
     ],
 )
 def test_what_can_t_work_gets_a_sentence_before_anything_is_started(

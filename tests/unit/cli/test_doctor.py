@@ -67,7 +67,7 @@ async def test_what_tinker_needs_is_asked_for_each_by_itself(
 
 
 async def test_a_benchmark_is_examined_with_the_settings_of_its_models_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
     # The variables' sizes, 3591 documents, are more than the bundled corpus has.
     trained = TrainConfig.model_validate(

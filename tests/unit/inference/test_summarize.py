@@ -217,7 +217,7 @@ def test_models_are_named_by_step_or_best(store: FolderStore) -> None:
     assert {text: step_of(text) for text in named} == named
     store.delete("mine/checkpoints/0000/")
     assert step_of("mine@best") == 1
-    for bad in ("", "@1", "mine@", "mine@first", "mine@-1"):
+    for bad in ("", "@1", "@best", "mine@", "mine@first", "mine@-1"):
         with pytest.raises(ConfigError, match="names no model"):
             Reference.parse(bad)
 

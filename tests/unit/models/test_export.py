@@ -311,7 +311,6 @@ def test_a_base_that_is_damaged_quantized_or_another_model_is_refused(
         (("mine@1", "--step", "2"), "names a step already"),
         (("mine", "--step", "9"), "Steps that are there: 0, 1, 2."),
         (("mine", "--step", "x"), "names no model"),
-        (("@best",), "names no model"),
         (("mine", "--base", "~no-such-user/base"), "is neither a folder nor a name on the Hub"),
         (("mine", "--base", f"../{TOO_LONG}"), "is neither a folder nor a name on the Hub"),
         (("mine", "--format", "gguf", "--converter", TOO_LONG), "convert_hf_to_gguf.py is not at"),
