@@ -18,8 +18,8 @@ from precis.text import count_of
 _MB = 1_000_000
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _POINTS_MAX = 60
-_OF_SUMMARIES = ("words_max", "length_ramp", "reward")
-"""The settings of rollouts that only summaries have."""
+_OF_SUMMARIES = ("documents.", "rollouts.words_max", "rollouts.length_ramp", "rollouts.reward")
+"""The settings that only summaries have."""
 
 
 class PlainTable:
@@ -74,7 +74,12 @@ def facts(run: Overview) -> list[tuple[str, str]]:
     if origin:
         begun = f"{origin.model}, step {origin.step}, in {origin.store}"
     held = f"{run.holder} since {run.holder.since:%Y-%m-%d %H:%M} UTC" if run.holder else "nobody"
-    settings = _flat(_used(ledger.settings))
+    settings = []
+    environment = ledger.settings.get("environment") or {}
+    of_summaries = environment.get("kind", "summaries") == "summaries"
+    for name, value in _flat(ledger.settings):
+        if of_summaries or not name.startswith(_OF_SUMMARIES):
+            settings.append((name, value))
     step = str(ledger.next_step)
     if ledger.stopped_early is not None and ledger.best is not None:
         step += f", where it stopped early; the best is {ledger.best.step}"
@@ -88,19 +93,6 @@ def facts(run: Overview) -> list[tuple[str, str]]:
         ("held by", held),
         *(settings or [("settings", "unknown until the run is started again")]),
     ]
-
-
-def _used(settings: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the settings without those that only summaries have, for an agent's run."""
-    environment = settings.get("environment") or {}
-    if environment.get("kind", "summaries") == "summaries":
-        return settings
-    rollouts = dict(settings.get("rollouts", {}))
-    for name in _OF_SUMMARIES:
-        rollouts.pop(name, None)
-    used = {**settings, "rollouts": rollouts}
-    used.pop("documents", None)
-    return used
 
 
 def _flat(settings: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:

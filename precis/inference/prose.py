@@ -62,7 +62,15 @@ def _blocks(tokens: Sequence[Token]) -> Iterator[tuple[str, str]]:
             )
         elif token.type == "inline":
             is_row = token.content.startswith("|") or len(_GAP.findall(token.content)) > 1
-            yield from _named("other" if is_row else kind, _words(token))
+            shown = ""
+            for child in token.children or ():
+                if child.type == "softbreak":
+                    shown += " "
+                elif child.type == "hardbreak" or child.content.lower().startswith("<br"):
+                    shown += "\n"
+                elif child.type in ("text", "code_inline"):
+                    shown += child.content
+            yield from _named("other" if is_row else kind, _FOOTNOTE.sub("", shown))
 
 
 def _named(kind: str, text: str) -> Iterator[tuple[str, str]]:
@@ -70,19 +78,6 @@ def _named(kind: str, text: str) -> Iterator[tuple[str, str]]:
         shown = _BULLET.sub("", " ".join(line.split()), count=1)
         if any(map(str.isalnum, shown)):
             yield kind, shown
-
-
-def _words(inline: Token) -> str:
-    """Return the visible text of a paragraph."""
-    shown = ""
-    for token in inline.children or ():
-        if token.type == "softbreak":
-            shown += " "
-        elif token.type == "hardbreak" or token.content.lower().startswith("<br"):
-            shown += "\n"
-        elif token.type in ("text", "code_inline"):
-            shown += token.content
-    return _FOOTNOTE.sub("", shown)
 
 
 def _is_sentence(text: str) -> bool:

@@ -17,7 +17,8 @@ from precis.store import Store
 Format = Literal["parquet", "csv"]
 
 _NESTED = ("details", "messages", "others")
-_FORMULA = r"^([\s\x00]*[=+\-@＝＋－＠]|[\t\r\n])"
+AS_TEXT = pl.col(pl.String).str.replace(r"^([\s\x00]*[=+\-@＝＋－＠]|[\t\r\n])", "'${1}")
+"""All text, with an apostrophe before what a spreadsheet would take for a formula."""
 
 
 def export(
@@ -63,17 +64,12 @@ def export(
 def _write_table(frame: pl.LazyFrame, path: Path) -> Path:
     try:
         if path.suffix == ".csv":
-            frame.drop(_NESTED, strict=False).with_columns(_as_text()).sink_csv(path)
+            frame.drop(_NESTED, strict=False).with_columns(AS_TEXT).sink_csv(path)
         else:
             frame.sink_parquet(path)
     except (OSError, pl.exceptions.PolarsError) as error:
         raise StoreError(f"Can't write {path}: {error}.", "Choose another folder.") from error
     return path
-
-
-def _as_text() -> pl.Expr:
-    """Put an apostrophe before text that a spreadsheet would take for a formula."""
-    return pl.col(pl.String).str.replace(_FORMULA, "'${1}")
 
 
 def _download(store: Store, key: str, path: Path) -> Path:

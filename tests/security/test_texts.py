@@ -16,7 +16,7 @@ from precis.environments.summaries.judge.prompts import data_in
 from precis.environments.summaries.prompt import request_in, summary_messages
 from precis.environments.summaries.services import RUBRIC
 from precis.llm.server import ChatRequest, Choice, Completion, completions_app
-from precis.run.export import _as_text
+from precis.run.export import AS_TEXT
 from tests.support.corpora import BUNDLED
 from tests.support.local_server import serving
 
@@ -72,7 +72,7 @@ async def test_no_summary_can_end_its_attempt_in_what_ruler_reads() -> None:
 @given(st.lists(st.text("=+-@\t\r\n 'a1＝"), min_size=1))
 def test_no_cell_of_a_csv_begins_as_a_formula_does(cells: list[str]) -> None:
     frame = pl.DataFrame({"summary": cells, "topic": cells, "words": [-1] * len(cells)})
-    written = frame.with_columns(_as_text())
+    written = frame.with_columns(AS_TEXT)
     for column in ("summary", "topic"):
         for before, after in zip(cells, written[column], strict=True):
             assert after in (before, f"'{before}")

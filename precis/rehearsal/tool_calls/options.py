@@ -55,7 +55,7 @@ def list_options(messages: Sequence[Message], tools: Sequence[Schema]) -> list[O
     Raises:
         ApiError: 400, if there are none or too many.
     """
-    found = _calls(tools) if tools else _texts(messages)
+    found = itertools.chain.from_iterable(map(_calls_of, tools)) if tools else _texts(messages)
     options = list(itertools.islice(found, OPTIONS_MAX + 1))
     if not options and tools:
         raise ApiError(
@@ -94,13 +94,9 @@ def text_of(message: Message) -> str:
     return " ".join(said)
 
 
-def _calls(tools: Sequence[Schema]) -> Iterator[Option]:
-    for tool in tools:
-        yield from _calls_of(tool.get("function") or {})
-
-
-def _calls_of(function: Schema) -> Iterator[Option]:
+def _calls_of(tool: Schema) -> Iterator[Option]:
     """Yield the calls of a tool; none if a required argument can't be listed."""
+    function = tool.get("function") or {}
     schema = function.get("parameters") or {}
     required = set(schema.get("required") or ())
     names = []
