@@ -199,6 +199,7 @@ def _write_atomically(to: Path) -> Iterator[Path]:
             process = left.stem.rpartition(".")[2]
             if process.isdecimal() and not is_running(int(process)):  # it was killed
                 shutil.rmtree(left, ignore_errors=True)
+        shutil.rmtree(incoming, ignore_errors=True)  # of a killed one with this one's number
         incoming.mkdir(parents=True)
         yield incoming
         _refuse_full(to)  # another process may have written it meanwhile
