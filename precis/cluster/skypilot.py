@@ -15,7 +15,6 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 import httpx
@@ -57,6 +56,7 @@ class SkyPilotHost:
     lease: Lease | None = None
     cluster: Cluster | None = None
     """The machine, once it is up, with its price."""
+    _started_from: str = ""
     _tunnel: Tunnel | None = None
     _pinging: asyncio.Task[None] | None = None
 
@@ -74,11 +74,6 @@ class SkyPilotHost:
     def price(self) -> HourlyPrice | None:
         """The price of the machine, once it is up."""
         return self.cluster.price if self.cluster else None
-
-    @cached_property
-    def _started_from(self) -> str:
-        # Once: files that change during the run must not end its trainer when a connection drops.
-        return started_from(self.work, self.config)
 
     async def up(self) -> TrainerAddress:
         """Start the trainer, or find it again; idempotent.
@@ -115,6 +110,8 @@ class SkyPilotHost:
         self.cluster = await api.find(self.name)
         if keys is None or self.cluster is None or self.cluster.status != "UP":
             return None
+        # Once: files that change during the run must not end its trainer when a connection drops.
+        self._started_from = self._started_from or started_from(self.work, self.config)
         if keys.started_from != self._started_from:
             self.log(
                 f"The trainer of cluster {self.name} was started with other settings or code: it "
@@ -150,6 +147,7 @@ class SkyPilotHost:
         """Launch the task, which creates, repairs, starts or reuses the machine."""
         if self.lease is not None:
             await self.lease.check()
+        self._started_from = started_from(self.work, self.config)  # of the files as they are sent
         keys = Keys.new(self._started_from)
         task = trainer_task(self.work, self.config, keys)
         write_keys(self.home, self.name, keys)

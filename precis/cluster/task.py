@@ -53,13 +53,15 @@ def trainer_task(work: Work, config: ClusterConfig, keys: Keys) -> Any:
 
 
 def started_from(work: Work, config: ClusterConfig) -> str:
-    """Return the digest of what a trainer is started from: its variables, and the code and packages
-    of this checkout. One that was started from anything else can't be used in its place."""
+    """Return the digest of what a trainer is started from: its GPU, its variables, and the code and
+    packages of this checkout. One that was started from anything else can't be used in its
+    place."""
     variables = _variables(work, config)
-    digest = hashlib.sha256(json.dumps(variables).encode())
+    digest = hashlib.sha256(json.dumps([config.gpu, variables]).encode())
     for pattern in ("precis/**/*.py", TASK.relative_to(CHECKOUT), variables["PRECIS_LOCK"]):
         for file in sorted(CHECKOUT.glob(str(pattern))):
-            digest.update(file.read_bytes())
+            if file.is_file():  # an editor's lock is a link to nothing
+                digest.update(file.read_bytes())
     return digest.hexdigest()
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from contextlib import AsyncExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -169,33 +169,38 @@ async def test_a_machine_that_may_be_left_behind_is_named(
     assert f"Run `sky down {host.name}`" in said[-1]
 
 
-@pytest.mark.parametrize(
-    "changed",
-    [None, "backend", "seed", "code", "client_lost_s"],
-    ids=lambda changed: changed or "none",
-)
-async def test_a_trainer_of_a_kept_machine_is_replaced_if_it_was_started_differently(
-    changed: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ended: list[str] = []
-    launched: list[str] = []
+@dataclass
+class Rented:
+    """A machine that is up, what was done to the trainer on it, and the code that it is sent."""
+
+    code: Path
+    ended: int = 0
+    launched: int = 0
+    answers: bool = True
+
+
+@pytest.fixture
+def rented(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Rented:
+    code = tmp_path / "checkout" / "precis" / "trainer.py"
+    code.parent.mkdir(parents=True)
+    code.write_text("1")
+    (code.parent / ".#trainer.py").symlink_to("me@host.1")  # Emacs marks so what it changes
+    machine = Rented(code)
 
     async def find(*_: object, **__: object) -> Any:
         return SimpleNamespace(status="UP", infra="", price=None)
 
     async def end_jobs(name: str) -> None:
-        ended.append(name)
+        machine.ended += 1
 
-    async def launch(task: object, name: str, *_: object) -> int:
-        launched.append(name)
+    async def launch(*_: object) -> int:
+        machine.launched += 1
+        machine.answers = True
         return 1
 
     async def answers(*_: object) -> bool:
-        return True
+        return machine.answers
 
-    code = tmp_path / "checkout" / "precis" / "trainer.py"
-    code.parent.mkdir(parents=True)
-    code.write_text("1")
     monkeypatch.setattr(task, "CHECKOUT", tmp_path / "checkout")
     monkeypatch.setattr(task, "TASK", tmp_path / "checkout" / "trainer.sky.yaml")
     monkeypatch.setattr(api, "find", find)
@@ -206,19 +211,34 @@ async def test_a_trainer_of_a_kept_machine_is_replaced_if_it_was_started_differe
     monkeypatch.setattr(skypilot, "Tunnel", Tunnel)
     monkeypatch.setattr(skypilot, "answers", answers)
     monkeypatch.setattr(skypilot, "trainer_task", lambda *_: None)
+    return machine
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [None, "backend", "seed", "code", "client_lost_s", "gpu"],
+    ids=lambda changed: changed or "none",
+)
+async def test_a_trainer_of_a_kept_machine_is_replaced_if_it_was_started_differently(
+    changed: str | None, rented: Rented, tmp_path: Path
+) -> None:
     work = Work("m", "s3://bucket/runs", "extractive", 1)
+    config = ClusterConfig()
     said: list[str] = []
-    host = SkyPilotHost(work, ClusterConfig(), tmp_path, said.append)
+    host = SkyPilotHost(work, config, tmp_path, said.append)
     first = await host.up()
     await host.leave()
-    assert (len(ended), len(launched)) == (1, 1)  # nobody here had started one
-    config = ClusterConfig(client_lost_s=77) if changed == "client_lost_s" else ClusterConfig()
+    assert (rented.ended, rented.launched) == (1, 1)  # nobody here had started one
+    if changed == "client_lost_s":
+        config = ClusterConfig(client_lost_s=77)
+    if changed == "gpu":
+        config = ClusterConfig(gpu="H200:1")
     if changed == "backend":
         work = replace(work, backend="tool_calls")
     if changed == "seed":
         work = replace(work, seed=2)
     if changed == "code":
-        code.write_text("2")
+        rented.code.write_text("2")
         assert await host.up() == first  # a run goes on with the trainer that it has started
         await host.leave()
     again = SkyPilotHost(work, config, tmp_path, said.append)
@@ -226,5 +246,25 @@ async def test_a_trainer_of_a_kept_machine_is_replaced_if_it_was_started_differe
     await again.leave()
     assert (second == first) == (changed is None)
     replaced = 0 if changed is None else 1
-    assert (len(ended), len(launched)) == (1 + replaced, 1 + replaced)
+    assert (rented.ended, rented.launched) == (1 + replaced, 1 + replaced)
     assert any("other settings or code" in line for line in said) == (changed is not None)
+
+
+async def test_a_trainer_is_known_by_the_code_that_it_was_sent_and_not_by_that_of_the_runs_start(
+    rented: Rented, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The code was changed during the run, and then the trainer was lost."""
+    monkeypatch.setattr(skypilot, "_FOUND_S", 0.01)
+    work = Work("m", "s3://bucket/runs", "extractive", 1)
+    host = SkyPilotHost(work, ClusterConfig(), tmp_path, lambda _: None)
+    await host.up()
+    rented.code.write_text("2")
+    rented.answers = False
+    started = await host.up()
+    assert rented.launched == 2
+    assert await host.up() == started
+    await host.leave()
+    again = SkyPilotHost(work, ClusterConfig(), tmp_path, lambda _: None)
+    assert await again.up() == started
+    await again.leave()
+    assert rented.launched == 2
