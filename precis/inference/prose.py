@@ -38,7 +38,9 @@ def prose(text: str, *, is_print: bool = False) -> str:
         lines.append(line)
         if kind == "paragraph":
             spoken.append(line)
-            if _is_sentence(line):
+            letters = sum(map(str.isalpha, line))
+            is_long = len(line) > _HEADING_MAX and letters >= _LETTERS_MIN * len(line)
+            if is_long or line.rstrip(_CLOSING)[-1:] in _ENDS:
                 sentences.append(line)
     if 2 * _size(sentences) >= _size(spoken) > 0 and sentences:
         return "\n".join(sentences)
@@ -78,13 +80,6 @@ def _named(kind: str, text: str) -> Iterator[tuple[str, str]]:
         shown = _BULLET.sub("", " ".join(line.split()), count=1)
         if any(map(str.isalnum, shown)):
             yield kind, shown
-
-
-def _is_sentence(text: str) -> bool:
-    if text.rstrip(_CLOSING)[-1:] in _ENDS:
-        return True
-    letters = sum(map(str.isalpha, text))
-    return len(text) > _HEADING_MAX and letters >= _LETTERS_MIN * len(text)
 
 
 def _size(texts: Sequence[str]) -> int:

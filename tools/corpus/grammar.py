@@ -77,26 +77,27 @@ def parse_story(text: str) -> Story:
         name, _, lines = block.partition("\n")
         blocks[name.strip()] = lines.strip()
     names = dict(_values(line, "=") for line in blocks.pop("names", "").splitlines() if line)
-    facts = tuple(_fact(block) for block in re.split(r"\n\s*\n", blocks.pop("facts", "")) if block)
+    facts = []
+    for block in filter(None, re.split(r"\n\s*\n", blocks.pop("facts", ""))):
+        values = {}
+        marked: dict[str, list[str]] = {"* ": [], "? ": [], "= ": []}
+        for line in block.splitlines():
+            if ":=" in line:
+                name, choices = _values(line, ":=")
+                values[name] = choices
+            if line[:2] in marked:
+                marked[line[:2]].append(line[2:].strip())
+        sentences, questions, answers = map(tuple, marked.values())
+        facts.append(FactTemplate(values, sentences, questions, answers[0]))
     sections = {}
     for name, lines in blocks.items():
         sections[name] = tuple(line.removeprefix("? ") for line in lines.splitlines() if line)
-    return Story(topic, names, facts, sections)
+    return Story(topic, names, tuple(facts), sections)
 
 
 def _values(line: str, sign: str) -> tuple[str, tuple[str, ...]]:
     name, _, values = line.partition(sign)
     return name.strip(), tuple(value.strip() for value in values.split(" | "))
-
-
-def _fact(block: str) -> FactTemplate:
-    lines = block.splitlines()
-
-    def after(sign: str) -> tuple[str, ...]:
-        return tuple(line.removeprefix(sign).strip() for line in lines if line.startswith(sign))
-
-    values = dict(_values(line, ":=") for line in lines if ":=" in line)
-    return FactTemplate(values, after("* "), after("? "), after("= ")[0])
 
 
 class Draw:

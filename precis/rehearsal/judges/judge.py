@@ -39,29 +39,28 @@ async def lexical_judge(request: ChatRequest) -> Completion:
     """
     try:
         data = data_in(request.messages) or {}
-        found = attempt_scores(data) if "attempts" in data else _judged(data)
+        if "attempts" in data:
+            found = attempt_scores(data)
+        elif "questions" in data:
+            is_summary = "summary" in data
+            text = data["summary"] if is_summary else data["text"]
+            answers = []
+            for one in data["questions"]:
+                answers.append({"id": one["id"], "answer": reader.answer(text, one["question"])})
+            found = {"answers": answers} | ({"is_prose": is_prose(text)} if is_summary else {})
+        else:
+            grades = []
+            for item in data["items"]:
+                given = item["given_answer"]
+                asked = (item["question"], item["golden_answer"], given)
+                correct = not is_too_long(given) and grader.grade(*asked)
+                grades.append({"id": item["id"], "correct": correct})
+            found = {"grades": grades}
     except (LookupError, TypeError, ValueError, AttributeError, PrecisError) as error:
         # Unreadable messages of any shape were not made for this judge.
         said = "The lexical judge only serves the summaries' judge and RULER."
         raise ApiError(400, said, "invalid_request") from error
     return Completion(request.model, [Choice(json.dumps(found, ensure_ascii=False))])
-
-
-def _judged(data: dict[str, Any]) -> dict[str, Any]:
-    if "questions" in data:
-        is_summary = "summary" in data
-        text = data["summary"] if is_summary else data["text"]
-        answers = []
-        for one in data["questions"]:
-            answers.append({"id": one["id"], "answer": reader.answer(text, one["question"])})
-        return {"answers": answers} | ({"is_prose": is_prose(text)} if is_summary else {})
-    grades = []
-    for item in data["items"]:
-        given = item["given_answer"]
-        asked = (item["question"], item["golden_answer"], given)
-        correct = not is_too_long(given) and grader.grade(*asked)
-        grades.append({"id": item["id"], "correct": correct})
-    return {"grades": grades}
 
 
 def is_prose(text: str) -> bool:
