@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from precis.commands.terminal import CONTINUES, fail, plain_console, sentences
-from precis.errors import ConfigError, without_passwords
+from precis.errors import ConfigError, PrecisError, without_passwords
 from precis.processes.signals import as_interrupts
 from precis.record import SEED_MAX, SEED_MIN
 
@@ -228,12 +228,22 @@ def secret(
         from cli import prefect_server
 
         prefect_server.attach()
+        import httpx
         from prefect.blocks.system import Secret  # only now, to use the server's address
+        from prefect.exceptions import PrefectException
 
         from tasks.secrets import block_name
 
         name = block_name(variable)
-        Secret(value=value).save(name, overwrite=True)
+        try:
+            Secret(value=value).save(name, overwrite=True)
+        except (httpx.HTTPError, PrefectException) as error:
+            # What the server says may repeat the key.
+            answer = getattr(error, "response", None)
+            said = type(error).__name__ if answer is None else f"it answered {answer.status_code}"
+            raise PrecisError(
+                f"The Prefect server did not keep {variable}: {said}.", "See the server's log."
+            ) from None
         console.print(f"Kept in the Secret block {name!r}.")
 
 

@@ -148,7 +148,7 @@ def describe_repair(repaired: Repaired) -> Iterator[str]:
     checkpoints = count_of(len(ledger.checkpoints), "checkpoint")
     yield (
         f"The ledger of {ledger.model} is rebuilt, at step {at}, from {checkpoints}. "
-        f"{len(ledger.steps)} of its {at} steps have their records."
+        f"Steps with their records: {len(ledger.steps)} of {at}."
     )
     lost = "the records of the others, " if at > len(ledger.steps) else ""
     yield (

@@ -15,6 +15,7 @@ from precis.settings.overrides import lay_over
 from precis.settings.problems import problems_in
 from precis.store import open_store
 from precis.sweep.config import TRIALS_MAX, SweepConfig
+from precis.text import count_of
 
 Changes = Mapping[str, Any]
 """Settings by their dotted names, such as `trainer.learning_rate`."""
@@ -96,8 +97,8 @@ def refuse_launcher(deployment: str, entrypoint: str) -> None:
 def describe_plan(deployment: str, configs: Sequence[TrainConfig]) -> str:
     """Describe the runs of a sweep before they start, and the most that they may spend."""
     plan = (
-        f"{len(configs)} runs of {deployment} are to be compared. A worker needs a slot for them "
-        "beside the sweep's own (--limit 2 or more)."
+        f"To compare: {count_of(len(configs), 'run')} of {deployment}. A worker needs a slot for "
+        "them beside the sweep's own (--limit 2 or more)."
     )
     budgets = [config.budget_usd for config in configs if config.budget_usd is not None]
     unbounded = len(configs) - len(budgets)

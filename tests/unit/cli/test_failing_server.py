@@ -8,9 +8,11 @@ from threading import Thread
 
 import pytest
 from prefect.settings import PREFECT_API_URL, temporary_settings
+from typer.testing import CliRunner
 
 from cli.deletion import delete_from_prefect
 from cli.live_runs import read_live_runs
+from precis.commands.main import app
 from precis.errors import PrecisError
 
 
@@ -22,8 +24,8 @@ class FailsToList(BaseHTTPRequestHandler):
         self._answer(200 if is_look else 404, b'"3.9.1"')
 
     def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
-        self._answer(500, b'{"exception_message": "Internal Server Error"}')
+        sent = self.rfile.read(int(self.headers["Content-Length"]))
+        self._answer(500, b'{"exception_message": "Internal Server Error for %b"}' % sent)
 
     def _answer(self, status: int, body: bytes) -> None:
         self.send_response(status)
@@ -52,6 +54,16 @@ def failing(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 async def test_a_deletion_says_what_the_server_answered() -> None:
     with pytest.raises(PrecisError, match=r"did not delete the runs of 'm': .*500"):
         await delete_from_prefect("m", "store")
+
+
+@pytest.mark.usefixtures("failing")
+def test_a_key_that_the_server_does_not_keep_is_in_no_message() -> None:
+    key = "sk-or-v1-0123456789"
+    result = CliRunner().invoke(app, ["secret", "OPENROUTER_API_KEY"], input=f"{key}\n")
+    assert result.exit_code == 1
+    said = " ".join(result.output.split())
+    assert "did not keep OPENROUTER_API_KEY: it answered 500. See the server's log." in said
+    assert key not in result.output
 
 
 @pytest.mark.usefixtures("failing")

@@ -222,7 +222,7 @@ def test_the_command_says_what_is_recovered_and_what_is_lost(store: FolderStore)
     store.put(ledger_key("m"), b"garbage")
     remove(store, "m", 2)
     said = precis_runs("repair", "m", store=store)
-    assert "at step 4, from 4 checkpoints. 3 of its 4 steps" in said
+    assert "at step 4, from 4 checkpoints. Steps with their records: 3 of 4." in said
     assert "Lost: the records of the others, every validation" in said
     assert "the budget goes by $0.75" in said
     assert "kept as m/damaged-ledger-" in said
