@@ -10,6 +10,7 @@ import ast
 import hashlib
 import importlib.util
 import inspect
+import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -31,6 +32,8 @@ from precis.records.rollout import UNJUDGED, Rollout, Scenario, Score, Split, Un
 
 if TYPE_CHECKING:
     import art
+
+_log = logging.getLogger(__name__)
 
 _FUNCTIONS = ("rank", "baselines", "checks", "show", "open", "close")
 """The optional functions of a file."""
@@ -134,7 +137,10 @@ class PythonEnvironment(AgentEnvironment):
             await super().open()
         except BaseException:  # workers that can't be opened, say
             if hasattr(self._module, "close"):
-                await self._run("close")
+                try:
+                    await self._run("close")
+                except PrecisError as error:
+                    _log.warning("%s", error)
             raise
 
     async def close(self) -> None:

@@ -165,12 +165,14 @@ class Workers:
         """Close the environments of the workers, and leave the cluster, or end it."""
         for restart in self._restarts:
             restart.cancel()
-        stops = [self._players[number].stop.remote() for number in self._up]
-        if stops:
-            asked = asyncio.gather(*stops, return_exceptions=True)
-            with suppress(TimeoutError):
-                await asyncio.wait_for(asked, _CLOSE_S)
-        await self._stack.aclose()
+        try:
+            stops = [self._players[number].stop.remote() for number in self._up]
+            if stops:
+                asked = asyncio.gather(*stops, return_exceptions=True)
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(asked, _CLOSE_S)
+        finally:  # a lost connection, or a cancellation
+            await self._stack.aclose()
 
     async def play(self, model: "art.Model[Any, Any]", scenario: Scenario) -> Score | Unscored:
         """Have a worker attempt a scenario; the wait for a free one does not count as the

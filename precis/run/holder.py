@@ -47,7 +47,7 @@ class Holder(Record):
 
     @property
     def is_this_process(self) -> bool:
-        """Whether this process took the lease, and has not given it back."""
+        """True if this process took the lease, and has not given it back."""
         return self.pid == os.getpid() and is_alive(self, datetime.now(UTC))
 
     def __str__(self) -> str:

@@ -142,15 +142,13 @@ def _texts(messages: Sequence[Message]) -> Iterator[Option]:
             yield Option("", f"[{found}]")
         return
     for message in messages:
+        if message.get("role") == "assistant":
+            continue
         text = text_of(message)
         shown = _ELEMENT.search(text)
-        if shown is None or message.get("role") == "assistant":
-            continue
-        tag, example = shown.groups()
-        words = [example]
-        for _, word in _QUOTED.findall(text):
-            if word != tag and word not in words:
-                words.append(word)
-        for word in words:
-            yield Option("", f"<{tag}>{word}</{tag}>")
-        return
+        if shown:
+            tag, example = shown.groups()
+            quoted = [word for _, word in _QUOTED.findall(text) if word != tag]
+            for word in dict.fromkeys([example, *quoted]):
+                yield Option("", f"<{tag}>{word}</{tag}>")
+            return

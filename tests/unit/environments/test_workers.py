@@ -162,6 +162,7 @@ class RayInThisProcess(ModuleType):
         self.__spec__ = ModuleSpec("ray", None)
         self.starts = list(starts)
         self.asked: list[str] = []
+        self.is_lost = False
 
     def is_initialized(self) -> bool:
         return False
@@ -189,6 +190,8 @@ class RayInThisProcess(ModuleType):
 
         def stop() -> "asyncio.Future[None]":
             self.asked.append("stop")
+            if self.is_lost:
+                raise ConnectionError("The connection is lost.")
             stopped = asyncio.get_running_loop().create_future()
             stopped.set_result(None)
             return stopped
@@ -215,6 +218,18 @@ async def test_workers_that_were_opened_are_closed_if_another_fails(
     assert ray.asked == ["init", "stop", "stop", "shutdown"]
 
 
+async def test_a_lost_cluster_is_left_though_no_worker_can_be_asked_to_stop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ray = put_in_place_of_ray(monkeypatch, [None])
+    workers = Workers(WorkersSettings(count=1), dict, {})  # type: ignore[arg-type]
+    await workers.open()
+    ray.is_lost = True
+    with pytest.raises(ConnectionError):
+        await workers.close()
+    assert ray.asked == ["init", "stop", "shutdown"]
+
+
 async def test_a_file_is_closed_if_its_workers_can_t_be_opened(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -222,7 +237,7 @@ async def test_a_file_is_closed_if_its_workers_can_t_be_opened(
     file = tmp_path / "agent.py"
     file.write_text(
         "def scenarios(split): return [{'id': split}]\ndef rollout(model, scenario): return 1.0\n"
-        "def open(): asked.append('open')\ndef close(): asked.append('close')\n"
+        "def open(): asked.append('open')\ndef close(): asked.append('close'); 1 / 0\n"
         "asked = []"
     )
     environment: Any = load_agent(PythonSettings(file=str(file), workers=WorkersSettings(count=1)))
