@@ -232,17 +232,16 @@ def secret(
         from prefect.blocks.system import Secret  # only now, to use the server's address
         from prefect.exceptions import PrefectException
 
+        from cli.server_check import failure_of
         from tasks.secrets import block_name
 
         name = block_name(variable)
         try:
             Secret(value=value).save(name, overwrite=True)
         except (httpx.HTTPError, PrefectException) as error:
-            # What the server says may repeat the key.
-            answer = getattr(error, "response", None)
-            said = type(error).__name__ if answer is None else f"it answered {answer.status_code}"
             raise PrecisError(
-                f"The Prefect server did not keep {variable}: {said}.", "See the server's log."
+                f"The Prefect server did not keep {variable}: {failure_of(error)}.",
+                "See the server's log.",
             ) from None
         console.print(f"Kept in the Secret block {name!r}.")
 

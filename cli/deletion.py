@@ -36,6 +36,7 @@ async def delete_from_prefect(model: str, store: str) -> int:
         from prefect.exceptions import PrefectException
 
         from cli.live_runs import read_all
+        from cli.server_check import failure_of
 
         flows = FlowFilter(name=FlowFilterName(any_=["train", "benchmark"]))
         deleted = 0
@@ -47,7 +48,9 @@ async def delete_from_prefect(model: str, store: str) -> int:
                         await client.delete_flow_run(run.id)
                         deleted += 1
         except (httpx.HTTPError, PrefectException) as error:
-            raise PrecisError(f"Prefect did not delete the runs of {model!r}: {error}") from error
+            raise PrecisError(
+                f"Prefect did not delete the runs of {model!r}: {failure_of(error)}."
+            ) from error
         return deleted
     finally:
         if found.started:

@@ -12,6 +12,7 @@ from typing import Any
 
 from prefect.settings import (
     PREFECT_API_AUTH_STRING,
+    PREFECT_API_KEY,
     PREFECT_API_URL,
     get_current_settings,
     temporary_settings,
@@ -206,10 +207,10 @@ def _checks_of_machines(config: RunConfig) -> dict[str, Check]:
 async def _adopt_secrets() -> str:
     server = prefect_server.find()
     assert server is not None
+    # Prefect's client may have read its settings before the server's secrets were known.
     found: dict[Any, str] = {PREFECT_API_URL: server}
-    password = os.environ.get("PREFECT_API_AUTH_STRING")
-    if password:
-        found[PREFECT_API_AUTH_STRING] = password
+    for setting in (PREFECT_API_AUTH_STRING, PREFECT_API_KEY):
+        found[setting] = os.environ[setting.name]
     with temporary_settings(found):
         adopted = await adopt_secrets()
     return ", ".join(adopted) or "no key that is not set here"

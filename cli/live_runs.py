@@ -19,6 +19,7 @@ from prefect.client.schemas.filters import (
 from prefect.client.schemas.objects import FlowRun, StateType
 from prefect.exceptions import ObjectNotFound, PrefectException
 
+from cli.server_check import failure_of
 from precis.errors import PrecisError
 from precis.run.outlook import in_words
 
@@ -71,7 +72,9 @@ async def read_live_runs(now: datetime) -> list[LiveRun]:
                 if run.deployment_id not in names:
                     names[run.deployment_id] = await _deployment(client, run)
     except (httpx.HTTPError, PrefectException) as error:
-        raise PrecisError(f"The Prefect server did not list its runs: {error}") from error
+        raise PrecisError(
+            f"The Prefect server did not list its runs: {failure_of(error)}."
+        ) from error
     return [_describe(run, names[run.deployment_id], now) for run in found]
 
 

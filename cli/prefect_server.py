@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from cli import prefect_process as process
-from cli.prefect_settings import find_api_url, find_setting, server_password
+from cli.prefect_settings import find_api_url, secrets_for
 from precis.errors import ConfigError, PrecisError, without_passwords
 from precis.llm.tls import tls_for
 
@@ -168,15 +168,13 @@ async def _watch(server: PrefectServer, say: Callable[[str], None]) -> None:
 
 
 def _use(api: str) -> None:
-    """Point this process and its children at a server, with its password."""
-    os.environ["PREFECT_API_URL"] = api
+    """Point this process and its children at a server, with its password or key."""
+    secrets = secrets_for(api)
     password = process.password() if api == process.address() else None
-    if password is None:
-        password = find_setting("PREFECT_API_AUTH_STRING")
-    if password is None and find_setting("PREFECT_API_KEY") is None:
-        password = server_password()
     if password:
-        os.environ["PREFECT_API_AUTH_STRING"] = password
+        secrets["PREFECT_API_AUTH_STRING"] = password
+    # An empty variable keeps Prefect's client from taking its profile's.
+    os.environ.update(secrets, PREFECT_API_URL=api)
 
 
 def _check_found(server: PrefectServer, share: bool, port: int | None) -> PrefectServer:

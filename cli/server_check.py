@@ -27,23 +27,26 @@ async def check_server(api: str) -> str:
                     return f"Prefect Cloud at {api}"
                 version = await client.api_version()
     except httpx.HTTPStatusError as error:
-        status = error.response.status_code
-        if status in (401, 403):
+        if error.response.status_code in (401, 403):
             raise ConfigError(
                 f"The Prefect server at {api} refuses our password or key.",
                 "Set PREFECT_API_AUTH_STRING to its `user:password`, or for Prefect Cloud "
                 "PREFECT_API_KEY.",
             ) from error
         raise PrecisError(
-            f"What answers at {api} says {status}.",
-            "See whether PREFECT_API_URL is the "
-            "address of a Prefect server, which ends with /api, and if it is, its log.",
+            f"What is at {api} is of no use: {failure_of(error)}.",
+            "See whether PREFECT_API_URL is the address of a Prefect server, which ends with /api, "
+            "and if it is, its log.",
         ) from error
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        why = str(error) or type(error).__name__
         raise PrecisError(
-            f"The Prefect server at {api} does not answer ({why}).",
+            f"The Prefect server at {api} does not answer ({failure_of(error)}).",
             "Start it, or unset PREFECT_API_URL and let `precis up` start one.",
+        ) from error
+    except OSError as error:
+        raise ConfigError(
+            f"No secure connection to {api} can be made ({error}).",
+            "See whether SSL_CERT_FILE, or PREFECT_API_SSL_CERT_FILE, names certificates.",
         ) from error
     except ValueError:
         version = ""
@@ -53,6 +56,14 @@ async def check_server(api: str) -> str:
             "Set PREFECT_API_URL to the address of one, which ends with /api.",
         )
     return f"server {version} at {api}"
+
+
+def failure_of(error: Exception) -> str:
+    """Return why a request failed, without the words of the server, which may repeat a key."""
+    answer = getattr(error, "response", None)
+    if answer is not None:
+        return f"it answered {answer.status_code}"
+    return str(error) or type(error).__name__  # a timeout has no text
 
 
 def answers(api: str) -> bool:

@@ -31,6 +31,7 @@ def keys_in_clear(config: RunConfig) -> list[str]:
         ("WANDB_API_KEY", os.environ.get("WANDB_BASE_URL", "")),
         ("WANDB_API_KEY", environment.weave_url if environment.weave_project else ""),
         ("PREFECT_API_AUTH_STRING", elsewhere or environment.prefect_api_url or ""),
+        ("PREFECT_API_KEY", elsewhere or environment.prefect_api_url or ""),
     ]
     sentences = []
     for variable, address in sent:

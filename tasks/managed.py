@@ -104,5 +104,5 @@ def _server(config: ManagedConfig) -> ServerAccess:
     """Return this process's Prefect server, by the address for the job."""
     api = get_current_settings().api
     keys = {"PREFECT_API_AUTH_STRING": api.auth_string, "PREFECT_API_KEY": api.key}
-    secrets = {name: key.get_secret_value() for name, key in keys.items() if key is not None}
+    secrets = {name: key.get_secret_value() for name, key in keys.items() if key}
     return ServerAccess(config.prefect_api_url or api.url or "", secrets)

@@ -25,4 +25,4 @@ def judge_named(judge: JudgeName, model: str, url: str) -> JudgeConfig:
     try:
         return JudgeConfig(provider=judge, model=model, base_url=url)
     except ValidationError:
-        raise ConfigError("--judge-url is no address.", "Write http://HOST:PORT/v1.") from None
+        raise ConfigError("--judge-url is not an address.", "Write http://HOST:PORT/v1.") from None

@@ -141,7 +141,7 @@ def _decode(name: str, content: bytes) -> str:
         raise DocumentsError(f"{name} is a PDF.", "Give the file a name that ends in .pdf.")
     if start.startswith(_ZIP):
         raise DocumentsError(
-            f"{name} is an archive, as Word files are, and no text.",
+            f"{name} is an archive, as Word files are, and not text.",
             "Give a Word file a name that ends in .docx.",
         )
     if b"\0" in start:

@@ -56,7 +56,8 @@ def metrics_frame(ledger: Ledger) -> pl.DataFrame:
         rows[record.step].update(step_metrics(ledger, record))
         rows[record.step].update(_under("seconds", record.seconds))
     for validation in ledger.validations:
-        rows[validation.step].update(validation_metrics(validation))
+        if validation.step < len(rows):  # a ledger that others wrote may have stray ones
+            rows[validation.step].update(validation_metrics(validation))
     return pl.from_dicts(rows, infer_schema_length=None, strict=False)
 
 

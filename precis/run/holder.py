@@ -7,7 +7,7 @@ differ.
 
 import os
 import socket
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from pydantic import AwareDatetime
@@ -48,7 +48,8 @@ class Holder(Record):
     @property
     def is_this_process(self) -> bool:
         """True if this process took the lease, and has not given it back."""
-        return self.pid == os.getpid() and is_alive(self, datetime.now(UTC))
+        mine = this_process(self.run, self.since, timedelta())
+        return mine.id == self.id and not self.released
 
     def __str__(self) -> str:
         return f"the run {self.run} (process {self.pid} on {self.host})"

@@ -75,9 +75,10 @@ def prune(
         own = checkpoint_key(model, step)
         attempts = set()
         for key in sizes:
-            attempt, slash, _ = key.removeprefix(own).partition("/")
-            if key.startswith(own) and slash and attempt != whole[step].attempt:
-                attempts.add(attempt)
+            if key.startswith(own):
+                attempt, slash, _ = key.removeprefix(own).partition("/")
+                if slash and attempt != whole[step].attempt:
+                    attempts.add(attempt)
         for attempt in sorted(attempts):
             check_lease(store, model, lease)
             store.delete(f"{own}{attempt}/")

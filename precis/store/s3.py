@@ -155,7 +155,8 @@ class S3Store:
         """Delete keys, and foreign objects that could not be keys."""
         for start in range(0, len(keys), _KEYS_A_DELETION):
             batch = [{"Key": self._below(key)} for key in keys[start : start + _KEYS_A_DELETION]]
-            with self._explaining(f"delete {self._at(keys[start])} and others"):
+            others = f" and {len(batch) - 1:,} others" if len(batch) > 1 else ""
+            with self._explaining(f"delete {self._at(keys[start])}{others}"):
                 answer = self._s3.delete_objects(
                     Bucket=self.bucket, Delete={"Objects": batch, "Quiet": True}
                 )

@@ -78,6 +78,11 @@ def test_a_store_is_as_readable_as_its_root_whatever_the_umask(
             {},
             "PREFECT_API_AUTH_STRING",
         ),
+        (
+            {"PREFECT_API_KEY": "k", "PREFECT_API_URL": "http://p.example/api"},
+            {},
+            "PREFECT_API_KEY",
+        ),
     ],
 )
 def test_a_key_that_goes_over_a_network_in_clear_is_named(

@@ -166,13 +166,16 @@ def _state(game: Game) -> dict[str, Any]:
 def _text_of(state: Any, player: int, observed: list[tuple[int, Any, Any]]) -> str:
     """Return a player's new messages as one: only the newest board, and none of its own moves."""
     kinds = [getattr(kind, "name", "PROMPT") for _, _, kind in observed]
+    boards = kinds.count("GAME_BOARD")
     lines = []
-    for place, (sender, said, kind) in enumerate(observed):
+    for name_of_kind, (sender, said, kind) in zip(kinds, observed, strict=True):
         # Three games pass the prompt as the message's kind.
         message = said if isinstance(said, str) else str(kind)
-        if kinds[place] == "GAME_BOARD" and "GAME_BOARD" in kinds[place + 1 :]:
-            continue
-        if kinds[place] == "PLAYER_ACTION":
+        if name_of_kind == "GAME_BOARD":
+            boards -= 1
+            if boards:
+                continue
+        if name_of_kind == "PLAYER_ACTION":
             if sender != player:
                 name = state.role_mapping.get(sender, f"Player {sender}")
                 lines.append(f"{name}: {message.strip()}")

@@ -292,5 +292,5 @@ def _parts(sentence: str) -> Iterator[str]:
 def _pieces(part: str) -> Iterator[str]:
     words = list(re.finditer(r"\S+", part))
     for first in range(0, len(words), _SENTENCE_WORDS):
-        *_, last = words[first : first + _SENTENCE_WORDS]
-        yield part[words[first].start() : last.end()]
+        piece = words[first : first + _SENTENCE_WORDS]
+        yield part[piece[0].start() : piece[-1].end()]

@@ -7,7 +7,11 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
-from prefect.settings import PREFECT_CLOUD_API_URL, temporary_settings
+from prefect.settings import (
+    PREFECT_API_SSL_CERT_FILE,
+    PREFECT_CLOUD_API_URL,
+    temporary_settings,
+)
 
 from cli import prefect_server
 from cli.prefect_server import PrefectServer
@@ -38,9 +42,10 @@ def server(status: int, body: bytes = b'"3.9.1"') -> Iterator[tuple[str, list[st
 
 
 @contextmanager
-def cloud() -> Iterator[str]:
+def cloud() -> Iterator[tuple[str, list[str]]]:
     """A server that speaks as Prefect Cloud does: a workspace's API, for the bearer of a key, with
-    no page that tells a version."""
+    no page that tells a version. Its address, and what it was shown."""
+    shown: list[str] = []
 
     class Cloud(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -51,7 +56,8 @@ def cloud() -> Iterator[str]:
             self._answer(b"[]" if self.path == f"{WORKSPACE}/flows/filter" else None)
 
         def _answer(self, body: bytes | None) -> None:
-            is_known = self.headers.get("Authorization") == f"Bearer {KEY}"
+            shown.append(self.headers.get("Authorization", ""))
+            is_known = shown[-1] == f"Bearer {KEY}"
             status = 401 if not is_known else 404 if body is None else 200
             self.send_response(status)
             self.end_headers()
@@ -61,7 +67,7 @@ def cloud() -> Iterator[str]:
             """Keep the test's output clean."""
 
     with listening(Cloud) as address, temporary_settings({PREFECT_CLOUD_API_URL: f"{address}/api"}):
-        yield f"{address}{WORKSPACE}"
+        yield f"{address}{WORKSPACE}", shown
 
 
 @contextmanager
@@ -70,6 +76,13 @@ def listening(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
         Thread(target=found.serve_forever, args=(0.01,), daemon=True).start()
         yield f"http://127.0.0.1:{found.server_port}"
         found.shutdown()
+
+
+def write_profile(home: Path, api: str) -> None:
+    """Write a profile that is named `mine`, with our key."""
+    (home / "profiles.toml").write_text(
+        f'[profiles.mine]\nPREFECT_API_URL = "{api}/"\nPREFECT_API_KEY = "{KEY}"'
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -96,7 +109,7 @@ async def test_a_server_that_answers_is_well_and_gets_our_password(
         await check_server(api)
     with pytest.raises(PrecisError, match=r"does not answer .*precis up"):
         await check_server(api)
-    with server(500) as (api, _), pytest.raises(PrecisError, match="says 500"):
+    with server(500) as (api, _), pytest.raises(PrecisError, match="answered 500"):
         await check_server(api)
     for other in (b'"a page"', b"<html>", b"{}"):
         with server(200, other) as (api, _), pytest.raises(ConfigError, match="not a Prefect"):
@@ -111,12 +124,12 @@ async def test_cloud_gets_our_key_and_not_the_password_of_servers_that_we_start(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("PREFECT_SERVER_API_AUTH_STRING", "ana:secret")
-    with cloud() as workspace:
+    with cloud() as (workspace, shown):
         monkeypatch.setenv("PREFECT_API_URL", workspace)
         with pytest.raises(ConfigError, match="PREFECT_API_KEY"):
             await prefect_server.check()
-        monkeypatch.delenv("PREFECT_API_AUTH_STRING", raising=False)
         assert not PrefectServer(workspace, ours=False).answers()
+        assert set(shown) == {""}
         monkeypatch.setenv("PREFECT_API_KEY", KEY)
         assert await prefect_server.check() == f"Prefect Cloud at {workspace}"
         assert PrefectServer(workspace, ours=False).answers()
@@ -127,8 +140,27 @@ async def test_cloud_gets_the_key_of_the_profile_that_a_login_has_written(
 ) -> None:
     monkeypatch.setenv("PREFECT_SERVER_API_AUTH_STRING", "ana:secret")
     monkeypatch.setenv("PREFECT_PROFILE", "mine")
-    with cloud() as workspace:
-        (tmp_path / "profiles.toml").write_text(
-            f'[profiles.mine]\nPREFECT_API_URL = "{workspace}"\nPREFECT_API_KEY = "{KEY}"'
-        )
+    with cloud() as (workspace, _):
+        write_profile(tmp_path, workspace)
         assert await prefect_server.check() == f"Prefect Cloud at {workspace}"
+
+
+@pytest.mark.parametrize("elsewhere", [True, False])
+async def test_a_profile_has_the_secrets_of_its_own_server_alone(
+    elsewhere: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PREFECT_SERVER_API_AUTH_STRING", "ana:secret")
+    monkeypatch.setenv("PREFECT_PROFILE", "mine")
+    with cloud() as (workspace, _), server(200) as (api, shown):
+        write_profile(tmp_path, workspace if elsewhere else api)
+        monkeypatch.setenv("PREFECT_API_URL", api)
+        assert await prefect_server.check() == f"server 3.9.1 at {api}"
+        assert shown == ["Basic YW5hOnNlY3JldA==" if elsewhere else f"Bearer {KEY}"]
+
+
+async def test_certificates_that_can_not_be_read_are_named() -> None:
+    with (
+        temporary_settings({PREFECT_API_SSL_CERT_FILE: "/no/certificates.pem"}),
+        pytest.raises(ConfigError, match=r"No secure connection .*SSL_CERT_FILE"),
+    ):
+        await check_server("https://prefect.example/api")

@@ -16,6 +16,12 @@ def test_a_run_is_a_row_for_each_adapter() -> None:
     assert frame["judge/usd"].to_list() == [0.25, 0.25, None]
 
 
+def test_a_validation_of_an_adapter_that_the_run_does_not_have_has_no_row() -> None:
+    ledger = EMPTY.add_validation(validation(0, 0.25))
+    stray = ledger.model_copy(update={"validations": [*ledger.validations, validation(3, 0.5)]})
+    assert metrics_frame(stray)["val/accuracy"].to_list() == [0.25]
+
+
 def test_a_warm_start_has_columns_of_its_own() -> None:
     made = WarmStartRecord(
         source="best_of_n", scenarios=4, demonstrations=3, left_out={"not_scored": 1}, reward=0.5
