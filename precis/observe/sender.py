@@ -1,6 +1,7 @@
 """Sending to a service that may be slow or unreachable, without blocking the run."""
 
 import asyncio
+import json
 import logging
 import queue
 import threading
@@ -48,14 +49,16 @@ class Service(Protocol):
 
 
 async def post(client: httpx.AsyncClient, url: str, body: Any) -> None:
-    """Post JSON, with one deadline for the whole exchange.
+    """Post JSON in ASCII, which can say half a character too, with one deadline for the whole
+    exchange.
 
     Raises:
         httpx.HTTPError: it failed, was refused, or took too long.
     """
     try:
         async with asyncio.timeout(_DEADLINE_S):
-            response = await client.post(url, json=body)
+            headers = {"Content-Type": "application/json"}
+            response = await client.post(url, content=json.dumps(body), headers=headers)
     except TimeoutError:
         raise httpx.ReadTimeout(f"no whole answer within {_DEADLINE_S:g} s") from None
     response.raise_for_status()
@@ -95,13 +98,16 @@ class Sender:
         self._thread.join(max(0.0, within_s))
         lost = self._told - self._sent
         if lost:
-            logger.warning("%s has not got %d rollouts.", self._service.name, lost)
+            said = "%s did not receive %d of %d rollouts."
+            logger.warning(said, self._service.name, lost, self._told)
 
     def _work(self) -> None:
         try:
             asyncio.run(self._feed())
         except httpx.InvalidURL as error:
             self._warn(f"its address is not valid ({error})")
+        except UnicodeEncodeError:
+            self._warn("its key holds characters that no key has")
 
     async def _feed(self) -> None:
         service = self._service

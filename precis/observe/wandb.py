@@ -89,7 +89,8 @@ class WandbLog:
         self._put({"artifact": name, "kind": kind, "path": str(path)})
 
     def _put(self, entry: Mapping[str, Any]) -> None:
-        self._lines.put(json.dumps(entry).encode() + b"\n")
+        if not self._warned:  # after its end nobody would read them
+            self._lines.put(json.dumps(entry).encode() + b"\n")
 
     def finish(self) -> None:
         """Wait a bounded time for W&B to take the rest."""

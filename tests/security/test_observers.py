@@ -37,7 +37,7 @@ async def test_an_answer_without_end_is_not_read(
     assert server.sent < 32 * MIB
     first, last = (record.getMessage() for record in caplog.records)
     assert "The reply is larger than" in first
-    assert "1 rollouts" in last
+    assert "did not receive 1 of 1 rollouts" in last
 
 
 async def test_an_answer_that_drips_costs_its_deadline(

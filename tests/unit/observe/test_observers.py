@@ -205,20 +205,35 @@ async def test_a_service_that_refuses_is_told_of_once_and_stops_nothing(
         await told(settings, *[SEEN] * 120)
     first, last = (record.getMessage() for record in caplog.records)
     assert "OpenPipe does not take all rollouts: it answered 400" in first
-    assert last == "OpenPipe has not got 120 rollouts."
+    assert last == "OpenPipe did not receive 120 of 120 rollouts."
     assert "opk-secret" not in caplog.text
 
 
-async def test_an_address_that_is_not_valid_gets_a_sentence(
-    caplog: pytest.LogCaptureFixture,
+@pytest.mark.parametrize(
+    ("url", "key", "said"),
+    [
+        ("https://openpipe.ai:http", "opk-secret", "its address is not valid (Invalid port: 'htt"),
+        ("http://127.0.0.1:9", "opk-sécret", "its key holds characters that no key has"),
+    ],
+)
+async def test_an_address_or_a_key_that_is_not_valid_gets_a_sentence(
+    url: str, key: str, said: str, caplog: pytest.LogCaptureFixture
 ) -> None:
+    await told(environment(openpipe_api_key=SecretStr(key), openpipe_base_url=url), SEEN)
+    assert said in caplog.text
+    assert "OpenPipe did not receive 1 of 1 rollouts" in caplog.text
+
+
+async def test_half_a_character_stops_no_service(url: str, endpoint: Endpoint) -> None:
+    keys = dict.fromkeys(("openpipe_api_key", "langfuse_public_key", "langfuse_secret_key"))
     settings = environment(
-        openpipe_api_key=SecretStr("opk-secret"), openpipe_base_url="https://openpipe.ai:http"
+        **dict.fromkeys(keys, SecretStr("k")), openpipe_base_url=url, langfuse_host=url
     )
-    async with observing(settings) as observers:
-        observers.rollouts([SEEN])
-    assert "its address is not valid (Invalid port: 'http')" in caplog.text
-    assert "OpenPipe has not got 1 rollouts" in caplog.text
+    half = replace(SEEN.calls[0], choice={"message": {"role": "assistant", "content": "\ud83d"}})
+    await told(settings, replace(SEEN, calls=(half,)), SEEN)
+    paths = [path for path, _, _ in endpoint.got]
+    assert paths.count("/report") == 3
+    assert paths.count("/api/public/scores") == 4
 
 
 async def test_a_slow_service_delays_nothing_and_the_end_is_bounded(
@@ -233,7 +248,7 @@ async def test_a_slow_service_delays_nothing_and_the_end_is_bounded(
     assert time.monotonic() - began < 60, "one after another they take 200 s"
     await asyncio.to_thread(observers.close, 0.2)
     assert time.monotonic() - began < 8
-    assert "OpenPipe has not got" in caplog.text
+    assert "OpenPipe did not receive" in caplog.text
 
 
 def test_a_rollout_is_seen_with_its_verdict_or_without_one() -> None:
