@@ -29,7 +29,7 @@ from precis.records.results import results_before
 from precis.records.rollout import Rollout, Unscored
 from precis.records.spend import Estimate, Usage
 from precis.records.trajectories import read_first_validation
-from precis.statistics.nights import NightlyChange, changes
+from precis.statistics.nights import NightlyChange, changes, comparable
 from precis.store import open_store
 from precis.store.kept import KeptRecords
 
@@ -213,7 +213,7 @@ async def announce_cost(run: BenchmarkRun, contenders: Sequence[ContenderSpec]) 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A benchmark beside the rows of earlier nights; None if there are none."""
+    """A benchmark beside the comparable rows of earlier nights; None if there are none."""
 
     before: pl.DataFrame | None
     nights: int
@@ -226,8 +226,10 @@ class Comparison:
 
 
 def compare(run: BenchmarkRun, measured: Measured) -> Comparison:
-    """Compare the rows of a benchmark with those of the model's earlier ones."""
-    before = results_before(run.store, run.name, run.id.id, run.config.compare_nights)
+    """Compare the rows of a benchmark with those of the model's earlier ones under the same rules
+    and on the same scenarios."""
+    earlier = results_before(run.store, run.name, run.id.id, run.config.compare_nights)
+    before = comparable(earlier, measured.frame)
     nights = before["run"].n_unique()
     if not nights:
         return Comparison(None, 0, ())

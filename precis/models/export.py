@@ -76,7 +76,7 @@ def convert(converter: Path, merged: Path, file: Path, name: str) -> None:
     options = ["--outfile", str(file), "--outtype", "auto", "--model-name", name]
     command = [*program, str(merged), *options]
     try:
-        done = subprocess.run(command, capture_output=True, text=True)
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace")
     except OSError as error:
         raise ModelError(f"{program[0]} can't be run: {error.strerror}.") from error
     if done.returncode != 0 or not file.is_file():

@@ -1,7 +1,6 @@
 """The charts of a benchmark, by file name."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
@@ -12,9 +11,11 @@ from precis.report.curve import CurveWords, StepPoint, learning_curve
 from precis.report.nights import over_nights
 from precis.report.wording import Words, name
 from precis.statistics.intervals import Interval
-from precis.statistics.standings import Contender, contenders_of
+from precis.statistics.standings import Contender
 
 _WIDTH = 8.4
+_TOPICS_MAX = 200
+"""The most topics in a chart: the picture of more would be too large."""
 _MARKERS = "Dso^vPX*"
 """Different shapes, so that colour is not needed."""
 
@@ -24,15 +25,15 @@ def charts_of(benchmark: Benchmark) -> dict[str, Chart]:
 
     `learning-curve`, for a trained model, and `turns`, if several checkpoints have successes, have
     a level line for each other contender. `comparison` has a bar for each ranked contender,
-    `topics` and `nights` need at least two of them.
+    `topics` and `nights` need at least two of them, and `topics` no more than a page can show.
     """
     words = benchmark.words
     charts = {}
     if benchmark.curve:
         levels = {}
-        for each in select_ranked(benchmark.standings):
-            if each.contender.step is None and each.accuracy and each.accuracy.mean:
-                levels[each.contender.model] = each.accuracy.mean
+        for contender, accuracy in select_ranked(benchmark.standings).items():
+            if contender.step is None and accuracy.mean:
+                levels[contender.model] = accuracy.mean
         title = f"Held-out {words.measure}, by training step"
         shown = CurveWords(title, words.nouns.subtitle, words.is_share)
         charts["learning-curve"] = learning_curve(benchmark.curve, levels, benchmark.ceiling, shown)
@@ -48,15 +49,10 @@ def charts_of(benchmark: Benchmark) -> dict[str, Chart]:
         shown = CurveWords(title, f"On held-out {words.nouns.scenarios}, greedy", is_share=False)
         charts["turns"] = learning_curve(points, levels, None, shown)
     ranked = select_ranked(benchmark.shown)
-    bars = []
-    for each in ranked:
-        if each.accuracy:
-            is_trained = each.contender == benchmark.trained
-            bars.append(Bar(name(each.contender), each.accuracy, is_trained))
-    charts["comparison"] = comparison(bars, benchmark.ceiling, words)
+    charts["comparison"] = comparison(ranked, benchmark.trained, benchmark.ceiling, words)
     # The trained policy and the best of the others come first.
-    order = sorted(contenders_of(ranked), key=lambda each: each != benchmark.trained)
-    if order and len(benchmark.topics) > 1 and words.is_share:
+    order = sorted(ranked, key=lambda each: each != benchmark.trained)
+    if order and 1 < len(benchmark.topics) <= _TOPICS_MAX and words.is_share:
         charts["topics"] = by_topic(benchmark.topics, order, words)
     if len({each.night for each in benchmark.nights}) > 1:
         worse = [each.contender.model for each in benchmark.regressions]
@@ -64,40 +60,33 @@ def charts_of(benchmark: Benchmark) -> dict[str, Chart]:
     return charts
 
 
-@dataclass(frozen=True)
-class Bar:
-    """One contender of the comparison; the trained model is emphasised."""
-
-    label: str
-    accuracy: Interval
-    emphasised: bool = False
-
-
 def comparison(
-    bars: Iterable[Bar], ceiling: float | None = None, words: Words | None = None
+    measured: Mapping[Contender, Interval],
+    trained: Contender | None,
+    ceiling: float | None,
+    words: Words,
 ) -> Chart:
-    """Draw the measure of all contenders, best first, with 95 % intervals."""
-    words = words or Words()
+    """Draw the measure of all contenders, best first, with 95 % intervals; the trained model is
+    emphasised."""
     title = f"{words.measure.capitalize()} on held-out {words.nouns.scenarios}"
-    ordered = sorted(bars, key=lambda bar: -bar.accuracy.mean)
-    alt = "; ".join(f"{bar.label} {words.interval(bar.accuracy)}" for bar in ordered)
+    ordered = sorted(measured.items(), key=lambda pair: -pair[1].mean)
+    alt = "; ".join(f"{name(each)} {words.interval(accuracy)}" for each, accuracy in ordered)
 
     def draw(figure: Figure, theme: Theme) -> None:
         axes = titled_axes(figure, theme, title, f"{words.nouns.subtitle}; 95% interval")
-        for row, bar in enumerate(ordered):
-            accuracy = bar.accuracy
+        for row, (each, accuracy) in enumerate(ordered):
             container = axes.barh(
                 row,
                 accuracy.mean,
                 height=0.62,
-                color=theme.accent if bar.emphasised else theme.bar,
+                color=theme.accent if each == trained else theme.bar,
                 xerr=[[accuracy.mean - accuracy.low], [accuracy.high - accuracy.mean]],
                 error_kw={"ecolor": theme.ink, "elinewidth": 1.4, "capsize": 3},
             )
-            weight = "bold" if bar.emphasised else "normal"
+            weight = "bold" if each == trained else "normal"
             shown = [words.interval(accuracy)]
             axes.bar_label(container, shown, padding=6, color=theme.ink, size=9.5, weight=weight)
-        axes.set_yticks(range(len(ordered)), [shorten(bar.label) for bar in ordered])
+        axes.set_yticks(range(len(ordered)), [shorten(name(each)) for each, _ in ordered])
         axes.tick_params(axis="y", labelcolor=theme.ink)
         axes.invert_yaxis()
         axes.set_xticks([])
@@ -112,13 +101,13 @@ def comparison(
     return Chart(draw, (_WIDTH, 1.25 + 0.40 * max(1, len(ordered))), f"{title}: {alt}")
 
 
-def by_topic(topics: Topics, order: Sequence[Contender], words: Words | None = None) -> Chart:
+def by_topic(topics: Topics, order: Sequence[Contender], words: Words) -> Chart:
     """Draw contenders on each topic as marks, those of the first with intervals; topics are ordered
     by its accuracy."""
     first = order[0]
     own = {topic: found[first] for topic, found in topics.items() if first in found}
     rows = sorted(topics, key=lambda topic: -own[topic].mean if topic in own else 1.0)
-    title = f"{(words or Words()).measure.capitalize()}, by topic"
+    title = f"{words.measure.capitalize()}, by topic"
     shown = [f"{topic} {own[topic].mean:.0%}" for topic in rows if topic in own]
 
     def draw(figure: Figure, theme: Theme) -> None:
@@ -151,8 +140,7 @@ def by_topic(topics: Topics, order: Sequence[Contender], words: Words | None = N
         axes.tick_params(axis="y", labelcolor=theme.ink)
         axes.invert_yaxis()
         axes.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-        if order:
-            add_legend(figure, theme)
+        add_legend(figure, theme)
 
     size = (_WIDTH, 1.75 + 0.29 * max(1, len(rows)))
     return Chart(draw, size, f"{title}, {name(first)}: {'; '.join(shown)}")

@@ -1,7 +1,8 @@
 """A benchmark's data for the page and the artifact."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from itertools import combinations, product
 
 import polars as pl
 
@@ -11,7 +12,7 @@ from precis.records.results import ATTEMPTS
 from precis.report.curve import StepPoint
 from precis.report.nights import NightlyAccuracy, nights_of
 from precis.report.wording import Words, heading, name, number, percent
-from precis.statistics.comparisons import Pair, all_pairs, differences, documents_to_see
+from precis.statistics.comparisons import Pair, differences, documents_to_see
 from precis.statistics.intervals import DOCUMENTS_MIN, Difference, Interval
 from precis.statistics.nights import NightlyChange
 from precis.statistics.standings import (
@@ -76,16 +77,16 @@ class Benchmark:
     curve: tuple[StepPoint, ...]
     ceiling: float | None
     trained: Contender | None
-    ahead: Mapping[Contender, Difference]
+    ahead: Mapping[Pair, Difference]
     pairs: Mapping[Pair, Difference]
     topics: Topics
     documents_needed: int | None
-    nights: tuple[NightlyAccuracy, ...] = ()
-    changes: tuple[NightlyChange, ...] = ()
-    words: Words = field(default_factory=Words)
-    columns: Columns = field(default_factory=dict)
-    turns: Mapping[Contender, Interval] = field(default_factory=dict)
-    attempts: pl.DataFrame = field(default_factory=ATTEMPTS.to_frame)
+    nights: tuple[NightlyAccuracy, ...]
+    changes: tuple[NightlyChange, ...]
+    words: Words
+    columns: Columns
+    turns: Mapping[Contender, Interval]
+    attempts: pl.DataFrame
 
     @property
     def shown(self) -> list[Standing]:
@@ -112,8 +113,8 @@ class Benchmark:
                 first.setdefault(each.contender.step, each.contender)
         for step in (0, None):
             other = first.get(step)
-            if other is not None and other in self.ahead:
-                ahead = self.ahead[other]
+            if other is not None and (own.contender, other) in self.ahead:
+                ahead = self.ahead[own.contender, other]
                 detail = f"{words.gap_bounds(ahead.accuracy)}, {ahead.chance}"
                 gap = f"{words.gap(ahead.accuracy)}{words.unit}"
                 headlines.append(Headline(f"Ahead of {name(other)}", gap, detail))
@@ -142,8 +143,8 @@ def benchmark_of(
 ) -> Benchmark:
     """Summarise the rows of one run, in `precis.records.results.SCHEMA`.
 
-    For checkpoints that the benchmark measured, its accuracy replaces the training's. `before` are
-    the rows of earlier nights, to be drawn with these.
+    For checkpoints that the benchmark has ranked, its accuracy replaces the training's. `before`
+    are the rows of earlier nights, to be drawn with these.
     """
     words = words or Words()
     attempts = ATTEMPTS.to_frame() if attempts is None else attempts
@@ -151,23 +152,23 @@ def benchmark_of(
     checkpoints = [each.contender for each in standings if each.contender.step is not None]
     trained = max(checkpoints, key=lambda each: each.step or 0, default=None)
     shown = contenders_of(side_by_side(standings))
-    ranked = contenders_of(select_ranked(side_by_side(standings)))
+    others = [each for each in shown if each != trained]
+    ranked = select_ranked(side_by_side(standings))
     two = sorted(ranked, key=lambda each: each != trained)[:2]
     needed = None
     if len(two) == 2 and words.is_share:
         needed = documents_to_see(rows_by(frame, two[0]), rows_by(frame, two[1]))
     turns = {}
     if words.columns is None:
-        for each in select_ranked(standings):
-            taken = turns_of_successes(rows_by(frame, each.contender))
+        for contender in select_ranked(standings):
+            taken = turns_of_successes(rows_by(frame, contender))
             if taken is not None:
-                turns[each.contender] = taken
+                turns[contender] = taken
     by_step = {point.step: point for point in curve}
-    for standing in standings:
-        step = standing.contender.step
-        if step is not None and trained is not None and standing.contender.model == trained.model:
-            point = by_step.get(step, StepPoint(step))
-            by_step[step] = replace(point, accuracy=standing.accuracy)
+    for contender, accuracy in select_ranked(standings).items():
+        step = contender.step
+        if step is not None:
+            by_step[step] = replace(by_step.get(step, StepPoint(step)), accuracy=accuracy)
     return Benchmark(
         frame=frame,
         questions=QUESTIONS.to_frame() if questions is None else questions,
@@ -175,8 +176,8 @@ def benchmark_of(
         curve=tuple(by_step[step] for step in sorted(by_step)),
         ceiling=ceiling,
         trained=trained,
-        ahead=differences(frame, trained, shown) if trained else {},
-        pairs=all_pairs(frame, ranked),
+        ahead=differences(frame, product([trained] if trained else [], others)),
+        pairs=differences(frame, combinations(ranked, 2)),
         topics=accuracy_by_topic(frame, shown),
         documents_needed=needed,
         nights=() if before is None else tuple(nights_of([before, frame])),
@@ -200,9 +201,14 @@ def accuracy_by_topic(frame: pl.DataFrame, contenders: Sequence[Contender]) -> T
     return dict(sorted(topics.items()))
 
 
-def select_ranked(standings: Iterable[Standing]) -> list[Standing]:
-    """Return the complete and scored standings, which charts compare."""
-    return [each for each in standings if each.complete and each.accuracy]
+def select_ranked(standings: Iterable[Standing]) -> dict[Contender, Interval]:
+    """Return the accuracy of the complete and scored contenders, which charts compare, best
+    first."""
+    ranked = {}
+    for each in standings:
+        if each.complete and each.accuracy:
+            ranked[each.contender] = each.accuracy
+    return ranked
 
 
 def side_by_side(standings: Sequence[Standing]) -> list[Standing]:

@@ -90,7 +90,7 @@ def learning_curve(
     words: CurveWords = _PLAIN,
 ) -> Chart:
     """Draw the held-out score by step with its 95 % band, and the training reward faintly behind
-    it; other contenders and the ceiling are level lines."""
+    it, unless it exceeds the scale; other contenders and the ceiling are level lines."""
     ordered = sorted(points, key=lambda point: point.step)
     held = {}
     second = {}
@@ -117,7 +117,11 @@ def learning_curve(
     for step, reward in rewards.items():
         recent.append(reward)
         smooth[step] = exact(fmean(recent))
-    lines.append(Line("training reward", smooth, _SECOND))
+    # Rewards of another scale would be cut off; without a validation the scale is theirs.
+    are_shares = all(0 <= one.mean <= 1 for one in smooth.values())
+    is_share = words.is_share and (are_shares or bool(held))
+    if are_shares or not is_share:
+        lines.append(Line("training reward", smooth, _SECOND))
     if second:
         opinion = words.figure(second[max(second)].mean)
         lines.append(Line(f"second judge  {opinion}", second, _ACCENT, "--"))
@@ -129,4 +133,4 @@ def learning_curve(
         label = f"the ceiling  {words.figure(ceiling)}"
         lines.append(Line(label, dict.fromkeys(steps, exact(ceiling)), _GREY, ":"))
     subtitle = f"{words.subtitle}; 95% interval"
-    return line_chart(words.title, subtitle, lines, alt, is_share=words.is_share)
+    return line_chart(words.title, subtitle, lines, alt, is_share=is_share)

@@ -36,16 +36,6 @@ class LatestSamples:
         return replace(self, first=self.first or new, last=new)
 
 
-@dataclass(frozen=True)
-class Change:
-    """A held-out scenario's rollout, before and now."""
-
-    step: int
-    before: Rollout
-    later_step: int
-    after: Rollout
-
-
 def best_and_worst(rollouts: Sequence[Rollout]) -> tuple[Rollout, Rollout] | None:
     """Return the best and the worst rollout by score; None with fewer than two scored."""
     scored = []
@@ -59,8 +49,9 @@ def best_and_worst(rollouts: Sequence[Rollout]) -> tuple[Rollout, Rollout] | Non
     return scored[-1][1], scored[0][1]
 
 
-def most_changed(seen: LatestSamples) -> Change | None:
-    """Return the held-out scenario whose rollout shares the fewest words with the first one's."""
+def most_changed(seen: LatestSamples) -> tuple[Rollout, Rollout] | None:
+    """Return the first and the last rollout of the held-out scenario whose two share the fewest
+    words; None without two validations."""
     if seen.first is None or seen.last is None or seen.first.step == seen.last.step:
         return None
     before = {one.scenario.id: one for one in seen.first.rollouts if said(one)}
@@ -73,7 +64,7 @@ def most_changed(seen: LatestSamples) -> Change | None:
         common = common_words(said(old), said(new))
         if common < least:
             least = common
-            change = Change(seen.first.step, old, seen.last.step, new)
+            change = (old, new)
     return change
 
 

@@ -54,16 +54,13 @@ def nights_of(frames: Iterable[pl.DataFrame]) -> list[NightlyAccuracy]:
     return found
 
 
-def over_nights(
-    nights: Iterable[NightlyAccuracy], worse: Iterable[str] = (), words: Words | None = None
-) -> Chart:
+def over_nights(nights: Iterable[NightlyAccuracy], worse: Iterable[str], words: Words) -> Chart:
     """Draw a line for each contender; those in `worse` have a triangle."""
     lines: dict[str, list[NightlyAccuracy]] = {}
     ordered = sorted(nights, key=lambda each: each.night)
     for each in ordered:
         lines.setdefault(each.model, []).append(each)
     times = sorted({each.night for each in ordered})
-    words = words or Words()
     title = f"{words.measure.capitalize()}, night by night"
     newest = [f"{model} {words.figure(line[-1].accuracy.mean)}" for model, line in lines.items()]
     alt = f"{title}, {len(times)} nights; the last: {'; '.join(newest)}"

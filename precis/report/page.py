@@ -12,7 +12,7 @@ from precis.report.benchmark_view import Benchmark, select_ranked
 from precis.report.charts import DARK, LIGHT, Chart
 from precis.report.page_data import pack, reader_data
 from precis.statistics import intervals as statistics
-from precis.statistics.standings import UNSCORED_SHARE_MAX, contenders_of
+from precis.statistics.standings import UNSCORED_SHARE_MAX
 
 _SOURCES = ("run", "judge", "protocol", "prompts_digest", "corpus_digest", "code_version")
 
@@ -35,14 +35,14 @@ def report_html(
     # The smallest difference that these documents detect with 80 % power.
     documents = benchmark.frame["scenario_id"].n_unique()
     smallest = None
-    if benchmark.documents_needed is not None and documents:
+    if benchmark.documents_needed is not None:
         smallest = statistics.smallest_difference(benchmark.documents_needed, documents)
     return template.render(
         title="Précis benchmark",
         facts=facts or {},
         benchmark=benchmark,
         pictures=list(map(picture_of, charts_of(benchmark).values())),
-        ranked=contenders_of(select_ranked(benchmark.shown)),
+        ranked=list(select_ranked(benchmark.shown)),
         priced=any(each.usd_per_1000 is not None for each in benchmark.standings),
         published=published or {},
         sources=sources,

@@ -9,8 +9,6 @@ import polars as pl
 
 from precis.report import wording
 from precis.report.benchmark_view import Benchmark
-from precis.statistics.comparisons import Pair
-from precis.statistics.intervals import Difference
 from precis.statistics.standings import Contender, contenders_of, rows_by
 from precis.text import Spans, common_words, decisive_words
 
@@ -77,16 +75,12 @@ def _ahead(benchmark: Benchmark, shown: list[Contender]) -> dict[str, str]:
 
     The trained policy's comparisons are the planned ones (`Benchmark.ahead`).
     """
-    trained = benchmark.trained
-    differences: dict[Pair, Difference] = {}
-    if trained is not None:
-        for other, difference in benchmark.ahead.items():
-            differences[trained, other] = difference
+    exploratory = {}
     for pair, difference in benchmark.pairs.items():
-        if trained not in pair:
-            differences[pair] = difference
+        if benchmark.trained not in pair:
+            exploratory[pair] = difference
     sentences = {}
-    for (first, second), difference in differences.items():
+    for (first, second), difference in {**benchmark.ahead, **exploratory}.items():
         key = f"{shown.index(first)}-{shown.index(second)}"
         sentences[key] = benchmark.words.ahead(first, second, difference)
     return sentences

@@ -104,11 +104,13 @@ def _parts(view: TrainingView) -> Iterator[str]:
     for name, one in zip(("Best", "Worst"), both or (), strict=False):
         title = f"{name} {view.noun} of the last step: {one.scenario.id}"
         yield f"### {escape(title)}\n\n{_rollout(view, one)}"
+    first, last = view.seen.first, view.seen.last
     change = most_changed(view.seen)
-    if change:
-        yield f"### {escape(f'Most changed {view.noun}: {change.after.scenario.id}')}"
-        yield f"After step {change.step}:\n\n{_rollout(view, change.before)}"
-        yield f"After step {change.later_step}:\n\n{_rollout(view, change.after)}"
+    if change and first and last:
+        before, after = change
+        yield f"### {escape(f'Most changed {view.noun}: {after.scenario.id}')}"
+        yield f"After step {first.step}:\n\n{_rollout(view, before)}"
+        yield f"After step {last.step}:\n\n{_rollout(view, after)}"
     if view.links:
         lines = ["### Where else to look", ""]
         for name, at in view.links.items():

@@ -1,9 +1,7 @@
 """The comparisons of contenders: paired over the documents that both were scored on."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import combinations
-from typing import TypeVar
 
 import numpy as np
 import polars as pl
@@ -18,38 +16,21 @@ from precis.statistics.intervals import (
 )
 from precis.statistics.standings import Contender, rows_by, scores_by_scenario
 
-Key = TypeVar("Key")
 Pair = tuple[Contender, Contender]
 
 
-def differences(
-    frame: pl.DataFrame, reference: Contender, others: Iterable[Contender]
-) -> dict[Contender, Difference]:
-    """Compare the reference with each of the others, on the documents they share.
+def differences(frame: pl.DataFrame, pairs: Iterable[Pair]) -> dict[Pair, Difference]:
+    """Compare the first of each pair with the second, on the documents they share.
 
-    The p-values are corrected for the number of comparisons. A contender that shares no scored
-    document with the reference is left out.
+    The p-values are corrected for the number of comparisons. Pairs that share no scored document
+    are left out.
     """
-    own = rows_by(frame, reference)
     found = {}
-    for other in others:
-        if other == reference:
-            continue
-        measured = difference(own, rows_by(frame, other))
-        if measured is not None:
-            found[other] = measured
-    return correct_p_values(found)
-
-
-def all_pairs(frame: pl.DataFrame, contenders: Sequence[Contender]) -> dict[Pair, Difference]:
-    """Compare each contender with each of those named after it, the p-values corrected for the
-    number of all pairs."""
-    found = {}
-    for first, second in combinations(contenders, 2):
+    for first, second in pairs:
         measured = difference(rows_by(frame, first), rows_by(frame, second))
         if measured is not None:
             found[first, second] = measured
-    return correct_p_values(found)
+    return dict(zip(found, correct_p_values(list(found.values())), strict=True))
 
 
 def difference(first: pl.DataFrame, second: pl.DataFrame) -> Difference | None:
@@ -59,13 +40,10 @@ def difference(first: pl.DataFrame, second: pl.DataFrame) -> Difference | None:
     return paired_difference(*shared) if len(shared[0]) else None
 
 
-def correct_p_values(found: Mapping[Key, Difference]) -> dict[Key, Difference]:
+def correct_p_values(found: Sequence[Difference]) -> list[Difference]:
     """Return the same differences, their p-values corrected for their number (Holm, 1979)."""
-    p_values = holm([each.p_value for each in found.values()])
-    corrected = {}
-    for (key, each), p_value in zip(found.items(), p_values, strict=True):
-        corrected[key] = replace(each, p_value=p_value)
-    return corrected
+    p_values = holm([each.p_value for each in found])
+    return [replace(each, p_value=one) for each, one in zip(found, p_values, strict=True)]
 
 
 def documents_to_see(first: pl.DataFrame, second: pl.DataFrame) -> int | None:

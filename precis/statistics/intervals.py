@@ -56,21 +56,21 @@ class Interval:
 @dataclass(frozen=True)
 class Difference:
     """The difference of two contenders on the documents that both were scored on, with a two-sided
-    p-value: how often chance alone would separate them as far."""
+    p-value: how often chance alone would separate them as far.
+
+    Attributes:
+        is_none: whether the two are alike on every single document.
+    """
 
     accuracy: Interval
     p_value: float
     documents: int
+    is_none: bool = False
 
     @property
     def chance(self) -> str:
         """The p-value as it is written; a permutation test finds none of zero."""
         return "p < 0.001" if self.p_value < 0.001 else f"p = {self.p_value:.3f}"
-
-    @property
-    def is_none(self) -> bool:
-        """True if the two are alike on every single document."""
-        return self.accuracy == Interval(0.0, 0.0, 0.0)
 
 
 def ratio_interval(
@@ -93,17 +93,8 @@ def ratio_interval(
     whole = np.asarray(wholes, float)
     if not len(part) or len(part) != len(whole) or np.any(whole <= 0):
         raise ValueError("an interval needs one part for each whole, and wholes above zero")
-    mean = float(part.sum() / whole.sum())
-    is_share = of_share and _are_shares(part, whole)
-    is_alike = np.allclose(part, mean * whole)
-    if is_alike and not is_share:
-        return Interval(mean, mean, mean)
-    if len(part) == 1:
-        return Interval(mean, 0.0, 1.0)
-    if is_alike:
-        alike = ((1 - CONFIDENCE) / 2) ** (1 / len(part))
-        return Interval(mean, mean * alike, 1 - (1 - mean) * alike)
-    return Interval(mean, *bca_bounds(part, whole))
+    bounds = (0.0, 1.0) if of_share and _are_shares(part, whole) else None
+    return _interval(part, whole, bounds)
 
 
 def bca_bounds(
@@ -177,14 +168,15 @@ def paired_difference(
     """
     gains = np.asarray(first, float) - np.asarray(second, float)
     generator = np.random.default_rng(0)
-    sums = []
+    # Gains over the mean of several nights are fractions: ties are ties up to rounding.
+    observed = abs(gains.sum()) - 1e-9 * np.abs(gains).sum()
+    as_far = 0
     for _ in range(0, _SWAPS, _BLOCK):
         swapped = generator.integers(0, 2, (_BLOCK, len(gains)), dtype=np.int8)
-        sums.append(np.abs(gains.sum() - 2 * (swapped @ gains)))
-    # Gains over the mean of several nights are fractions: ties are ties up to rounding.
-    as_far = int(np.sum(np.concatenate(sums) >= abs(gains.sum()) - 1e-9))
+        as_far += int(np.sum(np.abs(gains.sum() - 2 * (swapped @ gains)) >= observed))
     interval = paired_interval(first, second, asked)
-    return Difference(interval, (as_far + 1) / (_SWAPS + 1), len(gains))
+    p_value = (as_far + 1) / (_SWAPS + 1)
+    return Difference(interval, p_value, len(gains), is_none=np.allclose(gains, 0))
 
 
 def paired_interval(
@@ -195,16 +187,32 @@ def paired_interval(
 ) -> Interval:
     """Return the first's accuracy minus the second's, with its cluster bootstrap interval.
 
-    On one document the interval is from -1 to 1, or without width if it is not a share.
+    If the difference is the same on all documents, the interval has the bound of `ratio_interval`,
+    with documents of a difference from -1 to 1 beside these.
     """
     one, other, whole = (np.asarray(values, float) for values in (first, second, asked))
-    gains = one - other
-    mean = float(gains.sum() / whole.sum())
-    if len(gains) > 1:
-        return Interval(mean, *bca_bounds(gains, whole, confidence))
-    if _are_shares(one, whole) and _are_shares(other, whole):
-        return Interval(mean, -1.0, 1.0)
-    return Interval(mean, mean, mean)
+    are_shares = _are_shares(one, whole) and _are_shares(other, whole)
+    return _interval(one - other, whole, (-1.0, 1.0) if are_shares else None, confidence)
+
+
+def _interval(
+    part: Floats,
+    whole: Floats,
+    bounds: tuple[float, float] | None,
+    confidence: float = CONFIDENCE,
+) -> Interval:
+    """Return a ratio with its interval; `bounds` are the least and the greatest of a document, None
+    if unknown."""
+    mean = float(part.sum() / whole.sum())
+    if not np.allclose(part, mean * whole):
+        return Interval(mean, *bca_bounds(part, whole, confidence))
+    if bounds is None:
+        return Interval(mean, mean, mean)
+    # One document says nothing of the others.
+    alike = ((1 - confidence) / 2) ** (1 / len(part)) if len(part) > 1 else 0.0
+    least, greatest = bounds
+    low = least + (mean - least) * alike
+    return Interval(mean, low, greatest - (greatest - mean) * alike)
 
 
 def _are_shares(parts: Floats, wholes: Floats) -> bool:

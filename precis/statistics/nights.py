@@ -46,34 +46,38 @@ class NightlyChange:
         )
 
 
+def comparable(before: pl.DataFrame, tonight: pl.DataFrame) -> pl.DataFrame:
+    """Return the earlier rows of the same judge, protocol, prompts and corpus as tonight's."""
+    origins = tonight.select(COMPARABLE).unique()
+    return before.join(origins, on=COMPARABLE, how="semi", nulls_equal=True)
+
+
 def changes(
     tonight: pl.DataFrame, before: pl.DataFrame, is_share: bool = True
 ) -> list[NightlyChange]:
     """Compare every contender with itself, and the newest checkpoint with the newest before it;
     worst first.
 
-    Only rows of the same judge, protocol, prompts and corpus are compared. If a contender has the
-    same score as before on every document, no test can detect a difference; it is listed, but not
-    counted among the comparisons (Tarone, 1990).
+    The earlier rows must be comparable. If a contender has the same score as before on every
+    document, no test can detect a difference; it is listed, but not counted among the comparisons
+    (Tarone, 1990).
     """
-    comparable = before.join(
-        tonight.select(COMPARABLE).unique(), on=COMPARABLE, how="semi", nulls_equal=True
-    )
-    then_there = contenders(comparable)
+    then_there = contenders(before)
     pairs = [(each, each) for each in contenders(tonight) if each in then_there]
     for now, then in product(newest(contenders(tonight)), newest(then_there)):
         if now.model == then.model and now.step != then.step:
             pairs.append((now, then))
-    same = []
+    found = []
     different = []
     for now, then in pairs:
-        change = difference(rows_by(tonight, now), rows_by(comparable, then))
+        change = difference(rows_by(tonight, now), rows_by(before, then))
         if change is None:
             continue
         if change.is_none:
-            same.append(NightlyChange(now, then, change, is_share))
+            found.append(NightlyChange(now, then, change, is_share))
         else:
             different.append(NightlyChange(now, then, change, is_share))
-    corrected = correct_p_values({change: change.difference for change in different})
-    found = [*same, *[replace(change, difference=each) for change, each in corrected.items()]]
+    corrected = correct_p_values([each.difference for each in different])
+    for each, change in zip(different, corrected, strict=True):
+        found.append(replace(each, difference=change))
     return sorted(found, key=lambda each: each.difference.accuracy.mean)

@@ -1,6 +1,11 @@
 """What a report shows, with texts that would break a careless page."""
 
+import base64
+import gzip
+import json
+import re
 from collections.abc import Sequence
+from typing import Any
 from xml.etree import ElementTree
 
 import polars as pl
@@ -53,6 +58,14 @@ def rows(
 
 def questions(model: str, step: int | None, corrects: Sequence[int | None]) -> pl.DataFrame:
     return questions_of(*judged(model, step, corrects))
+
+
+def embedded(page: str) -> dict[str, Any]:
+    """The data of a page, unpacked as a browser does."""
+    found = re.search(r'id="data">([^<]*)<', page)
+    assert found is not None
+    data: dict[str, Any] = json.loads(gzip.decompress(base64.b64decode(found[1])))
+    return data
 
 
 def rendered(markdown: str) -> str:

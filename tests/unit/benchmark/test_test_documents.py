@@ -1,17 +1,25 @@
 """A benchmark on documents of its own, and the settings that it takes from the model's run."""
 
+from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import polars as pl
 import pytest
 
-from precis.benchmark.measure import with_settings_of_its_run
+from precis.benchmark.measure import Measured, with_settings_of_its_run
+from precis.benchmark.run import Comparison, compare
 from precis.config import BenchmarkConfig, OtherDocuments, TrainConfig
 from precis.errors import ConfigError, DocumentsError, UnusableRun
 from precis.records.documents import load_corpus, load_others
 from precis.records.ledger import Ledger, Origin, write_ledger
+from precis.records.nouns import Figure
+from precis.records.results import SCHEMA, write_results
 from precis.run.trained_on import keep_trained_on, trained_on
+from precis.statistics.nights import COMPARABLE
 from precis.store import FolderStore
+from tests.support import results
 from tests.support.corpora import corpus, rows, source, write_jsonl
 
 
@@ -33,6 +41,28 @@ def test_all_documents_are_taken_or_some_that_the_seed_draws(tmp_path: Path) -> 
         DocumentsError, match=r"12 documents, but test_documents\.count asks for 13"
     ):
         load_others(OtherDocuments(source=str(path), count=13))
+
+
+def test_a_night_on_other_documents_or_by_another_judge_is_not_compared(store: FolderStore) -> None:
+    def night(number: int, **origin: Any) -> pl.DataFrame:
+        known: dict[str, Any] = dict.fromkeys(COMPARABLE, "same")
+        began = datetime(2026, 11, number, tzinfo=UTC)
+        verdicts = {"d1": [number > 3, True], "d2": [True, True]}
+        return results.rows("m", verdicts, run=str(number), night=began, **{**known, **origin})
+
+    folder = store.root / "m" / "results"
+    folder.mkdir(parents=True)
+    earlier = [night(1), night(2, corpus_digest="own"), night(3, judge="another")]
+    for number, frame in enumerate(earlier, start=1):
+        write_results(frame, folder / f"{number}.parquet")
+    config = BenchmarkConfig(compare_nights=5)
+    run: Any = SimpleNamespace(store=store, name="m", id=SimpleNamespace(id="4"), config=config)
+    nothing = SCHEMA.to_frame()
+    found = compare(run, Measured(night(4), nothing, nothing, None, Figure("accuracy", "", "")))
+    assert found.before is not None and found.before["run"].unique().to_list() == ["1"]
+    assert (found.nights, [each.difference.documents for each in found.changes]) == (1, [2])
+    others = Measured(night(4, judge="a third"), nothing, nothing, None, Figure("accuracy", ""))
+    assert compare(run, others) == Comparison(None, 0, ())
 
 
 def test_what_a_run_was_begun_with_was_trained_on_as_well(store: FolderStore) -> None:

@@ -90,8 +90,6 @@ def test_an_adapter_is_exported_with_the_prompt_that_it_was_trained_with(
     store: FolderStore, tmp_path: Path
 ) -> None:
     export("mine", "--to", tmp_path / "out", "--step", "best", store=store)
-    files = {file.name for file in (tmp_path / "out").iterdir()}
-    assert files == {"adapter_config.json", "adapter_model.safetensors", "prompt.json"}
     prompt = json.loads((tmp_path / "out" / "prompt.json").read_text())
     assert prompt["messages"] == summary_messages("{document}", 120)
     assert (prompt["words_max"], prompt["temperature"], prompt["max_tokens"]) == (120, 0.0, 304)
@@ -401,6 +399,9 @@ def test_gguf_is_made_by_the_converter_with_a_file_for_ollama(
         "misses a package (ModuleNotFoundError: No module named 'no_such_package')" in bare.stderr
     )
     assert "install llama.cpp's requirements" in bare.stderr
+    converter.write_text(f"#!{sys.executable}\nimport os\nos.write(2, b'\\xff is odd')")
+    odd = export(*asked, tmp_path / "again", store=store, code=1)
+    assert "� is odd" in odd.stderr
     converter.write_text("#!/nowhere/python3")
     lost = export(*asked, tmp_path / "again", store=store, code=1)
     assert f"{converter} can't be run: No such file or directory." in lost.stderr

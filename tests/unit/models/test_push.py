@@ -24,7 +24,7 @@ from tests.support.hub_server import HubServer
 from tests.support.local_server import served
 from tests.support.runs import train_policy
 from tests.support.summaries import JudgedSummary, Summary, row_of
-from tests.support.tiny_model import put_run, store_with_adapter
+from tests.support.tiny_model import store_with_adapter
 
 TOKEN = "hf_token_of_the_test"
 
@@ -78,10 +78,6 @@ def test_an_adapter_goes_up_with_its_prompt_and_a_card(
     store: FolderStore, hub: HubServer, address: str, tmp_path: Path
 ) -> None:
     put_benchmark(store, "mine", datetime(2026, 11, 20, tzinfo=UTC), tmp_path)
-    (tmp_path / "adapter" / "nested").mkdir()
-    for name in ("evil.py", "nested/evil.bin", "evil.pkl"):
-        (tmp_path / "adapter" / name).write_text("import os")
-    put_run(store, "mine", tmp_path / "adapter")
     done = push("mine", "--repo", "me/mine-3b", "--private", store=store, hub=address)
     assert done.stdout.strip().endswith(f"me/mine-3b/commit/{'c' * 40}")
     assert hub.repos == {"me/mine-3b": True}

@@ -5,13 +5,14 @@ from xml.etree import ElementTree
 
 import polars as pl
 import pytest
+from matplotlib.figure import Figure
 
-from precis.report.benchmark_charts import Bar, by_topic, comparison
+from precis.report.benchmark_charts import by_topic, comparison
 from precis.report.benchmark_view import accuracy_by_topic
 from precis.report.charts import DARK, LIGHT, Chart, Theme
 from precis.report.curve import CurveWords, StepPoint, learning_curve
 from precis.report.nights import NightlyAccuracy, nights_of, over_nights
-from precis.report.wording import dollars
+from precis.report.wording import Words, dollars
 from precis.statistics.intervals import Interval
 from precis.statistics.standings import Contender
 from tests.support.reports import texts
@@ -22,10 +23,11 @@ CURVE = [
     StepPoint(1, 0.52),
     StepPoint(2, None, Interval(0.71, 0.66, 0.77)),
 ]
-BARS = [
-    Bar("lead-350", Interval(0.47, 0.41, 0.53)),
-    Bar("trained, step 30", Interval(0.74, 0.69, 0.79), emphasised=True),
-]
+TRAINED = Contender("trained", 30)
+MEASURED = {
+    Contender("lead-350"): Interval(0.47, 0.41, 0.53),
+    TRAINED: Interval(0.74, 0.69, 0.79),
+}
 TOPICS = accuracy_by_topic(
     rows("a", {"d1": [True] * 5, "d2": [True, False] * 2 + [True]}, topic="News"), [Contender("a")]
 )
@@ -37,9 +39,9 @@ NIGHTS = [
 ]
 CHARTS = {
     "curve": learning_curve(CURVE, {"lead-350": 0.47, "random-350": 0.46}, ceiling=0.93),
-    "comparison": comparison(reversed(BARS), ceiling=0.93),
-    "topics": by_topic(TOPICS, [Contender("a"), Contender("b")]),
-    "nights": over_nights(NIGHTS, worse=["gpt-4o"]),
+    "comparison": comparison(MEASURED, TRAINED, 0.93, Words()),
+    "topics": by_topic(TOPICS, [Contender("a"), Contender("b")], Words()),
+    "nights": over_nights(NIGHTS, ["gpt-4o"], Words()),
 }
 
 
@@ -70,12 +72,23 @@ def test_lines_and_bars_are_named_with_their_values() -> None:
 def test_a_run_without_steps_and_one_without_validation_are_drawn() -> None:
     assert "training step" in texts(learning_curve([]).svg())
     assert "training reward" in texts(learning_curve([StepPoint(0, 1.0)]).svg())
-    assert texts(comparison([]).svg())
+    assert texts(comparison({}, None, None, Words()).svg())
+
+
+def test_rewards_of_another_scale_than_the_held_out_share_are_not_cut_off() -> None:
+    rewards = [StepPoint(0, 5.0), StepPoint(1, 7.0)]
+    figure = Figure()
+    learning_curve(rewards).draw(figure, LIGHT)
+    low, high = figure.axes[0].get_ylim()
+    assert low < 5 and high > 7
+    shares = texts(learning_curve([*rewards, StepPoint(2, None, Interval(0.5, 0.4, 0.6))]).svg())
+    assert "training reward" not in shares and "60.0%" in shares
 
 
 def test_a_name_is_never_markup_nor_a_formula() -> None:
     name = "$x^2$ <b>&"
-    assert name in texts(comparison([Bar(name, Interval(0.5, 0.4, 0.6))]).svg())
+    measured = {Contender(name): Interval(0.5, 0.4, 0.6)}
+    assert name in texts(comparison(measured, None, None, Words()).svg())
 
 
 def test_a_curve_of_rewards_has_no_percentages() -> None:

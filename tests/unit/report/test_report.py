@@ -1,10 +1,6 @@
-import base64
-import gzip
 import json
-import re
 from datetime import UTC, datetime
 from html.parser import HTMLParser
-from typing import Any
 
 import polars as pl
 import pytest
@@ -24,7 +20,7 @@ from precis.report.page import report_html
 from precis.report.page_data import reader_data
 from precis.statistics.nights import changes
 from precis.statistics.standings import Contender
-from tests.support.reports import HOSTILE, questions, rendered, rows
+from tests.support.reports import HOSTILE, embedded, questions, rendered, rows
 
 CORRECT: list[tuple[str, int | None, list[int | None]]] = [
     ("trained", 0, [1, 2] * 4),
@@ -117,14 +113,6 @@ def test_the_page_loads_nothing_and_no_summary_leaves_its_place(page: str) -> No
     assert "alert(1)" not in page
 
 
-def embedded(page: str) -> dict[str, Any]:
-    """The data of the page's reader, unpacked as a browser does."""
-    found = re.search(r'id="data">(.*?)</script>', page, re.DOTALL)
-    assert found is not None
-    data: dict[str, Any] = json.loads(gzip.decompress(base64.b64decode(found[1])))
-    return data
-
-
 def test_a_hostile_name_is_text_wherever_it_stands() -> None:
     hostile = benchmark_of(
         frame_of([*rows(HOSTILE, 1, [3, 2]), *rows(f"{HOSTILE} 2", None, [2, 2])])
@@ -156,7 +144,7 @@ def test_the_reader_says_who_is_ahead_with_the_planned_comparison(benchmark: Ben
     assert ahead["0-1"].startswith(
         "trained, step 9 is 43.8 points ahead of lead-350 on 8 scenarios"
     )
-    assert benchmark.ahead[Contender("lead-350")].chance in ahead["0-1"]
+    assert benchmark.ahead[Contender("trained", 9), Contender("lead-350")].chance in ahead["0-1"]
     assert ahead["1-2"].startswith("lead-350 is 6.2 points ahead of untrained start")
     assert not {"1-0", "2-1"} & set(ahead)
 

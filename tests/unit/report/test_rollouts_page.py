@@ -1,7 +1,5 @@
 """The data of the page with all rollouts: what it shows of each, and how much it holds."""
 
-import base64
-import gzip
 import json
 import re
 from dataclasses import replace
@@ -19,7 +17,7 @@ from precis.records.trajectories import trajectories_key
 from precis.report.examples import said as read_by_examples
 from precis.report.rollouts_page import gather_rollouts, rollouts_html
 from precis.store import FolderStore
-from tests.support.reports import HOSTILE
+from tests.support.reports import HOSTILE, embedded
 from tests.support.rollouts import SCENARIO, call, rollout
 from tests.support.runs import precis_runs
 
@@ -71,10 +69,7 @@ def test_the_page_holds_no_markup_of_a_rollout(store: FolderStore) -> None:
     put(store, 0, game())
     page = rollouts_html(gather_rollouts(store, "m"), f"m{HOSTILE}", "s3://b", datetime.now(UTC))
     assert "alert(1)" in page and "<script>alert" not in page
-    packed = re.search(r'id="data">([^<]*)<', page)
-    assert packed is not None
-    data = json.loads(gzip.decompress(base64.b64decode(packed[1])))
-    assert any(HOSTILE in text for text in data["texts"])
+    assert any(HOSTILE in text for text in embedded(page)["texts"])
     assert "default-src 'none'" in page
 
 
@@ -82,8 +77,7 @@ def test_half_a_character_is_no_end_of_the_page(store: FolderStore) -> None:
     cut = {**ASKED, "function": {"name": "look", "arguments": "\ud83d"}}
     put(store, 0, Rollout(SCENARIO, 0, (said(answer={"tool_calls": [cut]}),), Score(0.5)))
     page = rollouts_html(gather_rollouts(store, "m"), "m", "s3://b", datetime.now(UTC))
-    packed = re.findall(r'id="data">([^<]*)<', page)[0]
-    assert json.loads(gzip.decompress(base64.b64decode(packed)))["texts"] == ["?", ""]
+    assert embedded(page)["texts"] == ["?", ""]
 
 
 def repeated() -> Rollout:

@@ -13,11 +13,13 @@ from precis.benchmark.report import own_folder, store_report
 from precis.config import BenchmarkConfig
 from precis.records.documents import Corpus, Document
 from precis.records.results import frame_of
+from precis.report.benchmark_charts import charts_of
 from precis.report.benchmark_view import Benchmark, benchmark_of
 from precis.report.charts import shorten
 from precis.report.curve import StepPoint
 from precis.report.markdown import benchmark_report
 from precis.report.page import report_html
+from precis.statistics.intervals import Interval
 from precis.store import FolderStore
 from tests.support.reports import rows
 
@@ -63,6 +65,19 @@ def test_too_few_documents_or_too_much_alike_foretell_no_number_of_them(
     page = " ".join(report_html(found).split())
     assert found.documents_needed is None
     assert "Too few scenarios, or too much alike, to say how many" in page
+
+
+def test_more_topics_than_a_picture_has_room_for_are_not_drawn() -> None:
+    found = [*rows("trained", 4, [3] * 300), *rows("lead-350", None, [2] * 300)]
+    many = frame_of(found).with_columns(topic=pl.col("scenario_id"))
+    assert "topics" not in charts_of(benchmark_of(many))
+
+
+def test_a_checkpoint_that_could_not_be_measured_keeps_its_point_of_the_curve() -> None:
+    known = Interval(0.5, 0.4, 0.6)
+    gone = rows("trained", 4, [4, *[None] * 7])
+    found = benchmark_of(frame_of(gone), [StepPoint(4, accuracy=known)])
+    assert found.curve == (StepPoint(4, accuracy=known),)
 
 
 @settings(max_examples=1, deadline=None)

@@ -1,15 +1,18 @@
+from itertools import permutations
+
 import numpy as np
 import polars as pl
 import pytest
 
 from precis.records.nouns import Figure
-from precis.statistics.comparisons import all_pairs, difference, differences, documents_to_see
+from precis.statistics.comparisons import difference, differences, documents_to_see
 from precis.statistics.intervals import (
     Interval,
     bca_bounds,
     documents_needed,
     holm,
     paired_difference,
+    paired_interval,
     ratio_interval,
     share_interval,
     smallest_difference,
@@ -61,6 +64,20 @@ def test_the_paired_interval_holds_the_true_difference_in_95_of_100_experiments(
     assert 930 <= covered <= 970
 
 
+def test_a_difference_that_is_seldom_seen_is_within_the_interval() -> None:
+    covered = 0
+    for seed in range(1000):
+        gains = np.random.default_rng(seed).random(20) < 0.03
+        found = paired_interval(gains, np.zeros(20), np.ones(20))
+        covered += found.low <= 0.03 <= found.high
+    assert covered >= 940, "of 54 in a hundred experiments the gains are all zero"
+    # Of 20 documents alike, one in 40 times the others are a sixth or more.
+    others = 1 - 0.025 ** (1 / 20)
+    found = paired_interval([3] * 20, [2] * 20, [4] * 20)
+    assert found.low == pytest.approx(0.25 * (1 - others) - others)
+    assert found.high == pytest.approx(0.25 * (1 - others) + others)
+
+
 def test_one_document_says_nothing_of_the_spread_and_none_is_refused() -> None:
     assert ratio_interval([3], [4]) == Interval(0.75, 0.0, 1.0)
     assert paired_difference([3], [1], [4]).accuracy == Interval(0.5, -1.0, 1.0)
@@ -73,6 +90,11 @@ def test_one_document_says_nothing_of_the_spread_and_none_is_refused() -> None:
 def test_the_permutation_test_agrees_with_counting_by_hand() -> None:
     # Of the 16 ways to swap four documents only two are as extreme as all gains in one direction.
     assert paired_difference([1] * 4, [0] * 4, [4] * 4).p_value == pytest.approx(2 / 16, abs=0.01)
+    # Of 32 ways six are as extreme, in rewards of any size: two tie but for rounding.
+    for size in (1e-12, 1.0, 1e12):
+        rewards = size * np.array([0.1, 0.2, 0.3, 0.7, -0.1])
+        p_value = paired_difference(rewards, np.zeros(5), np.ones(5)).p_value
+        assert p_value == pytest.approx(6 / 32, abs=0.01)
 
 
 def test_holm_corrects_as_in_the_textbook() -> None:
@@ -85,6 +107,9 @@ def test_the_documents_needed_do_see_the_difference() -> None:
     asked = np.full(400, 4.0)
     pilot = generator.binomial(4, 0.55, 400), generator.binomial(4, 0.5, 400)
     needed = documents_needed(*pilot, asked, difference=0.05)
+    assert smallest_difference(needed, 4 * needed) == pytest.approx(0.03 / 2)
+    with pytest.raises(ValueError, match="two documents"):
+        documents_needed([1], [1], [4])
     seen = 0
     for seed in range(100):
         first, second = generator.binomial(4, 0.55, needed), generator.binomial(4, 0.5, needed)
@@ -93,17 +118,6 @@ def test_the_documents_needed_do_see_the_difference() -> None:
         )
         seen += low > 0 or high < 0
     assert 65 <= seen <= 95
-
-
-def test_a_smaller_difference_needs_more_documents() -> None:
-    first, second = [1, 2, 3, 4, 2], [2, 1, 3, 2, 2]
-    few = documents_needed(first, second, [4] * 5, difference=0.06)
-    assert documents_needed(first, second, [4] * 5, difference=0.03) == pytest.approx(
-        4 * few, abs=4
-    )
-    assert smallest_difference(4 * few, few) == pytest.approx(0.06)
-    with pytest.raises(ValueError, match="two documents"):
-        documents_needed([1], [1], [4])
 
 
 def test_accuracy_counts_answerable_questions_of_scored_summaries_only() -> None:
@@ -127,16 +141,6 @@ def test_accuracy_counts_answerable_questions_of_scored_summaries_only() -> None
     assert standing.accuracy == share_interval(9, 10), "what is won or lost has Wilson's interval"
 
 
-def test_a_contender_with_too_many_unscored_is_not_ranked() -> None:
-    good = rows("good but gone", {"d1": [True] * 5, "d2": [None] * 5})
-    poor = rows("poor", {"d1": [False] * 5, "d2": [False] * 5})
-    ranked = summarise(pl.concat([good, poor]))
-    assert [(each.contender.model, each.complete) for each in ranked] == [
-        ("poor", True),
-        ("good but gone", False),
-    ]
-
-
 def test_differences_are_paired_over_the_documents_both_were_scored_on() -> None:
     trained, lead, gone = Contender("trained", 5), Contender("lead-350"), Contender("gone")
     of_trained = rows("trained", {f"d{index}": [True] * 5 for index in range(9)}, step=5)
@@ -148,26 +152,14 @@ def test_differences_are_paired_over_the_documents_both_were_scored_on() -> None
             rows("gone", {"d0": [None] * 5}),
         ]
     )
-    found = differences(frame, trained, [trained, lead, gone])
-    assert list(found) == [lead]
-    assert (found[lead].accuracy.mean, found[lead].documents) == (1.0, 8)
-    assert found[lead].p_value == pytest.approx(2 / 256, abs=0.003)
+    ((pair, found),) = differences(frame, [(trained, lead), (trained, gone)]).items()
+    assert pair == (trained, lead)
+    assert (found.accuracy.mean, found.documents) == (1.0, 8)
+    assert found.p_value == pytest.approx(2 / 256, abs=0.003)
+    both = differences(frame, permutations([trained, lead], 2))
+    assert both[trained, lead].p_value == pytest.approx(2 * found.p_value), "corrected for two"
     assert difference(of_trained, of_trained.clear()) is None
     assert documents_to_see(of_trained, of_trained.clear()) is None
-
-
-def test_every_two_contenders_are_compared_once_and_corrected_together() -> None:
-    names = [Contender(name) for name in "abcd"]
-    frame = pl.concat(
-        rows(each.model, {f"d{i}": [i % 4 >= k] * 5 for i in range(20)})
-        for k, each in enumerate(names)
-    )
-    pairs = all_pairs(frame, names)
-    assert len(pairs) == 6
-    assert pairs[names[0], names[1]].accuracy.mean == pytest.approx(0.25)
-    alone = difference(frame.filter(model="a"), frame.filter(model="b"))
-    assert alone is not None
-    assert pairs[names[0], names[1]].p_value > alone.p_value
 
 
 @pytest.mark.parametrize(
