@@ -26,7 +26,7 @@ class Conversation:
         if same_tools and list(call.tools) != list(self.tools):
             return False
         pairs = zip(self.messages, call.messages, strict=False)
-        return all(_essence(ours) == _essence(theirs) for ours, theirs in pairs)
+        return all(one == other or _essence(one) == _essence(other) for one, other in pairs)
 
     def add(self, call: Call) -> None:
         """Append a call's new messages and its answer."""

@@ -17,6 +17,7 @@ from precis.records.demonstrations import Demonstration, ShownConversation, is_i
 from precis.records.json_file import read_json_file
 from precis.records.nouns import Nouns
 from precis.records.rollout import UNJUDGED, Rollout, Scenario, typed_tool
+from precis.text import count_of
 
 if TYPE_CHECKING:
     from precis.environments.protocol import Environment
@@ -41,12 +42,13 @@ class WarmStart:
 
     def describe(self, nouns: Nouns) -> str:
         """Return a phrase on how much there is to imitate."""
-        apart = f"{len(self.scenarios)} {nouns.scenarios} set apart"
+        count = len(self.scenarios)
+        apart = f"{count} {nouns.scenario if count == 1 else nouns.scenarios} set apart"
         if not self.given:
             return apart
         left_out = Counter(one.cause for one in self.given)
         used = left_out.pop("", 0)
-        said = f"{used} demonstrations, {apart}"
+        said = f"{count_of(used, 'demonstration')}, {apart}"
         for cause, count in left_out.items():
             said += f", {count} left out: {cause}"
         return said
@@ -100,7 +102,7 @@ def choose_best(
     scored = [value for value in values if value is not None]
     if not scored:
         cause = rollouts[0].score.cause or "not_scored"
-        if cause == UNJUDGED and reward_min is None and len(rollouts) == 1 and rollouts[0].calls:
+        if cause == UNJUDGED and reward_min is None and len(rollouts) == 1:
             return demonstration_of(rollouts[0])
         return Demonstration(scenario_id=name, cause=cause if len(rollouts) == 1 else "not_scored")
     most = max(scored)

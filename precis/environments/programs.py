@@ -5,7 +5,7 @@ import os
 import re
 import subprocess
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from tempfile import TemporaryFile
 
@@ -33,16 +33,21 @@ def harmless(granted: Collection[str] = ()) -> dict[str, str]:
         secret = name in ours or _SECRET.search(name) or _WITH_PASSWORD.search(value)
         if name in granted or not secret:
             kept[name] = value
-    # The recorder is on the loopback, out of a proxy's reach.
-    direct = kept.get("no_proxy") or kept.get("NO_PROXY")
-    loopback = "127.0.0.1,localhost"
-    # `*` means all hosts only if it is alone.
-    if direct and direct.strip() != "*":
-        direct = f"{direct},{loopback}"
-    kept["NO_PROXY"] = kept["no_proxy"] = direct or loopback
+    bypass_proxy(kept)
     # Fixes the order of sets across processes, so that the puzzle that is scored is the one asked.
     kept["PYTHONHASHSEED"] = "0"
     return kept
+
+
+def bypass_proxy(variables: MutableMapping[str, str], host: str = "localhost") -> None:
+    """Add a host and the loopback, where the recorder listens, to those that clients reach without
+    the proxy in some environment variables."""
+    direct = variables.get("no_proxy") or variables.get("NO_PROXY") or ""
+    # `*` means all hosts only if it is alone.
+    if direct.strip() != "*":
+        known = [one.strip() for one in direct.split(",") if one.strip()]
+        direct = ",".join(dict.fromkeys([*known, "127.0.0.1", "localhost", host]))
+    variables["NO_PROXY"] = variables["no_proxy"] = direct
 
 
 async def start(

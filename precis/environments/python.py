@@ -144,9 +144,11 @@ class PythonEnvironment(AgentEnvironment):
             raise
 
     async def close(self) -> None:
-        await super().close()
-        if hasattr(self._module, "close"):
-            await self._run("close")
+        try:
+            await super().close()
+        finally:
+            if hasattr(self._module, "close"):
+                await self._run("close")
 
     async def _run(self, name: str, *given: Any) -> Any:
         """Return the result of an optional function of the file; a RolloutError says that it

@@ -12,6 +12,7 @@ import json
 import logging
 import math
 import numbers
+import os
 import secrets
 import sys
 import sysconfig
@@ -25,11 +26,12 @@ import httpx
 
 from precis.environments.addresses import ROOT, Sessions
 from precis.environments.clock import Clock
+from precis.environments.programs import bypass_proxy
 from precis.environments.protocol import Environment
 from precis.environments.session import Policy, Session
 from precis.errors import ConfigError, PrecisError
 from precis.llm.loop_server import LoopServer
-from precis.records.rollout import Rollout, Scenario, Score, Unscored
+from precis.records.rollout import UNJUDGED, Rollout, Scenario, Score, Unscored
 from precis.text import without_controls
 
 if TYPE_CHECKING:
@@ -43,6 +45,7 @@ _GRACE_S = 5.0
 _LIBRARY_FOLDERS = (
     *(f"{sysconfig.get_path(name)}/" for name in ("stdlib", "purelib", "platlib")),
     f"{Path(__file__).parents[1]}/",
+    "<frozen ",  # the parts of Python that come without a file, such as `os`
 )
 """The folders of Python, of installed packages and of Précis: an error is located at the line that
 called into them."""
@@ -121,6 +124,8 @@ class Recorder:
                 f"The recorder can't listen at {self._host}: {error.strerror}.",
                 "Give `environment.workers.recorder_host` an address of this machine.",
             ) from error
+        # An agent may ask by URL, with any client.
+        bypass_proxy(os.environ, self._host)
         # In process and shared: making a client takes 44 ms.
         transport = httpx.ASGITransport(self._sessions.app)
         self._http = httpx.AsyncClient(transport=transport, timeout=None, trust_env=False)
@@ -151,8 +156,8 @@ class Recorder:
                 score = await _await_score(agent, session, clock)
         finally:
             self._sessions.remove(number)
-        if isinstance(score, Score) and not session.calls:
-            score = Unscored("no_calls", "It earned a score without a call to the model.")
+        if not session.calls and (isinstance(score, Score) or score.cause == UNJUDGED):
+            score = Unscored("no_calls", "It ended without a call to the model.")
         if isinstance(score, Unscored):
             # An agent's error may quote a tool's output, and is shown in a terminal.
             score = replace(score, detail=without_controls(score.detail))
@@ -167,7 +172,6 @@ class Recorder:
             "trainable": policy.step is not None,
             "name": name,
             "inference_model_name": name,
-            "project": "precis",
             "config": environment.model_config,
             "inference_api_key": key,
             "inference_base_url": f"http://{self._host}:{self._server.port}{ROOT}{number}/v1",

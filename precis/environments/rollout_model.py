@@ -19,7 +19,7 @@ class RolloutModel(art.Model[Any, Any]):
     def __init__(
         self, *, http: httpx.AsyncClient, step: int, trainable: bool, **given: Any
     ) -> None:
-        super().__init__(**given)
+        super().__init__(project="precis", **given)
         self.trainable = trainable
         self._http = http
         self._adapter_step = step

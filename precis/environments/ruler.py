@@ -37,7 +37,7 @@ from precis.llm.limits import Limiter
 from precis.llm.providers import Endpoint
 from precis.llm.retry import Deadline
 from precis.llm.tokens import estimate_tokens_with_margin
-from precis.record import json_digest
+from precis.record import Record, json_digest
 from precis.records.nouns import COMPARED, PREFERRED, TRANSCRIPT
 from precis.records.rollout import (
     UNJUDGED,
@@ -50,6 +50,7 @@ from precis.records.rollout import (
     tool_calls_of,
 )
 from precis.records.spend import Estimate, Spend, Usage, prices_of, usd
+from precis.settings.identity import decisive_settings
 
 if TYPE_CHECKING:
     from precis.environments.workers import Workers
@@ -216,12 +217,13 @@ class TrajectoryRuler(CachedJudge):
         usage = Usage(groups * size * _TOKENS_AN_ATTEMPT, groups * size * _TOKENS_A_SCORE)
         return forecast_of(self._config, self._endpoint.model, groups, usage)
 
-    def estimate_usd(self, attempts: Sequence[Transcript]) -> float:
+    def estimate_usd(
+        self, attempts: Sequence[Transcript], tools: Sequence[Mapping[str, Any]] = ()
+    ) -> float:
         """Return the most that scoring some attempts costs, in dollars; 0 if unknown."""
-        characters = len(json.dumps(attempts))
-        usage = Usage(
-            estimate_tokens_with_margin(characters + len(SYSTEM)), _TOKENS_A_SCORE * len(attempts)
-        )
+        prompt = ruler_prompt(self._rubric, tools, attempts)
+        characters = len(json.dumps(prompt.messages))
+        usage = Usage(estimate_tokens_with_margin(characters), _TOKENS_A_SCORE * len(attempts))
         return usd(self._endpoint.model, usage, prices_of(self._config)) or 0.0
 
 
@@ -231,6 +233,7 @@ class AgentEnvironment(Environment):
 
     Args:
         made_of: its identity, beside the judge's.
+        settings: the package's settings, which decide how its scenarios are played.
     """
 
     ruler: TrajectoryRuler | None = None
@@ -243,14 +246,23 @@ class AgentEnvironment(Environment):
         made_of: Mapping[str, str],
         scenarios: Mapping[Split, Sequence[Scenario]] | None = None,
         rubric: str = "",
+        settings: Record | None = None,
     ) -> None:
         self.rubric = rubric
         self._made_of = made_of
+        self._rules_of_settings = ""
+        if settings is not None:
+            digest = json_digest(decisive_settings(settings))
+            self._rules_of_settings = f", settings {digest[:16]}"
         self._scenarios = scenarios or {}
 
     @property
     def identity(self) -> Mapping[str, str]:
         return {**self._made_of, **(self.ruler.identity if self.ruler else {})}
+
+    @property
+    def rules(self) -> str:
+        return super().rules + self._rules_of_settings
 
     def scenarios(self, split: Split) -> Sequence[Scenario]:
         return self._scenarios[split]
@@ -317,10 +329,7 @@ class AgentEnvironment(Environment):
         """Have the judge score a group; metrics are kept."""
         if self.ruler is None:
             return group
-        entered = []
-        for one in group:
-            if one.calls and (isinstance(one.score, Score) or one.score.cause == UNJUDGED):
-                entered.append(one)
+        entered = [one for one in group if one.score.cause in (None, UNJUDGED)]
 
         def scored(one: Rollout, reward: float) -> Score:
             own = one.score if isinstance(one.score, Score) else Score(reward)
@@ -337,7 +346,7 @@ class AgentEnvironment(Environment):
         known = {one.scenario.id: one for one in first or ()}
 
         async def compared(rollout: Rollout) -> Rollout:
-            if rollout.score.cause != UNJUDGED or not rollout.calls:
+            if rollout.score.cause != UNJUDGED:
                 return rollout
             own = transcript_of(rollout)
             reference = known.get(rollout.scenario.id)
@@ -379,7 +388,7 @@ class AgentEnvironment(Environment):
                 found = await self._paid.ask(
                     f"rankings/{json_digest([ruler.identity, pair, list(tools)])}",
                     partial(ruler.score, pair, tools),
-                    partial(ruler.estimate_usd, pair),
+                    partial(ruler.estimate_usd, pair, tools),
                     encode=list,
                     decode=decode,
                 )

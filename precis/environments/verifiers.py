@@ -51,7 +51,7 @@ class VerifiersEnvironment(AgentEnvironment):
         scenarios: dict[Split, list[Scenario]] = {}
         for split, given in described["splits"].items():
             scenarios[split] = list(map(Scenario.of, given))
-        super().__init__(versions, scenarios, settings.rubric)
+        super().__init__(versions, scenarios, settings.rubric, settings)
         self._settings = settings
         self._children = _Children(settings)  # shared with copies of this
 

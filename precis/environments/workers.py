@@ -27,6 +27,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from precis.environments.clock import clock_stopped
+from precis.environments.programs import bypass_proxy
 from precis.environments.protocol import Environment
 from precis.environments.recorder import attempt
 from precis.errors import ConfigError, PrecisError, RolloutError
@@ -71,6 +72,7 @@ class Player:
         from precis.environments.rollout_model import RolloutModel
 
         environment = await self._opened()
+        bypass_proxy(os.environ, urlsplit(model["inference_base_url"]).hostname or "localhost")
         # One for each rollout, which may run in its own event loop. No connection is kept open.
         http = httpx.AsyncClient(
             transport=httpx.AsyncHTTPTransport(
@@ -189,7 +191,6 @@ class Workers:
                 "step": await model.get_step(),
                 "trainable": model.trainable,
                 "name": model.name,
-                "project": model.project,
                 "inference_api_key": model.inference_api_key,
                 "inference_base_url": model.inference_base_url,
                 "inference_model_name": model.inference_model_name,

@@ -9,6 +9,7 @@ import random
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 
@@ -45,12 +46,8 @@ def draw_batch(drawn: Sequence[Scenario], seed: int, step: int, size: int) -> tu
 def draw_spares(
     drawn: Sequence[Scenario], seed: int, step: int, size: int, count: int
 ) -> tuple[Scenario, ...]:
-    """Return up to `count` scenarios beside a step's batch.
-
-    They are drawn from all others, except the next step's, which would repeat them.
-    """
-    if not count:
-        return ()
+    """Return up to `count` scenarios beside a step's batch, drawn from all others: the following
+    ones would be in the next step too."""
     batch = {one.id for one in draw_batch(drawn, seed, step, size)}
     others = [one for one in drawn if one.id not in batch]
     return tuple(random.Random(f"{seed}/spares/{step}").sample(others, min(count, len(others))))
@@ -77,12 +74,10 @@ def sampled(
 ) -> Policy:
     """Return the policy with a step's sampling, the same for a repeated step; for training, each
     answer must have its token ids."""
-    return Policy(
-        policy.client,
-        policy.limits,
+    return replace(
+        policy,
         parameters={"temperature": temperature, "logprobs": True},
         seed_of=seeds_of(seed, step),
-        step=policy.step,
         trained=trained,
     )
 

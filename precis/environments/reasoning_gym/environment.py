@@ -53,7 +53,8 @@ class ReasoningGym(AgentEnvironment):
                 f"reasoning-gym can't make puzzles of {settings.dataset}: {error}.",
                 "Change environment.parameters, or take another environment.dataset.",
             ) from error
-        super().__init__({"kind": "reasoning_gym", "version": release}, scenarios)
+        made_of = {"kind": "reasoning_gym", "version": release}
+        super().__init__(made_of, scenarios, settings=settings)
         drawn = [*scenarios["train"], *scenarios["validation"]]
         self._places: dict[str, int] = {one["question"]: one["place"] for one in drawn}
 
@@ -92,7 +93,7 @@ class ReasoningGym(AgentEnvironment):
             if not choices:
                 said = await self._puzzles.call("answer_in", message.content or "")
             elif message.tool_calls:
-                with suppress(ValueError, TypeError, KeyError):
+                with suppress(KeyError, RecursionError, TypeError, ValueError):
                     given = json.loads(message.tool_calls[0].function.arguments)["answer"]
                     said = given if isinstance(given, str) else None
             if said is None:

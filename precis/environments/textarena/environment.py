@@ -115,7 +115,7 @@ class TextArenaEnvironment(AgentEnvironment):
         release: str,
         opponent: Opponent | None,
     ) -> None:
-        super().__init__({"kind": "textarena", "version": release})
+        super().__init__({"kind": "textarena", "version": release}, settings=settings)
         self._settings = settings
         self._games = games
         self._version = release

@@ -77,7 +77,7 @@ def test_a_files_scenarios_are_set_apart_and_held_out_ones_are_left_out(tmp_path
     assert [one.id for one in found.scenarios] == ["lamp-2"]
     assert [one.cause for one in found.given] == ["", "held_out", "", ""]
     assert found.given[-1].scenario_id == "line 5"
-    said = "3 demonstrations, 1 scenarios set apart, 1 left out: held_out"
+    said = "3 demonstrations, 1 scenario set apart, 1 left out: held_out"
     assert found.describe(Nouns()) == said
 
 

@@ -135,7 +135,7 @@ async def test_answers_that_can_be_listed_are_offered_by_a_tool() -> None:
     assert await play(puzzles, Baseline(puzzles, "random"), 2)
 
 
-@pytest.mark.parametrize("arguments", ["{", "[]", "null", "{}", '{"answer": 3}'])
+@pytest.mark.parametrize("arguments", ["{", "[" * 5000, "[]", "{}", '{"answer": 3}'])
 async def test_a_malformed_call_is_counted(arguments: str) -> None:
     puzzles = environment("syllogism", answers=["Yes", "No"])
     call = ToolCall("c", "answer", arguments)
@@ -167,6 +167,7 @@ def test_settings_that_the_package_does_not_know_are_named(
 async def test_it_is_whole_and_says_so_in_preflight() -> None:
     puzzles = environment("countdown")
     assert puzzles.identity == {"kind": "reasoning_gym", "version": "0.1.25"}
+    assert puzzles.rules != environment("countdown", parameters={"min_numbers": 3}).rules
     assert await puzzles.checks() == ()
 
 

@@ -30,7 +30,7 @@ from precis.llm.client import ChatClient, OwnServer
 from precis.llm.limits import without_quota
 from precis.llm.providers import Endpoint
 from precis.llm.server import ApiError, ChatRequest, Completion, ToolCall
-from precis.records.rollout import Rollout, Scenario, Score, Unscored
+from precis.records.rollout import UNJUDGED, Rollout, Scenario, Score, Unscored
 from precis.records.samples import sampled_in
 from precis.store import FolderStore
 from tests.services.patience import until
@@ -125,7 +125,13 @@ async def test_a_function_of_art_s_notebooks_is_recorded_unchanged(recorder: Rec
         assert first.usage.completion_tokens == len(first.token_ids)
 
 
-async def test_what_art_s_examples_use_of_a_model_is_there(recorder: Recorder) -> None:
+async def test_what_art_s_examples_use_of_a_model_is_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setenv("NO_PROXY", "")
+    monkeypatch.delenv("no_proxy", raising=False)
+
     class Config(BaseModel):
         turns_max: int = 7
 
@@ -139,7 +145,7 @@ async def test_what_art_s_examples_use_of_a_model_is_there(recorder: Recorder) -
         assert await model.get_step() == 3
         assert model.config.turns_max == 7
         assert model.openai_client() is model.openai_client()
-        # ART·E asks by address, through litellm.
+        # ART·E asks by address, through litellm, and no proxy reaches that.
         parameters = model.litellm_completion_params()
         async with httpx.AsyncClient() as http:
             answer = await http.post(
@@ -150,7 +156,7 @@ async def test_what_art_s_examples_use_of_a_model_is_there(recorder: Recorder) -
         assert answer.json()["choices"][0]["message"]["content"] == "[4]"
         return 1.0
 
-    async with asked(ScriptedPolicy()) as policy:
+    async with asked(ScriptedPolicy()) as policy, Recorder() as recorder:
         rollout = await recorder.run(policy, Configured(look), Scenario("a"))
     assert rollout.score == Score(1.0)
 
@@ -505,12 +511,14 @@ async def test_an_agent_that_does_not_heed_its_limit_is_ended(
     assert isinstance(rollout.score, Unscored) and rollout.score.cause == "turns"
 
 
-async def test_a_score_without_a_call_is_none(recorder: Recorder) -> None:
-    async def idle(model: Any, scenario: Scenario) -> float:
-        return 1.0
+@pytest.mark.parametrize("returned", [Score(1.0), Unscored(UNJUDGED, "No judge was asked.")])
+async def test_an_attempt_without_a_call_is_neither_scored_nor_judged(
+    recorder: Recorder, returned: Score | Unscored
+) -> None:
+    async def idle(model: Any, scenario: Scenario) -> Score | Unscored:
+        return returned
 
-    rollout = await play(recorder, idle)
-    assert isinstance(rollout.score, Unscored) and rollout.score.cause == "no_calls"
+    assert (await play(recorder, idle)).score.cause == "no_calls"
 
 
 def failing(status: int, message: str) -> ScriptedPolicy:

@@ -144,6 +144,12 @@ def test_splits_have_no_game_in_common() -> None:
     assert not {one["seed"] for one in others} & set(seeds)
 
 
+def test_games_against_another_opponent_are_won_by_other_rules() -> None:
+    other = {"model": "o", "provider": "url", "base_url": "http://127.0.0.1:9/v1"}
+    random, same = environment("Nim-v0"), environment("Nim-v0")
+    assert environment("Nim-v0", opponent=other).rules != random.rules == same.rules
+
+
 async def test_a_game_that_does_not_end_earns_nothing() -> None:
     [rollout] = await games_of("2048-v0-extreme", 1, moves_max=3)
     score = score_of(rollout)

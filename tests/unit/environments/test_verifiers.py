@@ -101,15 +101,15 @@ async def test_it_is_played_at_the_recorders_address(tmp_path: Path) -> None:
 async def test_a_reward_is_a_success_if_it_is_at_least_success_min(
     tmp_path: Path, least: float, success: bool
 ) -> None:
-    [rollout] = await play(load_verifiers(settings_of(tmp_path, success_min=least)))
+    environment = load_verifiers(settings_of(tmp_path, success_min=least))
+    [rollout] = await play(environment)
     assert rollout.score == Score(0.75, success, {"turns": 1.0})
-
-
-CAUSE = "send({'number': asked['number'], 'cause': 'CAUSE', 'detail': 'TaskError: no board'})"
+    assert environment.rules != load_verifiers(settings_of(tmp_path)).rules
 
 
 async def test_with_a_rubric_it_need_have_no_reward(tmp_path: Path) -> None:
-    settings = settings_of(tmp_path, CAUSE.replace("CAUSE", "no_score"), rubric="It is short.")
+    unscored = "ask(asked); send({'number': asked['number'], 'cause': 'no_score', 'detail': ''})"
+    settings = settings_of(tmp_path, unscored, rubric="It is short.")
     [rollout] = await play(load_verifiers(settings))
     assert rollout.score.cause == UNJUDGED
 

@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import os
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -12,7 +13,7 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-import httpx
+import openai
 import pytest
 from pydantic import ValidationError
 
@@ -20,9 +21,9 @@ from precis.config import TrainConfig
 from precis.environments.command import relative_files
 from precis.environments.python import files_of
 from precis.environments.recorder import Recorder
-from precis.environments.workers import Workers, check_reach, connect
+from precis.environments.workers import Player, Workers, check_reach, connect
 from precis.errors import ConfigError
-from precis.records.rollout import Score
+from precis.records.rollout import Scenario, Score
 from precis.settings.environment import PythonSettings, WorkersSettings
 from precis.training.opening import load_agent
 from tests.support.scripted_policy import Agent, ScriptedPolicy, asked
@@ -59,12 +60,8 @@ def test_without_ray_a_sentence_names_the_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)  # what an import of it finds
-    file = tmp_path / "agent.py"
-    file.write_text(
-        "def scenarios(split): return [{'id': split}]\ndef rollout(model, scenario): return 1.0"
-    )
     with pytest.raises(ConfigError, match=r"needs Ray.*make install-ray"):
-        load_agent(PythonSettings(file=str(file), workers=WorkersSettings()))
+        agent_of(tmp_path, fails_to_close=False)
 
 
 @pytest.mark.parametrize("listed", ["files", "files: list[str]"])
@@ -96,28 +93,41 @@ def test_several_machines_need_an_address_that_they_reach() -> None:
 
 async def test_the_recorder_listens_where_workers_reach_it() -> None:
     settings = {"kind": "python", "file": "a.py", "workers": {"recorder_host": "127.0.0.2"}}
-    addresses: list[str] = []
 
-    async def act(model: Any, _scenario: Any) -> Score:
-        addresses.append(model.inference_base_url)
-        headers = {"Authorization": f"Bearer {model.inference_api_key}"}
-        body = {"model": "x", "messages": [{"role": "user", "content": "Go."}]}
-        async with httpx.AsyncClient(trust_env=False) as client:
-            for given, status in (({}, 401), (headers, 200)):
-                url = f"{model.inference_base_url}/chat/completions"
-                reply = await client.post(url, json=body, headers=given)
-                assert reply.status_code == status
-        return Score(1.0)
+    async def act(model: Any, _: Scenario) -> float:
+        address, key = model.inference_base_url, model.inference_api_key
+        assert address.startswith("http://127.0.0.2:")
+        async with openai.AsyncOpenAI(base_url=address, api_key=key) as client:
+            messages: Any = [{"role": "user", "content": "Go."}]
+            await client.chat.completions.create(model="x", messages=messages)
+        return 1.0
 
-    agent = Agent(act)
     recorder = Recorder.of(config_of(**settings))
     async with recorder, asked(ScriptedPolicy()) as policy:
-        rollout = await recorder.run(policy, agent, agent.scenarios("train")[0])
+        rollout = await recorder.run(policy, Agent(act), Scenario("a"))
     assert rollout.reward == 1.0, rollout.score
-    assert addresses[0].startswith("http://127.0.0.2:")
     with pytest.raises(ConfigError, match=r"can't listen at 203\.0\.113\.7"):
         async with Recorder("203.0.113.7"):
             pass
+
+
+async def test_a_worker_asks_no_proxy_for_the_recorder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_PROXY", "wiki.example")
+    monkeypatch.delenv("no_proxy", raising=False)
+
+    async def act(model: Any, _: Scenario) -> float:
+        assert os.environ["no_proxy"] == "wiki.example,127.0.0.1,localhost,10.0.0.5"
+        return 1.0
+
+    model = {
+        "name": "policy",
+        "inference_base_url": "http://10.0.0.5:8000/rollouts/1/v1",
+        "step": 3,
+        "trainable": True,
+    }
+    player = Player(lambda: Agent(act))
+    assert await player.play(model, Scenario("a")) == Score(1.0)
+    await player.stop()
 
 
 class HalfConnectedRay:
@@ -138,14 +148,11 @@ class HalfConnectedRay:
         self.half = False
 
 
-def test_a_cluster_whose_server_is_slow_to_start_is_asked_again(tmp_path: Path) -> None:
-    ray = HalfConnectedRay("Starting Ray client server failed. See ray_client_server_23000.err")
-    connect(ray, WorkersSettings(address="ray://head"), str(tmp_path))
-    assert ray.connected
-
-
-def test_a_connection_that_failed_leaves_nothing_behind(tmp_path: Path) -> None:
-    ray = HalfConnectedRay("The client is of another version.")
+def test_a_cluster_that_is_slow_to_start_is_asked_again_and_a_failure_leaves_nothing_behind(
+    tmp_path: Path,
+) -> None:
+    slow = "Starting Ray client server failed. See ray_client_server_23000.err"
+    ray = HalfConnectedRay(slow, "The client is of another version.")
     with pytest.raises(ConfigError, match="ray://head can't be used: The client is of another"):
         connect(ray, WorkersSettings(address="ray://head"), str(tmp_path))
     connect(ray, WorkersSettings(address="ray://head"), str(tmp_path))
@@ -218,29 +225,40 @@ async def test_workers_that_were_opened_are_closed_if_another_fails(
     assert ray.asked == ["init", "stop", "stop", "shutdown"]
 
 
+AGENT = """
+def scenarios(split): return [{"id": split}]
+def rollout(model, scenario): return 1.0
+def open(): asked.append("open")
+def close(): asked.append("close"); 1 / FAILS
+asked = []
+"""
+
+
+def agent_of(folder: Path, *, fails_to_close: bool) -> Any:
+    """A file whose calls of `open` and `close` are kept, with a worker."""
+    file = folder / "agent.py"
+    file.write_text(AGENT.replace("FAILS", str(int(not fails_to_close))))
+    return load_agent(PythonSettings(file=str(file), workers=WorkersSettings(count=1)))
+
+
 async def test_a_lost_cluster_is_left_though_no_worker_can_be_asked_to_stop(
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ray = put_in_place_of_ray(monkeypatch, [None])
-    workers = Workers(WorkersSettings(count=1), dict, {})  # type: ignore[arg-type]
-    await workers.open()
+    environment = agent_of(tmp_path, fails_to_close=False)
+    await environment.open()
     ray.is_lost = True
     with pytest.raises(ConnectionError):
-        await workers.close()
+        await environment.close()
     assert ray.asked == ["init", "stop", "shutdown"]
+    assert environment._module.asked == ["open", "close"]
 
 
 async def test_a_file_is_closed_if_its_workers_can_t_be_opened(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put_in_place_of_ray(monkeypatch, [OSError("The port is taken.")])
-    file = tmp_path / "agent.py"
-    file.write_text(
-        "def scenarios(split): return [{'id': split}]\ndef rollout(model, scenario): return 1.0\n"
-        "def open(): asked.append('open')\ndef close(): asked.append('close'); 1 / 0\n"
-        "asked = []"
-    )
-    environment: Any = load_agent(PythonSettings(file=str(file), workers=WorkersSettings(count=1)))
+    environment = agent_of(tmp_path, fails_to_close=True)
     with pytest.raises(ConfigError, match="can't open the environment"):
         async with environment:
             pass
