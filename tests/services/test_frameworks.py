@@ -22,19 +22,18 @@ import pytest
 from precis.environments.conversations import conversations_of
 from precis.environments.recorder import Recorder
 from precis.environments.show import show_conversation
-from precis.environments.trajectories import trajectory_of
+from precis.environments.trajectories import group_of, put_trajectories, trajectory_of
 from precis.errors import ConfigError
 from precis.llm.server import ChatRequest, Choice, Completion, ToolCall
-from precis.records.ledger import load_ledger
 from precis.records.rollout import Rollout, Scenario
-from precis.records.trajectories import scan_trajectories
+from precis.records.samples import sampled_in
 from precis.rehearsal.checkpoint_files import initial_state
 from precis.rehearsal.endpoint import logprob_entries
 from precis.rehearsal.tool_calls.kind import TOOL_CALLS
+from precis.store import FolderStore
 from tests.services.patience import patience_s
 from tests.support import scripted_policy
 from tests.support.examples import EXAMPLES, call, example, module_of, play, score_of
-from tests.support.in_process import Life, one_process
 from tests.support.repository import ROOT
 from tests.support.scripted_policy import ScriptedPolicy, asked
 
@@ -76,8 +75,8 @@ def over_http(model: Any) -> openai.AsyncOpenAI:
 
 
 @pytest.mark.parametrize(("name", "say"), [(LANGGRAPH, bisects), (AGENTS_SDK, settles)])
-async def test_a_framework_s_agent_plays_its_turns_and_is_recorded(
-    name: str, say: Callable[[ChatRequest], ToolCall]
+async def test_a_framework_s_agent_plays_its_turns_and_is_trained_on(
+    name: str, say: Callable[[ChatRequest], ToolCall], tmp_path: Path
 ) -> None:
     policy = ScriptedPolicy(say)
     rollouts = await play(example(name), policy, 8)
@@ -85,7 +84,9 @@ async def test_a_framework_s_agent_plays_its_turns_and_is_recorded(
         assert (score_of(rollout).reward, score_of(rollout).success) == (1.0, True)
         assert rollout.metrics["turns"] == len(rollout.calls) > 1
         assert rollout.metrics["illegal"] == 0
-        assert all(one.token_ids for one in rollout.calls)
+    for rollout, trajectory in zip(rollouts, group_of(rollouts).trajectories, strict=True):
+        assert len(list(sampled_in(trajectory))) == len(rollout.calls)
+    put_trajectories(FolderStore(tmp_path), "m", "train", 1, [rollouts], "m@0")
     assert len(policy.requests) == sum(len(one.calls) for one in rollouts)
 
 
@@ -374,23 +375,3 @@ def test_without_the_framework_the_command_that_installs_it_is_named(
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(ConfigError, match=f"run `{command}`"):
         example(name)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", [LANGGRAPH, AGENTS_SDK])
-async def test_a_framework_s_agent_is_trained(tmp_path: Path, name: str) -> None:
-    settings = {
-        "environment": str(EXAMPLES / name),
-        "documents": {},
-        "rollouts": {"groups_per_step": 2, "rollouts_per_group": 6},
-        "steps": 1,
-    }
-    with one_process(tmp_path / "home"):
-        life = Life(tmp_path / "run", settings)
-        await life.live()
-    found = load_ledger(life.store, "m")
-    assert found.next_step == 1
-    assert len(found.validations) == 2
-    rows = scan_trajectories(life.store, "m", "train").collect()
-    assert len(rows) == 12
-    assert rows["reward"].null_count() == 0

@@ -17,11 +17,11 @@ import pytest
 
 from precis.environments.python import PythonEnvironment
 from precis.errors import ConfigError
-from precis.llm.loop_server import LoopServer
 from precis.llm.server import ChatRequest, Choice, Completion, ToolCall, completions_app
 from precis.records.rollout import UNJUDGED, Rollout, Unscored
 from tests.services.patience import patience_s, wait_until
 from tests.support.examples import EXAMPLES, call, example, module_of, play, with_settings
+from tests.support.local_server import serving
 from tests.support.scripted_policy import ScriptedPolicy
 
 FILES = ("mcp_session.py", "mcp_writer.py", "mcp_server.py", "mcp_scenarios.jsonl")
@@ -151,18 +151,14 @@ async def test_a_server_over_http_is_sent_the_token(
         await send({"type": "http.response.body", "body": b""})
 
     module = module_of(environment)
-    server = LoopServer(app)
-    await server.start()
-    try:
-        monkeypatch.setattr(module, "SERVER", f"http://127.0.0.1:{server.port}/mcp")
+    async with serving(app) as url:
+        monkeypatch.setattr(module, "SERVER", f"{url}/mcp")
         monkeypatch.setattr(module, "TOKEN", "OFFICE_TOKEN")
         (problem,) = await environment.checks()
         assert problem.endswith("the variable OFFICE_TOKEN is not set.")
         assert not seen
         monkeypatch.setenv("OFFICE_TOKEN", "a-token-of-the-office")
         (problem,) = await environment.checks()
-    finally:
-        await server.stop()
     assert set(seen) == {"Bearer a-token-of-the-office"}
     assert problem.startswith("The MCP server `http")
     assert "a-token-of-the-office" not in problem
@@ -280,12 +276,8 @@ async def writer(replies: list[str]) -> AsyncIterator[tuple[str, list[Any]]]:
         asked.append(json.loads(request.messages[-1]["content"]))
         return Completion("a-writer", [Choice(replies[min(len(asked), len(replies)) - 1])])
 
-    server = LoopServer(completions_app(answer, lambda: ["a-writer"], "the-writer-s-key"))
-    await server.start()
-    try:
-        yield f"http://127.0.0.1:{server.port}/v1", asked
-    finally:
-        await server.stop()
+    async with serving(completions_app(answer, list, "the-writer-s-key")) as url:
+        yield f"{url}/v1", asked
 
 
 def _copied(folder: Path, **settings: Any) -> PythonEnvironment:

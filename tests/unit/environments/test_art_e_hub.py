@@ -15,6 +15,8 @@ from precis.llm.server import ChatRequest, ToolCall
 from tests.support.examples import EXAMPLES, call, play, score_of, with_settings
 from tests.support.scripted_policy import ScriptedPolicy
 
+HOME = "my #1 home? 100%20"
+"""It has the signs of an address."""
 VINCE, JEFF = "vince@enron.com", "Jeff.Dasovich@enron.com"
 
 
@@ -67,6 +69,7 @@ QUESTIONS = {
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with both data sets, and room for an edited example."""
     monkeypatch.setenv("OPENAI_API_KEY", "a-key")
+    monkeypatch.setenv("PRECIS_HOME", str(tmp_path / HOME))
     write(tmp_path / "mails", {"train": MAILS})
     write(tmp_path / "questions", QUESTIONS)
     for file in EXAMPLES.glob("art_e_*.py"):
@@ -127,15 +130,6 @@ async def test_a_search_finds_no_mail_of_other_people_or_of_later_days(folder: P
     assert all(f", {VINCE}: " in line and " 2001-05-" in line for line in hits)
 
 
-async def test_the_home_s_name_may_have_the_signs_of_an_address(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PRECIS_HOME", str(tmp_path / "my #1 home? 100%20"))
-    environment = opened(folder, MINIATURE=False, JUDGE="a-judge")
-    (rollout,) = await play(environment, ScriptedPolicy(reader), 1)
-    assert score_of(rollout).success
-
-
 def test_they_are_loaded_once(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     first = opened(folder)
     assert "once" in capsys.readouterr().out
@@ -163,7 +157,7 @@ def test_data_sets_without_what_it_takes_are_refused_and_leave_nothing(
         write(folder / name, splits)
     with pytest.raises(ConfigError, match=problem):
         opened(folder)
-    assert not list((folder / "home").glob("art_e_*"))
+    assert not list((folder / HOME).glob("art_e_*"))
 
 
 async def test_without_a_judge_the_preflight_says_so(folder: Path) -> None:

@@ -1,24 +1,12 @@
-"""What an environment inherits."""
+"""A rollout's conversation as Markdown."""
 
 import re
-from collections.abc import Sequence
 from html import unescape
-from typing import Any
 
-from precis.environments.protocol import Environment
-from precis.records.rollout import Call, Json, Rollout, Scenario, Score, Split
+from precis.environments.show import show_conversation
+from precis.records.rollout import Call, Json, Rollout, Scenario, Score
 from tests.support.reports import rendered
 from tests.support.rollouts import calling
-
-
-class Coin(Environment):
-    """The least that an environment can be."""
-
-    def scenarios(self, split: Split) -> Sequence[Scenario]:
-        return [Scenario("coin")]
-
-    async def rollout(self, model: Any, scenario: Scenario) -> float:
-        return 1.0
 
 
 def call(*messages: Json, answer: Json) -> Call:
@@ -29,17 +17,13 @@ def call(*messages: Json, answer: Json) -> Call:
 ASKED: Json = {"role": "user", "content": "Heads or tails?"}
 
 
-async def test_two_functions_are_all_that_an_environment_must_have() -> None:
-    coin = Coin()
-    assert await coin.rank([]) == []
-    assert coin.nouns.rollout == "rollout"
-    assert coin.baselines() == {}
-    assert await coin.checks() == ()
+def show(*calls: Call) -> str:
+    return show_conversation(Rollout(Scenario("coin"), 0, calls, Score(1.0)))
 
 
 def test_what_a_policy_wrote_is_text_and_no_markup() -> None:
     hostile = call(ASKED, answer={"content": "# A heading\n<script>"})
-    shown = Coin().show(Rollout(Scenario("coin"), 0, (hostile,), Score(1.0)))
+    shown = show(hostile)
     assert "# A" not in shown.replace("&#35;", "") and "<script>" not in shown
 
 
@@ -47,7 +31,7 @@ def test_a_tool_call_is_folded_with_its_result() -> None:
     thrown = calling("throw", '{"side": "heads"}')
     result = {"role": "tool", "tool_call_id": "1", "content": f"Tails fell.\n</details>{'x' * 500}"}
     calls = (call(ASKED, answer=thrown), call(ASKED, thrown, result, answer={"content": "Oh."}))
-    shown = Coin().show(Rollout(Scenario("coin"), 0, calls, Score(1.0)))
+    shown = show(*calls)
     html = rendered(shown)
     folded = re.search(r"<details><summary>(.*?)</summary>(.*?)</details>", html, re.DOTALL)
     assert folded is not None
@@ -56,7 +40,7 @@ def test_a_tool_call_is_folded_with_its_result() -> None:
     assert html.count("<details>") == html.count("</details>") == 1
     assert html.index("</details>") < html.index("Turn 2") < html.index("Oh.")
     # The store keeps the last call alone.
-    shown = Coin().show(Rollout(Scenario("coin"), 0, calls[1:], Score(1.0)))
+    shown = show(calls[1])
     assert shown.index("**Turn 1**") < shown.index("throw(") < shown.index("**Turn 2**")
     assert "empty" not in shown
 
@@ -64,6 +48,6 @@ def test_a_tool_call_is_folded_with_its_result() -> None:
 def test_a_call_without_a_result_is_shown_and_a_long_prompt_is_folded() -> None:
     rules = {"role": "system", "content": f"The rules. {'y' * 1000}"}
     played = call(rules, ASKED, answer=calling("throw", {}))
-    shown = Coin().show(Rollout(Scenario("coin"), 0, (played,), Score(1.0)))
+    shown = show(played)
     assert shown.startswith("<details><summary>system: The rules. ")
     assert shown.endswith("**Turn 1**\n\nthrow(&#123;&#125;)")

@@ -18,6 +18,9 @@ from tests.support.scripted_policy import Agent
 
 LOST = Unscored("timeout", "late")
 SUMMARIES = summaries(CORPUS, judge=None)
+NOBODY: Any = None
+GAMES = Agent(NOBODY)
+"""Measured, and played no more."""
 
 
 def config(**settings: Any) -> RolloutsConfig:
@@ -81,9 +84,8 @@ def test_a_validation_has_the_interval_of_a_benchmark_whatever_its_order() -> No
     for name, score in enumerate([1, 0, 0, 1, 1, 0.5, 0.25, 1]):
         game = rollout(0, Score(score))
         sampled.append(replace(game, scenario=Scenario(f"s{name}")))
-    nobody: Any = None
-    first = validation_of(0, sampled, 1.0, Agent(nobody)).score
-    turned = validation_of(0, sampled[::-1], 1.0, Agent(nobody)).score
+    first = validation_of(0, sampled, 1.0, GAMES).score
+    turned = validation_of(0, sampled[::-1], 1.0, GAMES).score
     assert (first.low, first.high) == (turned.low, turned.high)
     assert turned.scores == (1, 0.25, 0.5, 1, 1, 0, 0, 1)
 
@@ -95,30 +97,25 @@ def test_a_validation_without_any_verdict_is_no_zero() -> None:
 
 def test_an_environment_without_successes_is_measured_by_its_reward() -> None:
     games = [rollout(0, Score(-1.0)), rollout(1, Score(4.0))]
-    nobody: Any = None  # it plays no more
-    validation = validation_of(3, games, 1.0, Agent(nobody))
+    validation = validation_of(3, games, 1.0, GAMES)
     assert (validation.measure, validation.score.value) == ("reward", 1.5)
     assert not validation.score.is_share
 
 
 def test_a_failure_that_is_a_bare_reward_leaves_the_measure_as_it_is() -> None:
-    async def nobody(model: Any, scenario: Scenario) -> float:
-        return 0.0
-
     won = replace(rollout(True), score=Score(1.0, True))
     lost = replace(rollout(True), score=Score(0.0))
-    validation = validation_of(3, [won, lost], 1.0, Agent(nobody))
+    validation = validation_of(3, [won, lost], 1.0, GAMES)
     assert (validation.measure, validation.score.value) == ("success rate", 0.5)
 
 
 def test_a_run_stays_with_the_measure_of_its_first_validation() -> None:
-    nobody: Any = None  # it plays no more
     won = replace(rollout(True), score=Score(3.0, True))
     lost = replace(rollout(True), score=Score(1.0))
-    first = validation_of(0, [lost, lost], 1.0, Agent(nobody))
-    later = validation_of(3, [won, lost], 1.0, Agent(nobody), first.measure)
+    first = validation_of(0, [lost, lost], 1.0, GAMES)
+    later = validation_of(3, [won, lost], 1.0, GAMES, first.measure)
     assert (later.measure, later.score.value) == ("reward", 2.0)
     assert later.metrics["success rate"].value == 0.5
-    counted = validation_of(3, [won, lost], 1.0, Agent(nobody))
-    collapsed = validation_of(6, [lost, lost], 1.0, Agent(nobody), counted.measure)
+    counted = validation_of(3, [won, lost], 1.0, GAMES)
+    collapsed = validation_of(6, [lost, lost], 1.0, GAMES, counted.measure)
     assert (collapsed.measure, collapsed.score.value) == ("success rate", 0)
