@@ -10,7 +10,7 @@ import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 from typing import Any, Protocol, Self, TypeVar
@@ -24,7 +24,7 @@ from precis.llm.hedging import Hedging
 from precis.llm.limits import Limiter, Turn
 from precis.llm.pool import ONE_CONNECTION, ClientPool
 from precis.llm.providers import Endpoint
-from precis.llm.replies import first_choice, open_response, text_of
+from precis.llm.replies import first_choice, open_response
 from precis.llm.responses import BoundedClient, ReplyTooLarge
 from precis.llm.retry import OWN_BACKOFF_S, OWN_TRIES_MAX, Deadline
 from precis.llm.silence import SilenceWatch
@@ -35,6 +35,15 @@ Payload = Mapping[str, Any]
 
 _CONNECT_TIMEOUT_S = 10.0
 _BACKOFF_GROWTH_MAX = 60
+_UNSENT = (
+    httpx.ConnectError,
+    httpx.ConnectTimeout,
+    httpx.PoolTimeout,
+    httpx.ProxyError,
+    httpx.UnsupportedProtocol,
+    httpx.WriteError,
+)
+"""The errors of a request that has not reached the server."""
 _random = random.Random()  # the global one belongs to whoever seeded it
 
 
@@ -101,7 +110,7 @@ class ChatReply:
         return cls(
             body=body,
             choice=choice,
-            text=text_of(choice),
+            text=choice["message"].get("content") or "",
             finish=str(choice.get("finish_reason") or "stop"),
             usage=Usage.from_response(body.get("usage")),
             usd=usd,
@@ -268,7 +277,9 @@ class ChatClient:
                 response.status_code, response.headers, response.content, self.endpoint
             )
         usage = Usage.from_response(body.get("usage"))
-        turn.tokens = usage.tokens or turn.tokens
+        if not usage.tokens:  # some servers report none
+            usage = replace(request.expected, cost_usd=usage.cost_usd)
+        turn.tokens = usage.tokens
         # An invalid reply was paid for too.
         dollars = self._count(usage)
         seconds = time.perf_counter() - began
@@ -284,16 +295,14 @@ class ChatClient:
         except asyncio.CancelledError:
             self._count(request.expected, given_up=True)
             raise
-        except (httpx.ConnectTimeout, httpx.PoolTimeout) as error:
-            raise self._timeout() from error
-        except httpx.TimeoutException as error:
-            # It was sent: the provider may bill it without reporting a cost.
-            self._count(request.expected, given_up=True)
-            raise self._timeout() from error
-        except ReplyTooLarge as error:
-            self._count(request.expected, given_up=True)
-            raise ProviderFailed("too_large", f"Too much came from {who}: {error}") from error
         except httpx.RequestError as error:
+            if not isinstance(error, _UNSENT):
+                # The provider may bill it without reporting a cost.
+                self._count(request.expected, given_up=True)
+            if isinstance(error, httpx.TimeoutException):
+                raise self._timeout() from error
+            if isinstance(error, ReplyTooLarge):
+                raise ProviderFailed("too_large", f"Too much came from {who}: {error}") from error
             why = str(error) or type(error).__name__
             detail = f"The connection to {who} failed: {why}"
             raise ProviderFailed("connection", detail) from error

@@ -78,11 +78,6 @@ def first_choice(body: Mapping[str, Any], role: str) -> Mapping[str, Any]:
     return choice
 
 
-def text_of(choice: Mapping[str, Any]) -> str:
-    """Return the text of a choice, or ""."""
-    return str(choice["message"].get("content") or "")
-
-
 def strip_code_fence(content: str) -> str:
     """Return a reply without the Markdown code fence that models put around JSON unasked."""
     fence = _CODE_FENCE.fullmatch(content)

@@ -14,13 +14,10 @@ from precis.errors import ConfigError, ProviderFailed, ProviderRejected
 from precis.llm.client import ChatReply, whole_text
 from precis.llm.replies import (
     SchemaRejected,
-    first_choice,
     open_response,
     retry_after_s,
     strip_code_fence,
-    text_of,
 )
-from precis.records.spend import Usage
 
 ENDPOINT = Endpoint("https://judge.test/v1", "big-judge", "sk-secret-key", key_variable="BIG_KEY")
 
@@ -117,10 +114,7 @@ def calling(call: object) -> dict[str, Any]:
 
 def reply_in(body: dict[str, Any]) -> str:
     """The text that the judge reads in a response."""
-    first = first_choice(body, "judge")
-    finish = first["finish_reason"]
-    reply = ChatReply(body, first, text_of(first), finish, Usage(0, 0), None, "m", 0.0)
-    return whole_text(reply, "judge")
+    return whole_text(ChatReply.of(body, "judge", None, 0.0), "judge")
 
 
 @pytest.mark.parametrize(
