@@ -125,7 +125,8 @@ async def _examine(examined: Examined) -> list[CheckResult]:
         "disk": lambda: checks.check_disk(Variables().home),
     }
     rows = await run_checks(of_machine, _DEADLINE_S)
-    if all(row.ok for row in rows) and prefect_server.find() is not None:
+    answers = all(row.ok for row in rows if row.name == "Prefect")
+    if answers and prefect_server.find() is not None:
         rows += await run_checks({"Secret blocks": _adopt_secrets}, _DEADLINE_S)
     planned = await asyncio.to_thread(checks_of, examined)
     return rows + await run_checks(planned, _DEADLINE_S)
@@ -138,9 +139,8 @@ def checks_of(examined: Examined) -> dict[str, Check]:
     problems: dict[str, PrecisError] = {}
     if examined.store_problem is not None:
         problems["store"] = examined.store_problem
-    planned: dict[str, Check]
+    planned: dict[str, Check] = {}
     if isinstance(config, BenchmarkConfig):
-        planned = {}
         if not problems:
             try:
                 config = with_settings_of_its_run(config, open_store(config.store))
@@ -149,12 +149,11 @@ def checks_of(examined: Examined) -> dict[str, Check]:
             planned["model"] = lambda: _check_model(config)
         planned["store"] = lambda: checks.check_store(config.store)
         planned["contenders"] = lambda: _check_contenders(config)
-        if not problems:  # otherwise they are not known
-            planned["documents"] = lambda: _check_benchmarked(config)
-            planned["judge"] = lambda: checks.check_judge(config.judge)
+        if not problems:  # otherwise it is not known
+            planned |= _checks_of_environment(config)
     else:
         assert isinstance(config, TrainConfig)
-        planned = _checks_of_environment(config)
+        planned |= _checks_of_environment(config)
         planned["store"] = lambda: checks.check_store(config.store)
         if not problems:
             planned["run"] = lambda: _check_run(config)
@@ -168,19 +167,20 @@ def checks_of(examined: Examined) -> dict[str, Check]:
     return planned
 
 
-def _checks_of_environment(config: TrainConfig) -> dict[str, Check]:
+def _checks_of_environment(config: RunConfig) -> dict[str, Check]:
     environment = config.environment
     if environment.kind != "summaries":
         return {"environment": lambda: _check_environment(environment, config.judge)}
     planned: dict[str, Check] = {
-        "documents": lambda: checks.check_documents(config.documents),
+        "documents": lambda: _check_documents(config),
         "judge": lambda: checks.check_judge(config.judge),
     }
-    second = config.second_judge
-    if second:
-        planned["second judge"] = lambda: checks.check_judge(second, SECOND_KEY)
-    if config.warm_start and config.warm_start.teacher:
-        planned["teacher"] = lambda: _check_teacher(config)
+    if isinstance(config, TrainConfig):
+        second = config.second_judge
+        if second:
+            planned["second judge"] = lambda: checks.check_judge(second, SECOND_KEY)
+        if config.warm_start and config.warm_start.teacher:
+            planned["teacher"] = lambda: _check_teacher(config)
     return planned
 
 
@@ -292,8 +292,8 @@ async def _check_model(config: BenchmarkConfig) -> str:
     return f"{config.model} is at step {found[0].next_step}" if found else config.model
 
 
-async def _check_benchmarked(config: BenchmarkConfig) -> str:
-    own = config.test_documents
+async def _check_documents(config: RunConfig) -> str:
+    own = config.test_documents if isinstance(config, BenchmarkConfig) else None
     if own is None:
         return await checks.check_documents(config.documents)
     corpus = await asyncio.to_thread(load_others, own)

@@ -8,8 +8,9 @@ import yaml
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from typer.testing import CliRunner
 
-from cli import deployments, doctor
+from cli import deployments, doctor, prefect_server
 from cli.doctor import Examined, checks_of, read_settings
+from precis import checks
 from precis.checks import CheckResult, run_checks
 from precis.cluster import api
 from precis.commands import main as cli
@@ -81,6 +82,20 @@ async def test_a_benchmark_is_examined_with_the_settings_of_its_models_run(
     found = {row.name: row.detail for row in rows}
     assert found["documents"] == "bundled: 160 to train on, 32 held out"
     assert found["model"] == "rehearsal-seed1 is at step 0"
+
+
+async def test_a_benchmark_of_an_agent_is_examined_with_its_environment(tmp_path: Path) -> None:
+    file = str(ROOT / "examples" / "tic_tac_toe.py")
+    trained = TrainConfig.model_validate({"model": "game", "environment": file})
+    ledger = Ledger(model="game", config="c", corpus="k")
+    store = FolderStore(tmp_path / "store")
+    write_ledger(store, ledger.under(trained.model_dump(mode="json")), None)
+    planned = checks_of(read_settings("benchmark/nightly", ["model=game"]))
+    assert not {"documents", "judge"} & planned.keys()
+    rows = await run_checks(planned)
+    assert all(row.ok for row in rows), rows
+    found = {row.name: row.detail for row in rows}
+    assert found["environment"].endswith("400 boards to train on, 100 held out")
 
 
 async def test_a_benchmark_of_no_model_lacks_the_model_and_its_hosted_contenders_their_key() -> (
@@ -170,6 +185,29 @@ async def test_a_run_that_is_continued_says_from_where_and_another_one_is_refuse
     assert not held.ok
     assert "'other' is held by the run train-7" in held.detail
     assert (await row("model=other", "take_over=true")).ok
+
+
+async def test_secret_blocks_are_read_whatever_else_this_machine_lacks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def answers() -> str:
+        return "server 3.9.1"
+
+    async def full(_: Path) -> str:
+        raise ConfigError("The disk is full.")
+
+    async def adopted() -> list[str]:
+        return ["OPENROUTER_API_KEY"]
+
+    monkeypatch.setattr(prefect_server, "find", lambda: "http://127.0.0.1:9/api")
+    monkeypatch.setattr(prefect_server, "check", answers)
+    monkeypatch.setattr(checks, "check_disk", full)
+    monkeypatch.setattr(doctor, "adopt_secrets", adopted)
+    for secret in ("PREFECT_API_AUTH_STRING", "PREFECT_API_KEY"):
+        monkeypatch.setenv(secret, "")
+    found = {row.name: row for row in await doctor._examine(read_settings("train/rehearsal"))}
+    assert not found["disk"].ok
+    assert found["Secret blocks"].detail == "OPENROUTER_API_KEY"
 
 
 @pytest.mark.parametrize(
