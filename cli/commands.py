@@ -55,6 +55,8 @@ def rehearse(
 ) -> None:
     """Run the whole pipeline on this machine: no account, no key, no GPU, about a minute."""
     if environment:
+        if documents != "bundled":
+            fail("--environment takes the place of --documents: give one of the two.")
         given: dict[str, Any] = {"steps": steps, "seed": seed, "take_over": take_over}
         if model:
             given["model"] = model

@@ -11,13 +11,12 @@ from pydantic import Field, model_validator
 
 from precis.environment import StoreUrl, Variables
 from precis.record import (
-    SEED_MAX,
-    SEED_MIN,
     Amount,
     BoundedFloat,
     BoundedInt,
     Name,
     Record,
+    Seed,
     json_digest,
 )
 from precis.settings.cluster import ClusterConfig
@@ -27,7 +26,6 @@ from precis.settings.problems import check_hosted, refuse_password
 from precis.settings.trainer import TOOL_CALL_FEATURES, ExtractiveTrainer, Trainer
 from precis.words import WORDS_MAX
 
-Seed = Annotated[int, Field(ge=SEED_MIN, le=SEED_MAX)]
 Hosted = Literal[
     "gpt-4o",
     "gpt-4.1",
@@ -180,9 +178,7 @@ class JudgeConfig(Record):
     def _url_names_its_endpoint(self) -> Self:
         if self.provider == "url" and not (self.base_url and self.model):
             raise ValueError("judge provider 'url' needs base_url and model")
-        if self.base_url and not self.base_url.startswith(("http://", "https://")):
-            raise ValueError("judge base_url must start with http:// or https://")
-        refuse_password(self.base_url, "judge base_url", "JUDGE_API_KEY")
+        check_hosted(self.provider, self.base_url, "judge", "JUDGE_API_KEY")
         return self
 
 

@@ -72,6 +72,7 @@ BaseModelName = Annotated[
 is special there, and is not an option."""
 SEED_MIN = -(2**63)
 SEED_MAX = 2**63 - 1
+Seed = Annotated[int, Field(ge=SEED_MIN, le=SEED_MAX)]
 """A seed has 64 bits, as torch's have."""
 Step = Annotated[int, Field(ge=0, le=1_000_000)]
 """A step of a run, or the checkpoint it begins with."""

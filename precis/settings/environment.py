@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, JsonValue, field_validator, model_validator
 
-from precis.record import SEED_MAX, SEED_MIN, BoundedFloat, BoundedInt, Record
+from precis.record import BoundedFloat, BoundedInt, Record, Seed
 from precis.settings.identity import ByIdentity, Decides, MayChange
 from precis.settings.problems import check_hosted
 
@@ -177,7 +177,7 @@ class Generated(Record):
     """Scenarios to train on."""
     val_size: Decides[int] = Field(64, ge=1, le=100_000)
     """Scenarios to hold out."""
-    seed: Decides[int] = Field(1, ge=SEED_MIN, le=SEED_MAX)
+    seed: Decides[Seed] = 1
     """Seed of the scenarios, independent of the run's seed."""
 
 

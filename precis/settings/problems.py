@@ -4,6 +4,20 @@ from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
+_WORDS = {
+    "extra_forbidden": "there is no such setting; docs/configuration.md lists them all",
+    "model_attributes_type": "Input should be an object with settings by their names",
+    "model_type": "Input should be an object with settings by their names",
+    "tuple_type": "Input should be a list",
+    "union_tag_invalid": "there is no kind '{tag}'; there are {expected_tags}",
+    "union_tag_not_found": "its `kind` is missing; docs/configuration.md lists them all",
+}
+"""Our words for problems by pydantic's type."""
+_WITH_KIND = ("environment", "trainer")
+"""The settings to whose names pydantic adds their kind: `trainer.art.epsilon`."""
+_ALTERNATIVES = ("literal[", "function-after[")
+"""The beginnings of parts of names by which pydantic tells the alternatives of a setting apart."""
+
 
 def problems_in(error: ValidationError) -> list[str]:
     """List the problems: `steps: Input should be …`, or a sentence on settings that contradict each
@@ -12,14 +26,13 @@ def problems_in(error: ValidationError) -> list[str]:
     for problem in error.errors(include_url=False):
         if problem["type"] == "default_factory_not_called":
             continue  # another setting is invalid, which is reported too
-        where = ".".join(map(str, problem["loc"]))
+        names = [name for name in map(str, problem["loc"]) if not name.startswith(_ALTERNATIVES)]
+        if names and names[0] in _WITH_KIND:
+            del names[1:2]
+        where = ".".join(names)
         what = problem["msg"].removeprefix("Value error, ")
-        if problem["type"] == "extra_forbidden":
-            what = "there is no such setting; docs/configuration.md lists them all"
-        if problem["type"] == "tuple_type":
-            what = "Input should be a list"
-        if problem["type"] == "model_type":
-            what = "Input should be an object with settings by their names"
+        if problem["type"] in _WORDS:
+            what = _WORDS[problem["type"]].format(**problem.get("ctx", {}))
         found.append(f"{where}: {what}" if where else what)
     return found
 
@@ -32,8 +45,7 @@ def refuse_password(address: str, name: str, variable: str) -> None:
 
 def check_hosted(provider: str, address: str, name: str, variable: str) -> None:
     """Refuse an invalid address of a hosted model, or one with a password."""
-    if provider == "url" and not address.startswith(("http://", "https://")):
-        raise ValueError(
-            f"{name} has provider 'url': its base_url must start with http:// or https://"
-        )
+    is_expected = bool(address) or provider == "url"
+    if is_expected and not address.startswith(("http://", "https://")):
+        raise ValueError(f"{name}: base_url must start with http:// or https://")
     refuse_password(address, name, variable)

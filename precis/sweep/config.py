@@ -4,9 +4,8 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
-from precis.config import Seed
 from precis.environment import StoreUrl
-from precis.record import Matching, Record
+from precis.record import Matching, Record, Seed
 
 TRIALS_MAX = 200
 """More runs than this are a mistake more often than a plan."""

@@ -148,6 +148,7 @@ def test_what_is_neither_an_agent_nor_its_deployment_is_refused(
         ("train", AGENT.replace("[{", "[] and [{"), "gives no scenarios for the split 'train'", 1),
         ("train", None, "can't be read: No such file or directory", 1),
         ("rehearse --environment", None, "can't be read: No such file or directory", 1),
+        ("rehearse --documents a.csv --environment", AGENT, "takes the place of --documents", 1),
         ("train -p steps", AGENT, "-p 'steps' is not of the form name=value", 1),
         ("train -p steps=0", AGENT, "steps", 2),
         (

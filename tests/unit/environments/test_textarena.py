@@ -269,6 +269,7 @@ async def test_a_process_that_is_killed_costs_the_games_that_it_held() -> None:
     ("given", "problem"),
     [
         ({"opponent": {"model": "m", "provider": "url"}}, "must start with http"),
+        ({"opponent": {"model": "m", "base_url": "host/v1"}}, "must start with http"),
         (
             {"opponent": {"model": "m", "provider": "url", "base_url": "http://a:b@c/v1"}},
             "the address carries a password",

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 from precis.config import BenchmarkConfig, TrainConfig
 from precis.environment import Variables
 from precis.records.manifests import Checkpoint
-from precis.settings.environment import CommandSettings
+from precis.settings.environment import CommandSettings, TextArenaSettings
 from precis.settings.problems import problems_in
 from precis.sweep.config import SweepConfig
 from precis.trainer.protocol import TrainRequest
@@ -35,6 +35,19 @@ def test_a_setting_is_named_and_settings_that_do_not_go_together_speak_for_thems
     assert problems(CommandSettings, {"command": "agent"}) == ["command: Input should be a list"]
     assert problems(TrainConfig, {"documents": [1]}) == [
         "documents: Input should be an object with settings by their names"
+    ]
+    assert problems(TrainConfig, {"trainer": {"kind": "art", "epsilon": 0, "lr": 1}}) == [
+        "trainer.epsilon: Input should be greater than 0",
+        "trainer.lr: there is no such setting; docs/configuration.md lists them all",
+    ]
+    assert problems(TrainConfig, {"environment": {"moves_max": 3}}) == [
+        "environment: its `kind` is missing; docs/configuration.md lists them all"
+    ]
+    (said,) = problems(TrainConfig, {"trainer": {"kind": "gpu"}})
+    assert said.startswith("trainer: there is no kind 'gpu'; there are 'extractive', 'tool_calls',")
+    assert problems(TextArenaSettings, {"game": "Nim-v0", "opponent": {"provider": "url"}}) == [
+        "opponent: Input should be 'random'",
+        "opponent.model: Field required",
     ]
     (said,) = problems(TrainConfig, {"cluster": {"where": "sky"}, "store": "folder"})
     assert said.startswith("cluster.where is 'sky', but")
