@@ -30,6 +30,7 @@ def keys_in_clear(config: RunConfig) -> list[str]:
         ("OPENPIPE_API_KEY", environment.openpipe_base_url),
         ("WANDB_API_KEY", os.environ.get("WANDB_BASE_URL", "")),
         ("WANDB_API_KEY", environment.weave_url if environment.weave_project else ""),
+        ("HF_TOKEN", os.environ.get("HF_ENDPOINT", "")),
         ("PREFECT_API_AUTH_STRING", elsewhere or environment.prefect_api_url or ""),
         ("PREFECT_API_KEY", elsewhere or environment.prefect_api_url or ""),
     ]

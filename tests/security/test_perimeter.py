@@ -73,6 +73,7 @@ def test_a_store_is_as_readable_as_its_root_whatever_the_umask(
         ({"LANGFUSE_SECRET_KEY": "k", "LANGFUSE_HOST": "http://l.example"}, {}, "LANGFUSE_SECRET"),
         ({"WANDB_API_KEY": "k", "WANDB_BASE_URL": "http://w.example"}, {}, "WANDB_API_KEY"),
         ({"WANDB_API_KEY": "k", "WANDB_BASE_URL": "http://[no-address"}, {}, None),
+        ({"HF_TOKEN": "k", "HF_ENDPOINT": "http://hub.example"}, {}, "HF_TOKEN"),
         (
             {"PREFECT_API_AUTH_STRING": "a:b", "PREFECT_API_URL": "http://p.example/api"},
             {},
@@ -132,6 +133,11 @@ def test_a_server_does_not_start_without_a_password(tmp_path: Path) -> None:
 )
 def test_no_key_gets_into_the_image(name: str, is_a_key: bool) -> None:
     assert _is_left_out(name) == is_a_key
+
+
+def test_nothing_that_git_ignores_gets_into_the_image() -> None:
+    for line in (DEPLOYMENTS.parent / ".gitignore").read_text().splitlines():
+        assert _is_left_out(line.strip("/")), line
 
 
 def _is_left_out(name: str) -> bool:
