@@ -26,7 +26,7 @@ from precis.commands.terminal import (
 
 # The shell's completion imports this module at every Tab, so a command does its own imports.
 if TYPE_CHECKING:
-    from cli.tables import PlainTable
+    from cli.tables import Table
     from precis.store import Store
 
 app = typer.Typer(help="The live runs, and the runs of a store.")
@@ -340,10 +340,12 @@ def _open_in_browser(file: Path) -> None:
         say("No browser could be started: open this file yourself.")
 
 
-def _print_table(table: "PlainTable") -> None:
+def _print_table(table: "Table") -> None:
     """Print a table in full, in lines longer than the terminal's if need be: names are never cut
     off."""
-    names, *rows = table.lines()
+    from cli.tables import aligned
+
+    names, *rows = aligned(table)
     plain_console().print(names, style="dim", soft_wrap=True)
     for row in rows:
         echo(row)

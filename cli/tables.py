@@ -22,39 +22,32 @@ _OF_SUMMARIES = ("documents.", "rollouts.words_max", "rollouts.length_ramp", "ro
 """The settings that only summaries have."""
 
 
-class PlainTable:
-    """A table without rules, whose columns are as wide as their longest cells.
+Table = list[Sequence[str]]
+"""The rows of a table; the first one has the columns' names."""
+
+
+def aligned(table: Table) -> list[str]:
+    """Return each row as one line of any length, with columns as wide as their longest cells.
 
     rich's tables take a second for a thousand rows.
     """
-
-    def __init__(self, *columns: str) -> None:
-        self._names = columns
-        self._rows: list[tuple[str, ...]] = [columns]
-
-    def add_row(self, *cells: str) -> None:
-        """Add a row of as many cells as there are columns."""
-        self._rows.append(cells)
-
-    def lines(self) -> list[str]:
-        """Return the heading and each row, each as one line of any length."""
-        widths = [max(map(cell_len, column)) for column in zip(*self._rows, strict=True)]
-        lines = []
-        for row in self._rows:
-            cells = []
-            for name, cell, width in zip(self._names, row, widths, strict=True):
-                spaces = " " * (width - cell_len(cell))
-                is_name = name in ("model", "held by", "")  # names left, figures right
-                cells.append(cell + spaces if is_name else spaces + cell)
-            lines.append("  ".join(cells).rstrip())
-        return lines
+    widths = [max(map(cell_len, column)) for column in zip(*table, strict=True)]
+    lines = []
+    for row in table:
+        cells = []
+        for name, cell, width in zip(table[0], row, widths, strict=True):
+            spaces = " " * (width - cell_len(cell))
+            is_name = name in ("model", "held by", "")  # names left, figures right
+            cells.append(cell + spaces if is_name else spaces + cell)
+        lines.append("  ".join(cells).rstrip())
+    return lines
 
 
-def runs_table(runs: Sequence[ListedRun]) -> PlainTable:
+def runs_table(runs: Sequence[ListedRun]) -> Table:
     """Return a table with a row for each run."""
-    table = PlainTable("model", "step", "written, UTC", "held out", "best", "dollars", "held by")
+    table: Table = [("model", "step", "written, UTC", "held out", "best", "dollars", "held by")]
     for run in runs:
-        table.add_row(
+        cells = (
             run.model,
             str(run.step),
             f"{run.written:%Y-%m-%d %H:%M}",
@@ -63,6 +56,7 @@ def runs_table(runs: Sequence[ListedRun]) -> PlainTable:
             f"{run.usd:.2f}",
             run.held_by or "",
         )
+        table.append(cells)
     return table
 
 
@@ -108,36 +102,33 @@ def _flat(settings: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]
     return found
 
 
-def steps_table(ledger: Ledger, last: int) -> PlainTable:
+def steps_table(ledger: Ledger, last: int) -> Table:
     """Return the newest steps, each with the score of the adapter that it sampled from."""
     validations = {one.step: one.metrics for one in ledger.validations}
     sampled = [name for step in ledger.steps for name in step.metrics][:1]
     measured = dict.fromkeys(chain.from_iterable(validations.values()))
     names = [name for name in measured if name not in sampled]
     headings = ["held-out reward" if name == "reward" else name for name in names]
-    table = PlainTable("step", "reward", *sampled, *headings, "seconds", "dollars")
+    table: Table = [("step", "reward", *sampled, *headings, "seconds", "dollars")]
     for step in ledger.steps[-last:]:
-        table.add_row(
-            str(step.step),
-            f"{step.reward:.3f}",
-            *(f"{step.metrics[name]:.4g}" if name in step.metrics else "" for name in sampled),
-            *_cells(names, validations.get(step.step, {})),
-            f"{step.wall_s:.1f}",
-            f"{step.usd:.4f}",
-        )
+        cells = [str(step.step), f"{step.reward:.3f}"]
+        for name in sampled:
+            cells.append(f"{step.metrics[name]:.4g}" if name in step.metrics else "")
+        cells += _cells(names, validations.get(step.step, {}))
+        table.append([*cells, f"{step.wall_s:.1f}", f"{step.usd:.4f}"])
     newest = validations.get(ledger.next_step)
     if newest:
-        cells = _cells(names, newest)
-        table.add_row(str(ledger.next_step), "", *("" for _ in sampled), *cells, "", "")
+        empty = [""] * len(sampled)
+        table.append([str(ledger.next_step), "", *empty, *_cells(names, newest), "", ""])
     return table
 
 
-def checkpoints_table(checkpoints: Sequence[StoredCheckpoint]) -> PlainTable:
+def checkpoints_table(checkpoints: Sequence[StoredCheckpoint]) -> Table:
     """Return each checkpoint with its size and its missing files."""
-    table = PlainTable("checkpoint", "MB", "")
+    table: Table = [("checkpoint", "MB", "")]
     for one in checkpoints:
         sound = "whole" if one.read else "all files there, unread"
-        table.add_row(str(one.step), f"{one.bytes / _MB:,.3f}", one.damage or sound)
+        table.append((str(one.step), f"{one.bytes / _MB:,.3f}", one.damage or sound))
     return table
 
 
@@ -198,7 +189,7 @@ def _figure(score: float | None, run: ListedRun) -> str:
     return f"{score:.1%}" if run.is_share else f"{score:.4g}"
 
 
-def runs_side_by_side(found: RunComparison) -> PlainTable:
+def runs_side_by_side(found: RunComparison) -> Table:
     """Tabulate the facts of each run as a whole, with its curves."""
     rewards = []
     scores = []
@@ -213,9 +204,9 @@ def runs_side_by_side(found: RunComparison) -> PlainTable:
             "held out": curve(score, *ends(scores)),
         }
         columns.append(dict([steps, *curves.items(), *others]))
-    table = PlainTable("", *(run.model for run in found.runs))
+    table: Table = [["", *(run.model for run in found.runs)]]
     for name in dict.fromkeys(chain.from_iterable(columns)):
-        table.add_row(name, *(column.get(name, "") for column in columns))
+        table.append([name, *(column.get(name, "") for column in columns)])
     return table
 
 

@@ -57,9 +57,9 @@ def up(
                 console.print("The Prefect server is stopped.")
 
 
-def demand_password() -> str:
-    """Return the password for a server that others can reach. Raises ConfigError if there is none,
-    or it is too short."""
+def demand_password() -> None:
+    """Raise ConfigError if there is no password for a server that others can reach, or it is too
+    short."""
     given = Variables().prefect_server_api_auth_string
     user, _, password = (given.get_secret_value() if given else "").partition(":")
     if not user or len(password) < _PASSWORD_MIN:
@@ -68,7 +68,6 @@ def demand_password() -> str:
             f"PREFECT_SERVER_API_AUTH_STRING to `user:password`, with {_PASSWORD_MIN} characters "
             "or more in the password, in the environment or in .env."
         )
-    return f"{user}:{password}"
 
 
 def deploy() -> None:

@@ -45,12 +45,12 @@ from precis.rehearsal.endpoint import PolicyEndpoint
 from precis.rehearsal.kinds import kind_in
 from precis.run.local_checkpoints import folder_of
 from precis.store import open_store
+from precis.text import count_of
 
 T = TypeVar("T")
 _SHOWN_MAX = 4000
 """The most characters shown of a message: a tool may return a whole book."""
 _CALL_TIMEOUT_S = 180.0
-_TRIES_MAX = 3
 _IN_FLIGHT = 8
 _SHOWN = 5
 
@@ -92,7 +92,7 @@ async def _play(
     """Have a served model attempt a scenario, greedily and within a run's usual limits."""
     rollouts = RolloutsConfig()
     limits = Limits(rollouts.timeout_s, rollouts.turns_max, rollouts.tokens_max)
-    settings = OwnServer(without_quota(_IN_FLIGHT), _CALL_TIMEOUT_S, _TRIES_MAX)
+    settings = OwnServer(without_quota(_IN_FLIGHT), _CALL_TIMEOUT_S)
     async with opened as (server, model), environment, Recorder() as recorder:
         note(f"{model} attempts {scenario.id}.")
         endpoint = Endpoint(
@@ -220,10 +220,9 @@ def _show(speaker: str, parts: list[str]) -> None:
 
 def _show_end(rollout: Rollout, is_compared: bool) -> bool:
     """Show the episode's reward and cost; return whether it ended properly."""
-    turns = len(rollout.calls)
     usage = rollout.usage
     took = (
-        f"{turns} turn{'' if turns == 1 else 's'}, "
+        f"{count_of(len(rollout.calls), 'turn')}, "
         f"{usage.prompt_tokens:,} + {usage.completion_tokens:,} tokens, {rollout.seconds:.1f} s"
     )
     score = rollout.score

@@ -22,7 +22,6 @@ from precis.llm.tokens import (
     estimate_most_tokens,
     estimate_tokens_with_margin,
 )
-from precis.models.serving import CONTEXT_TOKENS
 from precis.records.spend import Usage
 from precis.rehearsal.endpoint import PolicyEndpoint
 from precis.rehearsal.extractive.kind import SENTENCES
@@ -130,9 +129,9 @@ class ServedSummarizer:
 
     picks_sentences = False
 
-    def __init__(self, url: str, model: str, key: str, context_tokens: int | None) -> None:
+    def __init__(self, url: str, model: str, key: str, context_tokens: int) -> None:
         self.model = model
-        self.context_tokens = context_tokens or CONTEXT_TOKENS
+        self.context_tokens = context_tokens
         endpoint = Endpoint(url, model, key, key_variable=SERVER_KEY_VARIABLE, role="server")
         limits = RateLimits(in_flight=_IN_FLIGHT)
         settings = OwnServer(limits, _CALL_TIMEOUT_S, _TRIES_MAX, _BACKOFF_S)

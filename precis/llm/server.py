@@ -5,7 +5,7 @@ import hmac
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -100,14 +100,12 @@ class Choice:
 
 @dataclass(frozen=True)
 class Completion:
-    """The answer to a request, with optional fields beyond the requested ones, and the prompt's
-    tokens if requested."""
+    """The answer to a request, and the prompt's tokens if requested."""
 
     model: str
     choices: Sequence[Choice]
     prompt_tokens: int | None = None
     prompt_ids: Sequence[int] | None = None
-    headers: dict[str, str] = field(default_factory=dict)
 
 
 Complete = Callable[[ChatRequest], Awaitable[Completion]]
@@ -148,7 +146,7 @@ def completions_app(
         }
         if completion.prompt_ids is not None:
             envelope["prompt_token_ids"] = list(completion.prompt_ids)
-        return JSONResponse(envelope, headers=completion.headers)
+        return JSONResponse(envelope)
 
     async def list_models(request: Request) -> JSONResponse:
         try:

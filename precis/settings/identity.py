@@ -55,18 +55,16 @@ class ChangedSetting:
     now: Any
 
 
-def changed_settings(before: Mapping[str, Any], now: Record) -> Iterator[ChangedSetting]:
+def changed_settings(
+    before: Mapping[str, Any], now: Record, prefix: str = ""
+) -> Iterator[ChangedSetting]:
     """Yield the decisive settings that differ from those of an earlier run.
 
     Args:
         before: the earlier run's settings, as JSON values.
+        prefix: the beginning of their names, for a group of settings.
     """
-    return _changes(before, now, now.model_dump(mode="json"), "")
-
-
-def _changes(
-    before: Mapping[str, Any], now: Record, dumped: Mapping[str, Any], prefix: str
-) -> Iterator[ChangedSetting]:
+    dumped = now.model_dump(mode="json")
     for name, field in type(now).model_fields.items():
         old = before.get(name)
         new = dumped[name]
@@ -78,4 +76,4 @@ def _changes(
         elif old.get("kind") != new.get("kind"):
             yield ChangedSetting(f"{prefix}{name}.kind", old.get("kind"), new.get("kind"))
         else:
-            yield from _changes(old, value, new, f"{prefix}{name}.")
+            yield from changed_settings(old, value, f"{prefix}{name}.")
