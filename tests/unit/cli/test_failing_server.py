@@ -2,52 +2,42 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 
 import pytest
 from prefect.settings import PREFECT_API_URL, temporary_settings
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 from typer.testing import CliRunner
 
 from cli.deletion import delete_from_prefect
 from cli.live_runs import read_live_runs
 from precis.commands.main import app
 from precis.errors import PrecisError
-
-
-class FailsToList(BaseHTTPRequestHandler):
-    """A Prefect server that answers to a look, and lists no runs."""
-
-    def do_GET(self) -> None:
-        is_look = self.path in ("/api/admin/version", "/api/health")
-        self._answer(200 if is_look else 404, b'"3.9.1"')
-
-    def do_POST(self) -> None:
-        sent = self.rfile.read(int(self.headers["Content-Length"]))
-        self._answer(500, b'{"exception_message": "Internal Server Error for %b"}' % sent)
-
-    def _answer(self, status: int, body: bytes) -> None:
-        self.send_response(status)
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Keep the test's output clean."""
+from tests.support.local_server import served
 
 
 @pytest.fixture
 def failing(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Such a server, as the configured one."""
+    """A Prefect server that answers to a look, and lists no runs, as the configured one."""
+
+    async def answer(request: Request) -> Response:
+        if request.method == "GET":
+            is_look = request.url.path in ("/api/admin/version", "/api/health")
+            return Response(b'"3.9.1"', 200 if is_look else 404)
+        sent = await request.body()
+        return Response(b'{"exception_message": "Internal Server Error for %b"}' % sent, 500)
+
     monkeypatch.setenv("PREFECT_API_AUTH_STRING", "ana:secret")
-    with ThreadingHTTPServer(("127.0.0.1", 0), FailsToList) as server:
-        Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        api = f"http://127.0.0.1:{server.server_port}/api"
+    every = Route("/{path:path}", answer, methods=["GET", "POST"])
+    with served(Starlette(routes=[every])) as address:
+        api = f"{address}/api"
         monkeypatch.setenv("PREFECT_API_URL", api)
         # Prefect reads the environment when it is imported, which another test may have done.
         with temporary_settings({PREFECT_API_URL: api}):
             yield
-        server.shutdown()
 
 
 @pytest.mark.usefixtures("failing")

@@ -1,6 +1,7 @@
 """What a managed job runs on its machine, against a stand-in for the Prefect server."""
 
-from typing import Any, Self
+from contextlib import nullcontext
+from types import SimpleNamespace
 from uuid import UUID, uuid4
 
 import httpx
@@ -20,11 +21,6 @@ async def test_a_server_that_is_out_when_a_machine_begins_is_waited_for(
     class Server:
         """Refuses two looks, and knows one run that has ended."""
 
-        async def __aenter__(self) -> Self:
-            return self
-
-        async def __aexit__(self, *_: object) -> None: ...
-
         async def api_healthcheck(self) -> Exception | None:
             return outages.pop() if outages else None
 
@@ -33,12 +29,8 @@ async def test_a_server_that_is_out_when_a_machine_begins_is_waited_for(
                 raise outages[0]
             return FlowRun(id=run, flow_id=uuid4(), state=Completed())
 
-    class Context(Server):
-        @property
-        def client(self) -> Any:
-            return self
-
-    monkeypatch.setattr(managed_run, "get_client", Server)
-    monkeypatch.setattr(managed_run, "FlowRunExecutorContext", Context)
-    monkeypatch.setattr(managed_run, "_LOOK_S", 0.0, raising=False)
+    context = SimpleNamespace(client=Server())
+    monkeypatch.setattr(managed_run, "get_client", lambda: nullcontext(Server()))
+    monkeypatch.setattr(managed_run, "FlowRunExecutorContext", lambda: nullcontext(context))
+    monkeypatch.setattr(managed_run, "_LOOK_S", 0.0)
     assert await managed_run.execute(uuid4()) == 0

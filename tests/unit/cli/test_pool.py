@@ -1,5 +1,6 @@
 """Which schedules are switched on where prefect.yaml is deployed, and what is in the pool."""
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -29,19 +30,13 @@ async def test_a_schedule_is_on_where_what_it_needs_is_installed_and_nobody_swit
     slug: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    class Client:
-        async def __aenter__(self) -> "Client":
-            return self
+    async def read_deployment(name: str) -> Any:
+        if known is None:
+            raise ObjectNotFound(Exception(name))
+        return SimpleNamespace(schedules=[SimpleNamespace(slug=known[0], active=known[1])])
 
-        async def __aexit__(self, *_: object) -> None:
-            """Nothing to close."""
-
-        async def read_deployment_by_name(self, name: str) -> Any:
-            if known is None:
-                raise ObjectNotFound(Exception(name))
-            return SimpleNamespace(schedules=[SimpleNamespace(slug=known[0], active=known[1])])
-
-    monkeypatch.setattr(pool, "get_client", Client)
+    client = SimpleNamespace(read_deployment_by_name=read_deployment)
+    monkeypatch.setattr(pool, "get_client", lambda: nullcontext(client))
     assert await pool.schedule_of("cluster-sweep/sweep", needs) == {"active": active, "slug": slug}
 
 
@@ -51,12 +46,6 @@ async def test_the_pools_deployments_are_listed_on_a_server_with_many_flows(
     class Client:
         """Of a server whose first page of flows has none of the pool's."""
 
-        async def __aenter__(self) -> "Client":
-            return self
-
-        async def __aexit__(self, *_: object) -> None:
-            """Nothing to close."""
-
         async def read_flows(self, work_pool_filter: WorkPoolFilter | None = None) -> list[Any]:
             if work_pool_filter is None:
                 return [SimpleNamespace(id=number, name="other") for number in range(200)]
@@ -65,5 +54,5 @@ async def test_the_pools_deployments_are_listed_on_a_server_with_many_flows(
         async def read_deployments(self, work_pool_filter: WorkPoolFilter) -> list[Any]:
             return [SimpleNamespace(flow_id=200, name="rehearsal")]
 
-    monkeypatch.setattr(pool, "get_client", Client)
+    monkeypatch.setattr(pool, "get_client", lambda: nullcontext(Client()))
     assert await pool.deployments() == ["train/rehearsal"]

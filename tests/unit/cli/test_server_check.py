@@ -2,9 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 
 import pytest
 from prefect.settings import (
@@ -12,11 +10,16 @@ from prefect.settings import (
     PREFECT_CLOUD_API_URL,
     temporary_settings,
 )
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from cli import prefect_server
 from cli.prefect_server import PrefectServer
 from cli.server_check import check_server
 from precis.errors import ConfigError, PrecisError
+from tests.support.local_server import served
 
 KEY = "pnu_a-key-of-cloud"
 WORKSPACE = "/api/accounts/7f/workspaces/3a"
@@ -27,17 +30,11 @@ def server(status: int, body: bytes = b'"3.9.1"') -> Iterator[tuple[str, list[st
     """A server that answers everything alike; its address, and the passwords it was shown."""
     shown: list[str] = []
 
-    class Answer(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            shown.append(self.headers.get("Authorization", ""))
-            self.send_response(status)
-            self.end_headers()
-            self.wfile.write(body)
+    async def answer(request: Request) -> Response:
+        shown.append(request.headers.get("authorization", ""))
+        return Response(body, status)
 
-        def log_message(self, *_: object) -> None:
-            """Keep the test's output clean."""
-
-    with listening(Answer) as address:
+    with served(Starlette(routes=[Route("/{path:path}", answer)])) as address:
         yield f"{address}/api", shown
 
 
@@ -46,36 +43,21 @@ def cloud() -> Iterator[tuple[str, list[str]]]:
     """A server that speaks as Prefect Cloud does: a workspace's API, for the bearer of a key, with
     no page that tells a version. Its address, and what it was shown."""
     shown: list[str] = []
+    pages = {f"{WORKSPACE}/health": b"true", f"{WORKSPACE}/flows/filter": b"[]"}
 
-    class Cloud(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self._answer(b"true" if self.path == f"{WORKSPACE}/health" else None)
+    async def answer(request: Request) -> Response:
+        shown.append(request.headers.get("authorization", ""))
+        if shown[-1] != f"Bearer {KEY}":
+            return Response(b"{}", 401)
+        page = pages.get(request.url.path)
+        return Response(page or b"{}", 200 if page else 404)
 
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
-            self._answer(b"[]" if self.path == f"{WORKSPACE}/flows/filter" else None)
-
-        def _answer(self, body: bytes | None) -> None:
-            shown.append(self.headers.get("Authorization", ""))
-            is_known = shown[-1] == f"Bearer {KEY}"
-            status = 401 if not is_known else 404 if body is None else 200
-            self.send_response(status)
-            self.end_headers()
-            self.wfile.write(body or b"{}")
-
-        def log_message(self, *_: object) -> None:
-            """Keep the test's output clean."""
-
-    with listening(Cloud) as address, temporary_settings({PREFECT_CLOUD_API_URL: f"{address}/api"}):
+    every = Route("/{path:path}", answer, methods=["GET", "POST"])
+    with (
+        served(Starlette(routes=[every])) as address,
+        temporary_settings({PREFECT_CLOUD_API_URL: f"{address}/api"}),
+    ):
         yield f"{address}{WORKSPACE}", shown
-
-
-@contextmanager
-def listening(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as found:
-        Thread(target=found.serve_forever, args=(0.01,), daemon=True).start()
-        yield f"http://127.0.0.1:{found.server_port}"
-        found.shutdown()
 
 
 def write_profile(home: Path, api: str) -> None:

@@ -1,6 +1,5 @@
 """`precis summarize`: what a trained model makes of files, and what it says about it."""
 
-import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,14 +10,13 @@ from typer.testing import CliRunner, Result
 
 from precis.commands.main import app
 from precis.environments.summaries.prompt import request_in
-from precis.errors import ConfigError, ModelError
-from precis.inference.summarizer import room_for_text, summarize_text
-from precis.inference.texts import Text
+from precis.errors import ConfigError
+from precis.inference.summarizer import room_for_text
 from precis.llm.server import ChatRequest, Choice, Completion, completions_app
 from precis.models.reference import Reference, find_model
 from precis.records.ledger import ledger_key, load_ledger
 from precis.store import FolderStore, Store
-from precis.text import count_words, sentences
+from precis.text import count_words
 from tests.support.command import run_precis
 from tests.support.ledgers import validation
 from tests.support.local_server import served
@@ -56,13 +54,6 @@ def questions(tmp_path: Path) -> Path:
 
 def summarize(*arguments: object, store: FolderStore, **options: Any) -> Result:
     return run_precis("summarize", *arguments, store=store, **options)
-
-
-def test_the_newest_run_summarizes_offline(store: FolderStore, story: Path) -> None:
-    done = summarize(story, "--words", 20, store=store)
-    assert done.stdout.strip()
-    assert count_words(done.stdout) <= 20
-    assert all(sentence in STORY for sentence in sentences(done.stdout))
 
 
 def test_who_wrote_is_said_beside_the_summaries_once(
@@ -338,29 +329,6 @@ def test_an_address_without_its_v1_is_told_apart_from_a_server_without_models(
 ) -> None:
     done = ask(story, "--url", server.removesuffix("/v1"), store=store, code=1)
     assert "lists no models, as OpenAI's API does. See whether --url ends in /v1" in done.stderr
-
-
-async def test_where_one_part_fails_the_others_are_asked_no_more() -> None:
-    ended = []
-
-    class Failing:
-        model = "m"
-        picks_sentences = False
-        context_tokens = 4000
-
-        async def write(self, text: str, words_max: int) -> str:
-            if "the last part" in text:
-                raise ModelError("It broke off.")
-            try:
-                await asyncio.Event().wait()
-                return ""
-            finally:
-                ended.append(text)
-
-    text = Text("a.txt", f"{STORY}\n" * 300 + "This is the last part.")
-    with pytest.raises(ModelError, match="It broke off"):
-        await summarize_text(Failing(), text, 100)
-    assert len(ended) > 1
 
 
 def test_a_long_document_is_split_and_told_of(

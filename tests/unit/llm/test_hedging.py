@@ -184,15 +184,15 @@ def test_of_requests_that_start_together_no_more_than_the_rest_are_ever_late(
     assert len(late) <= (1 - quantile) * len(times) + 1e-9
 
 
-def test_waits_that_hedges_cut_short_do_not_lead_to_ever_more_hedges() -> None:
-    tail, late = LatencyWindow(0.8), 0
-    times = [1 + (index * 7919 % 100) / 100 for index in range(500)]
-    for time in times:
-        with tail.under_way(0.0):
-            cut = next((at / 20 for at in range(20, 40) if tail.is_late(0.0, at / 20)), 9.0)
-        late += cut < time
-        tail.add_wait(min(time, cut))
-    assert late / len(times) < 0.25
+async def test_waits_that_hedges_cut_short_do_not_lead_to_ever_more_hedges() -> None:
+    hedges = Hedging(0.5, Limiter(RateLimits()), floor_s=0.0, look_s=0.005)
+    for tail in (hedges._windows["answers"], hedges._ages):
+        for _ in range(12):
+            tail.add_wait(0.0)
+    slow = [Requests((30, "first"), (1.0, "second")) for _ in range(12)]
+    assert await asyncio.gather(*(first(hedges, ask) for ask in slow)) == ["second"] * 12
+    quick = Requests((0.1, "first"), (0.0, "second"))
+    assert await first(hedges, quick) == "first"
 
 
 DOCUMENT = Document(
