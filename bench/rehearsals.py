@@ -110,12 +110,12 @@ async def _measure(environment: Environment, config: TrainConfig, steps: int, ev
 
                 group.append(await _samples(environment, trained.policy, scenario, seed_of))
             groups.append(group)
-        samples = with_advantages(groups, config.trainer.scale_rewards)
-        after = advance(trained)
+        samples, advantages = with_advantages(groups, config.trainer.scale_rewards)
         if samples:
-            for done in passes(trained, TOOL_CALLS.batch_of(samples), config.trainer):
-                after = done.trained
-        trained = after
+            batch = TOOL_CALLS.batch_of(samples, advantages)
+            *_, (trained, _) = passes(trained, batch, config.trainer)
+        else:
+            trained = advance(trained)
 
 
 async def _samples(

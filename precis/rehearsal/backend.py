@@ -84,11 +84,12 @@ class EmbeddedBackend(ImitatesInOnePass):
             sampled = []
             for group in groups:
                 sampled.append(list(map(self._kind.samples_of, group.trajectories)))
-            samples = with_advantages(sampled, settings.scale_rewards)
+            samples, advantages = with_advantages(sampled, settings.scale_rewards)
             if samples:
-                for done in passes(trained, self._kind.batch_of(samples), settings):
-                    kept = done.trained
-                    seen.append(done.metrics)
+                batch = self._kind.batch_of(samples, advantages)
+                for after, metrics in passes(trained, batch, settings):
+                    kept = after
+                    seen.append(metrics)
                     await asyncio.sleep(0)  # lets completions be served between passes
             summary = summarize_trajectory_groups(groups)
             metrics = {
@@ -116,11 +117,10 @@ class EmbeddedBackend(ImitatesInOnePass):
         seen = []
         async with self._training:
             trained = self._latest(model)
-            for batch, rate in zip(shown_together, learning_rates, strict=False):
-                shown = [sample.with_advantage(1.0) for sample in batch]
-                done = imitate(trained, self._kind.batch_of(shown), rate)
-                trained = done.trained
-                seen.append(done.metrics)
+            for shown, rate in zip(shown_together, learning_rates, strict=False):
+                batch = self._kind.batch_of(shown, [1.0] * len(shown))
+                trained, metrics = imitate(trained, batch, rate)
+                seen.append(metrics)
                 await asyncio.sleep(0)  # lets completions be served between updates
             kept = advance(end_imitation(trained))
             metrics = {

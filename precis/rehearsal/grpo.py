@@ -53,15 +53,6 @@ def pick_logprobs(scores: Floats, masks: Bools, picks: Integers) -> PickLogprobs
     return PickLogprobs(of_picks, probabilities, np.log(total) - expected)
 
 
-@dataclass(frozen=True, eq=False)
-class Objective:
-    """The loss on a batch, its gradient by the weights, and its metrics."""
-
-    loss: float
-    gradient: Floats
-    metrics: dict[str, float]
-
-
 def logprobs_of(weights: Floats, batch: Batch) -> Floats:
     """Return the log-probability of each pick under these weights, shape (samples, picks)."""
     return pick_logprobs(batch.scores(weights), batch.masks, batch.picks).of_picks
@@ -73,8 +64,9 @@ def objective(
     reference: Floats,
     clip_epsilon: float,
     kl_coefficient: float,
-) -> Objective:
-    """Return GRPO's loss, averaged over all picks of the batch.
+) -> tuple[Floats, dict[str, float]]:
+    """Return the gradient of GRPO's loss by the weights, and the metrics. All are averaged over the
+    picks of the batch.
 
     For each pick: -min(r·A, clip(r, 1±ε)·A) + β·(exp(d) - d - 1), where r is the probability
     ratio to the policy that sampled, A the sample's advantage and d the log-ratio of the
@@ -101,15 +93,14 @@ def objective(
     def mean(values: Floats) -> float:
         return float(np.where(batch.valid, values, 0.0).sum() / picks)
 
-    loss = mean(kl_coefficient * kl - np.minimum(free, clipped))
     metrics = {
-        "loss/train": loss,
+        "loss/train": mean(kl_coefficient * kl - np.minimum(free, clipped)),
         "loss/kl_policy_ref": mean(kl),
         "loss/entropy": mean(now.entropy),
         "loss/clip_fraction": mean((clipped < free).astype(np.float64)),
         "loss/grad_norm": float(np.sqrt((gradient**2).sum())),
     }
-    return Objective(loss, gradient, metrics)
+    return gradient, metrics
 
 
 def descend(

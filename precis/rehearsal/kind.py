@@ -4,7 +4,7 @@ import hashlib
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,9 +90,6 @@ class Sample(Protocol):
     def order(self) -> tuple[Any, ...]:
         """The sort key of samples, independent of their arrival."""
 
-    def with_advantage(self, advantage: float) -> Self:
-        """Return the sample with its advantage over its group."""
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Batch:
@@ -139,8 +136,8 @@ class PolicyKind(Protocol):
         """Return the samples to imitate of a trajectory. Raises PrecisError if it can't be."""
         ...
 
-    def batch_of(self, samples: Sequence[Any]) -> Batch:
-        """Arrange samples as a batch. Each has at least one pick."""
+    def batch_of(self, samples: Sequence[Any], advantages: Sequence[float]) -> Batch:
+        """Arrange samples as a batch, with their advantages. Each has at least one pick."""
         ...
 
     def count_tokens(self, samples: Sequence[Any]) -> float:

@@ -1,14 +1,14 @@
 """One training step: from a state and scored samples to the next state."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
 
 from precis.rehearsal.checkpoint_files import TrainingState
 from precis.rehearsal.grpo import Adam, descend, logprobs_of, objective
-from precis.rehearsal.kind import Batch, LinearPolicy, Sample
+from precis.rehearsal.kind import Batch, Floats, Sample
 from precis.settings.trainer import EmbeddedTrainer
 
 S = TypeVar("S", bound=Sample)
@@ -16,10 +16,12 @@ Group = Sequence[Sequence[S]]
 """The rollouts of a scenario, each with its samples."""
 
 
-def with_advantages(groups: Sequence[Group[S]], scale_rewards: bool = True) -> list[S]:
-    """Return the samples of all groups with differing rewards, with their advantages.
+def with_advantages(
+    groups: Sequence[Group[S]], scale_rewards: bool = True
+) -> tuple[list[S], list[float]]:
+    """Return the samples of all groups with differing rewards, and their advantages.
 
-    That is (reward - mean) / deviation over the group (Shao et al. 2024,
+    An advantage is (reward - mean) / deviation over the group (Shao et al. 2024,
     https://arxiv.org/abs/2402.03300), or, unscaled, reward - mean (Liu et al. 2025,
     https://arxiv.org/abs/2503.20783). Rollouts arrive in any order, and are sorted, because
     floating-point sums depend on the order.
@@ -29,59 +31,63 @@ def with_advantages(groups: Sequence[Group[S]], scale_rewards: bool = True) -> l
         learned_from = [list(rollout) for rollout in group if rollout]
         ordered.append(sorted(learned_from, key=_order))
     ordered.sort(key=lambda group: list(map(_order, group)))
-    found = []
+    samples = []
+    advantages = []
     for group in ordered:
         rewards = np.array([rollout[0].reward for rollout in group])
         if not len(rewards) or (rewards == rewards[0]).all():
             continue
-        advantages = rewards - rewards.mean()
+        above = rewards - rewards.mean()
         if scale_rewards:
-            advantages = advantages / rewards.std()
-        for rollout, advantage in zip(group, advantages, strict=True):
+            above = above / rewards.std()
+        for rollout, advantage in zip(group, above.tolist(), strict=True):
             for sample in rollout:
                 if sample.picks:
-                    found.append(sample.with_advantage(float(advantage)))
-    return found
+                    samples.append(sample)
+                    advantages.append(advantage)
+    return samples, advantages
 
 
 def _order(rollout: Sequence[Sample]) -> list[object]:
     return [sample.order for sample in rollout]
 
 
-@dataclass(frozen=True, eq=False)
-class Pass:
-    """The state after one pass over a step's samples, and the pass's metrics."""
-
-    trained: TrainingState
-    metrics: dict[str, float]
+Pass = tuple[TrainingState, dict[str, float]]
+"""The state after one pass over a batch, and the pass's metrics."""
 
 
 def passes(trained: TrainingState, batch: Batch, settings: EmbeddedTrainer) -> Iterator[Pass]:
-    """Train on samples with their advantages, `settings.epochs` times over.
+    """Train on a batch with its advantages, `settings.epochs` times over.
 
     Every yielded state is of the next step; the last is the result.
     """
     reference = logprobs_of(trained.reference, batch)
-    weights = trained.policy.weights
-    adam = trained.adam
+    after = advance(trained)
     for _ in range(settings.epochs):
-        found = objective(weights, batch, reference, settings.clip_epsilon, settings.kl_coefficient)
-        weights, adam = descend(weights, adam, found.gradient, settings.learning_rate)
-        yield Pass(
-            replace(advance(trained), policy=LinearPolicy(weights, trained.policy.seed), adam=adam),
-            found.metrics,
+        gradient, metrics = objective(
+            after.policy.weights,
+            batch,
+            reference,
+            settings.clip_epsilon,
+            settings.kl_coefficient,
         )
+        after = _descend(after, gradient, settings.learning_rate)
+        yield after, metrics
 
 
 def imitate(trained: TrainingState, batch: Batch, learning_rate: float) -> Pass:
     """Take one update towards given picks, by maximum likelihood; each has the advantage 1."""
     now = logprobs_of(trained.policy.weights, batch)
-    found = objective(trained.policy.weights, replace(batch, logprobs=now), now, 0.5, 0.0)
+    sampled_now = replace(batch, logprobs=now)
+    gradient, metrics = objective(trained.policy.weights, sampled_now, now, 0.5, 0.0)
     likelihood = float(now.sum() / batch.valid.sum())
-    weights, adam = descend(trained.policy.weights, trained.adam, found.gradient, learning_rate)
-    metrics = {"loss/train": -likelihood, "loss/grad_norm": found.metrics["loss/grad_norm"]}
-    policy = replace(trained.policy, weights=weights)
-    return Pass(replace(trained, policy=policy, adam=adam), metrics)
+    metrics = {"loss/train": -likelihood, "loss/grad_norm": metrics["loss/grad_norm"]}
+    return _descend(trained, gradient, learning_rate), metrics
+
+
+def _descend(trained: TrainingState, gradient: Floats, learning_rate: float) -> TrainingState:
+    weights, adam = descend(trained.policy.weights, trained.adam, gradient, learning_rate)
+    return replace(trained, policy=replace(trained.policy, weights=weights), adam=adam)
 
 
 def end_imitation(trained: TrainingState) -> TrainingState:

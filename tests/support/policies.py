@@ -13,8 +13,8 @@ from precis.rehearsal.train_step import with_advantages
 
 def with_advantages_of(
     groups: Sequence[Sequence[PickedSample]], scale_rewards: bool = True
-) -> list[PickedSample]:
-    """The samples of groups whose rollouts have made one each, with their advantages."""
+) -> tuple[list[PickedSample], list[float]]:
+    """The samples of groups whose rollouts have made one each, and their advantages."""
     return with_advantages([[[one] for one in group] for group in groups], scale_rewards)
 
 

@@ -1,7 +1,6 @@
 """The policy kind that picks sentences, and its samples: its own picks, or those shown by another's
 summary."""
 
-import math
 import random
 import textwrap
 from collections import Counter
@@ -99,11 +98,6 @@ class SentencePicks:
                 f"sentences within {request.words_max} words: the trajectory's messages were "
                 "changed."
             )
-        if not math.isfinite(trajectory.reward):
-            raise TrainerError(
-                f"A trajectory's reward is {trajectory.reward}: leave a summary that could not be "
-                "judged out of its group."
-            )
         reward = float(trajectory.reward)
         return [PickedSample(features, request.words_max, picks, tuple(sampled.logprobs), reward)]
 
@@ -135,8 +129,7 @@ class SentencePicks:
         picks = tuple(random.Random(summary).sample(chosen, len(chosen)))
         return [PickedSample(features, request.words_max, picks, (0.0,) * len(picks), 0.0)]
 
-    def batch_of(self, samples: Sequence[PickedSample]) -> PickBatch:
-        """Arrange samples as grids. Each has at least one pick."""
+    def batch_of(self, samples: Sequence[PickedSample], advantages: Sequence[float]) -> PickBatch:
         count = len(samples)
         sentences = max(len(sample.features.words) for sample in samples)
         turns = max(len(sample.picks) for sample in samples)
@@ -146,7 +139,6 @@ class SentencePicks:
         picks = np.zeros((count, turns), dtype=np.int64)
         valid = np.zeros((count, turns), dtype=np.bool_)
         logprobs = np.zeros((count, turns))
-        advantages = np.zeros(count)
         for row, sample in enumerate(samples):
             words = sample.features.words
             length = len(sample.picks)
@@ -155,14 +147,13 @@ class SentencePicks:
             picks[row, :length] = sample.picks
             valid[row, :length] = True
             logprobs[row, :length] = sample.logprobs
-            advantages[row] = sample.advantage
         return PickBatch(
             matrix=matrix,
             masks=masks,
             picks=picks,
             valid=valid,
             logprobs=logprobs,
-            advantages=advantages,
+            advantages=np.array(advantages),
         )
 
     def count_tokens(self, samples: Sequence[PickedSample]) -> float:

@@ -5,8 +5,7 @@ from sampled summaries, arranged as grids.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Self
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -73,24 +72,19 @@ def summary(features: Features, picks: Sequence[int]) -> str:
 
 @dataclass(frozen=True, eq=False)
 class PickedSample:
-    """One sampled summary: its picks in order, their log probabilities under the sampling policy,
-    and its advantage over its group, 0 until `with_advantage`."""
+    """One sampled summary: its picks in order, and their log probabilities under the sampling
+    policy."""
 
     features: Features
     words_max: int
     picks: tuple[int, ...]
     logprobs: tuple[float, ...]
     reward: float
-    advantage: float = 0.0
 
     @property
     def order(self) -> tuple[tuple[str, ...], tuple[int, ...], float]:
         """The sort key of samples."""
         return self.features.sentences, self.picks, self.reward
-
-    def with_advantage(self, advantage: float) -> Self:
-        """Return the sample with its advantage over its group."""
-        return replace(self, advantage=advantage)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

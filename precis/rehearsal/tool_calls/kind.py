@@ -95,26 +95,23 @@ class ToolCallPicks:
                 samples.append(sample_of(before, tools, token, 0.0, 0.0))
         return samples
 
-    def batch_of(self, samples: Sequence[CallSample]) -> CallBatch:
-        """Arrange samples as a batch."""
+    def batch_of(self, samples: Sequence[CallSample], advantages: Sequence[float]) -> CallBatch:
         count = len(samples)
         seen = [sample.seen for sample in samples]
         options = max(len(one.features) for one in seen)
         masks = np.zeros((count, 1, options), dtype=np.bool_)
         picks = np.zeros((count, 1), dtype=np.int64)
         logprobs = np.zeros((count, 1))
-        advantages = np.zeros(count)
         for row, sample in enumerate(samples):
             masks[row, 0, : len(sample.seen.features)] = True
             picks[row] = sample.picks
             logprobs[row] = sample.logprob
-            advantages[row] = sample.advantage
         return CallBatch(
             masks=masks,
             picks=picks,
             valid=np.ones((count, 1), dtype=np.bool_),
             logprobs=logprobs,
-            advantages=advantages,
+            advantages=np.array(advantages),
             seen=seen,
         )
 
@@ -153,7 +150,10 @@ def _token_shown(message: Message, options: Sequence[Option]) -> int:
     calls = message.get("tool_calls") or []
     if len(calls) == 1:
         function = calls[0]["function"]
-        arguments = json.loads(function["arguments"])
+        try:
+            arguments = json.loads(function["arguments"])
+        except ValueError:  # another model's call may be no JSON, and is none of the options
+            arguments = None
         for option in options:
             if option.name == function["name"] and json.loads(option.content) == arguments:
                 return option.token

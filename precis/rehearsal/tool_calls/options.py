@@ -37,16 +37,11 @@ class Option:
 
     @property
     def token(self) -> int:
-        """Its token, equal to the message's."""
-        return message_id(self.message(""))
-
-    def message(self, call_id: str) -> dict[str, Any]:
-        """Return it as an assistant's message."""
+        """Its token, equal to that of the assistant's message with it."""
         if not self.name:
-            return {"role": "assistant", "content": self.content}
+            return message_id({"role": "assistant", "content": self.content})
         function = {"name": self.name, "arguments": self.content}
-        call = {"id": call_id, "type": "function", "function": function}
-        return {"role": "assistant", "content": None, "tool_calls": [call]}
+        return message_id({"tool_calls": [{"function": function}]})
 
 
 def list_options(messages: Sequence[Message], tools: Sequence[Schema]) -> list[Option]:

@@ -1,8 +1,7 @@
 """The samples of GRPO: calls, each with all its alternatives."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Self
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,8 +14,8 @@ _BLOCK_BYTES = 32 * 2**20
 
 @dataclass(frozen=True, eq=False)
 class CallSample:
-    """One call of a rollout: the features of its options, the picked one with its token and log
-    probability, and its advantage over its group, 0 until `with_advantage`."""
+    """One call of a rollout: the features of its options, and the picked one with its token and log
+    probability."""
 
     seen: Seen
     picks: tuple[int]
@@ -24,16 +23,11 @@ class CallSample:
     logprob: float
     reward: float
     prompt: tuple[int, ...]
-    advantage: float = 0.0
 
     @property
     def order(self) -> tuple[tuple[int, ...], int, float]:
         """The sort key of samples."""
         return self.prompt, self.token, self.reward
-
-    def with_advantage(self, advantage: float) -> Self:
-        """Return the sample with its advantage over its group."""
-        return replace(self, advantage=advantage)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -48,31 +48,32 @@ def random_weights(seed: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float64
 
 @pytest.mark.parametrize("clip_epsilon", [0.05, 0.2])
 def test_the_gradient_agrees_with_finite_differences(clip_epsilon: float) -> None:
-    batch = SENTENCES.batch_of(with_advantages_of(groups(LinearPolicy(random_weights(1), 1))))
+    batch = SENTENCES.batch_of(*with_advantages_of(groups(LinearPolicy(random_weights(1), 1))))
     weights, reference = random_weights(2), logprobs_of(random_weights(3), batch)
-    found = objective(weights, batch, reference, clip_epsilon, 0.1)
-    assert found.metrics["loss/clip_fraction"] > 0
-    for index, slope in enumerate(found.gradient):
+    gradient, metrics = objective(weights, batch, reference, clip_epsilon, 0.1)
+    assert metrics["loss/clip_fraction"] > 0
+    for index, slope in enumerate(gradient):
         step = np.zeros(len(NAMES))
         step[index] = 1e-6
-        above = objective(weights + step, batch, reference, clip_epsilon, 0.1).loss
-        below = objective(weights - step, batch, reference, clip_epsilon, 0.1).loss
-        assert (above - below) / 2e-6 == pytest.approx(slope, abs=1e-6)
+        _, above = objective(weights + step, batch, reference, clip_epsilon, 0.1)
+        _, below = objective(weights - step, batch, reference, clip_epsilon, 0.1)
+        rise = above["loss/train"] - below["loss/train"]
+        assert rise / 2e-6 == pytest.approx(slope, abs=1e-6)
 
 
 def test_a_group_of_equal_rewards_is_left_out() -> None:
     first, second = groups(START.policy, documents=2)
     level = [replace(one, reward=0.1) for one in second]
-    assert with_advantages_of([first, level]) and not with_advantages_of([level, []])
-    texts = {one.features.sentences for one in with_advantages_of([first, level])}
-    assert texts == {first[0].features.sentences}
+    assert with_advantages_of([level, []]) == ([], [])
+    samples, _ = with_advantages_of([first, level])
+    assert {one.features.sentences for one in samples} == {first[0].features.sentences}
 
 
 def test_the_order_of_arrival_does_not_change_a_bit() -> None:
     def trained(found: list[list[PickedSample]]) -> list[bytes]:
-        batch = SENTENCES.batch_of(with_advantages_of(found))
+        batch = SENTENCES.batch_of(*with_advantages_of(found))
         done = passes(START, batch, ExtractiveTrainer())
-        return [one.trained.policy.weights.tobytes() for one in done]
+        return [trained.policy.weights.tobytes() for trained, _ in done]
 
     ordered = groups(START.policy)
     shuffled = [random.Random(4).sample(group, len(group)) for group in reversed(ordered)]

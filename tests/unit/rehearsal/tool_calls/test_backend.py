@@ -28,14 +28,17 @@ async def test_the_choice_of_a_tool_is_heeded(choice: Any, count: int) -> None:
     assert len(answer.tool_calls) == count
 
 
-async def test_a_call_that_its_request_does_not_allow_is_not_imitated(tmp_path: Path) -> None:
+@pytest.mark.parametrize("arguments", [{"colour": "yellow"}, "{"])
+async def test_a_call_that_its_request_does_not_allow_is_not_imitated(
+    arguments: object, tmp_path: Path
+) -> None:
     model: art.TrainableModel[Any, Any] = art.TrainableModel(
         name="agent", project="tests", base_model="tool_calls", report_metrics=[]
     )
     backend = EmbeddedBackend(TOOL_CALLS, path=tmp_path)
     await model.register(backend)
     asked = {"role": "user", "content": "The lamp is red."}
-    messages: Any = [asked, calling("press", {"colour": "yellow"})]
+    messages: Any = [asked, calling("press", arguments)]
     tools: Any = [echoing.PRESS]
     shown = art.Trajectory(messages_and_choices=messages, tools=tools)
     with pytest.raises(TrainerError, match="none of the 3 that its request allows"):
