@@ -178,6 +178,11 @@ class JudgeConfig(Record):
     def _url_names_its_endpoint(self) -> Self:
         if self.provider == "url" and not (self.base_url and self.model):
             raise ValueError("judge provider 'url' needs base_url and model")
+        if self.provider == "lexical" and (self.base_url or self.model):
+            raise ValueError(
+                "judge provider 'lexical' is one judge on this machine: set provider to "
+                "openrouter, google or url, or leave base_url and model empty"
+            )
         check_hosted(self.provider, self.base_url, "judge", "JUDGE_API_KEY")
         return self
 

@@ -13,9 +13,9 @@ from random import Random
 from typing import Any
 
 from precis.config import DocumentsConfig
-from precis.environments.summaries.judge.prompts import UNANSWERABLE, data_in
+from precis.environments.summaries.judge.prompts import data_in
 from precis.llm.server import ApiError, ChatRequest, Choice, Complete, Completion
-from precis.records.documents import Question, read_documents
+from precis.records.documents import UNANSWERABLE, Question, read_documents
 from precis.text import tokens
 
 SENTENCES = 0.25

@@ -1,7 +1,7 @@
 """The protocol of ART's summarizer notebook, for comparison."""
 
 import asyncio
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 
@@ -9,15 +9,14 @@ from bench.judging.cases import Case
 from bench.judging.server import MODEL
 from precis.environments.summaries.judge import Answer, Scored
 from precis.environments.summaries.judge.protocol import (
-    Graded,
     Prompt,
     answer_prompt,
     grade_prompt,
-    parse_answers,
-    parse_grades,
 )
 from precis.records.documents import Question
 from precis.records.spend import Spend, Usage
+
+T = TypeVar("T")
 
 _SLOTS = 20
 
@@ -43,16 +42,14 @@ class Notebook:
         await self._http.aclose()
 
     async def _judged(self, case: Case, question: Question, text: str) -> Answer:
-        prompt = answer_prompt(text, [question])
-        [said] = parse_answers(await self._asked(prompt), prompt.ids)
-        prompt = grade_prompt([Graded(question, said)], case.document.text)
-        [correct] = parse_grades(await self._asked(prompt), prompt.ids)
+        [said] = (await self._asked(answer_prompt(text, [question]))).answers
+        [correct] = await self._asked(grade_prompt([(question, said)], case.document.text))
         return Answer(question.id, said, correct, question.answerable)
 
-    async def _asked(self, prompt: Prompt) -> str:
+    async def _asked(self, prompt: Prompt[T]) -> T:
         body = {"model": MODEL, "messages": prompt.messages, "temperature": 0}
         async with self._slots:
             response = await self._http.post(self._url, json=body)
         reply: dict[str, Any] = response.raise_for_status().json()
         self.spend += Spend.of_call(MODEL, Usage.from_response(reply["usage"]))
-        return str(reply["choices"][0]["message"]["content"])
+        return prompt.parse(str(reply["choices"][0]["message"]["content"]), prompt.ids)

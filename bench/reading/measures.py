@@ -6,9 +6,8 @@ from random import Random
 
 from bench.reading.alterations import opposites, other_names, other_numbers
 from precis.environments.summaries.baselines import lead, random_sentences, telegraph
-from precis.records.documents import Document, Question
+from precis.records.documents import UNANSWERABLE, Document, Question
 from precis.rehearsal.judges import grader, reader
-from precis.rehearsal.judges.grader import UNANSWERABLE
 from precis.statistics.intervals import Interval, ratio_interval
 from precis.words import WORDS_MAX
 

@@ -22,6 +22,11 @@ def judge_named(judge: JudgeName, model: str, url: str) -> JudgeConfig:
         raise ConfigError("--judge-url must start with http:// or https://.")
     if without_passwords(url) != url:
         raise ConfigError("--judge-url carries a password.", "Set JUDGE_API_KEY instead.")
+    if judge == "lexical" and (model or url):
+        raise ConfigError(
+            "--judge-model and --judge-url name a hosted judge.",
+            "Give --judge too: openrouter, google or url.",
+        )
     try:
         return JudgeConfig(provider=judge, model=model, base_url=url)
     except ValidationError:

@@ -13,7 +13,6 @@ import typer
 from precis.commands.judge_options import JudgeModel, JudgeName, JudgeUrl, judge_named
 from precis.commands.terminal import agree, say, sentences
 from precis.config import JudgeConfig
-from precis.environments.summaries.judge.prompts import UNANSWERABLE
 from precis.errors import ConfigError, DocumentsError
 from precis.inference.facts import open_judge
 from precis.inference.local_server import server_at
@@ -30,6 +29,7 @@ from precis.questions.make import (
 from precis.questions.rules import RuleWriter
 from precis.questions.writer import QuestionWriter
 from precis.records.cloze import CRUDE, MARK
+from precis.records.documents import UNANSWERABLE
 from precis.records.spend import PRICES, Price, Prices
 from precis.store import FolderStore
 from precis.store.kept import KeptRecords
@@ -189,14 +189,17 @@ async def _make(
         stack.callback(kept.close)
         await kept.open()
         maker = QuestionMaker(writer, judge, kept)
-        unpaid = await maker.unpaid(texts)
-        if unpaid:
-            typer.echo(forecast_writer(endpoint.model, unpaid, prices))
-            typer.echo(forecast_judge(judged_by, judge.identity["model"], unpaid))
-        known = len(texts) - len(unpaid)
+        unwritten = await maker.unwritten(texts)
+        judge_costs = judged_by.provider != "lexical"
+        untried = await maker.untried(texts) if judge_costs else unwritten
+        if unwritten:
+            typer.echo(forecast_writer(endpoint.model, unwritten, prices))
+        if untried:
+            typer.echo(forecast_judge(judged_by, judge.identity["model"], untried))
+        known = len(texts) - len(untried)
         if known:
             typer.echo(f"{known:,} of {len(texts):,} documents are paid for already.")
-        if unpaid and asks:
+        if untried and asks:
             agree("Go on?", "Nothing was paid for.")
         told = 0
 
@@ -208,10 +211,13 @@ async def _make(
                 typer.echo(f"{told:,} of {len(texts):,} documents", err=True)
 
         made = await maker.make(texts, tell)
-        spent = writer.spend
-    if spent.calls:
-        dollars = "at an unknown price" if spent.unpriced else f"${spent.usd:,.2f}"
-        typer.echo(f"The writer took {spent.calls:,} requests, {dollars}.")
+        spends = {"writer": writer.spend}
+        if judge_costs:
+            spends["judge"] = judge.spend
+    for who, spent in spends.items():
+        if spent.calls:
+            dollars = "at an unknown price" if spent.unpriced else f"${spent.usd:,.2f}"
+            typer.echo(f"The {who} took {spent.calls:,} requests, {dollars}.")
     return made
 
 

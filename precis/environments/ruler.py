@@ -116,7 +116,7 @@ def transcript_of(rollout: Rollout, text_max: int = _TEXT_MAX) -> Transcript:
 
 def ruler_prompt(
     rubric: str, tools: Sequence[Mapping[str, Any]], attempts: Sequence[Transcript]
-) -> Prompt:
+) -> Prompt[list[float]]:
     """Return the prompt for a score of each attempt, with the common first messages given once."""
     common = 0
     if len(attempts) > 1:
@@ -134,7 +134,8 @@ def ruler_prompt(
         "shared": attempts[0][:common],
         "attempts": listed,
     }
-    return Prompt("scores", judge_messages(SYSTEM, data), json_schema(_Scores), ids)
+    messages = judge_messages(SYSTEM, data)
+    return Prompt("scores", messages, json_schema(_Scores), ids, parse_scores)
 
 
 def parse_scores(reply: str, ids: Sequence[str]) -> list[float]:
@@ -197,7 +198,7 @@ class TrajectoryRuler(CachedJudge):
         prompt = ruler_prompt(self._rubric, tools, list(distinct.values()))
         deadline = Deadline(self._config.verdict_timeout_s)
         try:
-            scores = await self.ask(prompt, parse_scores, deadline)
+            scores = await self.ask(prompt, deadline)
         except ProviderFailed as error:
             return Unscored(error.cause, str(error))
         by_key = dict(zip(distinct, scores, strict=True))
@@ -208,7 +209,7 @@ class TrajectoryRuler(CachedJudge):
         asked = {"role": "user", "content": "What is 2 and 2?"}
         attempts = [[asked, {"role": "assistant", "content": said}] for said in ("4", "5")]
         prompt = ruler_prompt("The answer is right.", (), attempts)
-        return await self.try_out(prompt, parse_scores)
+        return await self.try_out(prompt)
 
     def forecast(self, groups: int, size: int) -> Estimate | None:
         """Return the cost of scoring this many groups of attempts; None if it is free."""

@@ -2,14 +2,14 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from precis.config import JudgeConfig
 from precis.environment import Variables
 from precis.environments.summaries.judge import JudgeClient, Scored, Unscored, endpoint_for
-from precis.environments.summaries.judge.endpoint import LEXICAL_MODEL
+from precis.environments.summaries.judge.endpoint import LEXICAL_MODEL, lexical_endpoint
 from precis.errors import JudgeUnavailable
 from precis.inference.texts import INPUT_NAME, STANDARD_INPUT
 from precis.llm.loop_server import served_completions
@@ -96,10 +96,11 @@ async def open_judge(config: JudgeConfig) -> AsyncIterator[JudgeClient]:
         async with JudgeClient(endpoint_for(config, Variables().keys()), config) as judge:
             yield judge
         return
-    async with served_completions(lexical_judge, lambda: [LEXICAL_MODEL]) as (url, key):
-        endpoint = replace(endpoint_for(config, {}, url), api_key=key)
-        async with JudgeClient(endpoint, config) as judge:
-            yield judge
+    async with (
+        served_completions(lexical_judge, lambda: [LEXICAL_MODEL]) as (url, key),
+        JudgeClient(lexical_endpoint(url, key), config) as judge,
+    ):
+        yield judge
 
 
 def _require_scored(verdict: Scored | Unscored) -> Scored:

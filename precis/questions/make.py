@@ -7,7 +7,7 @@ does not answer is kept if the judge declines it.
 import asyncio
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from difflib import SequenceMatcher
 from functools import partial
 from typing import Any, Protocol
@@ -76,15 +76,20 @@ class QuestionMaker:
         self._paid = PaidOnce(kept, Budget(None))
         self._turns = asyncio.Semaphore(_AT_ONCE)
 
-    async def unpaid(self, texts: Sequence[Text]) -> list[Text]:
-        """Return the texts without questions by this model yet."""
-        if self._kept is None:
-            return list(texts)
+    async def unwritten(self, texts: Sequence[Text]) -> list[Text]:
+        """Return the texts without kept questions by this model."""
+        assert self._kept is not None
         found = []
         for text in texts:
             if await self._kept.get(self._key(text), _read_written) is None:
                 found.append(text)
         return found
+
+    async def untried(self, texts: Sequence[Text]) -> list[Text]:
+        """Return the texts whose questions are not kept, or not yet tried by this judge."""
+        dry = QuestionMaker(self._writer, self._judge, self._kept)
+        dry._paid = replace(self._paid, dry=True)
+        return [one.text for one in await dry.make(texts) if one.problem]
 
     async def make(
         self, texts: Sequence[Text], tell: Tell = lambda made: None
@@ -115,7 +120,8 @@ class QuestionMaker:
             )
         except ProviderFailed as error:
             return DocumentQuestions(text, problem=f"no questions were written: {error}")
-        assert not isinstance(written, Unscored)
+        if isinstance(written, Unscored):  # without kept ones, in a dry run
+            return DocumentQuestions(text, problem=written.detail)
         different = without_duplicates(written)
         document = document_of(text, different)
         read = await self._try(document, document.text)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from precis.environments.summaries.judge.prompts import DATA, UNANSWERABLE, judge_messages
+from precis.environments.summaries.judge.prompts import DATA, judge_messages
 from precis.environments.summaries.judge.protocol import (
     BadReply,
     ReplyEntry,
@@ -10,6 +10,7 @@ from precis.environments.summaries.judge.protocol import (
     entries_by_id,
     validate_reply,
 )
+from precis.records.documents import UNANSWERABLE
 
 ANSWERED = 5
 """Questions that the model writes for a document."""

@@ -16,6 +16,8 @@ from precis.record import json_digest
 from precis.records.rows import CorpusRow, read_rows
 from precis.text import count_of
 
+UNANSWERABLE = "UNANSWERABLE"
+"""The answer to a question that a text does not answer: the golden one, and a judge's."""
 _UNANSWERABLE = {"unanswerable", "the answer is not found in the document"}
 
 logger = logging.getLogger(__name__)
@@ -179,7 +181,7 @@ def group(rows: Iterable[CorpusRow]) -> list[Document]:
             Question(
                 id=row["question_id"],
                 text=row["question"],
-                answer=row["answer"] if answerable else "UNANSWERABLE",
+                answer=row["answer"] if answerable else UNANSWERABLE,
                 answerable=answerable,
                 long_answer=row["long_answer"] if answerable else "",
             )

@@ -15,10 +15,11 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from precis.environments.summaries.judge.endpoint import LEXICAL_MODEL
 from precis.llm import silence
 from precis.llm.server import completions_app
 from precis.records.ledger import Ledger
-from precis.rehearsal.judges.judge import MODEL, lexical_judge
+from precis.rehearsal.judges.judge import lexical_judge
 from precis.run.checkpoints import committed_steps
 from precis.store.s3 import S3Store
 from tests.services.conftest import Precis
@@ -41,12 +42,12 @@ KEY = "a-key-that-must-not-be-seen"
 
 
 def judge() -> FaultyServer:
-    return FaultyServer(completions_app(lexical_judge, lambda: [MODEL], KEY))
+    return FaultyServer(completions_app(lexical_judge, lambda: [LEXICAL_MODEL], KEY))
 
 
 def out_from_the_second_step(store: Path, refusal: JSONResponse, is_back: asyncio.Event) -> ASGIApp:
     """A judge that refuses all from the first step's commit on, until it is back."""
-    lexical = completions_app(lexical_judge, lambda: [MODEL], KEY)
+    lexical = completions_app(lexical_judge, lambda: [LEXICAL_MODEL], KEY)
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         is_out = not is_back.is_set() and _has_committed(store, 1)
@@ -63,7 +64,7 @@ def config(store: Path, url: str, **settings: Any) -> dict[str, Any]:
         "store": str(store),
         "documents": {"source": "bundled", "train_size": 12, "val_size": 4},
         "rollouts": {"groups_per_step": 2, "rollouts_per_group": 4},
-        "judge": {"provider": "url", "base_url": url, "model": MODEL, **fast},
+        "judge": {"provider": "url", "base_url": url, "model": LEXICAL_MODEL, **fast},
         "benchmark": False,
         **settings,
     }
@@ -82,7 +83,7 @@ def home(tmp_path: Path) -> dict[str, str]:
 async def test_a_rejection_of_the_trial_question_costs_a_second_and_not_the_run(
     precis: Precis, tmp_path: Path, home: dict[str, str]
 ) -> None:
-    lexical = completions_app(lexical_judge, lambda: [MODEL], KEY)
+    lexical = completions_app(lexical_judge, lambda: [LEXICAL_MODEL], KEY)
     asked = 0
 
     async def rejecting_first(scope: Scope, receive: Receive, send: Send) -> None:
@@ -141,7 +142,7 @@ async def test_a_judge_that_refuses_everybody_is_named_in_log_and_progress(
             state = await run
             logs = await asyncio.to_thread(logs_of, api, found["id"], "answers again, after ")
     assert state.is_completed(), state
-    assert f"The judge '{MODEL}' at {url} has answered no request for " in progress
+    assert f"The judge '{LEXICAL_MODEL}' at {url} has answered no request for " in progress
     said = [line for line in logs if "has answered no request" in line]
     assert "The judge answered 429: Rate limit exceeded. It is asked again " in said[0]
     assert len(said) < 5, "a line for each request"
@@ -158,7 +159,7 @@ async def test_a_run_at_its_budget_fails_by_that_name_with_what_to_do(
 ) -> None:
     async with judge() as url:
         settings = config(tmp_path, url, budget_usd=0.001)
-        settings["judge"] |= {"prices": {MODEL: [1.0, 1.0]}}
+        settings["judge"] |= {"prices": {LEXICAL_MODEL: [1.0, 1.0]}}
         await train_here(precis, settings, **home)
     state = _state_of(precis, tmp_path)
     assert (state["type"], state["name"]) == ("FAILED", "BudgetReached")

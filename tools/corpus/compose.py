@@ -4,8 +4,7 @@ import string
 from dataclasses import replace
 from random import Random
 
-from precis.records.documents import Document, Question
-from precis.rehearsal.judges.grader import UNANSWERABLE
+from precis.records.documents import UNANSWERABLE, Document, Question
 from tools.corpus.grammar import Draw, FactTemplate, Story
 
 QUESTIONS = 5

@@ -15,6 +15,7 @@ from precis.environments.demonstrations import WarmStart, choose_best, demonstra
 from precis.environments.protocol import Environment, Figure, Nouns, QuestionRow
 from precis.environments.summaries.baselines import USUAL_BASELINES, baselines
 from precis.environments.summaries.forecast import (
+    count_rewarded,
     forecast_judging,
     forecast_second_judge,
     forecast_service,
@@ -263,6 +264,10 @@ class Summaries(Environment):
         if config.judge.provider != "lexical":
             model = self.judge.identity["model"]
             found.append(forecast_judging(config, next_step, held_out, model, apart))
+        if self.ruler:
+            size = config.rollouts.rollouts_per_group
+            ranked = self.ruler.forecast(count_rewarded(config, next_step, apart) // size, size)
+            found += [ranked] if ranked else []
         if self.second and config.second_judge and config.second_judge.provider != "lexical":
             model = self.second.identity["model"]
             found.append(forecast_second_judge(config, next_step, held_out, model))

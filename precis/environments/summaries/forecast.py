@@ -23,18 +23,15 @@ def forecast_judging(
     judge_model: str,
     warm_start_documents: int = 0,
 ) -> Estimate:
-    """Estimate the requests to the reward's judge from a step on, with validations and benchmark.
+    """Estimate the requests to the judge from a step on, with validations and benchmark.
 
     It is an upper bound: with every replacement used (`replacements_max`).
     """
-    summaries = _summaries(config, next_step, len(held_out))
-    warm_start = config.warm_start
-    if warm_start is not None and next_step <= 1:
-        # The rollouts that measure the groups, before and after it.
-        measured = warm_start.measured_scenarios * config.rollouts.rollouts_per_group
-        summaries += measured if next_step == 1 else 2 * measured
-        if next_step == 0 and warm_start.source == "best_of_n":
-            summaries += warm_start_documents * warm_start.samples
+    summaries = _evaluated(config, next_step) * len(held_out)
+    if config.benchmark:
+        summaries += len(USUAL_BASELINES) * len(held_out)
+    if config.rollouts.reward == "questions":
+        summaries += count_rewarded(config, next_step, warm_start_documents)
     return forecast(
         config.judge,
         judge_model,
@@ -43,6 +40,19 @@ def forecast_judging(
         summary_words=config.rollouts.words_max,
         ceiling=config.benchmark,
     )
+
+
+def count_rewarded(config: TrainConfig, next_step: int, warm_start_documents: int) -> int:
+    """Count the summaries that are still to be rewarded: of steps, and around a warm start."""
+    summaries = _rollouts(config, next_step)
+    warm_start = config.warm_start
+    if warm_start is not None and next_step <= 1:
+        # The rollouts that measure the groups, before and after it.
+        measured = warm_start.measured_scenarios * config.rollouts.rollouts_per_group
+        summaries += measured if next_step == 1 else 2 * measured
+        if next_step == 0 and warm_start.source == "best_of_n":
+            summaries += warm_start_documents * warm_start.samples
+    return summaries
 
 
 def forecast_second_judge(
@@ -69,7 +79,7 @@ def forecast_service(
     of_document = statistics.fmean([estimate_tokens(len(one.text)) for one in held_out])
     of_summary = estimate_tokens(_CHARACTERS_PER_WORD * config.rollouts.words_max)
     rollouts = _rollouts(config, next_step)
-    summaries = _summaries(config, next_step, len(held_out))
+    summaries = rollouts + _evaluated(config, next_step) * len(held_out)
     read = round(summaries * of_document)
     sampled = round(summaries * of_summary)
     trained = round(rollouts * (of_document + of_summary))
@@ -93,14 +103,12 @@ def _rollouts(config: TrainConfig, next_step: int) -> int:
     return len(range(first, config.steps)) * groups * settings.rollouts_per_group
 
 
-def _summaries(config: TrainConfig, next_step: int, held_out: int) -> int:
-    """Count the summaries that are still to be judged."""
-    contenders = 0
+def _evaluated(config: TrainConfig, next_step: int) -> int:
+    """Count the adapters still to be validated, and those to be benchmarked."""
+    adapters = len(_validated(config, next_step))
     if config.benchmark:
-        checkpoints = kept(range(config.steps + 1), config.retention, {})
-        contenders = len(checkpoints) + len(USUAL_BASELINES)
-    rollouts = _rollouts(config, next_step)
-    return rollouts + (len(_validated(config, next_step)) + contenders) * held_out
+        adapters += len(kept(range(config.steps + 1), config.retention, {}))
+    return adapters
 
 
 def _validated(config: TrainConfig, next_step: int) -> set[int]:

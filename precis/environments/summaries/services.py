@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from precis.config import JudgeConfig, RunConfig, TrainConfig
@@ -10,7 +10,7 @@ from precis.environment import Variables, private_home
 from precis.environments.ruler import TrajectoryRuler
 from precis.environments.summaries.judge import JudgeClient, endpoint_for
 from precis.environments.summaries.judge.cache import CACHE_FILE, ReplyCache
-from precis.environments.summaries.judge.endpoint import OWN_KEY, SECOND_KEY
+from precis.environments.summaries.judge.endpoint import OWN_KEY, SECOND_KEY, lexical_endpoint
 from precis.llm.providers import Endpoint
 from precis.processes.child import Launch, child_service
 
@@ -72,7 +72,7 @@ async def _reach(
 ) -> Endpoint:
     """Return a judge's endpoint; a lexical one runs until the stack is closed."""
     if config.provider != "lexical":
-        return endpoint_for(config, Variables().keys(), own_key=own_key)
+        return endpoint_for(config, Variables().keys(), own_key)
     child = launch("precis.rehearsal.judges.serve", ["--with-parent"], log)
     standin = await stack.enter_async_context(child)
-    return replace(endpoint_for(config, {}, f"{standin.url}/v1"), api_key=standin.token)
+    return lexical_endpoint(f"{standin.url}/v1", standin.token)

@@ -11,6 +11,7 @@ from functools import lru_cache, reduce
 from operator import or_
 from typing import Self
 
+from precis.records.documents import UNANSWERABLE
 from precis.rehearsal.judges.names import full_names, name_stems, title_stems
 from precis.rehearsal.judges.units import counted
 from precis.rehearsal.judges.words import (
@@ -24,9 +25,6 @@ from precis.rehearsal.judges.words import (
     words_of,
 )
 from precis.text import sentences, tokens
-
-UNANSWERABLE = "UNANSWERABLE"
-"""The answer if the text has none."""
 
 _SHARE_MIN = 0.3
 """The least share of the golden answer's content in a right answer."""

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from precis.environments.summaries.judge.endpoint import LEXICAL_MODEL
 from precis.environments.summaries.judge.prompts import data_in
 from precis.environments.summaries.judge.protocol import is_too_long
 from precis.environments.summaries.prompt import request_in
@@ -18,9 +17,6 @@ from precis.rehearsal.judges import grader, reader
 from precis.rehearsal.judges.words import has_digit, stem
 from precis.text import sentences, tokens
 from precis.words import pieces
-
-MODEL = LEXICAL_MODEL
-"""Its served model name."""
 
 _REPEATED = 5
 _REPEATED_SHARE_MIN = 0.09

@@ -13,7 +13,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Literal
 
-from precis.rehearsal.judges.grader import UNANSWERABLE
+from precis.records.documents import UNANSWERABLE
 from precis.rehearsal.judges.names import full_names
 from precis.rehearsal.judges.words import (
     VARIANT_PREFIX,

@@ -34,9 +34,7 @@ from tests.support.faulty import FaultyServer
 from tests.support.rollouts import calling
 
 RUBRIC = "The word is found."
-CONFIG = JudgeConfig(
-    tries_max=3, backoff_s=0.01, call_timeout_s=10, verdict_timeout_s=60, model="lexical-judge"
-)
+CONFIG = JudgeConfig(tries_max=3, backoff_s=0.01, call_timeout_s=10, verdict_timeout_s=60)
 
 
 def judge_app() -> Starlette:
@@ -44,7 +42,7 @@ def judge_app() -> Starlette:
 
 
 def ruler_at(url: str, config: JudgeConfig = CONFIG, **options: Any) -> TrajectoryRuler:
-    return TrajectoryRuler(Endpoint(url, config.model, "key"), config, RUBRIC, **options)
+    return TrajectoryRuler(Endpoint(url, "lexical-judge", "key"), config, RUBRIC, **options)
 
 
 def attempt(*words: str, index: int = 0, result: str = "") -> Rollout:
@@ -180,7 +178,7 @@ async def test_a_reply_is_paid_for_once(tmp_path: Path) -> None:
 async def test_a_judge_of_the_same_account_shares_its_limits() -> None:
     config = CONFIG.model_copy(update={"tries_max": 1})
     limited = FaultyServer(judge_app(), Faults({Fault.RATE_LIMITED: 1.0}))
-    async with limited as url, JudgeClient(Endpoint(url, config.model, "key"), config) as judge:
+    async with limited as url, JudgeClient(Endpoint(url, "lexical-judge", "key"), config) as judge:
         ruler = ruler_at(url, config, limiter=judge.limiter)
         attempts = [attempt("ant"), attempt("bee", index=1)]
         await ruler.score(list(map(transcript_of, attempts)))

@@ -227,7 +227,11 @@ def test_models_are_named_by_step_or_best(store: FolderStore) -> None:
         (("--judge", "url"), "--judge url needs --judge-url and --judge-model."),
         (("--judge-url", "127.0.0.1:1"), "--judge-url must start with http:// or https://."),
         (("--judge-url", "http://a:b@localhost"), "--judge-url carries a password."),
-        (("--judge-url", "http://["), "--judge-url is not an address."),
+        (("--judge-model", "m"), "Give --judge too: openrouter, google or url."),
+        (
+            ("--judge", "url", "--judge-model", "m", "--judge-url", "http://["),
+            "--judge-url is not an address.",
+        ),
     ],
 )
 def test_a_mistake_gets_one_sentence(

@@ -278,7 +278,8 @@ async def test_a_request_that_is_given_up_is_counted_as_if_it_had_been_answered(
 
 
 async def test_the_lexical_judge_is_never_asked_twice() -> None:
-    async with judging(provider="lexical", call_timeout_s=0.4, tries_max=1) as (judge, server):
+    lexical = {"provider": "lexical", "base_url": "", "model": ""}
+    async with judging(**lexical, call_timeout_s=0.4, tries_max=1) as (judge, server):
         for number in range(6):
             await judge.score(DOCUMENT, str(number))
         assert (server.seen, judge.spend.given_up) == (6, 1)

@@ -194,7 +194,6 @@ def test_presets_know_their_endpoint_model_and_key() -> None:
     assert (google.model, google.api_key) == ("gemini-2.5-pro", "gm-key")
     assert "or-key" not in repr(router)
     assert endpoint_for(URL, {"JUDGE_API_KEY": "k\n"}).base_url == "https://judge.test/v1"
-    assert endpoint_for(JudgeConfig(), {}, "http://127.0.0.1:9/v1").model == "lexical-judge"
     keys = {"JUDGE_API_KEY": "first", SECOND_KEY: "second"}
     second = endpoint_for(URL, keys, own_key=SECOND_KEY)
     assert (second.api_key, second.key_variable) == ("second", SECOND_KEY)
@@ -212,7 +211,6 @@ def test_presets_know_their_endpoint_model_and_key() -> None:
         (JudgeConfig(provider="google"), {"GEMINI_API_KEY": " "}, OWN_KEY, "GEMINI_API_KEY"),
         (URL, {"JUDGE_API_KEY": "two\nlines"}, OWN_KEY, "JUDGE_API_KEY"),
         (URL, {"JUDGE_API_KEY": "first"}, SECOND_KEY, SECOND_KEY),
-        (JudgeConfig(), {}, OWN_KEY, "none was started"),
     ],
 )
 def test_a_key_that_is_missing_or_that_no_header_can_carry_is_named(

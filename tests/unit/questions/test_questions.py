@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -16,7 +17,7 @@ from typer.testing import CliRunner, Result
 from precis.commands.main import app
 from precis.config import DocumentsConfig, JudgeConfig
 from precis.environments.summaries.judge import Endpoint, JudgeClient
-from precis.environments.summaries.judge.prompts import UNANSWERABLE, data_in
+from precis.environments.summaries.judge.prompts import data_in
 from precis.environments.summaries.judge.protocol import BadReply
 from precis.errors import DocumentsError, ProviderFailed
 from precis.inference.texts import Text
@@ -34,7 +35,7 @@ from precis.questions.prompts import (
     parse_questions,
 )
 from precis.questions.writer import SETTINGS, QuestionWriter
-from precis.records.documents import Document, read_documents
+from precis.records.documents import UNANSWERABLE, Document, read_documents
 from precis.records.rows import COLUMNS
 from precis.records.spend import PRICES
 from precis.rehearsal.judges.judge import lexical_judge
@@ -167,6 +168,24 @@ def test_nothing_is_paid_for_twice_and_nothing_unasked(
     assert make(folder, url).exit_code == 0
     assert len(model.asked) == 6
     assert len(read_documents(DocumentsConfig(source=str(out)))) < first["document_id"].n_unique()
+
+
+def test_another_judge_that_costs_is_not_asked_unasked(
+    writer: tuple[Writer, str], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, url = writer
+    monkeypatch.setenv("JUDGE_API_KEY", KEY)
+    assert make(folder, url, "--yes").exit_code == 0
+    with served(completions_app(lexical_judge, lambda: ["j"], KEY)) as judge:
+        other = ["--judge", "url", "--judge-url", f"{judge}/v1", "--judge-model", "j"]
+        result = make(folder, url, *other)
+        assert result.exit_code == 1 and "say --yes" in said(result)
+        assert "The judge will be called about" in said(result)
+        assert "w will write questions" not in said(result)
+        result = make(folder, url, *other, "--yes")
+        assert result.exit_code == 0
+        assert re.search(r"The judge took \d+ requests, at an unknown price", said(result))
+        assert "6 of 6 documents are paid for" in said(make(folder, url, *other))
 
 
 def test_a_document_that_fails_is_tried_again_alone(
@@ -319,6 +338,7 @@ def test_nothing_is_paid_for_where_it_can_t_be_kept(
         (["--url", "ftp://x"], "must start with http"),
         (["--url", "http://host:port/v1"], "The address of the writer is invalid."),
         (["--judge", "url"], "--judge url needs --judge-url and --judge-model."),
+        (["--judge-model", "m"], "Give --judge too: openrouter, google or url."),
         (["--price", "nan", "1"], "--price takes two amounts"),
         (["--price", "1", "-1"], "--price takes two amounts"),
     ],

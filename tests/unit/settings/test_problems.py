@@ -51,6 +51,8 @@ def test_a_setting_is_named_and_settings_that_do_not_go_together_speak_for_thems
     ]
     (said,) = problems(TrainConfig, {"cluster": {"where": "sky"}, "store": "folder"})
     assert said.startswith("cluster.where is 'sky', but")
+    (said,) = problems(TrainConfig, {"judge": {"model": "a-model"}})
+    assert "provider 'lexical' is one judge on this machine: set provider to openrouter" in said
     monkeypatch.setenv("VAL_SIZE", "many")
     (said,) = problems(Variables, {})  # nothing of those that could not be made
     assert said.startswith("val_size: Input should be a valid integer")

@@ -3,12 +3,16 @@
 from typing import Any
 
 from precis.config import JudgeConfig, RateLimits, TrainConfig
+from precis.environments.ruler import TrajectoryRuler
+from precis.environments.summaries.environment import Summaries
 from precis.environments.summaries.forecast import (
     forecast_judging,
     forecast_second_judge,
     forecast_service,
 )
+from precis.environments.summaries.judge import Endpoint, JudgeClient
 from precis.environments.summaries.judge.forecast import forecast
+from precis.environments.summaries.services import Services
 from precis.records.spend import Estimate
 from precis.records.warm_start import WarmStartRecord
 from precis.run.outlook import RunPlan, outlook
@@ -62,12 +66,32 @@ def test_the_rest_of_a_run_is_judged_by_its_steps_and_not_by_its_warm_start() ->
     assert ahead.seconds_left == 3.0
 
 
-def charged(next_step: int = 0, **trainer: Any) -> Estimate:
-    """What a service charges for: five steps of 2 × 4, validated at the beginning and the end."""
+async def test_summaries_that_ruler_ranks_are_forecast_as_its_groups() -> None:
     given = {
         "store": "/s",
         "steps": 5,
         "benchmark": False,
+        "rollouts": {"groups_per_step": 2, "rollouts_per_group": 4, "reward": "ruler"},
+        "judge": {"provider": "openrouter"},
+    }
+    config = TrainConfig.model_validate(given)
+    endpoint = Endpoint("http://127.0.0.1:9/v1", "m", "key")
+    async with (
+        JudgeClient(endpoint, config.judge) as judge,
+        TrajectoryRuler(endpoint, config.judge, "") as ruler,
+    ):
+        environment = Summaries.of(config, CORPUS, Services(judge, ruler))
+        of_judge, of_ruler = environment.forecasts(config, 0)
+    assert of_judge.figures["calls"] == 2 * (2 * 4)
+    assert of_ruler.figures["calls"] == 5 * 2
+
+
+def charged(next_step: int = 0, benchmark: bool = False, **trainer: Any) -> Estimate:
+    """What a service charges for: five steps of 2 × 4, validated at the beginning and the end."""
+    given = {
+        "store": "/s",
+        "steps": 5,
+        "benchmark": benchmark,
         "rollouts": {"groups_per_step": 2, "rollouts_per_group": 4, "words_max": 100},
         "trainer": {"kind": "tinker", **trainer},
     }
@@ -83,6 +107,9 @@ def test_a_service_reads_and_samples_each_summary_and_trains_on_those_of_steps()
     a_document = ahead.figures["read"] / summaries
     assert ahead.figures["trained"] == round(5 * 8 * (a_document + 150))
     assert charged(4).figures["trained"] * 5 == ahead.figures["trained"]
+    # A benchmark's baselines are no checkpoints.
+    benchmarked = summaries + (5 + 1) * len(CORPUS.validation)
+    assert charged(benchmark=True).figures["sampled"] == benchmarked * 150
 
 
 def test_a_service_without_prices_has_no_forecast_in_dollars() -> None:

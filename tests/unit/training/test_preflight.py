@@ -28,6 +28,7 @@ class Judge:
 
     def __init__(self, right: int = 2, model: str = "a-judge") -> None:
         self.identity = {"model": model}
+        self.parameters = {"temperature": 0}
         self.right = right
         self.error: Exception | None = None
         self.fails_on = ""

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from precis.environments.summaries.judge.endpoint import LEXICAL_MODEL
 from precis.llm.server import completions_app
 from precis.records.ledger import load_ledger
-from precis.rehearsal.judges.judge import MODEL
 from tests.support.faulty import FaultyServer
 from tests.support.in_process import Life, live_noting, one_process
 from tests.support.local_server import serving
@@ -28,16 +28,16 @@ async def test_what_is_trained_or_kept_and_not_yet_committed_is_paid_for_once(
 ) -> None:
     monkeypatch.setenv("JUDGE_API_KEY", "a-key-of-the-test")
     judge = PaidJudge()
-    app = completions_app(judge.complete, lambda: [MODEL], "a-key-of-the-test")
+    app = completions_app(judge.complete, lambda: [LEXICAL_MODEL], "a-key-of-the-test")
     async with FaultyServer(app) as url:
-        asked: dict[str, Any] = {"provider": "url", "base_url": url, "model": MODEL}
+        asked: dict[str, Any] = {"provider": "url", "base_url": url, "model": LEXICAL_MODEL}
         asked |= {"limits": {"requests_per_minute": 100_000}, "hedge_quantile": 0}
         settings = {
             "steps": STEPS,
             "validate_every": 5,
             "warm_start": {"measured_scenarios": 2},
             "documents": {"source": "bundled", "train_size": 12, "val_size": 3},
-            "judge": {**asked, "prices": {MODEL: [1.0, 1.0]}},
+            "judge": {**asked, "prices": {LEXICAL_MODEL: [1.0, 1.0]}},
         }
         with one_process(tmp_path / "home"):
             whole = Life(tmp_path / "whole", settings)

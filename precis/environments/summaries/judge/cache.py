@@ -19,7 +19,8 @@ BYTES_MAX = 256 * 2**20
 
 # The event loop is blocked this long: a miss is cheaper than a longer wait.
 _BUSY_S = 0.02
-_CLOSE_BUSY_S = 2.0
+# Where nothing else waits: at opening, closing and pruning.
+_PATIENT_S = 2.0
 _FRESH_S = 3600
 # Replies held in memory while the file is busy; further ones are dropped.
 _PENDING_MAX = 4096
@@ -78,11 +79,11 @@ class ReplyCache:
             # Transactions are explicit, and one event loop at a time uses the connection, though
             # not always from the thread that created it.
             connection = sqlite3.connect(
-                path, timeout=_CLOSE_BUSY_S, isolation_level=None, check_same_thread=False
+                path, timeout=_PATIENT_S, isolation_level=None, check_same_thread=False
             )
             try:
                 connection.executescript(_SCHEMA)
-                connection.execute(f"PRAGMA busy_timeout = {int(_BUSY_S * 1000)}")
+                _wait_for(connection, _BUSY_S)
             except sqlite3.Error:
                 connection.close()
                 raise
@@ -127,6 +128,7 @@ class ReplyCache:
         file; returns how many were deleted, and raises sqlite3.Error where the file can't be used.
         """
         connection = self._require_connection()
+        _wait_for(connection, _PATIENT_S)
         before = connection.total_changes
         if older_than_s is not None:
             oldest = int(self._clock() - older_than_s)
@@ -144,7 +146,7 @@ class ReplyCache:
         """Write pending replies and close the file; idempotent."""
         if self._connection is None:
             return
-        self._connection.execute(f"PRAGMA busy_timeout = {int(_CLOSE_BUSY_S * 1000)}")
+        _wait_for(self._connection, _PATIENT_S)
         self._flush()
         self._connection.close()
         self._connection = None
@@ -198,6 +200,11 @@ class ReplyCache:
                 error,
             )
         self._warned = True
+
+
+def _wait_for(connection: sqlite3.Connection, seconds: float) -> None:
+    """Have each statement wait so long for other processes' writes."""
+    connection.execute(f"PRAGMA busy_timeout = {int(seconds * 1000)}")
 
 
 def _count_used_bytes(connection: sqlite3.Connection) -> int:

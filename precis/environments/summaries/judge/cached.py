@@ -1,7 +1,6 @@
 """Valid replies to the judge's prompts, from the cache or from the judge."""
 
 import asyncio
-from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Self, TypeVar
@@ -36,8 +35,6 @@ _PASSING_FAILURES = {
 _UNFIT = "It can't judge: choose another model, one that follows JSON schemas."
 
 T = TypeVar("T")
-Parse = Callable[[str, Sequence[str]], T]
-"""Parses a reply with entries of these ids; raises BadReply without them."""
 
 
 class CachedJudge:
@@ -48,6 +45,7 @@ class CachedJudge:
 
     Attributes:
         identity: the values that determine the replies, for the records of results.
+        parameters: the further fields of its requests, which may change within a run.
     """
 
     def __init__(
@@ -66,15 +64,14 @@ class CachedJudge:
             limiter=limiter or Limiter(limits_of(config)),
             hedge_quantile=quantile,
         )
-        self._parameters: dict[str, Any] = {"temperature": 0}
+        self.parameters: dict[str, Any] = {"temperature": 0}
         if config.reasoning_effort:
-            self._parameters["reasoning_effort"] = config.reasoning_effort
+            self.parameters["reasoning_effort"] = config.reasoning_effort
         self._endpoint = endpoint
         self._config = config
-        self._rules = RULES_VERSION if config.provider == "lexical" else ""
         self.identity = {"model": endpoint.model}
-        if self._rules:
-            self.identity["rules"] = self._rules
+        if config.provider == "lexical":
+            self.identity["rules"] = RULES_VERSION
         self._format = _FORMATS[0 if endpoint.structured else 1]
         self._cache = cache
         self._cached = 0
@@ -101,7 +98,7 @@ class CachedJudge:
         """Close the connections."""
         await self._client.close()
 
-    async def ask(self, prompt: Prompt, parse: Parse[T], deadline: Deadline) -> T:
+    async def ask(self, prompt: Prompt[T], deadline: Deadline) -> T:
         """Return the parsed reply of the judge to a prompt. With a cache, concurrent equal prompts
         are asked once.
 
@@ -110,22 +107,22 @@ class CachedJudge:
             JudgeRejected: no retry will help.
         """
         if self._cache is None:
-            return (await self._ask_anew(prompt, parse, deadline))[1]
+            return (await self._ask_anew(prompt, deadline))[1]
         parts = [
-            self._client.endpoint.model,
+            self._endpoint.model,
             prompt.messages,
-            self._parameters,
+            self.parameters,
             prompt.schema,
             PROTOCOL_VERSION,
         ]
-        if self._rules:
-            parts.append(self._rules)
+        if "rules" in self.identity:
+            parts.append(self.identity["rules"])
         key = json_digest(parts)
         while True:
             known = self._cache.get(key)
             if known is not None:
                 with suppress(BadReply):  # not written by this version: ask again
-                    said = parse(known, prompt.ids)
+                    said = prompt.parse(known, prompt.ids)
                     self._cached += 1
                     return said
             if key not in self._under_way:
@@ -133,14 +130,14 @@ class CachedJudge:
             await self._under_way[key].wait()
         ended = self._under_way[key] = asyncio.Event()
         try:
-            text, said = await self._ask_anew(prompt, parse, deadline)
+            text, said = await self._ask_anew(prompt, deadline)
             self._cache.put(key, text)
             return said
         finally:
             del self._under_way[key]
             ended.set()
 
-    async def try_out(self, prompt: Prompt, parse: Parse[T]) -> str:
+    async def try_out(self, prompt: Prompt[Any]) -> str:
         """Ask a small prompt, uncached; return the judge's model.
 
         Raises:
@@ -148,7 +145,7 @@ class CachedJudge:
             JudgeUnavailable: it did not answer, but may do so later.
         """
         try:
-            await self._ask_anew(prompt, parse, Deadline(self._config.verdict_timeout_s))
+            await self._ask_anew(prompt, Deadline(self._config.verdict_timeout_s))
         except ProviderFailed as error:
             who = f"The judge '{self._endpoint.model}' at {self._endpoint.base_url}"
             what = f"{who} did not pass a trial question: {str(error).rstrip('.')}."
@@ -160,31 +157,33 @@ class CachedJudge:
             raise JudgeRejected(what, _UNFIT) from error
         return self._endpoint.model
 
-    async def _ask_anew(self, prompt: Prompt, parse: Parse[T], deadline: Deadline) -> tuple[str, T]:
+    async def _ask_anew(self, prompt: Prompt[T], deadline: Deadline) -> tuple[str, T]:
         """Return the judge's text and its parsed value, bypassing the cache."""
-        send = partial(self._send, prompt, parse, deadline)
-        return await self._client.until_answered(send, deadline)
+        return await self._client.until_answered(partial(self._send, prompt, deadline), deadline)
 
-    async def _send(self, prompt: Prompt, parse: Parse[T], deadline: Deadline) -> tuple[str, T]:
+    async def _send(self, prompt: Prompt[T], deadline: Deadline) -> tuple[str, T]:
+        endpoint = self._endpoint
         while True:
             async with self._client.turn(_estimate_usage(prompt)) as turn:
                 # Chosen now: meanwhile another request may have found that a format is rejected.
                 asked_as = self._format
-                model = self._client.endpoint.model
-                payload = {"model": model, "messages": prompt.messages, **self._parameters}
+                payload = {
+                    "model": endpoint.model,
+                    "messages": prompt.messages,
+                    **self.parameters,
+                }
                 if asked_as == "json_schema":
                     schema = {"name": prompt.name, "strict": True, "schema": prompt.schema}
                     payload["response_format"] = {"type": "json_schema", "json_schema": schema}
                 elif asked_as == "json_object":
                     payload["response_format"] = {"type": "json_object"}
                 request = CompletionRequest(payload, _estimate_usage(prompt), kind=prompt.name)
-                read = partial(_read, prompt, parse, asked_as)
+                read = partial(_read, prompt, asked_as)
                 try:
                     return await self._client.send(request, turn, deadline, read)
                 except SchemaRejected as error:
                     # Step down once for all requests rejected for the same format.
                     if asked_as == _FORMATS[-1]:
-                        endpoint = self._client.endpoint
                         raise JudgeRejected(
                             f"The judge at {endpoint.base_url} rejects requests to "
                             f"'{endpoint.model}' in every form ({error}): choose another model."
@@ -195,16 +194,16 @@ class CachedJudge:
                     raise JudgeRejected(str(error)) from error
 
 
-def _read(prompt: Prompt, parse: Parse[T], asked_as: str, reply: ChatReply) -> tuple[str, T]:
+def _read(prompt: Prompt[T], asked_as: str, reply: ChatReply) -> tuple[str, T]:
     text = whole_text(reply, "judge")
     if asked_as != "json_schema":
         text = strip_code_fence(text)
     try:
-        return text, parse(text, prompt.ids)
+        return text, prompt.parse(text, prompt.ids)
     except BadReply as error:
         raise ProviderFailed("bad_verdict", str(error)) from error
 
 
-def _estimate_usage(prompt: Prompt) -> Usage:
+def _estimate_usage(prompt: Prompt[Any]) -> Usage:
     characters = sum(len(message["content"]) for message in prompt.messages)
     return Usage(estimate_tokens_with_margin(characters), _TOKENS_AN_ENTRY * len(prompt.ids))

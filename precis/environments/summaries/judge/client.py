@@ -14,14 +14,10 @@ from precis.environments.summaries.judge.cached import CachedJudge
 from precis.environments.summaries.judge.forecast import forecast
 from precis.environments.summaries.judge.protocol import (
     PROTOCOL_VERSION,
-    Graded,
     Reading,
     batches,
     grade_prompt,
     guess_prompt,
-    parse_answers,
-    parse_grades,
-    parse_reading,
     prompts_digest,
     reading_prompt,
     ruling,
@@ -59,7 +55,6 @@ class JudgeClient(CachedJudge):
             "protocol_version": PROTOCOL_VERSION,
             "prompts": prompts_digest(),
         }
-        self._parse = partial(parse_reading, protocol=config.protocol)
 
     @property
     def protocol(self) -> str:
@@ -80,7 +75,7 @@ class JudgeClient(CachedJudge):
         async def judge(questions: Sequence[Question]) -> Scored:
             prompt = reading_prompt(summary, questions, protocol)
             deadline = Deadline(self._config.verdict_timeout_s)
-            read = await self.ask(prompt, self._parse, deadline)
+            read = await self.ask(prompt, deadline)
             return await self._rule(document, questions, read, deadline)
 
         try:
@@ -97,8 +92,8 @@ class JudgeClient(CachedJudge):
         questions = document.questions
         deadline = Deadline(self._config.verdict_timeout_s)
         try:
-            given = await self.ask(guess_prompt(questions), parse_answers, deadline)
-            return await self._rule(document, questions, Reading(given), deadline)
+            read = await self.ask(guess_prompt(questions), deadline)
+            return await self._rule(document, questions, read, deadline)
         except ProviderFailed as error:
             return Unscored(error.cause, str(error))
 
@@ -107,7 +102,7 @@ class JudgeClient(CachedJudge):
         Raises JudgeRejected if it can't, JudgeUnavailable if it did not answer."""
         question = Question("check", "What colour is the door?", "green", answerable=True)
         prompt = reading_prompt("The door is green.", [question], self._config.protocol)
-        return await self.try_out(prompt, self._parse)
+        return await self.try_out(prompt)
 
     async def _rule(
         self,
@@ -120,17 +115,17 @@ class JudgeClient(CachedJudge):
         given = read.answers
         # By the question's index: at first the answers that need no grader, later the graded ones.
         rulings: dict[int, bool] = {}
-        ungraded: dict[int, Graded] = {}
+        ungraded: dict[int, tuple[Question, str]] = {}
         for place, (question, answer) in enumerate(zip(questions, given, strict=True)):
             right = ruling(question, answer)
             if right is None:
-                ungraded[place] = Graded(question, answer)
+                ungraded[place] = question, answer
             else:
                 rulings[place] = right
         if ungraded:
             shown = document.text if self._config.protocol == "per_question" else None
             prompt = grade_prompt(list(ungraded.values()), shown)
-            grades = await self.ask(prompt, parse_grades, deadline)
+            grades = await self.ask(prompt, deadline)
             rulings.update(zip(ungraded, grades, strict=True))
         answers = []
         for place, question in enumerate(questions):
@@ -221,7 +216,7 @@ async def measure_ceiling(
     It is kept in the store. None, which is not kept, if the judge failed on one of them.
     """
     documents = corpus.validation[:documents_max]
-    parts: list[Any] = [corpus.digest, judge.identity]
+    parts: list[Any] = [corpus.digest, judge.identity, judge.parameters]
     if len(documents) < len(corpus.validation):
         parts.append(len(documents))
     key = f"ceilings/{json_digest(parts)[:16]}.json"

@@ -3,14 +3,11 @@
 from collections.abc import Mapping
 
 from precis.config import JudgeConfig, RateLimits
-from precis.errors import ConfigError
 from precis.llm.limits import without_quota
 from precis.llm.providers import Endpoint, endpoint_of
 
 LEXICAL_MODEL = "lexical-judge"
 """The model name of the judge on this machine."""
-
-
 RULES_VERSION = "5"
 """The version of the judge on this machine and of the measure of prose. Raised with every change to
 its answers, its grading, or the measure: verdicts of other versions are not taken from a cache, and
@@ -29,29 +26,22 @@ _MODELS = {"openrouter": "google/gemini-2.5-flash", "google": "gemini-2.5-flash"
 """The default judging models, by provider."""
 
 
+def lexical_endpoint(url: str, key: str) -> Endpoint:
+    """Return the endpoint of the lexical judge that runs at a URL, which ends in `/v1`."""
+    return Endpoint(url, LEXICAL_MODEL, key)
+
+
 def endpoint_for(
-    config: JudgeConfig,
-    environment: Mapping[str, str],
-    local_url: str | None = None,
-    own_key: str = OWN_KEY,
+    config: JudgeConfig, environment: Mapping[str, str], own_key: str = OWN_KEY
 ) -> Endpoint:
-    """Return the endpoint of a configuration.
+    """Return the endpoint of a configuration with a hosted judge.
 
     Args:
-        local_url: of the running lexical judge; ends in `/v1`.
         own_key: the variable with the key of provider `url`.
 
     Raises:
-        ConfigError: the key's variable is not set, or the lexical judge was not started.
+        ConfigError: the key's variable is not set.
     """
-    if config.provider == "lexical":
-        if local_url is None:
-            raise ConfigError(
-                "Judge provider 'lexical' is a server on this machine, and none was started: "
-                "start precis.rehearsal.judges.serve and give its address, or choose another "
-                "provider."
-            )
-        return Endpoint(local_url.rstrip("/"), config.model or LEXICAL_MODEL, api_key="local")
     hosted = config
     if config.provider != "url":
         model = config.model or _MODELS[config.provider]

@@ -12,15 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from precis.config import JudgeConfig
-from precis.environments.summaries.judge.prompts import UNANSWERABLE
-from precis.environments.summaries.judge.protocol import (
-    Graded,
-    batches,
-    grade_prompt,
-    reading_prompt,
-)
+from precis.environments.summaries.judge.protocol import batches, grade_prompt, reading_prompt
 from precis.llm.tokens import estimate_tokens
-from precis.records.documents import Document
+from precis.records.documents import UNANSWERABLE, Document
 from precis.records.spend import Estimate, Usage, prices_of, usd
 from precis.words import WORDS_MAX
 
@@ -108,14 +102,14 @@ def _cost(document: Document, text: str, config: JudgeConfig) -> npt.NDArray[np.
             answer = question.answer if question.answerable else UNANSWERABLE
             answers.append({"id": "q1", "answer": answer})
         reading = reading_prompt(text, questions, config.protocol)
-        asked = [(reading, json.dumps({"answers": answers, "is_prose": True}))]
+        asked = [(reading.messages, json.dumps({"answers": answers, "is_prose": True}))]
         # Declined and golden answers need no grade: this is the most expensive case, in which every
         # answer is in other words.
-        graded = [Graded(one, one.answer) for one in questions if one.answerable]
+        graded = [(one, one.answer) for one in questions if one.answerable]
         if graded:
             grades = [{"id": "q1", "correct": True}] * len(graded)
-            asked.append((grade_prompt(graded, whole), json.dumps({"grades": grades})))
-        for prompt, reply in asked:
-            sent = sum(len(message["content"]) for message in prompt.messages)
+            asked.append((grade_prompt(graded, whole).messages, json.dumps({"grades": grades})))
+        for messages, reply in asked:
+            sent = sum(len(message["content"]) for message in messages)
             cost += (1, estimate_tokens(sent), estimate_tokens(len(reply)))
     return cost

@@ -10,8 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-UNANSWERABLE = "UNANSWERABLE"
-"""The judge's answer if the text has none."""
+from precis.records.documents import UNANSWERABLE
 
 ANSWER_WORDS_MAX = 100
 """A longer answer is wrong: the whole text would include the right one too."""

@@ -10,10 +10,10 @@ import hashlib
 import json
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -23,10 +23,9 @@ from precis.environments.summaries.judge.prompts import (
     GRADE_SYSTEM,
     GUESS_SYSTEM,
     READ_SYSTEM,
-    UNANSWERABLE,
     judge_messages,
 )
-from precis.records.documents import Question
+from precis.records.documents import UNANSWERABLE, Question
 from precis.words import count_words
 
 PROTOCOL_VERSION = "4"
@@ -42,6 +41,7 @@ _ARTICLE = re.compile(r"^(?:the|an?) ")
 _QUOTES = "\"'“”‘’«»"
 
 Protocol = Literal["batched", "per_question"]
+T = TypeVar("T")
 S = TypeVar("S", bound="StrictReply")
 E = TypeVar("E", bound="ReplyEntry")
 
@@ -51,29 +51,28 @@ class BadReply(ValueError):
 
 
 @dataclass(frozen=True)
-class Prompt:
-    """One request to the judge; the entries of its reply must have these `ids`: `q1`, `q2`, …"""
+class Prompt(Generic[T]):
+    """One request to the judge.
+
+    Attributes:
+        ids: of the entries that the reply must have: `q1`, `q2`, …
+        parse: reads a reply with these entries; raises BadReply for any other.
+    """
 
     name: Literal["answers", "grades", "scores"]
     messages: list[dict[str, str]]
     schema: dict[str, Any]
     ids: tuple[str, ...]
+    parse: Callable[[str, Sequence[str]], T]
 
 
 @dataclass(frozen=True)
 class Reading:
-    """The judge's answers in the order of the questions, and its ruling on the summary's prose."""
+    """The judge's answers in the order of the questions, `UNANSWERABLE` for none, and its ruling on
+    the summary's prose; True if it was not asked for one."""
 
     answers: list[str]
     is_prose: bool = True
-
-
-@dataclass(frozen=True)
-class Graded:
-    """A question with a given answer, to compare with the golden one."""
-
-    question: Question
-    given: str
 
 
 def ruling(question: Question, given: str) -> bool | None:
@@ -104,59 +103,63 @@ def batches(questions: Sequence[Question], protocol: Protocol) -> list[Sequence[
     return [questions] if questions else []
 
 
-def reading_prompt(summary: str, questions: Sequence[Question], protocol: Protocol) -> Prompt:
+def reading_prompt(
+    summary: str, questions: Sequence[Question], protocol: Protocol
+) -> Prompt[Reading]:
     """Return the prompt for answers from a summary and, in `batched`, a ruling on its prose."""
     if protocol == "per_question":
         return answer_prompt(summary, questions)
     ids = _ids(len(questions))
     data = {"summary": summary, "questions": _asked(ids, questions)}
-    return Prompt("answers", judge_messages(READ_SYSTEM, data), json_schema(_Reading), ids)
+    messages = judge_messages(READ_SYSTEM, data)
+    return Prompt("answers", messages, json_schema(_Reading), ids, parse_reading)
 
 
-def answer_prompt(text: str, questions: Sequence[Question]) -> Prompt:
+def answer_prompt(text: str, questions: Sequence[Question]) -> Prompt[Reading]:
     """Return the prompt for answers to some questions from a text."""
     ids = _ids(len(questions))
-    data = {"text": text, "questions": _asked(ids, questions)}
-    return Prompt("answers", judge_messages(ANSWER_SYSTEM, data), json_schema(_Answers), ids)
+    messages = judge_messages(ANSWER_SYSTEM, {"text": text, "questions": _asked(ids, questions)})
+    return Prompt("answers", messages, json_schema(_Answers), ids, parse_answers)
 
 
-def guess_prompt(questions: Sequence[Question]) -> Prompt:
+def guess_prompt(questions: Sequence[Question]) -> Prompt[Reading]:
     """Return the prompt for answers to some questions without a text."""
     from_text = answer_prompt("", questions)
     system = {"role": "system", "content": GUESS_SYSTEM}
     return replace(from_text, messages=[system, from_text.messages[1]])
 
 
-def grade_prompt(graded: Sequence[Graded], document: str | None = None) -> Prompt:
+def grade_prompt(
+    given: Sequence[tuple[Question, str]], document: str | None = None
+) -> Prompt[list[bool]]:
     """Return the prompt for comparing given answers with golden ones; the grader may see the
     document."""
-    ids = _ids(len(graded))
+    ids = _ids(len(given))
     items = []
-    for id, one in zip(ids, graded, strict=True):
+    for id, (question, answer) in zip(ids, given, strict=True):
         item = {
             "id": id,
-            "question": one.question.text,
-            "golden_answer": one.question.answer,
-            "given_answer": one.given,
+            "question": question.text,
+            "golden_answer": question.answer,
+            "given_answer": answer,
         }
         items.append(item)
     data = {"items": items} if document is None else {"document": document, "items": items}
-    return Prompt("grades", judge_messages(GRADE_SYSTEM, data), json_schema(_Grades), ids)
+    messages = judge_messages(GRADE_SYSTEM, data)
+    return Prompt("grades", messages, json_schema(_Grades), ids, parse_grades)
 
 
-def parse_reading(reply: str, ids: Sequence[str], protocol: Protocol) -> Reading:
-    """Parse a reply to `reading_prompt`. Raises BadReply unless it is one JSON object with one
-    string for each id and, in `batched`, a boolean for `is_prose`."""
-    if protocol == "per_question":
-        return Reading(parse_answers(reply, ids))
+def parse_reading(reply: str, ids: Sequence[str]) -> Reading:
+    """Parse a reply to `READ_SYSTEM`. Raises BadReply unless it is one JSON object with one string
+    for each id and a boolean for `is_prose`."""
     read = validate_reply(reply, _Reading)
     return Reading(_answers_of(read.answers, ids), read.is_prose)
 
 
-def parse_answers(reply: str, ids: Sequence[str]) -> list[str]:
-    """Return the answers in the order of `ids`, `UNANSWERABLE` for none. Raises BadReply unless the
-    reply is one JSON object with one string for each id."""
-    return _answers_of(validate_reply(reply, _Answers).answers, ids)
+def parse_answers(reply: str, ids: Sequence[str]) -> Reading:
+    """Parse a reply to `ANSWER_SYSTEM` or `GUESS_SYSTEM`. Raises BadReply unless it is one JSON
+    object with one string for each id."""
+    return Reading(_answers_of(validate_reply(reply, _Answers).answers, ids))
 
 
 def parse_grades(reply: str, ids: Sequence[str]) -> list[bool]:

@@ -4,7 +4,7 @@ import pytest
 
 from precis.llm.server import ApiError, ChatRequest
 from precis.rehearsal.judges.grader import grade
-from precis.rehearsal.judges.judge import MODEL, attempt_scores, facts, lexical_judge
+from precis.rehearsal.judges.judge import attempt_scores, facts, lexical_judge
 from precis.rehearsal.judges.reader import answer
 from precis.rehearsal.judges.words import words_of
 
@@ -63,14 +63,11 @@ def test_any_script_is_read(text: str, question: str, gold: str) -> None:
         "Hello!",
         '{"questions": 3}',
         '{"items": [{"id": "q1", "question": 2, "golden_answer": 3, "given_answer": 4}]}',
-        '<trajectory id="1">\n[]',
-        '<trajectory id="1">\n[3]\n</trajectory>',
-        '<context>\n{\n</context>\n<trajectory id="1">\n[]\n</trajectory>',
         None,
     ],
 )
 async def test_it_rejects_other_requests_as_an_api_does(content: str | None) -> None:
-    request = ChatRequest(model=MODEL, messages=[{"role": "user", "content": content}])
+    request = ChatRequest(model="m", messages=[{"role": "user", "content": content}])
     with pytest.raises(ApiError) as raised:
         await lexical_judge(request)
     assert raised.value.status == 400

@@ -6,8 +6,10 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -47,28 +49,11 @@ class Clock:
         return self.now
 
 
-def writers(path: Path, names: str, count: int) -> Iterator[subprocess.Popen[str]]:
-    for name in names:
-        yield subprocess.Popen(
-            [
-                sys.executable,
-                "-c",
-                _WRITER,
-                precis.environments.summaries.judge.cache.__file__,
-                str(path),
-                name,
-                str(count),
-            ],
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
-
-def integrity(path: Path) -> str:
-    connection = sqlite3.connect(path)
-    (result,) = connection.execute("PRAGMA integrity_check").fetchone()
-    connection.close()
-    return str(result)
+def write(path: Path, name: str, count: int) -> subprocess.Popen[str]:
+    """A process that writes so many replies."""
+    module = precis.environments.summaries.judge.cache.__file__
+    command = [sys.executable, "-c", _WRITER, module, str(path), name, str(count)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
 def test_a_full_cache_stays_within_its_bound_and_drops_the_least_recently_used(path: Path) -> None:
@@ -95,6 +80,17 @@ def test_pruning_deletes_what_is_old_and_shrinks_the_file(path: Path) -> None:
         assert cache.prune(older_than_s=5 * 86_400) == 200
         assert cache.get("new") == "x"
         assert path.stat().st_size < before / 10
+
+
+def test_pruning_waits_for_the_writes_of_a_run(path: Path) -> None:
+    with ReplyCache(path) as cache:
+        cache.put("old", "reply")
+        with closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False)) as run:
+            run.execute("BEGIN IMMEDIATE")
+            end = threading.Timer(0.2, run.execute, ["COMMIT"])
+            end.start()
+            assert cache.prune(bytes_max=0) == 1
+            end.join()
 
 
 def test_a_busy_cache_keeps_its_reply_in_memory_and_writes_it_with_the_next(path: Path) -> None:
@@ -127,8 +123,8 @@ def test_a_broken_cache_misses_and_says_so_once(
 def test_processes_that_share_a_cache_lose_nothing_and_a_killed_one_breaks_nothing(
     path: Path,
 ) -> None:
-    processes = list(writers(path, "abc", 400))
-    doomed = next(writers(path, "d", 1_000_000))
+    processes = [write(path, name, 400) for name in "abc"]
+    doomed = write(path, "d", 1_000_000)
     assert doomed.stdout is not None and doomed.stdout.readline() == "ready\n"
     time.sleep(0.1)
     os.kill(doomed.pid, signal.SIGKILL)
@@ -136,7 +132,8 @@ def test_processes_that_share_a_cache_lose_nothing_and_a_killed_one_breaks_nothi
     for process in processes:
         process.communicate()
     assert [process.returncode for process in processes] == [0, 0, 0]
-    assert integrity(path) == "ok"
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
     with ReplyCache(path) as cache:
         missing = [
             f"{name}-{index}"

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precis.environments.summaries.judge.prompts import UNANSWERABLE
 from precis.environments.summaries.judge.protocol import (
     BadReply,
     answer_prompt,
@@ -15,7 +14,7 @@ from precis.environments.summaries.judge.protocol import (
     parse_grades,
     ruling,
 )
-from precis.records.documents import Question
+from precis.records.documents import UNANSWERABLE, Question
 
 QUESTIONS = [Question(f"doc-{n}", f"Question {n}?", f"Answer {n}", True) for n in range(5)]
 IDS = ("q1", "q2", "q3")
