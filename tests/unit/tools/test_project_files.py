@@ -1,5 +1,6 @@
 """The files for whoever works on Précis fit the programs that read them."""
 
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -10,6 +11,7 @@ import pytest
 import yaml
 from packaging.specifiers import SpecifierSet
 
+from tests.support.programs import put_program
 from tests.support.repository import ROOT
 
 GITHUB = ROOT / ".github"
@@ -44,3 +46,30 @@ def test_the_workflow_runs_the_tests_on_every_python_that_may_be_installed_on() 
     assert classified == [f"Programming Language :: Python :: {python}" for python in pythons]
     assert job["steps"][-1]["run"] == ".ci/run"
     assert (ROOT / ".ci" / "run").read_text().endswith("exec make test\n")
+
+
+@pytest.mark.parametrize(("has_compiler", "status"), [(True, 2), (False, 0)])
+def test_only_for_want_of_a_compiler_the_environments_packages_are_left_out(
+    has_compiler: bool, status: int, tmp_path: Path
+) -> None:
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for name in ("make", "sh", "grep", "touch"):
+        (programs / name).symlink_to(str(shutil.which(name)))
+    put_program(programs, "uv", 'case "$*" in *environments*) exit 1; esac')
+    if has_compiler:
+        put_program(programs, "cc", "exit")
+    venv = tmp_path / "venv"
+    (venv / "bin").mkdir(parents=True)
+    for name in ("bin/python", ".installed"):
+        (venv / name).touch()
+    done = subprocess.run(
+        ["make", f"VENV={venv}", f"{venv}/.installed-dev"],
+        cwd=ROOT,
+        env={"PATH": str(programs)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == status, done.stderr
+    assert ("needs a C compiler" in done.stdout) == (not has_compiler)
+    assert (venv / ".installed-dev").exists() == (not has_compiler)
