@@ -1,17 +1,17 @@
 """What can go wrong with a judge's reply, and how often: the plan of a `FaultyServer`.
 
-Faults and latencies are drawn from the request's own bytes, how often they were seen, and a
+Faults are drawn from the request's own bytes, how often they were seen, and a
 seed. So a run meets the same faults whatever order its concurrent requests arrive in.
 """
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from random import Random
-from statistics import NormalDist
 from typing import Any
+
+from starlette.responses import HTMLResponse, JSONResponse, Response
 
 
 class Fault(StrEnum):
@@ -31,8 +31,8 @@ class Fault(StrEnum):
     """The right reply, `slow_s` late."""
     DRIPPING = "dripping"
     """The right reply, a byte every `drip_s`: no read times out, but the call takes minutes."""
-    RESET = "reset"
-    """The connection is reset in the middle of the body."""
+    BROKEN_OFF = "broken_off"
+    """The connection ends in the middle of the body."""
     TRUNCATED = "truncated"
     """Half of the verdicts' JSON, with finish reason `length`."""
     CUT_BODY = "cut_body"
@@ -47,7 +47,7 @@ class Fault(StrEnum):
 
 @dataclass(frozen=True)
 class Faults:
-    """The rates of faults: `Faults({Fault.RESET: 0.05}, seed=3)` or `Faults.evenly(0.2)`.
+    """The rates of faults: `Faults({Fault.PROSE: 0.05}, seed=3)` or `Faults.evenly(0.2)`.
 
     Attributes:
         rates: share of requests that meet each fault; together at most 1.
@@ -61,10 +61,6 @@ class Faults:
     retry_after_s: float = 1.0
     slow_s: float = 30.0
     drip_s: float = 0.5
-
-    def __post_init__(self) -> None:
-        if min(self.rates.values(), default=0) < 0 or sum(self.rates.values()) > 1 + 1e-9:
-            raise ValueError("The rates of faults are shares of all requests: 0 to 1 in sum.")
 
     @classmethod
     def evenly(cls, share: float, **settings: Any) -> "Faults":
@@ -81,36 +77,15 @@ class Faults:
         return None
 
 
-@dataclass(frozen=True)
-class Latency:
-    """Log-normal response times: `Latency(median_s=0.8, p99_s=4.0)` is Gemini-like."""
-
-    median_s: float
-    p99_s: float
-
-    def sample(self, draw: Random) -> float:
-        sigma = math.log(self.p99_s / self.median_s) / NormalDist().inv_cdf(0.99)
-        return self.median_s * math.exp(draw.gauss(0, sigma))
-
-
-@dataclass(frozen=True)
-class Reply:
-    """An HTTP response as bytes."""
-
-    status: int
-    body: bytes
-    headers: tuple[tuple[str, str], ...] = (("content-type", "application/json"),)
-
-
-def refused_with(fault: Fault, retry_after_s: float) -> Reply | None:
+def refusal_of(fault: Fault, retry_after_s: float) -> Response | None:
     """The error that a fault answers with, or None for a fault that spoils a good reply."""
     match fault:
         case Fault.RATE_LIMITED:
             return _error(429, "Rate limit exceeded.")
         case Fault.RETRY_AFTER:
             reply = _error(429, "Rate limit exceeded.")
-            header = ("retry-after", f"{retry_after_s:g}")
-            return Reply(reply.status, reply.body, (*reply.headers, header))
+            reply.headers["retry-after"] = f"{retry_after_s:g}"
+            return reply
         case Fault.RETRY_DELAY:
             info = "type.googleapis.com/google.rpc.RetryInfo"
             details = [{"@type": info, "retryDelay": f"{retry_after_s:g}s"}]
@@ -118,8 +93,7 @@ def refused_with(fault: Fault, retry_after_s: float) -> Reply | None:
         case Fault.SERVER_ERROR:
             return _error(500, "Internal error.")
         case Fault.BAD_GATEWAY:
-            page = b"<html><body><h1>502 Bad Gateway</h1></body></html>"
-            return Reply(502, page, (("content-type", "text/html"),))
+            return HTMLResponse("<html><body><h1>502 Bad Gateway</h1></body></html>", 502)
         case Fault.UNAVAILABLE:
             return _error(503, "The model is overloaded.")
     return None
@@ -161,5 +135,5 @@ def _miscounted(content: str, fault: Fault) -> str:
     return json.dumps(reply)
 
 
-def _error(code: int, message: str, **more: object) -> Reply:
-    return Reply(code, json.dumps({"error": {"code": code, "message": message, **more}}).encode())
+def _error(code: int, message: str, **more: object) -> Response:
+    return JSONResponse({"error": {"code": code, "message": message, **more}}, code)

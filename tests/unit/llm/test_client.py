@@ -43,7 +43,7 @@ async def test_a_reply_without_usage_costs_what_was_expected() -> None:
 async def test_a_request_whose_reply_broke_off_is_counted_and_one_that_was_not_sent_is_not() -> (
     None
 ):
-    async with FaultyServer(without_usage, Faults({Fault.RESET: 1.0})) as url:
+    async with FaultyServer(without_usage, Faults({Fault.BROKEN_OFF: 1.0})) as url:
         spend = await ask(url)
     assert (spend.calls, spend.given_up) == (0, 1)
     assert spend.usd == pytest.approx(0.001)
