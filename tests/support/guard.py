@@ -1,12 +1,10 @@
 """What a test run has started ends with the run, however that ends.
 
-A run has an id, which all that it starts inherits in its environment, and holds a lock, which the
-kernel gives back when the run is gone. A guard, which is this file as a program, waits for the
-end of the run and then ends whatever still carries its id. If the guard was killed as well, the
-next run does that before it begins. Nobody else's processes carry the id.
+A run has an id, which all that it starts inherits in its environment. A guard, which is this file
+as a program, waits for the end of the run and then ends whatever still carries its id. Nobody
+else's processes carry it.
 """
 
-import fcntl
 import os
 import pwd
 import secrets
@@ -25,7 +23,6 @@ RUN = "PRECIS_TEST_RUN"
 """The variable with the run's id. A run that a test starts begins its own with its parent's."""
 
 _TEMPORARY = Path(tempfile.gettempdir())
-_LOCKS = _TEMPORARY / f"precis-tests-{os.getuid()}"
 _PATIENCE_S = 5.0
 """From SIGTERM, after which a database has given its shared memory back, to SIGKILL."""
 
@@ -65,16 +62,14 @@ def accounts(run: str) -> list[str]:
 
 @contextmanager
 def guarded() -> Iterator[None]:
-    """Be a run while the block lasts; end what it has left, and what dead runs have left."""
-    run = ".".join(filter(None, (os.environ.get(RUN), secrets.token_hex(4))))
-    os.environ[RUN] = run
-    with _lock_of(run):
-        command = [sys.executable, "-I", __file__]
-        guard = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
-        try:
-            yield
-        finally:
-            guard.communicate()
+    """Be a run while the block lasts, and end what it has left."""
+    os.environ[RUN] = ".".join(filter(None, (os.environ.get(RUN), secrets.token_hex(4))))
+    command = [sys.executable, "-I", __file__]
+    guard = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+    try:
+        yield
+    finally:
+        guard.communicate()
 
 
 def carriers(run: str) -> list[psutil.Process]:
@@ -141,30 +136,6 @@ def remove_account(name: str) -> None:
     subprocess.run(["userdel", name], check=False, capture_output=True)
 
 
-@contextmanager
-def _lock_of(run: str) -> Iterator[None]:
-    """Hold the run's lock; sweep the runs whose locks nobody holds."""
-    _LOCKS.mkdir(mode=0o700, exist_ok=True)
-    assert _LOCKS.stat().st_uid == os.getuid(), f"somebody else's: {_LOCKS}"
-    dead = [path for path in _LOCKS.iterdir() if _is_free(path)]
-    with tempfile.NamedTemporaryFile(dir=_TEMPORARY) as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        os.link(lock.name, _LOCKS / run)  # only now: until it is held it looks like a dead run's
-        for path in dead:
-            sweep(path.name)
-            path.unlink(missing_ok=True)
-        yield
-
-
-def _is_free(path: Path) -> bool:
-    try:
-        with path.open() as lock:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except (BlockingIOError, FileNotFoundError):
-        return False
-    return True
-
-
 def _end(processes: list[psutil.Process], send: signal.Signals) -> None:
     for process in processes:
         with suppress(psutil.Error):
@@ -177,9 +148,7 @@ def main() -> None:
     for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(ignored, signal.SIG_IGN)
     sys.stdin.buffer.read()
-    run = current_run()
-    sweep(run)
-    (_LOCKS / run).unlink(missing_ok=True)
+    sweep(current_run())
 
 
 if __name__ == "__main__":
