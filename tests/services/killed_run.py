@@ -14,8 +14,11 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
+
+import pytest
 
 from precis.config import TrainConfig
 from precis.errors import PrecisError
@@ -77,7 +80,7 @@ def _strike(kill: Kill, folder: Path) -> None:
 
 def run_flow(folder: Path, config: str) -> None:
     """Live the flow."""
-    from tests.services.training_flow import train_with
+    import flows.train  # takes seconds, too long where tests are only collected
 
     def launch(module: str, arguments: Sequence[str], *given: Any, **options: Any) -> Any:
         if module == "precis.trainer.server":
@@ -85,10 +88,13 @@ def run_flow(folder: Path, config: str) -> None:
         return child_service(module, arguments, *given, **options)
 
     (folder / "flow").write_text(str(os.getpid()))
-    try:
-        asyncio.run(train_with(launch)(TrainConfig.model_validate_json(config)))
-    except PrecisError as error:
-        sys.exit(f"{type(error).__name__}: {error}")
+    run_training = partial(flows.train.run_training, launch=launch)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(flows.train, "run_training", run_training)
+        try:
+            asyncio.run(flows.train.train(TrainConfig.model_validate_json(config)))
+        except PrecisError as error:
+            sys.exit(f"{type(error).__name__}: {error}")
 
 
 def run_trainer(folder: Path, arguments: Sequence[str]) -> None:

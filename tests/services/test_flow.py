@@ -4,6 +4,7 @@ store on S3, and with observers."""
 import asyncio
 import secrets
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from precis.config import TrainConfig
 from precis.environments.summaries.judge.endpoint import LEXICAL_MODEL
 from precis.llm import silence
 from precis.llm.server import completions_app
@@ -26,8 +28,8 @@ from tests.services.conftest import Precis
 from tests.services.patience import until
 from tests.services.prefect_api import client_of, logs_of, reached, runs_in
 from tests.services.s3_server import settings_for
-from tests.services.training_flow import train_here
 from tests.support.faulty import FaultyServer
+from tests.support.in_process import in_process
 from tests.support.local_server import serving
 
 # Prefect's clients leave some of their connections to the garbage collector.
@@ -70,6 +72,31 @@ def config(store: Path, url: str, **settings: Any) -> dict[str, Any]:
     }
 
 
+async def train_here(precis: Precis, config: dict[str, Any], **environment: str) -> Any:
+    """Train with all services in this process, against the server; the state that it comes to."""
+    import prefect.settings as known  # takes seconds, too long where tests are only collected
+    from prefect.flow_runs import apause_flow_run
+
+    import flows.train
+    import tasks.training
+
+    settings = {
+        known.PREFECT_API_URL: precis.api,
+        known.PREFECT_API_AUTH_STRING: precis.environment["PREFECT_API_AUTH_STRING"],
+        known.PREFECT_HOME: precis.home / "prefect",
+    }
+    run_training = partial(flows.train.run_training, launch=in_process)
+    with pytest.MonkeyPatch.context() as patch, known.temporary_settings(settings):
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        patch.setattr(flows.train, "run_training", run_training)
+        # As often as ever, but sooner.
+        for stage in (tasks.training.gather_rollouts, tasks.training.commit_step):
+            patch.setattr(stage, "retry_delay_seconds", [0.1])
+        patch.setattr(tasks.training, "apause_flow_run", partial(apause_flow_run, poll_interval=1))
+        return await flows.train.train(TrainConfig.model_validate(config), return_state=True)
+
+
 def ledger(store: Path) -> Ledger:
     return Ledger.model_validate_json((store / "judged" / "ledger.json").read_text())
 
@@ -78,24 +105,6 @@ def ledger(store: Path) -> Ledger:
 def home(tmp_path: Path) -> dict[str, str]:
     """A cache of replies of one's own, and the judge's key."""
     return {"PRECIS_HOME": str(tmp_path / "home"), "JUDGE_API_KEY": KEY}
-
-
-async def test_a_rejection_of_the_trial_question_costs_a_second_and_not_the_run(
-    precis: Precis, tmp_path: Path, home: dict[str, str]
-) -> None:
-    lexical = completions_app(lexical_judge, lambda: [LEXICAL_MODEL], KEY)
-    asked = 0
-
-    async def rejecting_first(scope: Scope, receive: Receive, send: Send) -> None:
-        nonlocal asked
-        asked += 1
-        refusal = JSONResponse({"error": {"message": "Slow down."}}, 429, {"Retry-After": "1"})
-        await (refusal if asked == 1 else lexical)(scope, receive, send)
-
-    async with FaultyServer(rejecting_first) as url:
-        state = await train_here(precis, config(tmp_path, url, steps=1), **home)
-    assert state.is_completed(), state
-    assert asked > 1
 
 
 @pytest.mark.parametrize(

@@ -193,6 +193,9 @@ async def test_preflight_tells_a_judge_that_works_from_one_that_does_not() -> No
     async with judge_of() as (judge, server):
         await judge.check()
         assert len(server.requests) == 1
+    async with judge_of(responding(429, "Slow down.", Retry_After="0.01")) as (judge, server):
+        await judge.check()
+        assert len(server.requests) == 2, "a moment's rejection costs the run"
     async with judge_of(saying("Hi!"), tries_max=1) as (judge, _):
         with pytest.raises(JudgeError, match="trial question"):
             await judge.check()
