@@ -97,13 +97,7 @@ class FaultProxy:
         self._rules, self._weather = [], None
 
     def __enter__(self) -> Self:
-        proxy = self
-
-        class Handler(_Handler):
-            def exchange(self, body: bytes) -> None:
-                proxy._exchange(self, body)
-
-        self._server = _Server(("127.0.0.1", 0), Handler)
+        self._server = _Server(self)
         self.url = f"http://127.0.0.1:{self._server.server_port}"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,))
         self._thread.start()
@@ -114,22 +108,8 @@ class FaultProxy:
         self._thread.join()
         self._server.server_close()
 
-    def _pick(self, method: str, path: str) -> Fault | None:
-        with self._lock:
-            rule = next((rule for rule in self._rules if rule.takes(method, path)), None)
-            fault = rule.fault if rule else self._drawn()
-            if rule:
-                rule.times -= 1
-            self.counts[fault or "ok"] += 1
-        return fault
-
-    def _drawn(self) -> Fault | None:
-        if self._weather is None:
-            return None
-        draw, share, faults = self._weather
-        return draw.choice(faults) if draw.random() < share else None
-
-    def _exchange(self, client: "_Handler", body: bytes) -> None:
+    def exchange(self, client: "_Handler", body: bytes) -> None:
+        """Answer a client's request, well or badly."""
         fault = self._pick(client.command, client.path)
         match fault:
             case Fault.RESET:
@@ -145,6 +125,21 @@ class FaultProxy:
                 client.reset()
             case _:
                 self._answer(client, self._forward(client, body), fault)
+
+    def _pick(self, method: str, path: str) -> Fault | None:
+        with self._lock:
+            rule = next((rule for rule in self._rules if rule.takes(method, path)), None)
+            fault = rule.fault if rule else self._drawn()
+            if rule:
+                rule.times -= 1
+            self.counts[fault or "ok"] += 1
+        return fault
+
+    def _drawn(self) -> Fault | None:
+        if self._weather is None:
+            return None
+        draw, share, faults = self._weather
+        return draw.choice(faults) if draw.random() < share else None
 
     def _answer(self, client: "_Handler", answer: _Answer, fault: Fault | None) -> None:
         if fault is Fault.LOST_ACK:
@@ -190,19 +185,22 @@ class _Server(ThreadingHTTPServer):
     request_queue_size = 128
     daemon_threads = True
 
+    def __init__(self, proxy: FaultProxy) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.proxy = proxy
+
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Clients that hang up are part of the weather."""
 
 
 class _Handler(BaseHTTPRequestHandler):
+    server: _Server
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
 
-    def exchange(self, body: bytes) -> None:
-        raise NotImplementedError
-
     def _take(self) -> None:
-        self.exchange(self.rfile.read(int(self.headers.get("content-length", 0))))
+        body = self.rfile.read(int(self.headers.get("content-length", 0)))
+        self.server.proxy.exchange(self, body)
 
     do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = _take
 

@@ -1,14 +1,10 @@
-"""An S3 server for the tests: moto's, over real HTTP, or the one that a variable names.
+"""An S3 server for the tests: moto's, over real HTTP.
 
 All of moto's servers in one process have the same buckets, and keep them to the end of the process:
 whoever stores something names a bucket that nobody else has.
-
-PRECIS_TEST_S3=http://127.0.0.1:8333 runs the same tests against another implementation, with the
-keys in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.
 """
 
 import logging
-import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,15 +16,10 @@ from pydantic import SecretStr
 from precis.environment import S3Environment
 from precis.store.s3 import S3Store
 
-EXTERNAL = os.environ.get("PRECIS_TEST_S3")
-
 
 @contextmanager
 def s3_server() -> Iterator[str]:
     """The URL of a server that runs while the block lasts."""
-    if EXTERNAL:
-        yield EXTERNAL
-        return
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
@@ -42,8 +33,8 @@ def s3_server() -> Iterator[str]:
 def settings_for(url: str, **changes: Any) -> S3Environment:
     """How to reach the server; it may be asked to create buckets."""
     return S3Environment(
-        aws_access_key_id=SecretStr(os.environ.get("AWS_ACCESS_KEY_ID", "test")),
-        aws_secret_access_key=SecretStr(os.environ.get("AWS_SECRET_ACCESS_KEY", "test")),
+        aws_access_key_id=SecretStr("test"),
+        aws_secret_access_key=SecretStr("test"),
         aws_region="us-east-1",
         aws_endpoint_url=url,
         create_bucket=True,

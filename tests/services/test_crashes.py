@@ -6,7 +6,6 @@ may die anywhere is proven in process (tests/unit/training/test_kills.py).
 """
 
 import json
-import os
 import secrets
 import signal
 from collections import Counter
@@ -45,8 +44,8 @@ OF_THE_TRAINER = (
 def bucket(precis: Precis, s3_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """The URL of a bucket that this process and the run's programs may create and use."""
     variables = {
-        "AWS_ACCESS_KEY_ID": os.environ.get("AWS_ACCESS_KEY_ID", "test"),
-        "AWS_SECRET_ACCESS_KEY": os.environ.get("AWS_SECRET_ACCESS_KEY", "test"),
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
         "AWS_REGION": "us-east-1",
         "AWS_ENDPOINT_URL": s3_url,
         "PRECIS_S3_CREATE_BUCKET": "1",

@@ -9,12 +9,12 @@ from pathlib import Path
 import httpx
 import pytest
 
-from precis.errors import StoreConflict, StoreRefused
+from precis.errors import StoreRefused
 from precis.store import s3
 from precis.store.s3 import S3Store
 from precis.store.s3_client import client_for
 from tests.services.fault_proxy import FaultProxy
-from tests.services.s3_server import EXTERNAL, new_store, settings_for
+from tests.services.s3_server import new_store, settings_for
 
 pytestmark = pytest.mark.services
 
@@ -28,34 +28,13 @@ def store(s3_url: str) -> Iterator[S3Store]:
     store.delete("")
 
 
-@pytest.mark.skipif(not EXTERNAL, reason="moto's own conditional writes are not atomic")
-def test_of_many_conditional_writers_one_wins(store: S3Store) -> None:
-    for version in (None, store.put("second", b"x")):
-        key, wins = "second" if version else "first", []
-
-        def write(number: int, key: str = key, version: str | None = version) -> int | None:
-            try:
-                store.put_if(key, f"writer {number}".encode(), version)
-            except StoreConflict:
-                return None
-            return number
-
-        with ThreadPoolExecutor(12) as pool:
-            wins = [number for number in pool.map(write, range(12)) if number is not None]
-        blob = store.get(key)
-        assert blob is not None
-        assert [blob.data] == [f"writer {number}".encode() for number in wins]
-
-
 def test_more_keys_than_one_answer_holds_are_listed_and_deleted(
     store: S3Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    number = 1005
-    if not EXTERNAL:  # moto's answers can be made shorter, which saves it a thousand requests
-        monkeypatch.setenv("MOTO_S3_DEFAULT_MAX_KEYS", "10")
-        monkeypatch.setattr(s3, "_KEYS_A_DELETION", 10)
-        number = 25
-    keys = [f"many/{at:04d}" for at in range(number)]
+    # Else an answer holds a thousand.
+    monkeypatch.setenv("MOTO_S3_DEFAULT_MAX_KEYS", "10")
+    monkeypatch.setattr(s3, "_KEYS_A_DELETION", 10)
+    keys = [f"many/{at:04d}" for at in range(25)]
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda key: store.put(key, b""), keys))
     assert store.keys("many/") == keys
@@ -69,14 +48,10 @@ def test_a_file_in_many_parts_comes_back_with_its_checksums(store: S3Store, tmp_
     store.upload(tmp_path / "up", "adapter")
     store.download("adapter", tmp_path / "down")
     assert (tmp_path / "down").read_bytes() == data
-    if not EXTERNAL:
-        head = store._s3.head_object(
-            Bucket=store.bucket, Key="runs/a/adapter", ChecksumMode="ENABLED"
-        )
-        assert head["ChecksumSHA256"]
+    head = store._s3.head_object(Bucket=store.bucket, Key="runs/a/adapter", ChecksumMode="ENABLED")
+    assert head["ChecksumSHA256"]
 
 
-@pytest.mark.skipif(bool(EXTERNAL), reason="other servers may not encrypt")
 def test_encryption_is_asked_for_where_it_is_set(s3_url: str, tmp_path: Path) -> None:
     store = new_store(s3_url, sse="AES256")
     (tmp_path / "up").write_bytes(b"weights")
@@ -93,7 +68,6 @@ def test_a_missing_bucket_is_refused_unless_it_may_be_created(s3_url: str) -> No
         S3Store("precis-nowhere", "", settings).check()
 
 
-@pytest.mark.skipif(bool(EXTERNAL), reason="only moto can be told to ask for keys")
 def test_a_wrong_key_is_refused_and_not_shown(s3_url: str, store: S3Store) -> None:
     httpx.post(f"{s3_url}/moto-api/reset-auth", content=b"0")
     try:
@@ -104,7 +78,6 @@ def test_a_wrong_key_is_refused_and_not_shown(s3_url: str, store: S3Store) -> No
         httpx.post(f"{s3_url}/moto-api/reset-auth", content=b"inf")
 
 
-@pytest.mark.skipif(bool(EXTERNAL), reason="a header that is dropped breaks the signature")
 def test_a_server_that_ignores_conditions_is_refused(s3_url: str, store: S3Store) -> None:
     with FaultProxy(s3_url, dropping=("if-none-match",)) as proxy:
         careless = S3Store(store.bucket, "", settings_for(proxy.url))
@@ -113,7 +86,6 @@ def test_a_server_that_ignores_conditions_is_refused(s3_url: str, store: S3Store
     assert store.keys("") == []
 
 
-@pytest.mark.skipif(bool(EXTERNAL), reason="a real server's uploads are not a day old")
 def test_abandoned_uploads_below_the_prefix_are_aborted(store: S3Store) -> None:
     for key in ("runs/a/half", "runs/b/theirs"):
         store._s3.create_multipart_upload(Bucket=store.bucket, Key=key)

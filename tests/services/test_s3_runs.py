@@ -1,6 +1,5 @@
 """What is read of runs whose store is a bucket: by other ways than one object after the other."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -9,14 +8,8 @@ import pytest
 
 from precis.environments.trajectories import put_trajectories
 from precis.errors import StoreError, StoreRefused
-from precis.records.results import (
-    frame_of,
-    results_before,
-    scan_results,
-    write_results,
-)
+from precis.records.results import results_before, scan_results
 from precis.records.trajectories import scan_trajectories
-from precis.records.verdict import Answer, Scored
 from precis.run.export import export
 from precis.run.overview import kept_checkpoints, list_runs
 from precis.run.reports import report_file
@@ -24,10 +17,9 @@ from precis.store.files import read_files
 from precis.store.s3 import S3Store
 from precis.training.deletion import delete
 from tests.services.s3_server import new_store, settings_for
-from tests.support.answers import DOCUMENT, SUMMARY, provenance
 from tests.support.rollouts import ROLLOUTS
 from tests.support.runs import make_run
-from tests.support.summaries import JudgedSummary, row_of
+from tests.unit.records.test_results import stored
 
 pytestmark = pytest.mark.services
 
@@ -37,18 +29,8 @@ def store(s3_url: str) -> S3Store:
     return new_store(s3_url)
 
 
-def put_night(store: S3Store, night: int, folder: Path) -> pl.DataFrame:
-    began = datetime(2026, 11, night, 3, tzinfo=UTC)
-    told = replace(provenance(), run=f"202611{night:02}T030000Z-0000", night=began)
-    answers = (Answer("q1", "May", night != 2, True), Answer("q2", "x", False, False))
-    frame = frame_of([row_of(JudgedSummary(DOCUMENT, SUMMARY, Scored(answers)), told)])
-    write_results(frame, folder / "results.parquet")
-    store.upload(folder / "results.parquet", f"m/results/{told.run}.parquet")
-    return frame
-
-
-def test_nights_are_one_lazy_table(store: S3Store, tmp_path: Path) -> None:
-    frames = [put_night(store, night, tmp_path) for night in (1, 2, 3)]
+def test_nights_are_one_lazy_table(store: S3Store) -> None:
+    frames = [stored(store, night, correct=night != 2) for night in (1, 2, 3)]
     assert scan_results(store, "m").collect().equals(pl.concat(frames))
     later = pl.col("night").dt.day() > 1
     right = scan_results(store, "m").filter(later).group_by("run").agg(pl.col("score").sum())
