@@ -15,13 +15,14 @@ from precis.text import sentences, tokens
 from precis.words import WORDS_MAX, count_words
 
 _ABSTRACTS = Path(__file__).parents[2] / "tests/data/abstracts.jsonl"
-_SMALL = frozenset(
+SMALL = frozenset(
     tokens(
         "a an and are as at be been but by for from had has have he her his if in into is it its "
         "not of on or she so than that the their then they this to was were when which who will "
         "with would could"
     )
 )
+"""The function words."""
 
 
 @dataclass(frozen=True)
@@ -56,10 +57,10 @@ def fitting(words: Iterable[str]) -> str:
 
 def content(words: Iterable[str]) -> list[str]:
     """Return the words without function words."""
-    return [word for word in words if word.lower() not in _SMALL]
+    return [word for word in words if word.lower() not in SMALL]
 
 
-def dropped(source: Source, percent: int, small: Iterable[str] = _SMALL) -> str:
+def dropped(source: Source, percent: int, small: Iterable[str] = SMALL) -> str:
     """Leave out a share of the function words."""
     chance = source.chance
     kept = [w for w in source.words if w.lower() not in small or 100 * chance.random() >= percent]
@@ -72,7 +73,7 @@ def dropped_unnoticed(source: Source) -> str:
     text = source.document.text
     share = prose_share(fitting(words), text)
     for place in range(min(len(words), WORDS_MAX) - 1, 0, -1):
-        if place < len(words) and words[place].lower() in _SMALL:
+        if place < len(words) and words[place].lower() in SMALL:
             without = words[:place] + words[place + 1 :]
             if prose_share(fitting(without), text) >= share:
                 words = without
@@ -101,7 +102,7 @@ def between(source: Source, count: int, mixed: bool) -> str:
 
 def sprinkled(source: Source, every: int) -> str:
     """Insert common words into a telegraph at random."""
-    common = sorted(commonest_words(source.document.text) & _SMALL) or ["the"]
+    common = sorted(commonest_words(source.document.text) & SMALL) or ["the"]
     words: list[str] = []
     for place, word in enumerate(content(source.words)):
         words.append(word)
@@ -113,7 +114,7 @@ def sprinkled(source: Source, every: int) -> str:
 def padded(source: Source) -> str:
     """Put the function words of half a text, in their order, behind its telegraph."""
     words = source.words[: WORDS_MAX + 120]
-    return fitting([*content(words)[:250], *(word for word in words if word.lower() in _SMALL)])
+    return fitting([*content(words)[:250], *(word for word in words if word.lower() in SMALL)])
 
 
 def names(source: Source, joint: str) -> str:

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from precis.environments.summaries.baselines import lead
-from precis.environments.summaries.prose import prose_share
 from precis.environments.summaries.rewards import disqualify
 from precis.records.documents import Document
 from precis.rehearsal.judges.grader import grade
@@ -102,19 +101,6 @@ def test_disguised_text_earns_no_more_than_honest_text(attack: Attack) -> None:
     cut = sum(accuracy(each, attack(lead(each.text, WORDS_MAX))) for each in documents)
     assert honest > 0.2 * len(documents)
     assert max(whole, packed, cut) <= honest
-
-
-def without_vowels_in_pairs(text: str) -> str:
-    words = [re.sub(r"(?<=\w)[aeiou]", "", word) for word in text.split()]
-    return " ".join("".join(words[at : at + 2]) for at in range(0, len(words), 2))
-
-
-def test_pairs_of_words_without_vowels_earn_nothing() -> None:
-    for document in BUNDLED[::8]:
-        text = " ".join(without_vowels_in_pairs(document.text).split()[:280])
-        share = prose_share(text, document.text)
-        assert share < 0.2
-        assert accuracy(document, text) * share < 0.02
 
 
 @settings(max_examples=300)

@@ -1,8 +1,8 @@
-"""A tiny training with Adam, as it is and restarted: `python adam_run.py FOLDER FROM TO STATE`.
+"""A tiny training with Adam, as it is and restarted: `python adam_run.py FOLDER FROM TO`.
 
 Trains steps FROM to TO of a model with one hidden layer, beginning with what FOLDER holds of step
-FROM, writes what it then is, and prints the loss of each step. STATE says whether Adam's state is
-taken along. Runs with Debian's torch: the development environment has none.
+FROM, writes what it then is, and prints the loss of each step. Runs with Debian's torch: the
+development environment has none.
 """
 
 import sys
@@ -28,14 +28,13 @@ def batch(step: int) -> tuple[torch.Tensor, torch.Tensor]:
     return samples, samples.prod(dim=1, keepdim=True) + samples.sum(dim=1, keepdim=True)
 
 
-def train(folder: Path, first: int, last: int, with_state: bool) -> None:
+def train(folder: Path, first: int, last: int) -> None:
     """Train the steps in between, and leave the result in the folder."""
     model = make_model()
     weights = list(model.parameters())
     optimizer = make_optimizer(weights)
     if first:
         model.load_state_dict(torch.load(folder / WEIGHTS_FILE))
-    if first and with_state:
         load_optimizer(optimizer, folder)
         assert optimizer.state, "The folder holds no state of the optimizer."
     for group in optimizer.param_groups:
@@ -54,4 +53,4 @@ def train(folder: Path, first: int, last: int, with_state: bool) -> None:
 if __name__ == "__main__":
     torch.use_deterministic_algorithms(True)
     torch.set_num_threads(1)
-    train(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4] == "with-state")
+    train(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))

@@ -46,7 +46,8 @@ async def chromium_page() -> AsyncIterator[Page]:
         try:
             yield page
         except BaseException:
-            await photograph(page, "when-it-failed")
+            SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+            await page.screenshot(path=SCREENSHOTS / "when-it-failed.png")
             raise
         finally:
             await browser.close()
@@ -66,9 +67,3 @@ async def colours_of(image: Locator) -> int:
     await image.evaluate("image => image.decode()")
     found: int = await image.evaluate(_INKED)
     return found
-
-
-async def photograph(page: Page, name: str) -> None:
-    """Keep what the page shows, for people to look at."""
-    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-    await page.screenshot(path=SCREENSHOTS / f"{name}.png")

@@ -13,11 +13,12 @@ import sys
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
 import pytest
 
 from tests.services.patience import patience_s, read_to_end, wait_until
@@ -116,17 +117,17 @@ class Precis:
             "COLUMNS": "120",
         }
 
-    def python(self, program: str, timeout_s: float | None = None) -> str:
-        """Run a few lines of Python in this home; what they printed, if they did not fail."""
+    def python(self, *arguments: str, **environment: str) -> str:
+        """Run Python with these arguments in this home; what it printed, if it did not fail."""
         done = subprocess.run(
-            [sys.executable, "-c", program],
+            [sys.executable, *arguments],
             cwd=ROOT,
-            env=self.environment,
+            env={**self.environment, **environment},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             text=True,
             check=True,
-            timeout=timeout_s or patience_s(),
+            timeout=2 * patience_s(),
         )
         return done.stdout
 
@@ -140,9 +141,8 @@ class Precis:
         self._start_server()
 
     def _start_server(self) -> None:
-        # The program says why the server is not there, so it may take longer than the server.
-        ready_timeout_s = patience_s()
-        self.python(SERVER.format(ready_timeout_s=ready_timeout_s), 2 * ready_timeout_s)
+        # Half as long as the program, which says why the server is not there.
+        self.python("-c", SERVER.format(ready_timeout_s=patience_s()))
 
     def take(self, database: Path) -> None:
         """Have its server, once it starts, begin with a copy of the database, if it is there."""
@@ -156,42 +156,48 @@ class Precis:
         with closing(source), closing(sqlite3.connect(database)) as copy:
             source.backup(copy)
 
-    def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
-        """Start the command; its output is piped."""
-        return subprocess.Popen(
+    def run(self, *arguments: str, given: str = "", **environment: str) -> str:
+        """Run it to its end and return what it printed; fail the test if it failed."""
+        output, status = self.outcome(*arguments, given=given, **environment)
+        assert status == 0, output
+        return output
+
+    def outcome(self, *arguments: str, given: str = "", **environment: str) -> tuple[str, int]:
+        """What the command prints until it ends, and its exit status.
+
+        Args:
+            given: standard input.
+        """
+        process = subprocess.Popen(
             [str(COMMAND), *arguments],
             cwd=ROOT,
             env={**self.environment, **environment},
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
         )
-
-    def run(self, *arguments: str, **environment: str) -> str:
-        """Run it to its end and return what it printed; fail the test if it failed."""
-        output, _, returncode = self.outcome(*arguments, **environment)
-        assert returncode == 0, output
-        return output
-
-    def outcome(self, *arguments: str, **environment: str) -> tuple[str, None, int]:
-        process = self.start(*arguments, **environment)
+        assert process.stdin is not None
+        process.stdin.write(given)
+        process.stdin.close()
         output = read_to_end(process)
-        return output, None, process.returncode
+        return output, process.returncode
 
     def prefect(self, *arguments: str, **environment: str) -> str:
         """Run Prefect's own command against this home's server."""
-        api = (self.home / "prefect" / "api-url").read_text()
-        done = subprocess.run(
-            [sys.executable, "-m", "prefect", *arguments],
-            cwd=ROOT,
-            env={**self.environment, "PREFECT_API_URL": api, **environment},
-            capture_output=True,
-            text=True,
-            timeout=patience_s(),
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        command = ("-m", "prefect", *arguments)
+        return self.python(*command, PREFECT_API_URL=self.api, **environment)
+
+    def processes(self, *words: str) -> list[psutil.Process]:
+        """What works in this home, and has one of these words in its command line."""
+        found = []
+        for process in psutil.process_iter():
+            with suppress(psutil.Error):
+                line = " ".join(process.cmdline())
+                is_ours = process.environ().get("PRECIS_HOME") == str(self.home)
+                if is_ours and any(word in line for word in words):
+                    found.append(process)
+        return found
 
     async def start_training(
         self, config: dict[str, Any], log: Path, program: Sequence[str] = ("-c", TRAIN)
@@ -213,13 +219,20 @@ class Precis:
 
 
 class Up:
-    """`precis up` at work, and what it has printed so far."""
+    """`precis up` at work, or another command that stays, and what it has printed so far."""
 
-    def __init__(self, precis: Precis, output: Path, *options: str, **environment: str) -> None:
+    def __init__(
+        self,
+        precis: Precis,
+        output: Path,
+        *options: str,
+        command: str = "up",
+        **environment: str,
+    ) -> None:
         self.output = output
         with output.open("w") as file:
             self.process = subprocess.Popen(
-                [str(COMMAND), "up", *options],
+                [str(COMMAND), command, *options],
                 cwd=ROOT,
                 env={**precis.environment, **environment},
                 stdin=subprocess.DEVNULL,

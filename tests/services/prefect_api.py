@@ -1,6 +1,5 @@
 """Prefect's API as the tests ask it: again where its SQLite was locked, as its own client does."""
 
-import asyncio
 import hashlib
 import os
 import secrets
@@ -33,28 +32,10 @@ class _Patient(httpx.HTTPTransport):
         return super().handle_request(request)
 
 
-class _PatientAsync(httpx.AsyncHTTPTransport):
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        for pause_s in _PAUSES_S:
-            response = await super().handle_async_request(request)
-            if response.status_code != _BUSY:
-                return response
-            await response.aclose()
-            await asyncio.sleep(pause_s)
-        return await super().handle_async_request(request)
-
-
 def client_of(api: str, **options: Any) -> httpx.Client:
     """A client of the server whose API is at this address."""
     given = {"auth": AUTH, **options}
     return httpx.Client(base_url=api, transport=_Patient(), timeout=patience_s(), **given)
-
-
-def async_client_of(api: str) -> httpx.AsyncClient:
-    """The same for a test that is a coroutine."""
-    return httpx.AsyncClient(
-        base_url=api, transport=_PatientAsync(), timeout=patience_s(), auth=AUTH
-    )
 
 
 def created(api: httpx.Client, deployment: str, config: dict[str, Any]) -> str:

@@ -1,11 +1,10 @@
-"""The programs in `bench/` begin as the documentation and their own words say."""
+"""The programs in `bench/` begin as their own words say."""
 
 import os
-import re
 import subprocess
 import sys
 
-from tests.support.repository import PAGES, ROOT
+from tests.support.repository import ROOT
 
 PROGRAMS = sorted((ROOT / "bench").glob("*.py"))
 
@@ -22,10 +21,3 @@ def test_every_program_begins_where_only_its_own_folder_is_on_the_path() -> None
     command = [sys.executable, "-c", _BEGIN, *map(str, PROGRAMS)]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-
-
-def test_every_program_is_called_alike_wherever_it_is_named() -> None:
-    for source in (*PAGES, *PROGRAMS):
-        for before, name in re.findall(r"(.*)python bench/(\w+\.py)", source.read_text()):
-            assert (ROOT / "bench" / name).exists()
-            assert "PYTHONPATH" not in before, f"{source.name}: {name}"

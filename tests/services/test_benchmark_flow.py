@@ -28,7 +28,7 @@ from precis.run.checkpoints import committed_steps
 from precis.store import open_store
 from tests.services.conftest import ROOT, Precis
 from tests.services.patience import patience_s, until
-from tests.services.prefect_api import async_client_of
+from tests.services.prefect_api import client_of
 from tests.support.faulty import FaultyServer
 
 _RUN = """
@@ -202,10 +202,10 @@ async def the_event(precis: Precis, model: str) -> dict[str, Any]:
     """The regression of the model that the Prefect server knows of."""
     of_model = {"event": {"name": [REGRESSION]}, "resource": {"id": [f"precis.model.{model}"]}}
     wanted = {"filter": of_model, "limit": 1}
-    async with async_client_of(precis.api) as api:
+    with client_of(precis.api) as api:
 
-        async def events() -> list[dict[str, Any]]:
-            answer = await api.post("/events/filter", json=wanted)
+        def events() -> list[dict[str, Any]]:
+            answer = api.post("/events/filter", json=wanted)
             found: list[dict[str, Any]] = answer.raise_for_status().json()["events"]
             return found
 

@@ -12,10 +12,10 @@ from starlette.types import Receive, Scope, Send
 
 from precis.llm.server import completions_app
 from precis.rehearsal.judges.judge import lexical_judge
-from tests.services.browser import chromium_page, colours_of, log_in, photograph
+from tests.services.browser import chromium_page, colours_of, log_in
 from tests.services.conftest import JUDGE_KEY, Precis
 from tests.services.patience import LONG_S
-from tests.services.prefect_api import PASSWORD, async_client_of
+from tests.services.prefect_api import PASSWORD, client_of
 from tests.support.faulty import FaultyServer
 
 pytestmark = pytest.mark.long  # drawing Prefect's pages takes most of three minutes of CPU
@@ -57,21 +57,18 @@ async def test_a_run_is_started_from_the_form_watched_failed_retried_and_read(
         await expect(page.get_by_text("Failed", exact=True).first).to_be_visible(timeout=LONG)
         await page.reload()  # Prefect asks for no more logs of a run that has ended
         await expect(page.get_by_text("JUDGE_API_KEY").first).to_be_visible(timeout=LONG)
-        await photograph(page, "failed")
         judge.refuses, judge.pause_s = False, 0
         await press_retry(page)
         name = page.get_by_text(f"train browsed: step {STEPS} of {STEPS}")
         await expect(name.first).to_be_visible(timeout=LONG)
         await expect(page.get_by_text("Completed", exact=True).first).to_be_visible(timeout=LONG)
-        await photograph(page, "completed")
         await read_the_report(page, ui)
-        await open_the_benchmark(page, tmp_path / "browsed" / "benchmarks" / f"{STEPS:04d}")
 
 
 async def start_from_the_form(page: Page, deployed: Precis, judge: str, store: Path) -> None:
     ui = deployed.api.removesuffix("/api")
-    async with async_client_of(deployed.api) as api:
-        found = (await api.get("/deployments/name/train/rehearsal")).raise_for_status().json()
+    with client_of(deployed.api) as api:
+        found = api.get("/deployments/name/train/rehearsal").raise_for_status().json()
     await page.goto(f"{ui}/v2/deployments/deployment/{found['id']}")
     await page.get_by_role("button", name="Run").first.click()
     await page.get_by_role("menuitem", name="Custom run").click()
@@ -92,7 +89,6 @@ async def start_from_the_form(page: Page, deployed: Precis, judge: str, store: P
     await page.get_by_role("button", name="Select Provider").first.click()
     await page.get_by_role("option", name="url").click()
     await expect(page.get_by_text("Documents held out for validation")).to_be_visible()
-    await photograph(page, "form")
     await page.goto(f"{ui}/v2/runs/flow-run/{await submitted(page, deployed, 'browsed')}")
 
 
@@ -102,12 +98,12 @@ async def submitted(page: Page, deployed: Precis, model: str) -> str:
     As a person would, press again where the notice says that it did not work, which is when the
     server's SQLite is locked. The notice with a link to the run goes before it can be clicked on.
     """
-    async with async_client_of(deployed.api) as api:
+    with client_of(deployed.api) as api:
         for _ in range(5):
             await page.get_by_role("button", name="Submit").click()
             deadline = time.monotonic() + LONG_S / 5
             while time.monotonic() < deadline:
-                found = await api.post("/flow_runs/filter", json={"sort": "ID_DESC"})
+                found = api.post("/flow_runs/filter", json={"sort": "ID_DESC"})
                 for run in found.raise_for_status().json():
                     if run["parameters"].get("model") == model:
                         return str(run["id"])
@@ -120,7 +116,6 @@ async def progress_moves(page: Page) -> None:
     first = page.get_by_text(re.compile(rf"train browsed: step [1-9]\d* of {STEPS}")).first
     await expect(first).to_be_visible(timeout=LONG)
     seen = await first.inner_text()
-    await photograph(page, "training")
     await expect(first).not_to_have_text(seen, timeout=LONG)
 
 
@@ -138,20 +133,3 @@ async def read_the_report(page: Page, ui: str) -> None:
     assert await colours_of(curve) > 50
     assert await page.locator("img[src^='data:image/png']").count() == 3
     await expect(page.get_by_text("Most changed summary")).to_be_visible()
-    await photograph(page, "report")
-
-
-async def open_the_benchmark(page: Page, folder: Path) -> None:
-    """The page needs nobody: nothing is asked of any server, and nothing goes wrong."""
-    # Leaves Prefect's page first, which may have a request under way.
-    await page.goto("about:blank")
-    wrong: list[str] = []
-    page.on("console", lambda message: wrong.append(f"{message.type}: {message.text}"))
-    page.on("pageerror", lambda error: wrong.append(str(error)))
-    page.on("request", lambda request: wrong.append(request.url))
-    address = (folder / "report.html").as_uri()
-    await page.goto(address)
-    for image in await page.locator("img").all():
-        assert await colours_of(image) > 10
-    assert [one for one in wrong if not one.startswith(("data:", address))] == []
-    await photograph(page, "benchmark")

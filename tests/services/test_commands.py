@@ -7,15 +7,13 @@ that don't talk to Prefect set it too (`run_precis`).
 
 import json
 import signal
-import subprocess
 from pathlib import Path
-from typing import TextIO
 
 import httpx
 import polars as pl
 import pytest
 
-from tests.services.conftest import COMMAND, ROOT, Precis
+from tests.services.conftest import ROOT, Precis, Up
 from tests.services.patience import patience_s, wait_until
 from tests.services.prefect_api import client_of, runs_in
 
@@ -53,17 +51,8 @@ def test_a_key_is_kept_on_the_server_that_is_named_where_the_doctor_finds_it(
     precis: Precis, elsewhere: Precis, tmp_path: Path
 ) -> None:
     """As a run does, which takes such keys over before it asks anybody."""
-    done = subprocess.run(
-        [COMMAND, "secret", KEY],
-        input=f"{DIGITS}\n",
-        cwd=ROOT,
-        env=elsewhere.environment,
-        capture_output=True,
-        text=True,
-        timeout=patience_s(),
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    name = done.stdout.rpartition("block ")[2].strip().strip("'.")
+    said = elsewhere.run("secret", KEY, given=f"{DIGITS}\n")
+    name = said.rpartition("block ")[2].strip().strip("'.")
     contender = {"model": "m", "provider": "url", "base_url": "http://127.0.0.1:9/v1"}
     documents = {"source": "bundled", "count": 8}
     settings = {"checkpoints": "none", "contenders": [contender], "test_documents": documents}
@@ -89,28 +78,17 @@ def test_a_server_that_is_only_named_is_not_stopped(precis: Precis, elsewhere: P
 def test_a_worker_works_for_the_server_that_is_named(
     precis: Precis, elsewhere: Precis, tmp_path: Path
 ) -> None:
-    with client_of(precis.api) as api, (tmp_path / "output").open("w+") as output:
+    with client_of(precis.api) as api:
         before = workers_of(api)
-        process = subprocess.Popen(
-            [COMMAND, "worker"],
-            cwd=ROOT,
-            env=elsewhere.environment,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-        )
+        worker = Up(elsewhere, tmp_path / "output", command="worker")
         try:
-
-            def has_come() -> bool:
-                assert process.poll() is None, said_in(output)
-                return workers_of(api) != before
-
-            wait_until(has_come, "another worker", told=lambda: said_in(output))
-            process.send_signal(signal.SIGINT)
-            assert process.wait(patience_s()) == 0, said_in(output)
+            said = worker.output.read_text
+            wait_until(lambda: workers_of(api) != before, "another worker", told=said)
+            worker.process.send_signal(signal.SIGINT)
+            assert worker.process.wait(patience_s()) == 0, said()
         finally:
-            process.kill()
-            process.wait()
+            worker.process.kill()
+            worker.process.wait()
 
 
 def workers_of(api: httpx.Client) -> set[str]:
@@ -119,11 +97,6 @@ def workers_of(api: httpx.Client) -> set[str]:
     if found.status_code == httpx.codes.NOT_FOUND:  # no worker has made the pool yet
         return set()
     return {worker["name"] for worker in found.raise_for_status().json()}
-
-
-def said_in(output: TextIO) -> str:
-    output.seek(0)
-    return output.read()
 
 
 def test_an_agent_is_trained_and_benchmarked_on_the_server_that_is_named_and_deleted_there(

@@ -8,7 +8,6 @@ from typing import Any
 from uuid import uuid4
 
 import httpx
-import psutil
 import pytest
 
 from precis.records.ledger import load_ledger
@@ -76,7 +75,7 @@ def test_a_deployed_run_trains_and_leaves_nothing_running(
     assert run["state_type"] == "COMPLETED", run["state"]
     assert run["name"] == "train deployed: step 1 of 1"
     assert load_ledger(FolderStore(store), "deployed").next_step == 1
-    assert not _children_of(deployed)
+    assert not deployed.processes("precis.trainer.server", "precis.rehearsal.judges.serve")
 
 
 def test_the_server_refuses_settings_that_do_not_fit(deployed: Precis) -> None:
@@ -141,17 +140,3 @@ def test_an_error_that_the_server_logs_from_the_background_is_not_its_end(
             database.execute("ALTER TABLE elsewhere RENAME TO events")
     with client_of(deployed.api) as api:
         assert api.get("/health").is_success
-
-
-def _children_of(precis: Precis) -> list[str]:
-    """Trainers and stand-ins that work in this home."""
-    modules = {"precis.trainer.server", "precis.rehearsal.judges.serve"}
-    found = []
-    for process in psutil.process_iter():
-        try:
-            is_ours = modules & set(process.cmdline())
-            if is_ours and process.environ().get("PRECIS_HOME") == str(precis.home):
-                found.append(" ".join(process.cmdline()))
-        except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
-            continue
-    return found

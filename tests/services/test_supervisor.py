@@ -15,6 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from precis.processes.child import is_running
 from precis.processes.supervisor import descendants, end_descendants
 from tests.services.conftest import ROOT
 from tests.services.patience import wait_until
@@ -43,14 +44,14 @@ class Trainer:
 
     @property
     def alive(self) -> set[str]:
-        return {role for role, process in self.tree.items() if is_alive(process)}
+        return {role for role, process in self.tree.items() if is_running(process.pid)}
 
     def end(self) -> None:
         """Leave nothing of it, whatever it was that failed."""
         self.flow.kill()
         self.flow.communicate()
         for process in self.tree.values():
-            if is_alive(process):
+            if is_running(process.pid):
                 process.kill()
 
 
@@ -82,7 +83,7 @@ def neighbour(start: Start, tmp_path_factory: pytest.TempPathFactory) -> Trainer
     return start(tmp_path_factory.mktemp("neighbour"))
 
 
-KILLED = [("server", "kill"), ("service", "kill"), ("engine", "kill"), ("supervisor", "kill")]
+KILLED = [(one, "kill") for one in ("server", "service", "engine", "supervisor", "flow")]
 STOPPED = [("server", "terminate"), ("supervisor", "terminate")]
 
 
@@ -91,16 +92,8 @@ def test_nothing_is_left_when_one_of_its_processes_ends(
     victim: str, end: str, start: Start, neighbour: Trainer, tmp_path: Path
 ) -> None:
     trainer = start(tmp_path)
-    getattr(trainer.tree[victim], end)()
-    assert_gone(trainer)
-    assert neighbour.alive == {"supervisor", "server", "service", "engine"}
-
-
-def test_nothing_is_left_when_the_flow_is_killed(
-    start: Start, neighbour: Trainer, tmp_path: Path
-) -> None:
-    trainer = start(tmp_path)
-    trainer.flow.kill()
+    victims = {"flow": trainer.flow, **trainer.tree}
+    getattr(victims[victim], end)()
     assert_gone(trainer)
     assert neighbour.alive == {"supervisor", "server", "service", "engine"}
 
@@ -131,10 +124,3 @@ def test_a_service_that_is_replaced_takes_its_engine_along(start: Start, tmp_pat
 def assert_gone(trainer: Trainer) -> None:
     """Wait until none of its processes is left."""
     wait_until(lambda: not trainer.alive, "the trainer's end", told=lambda: trainer.alive)
-
-
-def is_alive(process: psutil.Process) -> bool:
-    try:
-        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
-    except psutil.NoSuchProcess:
-        return False

@@ -4,8 +4,6 @@ with its automations, and a worker. One server for all of it, since starting it 
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,14 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import psutil
 import pytest
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from tests.services.conftest import COMMAND, ROOT, Precis, Up
+from tests.services.conftest import Precis, Up
 from tests.services.patience import patience_s, wait_until
 from tests.services.postgres_server import dump, postgres
 from tests.services.prefect_api import client_of, created, reached
@@ -158,25 +155,13 @@ def test_a_run_that_dies_with_its_machine_crashes_is_retried_and_benchmarked(
 
 def _kill_all_of(team: Team) -> None:
     """Kill the worker, its run, and all they started, at once: as a lost machine does."""
-    doomed = [team.up.process.pid, *_in_home(team.precis.home, "prefect.engine", "supervisor")]
+    doomed = [team.up.process.pid]
+    doomed += [one.pid for one in team.precis.processes("prefect.engine", "supervisor")]
     for pid in doomed:
         os.kill(pid, signal.SIGSTOP)  # so that none hears of another's end
     for pid in doomed:
         os.kill(pid, signal.SIGKILL)
     team.up.process.wait(patience_s())
-
-
-def _in_home(home: Path, *words: str) -> list[int]:
-    found = []
-    for process in psutil.process_iter():
-        try:
-            line = " ".join(process.cmdline())
-            ours = process.environ().get("PRECIS_HOME") == str(home)
-        except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
-            continue
-        if ours and any(word in line for word in words):
-            found.append(process.pid)
-    return found
 
 
 def _restart_worker(team: Team) -> None:
@@ -234,33 +219,15 @@ def _benchmarks_of(team: Team, model: str) -> list[dict[str, Any]]:
 
 def test_a_key_in_a_secret_block_reaches_a_run_and_is_kept_encrypted(team: Team) -> None:
     canary = "canary-in-a-block-77b1f0"
-    environment = {
-        **team.precis.environment,
-        "PREFECT_API_URL": team.precis.api,
-        "OPENAI_API_KEY": "",
-    }
-    kept = subprocess.run(
-        [str(COMMAND), "secret", "OPENAI_API_KEY"],
-        input=canary,
-        env=environment,
-        cwd=ROOT,
-        text=True,
-        capture_output=True,
-        timeout=patience_s(),
-    )
-    assert "'precis-openai-api-key'" in kept.stdout, kept.stdout + kept.stderr
+    environment = {"PREFECT_API_URL": team.precis.api, "OPENAI_API_KEY": ""}
+    kept = team.precis.run("secret", "OPENAI_API_KEY", given=canary, **environment)
+    assert "'precis-openai-api-key'" in kept
     look = (
         "import asyncio, os; from tasks.secrets import adopt_secrets;"
         "print(asyncio.run(adopt_secrets()), os.environ['OPENAI_API_KEY'])"
     )
-    found = subprocess.run(
-        [sys.executable, "-c", look],
-        env=environment,
-        text=True,
-        capture_output=True,
-        timeout=patience_s(),
-    )
-    assert found.stdout.split("\n")[-2] == f"['OPENAI_API_KEY'] {canary}", found.stderr
+    found = team.precis.python("-c", look, **environment)
+    assert found.split("\n")[-2] == f"['OPENAI_API_KEY'] {canary}"
     assert canary not in dump(team.database)
 
 

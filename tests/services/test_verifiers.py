@@ -16,13 +16,13 @@ from precis.environments.recorder import Recorder
 from precis.environments.summaries.baselines import baselines
 from precis.environments.summaries.prompt import summary_messages
 from precis.inference.facts import open_judge
-from precis.llm.loop_server import LoopServer
 from precis.llm.server import completions_app
 from precis.records.documents import Corpus, Document, load_corpus
 from precis.records.rollout import Rollout
 from precis.rollouts.sample import adapter_policy, sample_each
 from tests.services.conftest import ROOT
 from tests.support.environments import summaries
+from tests.support.local_server import serving
 
 PACKAGE = ROOT / "environments" / "precis_summaries"
 UV = Path(sys.executable).with_name("uv")
@@ -60,24 +60,18 @@ def episodes(python: Path, part: str, judge: str = "lexical") -> list[dict[str, 
 async def by_precis(documents: tuple[Document, ...]) -> list[Rollout]:
     """The same summaries, judged in the product."""
     models = baselines()
-    server = LoopServer(completions_app(lambda asked: models[asked.model](asked), list, "key"))
-    await server.start()
-    try:
-        url = f"http://127.0.0.1:{server.port}/v1"
-        async with (
-            open_judge(JudgeConfig()) as judge,
-            openai.AsyncOpenAI(base_url=url, api_key="key") as client,
-        ):
-            config = RolloutsConfig()
-            environment = summaries(Corpus((), documents), judge)
-            scenarios = environment.scenarios("validation")
-            async with (
-                Recorder() as recorder,
-                adapter_policy(client, "lead-350", 0, config) as policy,
-            ):
-                return await sample_each(recorder, policy, environment, scenarios, config)
-    finally:
-        await server.stop()
+    config = RolloutsConfig()
+    app = completions_app(lambda asked: models[asked.model](asked), list, "key")
+    async with (
+        serving(app) as url,
+        open_judge(JudgeConfig()) as judge,
+        openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="key") as client,
+        Recorder() as recorder,
+        adapter_policy(client, "lead-350", 0, config) as policy,
+    ):
+        environment = summaries(Corpus((), documents), judge)
+        scenarios = environment.scenarios("validation")
+        return await sample_each(recorder, policy, environment, scenarios, config)
 
 
 async def test_it_asks_and_rewards_as_precis_does(python: Path) -> None:

@@ -177,6 +177,6 @@ def test_our_password_goes_to_our_server_alone(fresh: Precis) -> None:
         return Response(status_code=401)
 
     with served(Starlette(routes=[Route("/{path:path}", refuse)])) as url:
-        output, _, code = fresh.outcome("worker", PREFECT_API_URL=f"{url}/api")
+        output, code = fresh.outcome("worker", PREFECT_API_URL=f"{url}/api")
     assert heard == [None]
     assert code == 1 and "refuses our password" in " ".join(output.split())

@@ -191,7 +191,7 @@ def _answers(api: httpx.Client) -> bool:
 def test_an_address_where_nobody_answers_is_said_at_once(command: str, tmp_path: Path) -> None:
     precis = Precis(tmp_path / "home")
     began = time.monotonic()
-    output, _, code = precis.outcome(command, PREFECT_API_URL="http://127.0.0.1:9/api")
+    output, code = precis.outcome(command, PREFECT_API_URL="http://127.0.0.1:9/api")
     assert time.monotonic() - began < stretched(60), "it waited 180 s once"
     assert code == 1
     assert "at http://127.0.0.1:9/api does not answer" in " ".join(output.split())
@@ -202,7 +202,7 @@ def test_a_server_that_is_not_prefects_is_called_that(tmp_path: Path) -> None:
     precis = Precis(tmp_path / "home")
     precis.environment |= {"PRECIS_STORE": str(tmp_path / "store"), "COLUMNS": "400"}
     with served(HTMLResponse("<title>It works</title>")) as url:
-        output, _, code = precis.outcome("up", PREFECT_API_URL=f"{url}/api")
+        output, code = precis.outcome("up", PREFECT_API_URL=f"{url}/api")
     assert code == 1
     assert "is not a Prefect server's API" in " ".join(output.split())
     assert "Traceback" not in output
@@ -212,6 +212,6 @@ def test_a_port_that_is_in_use_is_called_that(tmp_path: Path) -> None:
     precis = Precis(tmp_path / "home")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        output, _, code = precis.outcome("up", "--port", str(port))
+        output, code = precis.outcome("up", "--port", str(port))
     assert code == 1
     assert f"Port {port} is in use" in " ".join(output.split())

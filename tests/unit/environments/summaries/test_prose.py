@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from bench.reading.attacks import ATTACKS, Source, sources_of
+from bench.reading.attacks import ATTACKS, SMALL, Source, sources_of
 from precis.config import DocumentsConfig
 from precis.environments.summaries.baselines import centroid, lead, random_sentences
 from precis.environments.summaries.prose import prose_share
 from precis.records.documents import Document, read_documents
-from precis.text import tokens
 from precis.words import WORDS_MAX, pieces
 from tests.support.corpora import BUNDLED
 
@@ -22,15 +21,6 @@ ABSTRACTS = [json.loads(line) for line in (DATA / "abstracts.jsonl").read_text()
 """Summaries in words of their own, as a language model writes them."""
 STORIES = json.loads((DATA / "stories.json").read_text())
 """In several languages a text, a summary of it in other words, and what a telegram leaves out."""
-SMALL = frozenset(
-    tokens(
-        """
-        a an and are as at be been but by for from had has have he her his if in into is it its not
-        of on or she so than that the their then they this to was were when which who will with
-        would could
-        """
-    )
-)
 
 
 @cache
