@@ -12,6 +12,7 @@ import math
 import re
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Literal
@@ -19,7 +20,7 @@ from typing import Any, Literal
 import yaml
 
 from precis.cluster.site import HourlyPrice
-from precis.errors import ClusterError, ConfigError, NoCapacity
+from precis.errors import ClusterError, ConfigError, NoCapacity, PrecisError
 
 Log = Callable[[str], None]
 Status = Literal["INIT", "UP", "STOPPED", "AUTOSTOPPING", "PENDING"]
@@ -184,28 +185,35 @@ def follow_log(name: str, job: int, log: Log) -> None:
 async def list_clusters(names: list[str] | None = None, *, refresh: bool = True) -> list[Cluster]:
     """Return all clusters of this user, or those of some names, by the cloud's own state unless
     `refresh` is false."""
-    import sky
+    client = sdk()  # raises with a remedy if SkyPilot is not installed
+    from sky import StatusRefreshMode
 
-    mode = sky.StatusRefreshMode.FORCE if refresh else sky.StatusRefreshMode.NONE
-    records = await call_in_time(lambda: sdk().status(names, refresh=mode))
+    mode = StatusRefreshMode.FORCE if refresh else StatusRefreshMode.NONE
+    records = await call_in_time(lambda: client.status(names, refresh=mode))
     clusters = []
     for record in records:
         resources = getattr(record.handle, "launched_resources", None)
         task = yaml.safe_load(record.last_creation_yaml or "") or {}
-        price = HourlyPrice(0.0, 0.0)
-        if resources:
-            on_demand = resources.copy(use_spot=False)
-            price = HourlyPrice(resources.get_cost(3600), on_demand.get_cost(3600))
+        charged = _catalogue_price(resources) or 0.0
+        on_demand = _catalogue_price(resources and resources.copy(use_spot=False))
         cluster = Cluster(
             name=record.name,
             status=record.status.value,
             infra=str(resources.infra.to_str()) if resources else "",
-            price=price,
+            price=HourlyPrice(charged, charged if on_demand is None else on_demand),
             launched_at=float(record.launched_at),
             envs={key: str(value) for key, value in (task.get("envs") or {}).items()},
         )
         clusters.append(cluster)
     return clusters
+
+
+def _catalogue_price(resources: Any) -> float | None:
+    """Return a machine's dollars an hour; None where SkyPilot's catalogue has no price."""
+    try:
+        return float(resources.get_cost(3600)) if resources else None
+    except (AssertionError, ValueError):  # SkyPilot's ways to say so
+        return None
 
 
 async def call_in_time(
@@ -261,8 +269,9 @@ async def call(
             if not take_back:
                 raise
             given_up.set()
-            if requests:
-                await asyncio.shield(_in_thread(withdraw))
+            with suppress(PrecisError):  # its failure must not hide that the caller has stopped
+                if requests:
+                    await asyncio.shield(_in_thread(withdraw))
             raise
 
 

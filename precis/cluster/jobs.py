@@ -28,7 +28,8 @@ class ManagedJob:
 
     def __str__(self) -> str:
         """Return a sentence on how to follow the job, and how to end it."""
-        recovered = f", recovered {self.recoveries} times" if self.recoveries else ""
+        times = "once" if self.recoveries == 1 else f"{self.recoveries} times"
+        recovered = f", recovered {times}" if self.recoveries else ""
         return (
             f"The managed job {self.id} ({self.name}) is {self.status}{recovered}. Follow it with "
             f"`sky jobs logs {self.id}`, or its flow run in Prefect; end it with `sky jobs cancel "
@@ -68,20 +69,17 @@ async def launch(task: Any, name: str, log: Log, deadline_s: float) -> tuple[int
     ClusterError if it did not accept the task before the deadline.
     """
     try:
-        try:
-            launched = api.call(lambda: _sdk().launch(task, name=name), deadline_s, log)
-            ids, controller = await launched
-        except TimeoutError as error:
-            raise ClusterError(
-                f"SkyPilot's jobs controller did not take the job {name!r} within "
-                f"{deadline_s:.0f} s.",
-                "See `sky api logs` for why.",
-            ) from error
-    except ClusterError:
+        ids, controller = await api.call(lambda: _sdk().launch(task, name=name), deadline_s, log)
+    except (ClusterError, TimeoutError) as error:
         taken = await find(name)
-        if taken is None:
+        if taken is not None:
+            return taken.id, False  # only SkyPilot's answer was lost
+        if isinstance(error, ClusterError):
             raise
-        return taken.id, False  # only SkyPilot's answer was lost
+        raise ClusterError(
+            f"SkyPilot's jobs controller did not take the job {name!r} within {deadline_s:.0f} s.",
+            "See `sky api logs` for why.",
+        ) from error
     from sky.backends import LocalResourcesHandle
     from sky.server.common import is_api_server_local
 

@@ -77,7 +77,24 @@ def agent_files(config: ManagedConfig) -> dict[str, str]:
 def variables(config: ManagedConfig, server: ServerAccess) -> tuple[dict[str, str], dict[str, str]]:
     """Return the environment variables of a run on its machine: plain ones, and secrets."""
     store_keys, settings = s3_variables()
-    # The destinations of metrics and completions.
+    lock = "requirements.lock"
+    if config.environment.kind in ("textarena", "reasoning_gym"):  # packages of others
+        lock = "requirements-environments.lock"
+    elif config.environment.kind == "python" and config.environment.workers:
+        lock = "requirements-ray.lock"
+    envs = {
+        **settings,
+        **_observers(),
+        "PREFECT_API_URL": server.url,
+        "PRECIS_BACKEND": config.trainer.backend,
+        "PRECIS_LOCK": lock,
+        "PRECIS_SECONDS_MAX": seconds_max(config.cluster),
+    }
+    return envs, {**store_keys, **keys_of(config), **server.secrets}
+
+
+def _observers() -> dict[str, str]:
+    """Return the destinations of metrics and completions, by their variables."""
     environment = Variables()
     addresses = {
         "OPENPIPE_BASE_URL": environment.openpipe_base_url,
@@ -86,20 +103,7 @@ def variables(config: ManagedConfig, server: ServerAccess) -> tuple[dict[str, st
         "WF_TRACE_SERVER_URL": environment.weave_url,
         "WANDB_BASE_URL": os.environ.get("WANDB_BASE_URL"),
     }
-    lock = "requirements.lock"
-    if config.environment.kind in ("textarena", "reasoning_gym"):  # packages of others
-        lock = "requirements-environments.lock"
-    elif config.environment.kind == "python" and config.environment.workers:
-        lock = "requirements-ray.lock"
-    envs = {
-        **settings,
-        **{name: address for name, address in addresses.items() if address},
-        "PREFECT_API_URL": server.url,
-        "PRECIS_BACKEND": config.trainer.backend,
-        "PRECIS_LOCK": lock,
-        "PRECIS_SECONDS_MAX": seconds_max(config.cluster),
-    }
-    return envs, {**store_keys, **keys_of(config), **server.secrets}
+    return {name: address for name, address in addresses.items() if address}
 
 
 def keys_of(config: ManagedConfig) -> dict[str, str]:
@@ -127,7 +131,9 @@ def check_reach(config: ManagedConfig, server_url: str) -> None:
             "A managed job reports to a Prefect server, and none is set.",
             "Set PREFECT_API_URL to one that the rented machine reaches.",
         )
-    addresses = {f"{name}.base_url": asked.base_url for name, _, asked in models_asked(config)}
+    addresses = _observers()
+    for name, _, asked in models_asked(config):
+        addresses[f"{name}.base_url"] = asked.base_url
     if not config.prefect_api_url:
         addresses["PREFECT_API_URL"] = server_url
     for setting, address in addresses.items():

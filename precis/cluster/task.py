@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 import yaml
 
+from precis.cleartext import is_loopback
 from precis.cluster.keys import Keys
 from precis.environment import S3Environment
 from precis.errors import ConfigError
@@ -166,16 +167,24 @@ def s3_variables() -> tuple[dict[str, str], dict[str, str]]:
     return secrets, {key: value for key, value in plain.items() if value}
 
 
-def caveat_of_keys() -> str | None:
-    """Return a warning if the bucket's keys are temporary, else None."""
-    secrets, _ = s3_variables()
-    if "AWS_SESSION_TOKEN" not in secrets:
-        return None
-    return (
-        "The keys of the bucket are temporary (AWS_SESSION_TOKEN), and the rented machine gets a "
-        "copy that nobody renews: when they end, it can't commit, and the run stops. For a longer "
-        "run set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to keys that last."
-    )
+def caveats_of_bucket() -> list[str]:
+    """Return warnings of what may keep a rented machine from the bucket."""
+    secrets, plain = s3_variables()
+    caveats = []
+    if "AWS_SESSION_TOKEN" in secrets:
+        caveats.append(
+            "The keys of the bucket are temporary (AWS_SESSION_TOKEN), and the rented machine gets "
+            "a copy that nobody renews: when they end, it can't commit, and the run stops. For a "
+            "longer run set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to keys that last."
+        )
+    endpoint = plain.get("AWS_ENDPOINT_URL", "")
+    if is_loopback(endpoint):
+        caveats.append(
+            f"AWS_ENDPOINT_URL is {endpoint}, which on the rented machine is that machine itself: "
+            "unless the bucket is there, the run stops at its first commit. Give an address that "
+            "both machines reach."
+        )
+    return caveats
 
 
 def seconds_max(config: ClusterConfig) -> str:

@@ -10,7 +10,7 @@ from precis.checks import Check, CheckResult, check_wandb, run_checks
 from precis.cleartext import keys_in_clear
 from precis.cluster.gpus import gpus_suffice
 from precis.cluster.offers import budget_lasts, gpu_offered, infra_enabled
-from precis.cluster.task import caveat_of_keys
+from precis.cluster.task import caveats_of_bucket
 from precis.config import TrainConfig
 from precis.environments.protocol import Environment
 from precis.errors import ConfigError
@@ -112,8 +112,7 @@ class Preflight:
         await asyncio.to_thread(self._check_stored_run, store)
         await asyncio.to_thread(check_origin, store, config.model, config.from_checkpoint)
         if config.cluster.where == "sky":
-            caveat = await asyncio.to_thread(caveat_of_keys)
-            if caveat:
+            for caveat in await asyncio.to_thread(caveats_of_bucket):
                 self._warn(caveat)
         return store.url
 

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from math import nan
 from pathlib import Path
 from types import SimpleNamespace
@@ -197,7 +198,9 @@ def test_a_machine_is_rented_for_each_trainer_that_needs_one(backend: BackendNam
     assert (CHECKOUT / task.envs["PRECIS_LOCK"]).is_file()
 
 
-def test_a_prefect_server_on_the_loopback_is_refused_unless_it_is_meant() -> None:
+def test_a_server_on_the_loopback_is_refused_unless_it_is_meant(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     here = "http://127.0.0.1:4200/api"
     with pytest.raises(ConfigError, match=f"PREFECT_API_URL is {here}"):
         check_reach(config(), here)
@@ -205,6 +208,9 @@ def test_a_prefect_server_on_the_loopback_is_refused_unless_it_is_meant() -> Non
     check_reach(config(), URL)
     with pytest.raises(ConfigError, match="Set PREFECT_API_URL"):
         check_reach(config(), "")
+    monkeypatch.setenv("LANGFUSE_HOST", "http://localhost:3000")
+    with pytest.raises(ConfigError, match="LANGFUSE_HOST is http://localhost:3000, which on"):
+        check_reach(config(), URL)
 
 
 def test_a_machine_knows_its_price_by_its_cloud(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -280,8 +286,10 @@ class ClusterNotUpError(Exception):
 
 async def test_a_job_is_found_by_its_whole_name(monkeypatch: pytest.MonkeyPatch) -> None:
     use(Jobs("precis-a-1", "precis-a"), monkeypatch)
-    found = await jobs.find("precis-a")
-    assert found == jobs.ManagedJob(2, "precis-a", "RUNNING", 0)
+    job = jobs.ManagedJob(2, "precis-a", "RUNNING", 0)
+    assert await jobs.find("precis-a") == job
+    assert "is RUNNING, recovered once. " in str(replace(job, recoveries=1))
+    assert "is RUNNING, recovered 2 times. " in str(replace(job, recoveries=2))
     assert await jobs.find("precis-b") is None
     cancelled = Jobs("precis-a")
     cancelled.records[0].status.value = "CANCELLING"

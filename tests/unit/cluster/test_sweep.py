@@ -2,6 +2,7 @@
 
 import asyncio
 import importlib
+import sys
 import threading
 import time
 import warnings
@@ -16,11 +17,12 @@ import yaml
 
 from precis.cluster import api
 from precis.cluster.keys import Keys, cluster_name, read_keys, write_keys
+from precis.cluster.site import HourlyPrice
 from precis.cluster.sweep import down_cluster, sweep
 from precis.errors import ClusterError, ConfigError, NoCapacity
 from precis.run.lease import leased
 from precis.store import open_store
-from tests.services.patience import patience_s, wait_until
+from tests.services.patience import patience_s
 
 
 @cache
@@ -175,22 +177,44 @@ async def test_skypilots_errors_are_told_apart_by_what_helps(
     assert type(raised.value) is ours
 
 
-async def test_a_request_that_takes_too_long_is_taken_back(
-    monkeypatch: pytest.MonkeyPatch,
+class Slow(Sdk):
+    """It answers nothing until it is `released`, as a request does that is taken back."""
+
+    def __init__(self, *, takes_back: bool = True) -> None:
+        super().__init__()
+        self.released = threading.Event()
+        self.taken_back: list[Any] = []
+        self._takes_back = takes_back
+
+    def down(self, name: str) -> Any:
+        return "a request"
+
+    def get(self, request: Any) -> Any:
+        self.released.wait(patience_s())
+
+    def api_cancel(self, requests: list[Any], silent: bool) -> None:
+        self.released.set()
+        if not self._takes_back:
+            raise ConnectionError("The API server is gone.")
+        self.taken_back.extend(requests)
+
+
+@pytest.mark.parametrize("takes_back", [True, False])
+async def test_a_request_that_takes_too_long_is_taken_back_if_that_can_be(
+    takes_back: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    taken_back: list[Any] = []
-
-    class Slow(Sdk):
-        def get(self, request: Any) -> Any:
-            wait_until(lambda: taken_back, "the call that takes it back", pause_s=0.01)
-
-        def api_cancel(self, requests: list[Any], silent: bool) -> None:
-            taken_back.extend(requests)
-
-    use(Slow(), monkeypatch)
+    """A cancelled run must not rent again because SkyPilot's server is gone."""
+    slow = Slow(takes_back=takes_back)
+    use(slow, monkeypatch)
     with pytest.raises(ClusterError, match="did not answer within 0 s"):
         await api.call_in_time(lambda: "a request", 0.2)
-    assert taken_back == ["a request"]
+    assert slow.taken_back == (["a request"] if takes_back else [])
+    slow.released.clear()
+    calling = asyncio.create_task(api.call_in_time(lambda: "another"))
+    await asyncio.sleep(0.05)
+    calling.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await calling
 
 
 async def test_a_request_that_is_still_being_sent_when_it_is_given_up_is_taken_back(
@@ -198,42 +222,26 @@ async def test_a_request_that_is_still_being_sent_when_it_is_given_up_is_taken_b
 ) -> None:
     """Else a machine would come up for a run that was cancelled meanwhile."""
     given_up = threading.Event()
-    taken_back: list[Any] = []
-
-    class Slow(Sdk):
-        def api_cancel(self, requests: list[Any], silent: bool) -> None:
-            taken_back.extend(requests)
+    slow = Slow()
 
     def submit() -> str:
         assert given_up.wait(patience_s())
         return "a request"
 
-    use(Slow(), monkeypatch)
+    use(slow, monkeypatch)
     with pytest.raises(ClusterError, match="did not answer"):
         await api.call_in_time(submit, 0.1)
     given_up.set()
     await asyncio.get_running_loop().shutdown_default_executor()
-    assert taken_back == ["a request"]
+    assert slow.taken_back == ["a request"]
 
 
 async def test_a_machine_goes_down_also_where_nobody_waits_for_it_any_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Else it would be paid for until its autostop."""
-    waited_for = threading.Event()
-    taken_back: list[Any] = []
-
-    class Slow(Sdk):
-        def down(self, name: str) -> Any:
-            return "a request"
-
-        def get(self, request: Any) -> Any:
-            waited_for.wait(patience_s())
-
-        def api_cancel(self, requests: list[Any], silent: bool) -> None:
-            taken_back.extend(requests)
-
-    use(Slow(), monkeypatch)
+    slow = Slow()
+    use(slow, monkeypatch)
     monkeypatch.setattr(api, "_DOWN_S", 0.2)
     try:
         with pytest.raises(ClusterError, match="did not answer within"):
@@ -244,5 +252,38 @@ async def test_a_machine_goes_down_also_where_nobody_waits_for_it_any_more(
         with pytest.raises(asyncio.CancelledError):
             await going_down
     finally:
-        waited_for.set()
-    assert not taken_back
+        slow.released.set()
+    assert not slow.taken_back
+
+
+def unpriced(_: float) -> float:
+    raise ValueError("No Price found for instance type '1x_H100'.")
+
+
+@pytest.mark.parametrize(
+    ("paid", "on_demand", "price"),
+    [
+        (lambda _: 1.2, unpriced, HourlyPrice(1.2, 1.2)),
+        (unpriced, unpriced, HourlyPrice(0.0, 0.0)),
+    ],
+)
+async def test_a_machine_without_a_price_in_the_catalogue_is_listed_all_the_same(
+    paid: Any, on_demand: Any, price: HourlyPrice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sdk = Sdk(precis_a={})
+    resources = sdk.records["precis-a"].handle.launched_resources
+    resources.get_cost = paid
+    resources.copy = lambda use_spot: SimpleNamespace(get_cost=on_demand)
+    use(sdk, monkeypatch)
+    (cluster,) = await api.list_clusters()
+    assert cluster.price == price
+
+
+async def test_without_skypilot_a_look_for_a_machine_says_how_to_install_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("sky", "sky.client"):
+        monkeypatch.setitem(sys.modules, name, None)
+    api.sdk.cache_clear()
+    with pytest.raises(ConfigError, match="make install-sky"):
+        await api.find("precis-a")

@@ -139,19 +139,26 @@ async def test_a_second_judge_that_is_the_first_again_is_refused(tmp_path: Path)
     assert "second judge" not in preflight(tmp_path, first).checks()
 
 
-@pytest.mark.parametrize("token", ["", "a-session"])
-async def test_keys_that_end_while_a_machine_is_rented_are_warned_of(
-    token: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("variable", "value", "said"),
+    [
+        ("AWS_REGION", "eu-west-3", ""),
+        # The machine has a copy, and nobody renews it there.
+        ("AWS_SESSION_TOKEN", "a-session", "The keys of the bucket are temporary"),
+        ("AWS_ENDPOINT_URL", "http://localhost:9000", "AWS_ENDPOINT_URL is http://localhost:9000"),
+    ],
+)
+async def test_a_bucket_that_a_rented_machine_may_not_reach_is_warned_of(
+    variable: str, value: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The machine has a copy, and nobody renews it there."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "an-id")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "a-secret")
-    monkeypatch.setenv("AWS_SESSION_TOKEN", token)
+    monkeypatch.setenv(variable, value)
     store = open_store(str(tmp_path / "store"))
     monkeypatch.setattr(training_preflight, "open_store", lambda url: store)
     warnings: list[str] = []
     rented = preflight(tmp_path, Judge(), warnings, cluster={"where": "sky"}, store="s3://bucket")
     await rented.store()
-    assert len(warnings) == bool(token)
     await preflight(tmp_path, Judge(), warnings).store()
-    assert len(warnings) == bool(token)
+    assert len(warnings) == bool(said)
+    assert "".join(warnings).startswith(said)
