@@ -7,13 +7,14 @@ answers a repeat with the stored result. A client that lost its connection asks 
 attached to the work that went on meanwhile.
 """
 
+import asyncio
 import json
 import os
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, TypeVar
 
 import httpx
 import typer
@@ -21,6 +22,7 @@ from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse, Response, StreamingResponse
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 import precis.trainer.cold_gpu  # noqa: F401 (before ART)
 from precis.errors import LockHeld, PrecisError, TrainerError, TrainerLost
@@ -49,10 +51,14 @@ from precis.trainer.tinker.check import require_client
 _LOCK_PATIENCE_S = 30.0
 """The time to wait for a trainer whose flow was killed to be gone."""
 _PROXY_TIMEOUT = httpx.Timeout(1200, connect=5)
+_CLIENT_LEFT = 499
+"""The status of an answer that nobody waits for."""
 _NO_JSON = "The request's body is not JSON that can be read."
 _HOP_HEADERS = {"host", "authorization", "content-length", "connection", "transfer-encoding"}
 _COMPLETIONS_PATH = re.compile(r"[A-Za-z0-9_-]+(/[A-Za-z0-9_-]+)*")
 """A path below /v1; what has dots, or anything else that a URL may be bent with, is none."""
+
+T = TypeVar("T")
 
 router = APIRouter()
 
@@ -170,7 +176,8 @@ async def keep(spec: ModelSpec, steps: list[int], service: Served) -> StreamingR
 
 @router.api_route("/v1/{path:path}", methods=["GET", "POST"])
 async def completions(path: str, request: Request, service: Served) -> Response:
-    """Pass a request on to the backend's own endpoint, under the backend's name of the model."""
+    """Pass a request on to the backend's own endpoint, under the backend's name of the model; end
+    it there when its client leaves."""
     if service.inference is None:
         raise TrainerError("No model is registered: nothing to ask for completions.")
     if not _COMPLETIONS_PATH.fullmatch(path):
@@ -187,18 +194,43 @@ async def completions(path: str, request: Request, service: Served) -> Response:
     name = service.served_as(asked) if request.method == "POST" else asked
     try:
         async with request.app.state.pool.client() as client:
-            answer = await client.request(
+            asking = client.request(
                 request.method,
                 f"{base_url}/{path}",
                 content=_rename(body, asked, name),
                 headers={**headers, "authorization": f"Bearer {api_key}"},
             )
+            answer = await _while_connected(request, asking)
+    except ClientDisconnect:
+        return Response(status_code=_CLIENT_LEFT)
     except httpx.TransportError as error:  # its engine has ended, and this process ends next
         lost = TrainerLost(f"What samples for this trainer does not answer ({error!r}).")
         return _refusal(lost, 502)
     kind = answer.headers.get("content-type")
     content = _rename(answer.content, name, asked) if answer.is_success else answer.content
     return Response(content, answer.status_code, media_type=kind)
+
+
+async def _while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
+    """Return the result of some work; cancel it, and raise ClientDisconnect, when the client
+    leaves."""
+
+    async def leave() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    working = asyncio.create_task(work)
+    leaving = asyncio.create_task(leave())
+    try:
+        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        leaving.cancel()
+        if not working.done():
+            working.cancel()
+            await asyncio.wait({working})
+    if working.cancelled():
+        raise ClientDisconnect
+    return working.result()
 
 
 async def _refuse(_: Request, error: Exception) -> Response:

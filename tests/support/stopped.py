@@ -8,6 +8,15 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+HOLD_LOCK = """
+import os, signal, sys
+from pathlib import Path
+from precis.processes.file_lock import file_lock
+
+with file_lock(Path(sys.argv[1])):
+    os.kill(os.getpid(), signal.SIGSTOP)
+"""
+"""A program that holds the lock on a file, and stops itself."""
 _PATIENCE_S = 30.0
 
 

@@ -9,16 +9,7 @@ import pytest
 
 from precis.errors import LockHeld
 from precis.processes.file_lock import file_lock
-from tests.support.stopped import stopped_process
-
-HOLD = """
-import os, signal, sys
-from pathlib import Path
-from precis.processes.file_lock import file_lock
-
-with file_lock(Path(sys.argv[1])):
-    os.kill(os.getpid(), signal.SIGSTOP)
-"""
+from tests.support.stopped import HOLD_LOCK, stopped_process
 
 
 def test_a_lock_that_a_stopped_process_holds_is_not_waited_for_for_ever(
@@ -27,7 +18,7 @@ def test_a_lock_that_a_stopped_process_holds_is_not_waited_for_for_ever(
     monkeypatch.setattr("precis.processes.file_lock._WARN_AFTER_S", 0.05)
     path = tmp_path / "lock"
     with (
-        stopped_process(HOLD, str(path)) as holder,
+        stopped_process(HOLD_LOCK, str(path)) as holder,
         pytest.raises(LockHeld) as caught,
         file_lock(path, 0.5),
     ):
@@ -41,7 +32,7 @@ def test_a_lock_that_a_stopped_process_holds_is_not_waited_for_for_ever(
 
 def test_the_lock_of_a_process_that_is_gone_is_free(tmp_path: Path) -> None:
     path = tmp_path / "lock"
-    with stopped_process(HOLD, str(path)) as holder:
+    with stopped_process(HOLD_LOCK, str(path)) as holder:
         holder.kill()
         with file_lock(path, 30):
             assert f'"pid":{os.getpid()}' in path.read_text()
@@ -53,7 +44,7 @@ def test_what_a_lock_file_says_is_not_printed_unless_it_is_a_holder(
     tmp_path: Path, content: str
 ) -> None:
     path = tmp_path / "lock"
-    with stopped_process(HOLD, str(path)):
+    with stopped_process(HOLD_LOCK, str(path)):
         path.write_text(content)
         with pytest.raises(LockHeld, match="is held by another process, and"), file_lock(path, 0):
             raise AssertionError

@@ -29,8 +29,9 @@ from precis.trainer.protocol import (
 )
 from precis.trainer.server import main as serve_trainer
 from precis.trainer.server import trainer_app
+from tests.services.patience import patience_s
 from tests.support.local_server import serving
-from tests.support.stopped import stopped_process
+from tests.support.stopped import HOLD_LOCK, stopped_process
 from tests.support.trainers import TOKEN, CountingBackend, Model, group
 
 
@@ -104,6 +105,26 @@ async def test_an_endpoint_that_is_gone_is_said_in_a_sentence(model: Model, url:
     assert answer.status_code == 502
     assert answer.json()["type"] == "TrainerLost"
     assert "samples for this trainer does not answer (ConnectError" in answer.json()["message"]
+
+
+async def test_who_leaves_before_the_answer_has_it_sampled_no_further(
+    backend: CountingBackend, trainer: RemoteTrainer, model: Model, url: str
+) -> None:
+    left = asyncio.Event()
+
+    async def sample(scope: Any, receive: Any, send: Any) -> None:
+        assert scope["type"] == "http"
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        left.set()
+
+    async with serving(sample) as address:
+        backend.inference_url = f"{address}/v1"
+        await model.register(trainer)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(ask(url, "m@0"), 0.2)
+        async with asyncio.timeout(patience_s()):
+            await left.wait()
 
 
 def test_the_digest_follows_all_that_is_trained_on_and_not_the_timings() -> None:
@@ -288,23 +309,13 @@ def test_a_reward_that_is_no_number_is_refused(reward: float) -> None:
         encode_groups([group(reward)])
 
 
-HOLD_FOLDER = """
-import os, signal, sys
-from pathlib import Path
-from precis.processes.file_lock import file_lock
-
-with file_lock(Path(sys.argv[1]) / ".lock"):
-    os.kill(os.getpid(), signal.SIGSTOP)
-"""
-
-
 def test_a_second_trainer_in_a_folder_is_refused_with_who_works_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PRECIS_TOKEN", TOKEN)
     monkeypatch.setattr("precis.trainer.server._LOCK_PATIENCE_S", 0.2)
     with (
-        stopped_process(HOLD_FOLDER, str(tmp_path)) as holder,
+        stopped_process(HOLD_LOCK, str(tmp_path / ".lock")) as holder,
         pytest.raises(SystemExit, match=f"stop it, or .* held by process {holder.pid} on "),
     ):
         serve_trainer(tmp_path)
