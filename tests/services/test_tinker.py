@@ -7,7 +7,7 @@ import socket
 import statistics
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -112,11 +112,23 @@ async def trainer(backend: TinkerBackend, tmp_path: Path) -> AsyncIterator[Remot
 
 
 @pytest.fixture
-async def model(address: str, tokenizer: Path) -> AsyncIterator[Model]:
-    model = model_of(settings_for(address, tokenizer))
-    yield model
-    if model._openai_client:
-        await model._openai_client.close()
+async def make(address: str, tokenizer: Path) -> AsyncIterator[Callable[..., Model]]:
+    """Makes a model with some settings at the service; its client is closed at the end."""
+    made: list[Model] = []
+
+    def make_model(tokenizer: Path = tokenizer, **given: Any) -> Model:
+        made.append(model_of(settings_for(address, tokenizer, **given)))
+        return made[-1]
+
+    yield make_model
+    for model in made:
+        if model._openai_client:
+            await model._openai_client.close()
+
+
+@pytest.fixture
+def model(make: Callable[..., Model]) -> Model:
+    return make()
 
 
 async def write(model: Model, step: int, seed: int | None = None) -> Choice:
@@ -286,14 +298,6 @@ async def test_a_fault_of_each_request_changes_nothing_of_what_is_learned(
     assert len(set(service.moved)) == 1
 
 
-async def test_a_result_that_is_not_there_yet_is_waited_for(
-    service: TinkerServer, trainer: RemoteTrainer, model: Model, undisturbed: list[float]
-) -> None:
-    service.polls = 3
-    await finish(trainer, model)
-    assert newest(service, "0002") == undisturbed
-
-
 @pytest.mark.parametrize("path", ["forward_backward", "optim_step", "save_weights"])
 async def test_a_service_that_restarts_in_a_step_has_it_trained_once_in_all(
     service: TinkerServer,
@@ -425,6 +429,8 @@ async def test_without_a_key_the_sentence_names_it(
     await trainer.begin(model, "a-run")
     with pytest.raises(ConfigError, match="TINKER_API_KEY: set it"):
         await model.register(trainer)
+    monkeypatch.setenv("TINKER_API_KEY", KEY)
+    await begin(trainer, model)
 
 
 async def test_a_warm_start_imitates_and_reinforcement_begins_with_a_fresh_optimizer(
@@ -490,9 +496,9 @@ async def test_the_service_is_told_where_to_clip(
 
 
 async def test_what_the_service_charges_is_a_metric_of_the_step(
-    service: TinkerServer, address: str, trainer: RemoteTrainer, tokenizer: Path
+    service: TinkerServer, trainer: RemoteTrainer, make: Callable[..., Model]
 ) -> None:
-    model = model_of(settings_for(address, tokenizer, prices=(1.0, 10.0, 100.0)))
+    model = make(prices=(1.0, 10.0, 100.0))
     await begin(trainer, model)
     for step in range(2):
         metrics = (await train(trainer, model, step)).metrics
@@ -501,7 +507,6 @@ async def test_what_the_service_charges_is_a_metric_of_the_step(
         expected = read + 10 * metrics["data/step_sampled_tokens"]
         expected += 100 * metrics["data/step_forward_tokens"]
         assert metrics[SERVICE_USD] == pytest.approx(expected / 1e6)
-    await model.openai_client().close()
 
 
 def read_prompt(service: TinkerServer) -> list[int]:
@@ -512,10 +517,10 @@ def read_prompt(service: TinkerServer) -> list[int]:
 
 
 async def test_a_document_that_is_too_long_is_refused_before_the_service_is_asked(
-    service: TinkerServer, address: str, trainer: RemoteTrainer, tokenizer: Path
+    service: TinkerServer, trainer: RemoteTrainer, make: Callable[..., Model]
 ) -> None:
-    await begin(trainer, model_of(settings_for(address, tokenizer)))
-    model = model_of(settings_for(address, tokenizer, tokens_max=512))
+    await begin(trainer, make())
+    model = make(tokens_max=512)
     await begin(trainer, model)  # a run of the same name, with another limit
     with pytest.raises(openai.BadRequestError, match=r"trainer\.tokens_max, 512"):
         await model.openai_client().chat.completions.create(
@@ -526,38 +531,29 @@ async def test_a_document_that_is_too_long_is_refused_before_the_service_is_aske
             model="m@0", messages=[{"role": "user", "content": "a" * 600}]
         )
     assert "asample" not in service.asked
-    await model.openai_client().close()
-
-
-async def test_preflight_says_whether_the_service_has_the_model(
-    service: TinkerServer, address: str, tokenizer: Path
-) -> None:
-    assert BASE_MODEL in await check_service(settings_for(address, tokenizer))
-    assert service.asked.count("create_session") == 0
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "key", "said"),
     [
-        ({"base_model": "no/model"}, "does not serve no/model; it has copying/model. Name one"),
-        ({"tokenizer": "/no/folder"}, r"tokenizer of '/no/folder' can't be loaded.*Name one"),
+        ({}, KEY, ""),
+        ({"base_model": "no/model"}, KEY, "not serve no/model; it has copying/model. Name one"),
+        ({"tokenizer": "/no/folder"}, KEY, r"tokenizer of '/no/folder' can't be loaded.*Name one"),
+        ({}, "tml-another-key", "refuses TINKER_API_KEY"),
     ],
 )
 async def test_preflight_says_what_stands_in_the_way(
-    address: str, tokenizer: Path, given: dict[str, Any], said: str
+    service: TinkerServer, address: str, tokenizer: Path, given: Any, key: str, said: str
 ) -> None:
+    service.key = key
     settings = settings_for(address, tokenizer).model_copy(update=given)
-    with pytest.raises(ConfigError, match=said):
-        await check_service(settings)
-
-
-async def test_preflight_says_that_a_key_is_refused(
-    service: TinkerServer, address: str, tokenizer: Path
-) -> None:
-    service.key = "tml-another-key"
-    with pytest.raises(ConfigError, match="refuses TINKER_API_KEY") as raised:
-        await check_service(settings_for(address, tokenizer))
-    assert KEY not in str(raised.value)
+    if not said:
+        assert BASE_MODEL in await check_service(settings)
+    else:
+        with pytest.raises(ConfigError, match=said) as raised:
+            await check_service(settings)
+        assert KEY not in str(raised.value)
+    assert service.asked.count("create_session") == 0
 
 
 async def test_preflight_says_at_once_that_nobody_listens(
@@ -593,13 +589,9 @@ def test_a_preflight_that_gives_up_is_followed_by_the_end_of_its_process(
 
 
 @pytest.fixture
-async def player(address: str, tmp_path: Path) -> AsyncIterator[Model]:
+def player(make: Callable[..., Model], tmp_path: Path) -> Model:
     """A model whose chat template has tools."""
-    folder = write_chat_tokenizer(tmp_path / "with_tools", TEMPLATE_WITH_TOOLS)
-    model = model_of(settings_for(address, folder))
-    yield model
-    if model._openai_client:
-        await model._openai_client.close()
+    return make(write_chat_tokenizer(tmp_path / "with_tools", TEMPLATE_WITH_TOOLS))
 
 
 async def ask_with_tools(model: Model, messages: list[Any], **options: Any) -> Any:
@@ -638,6 +630,19 @@ async def test_an_agent_calls_tools_and_its_next_prompt_continues_what_was_sampl
     assert second.prompt_token_ids[: len(so_far)] == so_far
     (again,) = second.choices[0].message.tool_calls
     assert again.id != call.id
+
+
+async def test_a_message_in_parts_is_read_as_text_and_one_of_a_picture_is_refused(
+    trainer: RemoteTrainer, player: Model
+) -> None:
+    await begin(trainer, player)
+    parts = [{"type": "text", "text": "1 2"}, {"type": "text", "text": "3"}]
+    asked = await ask_with_tools(player, [{"role": "user", "content": "1 2\n3"}])
+    again = await ask_with_tools(player, [{"role": "user", "content": parts}])
+    assert again.prompt_token_ids == asked.prompt_token_ids
+    picture = [{"type": "image_url", "image_url": {"url": "data:,"}}]
+    with pytest.raises(openai.BadRequestError, match="can't write these messages: KeyError"):
+        await ask_with_tools(player, [{"role": "user", "content": picture}])
 
 
 async def test_an_agent_that_wants_no_call_gets_the_text(

@@ -84,9 +84,12 @@ def tokenize_demonstrations(
 
 
 def for_template(message: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a message as vLLM gives it to a chat template: the arguments of calls are objects, and
-    no text is empty."""
-    read = {**message, "content": message.get("content") or ""}
+    """Return a message as vLLM gives it to a chat template: its parts are one text, which is there
+    even if it is empty, and the arguments of calls are objects."""
+    content = message.get("content") or ""
+    if not isinstance(content, str):
+        content = "\n".join(part["text"] for part in content)
+    read = {**message, "content": content}
     calls = []
     for call in message.get("tool_calls") or ():
         function = dict(call["function"])

@@ -126,7 +126,9 @@ class TinkerBackend(ImitatesInOnePass):
 
     async def forget(self, model: Model) -> None:
         """Leave the session, in which the service has what its files were replaced of."""
-        await self._find(model).leave()
+        held = self._models.get(model.name)
+        if held is not None:  # the service may have refused to begin it
+            await held.leave()
 
     async def _prepare_backend_for_training(
         self, model: Model, config: dev.OpenAIServerConfig | None = None

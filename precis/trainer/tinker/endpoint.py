@@ -39,9 +39,18 @@ class TinkerEndpoint:
         service refuses, and 503 where it can't be reached."""
         name, step, model = self._find(asked.model)
         tools = _tools(asked, model)
-        prompt = model.tokenizer.apply_chat_template(
-            list(map(for_template, asked.messages)), add_generation_prompt=True, tools=tools
-        )
+        try:
+            messages = list(map(for_template, asked.messages))
+            prompt = model.tokenizer.apply_chat_template(
+                messages, add_generation_prompt=True, tools=tools
+            )
+        except Exception as error:  # a template is code of the model's makers, and refuses so
+            raise ApiError(
+                400,
+                "The chat template of the base model can't write these messages: "
+                f"{type(error).__name__}: {error}",
+                "unwritable_messages",
+            ) from error
         room = model.settings.tokens_max - len(prompt)
         wanted = asked.max_completion_tokens or asked.max_tokens or max(room, 1)
         if room < wanted:

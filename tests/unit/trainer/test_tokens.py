@@ -62,6 +62,14 @@ def test_an_answer_to_imitate_is_its_own_tokens_and_its_end() -> None:
     assert (one.prompt_id, one.prompt_length) == (other.prompt_id, 3), "they share their prompt"
 
 
+def test_a_message_in_parts_is_their_text() -> None:
+    parts = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
+    in_parts: Any = [{"role": "user", "content": parts}, {"role": "assistant", "content": parts}]
+    given = [shown("a\nb", "a\nb"), art.Trajectory(messages_and_choices=in_parts)]
+    (one,), (other,) = tokenize_demonstrations(given, Tokenizer(), 100)
+    assert one == other
+
+
 def test_an_own_answer_to_imitate_is_what_was_sampled() -> None:
     messages: Any = [{"role": "user", "content": "ab"}]
     own = art.Trajectory(messages_and_choices=[*messages, choice("ab", 1)])
