@@ -128,7 +128,13 @@ async def child_service(
     async with run_child(command, log, variables, [writer]) as child:
         # Our end is closed, so that the pipe ends with the child.
         os.close(writer)
-        port = await _read_port(reader)
+        try:
+            port = await _read_port(reader)
+        except TimeoutError as error:
+            raise TrainerError(
+                f"{module} did not listen within {_START_TIMEOUT_S:.0f} s. All that it printed is "
+                f"in {child.log}."
+            ) from error
         if port is None:
             cause = cause_of("", child.output())
             raise TrainerError(
@@ -179,7 +185,7 @@ Launch = Callable[..., AbstractAsyncContextManager[ChildService]]
 
 
 async def _read_port(reader: int) -> int | None:
-    """Read the child's port; None if it ended, or took too long."""
+    """Read the child's port; None if it ended. Raises TimeoutError if it took too long."""
     pipe = asyncio.StreamReader()
     transport, _ = await asyncio.get_running_loop().connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(pipe), os.fdopen(reader, "rb")
@@ -187,8 +193,6 @@ async def _read_port(reader: int) -> int | None:
     try:
         line = await asyncio.wait_for(pipe.readline(), _START_TIMEOUT_S)
         return int(line) if line else None
-    except TimeoutError:
-        return None
     finally:
         transport.close()
 

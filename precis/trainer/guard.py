@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 BODY_BYTES_MAX = 256 * 1024 * 1024
 """The most bytes of a request: four times a thousand summaries with their log probabilities."""
 _CLOSE = {"connection": "close"}
-"""The time to read the rest of a refused body."""
+"""Of a refusal: the rest of the request is not read."""
 _UNAUTHORIZED = JSONResponse(
     {"type": "Unauthorized", "message": "Missing or wrong bearer token."}, 401, _CLOSE
 )

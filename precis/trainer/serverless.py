@@ -45,9 +45,12 @@ class WandbBackend(ServerlessBackend):
         assert isinstance(model, art.TrainableModel)
         folder = self._folder(model)
         if not steps_here(folder):
-            untrained = folder_of(folder, 0)
-            untrained.mkdir(parents=True)
-            (untrained / "untrained.json").write_text(json.dumps({"base_model": model.base_model}))
+            untrained = json.dumps({"base_model": model.base_model})
+
+            def write(into: Path) -> None:
+                (into / "untrained.json").write_text(untrained)
+
+            write_checkpoint(folder_of(folder, 0), write, {})
         if Journal(folder).run:
             newest = max(steps_here(folder))
             held = await self._held(model)

@@ -83,7 +83,16 @@ async def test_a_child_never_waits_for_a_reader_of_what_it_prints(
     assert (tmp_path / "log").stat().st_mode & 0o777 == 0o600
 
 
-async def test_a_child_that_can_not_start_says_why(tmp_path: Path) -> None:
+async def test_a_child_that_can_not_start_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "log"
     with pytest.raises(TrainerError, match=r"No module named precis\.nothing"):
-        async with child_service("precis.nothing", [], tmp_path / "log"):
+        async with child_service("precis.nothing", [], log):
+            pass
+    (tmp_path / "hung.py").write_text("input()")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr("precis.processes.child._START_TIMEOUT_S", 0.2)
+    with pytest.raises(TrainerError, match=f"hung did not listen within 0 s.*{log}"):
+        async with child_service("hung", [], log):
             pass

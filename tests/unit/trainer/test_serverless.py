@@ -168,6 +168,23 @@ async def test_an_agents_calls_of_tools_go_to_wandb_as_they_were_recorded(
     assert history[1]["message"]["tool_calls"][0]["function"]["name"] == "play"
 
 
+async def test_a_registration_that_was_cut_off_leaves_no_empty_checkpoint(
+    trainer: RemoteTrainer, model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError("Killed.")
+
+    await trainer.begin(model, "a-run")
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "write_text", fail)
+        with pytest.raises(TrainerError, match="Killed"):
+            await model.register(trainer)
+    await model.register(trainer)
+    stored = StoredModel(store=FolderStore(tmp_path / "store").url, name="m")
+    checkpoint = await trainer.commit(model, 0, stored)
+    assert "untrained.json" in [file.path for file in checkpoint.files]
+
+
 async def test_what_wandb_trained_and_nobody_committed_is_forgotten(
     wandb: tuple[Wandb, str], trainer: RemoteTrainer, model: Model
 ) -> None:
