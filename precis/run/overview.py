@@ -14,9 +14,8 @@ from precis.run.lease import read_lease
 from precis.run.repair import refuse_lost_ledger
 from precis.run.retention import steps_begun
 from precis.store import Store
+from precis.store.files import READ_AT_ONCE
 from precis.store.keys import fault_of
-
-_READ_AT_ONCE = 16
 
 
 @dataclass(frozen=True)
@@ -135,7 +134,7 @@ def list_runs(
             return Unreadable(model, str(error))
         return found.line if found else None
 
-    with ThreadPoolExecutor(_READ_AT_ONCE) as threads:
+    with ThreadPoolExecutor(READ_AT_ONCE) as threads:
         for done, line in enumerate(threads.map(read, models), start=1):
             if isinstance(line, Unreadable):
                 unreadable.append(line)
@@ -186,7 +185,7 @@ def kept_checkpoints(store: Store, model: str, *, read: bool = False) -> list[St
             damage = str(error)
         return StoredCheckpoint(step, total, damage, read)
 
-    with ThreadPoolExecutor(1 if read else _READ_AT_ONCE) as threads:
+    with ThreadPoolExecutor(1 if read else READ_AT_ONCE) as threads:
         return list(threads.map(describe, steps_begun(sizes)))
 
 

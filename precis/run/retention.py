@@ -1,7 +1,7 @@
 """The checkpoints that a store keeps, and the removal of the others."""
 
 from collections.abc import Collection, Mapping
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
 
 from precis.config import Retention
 from precis.errors import CorruptCheckpoint
@@ -17,6 +17,7 @@ from precis.records.manifests import (
 from precis.run.checkpoints import complete_manifest
 from precis.run.lease import check_lease
 from precis.store import Store
+from precis.store.files import READ_AT_ONCE
 
 
 def kept(
@@ -55,11 +56,17 @@ def prune(
     deletes nothing more.
     """
     sizes = store.sizes(checkpoints_key(model))
-    whole: dict[int, Checkpoint] = {}
-    for step in steps_in(sizes):
-        with suppress(CorruptCheckpoint):
-            if step <= at:
-                whole[step] = complete_manifest(store, model, step, sizes)
+    committed = [step for step in steps_in(sizes) if step <= at]
+
+    def read(step: int) -> Checkpoint | None:
+        try:
+            return complete_manifest(store, model, step, sizes)
+        except CorruptCheckpoint:
+            return None
+
+    with ThreadPoolExecutor(READ_AT_ONCE) as threads:
+        found = list(threads.map(read, committed))
+    whole = {one.step: one for one in found if one is not None}
     if not whole:
         return []
     keep = kept(whole, retention, scores)
