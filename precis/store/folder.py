@@ -96,7 +96,7 @@ class FolderStore:
     def sizes(self, prefix: str) -> dict[str, int]:
         sizes: dict[str, int] = {}
         folder = check_prefix(prefix, self.url).rpartition("/")[0]
-        for path in self._inside(folder).rglob("*"):
+        for path in _files_below(self._inside(folder)):
             key = path.relative_to(self.root).as_posix()
             if key.startswith(prefix) and not path.name.startswith(_OWN):
                 with suppress(FileNotFoundError):  # deleted since the listing
@@ -123,11 +123,12 @@ class FolderStore:
     def clean(self) -> int:
         before = time.time() - _ABANDONED_AFTER_S
         removed = 0
-        for temporary in self.root.rglob(f"{_OWN}-*.tmp"):
-            with suppress(OSError):  # gone by now, or another user's
-                if temporary.stat().st_mtime < before:
-                    temporary.unlink()
-                    removed += 1
+        for path in _files_below(self.root):
+            if path.match(f"{_OWN}-*.tmp"):
+                with suppress(OSError):  # gone by now, or another user's
+                    if path.stat().st_mtime < before:
+                        path.unlink()
+                        removed += 1
         return removed
 
     def _path(self, key: str) -> Path:
@@ -184,6 +185,13 @@ def _explain(error: OSError, path: Path, verb: str) -> StoreError:
             f"{what} A file or a broken link lies where a folder is needed: choose another store."
         )
     return StoreError(f"{what} Choose another store.")
+
+
+def _files_below(folder: Path) -> Iterator[Path]:
+    """Yield each file in a folder and in those below it, also while others delete some of them."""
+    for place, _, names in os.walk(folder):  # `Path.rglob` raises for a folder that is gone
+        for name in names:
+            yield Path(place, name)
 
 
 def _real(path: Path) -> Path:

@@ -3,11 +3,13 @@
 import contextlib
 import errno
 import os
+import shutil
 import signal
 import socket
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -92,6 +94,25 @@ def test_cleaning_removes_only_what_was_abandoned_a_day_ago(store: FolderStore) 
     assert store.clean() == 1
     assert young.exists() and not old.exists()
     assert store.keys("") == ["m/whole"]
+
+
+def test_what_another_run_deletes_meanwhile_ends_no_listing(
+    store: FolderStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All runs of a sweep lie in one store, and each begins by cleaning it."""
+    scan = os.scandir
+
+    def scan_late(path: Any) -> Any:
+        if str(path).endswith("0001"):
+            monkeypatch.undo()
+            shutil.rmtree(path)
+        return scan(path)
+
+    for look in (lambda: store.keys("m/"), lambda: store.clean()):
+        store.put("m/checkpoints/0001/weights", b"x")
+        store.put("m/ledger.json", b"x")
+        monkeypatch.setattr(os, "scandir", scan_late)
+        assert look() in (["m/ledger.json"], 0)
 
 
 def test_what_another_user_has_left_half_written_is_left_alone(
