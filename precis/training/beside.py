@@ -109,12 +109,12 @@ class CommitPipeline(_OneAtATime[None]):
         if error and not isinstance(error, TrainerLost):
             raise error
 
-    async def finish(self, grace_s: float, warn: Callable[[str], None]) -> None:
-        """Let the commit end, or give it up after so many seconds; warn of one that did not
-        succeed, and raise nothing."""
+    async def finish(self, grace_s: float, warn: Callable[[str], None]) -> bool:
+        """Let the commit end, or give it up after so many seconds; raise nothing, but warn of one
+        that did not succeed, and return False."""
         task = self._task
         if task is None or self.step is None:
-            return
+            return True
         checkpoint = self.step + 1
         await asyncio.wait({task}, timeout=grace_s)
         if not task.done():
@@ -125,3 +125,6 @@ class CommitPipeline(_OneAtATime[None]):
             )
         elif error := task.exception():
             warn(f"The commit of step {checkpoint} failed: {error}")
+        else:
+            return True
+        return False

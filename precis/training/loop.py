@@ -135,12 +135,11 @@ class TrainingLoop:
             wandb_log(run.name, run.ledger.run_id, run.config.model_dump(), files) as run.wandb,
             observing() as run.observers,
             self.stages.watch(run) as self._tell,
-            self._finish_commit_on_exit(),
+            self._finish_on_exit(),
         ):
             while not run.is_done:
                 async with self.recovering():
                     await self.go_on()
-            await self._book_what_is_left()
 
     async def go_on(self) -> None:
         """Do what comes next: a validation where one is due, and a step of training."""
@@ -152,7 +151,8 @@ class TrainingLoop:
             await self._wait_for_commit()
             with run.stopwatch.phase("gather"):
                 await run.ahead.wait()
-            validation = await self.stages.validate(run, run.next_step)
+            validate = partial(self.stages.validate, run, run.next_step)
+            validation = await self.stages.around_judge(run, validate)
             await self.stages.log_validation(run, validation)
             await delete_old_checkpoints(run)
         if run.variance_is_due:
@@ -232,30 +232,32 @@ class TrainingLoop:
         """Stop here if the run has spent its budget, or held its machine for as long as it may."""
         limit = self.run.limit_reached()
         if limit is not None:
-            await self._book_what_is_left()
+            await self.run.ahead.cancel()
+            await self._wait_for_commit()
             # Evaluated again, since a finished commit has moved the ledger.
             raise self.run.limit_reached() or limit
 
-    async def _book_what_is_left(self) -> None:
-        """Book the cost that no step will: of sampling for a step that is not taken, say."""
-        await self.run.ahead.cancel()
-        await self._wait_for_commit()
-        await self.run.book_rest()
-
     @asynccontextmanager
-    async def _finish_commit_on_exit(self) -> AsyncIterator[None]:
-        """Finish the commit that is under way when the block ends, or give it up in time.
+    async def _finish_on_exit(self) -> AsyncIterator[None]:
+        """Finish the commit that is under way when the block ends, or give it up in time; then book
+        the cost that no step will have.
 
         SIGTERM interrupts the block, and is passed on once the commit has ended. Sampling ahead is
         cancelled at once: a resumed run samples the step again.
         """
+        run = self.run
         with cancel_on_sigterm():
             try:
                 yield
                 await self._wait_for_commit()
             finally:
-                await self.run.ahead.cancel()
-                await self.run.commits.finish(COMMIT_GRACE_S, _log.warning)
+                await run.ahead.cancel()
+                # A commit that was given up may still write the ledger.
+                if await run.commits.finish(COMMIT_GRACE_S, _log.warning):
+                    try:
+                        await run.book_rest(of_machine=True)
+                    except StoreError as error:
+                        _log.warning("What the run has spent last is not in its ledger: %s", error)
 
     @asynccontextmanager
     async def recovering(self) -> AsyncIterator[None]:

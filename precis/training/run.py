@@ -207,11 +207,23 @@ class Run:
             )
         return None
 
-    async def book_rest(self) -> None:
-        """Book spending that belongs to no step or validation, such as measuring a ceiling."""
+    async def book_rest(self, *, of_machine: bool = False) -> None:
+        """Book spending that belongs to no step or validation, such as measuring a ceiling.
+
+        Args:
+            of_machine: with the cost of the machine, where no step follows whose record has it.
+        """
         spend = self.unbooked
-        if spend.usd >= _USD_MIN:
-            await self.write_ledger(self.ledger.charge(spend.usd), spend)
+        meter = self.trainer.meter
+        machine_usd = meter.unbooked_usd if of_machine else 0.0
+        pending = self.described
+        if pending is not None:  # its record has its part of both, and is committed on resume
+            spend = spend.since(pending.judge)
+            machine_usd = max(0.0, machine_usd - pending.machine_usd)
+        usd = spend.usd + machine_usd
+        if usd >= _USD_MIN:
+            await self.write_ledger(self.ledger.charge(usd), spend)
+            meter.book(machine_usd, saved_usd=0.0)
 
     @property
     def usd(self) -> float:

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
+from precis.cluster.site import HourlyPrice
 from precis.environments.summaries.judge.endpoint import LEXICAL_MODEL
-from precis.errors import BudgetReached, StoreRefused
+from precis.errors import BudgetReached, JudgeUnavailable, StoreRefused
 from precis.llm.server import ChatRequest, Choice, Completion, completions_app
 from precis.models.reference import Reference, find_model
 from precis.processes import kill_points
-from precis.records.ledger import Ledger, ledger_key, load_ledger
+from precis.records.ledger import Ledger, Validation, ledger_key, load_ledger
 from precis.records.trajectories import scan_trajectories, trajectory_steps
 from precis.rehearsal.judges.judge import lexical_judge
 from precis.run.checkpoints import committed_steps, manifest
@@ -21,7 +22,10 @@ from precis.run.repair import repair
 from precis.run.restart import restart
 from precis.store import FolderStore
 from precis.training import stages
-from precis.training.loop import TrainingLoop
+from precis.training.loop import Stages, TrainingLoop
+from precis.training.meter import Meter
+from precis.training.run import Run
+from precis.training.validation import validate
 from tests.support import unscored
 from tests.support.examples import EXAMPLES
 from tests.support.faults import Faults
@@ -184,6 +188,68 @@ async def test_a_run_that_stops_early_has_booked_what_it_sampled_ahead(tmp_path:
         await life.live()
     assert ledger(life).stopped_early == 2
     assert ledger(life).usd == pytest.approx(judge.usd)
+
+
+async def test_what_was_paid_for_a_step_that_failed_is_booked(tmp_path: Path) -> None:
+    """Its verdicts are kept and cost nothing again, so that no later step can book them."""
+    async with paid(tmp_path / "run") as (life, judge):
+        judge.answers_left = 9
+        with pytest.raises(JudgeUnavailable):
+            await life.live()
+        failed = ledger(life)
+        assert (failed.next_step, len(failed.validations)) == (0, 1)
+        assert failed.usd == pytest.approx(judge.usd)
+        judge.answers_left = 1000
+        await life.live()
+        assert ledger(life).usd == pytest.approx(judge.usd)
+
+
+async def test_what_a_machine_cost_after_the_last_step_is_booked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its training, its commit and its validation, each for an hour here."""
+    hours = 0.0
+
+    def work(point: str, step: int | None) -> None:
+        nonlocal hours
+        hours += point in ("step trained", "pointer moved", "validation scored")
+
+    life = Life(tmp_path / "run", {})
+    async with life.opened() as run:
+        run.trainer.meter = Meter(lambda: 3600 * hours)
+        run.trainer.meter.start(HourlyPrice(2.0, 2.0))
+        monkeypatch.setattr(kill_points, "_hooks", [work])
+        loop = TrainingLoop(run)
+        await loop.resume()
+        await loop.train()
+    assert ledger(life).usd == 2.0 * hours > ledger(life).machine_usd > 0
+
+
+async def test_a_judge_that_is_out_at_a_validation_is_waited_for_as_in_a_step(
+    tmp_path: Path,
+) -> None:
+    out = [JudgeUnavailable("It is out."), JudgeUnavailable("It is out.")]
+
+    async def validate_at_last(run: Run, step: int) -> Validation:
+        if out:
+            raise out.pop()
+        return await validate(run, step)
+
+    async def wait(run: Run, work: Any) -> Any:
+        while True:
+            try:
+                return await work()
+            except JudgeUnavailable:
+                waited.append(run.next_step)
+
+    waited: list[int] = []
+    life = Life(tmp_path / "run", {"steps": 1})
+    async with life.opened() as run:
+        loop = TrainingLoop(run, Stages(validate=validate_at_last, around_judge=wait))
+        await loop.resume()
+        await loop.train()
+    assert waited == [0, 0]
+    assert ledger(life).next_step == 1
 
 
 async def test_a_key_that_may_not_list_what_was_left_half_written_trains(
