@@ -229,6 +229,11 @@ class Ledger(Record):
         The corpus is unknown until `read_ledger` sets it, and so is the spend beside these records.
         """
         at = max(checkpoints)
+        usd = 0.0
+        for record in records:
+            usd += record.usd
+            if record.warm_start is not None:
+                usd += record.warm_start.usd
         return cls(
             model=model,
             config=config,
@@ -237,7 +242,7 @@ class Ledger(Record):
             steps=tuple(sorted(records, key=lambda record: record.step)),
             checkpoints=dict(checkpoints),
             run_id=run_id,
-            usd=sum(record.usd for record in records),
+            usd=usd,
             rebuilt_at=at,
         )
 

@@ -14,14 +14,13 @@ from precis.store import Store, open_store
 def keep_trained_on(store: Store, ledger: Ledger, contents: Iterable[str]) -> None:
     """Store the contents of the scenarios that a run trains on, with those of the run it began
     from."""
-    key = _key(ledger.model)
-    if store.get(key) is not None:
+    if _read_note(store, ledger.model) is not None:
         return
     digests = set(map(_digest, contents))
     origin = ledger.origin
     if origin:
         digests |= _read_note(open_store(origin.store), origin.model) or set()
-    store.put(key, json.dumps(sorted(digests)).encode())
+    store.put(_key(ledger.model), json.dumps(sorted(digests)).encode())
 
 
 def trained_on(store: Store, model: str, contents: Iterable[str]) -> list[bool] | None:
@@ -36,8 +35,12 @@ def trained_on(store: Store, model: str, contents: Iterable[str]) -> list[bool] 
 
 
 def _read_note(store: Store, model: str) -> set[str] | None:
+    """Return the digests that the store has; None if it has none, or they are damaged."""
     blob = store.get(_key(model))
-    return set(json.loads(blob.data)) if blob else None
+    try:
+        return set(json.loads(blob.data)) if blob else None
+    except (ValueError, TypeError):
+        return None
 
 
 def _key(model: str) -> str:

@@ -5,17 +5,25 @@ interrupted at its start begins with the same checkpoint again, even if the othe
 """
 
 import asyncio
-from collections.abc import Callable
+import logging
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from precis.config import FromCheckpoint
 from precis.errors import ConfigError, CorruptCheckpoint
 from precis.records.ledger import Origin, ledger_key, load_ledger
-from precis.records.manifests import Checkpoint
-from precis.run.checkpoints import commit, committed_steps, complete_around, describe_steps, restore
+from precis.records.manifests import Checkpoint, checkpoints_key, steps_in
+from precis.run.checkpoints import (
+    commit,
+    committed_steps,
+    complete_manifest,
+    describe_steps,
+    restore,
+)
 from precis.store import Store, open_store
 from precis.training.run import Run
+
+_log = logging.getLogger(__name__)
 
 
 def origin_of(store: Store, wanted: FromCheckpoint) -> Origin:
@@ -23,25 +31,30 @@ def origin_of(store: Store, wanted: FromCheckpoint) -> Origin:
     there is none."""
     source = open_store(wanted.store) if wanted.store else store
     ledger = load_ledger(source, wanted.model)
-    present = committed_steps(source, wanted.model)
-    committed = [step for step in present if step <= ledger.next_step]
-    at = max(committed, default=0) if wanted.step is None else wanted.step
-    around = complete_around(source, wanted.model, at, digests=ledger.checkpoints)
-    whole = {step: one for step, one in around.items() if step in committed}
-    checkpoint = whole.get(max(whole, default=0) if wanted.step is None else wanted.step)
-    if checkpoint is None:
-        which = "" if wanted.step is None else f" {wanted.step}"
-        raise ConfigError(
-            f"from_checkpoint: {source.url} holds no whole checkpoint{which} of {wanted.model!r} "
-            f"(there: {describe_steps(committed, at)}).",
-            f"Name one that is whole; `precis runs show {wanted.model}` says which are.",
+    sizes = source.sizes(checkpoints_key(wanted.model))
+    committed = [step for step in steps_in(sizes) if step <= ledger.next_step]
+    for step in reversed(committed):
+        if wanted.step not in (None, step):
+            continue
+        digest = ledger.checkpoints.get(step, "")
+        try:
+            checkpoint = complete_manifest(source, wanted.model, step, sizes, digest)
+        except CorruptCheckpoint as error:
+            _log.warning("%s", error)
+            continue
+        return Origin(
+            model=wanted.model,
+            step=step,
+            store=source.url,
+            files=checkpoint.digest,
+            corpus=ledger.corpus,
         )
-    return Origin(
-        model=wanted.model,
-        step=checkpoint.step,
-        store=source.url,
-        files=checkpoint.digest,
-        corpus=ledger.corpus,
+    which = "" if wanted.step is None else f" {wanted.step}"
+    there = describe_steps(committed, wanted.step or ledger.next_step)
+    raise ConfigError(
+        f"from_checkpoint: {source.url} holds no whole checkpoint{which} of {wanted.model!r} "
+        f"(there: {there}).",
+        f"Name one that is whole; `precis runs show {wanted.model}` says which are.",
     )
 
 
@@ -69,7 +82,7 @@ def check_origin(store: Store, model: str, wanted: FromCheckpoint | None) -> Non
         origin_of(store, wanted)
 
 
-async def begin_from_origin(run: Run, warn: Callable[[str], None]) -> None:
+async def begin_from_origin(run: Run) -> None:
     """Give a new run the checkpoint 0 of its settings, once its ledger is read.
 
     Does nothing for a run that has its checkpoint 0, or begins untrained.
@@ -87,9 +100,12 @@ async def begin_from_origin(run: Run, warn: Callable[[str], None]) -> None:
     assert run.ledger.origin is not None
     if run.ledger.origin.corpus != ledger.corpus:
         nouns = run.environment.nouns
-        warn(
-            f"{wanted.model!r} was trained on other {nouns.scenarios} or another split: some that "
-            f"are held out here may be among them, and its {nouns.reward} here may flatter it."
+        _log.warning(
+            "%r was trained on other %s or another split: some that are held out here may be among "
+            "them, and its %s here may flatter it.",
+            wanted.model,
+            nouns.scenarios,
+            nouns.reward,
         )
     await asyncio.to_thread(
         fork, run.store, run.name, run.ledger.origin, run.identity, run.lease.id

@@ -32,7 +32,7 @@ async def resume(
     ConfigError for other settings, CorruptCheckpoint where no checkpoint is whole.
     """
     await run.read_ledger()
-    await begin_from_origin(run, _log.warning)
+    await begin_from_origin(run)
     learned = run.environment.learned
     await asyncio.to_thread(keep_trained_on, run.store, run.ledger, learned)
     step = await asyncio.to_thread(

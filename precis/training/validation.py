@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 
 from precis.environments.protocol import Environment
-from precis.errors import JudgeUnavailable, StoreError
+from precis.errors import ConfigError, JudgeUnavailable, StoreError
 from precis.processes.kill_points import reached
 from precis.records.ledger import TURNS, Metric, Validation
 from precis.records.metrics import validation_metrics
@@ -106,7 +106,8 @@ def validation_of(
 ) -> Validation:
     """Measure adapter `step` by a rollout of each held-out scenario, in their order.
 
-    A JudgeUnavailable says that none of them has a score.
+    A JudgeUnavailable says that none of them has a score, a ConfigError that none has the metric of
+    the environment's first figure.
 
     Args:
         measure: that of the run's first validation; empty for the first.
@@ -114,8 +115,9 @@ def validation_of(
     unscored = count_causes(rollouts)
     scores = [one.score if isinstance(one.score, Score) else None for one in rollouts]
     if not any(scores):
-        what = environment.nouns.rollout
-        raise JudgeUnavailable(f"No held-out {what} could be judged: {dict(unscored)}.")
+        raise JudgeUnavailable(
+            f"No held-out {environment.nouns.rollout} could be judged: {dict(unscored)}."
+        )
     # What a bootstrap draws depends on the order: a benchmark's rows are by scenario.
     by_scenario = sorted(range(len(rollouts)), key=lambda place: rollouts[place].scenario.id)
     metrics: dict[str, Metric] = {}
@@ -123,10 +125,17 @@ def validation_of(
     counted = default_figure(scores, environment.nouns)
     if counted.is_share:  # of a run whose first validation had no success to count
         usual.append(counted)
-    for figure in environment.figures or usual:
+    wanted = environment.figures or usual
+    for figure in wanted:
         found = _measure(figure, scores, by_scenario)
         if found is not None:
             metrics[figure.name] = found
+    if not metrics or (not measure and wanted[0].name not in metrics):
+        raise ConfigError(
+            f"No held-out {environment.nouns.rollout} has the metric {wanted[0].part!r} of the "
+            f"figure {wanted[0].name!r}, by which the policy is measured.",
+            "Let each score have it, or name another figure first in the environment's `figures`.",
+        )
     parts: set[str] = set()
     for figure in environment.figures:
         parts |= {figure.part, figure.whole}

@@ -72,6 +72,10 @@ def test_what_a_run_was_begun_with_was_trained_on_as_well(store: FolderStore) ->
     origin = Origin(model="m", step=3, store=store.url, files="f" * 64, corpus="k")
     keep_trained_on(store, ledger("n").begin_from(origin), after)
     assert trained_on(store, "n", before) == [True] * len(before)
+    store.put("n/trained-on.json", b"{")
+    assert trained_on(store, "n", before) is None, "it is damaged"
+    keep_trained_on(store, ledger("n"), after)
+    assert trained_on(store, "n", after) == [True] * len(after)
 
 
 def test_settings_that_are_not_given_are_those_of_the_run(store: FolderStore) -> None:

@@ -7,7 +7,8 @@ import pytest
 
 from precis.config import RolloutsConfig
 from precis.environments.trajectories import group_of
-from precis.errors import JudgeUnavailable, RolloutError
+from precis.errors import ConfigError, JudgeUnavailable, RolloutError
+from precis.records.nouns import Figure
 from precis.records.rollout import Scenario, Score, Unscored
 from precis.rollouts.filter import count_causes, refuse_too_many_unscored, split_groups
 from precis.training.validation import validation_of
@@ -93,6 +94,18 @@ def test_a_validation_has_the_interval_of_a_benchmark_whatever_its_order() -> No
 def test_a_validation_without_any_verdict_is_no_zero() -> None:
     with pytest.raises(JudgeUnavailable, match="No held-out summary could be judged"):
         validation_of(3, rollouts(LOST, LOST), 1.0, SUMMARIES)
+
+
+def test_a_figure_of_a_metric_that_no_score_has_is_named() -> None:
+    """Another metric took its place, and without any the run ended with a traceback."""
+    nobody: Any = None
+    agent = Agent(nobody)
+    agent.figures = (Figure("cells kept", "kept"),)
+    for metrics in ({}, {"turns": 3.0}):
+        with pytest.raises(ConfigError, match="has the metric 'kept' of the figure 'cells kept'"):
+            validation_of(0, [rollout(0, Score(1.0, metrics=metrics))], 1.0, agent)
+    known = validation_of(0, [rollout(0, Score(1.0, metrics={"kept": 2.0}))], 1.0, agent)
+    assert (known.measure, known.score.value) == ("cells kept", 2.0)
 
 
 def test_an_environment_without_successes_is_measured_by_its_reward() -> None:

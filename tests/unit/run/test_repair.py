@@ -11,7 +11,8 @@ from precis.errors import ConfigError, CorruptCheckpoint, LeaseHeld, StoreError,
 from precis.records.ledger import Ledger, ledger_key, load_ledger, read_ledger, write_ledger
 from precis.records.manifests import manifest_key, pointer_key
 from precis.records.metrics import metrics_frame
-from precis.run.checkpoints import complete_around
+from precis.records.warm_start import WarmStartRecord
+from precis.run.checkpoints import commit, complete_around
 from precis.run.continuation import check_settings
 from precis.run.lease import lease_key
 from precis.run.overview import list_runs
@@ -125,6 +126,20 @@ async def test_the_steps_of_deleted_checkpoints_are_lost_and_said_to_be(
     assert ledger.rewind(2).rebuilt_at == 2
     with pytest.raises(ValueError, match="do not run from 4 to 5"):
         ledger.advance(record(STEPS + 1))
+
+
+async def test_what_a_warm_start_has_cost_is_not_lost_with_the_ledger(
+    store: FolderStore, tmp_path: Path
+) -> None:
+    """Its teacher was paid, and the budget is for that too."""
+    made = WarmStartRecord(
+        source="teacher", scenarios=4, demonstrations=4, left_out={}, reward=None, usd=40.0
+    )
+    (tmp_path / "weights").mkdir()
+    (tmp_path / "weights" / "weights").write_bytes(b"w")
+    for step, made_by in enumerate((None, record(0).model_copy(update={"warm_start": made}))):
+        commit(store, "taught", step, tmp_path / "weights", "c", made_by, "first")
+    assert (await repair(store, "taught")).ledger.usd == 40.25
 
 
 async def test_a_damaged_checkpoint_is_passed_over_and_named(store: FolderStore) -> None:
