@@ -9,7 +9,6 @@ from precis.benchmark.report import BenchmarkReport
 from precis.benchmark.run import open_benchmark, serve_others
 from precis.config import BenchmarkConfig
 from precis.environments.protocol import Environment
-from precis.processes.child import child_service
 from precis.training.connection import TrainerConnection
 from precis.training.opening import open_environment
 from precis.training.serving import serve_checkpoints
@@ -71,7 +70,6 @@ async def run_benchmark(
                 run,
                 trained,
                 trainer,
-                launch=child_service,
                 start=start_trainer,
                 fetch=fetch_checkpoints,
                 show=show_running_as,

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from prefect.artifacts import acreate_markdown_artifact
 from prefect.events import emit_event
 from prefect.logging import get_run_logger
-from prefect.runtime import flow_run
 
 from precis.benchmark import report
 from precis.benchmark import run as running
@@ -22,14 +21,18 @@ from precis.training import serving
 from precis.training.run import work_folder
 from precis.training.serving import CheckpointServer
 from tasks.policy import retried
+from tasks.preflight import check_shared_limit
 from tasks.training import judge_slots
 from tasks.ui import artifact_key
 
 
 @retried("look up run", "look up the run of {config.model}")
 async def look_up_run(config: BenchmarkConfig) -> BenchmarkConfig:
-    """Return the benchmark's settings, completed from the model's run."""
-    return await asyncio.to_thread(with_settings_of_its_run, config, open_store(config.store))
+    """Return the benchmark's settings, completed from the model's run. A ConfigError says that they
+    can't work."""
+    config = await asyncio.to_thread(with_settings_of_its_run, config, open_store(config.store))
+    await check_shared_limit(config)
+    return config
 
 
 line_up = retried("line up", "line up {run.name} and the others")(running.line_up)
@@ -67,18 +70,12 @@ async def compare_with_before(
     if comparison.regressions:
         sentence = verdict_in_words(comparison.changes, comparison.nights)
         get_run_logger().warning("%s", sentence)
-        related = {
-            "prefect.resource.id": f"prefect.flow-run.{flow_run.id}",
-            "prefect.resource.role": "flow-run",
-            "prefect.resource.name": flow_run.name or "",
-        }
         emit_event(
             REGRESSION,
             resource={
                 "prefect.resource.id": f"precis.model.{run.name}",
                 "prefect.resource.name": run.name,
             },
-            related=[related] if flow_run.id else [],
             payload=report.regression_of(run, trained, comparison),
         )
     return comparison

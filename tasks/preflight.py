@@ -45,13 +45,9 @@ def _worth_checking_again(task: Task[Any, Any], run: TaskRun, state: State[Any])
     **{**RETRIED, "retry_condition_fn": _worth_checking_again},
 )
 async def make_checks(preflight: Preflight) -> None:
-    """Make all checks, show their table, and raise if one has failed.
-
-    Raises:
-        PrecisError: an obstacle.
-    """
+    """Make all checks, show their table, and raise a PrecisError if one has failed."""
     config = preflight.config
-    rows = await preflight.run({"shared limit": partial(_check_shared_limit, config)})
+    rows = await preflight.run({"shared limit": partial(check_shared_limit, config)})
     table = [row.cells for row in rows]
     await acreate_table_artifact(key=artifact_key(config.model, "preflight"), table=table)
     raise_failures(rows)
@@ -63,8 +59,9 @@ async def announce_cost(run: Run) -> None:
     training_preflight.announce_cost(run)
 
 
-async def _check_shared_limit(config: RunConfig) -> str:
-    """Check that the shared limit has enough slots for a step."""
+async def check_shared_limit(config: RunConfig) -> str:
+    """Check that the shared limit has enough slots for a step; a ConfigError says that it is
+    missing, or has too few."""
     name = config.judge_concurrency_limit
     wanted = config.judge.limits.in_flight
     if not name:

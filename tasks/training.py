@@ -7,6 +7,7 @@ from typing import TypeVar
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 from prefect.concurrency.asyncio import concurrency
+from prefect.exceptions import FlowPauseTimeout
 from prefect.flow_runs import apause_flow_run
 from prefect.logging import get_run_logger
 
@@ -96,8 +97,8 @@ async def wait_out_judge(run: Run, work: Callable[[], Awaitable[T]]) -> T:
     """Do work that needs the judge; if the judge is unavailable, pause until the run is resumed.
 
     Raises:
-        JudgeUnavailable: the judge does not answer, and the run is not to wait.
-        prefect.exceptions.FlowPauseTimeout: the run was not resumed in time.
+        JudgeUnavailable: the judge does not answer, and the run is not to wait, or was not resumed
+            in time.
     """
     while True:
         try:
@@ -106,7 +107,10 @@ async def wait_out_judge(run: Run, work: Callable[[], Awaitable[T]]) -> T:
             if not run.config.judge_patience_s:
                 raise
             get_run_logger().error("%s Press Resume when the judge is back.", error)
-            await apause_flow_run(timeout=run.config.judge_patience_s)
+            try:
+                await apause_flow_run(timeout=run.config.judge_patience_s)
+            except FlowPauseTimeout:
+                raise error from None
 
 
 STAGES = Stages(

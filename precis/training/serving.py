@@ -16,7 +16,6 @@ from precis.benchmark.run import BenchmarkRun
 from precis.cluster.local import scratch_folder
 from precis.errors import ConfigError, TrainerLost
 from precis.llm.concurrency import run_for_each
-from precis.processes.child import Launch
 from precis.records.results import TRAINED
 from precis.run.lease import leased
 from precis.statistics.standings import Contender
@@ -104,7 +103,6 @@ async def serve_checkpoints(
     trained: TrainedLineup | None,
     trainer: TrainerConnection | None,
     *,
-    launch: Launch,
     start: Start,
     fetch: Fetch,
     show: Callable[[str, str], Awaitable[None]],
@@ -128,7 +126,7 @@ async def serve_checkpoints(
                 lease = await stack.enter_async_context(held)
             # Of this process alone: it only serves the checkpoints that it fetches.
             folder = stack.enter_context(scratch_folder(work_folder(run.config) / "trainers"))
-            own = connect_trainer(run.config, folder, launch, start, lease)
+            own = connect_trainer(run.config, folder, start=start, lease=lease)
             trainer = await stack.enter_async_context(own)
         fetching = partial(fetch, run, trained)
         recoveries_max = run.config.recoveries_max

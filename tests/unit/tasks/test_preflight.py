@@ -1,17 +1,23 @@
 """What a run says of its cost before it costs anything."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from prefect.exceptions import ObjectNotFound
 
+import tasks.preflight
 from cli import rehearsal
-from precis.config import TrainConfig
+from precis.config import BenchmarkConfig, TrainConfig
 from precis.environments.demonstrations import WarmStart
 from precis.environments.summaries.prompt import scenario_of
+from precis.errors import ConfigError
 from precis.records.documents import Corpus
 from precis.records.ledger import Ledger
+from tasks.benchmark import look_up_run
 from tasks.preflight import announce_cost
 from tasks.training import load_documents
 from tests.support.bridges import document
@@ -50,6 +56,25 @@ async def test_a_budget_that_the_teacher_takes_is_told_not_to_last(
     monkeypatch.setenv("OPENROUTER_API_KEY", "sk-none")
     await announce_cost.fn(run_with_teacher(budget_usd))
     assert ("will not last to the last step" in caplog.text) is not lasts
+
+
+async def test_a_benchmark_with_a_shared_limit_that_is_not_there_is_refused_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its machine would be rented, and then Prefect would refuse the slots with a traceback."""
+
+    class Server:
+        async def read_global_concurrency_limit_by_name(self, name: str) -> None:
+            raise ObjectNotFound(KeyError(name))
+
+    @asynccontextmanager
+    async def connect() -> AsyncIterator[Server]:
+        yield Server()
+
+    monkeypatch.setattr(tasks.preflight, "get_client", connect)
+    config = BenchmarkConfig(store="s", checkpoints="none", judge_concurrency_limit="judge")
+    with pytest.raises(ConfigError, match="There is no global concurrency limit 'judge'"):
+        await look_up_run.fn(config)
 
 
 async def test_documents_that_are_left_out_are_told_where_the_terminal_shows_it(

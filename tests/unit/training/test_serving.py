@@ -12,7 +12,6 @@ from precis.benchmark.lineup import TrainedLineup
 from precis.cluster.site import TrainerAddress
 from precis.config import BenchmarkConfig
 from precis.errors import LeaseHeld, TrainerLost
-from precis.processes.child import child_service
 from precis.records.ledger import Ledger, Metric, Validation
 from precis.run.lease import check_free, leased
 from precis.statistics.standings import Contender
@@ -121,7 +120,6 @@ async def test_a_rented_machine_is_held_while_a_benchmark_of_its_own_is_at_work_
         run,
         lineup,
         None,
-        launch=child_service,
         start=start,
         fetch=fetch,
         show=place.show,
