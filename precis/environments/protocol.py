@@ -14,7 +14,6 @@ from precis.records.demonstrations import Demonstration
 from precis.records.nouns import Figure, Nouns
 from precis.records.questions import QuestionRow
 from precis.records.rollout import (
-    Call,
     Rollout,
     Scenario,
     Score,
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from precis.config import BenchmarkConfig, TrainConfig
 
 __all__ = [
-    "Call",
     "Environment",
     "Figure",
     "Nouns",

@@ -316,6 +316,8 @@ def _problem(body: object) -> str | None:
         return "A tool of the request is not a function with a name: others can't be trained on."
     if body.get("n") not in (None, 1):
         return "One answer is given to each request: leave out `n`, and ask again for another."
+    if not isinstance(body.get("stream_options"), dict | None):
+        return "`stream_options` is not an object."
     for name in ("max_tokens", "max_completion_tokens"):
         if not isinstance(body.get(name), int | None):
             return f"`{name}` is not a whole number."

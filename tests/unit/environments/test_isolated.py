@@ -42,6 +42,7 @@ def evaluating() -> Iterator[IsolatedModule]:
         "__import__('os').rename('{file}', '{file}2')",
         "__import__('shutil').rmtree('{folder}')",
         "open('{file}', 'w')",
+        "open(__import__('os').__file__, 'a')",
         "open('{file}')",
         "__import__('os').open('{file}', 0)",
         "open('/proc/{parent}/environ', 'rb')",

@@ -591,6 +591,7 @@ REQUEST = '{{"messages": [{{"role": "user", "content": "a"}}], {}}}'
         ('{"messages": ["Hi."]}', "not an object with a role"),
         ('{"messages": [{"role": "user", "content": "a"}], "n": 2}', "leave out `n`"),
         ('{"messages": [{"role": "user", "content": "a"}], "max_tokens": "9"}', "whole number"),
+        (REQUEST.format('"stream": true, "stream_options": []'), "`stream_options` is not an"),
         ('{"messages": [{"role": "user", "content": "\\ud800"}]}', "JSON: unexpected end of hex"),
         ("[" * 100_000, "is not JSON"),
         (REQUEST.format('"tools": "play"'), "not a function with a name"),
