@@ -8,6 +8,8 @@ import tempfile
 import threading
 from contextlib import AsyncExitStack, asynccontextmanager
 
+from precis.errors import without_passwords
+
 try:
     from mcp import Client, StdioServerParameters, stdio_client
     from mcp.client.streamable_http import create_mcp_http_client, streamable_http_client
@@ -68,7 +70,10 @@ def describe(server, error, log):
     cause = "it did not answer in time" if isinstance(error, TimeoutError) else str(error)
     printed = f" It printed: {lines[-1]}" if lines else ""
     said = f"The MCP server `{name}` can't be used: {cause.rstrip('.')}.{printed}"
-    return re.sub(r"[^ -~]", "?", said)[:600]
+    query = name.partition("?")[2]  # it may hold a key
+    if query:
+        said = said.replace(query, "…")
+    return re.sub(r"[^ -~…]", "?", without_passwords(said))[:600]
 
 
 def first_of(error):
