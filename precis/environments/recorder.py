@@ -29,7 +29,7 @@ from precis.environments.clock import Clock
 from precis.environments.programs import bypass_proxy
 from precis.environments.protocol import Environment
 from precis.environments.session import Policy, Session
-from precis.errors import ConfigError, PrecisError
+from precis.errors import ConfigError, PrecisError, without_passwords
 from precis.llm.loop_server import LoopServer
 from precis.records.rollout import UNJUDGED, Rollout, Scenario, Score, Unscored
 from precis.text import without_controls
@@ -159,8 +159,8 @@ class Recorder:
         if not session.calls and (isinstance(score, Score) or score.cause == UNJUDGED):
             score = Unscored("no_calls", "It ended without a call to the model.")
         if isinstance(score, Unscored):
-            # An agent's error may quote a tool's output, and is shown in a terminal.
-            score = replace(score, detail=without_controls(score.detail))
+            # An agent's error may quote a tool's output or an address, and is shown in a terminal.
+            score = replace(score, detail=without_passwords(without_controls(score.detail)))
         return Rollout(scenario, index, tuple(session.calls), score)
 
     def _model(self, policy: Policy, environment: Environment, number: str, key: str) -> Any:

@@ -23,6 +23,7 @@ from precis.environments.ruler import AgentEnvironment
 from precis.errors import ConfigError, RolloutError
 from precis.records.rollout import UNJUDGED, Scenario, Score, Split, Unscored
 from precis.settings.environment import VerifiersSettings
+from precis.text import without_controls
 
 if TYPE_CHECKING:
     import art
@@ -232,14 +233,14 @@ class _Child:
         """End it with its children, and abandon its rollouts."""
         if self.ended:
             return
-        self.ended = why
+        self.ended = why = without_controls(why)
         self._writer.close()
         await end(self._process)
         # A process that outlived its supervisor may hold its standard error open.
         await asyncio.wait({self._errors}, timeout=_ANSWER_S)
         errors = ""
         if self._errors.done():
-            errors = self._errors.result().decode(errors="replace").strip()
+            errors = without_controls(self._errors.result().decode(errors="replace")).strip()
         else:
             self._errors.cancel()
             self._process._transport.close()  # type: ignore[attr-defined]  # nobody reads it again
@@ -268,7 +269,7 @@ def load_verifiers(settings: VerifiersSettings) -> VerifiersEnvironment:
     except ValueError as error:
         shown = output[:80]
         raise ConfigError(f"{python} describes the environment {id} as {shown!r}.") from error
-    detail = said.get("detail")
+    detail = without_controls(str(said.get("detail")))
     problems = {
         "missing": (f"{python} can't import verifiers: {detail}.", _INSTALL),
         "version": (f"{python} has verifiers {detail}, and 0.4 is needed.", _INSTALL),

@@ -380,6 +380,7 @@ def ending(how: object) -> Act:
     [
         (KeyError("board"), "agent_failed", r"KeyError: 'board' \(.*test_recorder.py, line \d+\)"),
         (json.JSONDecodeError("No board", "{", 1), "agent_failed", "JSONDecodeError: No board"),
+        (OSError("No https://me:pass@host"), "agent_failed", "No https://…@host"),
         (SystemExit(3), "agent_failed", "SystemExit: 3"),
         (Abort("no more"), "agent_failed", "Abort: no more"),
         (Silent(), "agent_failed", r"^Silent \("),

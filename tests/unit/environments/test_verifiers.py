@@ -220,7 +220,7 @@ NO_TASKS = {"splits": {"train": [], "validation": [{"id": "c"}]}}
         ({"problem": "version", "detail": "0.3.1"}, r"has verifiers 0\.3\.1, and 0\.4 is needed"),
         ({"problem": "unknown", "detail": "no"}, "no environment of verifiers 'doors': no.*uv pip"),
         (
-            {"problem": "unusable", "detail": "It wants a sandbox."},
+            {"problem": "unusable", "detail": "It wants\033[2J a sandbox."},
             "can't be used: It wants a sand",
         ),
         (NO_TASKS, "no tasks left for the split 'train'.*val_size"),
@@ -240,8 +240,8 @@ async def test_a_child_that_can_t_be_started_gets_a_sentence(
         load_verifiers(VerifiersSettings(id="doors", python="no-python"))
     with pytest.raises(ConfigError, match="ended with status 3"):
         load_verifiers(settings_of(tmp_path, config={"status": 3}))
-    start = "send({'problem': 'ValueError: no key'}); sys.exit()"
-    with pytest.raises(ConfigError, match="doors can't be started: ValueError: no key"):
+    start = "sys.stderr.write('No\\033[2J sun.'); send({'problem': 'No\\033[2J key.'}); sys.exit()"
+    with pytest.raises(ConfigError, match=r"can't be started: No key\. It said last: No sun\.$"):
         await play(load_verifiers(settings_of(tmp_path, config={"start": start})))
     monkeypatch.setattr(module, "_START_S", 2.0)
     slow = settings_of(tmp_path, config={"start": "time.sleep(600)"})
