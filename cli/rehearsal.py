@@ -278,20 +278,20 @@ async def _follow(config: TrainConfig, bar: Progress) -> None:
                 is_held = holder is not None and holder.is_this_process
             if is_held:
                 ledger = await asyncio.to_thread(load_ledger, store, config.model)
-                _show(ledger, bar, shown)
+                _show(ledger, bar, shown, config)
                 pause_s = max(_POLL_S, _POLL_STEP_S * len(ledger.steps))
         await asyncio.sleep(pause_s)
 
 
-def _show(ledger: Ledger, bar: Progress, shown: TaskID) -> None:
-    done = ledger.next_step >= (bar.tasks[shown].total or 0)
+def _show(ledger: Ledger, bar: Progress, shown: TaskID, config: TrainConfig) -> None:
+    is_trained = ledger.next_step >= config.steps
     reward = f"reward {ledger.steps[-1].reward:.2f}" if ledger.steps else ""
     last = ledger.validations[-1] if ledger.validations else None
     bar.update(
         shown,
         completed=ledger.next_step,
-        total=max(ledger.next_step, bar.tasks[shown].total or 0),
-        description="benchmarking" if done else "training",
+        total=max(ledger.next_step, config.steps),
+        description="benchmarking" if is_trained and config.benchmark else "training",
         reward=reward,
         score=f"held-out {last.measure} {last.score}" if last else "",
     )

@@ -109,22 +109,26 @@ def test_without_a_terminal_there_is_a_line_now_and_then(monkeypatch: pytest.Mon
     output = io.StringIO()
     console = Console(file=output, force_terminal=False, width=100)
     monkeypatch.setattr(rehearsal, "_LINE_S", 0.0)
+    config = TrainConfig(store="s", steps=2)
     with rehearsal._bar(console) as bar:
-        shown = bar.add_task("starting", total=2, reward="", accuracy="")
+        shown = bar.add_task("starting", total=2, reward="", score="")
         ledger = Ledger(model="m", config="c", corpus="k").add_validation(validation(0, 0.25))
         for step in range(2):
-            rehearsal._show(ledger, bar, shown)
-            rehearsal._show(ledger, bar, shown)  # nothing new is nothing to say
+            rehearsal._show(ledger, bar, shown, config)
+            rehearsal._show(ledger, bar, shown, config)  # nothing new is nothing to say
             ledger = ledger.advance(record(step))
         ledger = ledger.add_validation(validation(2, 0.5))
-        rehearsal._show(ledger, bar, shown)
-    with rehearsal._bar(console) as bar:  # of a run that had come further than it is to go
-        rehearsal._show(ledger, bar, bar.add_task("starting", total=1, reward="", accuracy=""))
+        rehearsal._show(ledger, bar, shown, config)
+    # A run that had come further than it is to go, and has no benchmark.
+    further = TrainConfig(store="s", steps=1, benchmark=False)
+    with rehearsal._bar(console) as bar:
+        shown = bar.add_task("starting", total=1, reward="", score="")
+        rehearsal._show(ledger, bar, shown, further)
     assert output.getvalue().splitlines() == [
         "training: step 0 of 2, held-out accuracy 25.0%",
         "training: step 1 of 2, reward 0.50, held-out accuracy 25.0%",
         "benchmarking: step 2 of 2, reward 0.50, held-out accuracy 50.0%",
-        "benchmarking: step 2 of 2, reward 0.50, held-out accuracy 50.0%",
+        "training: step 2 of 2, reward 0.50, held-out accuracy 50.0%",
     ]
 
 
