@@ -32,15 +32,7 @@ _SERVER_SETTINGS = {
     "keep_days",
     "prices",
 }
-_TRAIN_OPTIONS = {
-    "learning_rate",
-    "trajectories_per_update",
-    "weighting",
-    "scale_rewards",
-    "loss",
-    "epsilon",
-    "epsilon_high",
-}
+"""The settings of a model's session; the others are options of each training."""
 KEPT_FILE = "tinker.json"
 """The file in a checkpoint that records where the service keeps it."""
 _SKYRL_URL = "http://127.0.0.1:8000"
@@ -164,4 +156,5 @@ class TinkerTrainer(Record, title="Tinker"):
     @property
     def options(self) -> dict[str, Any]:
         """The options of each call of `precis.trainer.tinker.backend.TinkerBackend.train`."""
-        return self.model_dump(include=_TRAIN_OPTIONS, exclude_none=True)
+        others = {"kind", "base_model", *_SERVER_SETTINGS}
+        return self.model_dump(exclude=others, exclude_none=True)

@@ -200,8 +200,7 @@ class ServerlessTrainer(_TrainerSettings, title="W&B serverless"):
     @property
     def options(self) -> Options:
         """The options of each call of `art.ServerlessBackend.train`."""
-        included = {"learning_rate", "epsilon", "scale_rewards"}
-        return self.model_dump(include=included, exclude_none=True)
+        return self.model_dump(exclude={"kind", "base_model"}, exclude_none=True)
 
 
 Trainer = Annotated[
