@@ -2,6 +2,7 @@
 
 import logging
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -67,16 +68,18 @@ async def test_what_tinker_needs_is_asked_for_each_by_itself(
     assert "key is set" in await checks_of(read_settings("train/tinker"))["Tinker"]()
 
 
+def put_run(folder: Path, **settings: Any) -> None:
+    """Put the ledger of a run with these settings into the store."""
+    trained = TrainConfig.model_validate(settings)
+    ledger = Ledger(model=trained.model, config="c", corpus="k")
+    write_ledger(FolderStore(folder / "store"), ledger.under(trained.model_dump(mode="json")), None)
+
+
 async def test_a_benchmark_is_examined_with_the_settings_of_its_models_run(
     tmp_path: Path,
 ) -> None:
     # The variables' sizes, 3591 documents, are more than the bundled corpus has.
-    trained = TrainConfig.model_validate(
-        {"model": "rehearsal-seed1", "documents": {"train_size": 160, "val_size": 32}}
-    )
-    ledger = Ledger(model=trained.model, config="c", corpus="k")
-    store = FolderStore(tmp_path / "store")
-    write_ledger(store, ledger.under(trained.model_dump(mode="json")), None)
+    put_run(tmp_path, model="rehearsal-seed1", documents={"train_size": 160, "val_size": 32})
     rows = await run_checks(checks_of(read_settings("benchmark/nightly")))
     assert all(row.ok for row in rows), rows
     found = {row.name: row.detail for row in rows}
@@ -85,11 +88,7 @@ async def test_a_benchmark_is_examined_with_the_settings_of_its_models_run(
 
 
 async def test_a_benchmark_of_an_agent_is_examined_with_its_environment(tmp_path: Path) -> None:
-    file = str(ROOT / "examples" / "tic_tac_toe.py")
-    trained = TrainConfig.model_validate({"model": "game", "environment": file})
-    ledger = Ledger(model="game", config="c", corpus="k")
-    store = FolderStore(tmp_path / "store")
-    write_ledger(store, ledger.under(trained.model_dump(mode="json")), None)
+    put_run(tmp_path, model="game", environment=str(ROOT / "examples" / "tic_tac_toe.py"))
     planned = checks_of(read_settings("benchmark/nightly", ["model=game"]))
     assert not {"documents", "judge"} & planned.keys()
     rows = await run_checks(planned)
@@ -173,9 +172,7 @@ async def test_a_run_that_is_continued_says_from_where_and_another_one_is_refuse
 
     assert (await row()).detail == "rehearsal-seed1 is new"
     config = read_settings("train/rehearsal").config
-    ledger = Ledger(model=config.model, config="another", corpus="k")
-    settings = {**config.model_dump(mode="json"), "seed": 4}
-    write_ledger(FolderStore(tmp_path / "store"), ledger.under(settings), None)
+    put_run(tmp_path, **{**dict(config), "seed": 4})
     refused = await row()
     assert not refused.ok
     assert "seed was 4 and is 1 now" in refused.detail
