@@ -43,7 +43,7 @@ def cache(
     if not file.exists():
         typer.echo(f"There is no cache at {file}: no judge was asked yet.")
         return
-    bytes_max = None if prune_to_mb is None else int(prune_to_mb * _MIB)
+    bytes_max = None if prune_to_mb is None else prune_to_mb * _MIB
     older_than_s = None if older_than_days is None else older_than_days * 86_400
     try:
         with ReplyCache(file) as kept:
@@ -82,7 +82,8 @@ def audit(
     """
     sheet = out or results[0].with_name("judge-audit.csv")
     with sentences():
-        rows = pl.concat(list(map(read_answers, results)))
+        # A file may be given twice, or with a copy.
+        rows = pl.concat(list(map(read_answers, results))).unique(maintain_order=True)
         if filled is not None:
             typer.echo(report_on_sheet(rows, filled))
             return

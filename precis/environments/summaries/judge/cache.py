@@ -123,7 +123,7 @@ class ReplyCache:
         (entries,) = connection.execute("SELECT count(*) FROM replies").fetchone()
         return CacheStats(entries, _count_used_bytes(connection), lookups[1], lookups[0])
 
-    def prune(self, bytes_max: int | None = None, older_than_s: float | None = None) -> int:
+    def prune(self, bytes_max: float | None = None, older_than_s: float | None = None) -> int:
         """Delete what was not used for so long, then the oldest down to a size, and shrink the
         file; returns how many were deleted, and raises sqlite3.Error where the file can't be used.
         """
@@ -131,7 +131,7 @@ class ReplyCache:
         _wait_for(connection, _PATIENT_S)
         before = connection.total_changes
         if older_than_s is not None:
-            oldest = int(self._clock() - older_than_s)
+            oldest = self._clock() - older_than_s
             connection.execute("DELETE FROM replies WHERE used_at < ?", (oldest,))
         if bytes_max is not None:
             while _count_used_bytes(connection) > bytes_max and _evict(connection):

@@ -143,7 +143,7 @@ def audit(*arguments: str) -> Result:
 def test_the_command_makes_a_sheet_and_reads_it(tmp_path: Path) -> None:
     path, sheet = tmp_path / "results.parquet", tmp_path / "out" / "audit.csv"
     write_tables(DOZEN, FROM, path)
-    made = audit(str(path), "--out", str(sheet), "--samples", "8")
+    made = audit(str(path), str(path), "--out", str(sheet), "--samples", "8")
     assert "Fill in" in made.output
     fill_in(sheet.read_text(), dict.fromkeys(range(40), "correct"), sheet)
     again = audit(str(path), "--out", str(sheet), "--samples", "8")

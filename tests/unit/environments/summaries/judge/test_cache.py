@@ -157,6 +157,9 @@ def test_the_cache_command_shows_and_prunes(tmp_path: Path) -> None:
         kept.get("key-1")
     code, said = runs(file, ["cache", "--path"])
     assert code == 0 and "10 replies" in said and "1 hits and 0 misses (100%)" in said
+    forever = ["--older-than-days", "inf", "--prune-to-mb", "inf"]
+    code, said = runs(file, ["cache", *forever, "--path"])
+    assert code == 0 and "0 replies deleted" in said
     code, said = runs(file, ["cache", "--prune-to-mb", "0", "--path"])
     assert code == 0 and "10 replies deleted" in said and " 0 replies in" in said
 
