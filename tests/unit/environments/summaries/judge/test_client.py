@@ -164,11 +164,12 @@ async def test_a_bad_reply_is_asked_for_again_and_never_kept(tmp_path: Path) -> 
 
 
 ANSWERS = [{"id": f"q{n}", "answer": "UNANSWERABLE"} for n in (1, 2, 3, 4)]
+FENCED = f"```json\n{json.dumps({'answers': ANSWERS, 'is_prose': True})}\n```"
 FAULTS = {
     "prose": saying("All answers are correct!"),
     "nothing of prose": saying(json.dumps({"answers": ANSWERS})),
     "prose in a word": saying(json.dumps({"answers": ANSWERS, "is_prose": "true"})),
-    "a fence where a schema was promised": saying("```json\n{}\n```"),
+    "a fence where a schema was promised": saying(FENCED),
 }
 
 
@@ -210,9 +211,7 @@ async def test_a_judge_that_is_out_for_an_hour_is_not_waited_for() -> None:
 
 
 async def test_a_fenced_reply_counts_only_where_no_schema_was_promised() -> None:
-    said = {"answers": ANSWERS, "is_prose": True}
-    fenced = saying(f"```json\n{json.dumps(said)}\n```")
-    async with judge_of(fenced, structured=False) as (judge, server):
+    async with judge_of(saying(FENCED), structured=False) as (judge, server):
         assert isinstance(await judge.score(FERRY, SUMMARY), Scored)
     assert len(server.requests) == 1
 
