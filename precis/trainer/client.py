@@ -120,7 +120,7 @@ class RemoteTrainer(ImitatesInOnePass):
         In `kwargs`, `step` is by default the trainer's present one, `run` any, and `note` is JSON
         to keep with the result; the others are the backend's, such as `learning_rate`.
         """
-        return await self._train("/train", model, trajectory_groups, **kwargs)
+        return await self._train(model, trajectory_groups, imitates=False, **kwargs)
 
     async def train_sft(
         self, model: Model, trajectories: Iterable[art.Trajectory], **kwargs: Any
@@ -130,13 +130,14 @@ class RemoteTrainer(ImitatesInOnePass):
         The backend's options are `batch_size` and `learning_rates`, one for each update.
         """
         group = art.TrajectoryGroup(list(trajectories))
-        return await self._train("/train_sft", model, [group], **kwargs)
+        return await self._train(model, [group], imitates=True, **kwargs)
 
     async def _train(
         self,
-        path: str,
         model: Model,
         trajectory_groups: Iterable[art.TrajectoryGroup],
+        *,
+        imitates: bool,
         **kwargs: Any,
     ) -> RemoteTrainResult:
         step = kwargs.pop("step", None)
@@ -150,11 +151,12 @@ class RemoteTrainer(ImitatesInOnePass):
             step=await self._get_step(model) if step is None else step,
             digest=digest_of(groups),
             groups=groups,
+            imitates=imitates,
             options=kwargs,
         )
         # Dumping them once more would take as long as all the rest.
         body = {**request.model_dump(exclude={"groups"}), "groups": groups}
-        result = await self._ask(path, body)
+        result = await self._ask("/train", body)
         return RemoteTrainResult(result["step"], result["metrics"], request.digest)
 
     async def _delete_checkpoint_files(self, model: Model, steps_to_keep: list[int]) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import art
-from art.types import TrainResult
 
 from precis.errors import StepConflict, TrainerError
 from precis.run.checkpoints import commit, restore
@@ -29,7 +28,6 @@ from precis.trainer.protocol import (
 )
 
 Model = art.TrainableModel[Any, Any]
-Groups = list[art.TrajectoryGroup]
 
 _STEP = re.compile(r"[0-9]{1,7}")
 _KEPT = 2
@@ -113,23 +111,9 @@ class TrainerService:
     async def train(self, request: TrainRequest) -> Json:
         """Train a step, one at a time; for a trained step return the stored result."""
         async with self._training:
-            return await self._train(request, self.backend.train)
+            return await self._train(request)
 
-    async def train_sft(self, request: TrainRequest) -> Json:
-        """Train a step by imitation, as `train` does by reinforcement."""
-
-        async def imitate(model: Model, groups: Groups, **options: Any) -> TrainResult:
-            shown: list[art.Trajectory] = []
-            for group in groups:
-                shown += group.trajectories
-            return await self.backend.train_sft(model, shown, **options)
-
-        async with self._training:
-            return await self._train(request, imitate)
-
-    async def _train(
-        self, request: TrainRequest, training: Callable[..., Awaitable[TrainResult]]
-    ) -> Json:
+    async def _train(self, request: TrainRequest) -> Json:
         """Return the result of a step; train it unless that was done.
 
         Raises:
@@ -162,7 +146,14 @@ class TrainerService:
         # Noted before and after: a trainer that is killed in between can tell at its next start
         # (`Journal.settle`) whether the weights were saved, and the step is not trained twice.
         journal.began(request.step, request.digest, request.note)
-        result = await training(model, decode_groups(request.groups), **request.options)
+        groups = decode_groups(request.groups)
+        if request.imitates:
+            shown: list[art.Trajectory] = []
+            for group in groups:
+                shown += group.trajectories
+            result = await self.backend.train_sft(model, shown, **request.options)
+        else:
+            result = await self.backend.train(model, groups, **request.options)
         answer = {"step": result.step, "metrics": result.metrics}
         trained = TrainedStep(digest=request.digest, result=answer, note=request.note)
         journal.finished(request.step, trained)

@@ -40,10 +40,7 @@ class ModelSpec(Record):
 
 
 class TrainRequest(Record):
-    """Train step `step`, which turns adapter `step` into adapter `step + 1`.
-
-    By reinforcement, or supervised: then each trajectory ends in a message to imitate.
-    """
+    """Train step `step`, which turns adapter `step` into adapter `step + 1`."""
 
     model: ModelSpec
     run: str
@@ -51,6 +48,8 @@ class TrainRequest(Record):
     step: Step
     digest: str
     groups: list[Json]
+    imitates: bool
+    """True for supervised training: each trajectory ends in a message to imitate."""
     options: dict[str, Any]
     note: Json
     """Kept with the result, for a run that is resumed."""

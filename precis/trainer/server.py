@@ -126,12 +126,10 @@ async def begin(request: BeginRequest, service: Served) -> StreamingResponse:
 
 @router.post("/train")
 async def train(request: TrainRequest, service: Served) -> StreamingResponse:
-    return _stream_training(request, service, service.train)
-
-
-@router.post("/train_sft")
-async def train_sft(request: TrainRequest, service: Served) -> StreamingResponse:
-    return _stream_training(request, service, service.train_sft)
+    if digest_of(request.groups) != request.digest:
+        raise TrainerError("The groups differ from their digest: they were altered on the way.")
+    key = f"train {request.model.name} {request.step} {request.digest}"
+    return _stream(service, key, lambda: service.train(request))
 
 
 def _stream(
@@ -140,17 +138,6 @@ def _stream(
     """Start an operation, or attach to it, and tell how it goes."""
     events = service.start(key, work).events()
     return StreamingResponse(events, media_type="application/x-ndjson")
-
-
-def _stream_training(
-    request: TrainRequest,
-    service: TrainerService,
-    training: Callable[[TrainRequest], Awaitable[Json]],
-) -> StreamingResponse:
-    if digest_of(request.groups) != request.digest:
-        raise TrainerError("The groups differ from their digest: they were altered on the way.")
-    key = f"train {request.model.name} {request.step} {request.digest}"
-    return _stream(service, key, lambda: training(request))
 
 
 @router.post("/checkpoints/{action}")

@@ -172,9 +172,7 @@ def test_whatever_is_asked_without_the_token_is_unauthorized(
     assert asyncio.run(ask()) == 401
 
 
-@pytest.mark.parametrize(
-    "path", ["/register", "/train", "/train_sft", "/state", "/file", "/v1/chat/completions"]
-)
+@pytest.mark.parametrize("path", ["/register", "/train", "/state", "/file", "/v1/chat/completions"])
 @pytest.mark.parametrize("body", [b"{", b"\xff\xfe", DEEP, b'{"model": ' * 50_000], ids=range(4))
 @pytest.mark.usefixtures("client")
 async def test_broken_json_is_a_bad_request_in_one_sentence(

@@ -140,11 +140,6 @@ class GpuBackend(LocalBackend):
     ) -> LocalTrainResult:
         """Train one step by imitation: token-level cross-entropy of given answers.
 
-        Args:
-            batch_size: trajectories of an update.
-            learning_rates: of each update; the trajectories are gone through again and again, each
-                time in another order.
-
         Raises:
             TrainerError: every answer is longer than `engine.tokens_max`, or the chat template
                 can't say its tool calls.

@@ -27,7 +27,7 @@ class ChatTokenizer:
     def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer
         self.eos_token_id: int = tokenizer.eos_token_id
-        template = str(getattr(tokenizer, "chat_template", ""))
+        template = str(tokenizer.chat_template)
         self.has_tool_calls = BEGIN in template and "tools" in template
 
     def __call__(self, text: str, *, add_special_tokens: bool) -> dict[str, list[int]]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import art
 import pytest
+from art.types import TrainResult
 from openai.types.chat.chat_completion import Choice
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -36,6 +37,7 @@ class Wandb:
     deleted: list[int] = field(default_factory=list)
     jobs: list[Any] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
+    url: str = ""
 
     def app(self) -> Starlette:
         at = "/v1/preview"
@@ -98,15 +100,16 @@ class Backend(WandbBackend):
 
 
 @pytest.fixture
-async def wandb() -> AsyncIterator[tuple[Wandb, str]]:
+async def wandb() -> AsyncIterator[Wandb]:
     service = Wandb()
     async with serving(service.app()) as url:
-        yield service, f"{url}/v1"
+        service.url = f"{url}/v1"
+        yield service
 
 
 @pytest.fixture
-async def trainer(wandb: tuple[Wandb, str], tmp_path: Path) -> AsyncIterator[RemoteTrainer]:
-    backend = Backend(tmp_path / "trainer", KEY, wandb[1])
+async def trainer(wandb: Wandb, tmp_path: Path) -> AsyncIterator[RemoteTrainer]:
+    backend = Backend(tmp_path / "trainer", KEY, wandb.url)
     async with serving(trainer_app(backend, tmp_path / "trainer", "token")) as url:
         remote = RemoteTrainer(url, "token", tmp_path / "art")
         yield remote
@@ -122,18 +125,25 @@ async def model() -> AsyncIterator[Model]:
         await model._openai_client.close()
 
 
-async def test_a_step_is_trained_at_wandb_and_its_checkpoint_committed(
-    wandb: tuple[Wandb, str], trainer: RemoteTrainer, model: Model, tmp_path: Path
-) -> None:
-    service, _ = wandb
+async def begin(trainer: RemoteTrainer, model: Model) -> None:
     await trainer.begin(model, "a-run")
     await model.register(trainer)
+
+
+async def train(trainer: RemoteTrainer, model: Model) -> TrainResult:
+    return await trainer.train(model, [group(0, 1)], step=0, run="a-run", learning_rate=1e-5)
+
+
+async def test_a_step_is_trained_at_wandb_and_its_checkpoint_committed(
+    wandb: Wandb, trainer: RemoteTrainer, model: Model, tmp_path: Path
+) -> None:
+    await begin(trainer, model)
     answer = await model.openai_client().chat.completions.create(
         model=model.get_inference_name(0), messages=[{"role": "user", "content": "summarize"}]
     )
-    assert (service.asked, answer.model) == (["wandb-artifact:///us/p/m:step0"], "m@0")
-    result = await trainer.train(model, [group(0, 1)], step=0, run="a-run", learning_rate=1e-5)
-    assert (result.step, len(service.jobs)) == (1, 1)
+    assert (wandb.asked, answer.model) == (["wandb-artifact:///us/p/m:step0"], "m@0")
+    result = await train(trainer, model)
+    assert (result.step, len(wandb.jobs)) == (1, 1)
     assert 0.5 in result.metrics.values()
     store = FolderStore(tmp_path / "store")
     checkpoint = await trainer.commit(
@@ -141,15 +151,14 @@ async def test_a_step_is_trained_at_wandb_and_its_checkpoint_committed(
     )
     names = [file.path for file in checkpoint.files]
     assert names == ["adapter_model.safetensors", "metrics.json"]
-    again = await trainer.train(model, [group(0, 1)], step=0, run="a-run", learning_rate=1e-5)
-    assert (again.metrics, len(service.jobs)) == (result.metrics, 1)
+    again = await train(trainer, model)
+    assert (again.metrics, len(wandb.jobs)) == (result.metrics, 1)
 
 
 async def test_an_agents_calls_of_tools_go_to_wandb_as_they_were_recorded(
-    wandb: tuple[Wandb, str], trainer: RemoteTrainer, model: Model
+    wandb: Wandb, trainer: RemoteTrainer, model: Model
 ) -> None:
-    await trainer.begin(model, "a-run")
-    await model.register(trainer)
+    await begin(trainer, model)
     entries = [{"token": "x", "logprob": -0.5, "bytes": None, "top_logprobs": []}]
     choice = {"index": 0, "finish_reason": "tool_calls", "message": calling("play", {}, "c")}
     taken = Choice.model_validate({**choice, "logprobs": {"content": entries}})
@@ -161,7 +170,7 @@ async def test_an_agents_calls_of_tools_go_to_wandb_as_they_were_recorded(
         played.append(art.Trajectory(messages_and_choices=history, tools=[tool], reward=reward))
     games = art.TrajectoryGroup(played)
     await trainer.train(model, [games], step=0, run="a-run", learning_rate=1e-5)
-    sent = wandb[0].jobs[0]["trajectory_groups"][0]["trajectories"][0]
+    sent = wandb.jobs[0]["trajectory_groups"][0]["trajectories"][0]
     assert sent["tools"] == [tool]
     history = sent["messages_and_choices"]
     assert [one.get("role", "choice") for one in history] == ["user", "choice", "tool", "choice"]
@@ -186,61 +195,50 @@ async def test_a_registration_that_was_cut_off_leaves_no_empty_checkpoint(
 
 
 async def test_what_wandb_trained_and_nobody_committed_is_forgotten(
-    wandb: tuple[Wandb, str], trainer: RemoteTrainer, model: Model
+    wandb: Wandb, trainer: RemoteTrainer, model: Model
 ) -> None:
-    service, _ = wandb
-    service.steps = [1]
-    await trainer.begin(model, "a-run")
-    await model.register(trainer)
-    assert (service.deleted, service.steps) == ([1], [])
+    wandb.steps = [1]
+    await begin(trainer, model)
+    assert (wandb.deleted, wandb.steps) == ([1], [])
 
 
 async def test_a_model_that_another_run_trained_there_is_left_alone(
-    wandb: tuple[Wandb, str], trainer: RemoteTrainer, model: Model
+    wandb: Wandb, trainer: RemoteTrainer, model: Model
 ) -> None:
-    service, _ = wandb
-    service.steps = [1, 2, 3]
+    wandb.steps = [1, 2, 3]
     await trainer.begin(model, "a-run")
     with pytest.raises(TrainerError, match="trained to step 3 already"):
         await model.register(trainer)
-    assert service.deleted == []
+    assert wandb.deleted == []
 
 
 async def test_a_step_whose_checkpoint_did_not_come_is_trained_again(
-    wandb: tuple[Wandb, str],
+    wandb: Wandb,
     trainer: RemoteTrainer,
     model: Model,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    service, _ = wandb
-    await trainer.begin(model, "a-run")
-    await model.register(trainer)
+    await begin(trainer, model)
 
     def fail(*_: object) -> None:
         raise OSError("The network is down.")
 
-    async def train() -> int:
-        trained = await trainer.train(model, [group(0, 1)], step=0, run="a-run")
-        return trained.step
-
     with monkeypatch.context() as patched:
         patched.setattr(Backend, "_pull", fail)
         with pytest.raises(TrainerError, match="The network is down"):
-            await train()
-    assert await train() == 1
-    assert (service.steps, service.deleted, len(service.jobs)) == ([1], [1], 2)
+            await train(trainer, model)
+    assert (await train(trainer, model)).step == 1
+    assert (wandb.steps, wandb.deleted, len(wandb.jobs)) == ([1], [1], 2)
 
 
 async def test_a_step_whose_checkpoint_came_before_a_kill_is_paid_for_once(
-    wandb: tuple[Wandb, str],
+    wandb: Wandb,
     trainer: RemoteTrainer,
     model: Model,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    service, url = wandb
-    await trainer.begin(model, "a-run")
-    await model.register(trainer)
+    await begin(trainer, model)
 
     def killed(*_: object) -> None:
         raise OSError("Killed.")
@@ -248,33 +246,32 @@ async def test_a_step_whose_checkpoint_came_before_a_kill_is_paid_for_once(
     with monkeypatch.context() as patched:
         patched.setattr("precis.trainer.journal.Journal.finished", killed)
         with pytest.raises(TrainerError, match="Killed"):
-            await trainer.train(model, [group(0, 1)], step=0, run="a-run")
-    backend = Backend(tmp_path / "trainer", KEY, url)
+            await train(trainer, model)
+    backend = Backend(tmp_path / "trainer", KEY, wandb.url)
     async with serving(trainer_app(backend, tmp_path / "trainer", "token")) as next_url:
         again = RemoteTrainer(next_url, "token", tmp_path / "art")
         await model.register(again)
-        result = await again.train(model, [group(0, 1)], step=0, run="a-run")
+        result = await train(again, model)
         await again.close()
     await backend.close()
-    assert (result.step, len(service.jobs), service.deleted) == (1, 1, [])
+    assert (result.step, len(wandb.jobs), wandb.deleted) == (1, 1, [])
     assert 0.5 in result.metrics.values()
 
 
 async def test_who_only_serves_a_model_deletes_nothing_of_it(
-    wandb: tuple[Wandb, str], trainer: RemoteTrainer, model: Model, tmp_path: Path
+    wandb: Wandb, trainer: RemoteTrainer, model: Model, tmp_path: Path
 ) -> None:
-    service, _ = wandb
-    service.steps = [1, 2]  # in training, the second not yet committed
+    wandb.steps = [1, 2]  # in training, the second not yet committed
     store, folder = FolderStore(tmp_path / "store"), tmp_path / "checkpoint"
     Backend._pull(None, model, 1, folder)  # type: ignore[arg-type]
     commit(store, "m", 1, folder, "digest")
     await trainer.fetch(model, 1, StoredModel(store=store.url, name="m"))
     await model.register(trainer)
-    assert (service.deleted, service.steps) == ([], [1, 2])
+    assert (wandb.deleted, wandb.steps) == ([], [1, 2])
 
 
 async def test_a_checkpoint_that_wandb_lacks_is_named(
-    wandb: tuple[Wandb, str], trainer: RemoteTrainer, model: Model, tmp_path: Path
+    wandb: Wandb, trainer: RemoteTrainer, model: Model, tmp_path: Path
 ) -> None:
     store, folder = FolderStore(tmp_path / "store"), tmp_path / "checkpoint"
     Backend._pull(None, model, 4, folder)  # type: ignore[arg-type]

@@ -282,15 +282,6 @@ def test_a_training_is_logged_once_however_often_it_is_found_finished(
     assert journal.trained(0) is not None and journal.pending is None
 
 
-async def test_a_checkpoint_that_can_not_be_uploaded_is_saved_on_this_side(
-    model: Model, trainer: RemoteTrainer, tmp_path: Path
-) -> None:
-    await trainer.begin(model, "a-run")
-    await model.register(trainer)
-    await trainer.save(model, 0, tmp_path / "kept")
-    assert (tmp_path / "kept" / "weights").read_text() == "0"
-
-
 @pytest.mark.parametrize("path", ["no-such-file", "link"])
 def test_only_a_checkpoints_own_files_are_sent(path: str, tmp_path: Path) -> None:
     spec = ModelSpec(name="m", project="p", base_model="b")
