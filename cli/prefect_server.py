@@ -122,17 +122,17 @@ def find_or_start(*, share: bool = False, port: int | None = None) -> PrefectSer
     """
     configured = find_api_url()
     if configured:
-        server = _check_found(PrefectServer(configured, ours=False), share, port)
+        server = PrefectServer(configured, ours=False)
+        _check_found(server, share, port)
         asyncio.run(check())
         return server
     os.environ.update(process.SETTINGS)
     os.environ["PREFECT_HOME"] = str(process.home())
-    running = _running()
-    if running:
-        server = _check_found(PrefectServer(running, ours=True), share, port)
-    else:
-        started = process.start("0.0.0.0" if share else process.LOOPBACK, port)
-        server = PrefectServer(process.address() or "", ours=True, started=started)
+    host = "0.0.0.0" if share else process.LOOPBACK
+    started = _running() is None and process.start(host, port)
+    server = PrefectServer(process.address() or "", ours=True, started=started)
+    if not started:
+        _check_found(server, share, port)
     _use(server.api)
     return server
 
@@ -177,8 +177,8 @@ def _use(api: str) -> None:
     os.environ.update(secrets, PREFECT_API_URL=api)
 
 
-def _check_found(server: PrefectServer, share: bool, port: int | None) -> PrefectServer:
-    """Return a server that is up already. Raises ConfigError if it does not match the request."""
+def _check_found(server: PrefectServer, share: bool, port: int | None) -> None:
+    """Raise ConfigError if a server that is there already does not match the request."""
     other_port = port is not None and urlsplit(server.api).port != port
     if share or other_port:
         option, can = ("--share", "be shared") if share else ("--port", "be given a port")
@@ -188,7 +188,6 @@ def _check_found(server: PrefectServer, share: bool, port: int | None) -> Prefec
             f"There is a Prefect server already, at {server.api}, {what}; only one that is "
             f"started here can {can}. {remedy}, or leave {option} out."
         )
-    return server
 
 
 def _running() -> str | None:

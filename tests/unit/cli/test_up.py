@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cli import prefect_server, up, worker
+from cli import prefect_process, prefect_server, up, worker
 from precis.errors import ConfigError, PrecisError
 
 
@@ -59,6 +59,18 @@ def test_a_server_that_is_up_is_not_changed_behind_its_back(
     monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
     with pytest.raises(ConfigError, match=sentence):
         prefect_server.find_or_start(**asked)
+
+
+def test_a_server_that_is_still_starting_is_not_changed_either(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PREFECT_API_URL", "")
+    monkeypatch.setenv("PREFECT_HOME", "")
+    monkeypatch.setattr(prefect_process, "address", lambda: "http://127.0.0.1:9/api")
+    monkeypatch.setattr(prefect_process, "start", lambda *_: False)
+    monkeypatch.setattr(prefect_process, "SETTINGS", {})
+    with pytest.raises(ConfigError, match="leave --share out"):
+        prefect_server.find_or_start(share=True)
 
 
 async def test_what_ends_a_worker_is_a_sentence_and_no_group(
