@@ -228,7 +228,9 @@ def secret(
         if not value:
             raise ConfigError(f"No value was given for {variable}.")
         from cli import prefect_server
+        from precis.llm.providers import sendable
 
+        sendable(value, variable)
         prefect_server.attach()
         import httpx
         from prefect.blocks.system import Secret  # only now, to use the server's address
