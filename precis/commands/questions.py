@@ -84,6 +84,8 @@ def make(
                 "Rules write for nothing, and the lexical judge tries what they write: leave "
                 "--judge out, or name a model with --url and --model."
             )
+        if not url and price:
+            raise ConfigError("--price is of a model: name one with --url and --model.")
         texts = read_texts(folder)
         if not url:
             made = make_by_rules(texts, folder, out)

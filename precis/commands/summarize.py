@@ -117,6 +117,8 @@ def summarize(
     options = Options(words, model, url, context, store, as_json)
     with sentences():
         judged_by = judge_named(judge, judge_model, judge_url)
+        if judge != "lexical" and questions is None:
+            raise ConfigError("--judge answers --questions: give a file of them too.")
         found = find_files(files)
         asked = _questions(questions, found)
         failed = asyncio.run(_run(found, options, asked, judged_by))

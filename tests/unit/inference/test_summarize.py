@@ -224,6 +224,7 @@ def test_models_are_named_by_step_or_best(store: FolderStore) -> None:
         (("--url", "http://127.0.0.1:1/v1"), "No server answers at http://127.0.0.1:1/v1"),
         (("--judge", "google", "--questions", "{questions}"), "GEMINI_API_KEY"),
         (("--judge", "google", "--questions", "{questions}", "--model", "no"), "GEMINI_API_KEY"),
+        (("--judge", "google"), "--judge answers --questions: give a file of them too."),
         (("--judge", "url"), "--judge url needs --judge-url and --judge-model."),
         (("--judge-url", "127.0.0.1:1"), "--judge-url must start with http:// or https://."),
         (("--judge-url", "http://a:b@localhost"), "--judge-url carries a password."),

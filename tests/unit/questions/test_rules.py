@@ -68,6 +68,7 @@ def test_a_corpus_without_a_key_holds_what_the_judge_answers_from_its_documents_
         (["--url", "http://127.0.0.1:9/v1"], "give both, or neither"),
         (["--model", "m"], "give both, or neither"),
         (["--judge", "openrouter"], "leave --judge out"),
+        (["--price", "1", "2"], "--price is of a model"),
     ],
 )
 def test_half_a_model_or_a_judge_that_costs_is_no_order_for_rules(
