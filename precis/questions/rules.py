@@ -14,7 +14,7 @@ from typing import Literal
 from precis.questions.prompts import WrittenQuestion
 from precis.text import count_words, sentences, tokens
 
-MODEL = "rules v1"
+MODEL = "rules v2"
 """The name of the questions' writer; its version is raised with every change to the questions."""
 Kind = Literal["name", "date", "number"]
 
@@ -119,7 +119,7 @@ def _choose(sentence: str, told: Sequence[str]) -> _Fact | None:
     """Return the date, number or name that is in the fewest other sentences; of those the longest.
 
     The beginning of a sentence does not count: its first word has a capital anyway, and a number
-    there is a list's.
+    there is a list's. Nor does a fact that is in its sentence twice: the question would show it.
     """
     facts: list[_Fact] = []
     for kind, pattern in (*_FACTS, ("name", _NAME)):
@@ -133,6 +133,6 @@ def _choose(sentence: str, told: Sequence[str]) -> _Fact | None:
     for fact in facts:
         answer = sentence[fact.start : fact.end]
         others = sum(answer in other for other in told) - 1
-        if others < _SAID_OFTEN:
+        if others < _SAID_OFTEN and sentence.count(answer) == 1:
             rare.append((others, -len(answer), fact.start, fact))
     return min(rare, key=lambda one: one[:3])[3] if rare else None

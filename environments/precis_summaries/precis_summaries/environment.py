@@ -29,8 +29,8 @@ class SummariesEnvConfig(vf.SingleAgentEnvConfig):
 class SummariesEnv(vf.Env[SummariesEnvConfig]):
     """The policy writes one summary of each document; the judge of Précis scores it.
 
-    A summary that is empty, too long or in another script scores zero without a judge. If the judge
-    fails, so does the episode; it never scores zero.
+    A summary that is empty, too long, in another script or no prose scores zero without a judge. If
+    the judge fails, so does the episode; it never scores zero.
     """
 
     def __init__(self, config: SummariesEnvConfig) -> None:

@@ -21,7 +21,7 @@ from precis.text import count_words, sentences, tokens
 from precis.words import pieces
 
 USUAL_BASELINES = ("lead-350", "random-350", "centroid", "telegraph-350")
-"""All but the empty summary, whose figures show what a judge answers without one."""
+"""All but the empty summary, which scores zero without a judge."""
 _REDUNDANCY = 0.5
 """The penalty of a sentence equal to a chosen one; relevance is at most 1."""
 
@@ -38,7 +38,7 @@ def baselines() -> dict[str, Complete]:
 
 
 def empty(text: str, words_max: int) -> str:
-    """Return no summary: the floor of the scale is what a judge answers without one."""
+    """Return no summary, the floor of the scale."""
     return ""
 
 

@@ -12,6 +12,7 @@ from precis.config import DocumentsConfig, JudgeConfig
 from precis.environments.summaries.judge import Scored
 from precis.errors import DocumentsError
 from precis.inference.facts import open_judge
+from precis.questions.rules import RuleWriter
 from precis.records.cloze import CRUDE, crudeness_of
 from precis.records.documents import Document, read_documents
 from tests.support.corpora import BUNDLED
@@ -60,6 +61,13 @@ def test_a_corpus_without_a_key_holds_what_the_judge_answers_from_its_documents_
     assert all("-cloze" in question.id for one in made for question in one.questions)
     assert crudeness_of(made) == CRUDE
     assert crudeness_of(SIX) == ""
+
+
+async def test_a_question_does_not_show_its_answer() -> None:
+    told = "In Oakhaven they would have done it otherwise, and in Oakhaven they {}."
+    [written] = await RuleWriter().write(told.format("all say so since 1958"))
+    assert written.answer == "1958"
+    assert await RuleWriter().write(told.format("say so")) == []
 
 
 @pytest.mark.parametrize(
