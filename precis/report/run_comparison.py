@@ -42,7 +42,8 @@ class RunComparison:
     Attributes:
         differences: for each run but the first, by name: the first's accuracy minus its own, on the
             common documents of their newest benchmarks; None without any.
-        protocols: the judges of all benchmarks; if they differ, so may the accuracies.
+        protocols: the judges, if any, and rules of all benchmarks; if they differ, so may the
+            accuracies.
         documents: of the first two runs, the most different first.
     """
 
@@ -67,7 +68,7 @@ def compare(store: Store, models: Sequence[str], now: datetime) -> RunComparison
     return RunComparison(
         runs,
         {model: difference(first, rows[model]) for model in models[1:]},
-        tuple(f"{judge}, {protocol}" for judge, protocol in judges.sort(pl.all()).iter_rows()),
+        tuple(", ".join(filter(None, row)) for row in judges.sort(pl.all()).iter_rows()),
         tuple(SideBySide(*row) for row in both.select(columns).iter_rows()),
     )
 
@@ -110,7 +111,7 @@ def describe_differences(found: RunComparison) -> Iterator[str]:
             sentence += f" Too few {scenarios} to say."
         yield sentence
     if len(found.protocols) > 1 and any(found.differences.values()):
-        yield f"They had different judges ({'; '.join(found.protocols)}): not comparable."
+        yield f"They were scored by different rules ({'; '.join(found.protocols)}): not comparable."
     measures = sorted({run.last.measure for run in found.runs if run.last})
     if len(measures) > 1 and any(found.differences.values()):
         yield f"They are measured by {' and by '.join(measures)}: not comparable."

@@ -114,16 +114,6 @@ def test_a_change_of_a_reward_is_no_percentage_points() -> None:
     assert told["difference"] == -2 and "points" not in told
 
 
-@pytest.mark.parametrize(
-    ("rewards", "mean"), [([-1.0, -1.0, -1.0], -1.0), ([5.0], 5.0), ([3.0, 3.0], 3.0)]
-)
-def test_rewards_that_are_all_alike_have_an_interval_that_holds_their_mean(
-    rewards: list[float], mean: float
-) -> None:
-    found = ratio_interval(rewards, [1.0] * len(rewards))
-    assert (found.low, found.mean, found.high) == (mean, mean, mean)
-
-
 def test_a_failure_that_is_a_bare_reward_is_one_of_pass_at_k_too() -> None:
     scores = [Score(1.0, True), Score(0.0)]
     figure = default_figure(scores, GAMES.nouns)
@@ -137,12 +127,11 @@ def test_a_failure_that_is_a_bare_reward_is_one_of_pass_at_k_too() -> None:
         assert found is not None and found.mean == 0.5
 
 
-def test_a_gap_of_rewards_in_one_scenario_lies_in_its_interval() -> None:
-    assert paired_difference([30.0], [-5.0], [1.0]).accuracy == Interval(35.0, 35.0, 35.0)
-
-
-def test_successes_in_one_turn_take_one_and_never_less() -> None:
+def test_what_is_no_share_has_an_interval_without_width_where_all_are_alike() -> None:
     assert turns_of_successes(games("solver", None, [won(1)] * 3)) == Interval(1.0, 1.0, 1.0)
+    assert ratio_interval([-1.0] * 3, [1.0] * 3) == Interval(-1.0, -1.0, -1.0)
+    assert ratio_interval([5.0], [1.0]) == Interval(5.0, 5.0, 5.0)
+    assert paired_difference([30.0], [-5.0], [1.0]).accuracy == Interval(35.0, 35.0, 35.0)
 
 
 @pytest.mark.parametrize("name", ["recall@5", "a.b", 'said "no"', "a\\b", "[0]", "*", ""])

@@ -169,8 +169,9 @@ def test_what_can_t_be_compared_is_said(store: FolderStore) -> None:
     put_results(store, "a", [4] * 6)
     put_results(store, "b", [4] * 6, prefix="e")
     assert "No benchmark of both" in precis_runs("compare", "a", "b", store=store)
-    put_results(store, "b", [4] * 6, judge="another")
-    assert "not comparable" in precis_runs("compare", "a", "b", store=store)
+    put_results(store, "b", [4] * 6, judge="")
+    told = precis_runs("compare", "a", "b", store=store)
+    assert "scored by different rules (batched v1; j, batched v1): not comparable." in told
     put_results(store, "a", [4] * 2)
     assert "Too few documents" in precis_runs("compare", "a", "b", store=store)
 
