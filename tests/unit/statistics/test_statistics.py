@@ -51,19 +51,6 @@ def test_the_interval_holds_the_truth_in_95_of_100_experiments(
     assert too_high <= 40
 
 
-def test_the_paired_interval_holds_the_true_difference_in_95_of_100_experiments() -> None:
-    covered = 0
-    for seed in range(1000):
-        generator = np.random.default_rng(seed)
-        ease, asked = generator.beta(4, 2, 40), generator.integers(3, 6, 40)
-        # Where the document is easy for one, it is easy for the other: half as often wrong.
-        better = generator.binomial(asked, 1 - (1 - ease) / 2)
-        worse = generator.binomial(asked, ease)
-        low, high = bca_bounds((better - worse).astype(float), asked.astype(float), 0.95, seed, 300)
-        covered += low <= 1 / 6 <= high
-    assert 930 <= covered <= 970
-
-
 def test_a_difference_that_is_seldom_seen_is_within_the_interval() -> None:
     covered = 0
     for seed in range(1000):
