@@ -43,12 +43,13 @@ from precis.environments.summaries.environment import Summaries
 from precis.environments.summaries.judge import Endpoint, JudgeClient, endpoint_for
 from precis.environments.summaries.judge.endpoint import SECOND_KEY, lexical_endpoint
 from precis.environments.summaries.services import Services
-from precis.errors import ClusterError, ConfigError, PrecisError, StoreError, UnusableRun
+from precis.errors import ClusterError, ConfigError, PrecisError
 from precis.models.licences import check_licence
 from precis.records.documents import load_corpus, load_others
 from precis.records.ledger import find_ledger
 from precis.run.continuation import check_settings
 from precis.run.lease import check_free
+from precis.run.repair import refuse_lost_ledger
 from precis.run.shortcomings import nothing_to_train
 from precis.settings.environment import AgentSettings
 from precis.settings.overrides import lay_over
@@ -154,6 +155,8 @@ def checks_of(examined: Examined) -> dict[str, Check]:
     else:
         assert isinstance(config, TrainConfig)
         planned |= _checks_of_environment(config)
+        if config.warm_start:
+            planned["warm start"] = lambda: _check_warm_start(config)
         planned["store"] = lambda: checks.check_store(config.store)
         if not problems:
             planned["run"] = lambda: _check_run(config)
@@ -175,12 +178,9 @@ def _checks_of_environment(config: RunConfig) -> dict[str, Check]:
         "documents": lambda: _check_documents(config),
         "judge": lambda: checks.check_judge(config.judge),
     }
-    if isinstance(config, TrainConfig):
-        second = config.second_judge
-        if second:
-            planned["second judge"] = lambda: checks.check_judge(second, SECOND_KEY)
-        if config.warm_start and config.warm_start.teacher:
-            planned["teacher"] = lambda: _check_teacher(config)
+    second = config.second_judge if isinstance(config, TrainConfig) else None
+    if second:
+        planned["second judge"] = lambda: checks.check_judge(second, SECOND_KEY)
     return planned
 
 
@@ -223,16 +223,12 @@ async def _refuse(problem: PrecisError) -> str:
 async def _check_run(config: TrainConfig) -> str:
     """Describe whether a run is new or continued, and refuse settings that would change it."""
     store = open_store(config.store)
-    try:
-        await asyncio.to_thread(check_origin, store, config.model, config.from_checkpoint)
-        found = await asyncio.to_thread(find_ledger, store, config.model)
-    except UnusableRun:
-        raise
-    except StoreError:  # reported in the store's row
-        return "not known, since the store can't be read"
+    await asyncio.to_thread(check_origin, store, config.model, config.from_checkpoint)
+    found = await asyncio.to_thread(find_ledger, store, config.model)
     if not config.take_over:
         await asyncio.to_thread(check_free, store, config.model)
     if found is None:
+        await asyncio.to_thread(refuse_lost_ledger, store, config.model)
         return f"{config.model} is new"
     ledger = found[0]
     async with _environment_of(config) as environment:
@@ -280,10 +276,15 @@ async def _check_environment(settings: AgentSettings, judge: JudgeConfig) -> str
     return f"{found}; judge {await checks.check_judge(judge)}" if environment.rubric else found
 
 
-async def _check_teacher(config: TrainConfig) -> str:
+async def _check_warm_start(config: TrainConfig) -> str:
     teacher = teacher_of(config)
-    assert teacher is not None
-    return f"{teacher.spec.endpoint.model} at {teacher.spec.endpoint.base_url}, whose key is set"
+    async with _environment_of(config) as environment:
+        assert environment.warm_start is not None
+        found = environment.warm_start.describe(environment.nouns)
+    if teacher is None:
+        return found
+    endpoint = teacher.spec.endpoint
+    return f"{found}, by {endpoint.model} at {endpoint.base_url}, whose key is set"
 
 
 async def _check_model(config: BenchmarkConfig) -> str:

@@ -177,11 +177,36 @@ async def test_a_run_that_is_continued_says_from_where_and_another_one_is_refuse
     assert not refused.ok
     assert "seed was 4 and is 1 now" in refused.detail
     assert (await row("model=other")).detail == "other is new"
+    FolderStore(tmp_path / "store").put("lost/checkpoints/0001/manifest.json", b"{}")
+    lost = await row("model=lost")
+    assert not lost.ok and "its ledger is gone" in lost.detail
+    damaged = await row("model=fork", 'from_checkpoint={"model": "lost", "step": 1}')
+    assert not damaged.ok and "0001/manifest.json is damaged" in damaged.detail
     hold(FolderStore(tmp_path / "store"), "other", "train-7")
     held = await row("model=other")
     assert not held.ok
     assert "'other' is held by the run train-7" in held.detail
     assert (await row("model=other", "take_over=true")).ok
+
+
+@pytest.mark.parametrize("environment", ["summaries", str(ROOT / "examples" / "tic_tac_toe.py")])
+async def test_what_a_warm_start_lacks_is_said(
+    environment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def row(**warm_start: Any) -> CheckResult:
+        sizes = {"train_size": 160, "val_size": 32}
+        settings = {"environment": environment, "documents": sizes, "warm_start": warm_start}
+        planned = checks_of(Examined(TrainConfig.model_validate(settings)))
+        [found] = await run_checks({"warm start": planned["warm start"]})
+        return found
+
+    missing = await row(source="file", file="missing.jsonl")
+    assert not missing.ok and "missing.jsonl" in missing.detail
+    teacher = {"source": "teacher", "teacher": {"model": "m"}, "scenarios": 5}
+    unpaid = await row(**teacher)
+    assert not unpaid.ok and "OPENROUTER_API_KEY" in f"{unpaid.detail} {unpaid.remedy}"
+    monkeypatch.setenv("OPENROUTER_API_KEY", "k")
+    assert (await row(**teacher)).detail.startswith("5 ")
 
 
 async def test_secret_blocks_are_read_whatever_else_this_machine_lacks(
