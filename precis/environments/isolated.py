@@ -21,7 +21,7 @@ _STOP_S = 5.0
 
 
 class IsolatedError(Exception):
-    """A call raised an error there, with this message."""
+    """A call raised an error there, with this message, which has no period at its end."""
 
 
 class ProcessDied(IsolatedError):
@@ -95,11 +95,11 @@ class IsolatedModule:
         if not line.endswith(b"\n"):
             status = self._stop()
             if status == -signal.SIGALRM:
-                raise ProcessDied(f"It took longer than {self._call_s:g} s, and was ended.")
-            raise ProcessDied(f"Its process ended with status {status}.")
+                raise ProcessDied(f"It took longer than {self._call_s:g} s, and was ended")
+            raise ProcessDied(f"Its process ended with status {status}")
         answer = json.loads(line)
         if "error" in answer:
-            raise IsolatedError(answer["error"])
+            raise IsolatedError(answer["error"].rstrip("."))
         return answer["returned"]
 
     def _stop(self) -> int | None:

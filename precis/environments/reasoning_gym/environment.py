@@ -100,7 +100,7 @@ class ReasoningGym(AgentEnvironment):
                 return Score(0.0, False, {**metrics, "illegal": 1.0})
             reward = await self._puzzles.call("score", *self._place(scenario["place"]), said)
         except ProcessDied as error:
-            return Unscored("environment_died", f"The answer was not scored: {error}")
+            return Unscored("environment_died", f"The answer was not scored: {error}.")
         except IsolatedError as error:  # raised by the scoring of an unexpected answer
             return Score(0.0, False, {**metrics, "illegal": 1.0}, {"reason": str(error)})
         return Score(reward, reward >= 1, metrics)

@@ -198,7 +198,7 @@ class TextArenaEnvironment(AgentEnvironment):
         except IsolatedError as error:
             is_lost = isinstance(error, ProcessDied) or str(error).startswith(_LOST)
             cause = "environment_died" if is_lost else "environment_failed"
-            return Unscored(cause, f"The game could not go on: {error}")
+            return Unscored(cause, f"The game could not go on: {error}.")
         finally:
             with suppress(IsolatedError):
                 await self._games.call("end", number)

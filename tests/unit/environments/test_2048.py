@@ -69,15 +69,3 @@ async def test_games_are_played_to_their_end_and_are_the_same_by_call_and_by_tex
     assert written.score == rollouts[0].score
     roles = [one["role"] for one in written.calls[-1].messages[2:]]
     assert roles == ["assistant", "user"] * (len(written.calls) - 1)
-
-
-def test_every_call_of_a_message_is_answered_and_the_first_is_played() -> None:
-    message = {
-        "role": "assistant",
-        "tool_calls": [
-            {"id": "a", "function": {"name": "move", "arguments": '{"direction": "up"}'}},
-            {"id": "b", "function": {"name": "move", "arguments": '{"direction": "down"}'}},
-        ],
-    }
-    assert GAME.direction_of(message) == "up"
-    assert [one["tool_call_id"] for one in GAME.answers(message, "The board.")] == ["a", "b"]

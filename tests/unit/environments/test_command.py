@@ -121,15 +121,21 @@ async def test_with_a_rubric_it_need_print_nothing(tmp_path: Path) -> None:
     assert rollout.score.cause == UNJUDGED
 
 
-def test_it_may_say_its_scenarios_itself(tmp_path: Path) -> None:
+def test_it_may_lie_in_the_user_s_home_and_say_its_scenarios_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
     program = tmp_path / "agent.py"
     program.write_text(
         "import sys\nassert sys.argv[1] == 'scenarios'\n"
         "print('{\"id\": 1}' if sys.argv[2] == 'train' else '{\"id\": 2}')"
     )
-    environment = load_command([sys.executable, str(program)])
+    environment = load_command([sys.executable, "~/agent.py"])
     assert [one.id for one in environment.scenarios("train")] == ["1"]
     assert [one.id for one in environment.scenarios("validation")] == ["2"]
+    on_a_worker = CommandEnvironment([sys.executable, "~/agent.py"], {})
+    named = CommandEnvironment([sys.executable, str(program)], {})
+    assert environment.identity == on_a_worker.identity == named.identity
     program.write_text("import sys\nif sys.argv[2] == 'train':\n    print('{\"id\": 1}')")
     with pytest.raises(ConfigError, match=r"'validation'.*Have it print one at least"):
         load_command([sys.executable, str(program)])
@@ -139,7 +145,6 @@ def test_it_may_say_its_scenarios_itself(tmp_path: Path) -> None:
     ("lines", "complaint"),
     [
         ('{"id": 1}', "the split 'validation'. Give scenarios to both: mark those to hold out"),
-        ('{"id": 1}\n{"id": 1}\n{"id": 2, "split": "validation"}', "two scenarios have the id '1'"),
         ('{"id": 1}\n{"id": 1, "split": "validation"}', "two scenarios have the id '1'. Give each"),
         ('{"id": 1}\nx', "line 2: it is not JSON"),
         ("[1]", "line 1: it is not a JSON object"),
@@ -187,19 +192,6 @@ def test_an_argument_may_be_a_whole_script(tmp_path: Path) -> None:
         command = ["sh", "-c", script]
         assert load_command(command, str(file)).scenarios("train")[0].id == "a"
         assert relative_files(command) == {}
-
-
-def test_a_program_in_the_user_s_home_may_be_named_with_a_tilde(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    (tmp_path / "agent.py").write_text('import sys; print(\'{"id": "%s"}\' % sys.argv[2])')
-    environment = load_command([sys.executable, "~/agent.py"])
-    assert environment.scenarios("train")[0].id == "train"
-    named = load_command([sys.executable, str(tmp_path / "agent.py")])
-    assert environment.identity == named.identity
-    on_a_worker = CommandEnvironment([sys.executable, "~/agent.py"], {})
-    assert on_a_worker.identity == named.identity
 
 
 def test_a_changed_program_is_another_run(tmp_path: Path) -> None:

@@ -104,8 +104,6 @@ def test_a_run_is_told_apart_by_what_its_file_shows(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
-        ("{", "line 2: it is not JSON"),
-        ("[1]", "line 2: it is not a JSON object"),
         ("{}", "line 2: there is no list of messages; write"),
         (row(tools=[{"name": "press"}]), "line 2: a tool has no function with a name"),
         (row(messages=[ASKED, {"role": "robot"}]), "line 2: message 2 has the role 'robot'"),
@@ -147,12 +145,6 @@ def test_a_file_that_can_not_be_used_says_why(
     with pytest.raises(ConfigError) as refused:
         prepared(tmp_path, *rows, **settings)
     assert complaint in str(refused.value)
-
-
-def test_a_file_that_is_not_there_is_refused() -> None:
-    config = WarmStartConfig(source="file", file="missing.jsonl")
-    with pytest.raises(ConfigError, match=r"missing\.jsonl can't be read: No such"):
-        prepare_warm_start(config, load_python(str(echoing.__file__)))
 
 
 def test_no_reward_is_asked_of_summaries_that_are_not_judged() -> None:

@@ -2,6 +2,7 @@
 
 import random
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -52,10 +53,15 @@ class TwoCalls(ScriptedPolicy):
         return replace(completion, choices=[replace(choice, tool_calls=calls)])
 
 
-async def test_every_call_of_a_message_is_answered() -> None:
-    policy = TwoCalls(any_free_cell)
-    (rollout,) = await play(example("tic_tac_toe.py"), policy, 1)
-    assert score_of(rollout).metrics["illegal"] == 0
+@pytest.mark.parametrize(
+    ("name", "say"), [("tic_tac_toe.py", any_free_cell), ("2048.py", embedded().say)]
+)
+async def test_every_call_of_a_message_is_answered(
+    name: str, say: Callable[[ChatRequest], str | ToolCall]
+) -> None:
+    policy = TwoCalls(say)
+    (rollout,) = await play(example(name), policy, 1)
+    assert isinstance(rollout.score, Score)
     made = []
     answered = []
     for message in policy.requests[-1].messages:

@@ -63,17 +63,11 @@ def solve(prompt: str) -> list[dict[str, str]]:
 
 
 def detective(request: ChatRequest) -> ToolCall:
-    return call(request, "answer", **solve(request.messages[0]["content"])[0])
+    (solution,) = solve(request.messages[0]["content"])
+    return call(request, "answer", **solution)
 
 
-@pytest.mark.parametrize("size", PUZZLES.SIZES)
-def test_the_clues_leave_one_solution_and_it_is_the_generator_s(size: int) -> None:
-    for seed in range(2):
-        prompt, solution, _ = PUZZLES.puzzle(seed, size)
-        assert solve(prompt) == [solution]
-
-
-async def test_who_solves_the_case_earns_everything() -> None:
+async def test_the_clues_leave_one_solution_and_who_finds_it_earns_everything() -> None:
     rollouts = await play(example("temporal_clue.py"), ScriptedPolicy(detective), 6)
     assert {one.scenario["size"] for one in rollouts} == set(PUZZLES.SIZES)
     for rollout in rollouts:

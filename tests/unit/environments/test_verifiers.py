@@ -88,13 +88,18 @@ async def play(
     return found
 
 
-async def test_it_is_played_at_the_recorders_address(tmp_path: Path) -> None:
-    environment = load_verifiers(settings_of(tmp_path))
+async def test_it_is_played_at_the_recorders_address_and_ends_when_it_is_closed(
+    tmp_path: Path,
+) -> None:
+    tells = "ask(asked); said['metrics']['child'] = os.getpid(); send(said)"
+    environment = load_verifiers(settings_of(tmp_path, tells))
     assert [one.id for one in environment.scenarios("validation")] == ["c"]
     assert environment.scenarios("train")[1]["task"] == {"idx": 2}
     [rollout] = await play(environment)
-    assert rollout.score == Score(0.75, None, {"turns": 1.0})
+    child = int(rollout.metrics["child"])
+    assert rollout.score == Score(0.75, None, {"turns": 1.0, "child": child})
     assert [call.messages[0]["content"] for call in rollout.calls] == ["Go."]
+    await until(lambda: not is_running(child), "the child's end")
 
 
 @pytest.mark.parametrize(("least", "success"), [(0.75, True), (0.8, False)])
@@ -181,16 +186,6 @@ async def test_a_late_rollout_is_cancelled_and_leaves_the_child_alone(tmp_path: 
     before, late_one, after = await play(environment, ["b", "a", "b"], 3.0)
     assert late_one.score.cause == "rollout_timeout"
     assert before.reward == after.reward
-
-
-async def test_all_end_when_it_is_closed(tmp_path: Path) -> None:
-    environment = load_verifiers(
-        settings_of(tmp_path, "ask(asked); said['reward'] = os.getpid(); send(said)")
-    )
-    [rollout] = await play(environment)
-    child = int(rollout.reward or 0)
-    assert child
-    await until(lambda: not is_running(child), "the child's end")
 
 
 async def test_its_process_is_given_no_secrets_but_those_named(
