@@ -1,5 +1,6 @@
 """What `precis doctor` examines, and what it says of deployments that it can't."""
 
+import json
 import logging
 from pathlib import Path
 from typing import Any
@@ -180,8 +181,10 @@ async def test_a_run_that_is_continued_says_from_where_and_another_one_is_refuse
     FolderStore(tmp_path / "store").put("lost/checkpoints/0001/manifest.json", b"{}")
     lost = await row("model=lost")
     assert not lost.ok and "its ledger is gone" in lost.detail
-    damaged = await row("model=fork", 'from_checkpoint={"model": "lost", "step": 1}')
-    assert not damaged.ok and "0001/manifest.json is damaged" in damaged.detail
+    (tmp_path / "elsewhere").touch()
+    origin = {"model": "rehearsal-seed1", "store": str(tmp_path / "elsewhere")}
+    fork = await row("model=fork", f"from_checkpoint={json.dumps(origin)}")
+    assert not fork.ok and "elsewhere" in fork.detail
     hold(FolderStore(tmp_path / "store"), "other", "train-7")
     held = await row("model=other")
     assert not held.ok
