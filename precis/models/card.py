@@ -18,6 +18,7 @@ from precis.records.nouns import Figure
 from precis.records.results import TRAINED, newest_results
 from precis.report import wording
 from precis.statistics.standings import Contender, figure_of, rows_by, summarise
+from precis.text import count_of
 
 
 def newest_benchmark(model: NamedCheckpoint) -> pl.DataFrame | None:
@@ -105,7 +106,8 @@ def _introduction(model: NamedCheckpoint, base: str, repo: str) -> str:
         )
     what = f"a LoRA of {base}" if base else what
     name = repo.rpartition("/")[2]
-    return f"# {name}\n\n{does} It is {what}, trained by GRPO for {model.step} steps.\n"
+    steps = count_of(model.step, "step")
+    return f"# {name}\n\n{does} It is {what}, trained by GRPO for {steps}.\n"
 
 
 def _use(model: NamedCheckpoint, file_format: Format, repo: str) -> str:

@@ -43,7 +43,7 @@ _DPI = 144
 _NAME_MAX = 32
 _NAME_END = 11
 """The most characters of a name in a chart, and how many of them are from its end."""
-_MARKERS_MAX = 40
+MARKERS_MAX = 40
 """More markers would merge into a thick line."""
 _STYLE: Any = {
     "font.family": "sans-serif",
@@ -166,7 +166,7 @@ def line_chart(
                 linewidth=line.width,
                 marker=line.marker,
                 markersize=4.5,
-                markevery=max(1, len(places) // _MARKERS_MAX),
+                markevery=max(1, len(places) // MARKERS_MAX),
                 label=line.name,
             )
         if drawn:

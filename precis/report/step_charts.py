@@ -10,13 +10,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from precis.records.ledger import TURNS, Ledger, StepRecord
-from precis.report.charts import Chart, Theme, add_legend, style_axes, titled_axes
+from precis.report.charts import MARKERS_MAX, Chart, Theme, add_legend, style_axes, titled_axes
 from precis.report.wording import heading
 
 _PHASES_MAX = 5
 """The most phases with a colour; the shortest of more are drawn as `other`."""
-
-_MARKERS_MAX = 40
 
 
 def phases(ledger: Ledger) -> Chart:
@@ -84,7 +82,7 @@ def trends(steps: Sequence[StepRecord]) -> Chart:
     def draw(figure: Figure, theme: Theme) -> None:
         figure.set_layout_engine("constrained", w_pad=0.15, h_pad=0.1)
         left, middle, right = figure.subplots(1, 3)
-        style = ".-" if len(steps) <= _MARKERS_MAX else "-"
+        style = ".-" if len(steps) <= MARKERS_MAX else "-"
         for axes, title, by_step, colour in (
             (left, "Reward spread in a group", spreads, theme.second),
             (middle, heading(name), values, theme.accent),

@@ -92,6 +92,10 @@ async def spec(hosted: Hosted) -> AsyncIterator[ContenderSpec]:
         yield hosted_contender(config, {"CONTENDER_API_KEY": KEY})
 
 
+async def no_ceiling(_: BenchmarkRun) -> None:
+    return None
+
+
 async def play(
     spec: ContenderSpec, game: Environment, kept: KeptRecords | None = None
 ) -> list[Attempt]:
@@ -185,9 +189,6 @@ async def test_a_benchmark_in_which_nobody_takes_part_is_refused(tmp_path: Path)
     store = str(tmp_path / "store")
     config = BenchmarkConfig(checkpoints="none", environment=str(file), store=store)
 
-    async def no_ceiling(_: BenchmarkRun) -> None:
-        return None
-
     async with open_benchmark(config, load_python(str(file))) as run, serve_others(run) as others:
         assert [one.contender.model for one in others] == [RANDOM]
         with pytest.raises(ConfigError, match="Nobody takes part"):
@@ -202,9 +203,6 @@ async def test_a_benchmark_measures_as_the_run_of_its_checkpoints(tmp_path: Path
     config = BenchmarkConfig(checkpoints="none", environment=str(file), store=store)
     nothing: Any = None  # no checkpoint takes part in the measurement
     checkpoints = CheckpointServer(nothing, nothing, 0, nothing, "reward")
-
-    async def no_ceiling(_: BenchmarkRun) -> None:
-        return None
 
     async with open_benchmark(config, load_python(str(file))) as run, serve_others(run) as others:
         measured = await measure_all(run, checkpoints, others, measure_contender, no_ceiling)

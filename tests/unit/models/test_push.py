@@ -122,6 +122,7 @@ def test_the_card_says_what_it_was_trained_on_and_how_sure_its_figures_are(
     assert "was in no benchmark" in done.stderr
     text = hub.files["me/early", "README.md"].decode()
     assert "No benchmark of this checkpoint was made. Its held-out accuracy: 60.0%" in text
+    assert "trained by GRPO for 1 step." in text
 
 
 def test_no_path_of_this_machine_goes_up(hub: HubServer, address: str, tmp_path: Path) -> None:
