@@ -84,22 +84,6 @@ async def test_who_renews_all_the_time_can_be_taken_over(tmp_path: Path) -> None
     assert store.renewals == 0
 
 
-async def test_of_many_runs_that_begin_at_once_one_gets_the_lease(store: FolderStore) -> None:
-    won: list[int] = []
-    answered = asyncio.Barrier(8)
-
-    async def begin(number: int) -> None:
-        try:
-            async with leased(store, "m", str(number)):
-                won.append(number)
-                await answered.wait()
-        except LeaseHeld:
-            await answered.wait()
-
-    await asyncio.gather(*(begin(number) for number in range(8)))
-    assert len(won) == 1
-
-
 async def test_a_lease_is_renewed_while_its_run_works(store: FolderStore) -> None:
     async with leased(store, "m", "first", ttl_s=0.06) as lease:
         begun = lease.holder

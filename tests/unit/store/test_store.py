@@ -16,7 +16,7 @@ import pytest
 from precis.environment import S3Environment, Variables
 from precis.errors import ConfigError, PrecisError, StoreConflict, StoreError, StoreRefused
 from precis.run.lease import leased
-from precis.store import FolderStore, open_store
+from precis.store import Blob, FolderStore, open_store
 from precis.store.s3 import S3Store
 from tests.services.patience import patience_s
 from tests.support.stopped import stopped_process
@@ -49,7 +49,14 @@ def test_what_to_do_follows_from_what_was_wrong(
     assert type(caught.value) is kind
 
 
-def test_of_many_conditional_writers_one_wins(store: FolderStore) -> None:
+def test_of_many_conditional_writers_one_wins(tmp_path: Path) -> None:
+    class Slow(FolderStore):
+        def get(self, key: str) -> Blob | None:
+            found = super().get(key)
+            time.sleep(0.005)  # or most write before the next one has looked
+            return found
+
+    store = Slow(tmp_path / "store")
     wins: list[int] = []
 
     def write(number: int) -> None:

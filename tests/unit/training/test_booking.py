@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from precis.cluster.site import HourlyPrice
 from precis.config import TrainConfig
 from precis.errors import StoreConflict, StoreError
 from precis.records.ledger import load_ledger
@@ -28,47 +27,17 @@ class Lease:
 
 
 class Process:
-    """A run in a process of its own, with its judge and a machine at $1 an hour."""
+    """A run in a process of its own."""
 
     def __init__(self, folder: Path, store: FolderStore | None = None) -> None:
         settings = TrainConfig(store=str(folder))
-        self.judge = SimpleNamespace(identity={"model": "a-judge"}, spend=Spend())
-        self.hours = 0.0
-        meter = Meter(lambda: 3600 * self.hours)
-        meter.start(HourlyPrice(1.0, 1.0))
-        judge: Any = self.judge
+        judge: Any = SimpleNamespace(identity={"model": "a-judge"}, spend=Spend())
         lease: Any = Lease()
-        trainer: Any = SimpleNamespace(meter=meter)
+        trainer: Any = SimpleNamespace(meter=Meter())
         environment = summaries_of(settings, corpus(), judge)
         nobody: Any = None
         store = store or FolderStore(folder)
         self.run = Run(settings, environment, nobody, store, lease, trainer)
-
-
-async def test_a_step_that_was_described_here_is_booked_however_its_ledger_is_written(
-    tmp_path: Path,
-) -> None:
-    here = Process(tmp_path)
-    await here.run.read_ledger()
-    here.judge.spend = Spend(usd=3.0)
-    here.hours = 2.0
-    here.run.described = record(0, usd=3.0).model_copy(update={"machine_usd": 2.0})
-    assert here.run.usd == pytest.approx(5.0)
-    await here.run.write_ledger(here.run.ledger.advance(here.run.described))
-    assert here.run.unbooked.usd == 0
-    assert here.run.trainer.meter.unbooked_usd == 0
-    assert here.run.usd == pytest.approx(5.0)
-
-
-async def test_a_step_of_a_process_that_is_gone_is_nothing_that_this_one_has_spent(
-    tmp_path: Path,
-) -> None:
-    here = Process(tmp_path)
-    await here.run.read_ledger()
-    here.judge.spend = Spend(usd=0.5)
-    await here.run.write_ledger(here.run.ledger.advance(record(0, usd=3.0)))
-    assert here.run.unbooked.usd == 0.5
-    assert here.run.usd == pytest.approx(3.5)
 
 
 async def test_what_a_service_charges_counts_before_its_step_is_committed(tmp_path: Path) -> None:
