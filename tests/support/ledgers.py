@@ -31,7 +31,13 @@ def validation(
         "accuracy": Metric(value=accuracy, low=low, high=high, is_share=True),
         "words": Metric(value=words),
     }
-    return Validation(step=step, measure="accuracy", metrics=metrics, seconds=1, unscored={})
+    return measured(step, metrics)
+
+
+def measured(step: int, metrics: dict[str, Metric]) -> Validation:
+    """A validation whose measure is the first of these figures."""
+    measure = next(iter(metrics))
+    return Validation(step=step, measure=measure, metrics=metrics, seconds=1, unscored={})
 
 
 def variance(step: int, varied: int = 7) -> GroupVariance:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from precis.records.ledger import Metric, Validation
+from tests.support.ledgers import measured
 
 DOCUMENTS = 40
 ASKED = (4,) * DOCUMENTS
@@ -23,7 +24,7 @@ def validation(
     metrics = {"accuracy": _accuracy(first), "words": Metric(value=300)}
     if second is not None:
         metrics["second_accuracy"] = _accuracy(second, judge)
-    return Validation(step=step, measure="accuracy", metrics=metrics, seconds=1, unscored={})
+    return measured(step, metrics)
 
 
 def _accuracy(counts: Sequence[int | None], judge: str = "") -> Metric:

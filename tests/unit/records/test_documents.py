@@ -23,7 +23,7 @@ from tests.support.corpora import Rows, corpus, rows, source, write_jsonl
 
 def write_csv(path: Path, content: Rows) -> Path:
     with path.open("w", newline="", encoding="utf-8") as lines:
-        writer = csv.DictWriter(lines, COLUMNS)
+        writer = csv.DictWriter(lines, list(content[0]))
         writer.writeheader()
         writer.writerows(content)
     return path
@@ -102,14 +102,10 @@ def test_a_bad_row_is_named(
 
 @pytest.mark.parametrize("kind", WRITERS)
 def test_a_missing_column_is_named(tmp_path: Path, kind: str) -> None:
-    content = [{**row} for row in rows()]
+    content = rows()
+    for row in content:
+        del row["long_answer"]
     path = WRITERS[kind](tmp_path / f"corpus.{kind}", content)
-    if kind == "csv":
-        path.write_text(path.read_text().replace("long_answer", "longer_answer"))
-    else:
-        WRITERS[kind](
-            path, [{k: v for k, v in row.items() if k != "long_answer"} for row in content]
-        )
     with pytest.raises(DocumentsError, match=r"row 1, column 'long_answer': missing"):
         read_documents(source(path))
 

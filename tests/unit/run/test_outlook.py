@@ -4,11 +4,11 @@ from precis.config import TrainConfig
 from precis.records.ledger import Ledger
 from precis.records.spend import Spend
 from precis.run.outlook import RunPlan, outlook
-from tests.support.ledgers import record, validation
+from tests.support.ledgers import EMPTY, record, validation
 
 
 def ledger_of(steps: int, usd: float = 0.5) -> Ledger:
-    ledger = Ledger(model="m", config="c", corpus="k")
+    ledger = EMPTY
     for step in range(steps):
         ledger = ledger.advance(record(step, usd=usd))
     return ledger

@@ -8,12 +8,12 @@ import pytest
 
 from precis.config import TrainConfig
 from precis.environments.trajectories import put_trajectories
-from precis.records.ledger import Ledger, Metric, Validation, ledger_key, write_ledger
+from precis.records.ledger import Ledger, Metric, ledger_key, write_ledger
 from precis.run.checkpoints import committed_steps
 from precis.run.export import export
 from precis.run.overview import kept_checkpoints, list_runs
 from precis.store import FolderStore
-from tests.support.ledgers import EMPTY, record
+from tests.support.ledgers import EMPTY, measured, record
 from tests.support.newest_checkpoint import file_key
 from tests.support.rollouts import ROLLOUTS
 from tests.support.runs import NOW, hold, make_run, precis_runs
@@ -75,8 +75,7 @@ def test_a_run_is_shown_with_steps_and_checkpoints(store: FolderStore) -> None:
 
 
 def test_the_reward_of_a_step_and_the_held_out_one_have_two_names(store: FolderStore) -> None:
-    metrics = {"reward": Metric(value=2.5)}
-    held_out = Validation(step=0, measure="reward", metrics=metrics, seconds=1, unscored={})
+    held_out = measured(0, {"reward": Metric(value=2.5)})
     agent = EMPTY.model_copy(update={"model": "agent"}).add_validation(held_out)
     write_ledger(store, agent.advance(record(0)), None)
     heading, row = precis_runs("show", "agent", store=store).splitlines()[-4:-2]

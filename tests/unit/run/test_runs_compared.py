@@ -15,7 +15,7 @@ from cli.tables import curve, ends
 from precis.config import RunConfig
 from precis.errors import LeaseHeld, StoreError
 from precis.records.documents import Document, Question
-from precis.records.ledger import Metric, Validation, ledger_key, load_ledger, write_ledger
+from precis.records.ledger import Metric, ledger_key, load_ledger, write_ledger
 from precis.records.results import Provenance, frame_of, write_results
 from precis.records.verdict import Answer, Scored
 from precis.report.run_comparison import compare, describe_differences
@@ -23,6 +23,7 @@ from precis.run.reports import report_file
 from precis.store import FolderStore
 from precis.training.deletion import delete
 from precis.training.run import work_folder
+from tests.support.ledgers import measured
 from tests.support.reports import texts
 from tests.support.runs import NOW, hold, make_run, precis_runs
 from tests.support.summaries import JudgedSummary, Summary, row_of
@@ -135,16 +136,8 @@ def test_listings_and_comparisons_for_programs(store: FolderStore) -> None:
 def test_runs_measured_by_a_reward_differ_by_no_points(store: FolderStore) -> None:
     taken = Metric(value=4.0)
     for model, turns in (("a", {"turns_to_success": taken}), ("b", {})):
-        first = Validation(
-            step=0,
-            measure="reward",
-            metrics={"reward": Metric(value=3.0), "turns_to_success": taken},
-            seconds=1,
-            unscored={},
-        )
-        last = first.model_copy(
-            update={"step": 1, "metrics": {"reward": Metric(value=2.5), **turns}}
-        )
+        first = measured(0, {"reward": Metric(value=3.0), "turns_to_success": taken})
+        last = measured(1, {"reward": Metric(value=2.5), **turns})
         agent = {"environment": {"kind": "python"}}
         changed = {"validations": (first, last), "settings": agent}
         ledger = load_ledger(store, model).model_copy(update=changed)
@@ -182,8 +175,7 @@ def test_runs_of_two_measures_are_not_comparable(store: FolderStore) -> None:
         put_results(store, model, [4] * 6)
     found = compare(store, ["a", "b"], NOW)
     first, second = found.runs
-    metrics = {"reward": Metric(value=3.0)}
-    rewarded = Validation(step=3, measure="reward", metrics=metrics, seconds=1.0, unscored={})
+    rewarded = measured(3, {"reward": Metric(value=3.0)})
     other = replace(second, ledger=second.ledger.add_validation(rewarded))
     *_, last = describe_differences(replace(found, runs=(first, other)))
     assert last == "They are measured by accuracy and by reward: not comparable."

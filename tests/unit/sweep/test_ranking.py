@@ -2,11 +2,11 @@
 
 import json
 
-from precis.records.ledger import Ledger, Metric, Validation
+from precis.records.ledger import Ledger, Metric
 from precis.sweep.ranking import TrialResult, rank, result_of
 from precis.sweep.report import sweep_report, trial_lines, verdict
 from precis.sweep.trials import Trial
-from tests.support.ledgers import record
+from tests.support.ledgers import EMPTY, measured, record
 
 
 def results(rate: float, *accuracies: float | None) -> list[TrialResult]:
@@ -77,11 +77,8 @@ def test_settings_of_an_agent_are_ranked_by_its_own_measure() -> None:
     for rate, rewards in ((0.1, (-1.0, -1.5, -1.2)), (0.3, (3.5, 4.0, 3.8))):
         for seed, reward in enumerate(rewards):
             score = Metric(value=reward, low=reward - 1, high=reward + 1)
-            validated = Validation(
-                step=2, measure="reward", metrics={"reward": score}, seconds=1.0, unscored={}
-            )
-            ledger = Ledger(model="m", config="c", corpus="k").advance(record(0))
-            ledger = ledger.advance(record(1)).add_validation(validated)
+            ledger = EMPTY.advance(record(0)).advance(record(1))
+            ledger = ledger.add_validation(measured(2, {"reward": score}))
             trial = Trial(f"s-{rate}-seed{seed}", {"trainer.learning_rate": rate}, seed)
             found.append(result_of(trial, ledger))
     ranked = rank(found)
@@ -102,11 +99,7 @@ def test_trials_without_a_success_at_their_first_validation_are_ranked_by_succes
         metrics = {"success rate": rate}
         if seed < 3:
             metrics = {"reward": Metric(value=7.0), **(metrics if seed else {})}
-        measure = next(iter(metrics))
-        validated = Validation(step=1, measure=measure, metrics=metrics, seconds=1.0, unscored={})
-        return (
-            Ledger(model="m", config="c", corpus="k").advance(record(0)).add_validation(validated)
-        )
+        return EMPTY.advance(record(0)).add_validation(measured(1, metrics))
 
     found = []
     for seed in range(4):

@@ -1,6 +1,7 @@
 """A trainer that was started again is called at its new address."""
 
 from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from precis.cluster.site import TrainerAddress
 from precis.cluster.skypilot import answers
 from precis.config import TrainConfig
 from precis.errors import LeaseLost, TrainerError, TrainerLost
-from precis.run.lease import leased
+from precis.run.lease import Lease, leased
 from precis.store import FolderStore
 from precis.trainer.client import RemoteTrainer
 from precis.trainer.server import trainer_app
@@ -95,18 +96,26 @@ def test_losses_in_a_row_count_until_something_is_committed(lost: RemoteTrainer)
     assert connection.count_loss(2)
 
 
+def rented(
+    address: TrainerAddress, folder: Path, lease: Lease | None = None, **settings: bool
+) -> AbstractAsyncContextManager[TrainerConnection]:
+    """A trainer at this address, on a machine that is rented while the block lasts."""
+
+    async def start(*_: object) -> TrainerAddress:
+        return address
+
+    cluster = {"where": "sky", "infra": ["slurm/lab/gpu"], **settings}
+    given = {"model": "m", "store": "s3://precis/runs", "cluster": cluster}
+    config = TrainConfig.model_validate(given)
+    return connect_trainer(config, folder / "trainer", start=start, lease=lease)
+
+
 @pytest.mark.parametrize("kept", [False, True])
 async def test_a_rented_machine_is_taken_down_after_a_failure_unless_it_is_to_be_kept(
     kept: bool, address: TrainerAddress, tmp_path: Path, taken_down: list[str]
 ) -> None:
-    async def start(*_: object) -> TrainerAddress:
-        return address
-
-    cluster = {"where": "sky", "infra": ["slurm/lab/gpu"], "keep_on_failure": kept}
-    given = {"model": "m", "store": "s3://precis/runs", "cluster": cluster}
-    config = TrainConfig.model_validate(given)
     with pytest.raises(TrainerError, match="The step failed"):
-        async with connect_trainer(config, tmp_path / "trainer", start=start):
+        async with rented(address, tmp_path, keep_on_failure=kept):
             assert not taken_down
             raise TrainerError("The step failed.")
     assert len(taken_down) == (not kept)
@@ -115,25 +124,18 @@ async def test_a_rented_machine_is_taken_down_after_a_failure_unless_it_is_to_be
 async def test_a_rented_machine_is_left_to_the_run_that_took_the_lease_over(
     address: TrainerAddress, tmp_path: Path, taken_down: list[str]
 ) -> None:
-    async def start(*_: object) -> TrainerAddress:
-        return address
-
-    cluster = {"where": "sky", "infra": ["slurm/lab/gpu"]}
-    config = TrainConfig.model_validate(
-        {"model": "m", "store": "s3://precis/runs", "cluster": cluster}
-    )
     store = FolderStore(tmp_path / "store")
     async with leased(store, "m", "first") as lost:
         with pytest.raises(LeaseLost):
             async with (
-                connect_trainer(config, tmp_path / "t", start=start, lease=lost),
+                rented(address, tmp_path, lost),
                 leased(store, "m", "second", take_over=True),
             ):
                 await lost.check()
     assert not taken_down
     async with (
         leased(store, "m", "third", take_over=True) as held,
-        connect_trainer(config, tmp_path / "t", start=start, lease=held),
+        rented(address, tmp_path, held),
     ):
         pass
     assert len(taken_down) == 1

@@ -12,7 +12,7 @@ from precis.benchmark.lineup import TrainedLineup
 from precis.cluster.site import TrainerAddress
 from precis.config import BenchmarkConfig
 from precis.errors import LeaseHeld, TrainerLost
-from precis.records.ledger import Ledger, Metric, Validation
+from precis.records.ledger import Metric
 from precis.run.lease import check_free, leased
 from precis.statistics.standings import Contender
 from precis.store import FolderStore
@@ -20,6 +20,7 @@ from precis.trainer.client import RemoteTrainer
 from precis.training.connection import TrainerConnection
 from precis.training.meter import Meter
 from precis.training.serving import CheckpointServer, serve_checkpoints
+from tests.support.ledgers import EMPTY, measured
 
 NEWEST = Contender("trained", 4)
 
@@ -110,10 +111,7 @@ async def test_a_rented_machine_is_held_while_a_benchmark_of_its_own_is_at_work_
     async def fetch(_run: object, _lineup: object, trainer: RemoteTrainer) -> list[ContenderSpec]:
         return await place.fetch(trainer)
 
-    first = Validation(
-        step=0, measure="reward", metrics={"reward": Metric(value=0.2)}, seconds=1, unscored={}
-    )
-    ledger = Ledger(model="m", config="c", corpus="d").add_validation(first)
+    ledger = EMPTY.add_validation(measured(0, {"reward": Metric(value=0.2)}))
     lineup = TrainedLineup(ledger, (4,), None)
     serving = partial(
         serve_checkpoints,
