@@ -12,6 +12,7 @@ from cli import prefect_server as server
 from precis.config import RunConfig
 from precis.environment import Variables
 from precis.errors import ConfigError, PrecisError
+from precis.settings.overrides import merge_config
 from precis.store import open_store
 
 _PAGE = 200
@@ -59,12 +60,12 @@ async def delete_from_prefect(model: str, store: str) -> int:
 
 def is_of(parameters: Mapping[str, Any], model: str, store: str) -> bool:
     """Return whether a flow run with these parameters worked on a model in a store."""
-    given = {**parameters, **dict(parameters.get("config") or {})}
+    given = merge_config(parameters)
     named = given.get("model") or RunConfig.model_fields["model"].default
     if named != model:
         return False
     try:
-        return open_store(given.get("store") or Variables().store).url == store
+        return open_store(str(given.get("store") or Variables().store)).url == store
     except ConfigError:  # a run that failed for lack of such a store
         return False
 

@@ -22,6 +22,7 @@ from prefect.exceptions import ObjectNotFound, PrefectException
 from cli.server_check import failure_of
 from precis.errors import PrecisError
 from precis.run.outlook import in_words
+from precis.settings.overrides import merge_config
 
 _AT_WORK = [StateType.RUNNING, StateType.PENDING, StateType.PAUSED, StateType.CANCELLING]
 _PAGE = 200
@@ -125,8 +126,7 @@ async def _deployment(client: PrefectClient, run: FlowRun) -> str:
 
 def _describe(run: FlowRun, deployment: str, now: datetime) -> LiveRun:
     state = run.state_name or (run.state_type.value.capitalize() if run.state_type else "")
-    given = {**run.parameters, **dict(run.parameters.get("config") or {})}
-    model = str(given.get("model") or "")
+    model = str(merge_config(run.parameters).get("model") or "")
     name = run.name if model in run.name else f"{run.name} ({model})"
     return LiveRun(str(run.id), name, deployment, state, _seconds(run, now))
 

@@ -51,6 +51,13 @@ def take_apart(model: type[Record], parameters: Given) -> dict[str, Any]:
     return overlay(model, alone, inside)
 
 
+def merge_config(parameters: Given) -> dict[str, Any]:
+    """Return the stored parameters of a flow run, with those in its `config` over the others. A
+    `config` that is not an object, with which it has failed, is left out."""
+    inside = parameters.get(CONFIG)
+    return {**parameters, **(inside if isinstance(inside, Mapping) else {})}
+
+
 def overlay(model: type[Record], base: Given, over: Given) -> dict[str, Any]:
     """Return the settings of `base`, overridden by those of `over`.
 

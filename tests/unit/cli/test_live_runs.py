@@ -23,7 +23,10 @@ def test_a_part_of_a_run_is_no_run_of_its_own_and_a_trial_of_a_sweep_is() -> Non
     assert not live_runs._is_part(run())
 
 
-@pytest.mark.parametrize("parameters", [{"model": "mine"}, {"config": {"model": "mine"}}])
+@pytest.mark.parametrize(
+    "parameters",
+    [{"model": "mine"}, {"config": {"model": "mine"}}, {"model": "mine", "config": 5}],
+)
 def test_a_run_that_has_not_begun_is_named_with_its_model(parameters: dict[str, object]) -> None:
     waiting = run(parameters=parameters, state_name="Late")
     told = live_runs._describe(waiting, "train/trial", datetime.now(UTC))

@@ -262,6 +262,8 @@ def test_a_deletion_asks_first_and_takes_no_path(store: FolderStore) -> None:
         ({"model": "n", "store": "STORE", "config": {"model": "m"}}, True),
         ({"store": "STORE"}, False),
         ({"model": "m", "store": "gs://bucket"}, False),
+        ({"model": "m", "store": "STORE", "config": 5}, True),
+        ({"model": "m", "store": 5}, False),
     ],
 )
 def test_a_flow_run_is_known_by_its_model_and_store(
