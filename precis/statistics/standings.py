@@ -36,7 +36,6 @@ class Standing:
         documents: how many scenarios have a score.
         unscored: scenarios without one, by cause; they are in no other figure.
         usd, usd_per_1000: the cost of the rollouts, and of a thousand of them.
-        seconds: the contender's median time for one; None if unknown.
         complete: whether so few are unscored that the contender can be ranked.
     """
 
@@ -46,7 +45,6 @@ class Standing:
     unscored: Mapping[str, int]
     usd: float | None
     usd_per_1000: float | None
-    seconds: float | None
     complete: bool
 
 
@@ -131,7 +129,6 @@ def summarise(frame: pl.DataFrame) -> list[Standing]:
         scored = group.filter(pl.col("cause").is_null())
         missing = group["cause"].drop_nulls().value_counts(sort=True)
         mean_usd = _mean(group["usd"])
-        seconds = _drop_nulls(group["seconds"])
         standing = Standing(
             contender=Contender(group["model"][0], group["step"][0]),
             accuracy=accuracy_of(scores_by_scenario(group)),
@@ -139,7 +136,6 @@ def summarise(frame: pl.DataFrame) -> list[Standing]:
             unscored=dict(missing.iter_rows()),
             usd=_total(group["usd"]),
             usd_per_1000=None if mean_usd is None else 1000 * mean_usd,
-            seconds=float(np.median(seconds)) if len(seconds) else None,
             complete=len(group) - len(scored) <= UNSCORED_SHARE_MAX * len(group),
         )
         standings.append(standing)
