@@ -4,13 +4,12 @@ The product is scale · B·A with scale = alpha / r, or alpha / sqrt(r) with `us
 configuration (https://huggingface.co/docs/peft/package_reference/lora).
 """
 
-import json
 import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,13 +33,14 @@ _REFUSED = {
 """The kinds of adapter that are not a plain product, and so are not merged here."""
 
 
-class _Lora(BaseModel, strict=True):
-    """The fields used from an adapter's configuration, which is untrusted."""
+class _Lora(BaseModel, strict=True, extra="allow"):
+    """An adapter's configuration, which is untrusted, with the fields used here."""
 
     peft_type: Literal["LORA"] = "LORA"
     base_model_name_or_path: str | None = None
     r: int = Field(ge=1)
-    lora_alpha: float
+    lora_alpha: int | float
+    use_rslora: bool | None = None
     rank_pattern: dict[str, int] | None = None
     alpha_pattern: dict[str, float] | None = None
 
@@ -72,27 +72,29 @@ class Product:
 
 def claimed_base(folder: Path) -> str:
     """Return the base model claimed by an adapter, which is untrusted."""
-    return str(_config(folder).get("base_model_name_or_path") or "")
+    return _config(folder).base_model_name_or_path or ""
 
 
 def name_base(folder: Path, name: str) -> None:
     """Set an adapter's base to its public name, in place of a path of this machine."""
-    config = {**_config(folder), "base_model_name_or_path": name}
-    (folder / CONFIG_FILE).write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+    config = _config(folder).model_copy(update={"base_model_name_or_path": name})
+    content = config.model_dump_json(indent=2, exclude_unset=True)
+    (folder / CONFIG_FILE).write_text(f"{content}\n", encoding="utf-8")
 
 
 def rank_of(folder: Path) -> int:
     """Return the largest rank of an adapter's products, an option of its server."""
     config = _config(folder)
-    return int(max([config["r"], *(config.get("rank_pattern") or {}).values()]))
+    return max([config.r, *(config.rank_pattern or {}).values()])
 
 
 def read_adapter(folder: Path) -> dict[str, Product]:
     """Read the products of an adapter, by the name of the base's tensor. Raises ConfigError if it
     is not a plain LoRA, or its files don't fit each other."""
     config = _config(folder)
+    others = config.model_extra or {}
     for name, words in _REFUSED.items():
-        if config.get(name) and config[name] != "none":
+        if others.get(name) and others[name] != "none":
             raise ConfigError(
                 f"The adapter in {folder} is {words}: it can't be merged here.",
                 "Export the adapter itself (--format adapter).",
@@ -112,25 +114,23 @@ def read_adapter(folder: Path) -> dict[str, Product]:
     return {f"{module}.weight": _product(path, module, ab, config) for module, ab in halves.items()}
 
 
-def _product(
-    path: Path, module: str, halves: Mapping[str, Tensor], config: Mapping[str, Any]
-) -> Product:
+def _product(path: Path, module: str, halves: Mapping[str, Tensor], config: _Lora) -> Product:
     if set(halves) != {"A", "B"}:
         raise ConfigError(f"{path}: {module} has only one half of its product: A or B is missing.")
     a = halves["A"].astype(np.float64)
     b = halves["B"].astype(np.float64)
-    rank = int(_by_pattern(module, config.get("rank_pattern"), config["r"]))
+    rank = int(_by_pattern(module, config.rank_pattern, config.r))
     if a.ndim != 2 or b.ndim != 2 or a.shape[0] != rank or b.shape[1] != rank:
         raise ConfigError(
             f"{path}: {module} has A of shape {a.shape} and B of shape {b.shape}, but "
             f"{CONFIG_FILE} says rank {rank}."
         )
-    alpha = float(_by_pattern(module, config.get("alpha_pattern"), config["lora_alpha"]))
-    scale = alpha / (math.sqrt(rank) if config.get("use_rslora") else rank)
+    alpha = _by_pattern(module, config.alpha_pattern, config.lora_alpha)
+    scale = alpha / (math.sqrt(rank) if config.use_rslora else rank)
     return Product(b, a, scale)
 
 
-def _by_pattern(module: str, patterns: Mapping[str, Any] | None, default: Any) -> Any:
+def _by_pattern(module: str, patterns: Mapping[str, float] | None, default: float) -> float:
     """Return the value whose pattern matches a module's name, as in PEFT: from a dot to the end."""
     for pattern, value in (patterns or {}).items():
         if re.match(rf"(.*\.)?({pattern})$", module):
@@ -138,14 +138,11 @@ def _by_pattern(module: str, patterns: Mapping[str, Any] | None, default: Any) -
     return default
 
 
-def _config(folder: Path) -> dict[str, Any]:
+def _config(folder: Path) -> _Lora:
     path = folder / CONFIG_FILE
     try:
-        content = path.read_bytes()
-        _Lora.model_validate_json(content)
-        config: dict[str, Any] = json.loads(content)
+        return _Lora.model_validate_json(path.read_bytes())
     except OSError as error:
         raise ConfigError(f"{path} can't be read as an adapter's configuration.") from error
     except ValueError as error:
         raise ConfigError(f"{path} is not the configuration of a LoRA adapter.") from error
-    return config
