@@ -89,7 +89,7 @@ def test_half_a_model_or_a_judge_that_costs_is_no_order_for_rules(
 
 
 def test_a_folder_of_texts_is_rehearsed_with_under_its_name_and_a_corpus_as_it_is(
-    folder: Path, tmp_path: Path
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     corpus = corpus_of(str(folder))
     assert corpus_of(f"{folder}/") == corpus
@@ -101,7 +101,10 @@ def test_a_folder_of_texts_is_rehearsed_with_under_its_name_and_a_corpus_as_it_i
         (tmp_path / name).touch()
     for name in ("rows.jsonl", "folder-of-rows", "not-there"):
         assert corpus_of(str(tmp_path / name)) == str(tmp_path / name)
-    assert corpus_of("bundled") == "bundled"
+    monkeypatch.chdir(tmp_path)
+    assert corpus_of("rows.jsonl") == str(tmp_path / "rows.jsonl")
+    for name in ("bundled", "", "ServiceNow/repliqa"):
+        assert corpus_of(name) == name
 
 
 def test_a_folder_with_nothing_to_ask_for_is_refused(tmp_path: Path) -> None:
