@@ -121,20 +121,9 @@ async def test_a_rented_benchmark_without_a_bucket_asks_no_other_one(
         await planned["store"]()
 
 
-async def test_a_python_file_is_examined_in_place_of_documents_and_judge(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings = {
-        "environment": str(ROOT / "examples" / "tic_tac_toe.py"),
-        "trainer": {"kind": "tool_calls"},
-        "second_judge": None,
-        "documents": {},
-        "model": "game",
-    }
-    game = {"name": "game", "entrypoint": "flows/train.py:train", "parameters": settings}
-    (tmp_path / "prefect.yaml").write_text(yaml.safe_dump({"deployments": [game]}))
-    monkeypatch.setattr(deployments, "ROOT", tmp_path)
-    planned = checks_of(read_settings("train/game"))
+async def test_a_python_file_is_examined_in_place_of_documents_and_judge() -> None:
+    agent = {"model": "game", "environment": str(ROOT / "examples" / "tic_tac_toe.py")}
+    planned = checks_of(Examined(TrainConfig.model_validate(agent)))
     assert not {"documents", "judge", "second judge"} & planned.keys()
     rows = await run_checks(planned)
     assert all(row.ok for row in rows), rows

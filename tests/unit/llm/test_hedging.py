@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from precis.config import JudgeConfig, RateLimits
 from precis.environments.summaries.judge import Endpoint, JudgeClient, Scored
 from precis.errors import ProviderFailed
-from precis.llm.client import ChatClient, ChatReply, CompletionRequest, OwnServer
+from precis.llm.client import ChatClient, CompletionRequest, OwnServer
 from precis.llm.hedging import Hedging, LatencyWindow
 from precis.llm.limits import Limiter, Turn, without_quota
 from precis.llm.retry import Deadline
@@ -89,23 +89,18 @@ async def test_the_second_request_of_a_verdict_is_as_old_as_the_verdict(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     spent: list[float] = []
-    ask_first = Hedging.first
 
-    async def noted(
-        self: Hedging, kind: str, turn: Turn, ask: Any, spent_s: float = 0.0
-    ) -> ChatReply:
+    async def answer(_: Hedging, kind: str, turn: Turn, ask: Any, spent_s: float) -> str:
         spent.append(spent_s)
-        return await ask_first(self, kind, turn, ask, spent_s)
+        await asyncio.sleep(0.02)
+        return "a reply"
 
-    monkeypatch.setattr(Hedging, "first", noted)
-    slow = SlowNowAndThen()
-    server = await asyncio.start_server(slow.serve, "127.0.0.1", 0)
-    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
-    settings = OwnServer(without_quota(1), 5.0, tries_max=1, backoff_s=0.01)
+    monkeypatch.setattr(Hedging, "first", answer)
+    settings = OwnServer(without_quota(1), 5.0, tries_max=1)
+    request = CompletionRequest({"model": "m", "messages": []}, Usage(1, 1))
     deadline = Deadline(60)
-    async with server, ChatClient(Endpoint(url, "m", "k"), settings, prices={}) as client:
+    async with ChatClient(Endpoint("http://m/v1", "m", "k"), settings, prices={}) as client:
         for _ in range(2):
-            request = CompletionRequest({"model": "m", "messages": []}, Usage(1, 1))
             await client.complete(request, deadline, lambda reply: reply)
     first, second = spent
     assert first == 0
