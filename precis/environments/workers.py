@@ -60,10 +60,9 @@ class Player:
         self._environment: Environment | None = None
         self._opening = asyncio.Lock()
 
-    async def start(self) -> int:
-        """Open the environment, and return the process id."""
+    async def start(self) -> None:
+        """Open the environment."""
         await self._opened()
-        return os.getpid()
 
     async def play(
         self, model: Mapping[str, Any], scenario: Scenario

@@ -302,14 +302,11 @@ async def _write(folder: Path) -> tuple[int, str]:
 async def test_a_model_writes_the_scenarios_once(tmp_path: Path) -> None:
     replies = ["Sure!", '{"tasks": ["Book\\n one.", "Book one.", 7]}', '{"tasks": ["A", "A", "B"]}']
     replies.append('{"tasks": ["B", "C", "D"]}')
-    file = tmp_path / "written.jsonl"
+    file = tmp_path / "mcp_scenarios.jsonl"
     async with writer(replies) as (address, asked):
-        settings = {"WRITER": "a-writer", "WRITER_URL": address}
-        _copied(tmp_path, **settings)
-        text = (tmp_path / "mcp_agent.py").read_text("utf-8")
-        text = text.replace("TRAINED_ON, HELD_OUT = 64, 16", "TRAINED_ON, HELD_OUT = 2, 1")
-        text = text.replace('str(HERE / "mcp_scenarios.jsonl")', repr(str(file)))
-        (tmp_path / "mcp_agent.py").write_text(text, "utf-8")
+        counts = {"TRAINED_ON, HELD_OUT": (2, 1)}
+        _copied(tmp_path, WRITER="a-writer", WRITER_URL=address, **counts)
+        file.unlink()
         status, printed = await _write(tmp_path)
         assert status == 0, printed
         written = file.read_text("utf-8")

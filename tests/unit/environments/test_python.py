@@ -56,13 +56,6 @@ def show(rollout):
 
 async def rank(group):
     return group[:1]
-
-
-opened = []
-
-
-async def open():
-    opened.append(True)
 """
     async with load_python(write(tmp_path, AGENT + more)) as environment:
         played = Rollout(Scenario("game-0"), 0, (), Score(1.0))

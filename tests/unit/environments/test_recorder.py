@@ -308,23 +308,6 @@ async def test_a_tool_as_servers_take_it_is_kept_and_trained_on(
     assert group_of([rollout]).trajectories[0].tools
 
 
-async def test_an_answer_that_ends_for_another_reason_than_openai_s_is_trained_on(
-    recorder: Recorder, tmp_path: Path
-) -> None:
-    """vLLM says `abort` of one that it gave up."""
-    choice = {
-        "message": {"role": "assistant", "content": "Yes."},
-        "finish_reason": "abort",
-        "token_ids": [5],
-        "logprobs": {"content": None, "token_logprobs": [-0.5]},
-    }
-    async with answering(choice) as policy:
-        rollout = await recorder.run(policy, Agent(ask_once), Scenario("1"))
-    assert rollout.calls[0].finish == "abort"
-    put_trajectories(FolderStore(tmp_path), "m", "train", 1, [[rollout]], MODEL)
-    assert list(sampled_in(group_of([rollout]).trajectories[0]))
-
-
 async def test_a_stream_is_given_of_a_whole_answer(recorder: Recorder) -> None:
     scripted = ScriptedPolicy(call_then_say)
     pieces: list[Any] = []
@@ -630,21 +613,22 @@ async def test_a_request_that_is_none_is_refused_in_a_sentence(
     assert (await play(recorder, act)).score == Score(1.0)
 
 
-async def test_half_a_character_that_the_policy_says_can_be_kept(
+async def test_an_answer_that_no_type_and_no_file_can_hold_is_kept_and_trained_on(
     recorder: Recorder, tmp_path: Path
 ) -> None:
-    """No file can hold it."""
+    """Half a character, and vLLM's reason for an answer that it gave up."""
     choice = {
         "message": {"role": "assistant", "content": "[\ud800]"},
-        "finish_reason": "stop",
+        "finish_reason": "abort",
         "token_ids": [1],
         "logprobs": {"content": [{"token": "[\udfff]", "logprob": -1.0}]},
     }
     async with answering(choice) as policy:
         rollout = await recorder.run(policy, Agent(ask_once), Scenario("a"))
     assert rollout.score == Score(1.0)
-    assert rollout.calls[0].text == "[?]"
+    assert (rollout.calls[0].text, rollout.calls[0].finish) == ("[?]", "abort")
     put_trajectories(FolderStore(tmp_path), "m", "train", 0, [[rollout]], MODEL)
+    assert list(sampled_in(group_of([rollout]).trajectories[0]))
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,6 @@ def config_of(**environment: Any) -> TrainConfig:
     [
         ({"kind": "summaries", "workers": {}}, "Summaries have no `workers`"),
         ({"kind": "verifiers", "id": "a", "workers": {}}, "verifiers has no `workers`"),
-        ({"kind": "python", "file": "a.py", "workers": {"count": 0}}, "greater than or equal to 1"),
         (
             {"kind": "python", "file": "a.py", "workers": {"recorder_host": "0.0.0.0"}},
             "is every address of this machine",
