@@ -132,10 +132,12 @@ async def test_a_ceiling_is_told_and_a_low_one_warned_of(tmp_path: Path) -> None
 
 async def test_a_second_judge_that_is_the_first_again_is_refused(tmp_path: Path) -> None:
     first = Judge(model="flash")
-    with pytest.raises(ConfigError, match="the first one again, flash"):
-        await preflight(tmp_path, first, second=first).checks()["second judge"]()
-    another = preflight(tmp_path, first, second=Judge(model="gpt"))
-    assert await another.checks()["second judge"]() == "gpt"
+    for one, other in (("flash", "flash"), ("flash", "google/flash"), ("google/flash", "flash")):
+        twice = preflight(tmp_path, Judge(model=one), second=Judge(model=other))
+        with pytest.raises(ConfigError, match=f"the first one again, {other}"):
+            await twice.checks()["second judge"]()
+    another = preflight(tmp_path, first, second=Judge(model="light-flash"))
+    assert await another.checks()["second judge"]() == "light-flash"
     assert "second judge" not in preflight(tmp_path, first).checks()
 
 

@@ -136,7 +136,9 @@ class JudgeClient(CachedJudge):
 async def check_second_judge(first: JudgeClient, second: JudgeClient) -> str:
     """Check that the second judge answers a trial question, and differs from the first."""
     model = second.identity["model"]
-    if model == first.identity["model"]:
+    own = first.identity["model"]
+    # OpenRouter prefixes a model's maker.
+    if f"/{model}".endswith(f"/{own}") or f"/{own}".endswith(f"/{model}"):
         raise ConfigError(
             f"The second judge is the first one again, {model}: it would see what the reward sees.",
             "Give second_judge another model, best another maker's, or leave it out.",
