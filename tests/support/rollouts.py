@@ -44,7 +44,7 @@ def calling(tool: str, arguments: object, id: str = "1") -> dict[str, Any]:
 
 def score_of(verdict: Scored, words: float = 2) -> Score:
     """What summaries make of a verdict."""
-    metrics = {"words": words, "correct": verdict.correct, "asked": verdict.asked}
+    metrics = {"words": words, "prose": 1.0, "correct": verdict.correct, "asked": verdict.asked}
     details = {"answers": list(map(asdict, verdict.answers)), "disqualified": None}
     return Score(verdict.accuracy, None, metrics, details)
 

@@ -16,9 +16,15 @@ def show_summary(rollout: Rollout) -> str:
     elif "correct" not in score.metrics:
         earned = f"ranked {score.reward:.2f}"
     else:
-        earned = f"{score.metrics['correct']:.0f} of {score.metrics['asked']:.0f} right"
+        # The metric `correct` is this number times the share of prose.
+        right = [one.correct for one in questions_about(rollout) if one.answerable]
+        earned = f"{sum(map(bool, right))} of {len(right)} right"
         why = score.details.get("disqualified")
-        earned += f" (scored zero: {why})" if why else ""
+        prose = f"{score.metrics['prose']:.0%} prose"
+        if why:
+            earned += f" (scored zero: {why})"
+        elif prose != "100% prose":
+            earned += f", {prose}"
     about = f"{document.id} ({document['topic']}): {earned}, {words} words"
     # The question, the golden answer, and the given one.
     rows = []

@@ -256,7 +256,7 @@ def test_a_rollout_is_seen_with_its_verdict_or_without_one() -> None:
         return list(records_of(group, "r", "m@4", {"split": "train", "step": str(step)}))
 
     scored, unscored = told(rollouts(True, Unscored("timeout", "late")), step=4)
-    assert scored.scores == {"reward": 1.0, "words": 2, "correct": 1, "asked": 1}
+    assert scored.scores == {"reward": 1.0, "words": 2, "prose": 1, "correct": 1, "asked": 1}
     assert unscored.scores == {} and unscored.notes["unscored"] == "timeout"
     assert scored.notes["scenario"] == DOCUMENT.id and scored.id != unscored.id
     assert scored.calls[0].messages[1]["content"].count(DOCUMENT.text) == 1
