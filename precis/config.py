@@ -536,6 +536,12 @@ class TrainConfig(RunConfig):
             )
         return self
 
+    def validates(self, step: int) -> bool:
+        """Return whether adapter `step` is validated: every so many steps, after a warm start, and
+        at the end."""
+        is_warm = self.warm_start is not None and step == 1
+        return is_warm or step % self.validate_every == 0 or step >= self.steps
+
     def identity(self, corpus_digest: str, judge: Mapping[str, str], shown: str = "") -> str:
         """Return the digest of the settings that determine the result, which a resumed run must
         match.

@@ -23,10 +23,7 @@ class RunPlan:
     def of(cls, config: TrainConfig, ledger: Ledger) -> Self:
         """Return the rest of a run by its settings, without its benchmark."""
         steps = config.steps if ledger.stopped_early is None else ledger.stopped_early
-        adapters = range(ledger.next_step, steps + 1)
-        due = {at for at in adapters if at % config.validate_every == 0 or at == steps}
-        if config.warm_start and ledger.next_step <= 1 <= steps:
-            due.add(1)
+        due = set(filter(config.validates, range(ledger.next_step, steps + 1)))
         known = {one.step for one in ledger.validations}
         return cls(steps, len(due - known), config.budget_usd)
 

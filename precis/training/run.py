@@ -164,13 +164,9 @@ class Run:
 
     @property
     def validation_is_due(self) -> bool:
-        """Return whether to validate adapter `next_step`: every so many steps, after a warm start,
-        and at the end."""
-        at = self.next_step
-        config = self.config
-        known = any(validation.step == at for validation in self.ledger.validations)
-        is_warm = self.warm_start is not None and at == 1
-        return not known and (is_warm or at % config.validate_every == 0 or at >= config.steps)
+        """Return whether to validate adapter `next_step`."""
+        known = any(validation.step == self.next_step for validation in self.ledger.validations)
+        return not known and self.config.validates(self.next_step)
 
     @property
     def variance_is_due(self) -> bool:

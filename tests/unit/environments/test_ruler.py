@@ -5,13 +5,14 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from starlette.applications import Starlette
 
 from precis.benchmark.run import BenchmarkRun
-from precis.config import BenchmarkConfig, JudgeConfig
+from precis.config import BenchmarkConfig, JudgeConfig, TrainConfig
 from precis.environments.python import PythonEnvironment, load_python
 from precis.environments.recorder import Recorder
 from precis.environments.ruler import SYSTEM, TrajectoryRuler, ruler_prompt, transcript_of
@@ -246,6 +247,14 @@ async def test_a_benchmark_keeps_what_it_paid_for_and_stays_in_its_budget(tmp_pa
     assert server.requests == 2
     dry = PaidOnce(kept, Budget(None), dry=True)
     assert environment.for_benchmark(benchmark, dry) is None, "a forecast would have it act"
+
+
+def test_the_forecast_counts_the_last_validation_too() -> None:
+    environment: Any = agent()
+    environment.ruler = SimpleNamespace(forecast=lambda groups, size: (groups, size))
+    settings = {"environment": "agent.py", "steps": 25, "validate_every": 10}
+    _, (comparisons, _) = environment.forecasts(TrainConfig.model_validate(settings), 0)
+    assert comparisons == 2 * 4 * len(environment.scenarios("validation"))
 
 
 async def test_a_benchmark_without_a_first_validation_is_refused(tmp_path: Path) -> None:

@@ -46,6 +46,13 @@ def test_a_warm_start_takes_the_place_of_a_step_and_is_validated() -> None:
     assert warm == a_summary * (6 * 3 + measured + validated - 8)
 
 
+def test_each_validation_that_is_left_counts_once_and_the_last_one_too() -> None:
+    config = TrainConfig(store="s", steps=25, validate_every=10)
+    assert list(filter(config.validates, range(26))) == [0, 10, 20, 25]
+    a_summary = calls() // (5 * 8 + 2 * 4)
+    assert calls(4) == a_summary * (8 + 4), "the first one is past"
+
+
 def test_a_teachers_summaries_are_not_judged() -> None:
     teacher = {"model": "t", "provider": "url", "base_url": "http://127.0.0.1:9/v1"}
     taught = {**WARM, "source": "teacher", "teacher": teacher}
