@@ -105,7 +105,7 @@ class TrainerService:
         async with self._training:
             journal = self._journal(request.model)
             await self._forget(request.model)
-            journal.belongs(request.run, 0)
+            journal.belongs(request.run)
         return {}
 
     async def train(self, request: TrainRequest) -> Json:
@@ -195,7 +195,7 @@ class TrainerService:
             await self._forget(request.model)
             answer = await self.fetch(request)
             # Last: a trainer that is killed before this has no model, and is asked again.
-            journal.belongs(request.run, request.step)
+            journal.belongs(request.run)
         return answer
 
     async def keep_checkpoints(self, spec: ModelSpec, steps: list[int]) -> Json:

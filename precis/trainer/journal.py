@@ -1,6 +1,6 @@
 """The trainer's memory of one model, in files that survive its SIGKILL.
 
-    run.json            the model's run, and the checkpoint that it began from here
+    run.txt             the model's run
     pending.json        the step whose training has begun, without a result yet
     trained/0007.json   a trained step: the digest of its groups, and its result
     trainings.jsonl     the log: a line when a training begins, one when its weights are saved
@@ -16,14 +16,9 @@ from typing import Literal
 from precis.processes.kill_points import reached
 from precis.record import Record
 from precis.run.checkpoints import files_in
-from precis.run.local_checkpoints import folder_of, read_metrics
+from precis.run.local_checkpoints import folder_of, read_metrics, steps_here
 from precis.store.durable import make_folder, move, sync
 from precis.trainer.protocol import Json, TrainedStep, TrainerState
-
-
-class _Whose(Record):
-    run: str
-    base: int
 
 
 class _Pending(Record):
@@ -41,8 +36,7 @@ class Journal:
     @property
     def run(self) -> str:
         """The run of the checkpoints here; empty if there is none."""
-        whose = self._whose()
-        return whose.run if whose else ""
+        return (_read(self.folder / "run.txt") or b"").decode()
 
     @property
     def pending(self) -> _Pending | None:
@@ -50,13 +44,13 @@ class Journal:
         data = _read(self.folder / "pending.json")
         return _Pending.model_validate_json(data) if data else None
 
-    def belongs(self, run: str, base: int) -> None:
-        """Note that the model is now this run's, from the checkpoint of step `base` on."""
-        _write(self.folder / "run.json", _Whose(run=run, base=base))
+    def belongs(self, run: str) -> None:
+        """Note that the model is now this run's."""
+        _write(self.folder / "run.txt", run)
 
     def forget(self) -> None:
         """Drop every checkpoint and its records; the log stays."""
-        (self.folder / "run.json").unlink(missing_ok=True)
+        (self.folder / "run.txt").unlink(missing_ok=True)
         (self.folder / "pending.json").unlink(missing_ok=True)
         shutil.rmtree(self.folder / "trained", ignore_errors=True)
         shutil.rmtree(self.folder / "checkpoints", ignore_errors=True)
@@ -65,7 +59,8 @@ class Journal:
 
     def began(self, step: int, digest: str, note: Json) -> None:
         """Note that a training begins."""
-        _write(self.folder / "pending.json", _Pending(step=step, digest=digest, note=note))
+        pending = _Pending(step=step, digest=digest, note=note)
+        _write(self.folder / "pending.json", pending.model_dump_json())
         self._log("began", step, digest)
         reached("training begun", step)
 
@@ -75,7 +70,7 @@ class Journal:
         reached("training logged", step)
         # The result is written before the pending mark is removed: a kill in between leaves both,
         # and `finished` is called again.
-        _write(self._record(step), trained)
+        _write(self._record(step), trained.model_dump_json())
         (self.folder / "pending.json").unlink(missing_ok=True)
         reached("result stored", step)
 
@@ -101,26 +96,17 @@ class Journal:
         data = _read(self._record(step))
         return TrainedStep.model_validate_json(data) if data else None
 
-    def checkpoints(self) -> list[int]:
-        """Return the steps of this run's whole checkpoints here, ascending."""
-        whose = self._whose()
-        if whose is None:
-            return []
-        ours = [whose.base]
-        for path in (self.folder / "trained").glob("*.json"):
-            ours.append(int(path.stem) + 1)
-        return [step for step in sorted(ours) if self.checkpoint(step).is_dir()]
-
     def state(self) -> TrainerState:
         """Return the state of the model's run here."""
         checkpoints = {}
         trained = {}
-        for step in self.checkpoints():
+        run = self.run
+        for step in steps_here(self.folder) if run else ():
             checkpoints[step] = files_in(self.checkpoint(step))
             record = self.trained(step - 1) if step else None
             if record is not None:
                 trained[step - 1] = record
-        return TrainerState(run=self.run, checkpoints=checkpoints, trained=trained)
+        return TrainerState(run=run, checkpoints=checkpoints, trained=trained)
 
     def checkpoint(self, step: int) -> Path:
         """Return the folder of a checkpoint."""
@@ -128,10 +114,6 @@ class Journal:
 
     def _record(self, step: int) -> Path:
         return self.folder / "trained" / f"{step:04d}.json"
-
-    def _whose(self) -> _Whose | None:
-        data = _read(self.folder / "run.json")
-        return _Whose.model_validate_json(data) if data else None
 
     def _log(self, event: Literal["began", "trained"], step: int, digest: str) -> None:
         make_folder(self.folder)
@@ -149,8 +131,8 @@ def _read(path: Path) -> bytes | None:
     return path.read_bytes() if path.exists() else None
 
 
-def _write(path: Path, record: Record) -> None:
+def _write(path: Path, text: str) -> None:
     make_folder(path.parent)
     temporary = path.with_suffix(".tmp")
-    temporary.write_text(record.model_dump_json())
+    temporary.write_text(text)
     move(temporary, path)

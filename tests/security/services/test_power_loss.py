@@ -42,7 +42,7 @@ trainer, store = root / "trainer", open_store(str(root / "store"))
 journal, state = Journal(trainer), initial_state(SENTENCES.layout, 1)
 journal.forget()
 save(trainer, state, SENTENCES.layout)
-journal.belongs("run", 0)
+journal.belongs("run")
 commit(store, "m", 0, journal.checkpoint(0), "config", run="run")
 for step in range(int(sys.argv[2])):
     journal.began(step, f"{step:064x}", {})
@@ -97,7 +97,7 @@ def test_what_is_vouched_for_outlasts_a_loss_of_power(
 def check(left: Path, said: list[str], into: Path) -> None:
     """Read what is left: nothing damaged is vouched for, and nothing that was said is gone."""
     journal = Journal(left / "trainer")
-    here = journal.checkpoints()
+    here = sorted(journal.state().checkpoints)
     for step in here:
         load(left / "trainer", step, SENTENCES.layout)
     assert journal.pending is None or journal.pending.step in range(STEPS)

@@ -274,7 +274,7 @@ def test_a_training_is_logged_once_however_often_it_is_found_finished(
     log = tmp_path / "trainings.jsonl"
     log.write_text(before)
     journal = Journal(tmp_path)
-    journal.belongs("a-run", 0)
+    journal.belongs("a-run")
     journal.began(0, "groups", {})
     for _ in range(2):
         journal.finished(0, TrainedStep(digest="groups", result={"step": 1}, note={}))
