@@ -232,38 +232,30 @@ async def test_another_run_is_refused_until_it_restores(
     assert (await trainer.train(model, [group(0, 1)], step=0, run="another")).step == 1
 
 
-class RecoveringBackend(CountingBackend):
-    """One that keeps a training's metrics with its checkpoint, as the embedded policy's does."""
-
-    def _checkpoint(self, model: Model) -> None:
-        super()._checkpoint(model)
-        folder = self.path / model.project / "models" / model.name / "checkpoints"
-        (folder / f"{self.step:04d}" / "metrics.json").write_text('{"recovered": 1.0}')
-
-
-@pytest.mark.parametrize("saved", [True, False])
-@pytest.mark.parametrize("kind", [RecoveringBackend, CountingBackend])
-async def test_a_training_that_a_kill_cut_off_counts_if_its_weights_are_saved(
-    kind: type[CountingBackend], saved: bool, tmp_path: Path
+@pytest.mark.parametrize("is_whole", [True, False])
+async def test_a_training_that_a_kill_cut_off_counts_if_its_weights_and_metrics_are_saved(
+    is_whole: bool, tmp_path: Path
 ) -> None:
     spec = ModelSpec(name="m", project="p", base_model="b")
-    backend = kind(tmp_path)
+    backend = CountingBackend(tmp_path)
     killed = TrainerService(backend, tmp_path)
     await killed.begin(BeginRequest(model=spec, run="a-run"))
     await killed.register(spec)
     Journal(killed.folder(spec)).began(0, "groups", {"seen": 1})
-    if saved:
-        backend.step = 1
-        backend._checkpoint(killed.models["m"])
+    backend.step = 1
+    backend._checkpoint(killed.models["m"])
+    checkpoint = killed.folder(spec) / "checkpoints" / "0001"
+    if is_whole:
+        (checkpoint / "metrics.json").write_text('{"recovered": 1.0}')
     again = TrainerService(backend, tmp_path)
     state = TrainerState.model_validate(await again.state(spec))
-    if saved and kind is RecoveringBackend:
+    if is_whole:
         assert state.trained[0].result == {"step": 1, "metrics": {"recovered": 1.0}}
         assert state.trained[0].note == {"seen": 1}
         assert sorted(state.checkpoints) == [0, 1]
     else:
         assert (sorted(state.checkpoints), state.trained) == ([0], {})
-        assert not (again.folder(spec) / "checkpoints" / "0001").exists()
+        assert not checkpoint.exists()
 
 
 @pytest.mark.parametrize("before", ["", '{"event": "began", "st'], ids=["new", "cut off"])
