@@ -13,6 +13,7 @@ from precis.config import TrainConfig
 from precis.environments.python import load_python
 from precis.errors import ConfigError
 from precis.settings.overrides import lay_over
+from precis.store import open_store
 
 _NO_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 _NAME_MAX = 30
@@ -52,7 +53,9 @@ def agent_config(file: str, given: Mapping[str, Any], deployment: str = "") -> T
             settings.setdefault("show_moves", True)  # the policy picks one of them
         model = f"rehearsal-{model}-seed{given.get('seed', 1)}"
     own = {"model": model, **given, "environment": settings}
-    return TrainConfig.model_validate(lay_over(TrainConfig, base, own))
+    config = TrainConfig.model_validate(lay_over(TrainConfig, base, own))
+    # The same from each folder, so that a later deletion knows the run.
+    return config.model_copy(update={"store": open_store(config.store).url})
 
 
 def _settings_of(file: str, given: Any) -> dict[str, Any]:

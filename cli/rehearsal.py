@@ -65,7 +65,7 @@ def rehearsal_config(
     Args:
         model: its name; empty makes one of documents and seed.
     """
-    open_store(store)  # refuses a path that can't be one
+    address = open_store(store).url
     corpus = DocumentsConfig(source=documents, train_size=1, val_size=1)
     count = _BUNDLED_DOCUMENTS
     if documents != "bundled":
@@ -85,7 +85,7 @@ def rehearsal_config(
         steps=steps,
         seed=seed,
         documents=DocumentsConfig(source=documents, train_size=trained_on, val_size=held_out),
-        store=store if "://" in store else str(Path(store).expanduser().absolute()),
+        store=address,
         # Two cores answer everything here: more requests at a time would only wait longer.
         rollouts=RolloutsConfig(in_flight=8),
         # The learning curve needs all of them.
@@ -172,8 +172,7 @@ def rehearse(
 def next_steps(config: TrainConfig) -> dict[str, str]:
     """Return commands to run after a rehearsal, and the purpose of each."""
     precis = "precis" if shutil.which("precis") else ".venv/bin/precis"
-    usual = Variables().store
-    is_usual = config.store in (usual, str(Path(usual).expanduser().absolute()))
+    is_usual = config.store == open_store(Variables().store).url
     named = "" if is_usual else f" --store {shlex.quote(config.store)}"
     agent = config.environment
     if agent.kind == "summaries":

@@ -41,6 +41,7 @@ def test_by_default_it_is_a_rehearsal_named_after_its_file(file: str) -> None:
     assert config.environment == PythonSettings(file=file)
     assert config.trainer.kind == "tool_calls"
     assert agent_config(file, {"model": "mine"}).model == "mine"
+    assert agent_config(file, {"store": "runs"}).store == str(Path("runs").resolve())
 
 
 def test_a_file_may_be_given_by_its_settings(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
