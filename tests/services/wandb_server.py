@@ -25,7 +25,6 @@ class WandbServer:
         artifacts: the names of the artifacts that were committed.
         runs: how often each run id was opened.
         keys: the API keys that requests came with.
-        unknown: queries that this server does not know.
     """
 
     def __init__(self) -> None:
@@ -34,7 +33,6 @@ class WandbServer:
         self.artifacts: list[str] = []
         self.runs: dict[str, int] = {}
         self.keys: set[str] = set()
-        self.unknown: set[str] = set()
         self._created: dict[str, str] = {}
         routes = [
             Route("/graphql", self._graphql, methods=["POST"]),
@@ -60,24 +58,12 @@ class WandbServer:
         # An unnamed query asks who the key belongs to.
         answer = getattr(self, f"_on_{named.group(1) if named else 'Viewer'}", None)
         if answer is None:
-            self.unknown.add(body["query"])
             return JSONResponse({"errors": [{"message": "not served here"}]}, 400)
         return JSONResponse({"data": answer(body.get("variables") or {})})
 
     def _on_Viewer(self, _: Any) -> Any:
         teams = {"edges": [{"node": {"name": "team"}}]}
         return {"viewer": {"id": "1", "entity": "team", "flags": "{}", "teams": teams}}
-
-    def _on_GetViewer(self, _: Any) -> Any:
-        user = {"__typename": "User", "id": "1", "name": "me", "username": "me", "email": "m@e"}
-        more = {"admin": False, "flags": "{}", "entity": "team", "deletedAt": None}
-        return {"viewer": {**user, **more, "apiKeys": {"edges": []}, "teams": {"edges": []}}}
-
-    def _on_ArtifactType(self, _: Any) -> Any:
-        return {"project": None}
-
-    def _on_ServerFeaturesQuery(self, _: Any) -> Any:
-        return {"serverInfo": {"features": []}}
 
     def _on_RunResumeStatus(self, variables: Any) -> Any:
         name = variables["name"]
@@ -152,14 +138,9 @@ class WandbServer:
         return {"entity": {"organization": None}}
 
     def _on_CreateArtifactManifest(self, variables: Any) -> Any:
-        return {"createArtifactManifest": {"artifactManifest": self._manifest(variables)}}
-
-    def _on_UpdateArtifactManifest(self, variables: Any) -> Any:
-        return {"updateArtifactManifest": {"artifactManifest": self._manifest(variables)}}
-
-    def _manifest(self, variables: Any) -> Any:
         url = f"{self.url}/upload/manifest.json" if variables.get("includeUpload") else None
-        return {"id": "m", "file": {"id": "f", "uploadUrl": url, "uploadHeaders": []}}
+        file = {"id": "f", "uploadUrl": url, "uploadHeaders": []}
+        return {"createArtifactManifest": {"artifactManifest": {"id": "m", "file": file}}}
 
     def _on_CreateArtifactFiles(self, variables: Any) -> Any:
         edges = [
