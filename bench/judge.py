@@ -12,23 +12,86 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from random import Random
 from statistics import mean
-from typing import Annotated
+from typing import Annotated, Any, TypeVar
 
+import httpx
 import typer
 
-from bench.judging.cases import Case, cases
 from bench.judging.model import SENTENCES
-from bench.judging.notebook import Notebook
 from bench.judging.server import MODEL, Server, served
-from precis.config import JudgeConfig
-from precis.environments.summaries.judge import Endpoint, JudgeClient, Verdict
-from precis.records.spend import Spend
+from precis.config import DocumentsConfig, JudgeConfig
+from precis.environments.summaries.judge import Answer, Endpoint, JudgeClient, Scored, Verdict
+from precis.environments.summaries.judge.protocol import Prompt, answer_prompt, grade_prompt
+from precis.records.documents import Document, Question, read_documents
+from precis.records.spend import Spend, Usage
+from precis.text import sentences as sentences_of
+
+T = TypeVar("T")
 
 _IN_FLIGHT_MAX = 64
+_NOTEBOOK_SLOTS = 20
 _REQUESTS_RATIO = 12
 _WALL_RATIO = 10
 _CONFIG = JudgeConfig(provider="url", base_url="http://127.0.0.1/v1", model=MODEL)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A document with one of its summaries."""
+
+    document: Document
+    summary: str
+
+
+def cases(groups: int, rollouts: int, seed: int) -> list[Case]:
+    """Return `rollouts` summaries of each of `groups` documents: a random third of its sentences
+    each."""
+    draw = Random(seed)
+    documents = read_documents(DocumentsConfig())
+    cases = []
+    for document in draw.sample(documents, groups):
+        for _ in range(rollouts):
+            found = sentences_of(document.text)
+            chosen = sorted(draw.sample(range(len(found)), len(found) // 3))
+            cases.append(Case(document, " ".join(found[index] for index in chosen)))
+    return cases
+
+
+class Notebook:
+    """The judge of ART's notebook: one question at a time, answer and grade, for summary and
+    document."""
+
+    def __init__(self, url: str) -> None:
+        self._url = f"{url}/chat/completions"
+        self._slots = asyncio.Semaphore(_NOTEBOOK_SLOTS)
+        self._http = httpx.AsyncClient(timeout=None)
+        self.spend = Spend()
+
+    async def score(self, case: Case) -> Scored:
+        """Return the verdict on the summary; the document's is requested too, and not used."""
+        answers = []
+        for question in case.document.questions:
+            answers.append(await self._judged(case, question, case.summary))
+            await self._judged(case, question, case.document.text)
+        return Scored(tuple(answers))
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    async def _judged(self, case: Case, question: Question, text: str) -> Answer:
+        [said] = (await self._asked(answer_prompt(text, [question]))).answers
+        [correct] = await self._asked(grade_prompt([(question, said)], case.document.text))
+        return Answer(question.id, said, correct, question.answerable)
+
+    async def _asked(self, prompt: Prompt[T]) -> T:
+        body = {"model": MODEL, "messages": prompt.messages, "temperature": 0}
+        async with self._slots:
+            response = await self._http.post(self._url, json=body)
+        reply: dict[str, Any] = response.raise_for_status().json()
+        self.spend += Spend.of_call(MODEL, Usage.from_response(reply["usage"]))
+        return prompt.parse(str(reply["choices"][0]["message"]["content"]), prompt.ids)
 
 
 @dataclass(frozen=True)

@@ -139,7 +139,7 @@ class WandbServer:
 
     def _on_CreateArtifactManifest(self, variables: Any) -> Any:
         url = f"{self.url}/upload/manifest.json" if variables.get("includeUpload") else None
-        file = {"id": "f", "uploadUrl": url, "uploadHeaders": []}
+        file: dict[str, Any] = {"id": "f", "uploadUrl": url, "uploadHeaders": []}
         return {"createArtifactManifest": {"artifactManifest": {"id": "m", "file": file}}}
 
     def _on_CreateArtifactFiles(self, variables: Any) -> Any:
