@@ -3,12 +3,12 @@
 import os
 import pwd
 import shutil
-import socket
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from precis.processes.child import free_port
 from tests.services.needs import leave_out
 from tests.support.guard import temporary_folder
 
@@ -20,9 +20,7 @@ def postgres() -> Iterator[str]:
     folder = temporary_folder("postgres")
     user = _owner(folder)
     data, log = folder / "data", folder / "log"
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     try:
         # No fsync: the data need not outlive this machine.
         options = f"-p {port} -k {folder} -c listen_addresses=127.0.0.1 -c fsync=off"

@@ -11,7 +11,7 @@ from precis.errors import StoreError
 from precis.records.ledger import load_ledger
 from precis.store.s3 import S3Store
 from tests.services.conftest import Precis
-from tests.services.s3_server import settings_for
+from tests.services.s3_server import settings_for, variables_for
 from tests.services.slurm_lab import SlurmLab
 from tests.support.examples import EXAMPLES
 
@@ -42,11 +42,7 @@ class Rented:
         self.precis.environment |= led | {
             "HOME": str(lab.home),
             "PATH": lab.environment["PATH"],
-            "AWS_ACCESS_KEY_ID": "test",
-            "AWS_SECRET_ACCESS_KEY": CANARY,
-            "AWS_REGION": "us-east-1",
-            "AWS_ENDPOINT_URL": s3,
-            "PRECIS_S3_CREATE_BUCKET": "1",
+            **variables_for(s3, CANARY),
         }
 
     def config(self, model: str, **cluster: Any) -> dict[str, Any]:

@@ -41,6 +41,17 @@ def settings_for(url: str, **changes: Any) -> S3Environment:
     ).model_copy(update=changes)
 
 
+def variables_for(url: str, secret: str = "test") -> dict[str, str]:
+    """The same for a program, as variables of its environment."""
+    return {
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": secret,
+        "AWS_REGION": "us-east-1",
+        "AWS_ENDPOINT_URL": url,
+        "PRECIS_S3_CREATE_BUCKET": "1",
+    }
+
+
 def new_store(url: str, **changes: Any) -> S3Store:
     """A store in a bucket of its own."""
     store = S3Store(f"precis-{secrets.token_hex(4)}", "runs/a", settings_for(url, **changes))

@@ -20,6 +20,7 @@ from tests.services.conftest import Precis
 from tests.services.killed_run import PROGRAM, Kill, write_plan
 from tests.services.patience import until
 from tests.services.prefect_api import client_of, runs_in, states_of
+from tests.services.s3_server import variables_for
 from tests.support.in_process import Life, one_process
 from tests.support.tinker_server import TinkerServer
 from tests.unit.training.test_kills import outcome
@@ -43,14 +44,7 @@ OF_THE_TRAINER = (
 @pytest.fixture
 def bucket(precis: Precis, s3_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """The URL of a bucket that this process and the run's programs may create and use."""
-    variables = {
-        "AWS_ACCESS_KEY_ID": "test",
-        "AWS_SECRET_ACCESS_KEY": "test",
-        "AWS_REGION": "us-east-1",
-        "AWS_ENDPOINT_URL": s3_url,
-        "PRECIS_S3_CREATE_BUCKET": "1",
-    }
-    for name, value in variables.items():
+    for name, value in variables_for(s3_url).items():
         monkeypatch.setenv(name, value)
         monkeypatch.setitem(precis.environment, name, value)
     return f"s3://precis-{secrets.token_hex(4)}"

@@ -27,7 +27,7 @@ from precis.store.s3 import S3Store
 from tests.services.conftest import Precis
 from tests.services.patience import until
 from tests.services.prefect_api import client_of, logs_of, reached, runs_in
-from tests.services.s3_server import settings_for
+from tests.services.s3_server import settings_for, variables_for
 from tests.support.faulty import FaultyServer
 from tests.support.in_process import in_process
 from tests.support.local_server import serving
@@ -222,11 +222,7 @@ async def test_a_run_on_s3_is_benchmarked_there_and_each_of_its_completions_repo
             precis,
             settings,
             PRECIS_HOME=str(tmp_path),
-            AWS_ACCESS_KEY_ID="test",
-            AWS_SECRET_ACCESS_KEY=secret,
-            AWS_REGION="us-east-1",
-            AWS_ENDPOINT_URL=s3_url,
-            PRECIS_S3_CREATE_BUCKET="1",
+            **variables_for(s3_url, secret),
             OPENPIPE_API_KEY=KEY,
             OPENPIPE_BASE_URL=f"{url}/api/v1",
         )

@@ -24,6 +24,7 @@ from tests.services.composed.file import Service, image_environment, services
 from tests.services.composed.rehearsal import rehearse
 from tests.services.patience import LONG_S
 from tests.services.postgres_server import binaries
+from tests.services.s3_server import variables_for
 from tests.support.repository import ROOT
 
 PROGRAM = "tests.services.composed.processes"
@@ -34,14 +35,7 @@ NAMESPACES = (
 _HOME = Path("/precis")
 _DATABASE = Path("/var/lib/postgresql")
 _S3 = "127.0.0.1:5000"
-ENV_FILE = {
-    "AWS_ACCESS_KEY_ID": "test",
-    "AWS_SECRET_ACCESS_KEY": "test",
-    "AWS_REGION": "us-east-1",
-    "AWS_ENDPOINT_URL": f"http://{_S3}",
-    "PRECIS_S3_CREATE_BUCKET": "1",
-    "PRECIS_STORE": "s3://precis-composed/runs",
-}
+ENV_FILE = {**variables_for(f"http://{_S3}"), "PRECIS_STORE": "s3://precis-composed/runs"}
 """A team's `.env`: runs go to a bucket."""
 
 
