@@ -54,8 +54,7 @@ def open_index():
 async def rollout(model, scenario):
     asked = Question(*(scenario[name] for name in Question.__match_args__))
     day = f"\n\nThe inbox is {asked.inbox}'s, and it is {asked.until}." if asked.inbox else ""
-    said = [("system", RULES), ("user", asked.text + day)]
-    messages = [{"role": role, "content": content} for role, content in said]
+    messages = [{"role": "system", "content": RULES}, {"role": "user", "content": asked.text + day}]
     turn = illegal = 0
     with contextlib.closing(open_index()) as index:
         inbox = Inbox(index, asked)

@@ -24,8 +24,7 @@ async def is_right(question, answer, model):
     if not model:
         return False
     case = {"question": question.text, "golden answer": question.answer, "answer": answer}
-    said = [("system", RULES), ("user", json.dumps(case))]
-    messages = [{"role": role, "content": content} for role, content in said]
+    messages = [{"role": "system", "content": RULES}, {"role": "user", "content": json.dumps(case)}]
     try:
         async with openai.AsyncOpenAI(timeout=60, max_retries=4) as judge:
             reply = await judge.chat.completions.create(

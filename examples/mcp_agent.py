@@ -59,8 +59,8 @@ def scenarios(split):
 
 
 async def rollout(model, scenario):
-    said = [("system", RULES), ("user", scenario["task"])]
-    messages = [{"role": role, "content": content} for role, content in said]
+    task = scenario["task"]
+    messages = [{"role": "system", "content": RULES}, {"role": "user", "content": task}]
     async with connect(SERVER, VARIABLES, TOKEN, START_S) as session:
         tools, names = await list_tools(session)
         for _ in range(TURNS_MAX):

@@ -33,11 +33,10 @@ async def write_tasks(tools, model, url, count):
 
 async def ask(client, model, given):
     """Return new tasks; none if the reply can't be read."""
-    said = [("system", RULES), ("user", json.dumps(given))]
+    asked = json.dumps(given)
+    messages = [{"role": "system", "content": RULES}, {"role": "user", "content": asked}]
     reply = await client.chat.completions.create(
-        model=model,
-        messages=[{"role": role, "content": content} for role, content in said],
-        response_format={"type": "json_object"},
+        model=model, messages=messages, response_format={"type": "json_object"}
     )
     try:
         written = json.loads(reply.choices[0].message.content)["tasks"]

@@ -116,8 +116,6 @@ class PythonEnvironment(AgentEnvironment):
         return found
 
     async def checks(self) -> Sequence[str]:
-        if not hasattr(self._module, "checks"):
-            return ()
         problems = await self._run("checks")
         if not isinstance(problems, list | tuple | None):
             raise RolloutError(
@@ -131,28 +129,27 @@ class PythonEnvironment(AgentEnvironment):
         return str(show(rollout))
 
     async def open(self) -> None:
-        if hasattr(self._module, "open"):
-            await self._run("open")
+        await self._run("open")
         try:
             await super().open()
         except BaseException:  # workers that can't be opened, say
-            if hasattr(self._module, "close"):
-                try:
-                    await self._run("close")
-                except PrecisError as error:
-                    _log.warning("%s", error)
+            try:
+                await self._run("close")
+            except PrecisError as error:
+                _log.warning("%s", error)
             raise
 
     async def close(self) -> None:
         try:
             await super().close()
         finally:
-            if hasattr(self._module, "close"):
-                await self._run("close")
+            await self._run("close")
 
     async def _run(self, name: str, *given: Any) -> Any:
-        """Return the result of an optional function of the file; a RolloutError says that it
-        raised."""
+        """Return the result of an optional function of the file, or None without one; a
+        RolloutError says that it raised."""
+        if not hasattr(self._module, name):
+            return None
         try:
             return await self._threads.run(getattr(self._module, name), *given)
         except PrecisError:

@@ -83,13 +83,10 @@ def _told(rollout: Rollout, policy: str) -> art.Trajectory:
     score = rollout.score
     calls = rollout.calls
     # ART's parquet has texts only, and one conversation a rollout.
-    items: list[Any] = []
-    for item in trajectory.messages_and_choices:
-        plain: Any = item
+    items: list[Any] = trajectory.messages_and_choices
+    for place, item in enumerate(items):
         if not isinstance(item, Choice):
-            plain = {**item, "content": content_text(item.get("content"))}
-        items.append(plain)
-    trajectory.messages_and_choices = items
+            items[place] = {**item, "content": content_text(item.get("content"))}
     others = []
     for history in trajectory.additional_histories:
         others.append([_message(item) for item in history.messages_and_choices])
