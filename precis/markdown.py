@@ -44,7 +44,7 @@ def mark_bold(text: str, spans: Sequence[tuple[int, int]]) -> str:
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return a table of plain text, except for marked parts (`mark_bold`)."""
-    lines = [_line(head), _line(["---"] * len(head))]
+    lines = [_line([escape(name) for name in head]), _line(["---"] * len(head))]
     for row in rows:
         cells = []
         for cell in map(escape, row):

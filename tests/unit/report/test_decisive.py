@@ -31,3 +31,8 @@ def test_a_training_reports_table_sets_them_in_bold_and_nothing_that_a_text_asks
     spans = decisive_words("Who paid?", "Ada Kessler", answer, ())
     cell = table(["Answer"], [[mark_bold(answer, spans)]]).splitlines()[-1]
     assert cell == "| The &#42;mayor&#42; **Ada** **Kessler** paid 40 euros. |"
+
+
+def test_a_metric_that_an_agent_names_stays_text_as_a_heading() -> None:
+    head, *_ = table(["Step", "Won | <b>lost"], [["1", "2"]]).splitlines()
+    assert head == "| Step | Won &#124; &#60;b&#62;lost |"
