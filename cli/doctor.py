@@ -49,7 +49,6 @@ from precis.records.documents import load_corpus, load_others
 from precis.records.ledger import find_ledger
 from precis.run.continuation import check_settings
 from precis.run.lease import check_free
-from precis.run.repair import refuse_lost_ledger
 from precis.run.shortcomings import nothing_to_train
 from precis.settings.environment import AgentSettings
 from precis.settings.overrides import lay_over
@@ -58,8 +57,8 @@ from precis.settings.tinker import TinkerTrainer
 from precis.store import open_store
 from precis.trainer.tinker.check import check_key, check_service, is_client_installed
 from precis.trainer.tinker.check import require_client as require_tinker
-from precis.training.fork import check_origin
 from precis.training.opening import load_agent
+from precis.training.preflight import find_stored_run
 from precis.training.run import identity_of
 from tasks.secrets import adopt_secrets
 
@@ -223,14 +222,11 @@ async def _refuse(problem: PrecisError) -> str:
 async def _check_run(config: TrainConfig) -> str:
     """Describe whether a run is new or continued, and refuse settings that would change it."""
     store = open_store(config.store)
-    await asyncio.to_thread(check_origin, store, config.model, config.from_checkpoint)
-    found = await asyncio.to_thread(find_ledger, store, config.model)
+    ledger = await asyncio.to_thread(find_stored_run, store, config)
     if not config.take_over:
         await asyncio.to_thread(check_free, store, config.model)
-    if found is None:
-        await asyncio.to_thread(refuse_lost_ledger, store, config.model)
+    if ledger is None:
         return f"{config.model} is new"
-    ledger = found[0]
     async with _environment_of(config) as environment:
         identity = identity_of(config, environment)
         check_settings(ledger, config, identity, environment.digest, store.url)

@@ -1,7 +1,7 @@
 """The ledger of a run's commits, which alone determines where the run resumes."""
 
 import secrets
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, Self
 
@@ -213,38 +213,6 @@ class Ledger(Record):
         if known != sorted(set(known)) or [step for step in known if step >= begun] != due:
             raise ValueError(f"the steps do not run from {begun} to {self.next_step - 1}")
         return self
-
-    @classmethod
-    def rebuild(
-        cls,
-        model: str,
-        config: str,
-        run_id: str,
-        records: Collection[StepRecord],
-        checkpoints: Mapping[int, str],
-    ) -> Self:
-        """Return a ledger at the newest of these checkpoints, with the remaining records of its
-        steps.
-
-        The corpus is unknown until `read_ledger` sets it, and so is the spend beside these records.
-        """
-        at = max(checkpoints)
-        usd = 0.0
-        for record in records:
-            usd += record.usd
-            if record.warm_start is not None:
-                usd += record.warm_start.usd
-        return cls(
-            model=model,
-            config=config,
-            corpus="",
-            next_step=at,
-            steps=tuple(sorted(records, key=lambda record: record.step)),
-            checkpoints=dict(checkpoints),
-            run_id=run_id,
-            usd=usd,
-            rebuilt_at=at,
-        )
 
     @property
     def machine_usd(self) -> float:

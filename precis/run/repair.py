@@ -152,17 +152,32 @@ def _read_manifests(store: Store, model: str) -> tuple[dict[int, Checkpoint], di
 
 
 def _rebuild(manifests: Mapping[int, Checkpoint], damage: Mapping[int, str], at: int) -> Ledger:
-    """Return the ledger at a checkpoint, from it and from those before it."""
+    """Return the ledger at a checkpoint, from it and from those before it, by step.
+
+    The corpus is unknown until `read_ledger` sets it, and so is the spend beside their records.
+    """
     newest = manifests[at]
     records = []
     checkpoints = {}
+    usd = 0.0
     for step, checkpoint in manifests.items():
         if step > at or checkpoint.config != newest.config:
             continue
         # A damaged file takes nothing from the record of its step.
-        if checkpoint.record and checkpoint.record.step == step - 1:
-            records.append(checkpoint.record)
+        record = checkpoint.record
+        if record and record.step == step - 1:
+            records.append(record)
+            usd += record.usd + (record.warm_start.usd if record.warm_start else 0.0)
         if step not in damage:
             checkpoints[step] = checkpoint.digest
-    run = newest.run or secrets.token_hex(4)
-    return Ledger.rebuild(newest.model, newest.config, run, records, checkpoints)
+    return Ledger(
+        model=newest.model,
+        config=newest.config,
+        corpus="",
+        next_step=at,
+        steps=tuple(records),
+        checkpoints=checkpoints,
+        run_id=newest.run or secrets.token_hex(4),
+        usd=usd,
+        rebuilt_at=at,
+    )

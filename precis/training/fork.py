@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 
 from precis.config import FromCheckpoint
 from precis.errors import ConfigError, CorruptCheckpoint
-from precis.records.ledger import Origin, ledger_key, load_ledger
+from precis.records.ledger import Origin, load_ledger
 from precis.records.manifests import Checkpoint, checkpoints_key, steps_in
 from precis.run.checkpoints import (
     commit,
@@ -74,12 +74,6 @@ def fork(store: Store, model: str, origin: Origin, config: str, lease: str = "")
                 "Train under another model name to begin with the new one.",
             )
         return commit(store, model, 0, folder, config, lease=lease)
-
-
-def check_origin(store: Store, model: str, wanted: FromCheckpoint | None) -> None:
-    """Check that the first checkpoint of a new run exists, before anything starts."""
-    if wanted is not None and store.get(ledger_key(model)) is None:
-        origin_of(store, wanted)
 
 
 async def begin_from_origin(run: Run) -> None:

@@ -15,12 +15,12 @@ from precis.config import TrainConfig
 from precis.environments.protocol import Environment
 from precis.errors import ConfigError
 from precis.models.licences import check_licence, restriction_of
-from precis.records.ledger import find_ledger
+from precis.records.ledger import Ledger, find_ledger
 from precis.run.continuation import check_settings
 from precis.run.repair import refuse_lost_ledger
 from precis.store import Store, open_store
 from precis.trainer.tinker.check import check_service
-from precis.training.fork import check_origin
+from precis.training.fork import origin_of
 from precis.training.run import Run, identity_of
 
 _log = logging.getLogger(__name__)
@@ -109,22 +109,14 @@ class Preflight:
         config = self.config
         store = open_store(config.store)
         await asyncio.to_thread(store.check)
-        await asyncio.to_thread(self._check_stored_run, store)
-        await asyncio.to_thread(check_origin, store, config.model, config.from_checkpoint)
+        ledger = await asyncio.to_thread(find_stored_run, store, config)
+        if ledger is not None:
+            identity = identity_of(config, self._environment)
+            check_settings(ledger, config, identity, self._environment.digest, store.url)
         if config.cluster.where == "sky":
             for caveat in await asyncio.to_thread(caveats_of_bucket):
                 self._warn(caveat)
         return store.url
-
-    def _check_stored_run(self, store: Store) -> None:
-        """Refuse a run that lost its ledger, or has other settings, before a machine is rented."""
-        found = find_ledger(store, self.config.model)
-        if found is None:
-            refuse_lost_ledger(store, self.config.model)
-            return
-        identity = identity_of(self.config, self._environment)
-        digest = self._environment.digest
-        check_settings(found[0], self.config, identity, digest, store.url)
 
     async def ceiling(self) -> str:
         """Return the best result that a policy could reach, on a sample of many scenarios.
@@ -140,6 +132,18 @@ class Preflight:
         if warning:
             self._warn(warning)
         return f"{found:.0%} {environment.nouns.reward} can be reached"
+
+
+def find_stored_run(store: Store, config: TrainConfig) -> Ledger | None:
+    """Return the ledger of the run to continue; None for a new run. An UnusableRun says that the
+    ledger is lost, a ConfigError that a new run's first checkpoint is missing."""
+    found = find_ledger(store, config.model)
+    if found is not None:
+        return found[0]
+    refuse_lost_ledger(store, config.model)
+    if config.from_checkpoint is not None:
+        origin_of(store, config.from_checkpoint)
+    return None
 
 
 def announce_cost(run: Run) -> None:

@@ -195,7 +195,9 @@ def test_a_thousand_steps_are_no_thousand_shapes() -> None:
 
 def test_the_time_of_a_step_is_drawn_at_its_step_in_a_rebuilt_ledger_too() -> None:
     records = [record(step).model_copy(update={"seconds": {"train": 4.0}}) for step in (4, 6)]
-    rebuilt = Ledger.rebuild("m", "c", "", records, {7: "0" * 64})
+    rebuilt = Ledger(
+        model="m", config="c", corpus="", next_step=7, steps=tuple(records), rebuilt_at=7
+    )
     figure = Figure()
     phases(rebuilt).draw(figure, LIGHT)
     (drawn,) = figure.axes[0].patches

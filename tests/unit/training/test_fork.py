@@ -8,14 +8,14 @@ from pydantic import ValidationError
 
 from precis.config import FromCheckpoint, TrainConfig
 from precis.environments.python import load_python
-from precis.errors import ConfigError, CorruptCheckpoint
+from precis.errors import CorruptCheckpoint
 from precis.records.ledger import Ledger, ledger_key, load_ledger, read_ledger, write_ledger
 from precis.records.manifests import manifest_key
 from precis.records.spend import Spend
 from precis.run.checkpoints import commit, committed_steps, restore
 from precis.run.lease import lease_key, leased
 from precis.store import Blob, FolderStore
-from precis.training.fork import begin_from_origin, check_origin, fork, origin_of
+from precis.training.fork import begin_from_origin, fork, origin_of
 from precis.training.run import Run
 from tests.support import echoing
 from tests.support.dying_store import Killed, MortalStore
@@ -53,15 +53,6 @@ def test_of_a_named_origin_no_other_checkpoint_is_read(store: FolderStore) -> No
     read: list[str] = []
     assert origin_of(Noting(store.root), FromCheckpoint(model="m", step=1)).step == 1
     assert read == [ledger_key("m"), manifest_key("m", 1)]
-
-
-def test_only_a_run_that_is_yet_to_begin_needs_its_origin(store: FolderStore) -> None:
-    gone = FromCheckpoint(model="m", step=7)
-    with pytest.raises(ConfigError, match="no whole checkpoint 7"):
-        check_origin(store, "forked", gone)
-    check_origin(store, "forked", None)
-    make_run(store, "forked", 1)
-    check_origin(store, "forked", gone)
 
 
 def test_an_origin_that_is_damaged_or_was_replaced_since_is_not_copied(store: FolderStore) -> None:

@@ -103,6 +103,19 @@ async def test_a_stored_run_of_other_settings_or_without_its_ledger_is_refused(
         await now.store()
 
 
+async def test_only_a_run_that_is_yet_to_begin_needs_its_origin(tmp_path: Path) -> None:
+    origin = {"model": "m", "step": 7}
+    forked = preflight(tmp_path, Judge(), model="forked", from_checkpoint=origin)
+    store = open_store(forked.config.store)
+    make_run(store, "m", 1)
+    with pytest.raises(ConfigError, match="no whole checkpoint 7"):
+        await forked.store()
+    identity = forked.config.identity(corpus().digest, {"model": "a-judge"})
+    begun = Ledger(model="forked", config=identity, corpus=corpus().digest)
+    write_ledger(store, begun, None)
+    await forked.store()
+
+
 async def test_serverless_training_needs_its_key_and_any_other_none(tmp_path: Path) -> None:
     assert "no WANDB_API_KEY" in await preflight(tmp_path, Judge()).checks()["W&B"]()
     serverless = preflight(
