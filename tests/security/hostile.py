@@ -8,6 +8,11 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 
+from starlette.responses import JSONResponse
+
+from tests.support.faults import Fault, Faults
+from tests.support.faulty import FaultyServer
+
 MIB = 2**20
 
 
@@ -75,28 +80,10 @@ def bomb(_: str) -> Iterator[bytes]:
 
 @asynccontextmanager
 async def dripping() -> AsyncIterator[str]:
-    """A server whose answer never ends, though no wait for a byte of it is long; its address."""
-
-    connections: list[asyncio.Task[None] | None] = []
-
-    async def drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        connections.append(asyncio.current_task())
-        with suppress(ConnectionError, asyncio.IncompleteReadError):
-            await reader.readuntil(b"\r\n\r\n")
-            writer.write(b"HTTP/1.1 200 OK\r\n\r\n{")
-            while True:
-                writer.write(b" ")
-                await writer.drain()
-                await asyncio.sleep(0.05)
-        writer.close()
-
-    server = await asyncio.start_server(drip, "127.0.0.1", 0)
-    try:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
-    finally:
-        server.close()
-        async with asyncio.timeout(30):  # each ends once its client has hung up
-            await asyncio.gather(*filter(None, connections))
+    """A server whose answer takes hours, though no wait for a byte of it is long; its address."""
+    faults = Faults({Fault.DRIPPING: 1.0}, drip_s=0.05)
+    async with FaultyServer(JSONResponse("x" * MIB), faults) as url:
+        yield url
 
 
 def quoting(status: int, body: Callable[[str], str]) -> Callable[[str], Iterator[bytes]]:

@@ -127,16 +127,18 @@ class TinkerServer:
             if fault and fault.kind == "refuse":
                 return JSONResponse({"detail": f"{KEY} has to wait"}, fault.status)
             if fault and fault.kind == "cut":
-                return _Cut()
+                return _cut_off()
             if fault and fault.kind == "restart":
                 self._forget()
             try:
                 body = await handler(json.loads(await request.body()))
             except Refusal as error:
                 return JSONResponse({"detail": str(error)}, error.status)
+            if fault and fault.kind == "lose":
+                return _cut_off()
             # The client asks for its configuration by a connection of its own, and leaves it open.
             last = {"connection": "close"} if path == "client/config" else {}
-            return _Cut() if fault and fault.kind == "lose" else JSONResponse(body, headers=last)
+            return JSONResponse(body, headers=last)
 
         return answer
 
@@ -329,14 +331,9 @@ class TinkerServer:
         return self.saved[path]
 
 
-class _Cut(Response):
-    """Ends the connection in the middle of an answer."""
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        headers = [(b"content-type", b"application/json"), (b"content-length", b"1000")]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": b"{", "more_body": True})
-        raise ConnectionAbortedError("The connection is lost.")
+def _cut_off() -> Response:
+    """An answer in whose middle the connection ends: it is shorter than announced."""
+    return Response(b"{", headers={"content-length": "1000"}, media_type="application/json")
 
 
 def _tar(files: dict[str, bytes]) -> bytes:
