@@ -23,11 +23,13 @@ import pytest
 
 from precis.config import DocumentsConfig, RunConfig, TrainConfig
 from precis.environment import Variables
+from precis.environments.summaries.judge.endpoint import LEXICAL_MODEL
 from precis.llm.loop_server import LoopServer
+from precis.llm.server import completions_app
 from precis.processes import kill_points
 from precis.processes.child import ChildService
 from precis.records.documents import Corpus, load_corpus
-from precis.rehearsal.judges.serve import standins_app
+from precis.rehearsal.judges.judge import lexical_judge
 from precis.store import Store, open_store
 from precis.trainer.server import open_backend, trainer_app
 from precis.training.loop import TrainingLoop
@@ -54,7 +56,7 @@ async def in_process(
         app: Any = trainer_app(backend, path, token)
     else:
         backend = None
-        app = standins_app(token)
+        app = completions_app(lexical_judge, lambda: [LEXICAL_MODEL], token)
     server = LoopServer(app)
     await server.start()
     try:

@@ -12,7 +12,7 @@ from precis.config import TrainConfig, WarmStartConfig
 from precis.environments.demonstrations import WarmStart
 from precis.environments.summaries.prompt import scenario_of
 from precis.environments.summaries.warm_start import prepare_warm_start
-from precis.errors import ConfigError, DocumentsError
+from precis.errors import DocumentsError
 from precis.records.documents import Corpus, Document
 from precis.records.nouns import Nouns
 from precis.records.rollout import Scenario
@@ -114,12 +114,6 @@ def test_a_file_that_can_not_be_used_says_where(
     (tmp_path / "summaries.jsonl").write_text(content)
     with pytest.raises(DocumentsError, match=complaint):
         prepared(source="file", file=str(tmp_path / "summaries.jsonl"))
-
-
-def test_a_file_with_nothing_to_imitate_is_refused_with_the_causes(tmp_path: Path) -> None:
-    file = written(tmp_path, {"document_id": "d12", "summary": "s"})
-    with pytest.raises(ConfigError, match=r"nothing that can be imitated .*held_out.*column"):
-        prepared(source="file", file=file)
 
 
 def test_a_file_that_is_not_there_or_of_another_kind_is_refused(tmp_path: Path) -> None:
