@@ -13,7 +13,7 @@ from precis.training.opening import open_environment, open_run
 from tasks.parameters import named, takes_settings
 from tasks.preflight import announce_cost, preflight
 from tasks.secrets import adopt_secrets
-from tasks.states import completed, says_why_it_stops
+from tasks.states import completed, says_why_it_stops, show_crashed
 from tasks.training import STAGES, load_documents, start_trainer
 from tasks.ui import announce_trained
 
@@ -42,6 +42,7 @@ async def run_training(
         await preflight(config, environment)
         name = f"{config.model} ({flow_run.id})"
         async with open_run(config, environment, name, launch, start_trainer) as run:
+            await show_crashed(run.lease.former)
             loop = TrainingLoop(run, STAGES)
             await loop.resume()
             idle = nothing_to_train(run.ledger, config.steps)

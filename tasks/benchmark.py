@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Sequence
 
 from prefect.artifacts import acreate_markdown_artifact
-from prefect.events import emit_event
 from prefect.logging import get_run_logger
 
 from precis.benchmark import report
@@ -23,7 +22,7 @@ from precis.training.serving import CheckpointServer
 from tasks.policy import retried
 from tasks.preflight import check_shared_limit
 from tasks.training import judge_slots
-from tasks.ui import artifact_key
+from tasks.ui import artifact_key, emit
 
 
 @retried("look up run", "look up the run of {config.model}")
@@ -68,16 +67,8 @@ async def compare_with_before(
     """Compare this benchmark with earlier ones; emit an event if a contender got worse."""
     comparison = await asyncio.to_thread(running.compare, run, measured)
     if comparison.regressions:
-        sentence = verdict_in_words(comparison.changes, comparison.nights)
-        get_run_logger().warning("%s", sentence)
-        emit_event(
-            REGRESSION,
-            resource={
-                "prefect.resource.id": f"precis.model.{run.name}",
-                "prefect.resource.name": run.name,
-            },
-            payload=report.regression_of(run, trained, comparison),
-        )
+        get_run_logger().warning("%s", verdict_in_words(comparison.changes, comparison.nights))
+        emit(REGRESSION, run.name, report.regression_of(run, trained, comparison))
     return comparison
 
 

@@ -62,7 +62,9 @@ async def launch_job(config: ManagedConfig, training: Flow[Any, Any]) -> Managed
                 run.id,
             )
         else:
-            await _drop_run(run)
+            message = "Its managed job was not launched."
+            async with get_client() as client:
+                await client.set_flow_run_state(run.id, Cancelled(message=message), force=True)
         raise
     logger.info("It executes the flow run %s (%s).", run.name, run.id)
     if is_controller_here:
@@ -91,13 +93,6 @@ async def _may_be_taken(name: str) -> bool:
         return await jobs.find(name) is not None
     except ClusterError:
         return True
-
-
-async def _drop_run(run: FlowRun) -> None:
-    """Cancel a flow run whose job was not launched."""
-    message = "Its managed job was not launched."
-    async with get_client() as client:
-        await client.set_flow_run_state(run.id, Cancelled(message=message), force=True)
 
 
 def _server(config: ManagedConfig) -> ServerAccess:

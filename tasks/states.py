@@ -7,6 +7,7 @@ which automations wait.
 """
 
 import logging
+import re
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from functools import wraps
@@ -18,10 +19,11 @@ from prefect import State, get_client
 from prefect.exceptions import MissingContextError, PrefectException
 from prefect.logging import get_run_logger
 from prefect.runtime import flow_run
-from prefect.states import Completed, Failed, Running
+from prefect.states import Completed, Crashed, Failed, Running
 
 from precis.errors import BudgetReached, JudgeUnavailable, LeaseLost, PrecisError
 from precis.records.ledger import Ledger
+from precis.run.holder import Holder
 from precis.run.shortcomings import shortcoming, stopped
 
 P = ParamSpec("P")
@@ -124,8 +126,7 @@ def failed(error: PrecisError) -> State[Any]:
     """Return the state of a run stopped by this error; `Failed` if it has no other name."""
     for kind, advice in _ADVICE.items():
         if isinstance(error, kind):
-            message = f"{error} {advice}".rstrip()
-            return Failed(name=kind.__name__, message=message, data=error)
+            return Failed(name=kind.__name__, message=f"{error} {advice}".rstrip(), data=error)
     return Failed(message=str(error), data=error)
 
 
@@ -140,3 +141,18 @@ async def show_running_as(name: str, message: str) -> None:
             await client.set_flow_run_state(UUID(flow_run.id), state)
     except (httpx.HTTPError, PrefectException) as error:
         get_run_logger().warning("The run could not be shown as %s: %s", name, error)
+
+
+async def show_crashed(former: Holder | None) -> None:
+    """Show the flow run that died with the model's lease as crashed: nobody was left to say so."""
+    named = re.search(r"\((\S+)\)$", former.run) if former else None
+    if named is None:  # it gave its lease back, or was a command
+        return
+    try:
+        async with get_client() as client:
+            dead = await client.read_flow_run(UUID(named[1]))
+            if dead.state and dead.state.is_running():
+                crashed: State[Any] = Crashed(message=f"It has ended; {flow_run.name} continues.")
+                await client.set_flow_run_state(dead.id, crashed, force=True)
+    except (httpx.HTTPError, PrefectException) as error:
+        get_run_logger().info("The run %s could not be shown as crashed: %s", named[1], error)

@@ -3,6 +3,7 @@
 import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 from uuid import UUID
 
 import httpx
@@ -105,11 +106,10 @@ def announce_trained(config: TrainConfig) -> None:
     if TRIAL_TAG in flow_run.tags:
         return
     benchmark = BenchmarkConfig.of(config).model_copy(update={"checkpoints": "ends"})
-    emit_event(
-        event="precis.train.completed",
-        resource={
-            "prefect.resource.id": f"precis.model.{config.model}",
-            "prefect.resource.name": config.model,
-        },
-        payload={"benchmark": benchmark.model_dump(mode="json")},
-    )
+    emit("precis.train.completed", config.model, {"benchmark": benchmark.model_dump(mode="json")})
+
+
+def emit(event: str, model: str, payload: dict[str, Any]) -> None:
+    """Emit an event about a model."""
+    resource = {"prefect.resource.id": f"precis.model.{model}", "prefect.resource.name": model}
+    emit_event(event, resource, payload=payload)

@@ -36,12 +36,17 @@ _log = logging.getLogger(__name__)
 
 
 class Lease:
-    """A lease that is held, until another run has taken it over."""
+    """A lease that is held, until another run has taken it over.
+
+    Attributes:
+        former: the dead run that left it behind, if one did.
+    """
 
     def __init__(
         self, store: Store, model: str, holder: Holder, ttl: timedelta, now: Clock
     ) -> None:
         self.holder = holder
+        self.former: Holder | None = None
         self._store = store
         self._model = model
         self._ttl = ttl
@@ -165,6 +170,7 @@ async def _try_acquire(
         take_over = one_run and holder.run == lease.holder.run
         if not take_over:
             _refuse_if_alive(holder, model, lease.holder.since, remedy)
+            lease.former = None if holder.released else holder
     try:
         version = present.version if present else None
         lease._stored = OwnObject(store, lease_key(model), version)

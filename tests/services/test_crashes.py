@@ -121,7 +121,7 @@ async def test_a_run_that_is_killed_ends_as_if_it_had_not_been(
         _, told, killed = runs_in(api, bucket)
         names = [state["name"] for state in states_of(api, killed["id"])]
     assert names[:5] == ["Pending", "Running", "Preempted", "Recovering", "Running"]
-    assert killed["state_type"] == "RUNNING", "nobody was left to say that it died"
+    assert killed["state_type"] == "CRASHED", "the next run has found its lease"
     assert told["state_type"] == "CRASHED", told["state"]
 
 

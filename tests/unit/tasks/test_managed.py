@@ -5,6 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from prefect import State
 
 from precis.cluster.jobs import ManagedJob
 from precis.config import ManagedConfig
@@ -30,22 +31,34 @@ class SkyPilot:
         raise ClusterError("The API server was restarted.")
 
 
+class Prefect:
+    """A Prefect client that notes the flow runs that are cancelled."""
+
+    def __init__(self) -> None:
+        self.cancelled: list[str] = []
+
+    async def __aenter__(self) -> "Prefect":
+        return self
+
+    async def __aexit__(self, *_: object) -> None: ...
+
+    async def create_flow_run(self, *_: Any, **settings: Any) -> Any:
+        return SimpleNamespace(id="a-run", name=settings["name"])
+
+    async def set_flow_run_state(self, run: str, state: State[Any], *, force: bool) -> None:
+        assert state.is_cancelled() and force
+        self.cancelled.append(run)
+
+
 async def launched(skypilot: SkyPilot, patch: pytest.MonkeyPatch) -> list[str]:
     """The flow runs that were dropped because no job executes them."""
-    dropped: list[str] = []
-
-    async def make(*_: Any) -> Any:
-        return SimpleNamespace(id="a-run", name="train m")
-
-    async def drop(run: Any) -> None:
-        dropped.append(run.id)
+    prefect = Prefect()
 
     async def prices(_: Any) -> dict[str, Any]:
         return {}
 
     patch.setattr(managed, "jobs", skypilot)
-    patch.setattr(managed, "_make_run", make)
-    patch.setattr(managed, "_drop_run", drop)
+    patch.setattr(managed, "get_client", lambda: prefect)
     patch.setattr(managed, "prices", prices)
     patch.setattr(managed, "check_free", lambda *_: None)
     patch.setattr(managed, "open_store", lambda _: SimpleNamespace(url="s3://b/runs"))
@@ -54,7 +67,7 @@ async def launched(skypilot: SkyPilot, patch: pytest.MonkeyPatch) -> list[str]:
     nobody: Any = None
     with pytest.raises(ClusterError, match="was restarted"):
         await managed.launch_job.fn(CONFIG, nobody)
-    return dropped
+    return prefect.cancelled
 
 
 @pytest.mark.parametrize(
