@@ -19,7 +19,6 @@ from precis.statistics.standings import (
     Contender,
     Standing,
     accuracy_of,
-    contenders_of,
     count_with,
     figure_of,
     metric_names,
@@ -151,9 +150,10 @@ def benchmark_of(
     standings = tuple(summarise(frame))
     checkpoints = [each.contender for each in standings if each.contender.step is not None]
     trained = max(checkpoints, key=lambda each: each.step or 0, default=None)
-    shown = contenders_of(side_by_side(standings))
+    compared = side_by_side(standings)
+    shown = [each.contender for each in compared]
     others = [each for each in shown if each != trained]
-    ranked = select_ranked(side_by_side(standings))
+    ranked = select_ranked(compared)
     two = sorted(ranked, key=lambda each: each != trained)[:2]
     needed = None
     if len(two) == 2 and words.is_share:

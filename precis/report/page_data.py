@@ -9,7 +9,7 @@ import polars as pl
 
 from precis.report import wording
 from precis.report.benchmark_view import Benchmark
-from precis.statistics.standings import Contender, contenders_of, rows_by
+from precis.statistics.standings import Contender, rows_by
 from precis.text import Spans, common_words, decisive_words
 
 
@@ -31,7 +31,7 @@ def reader_data(benchmark: Benchmark) -> dict[str, Any]:
     with the spans of the decisive words. The page opens with the trained policy on the left and the
     best of the others on the right.
     """
-    shown = contenders_of(benchmark.shown)
+    shown = [each.contender for each in benchmark.shown]
     own = [index for index, each in enumerate(shown) if each == benchmark.trained]
     others = [index for index, each in enumerate(shown) if each != benchmark.trained]
     common = common_words(benchmark.questions["answer"].drop_nulls())

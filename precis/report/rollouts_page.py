@@ -22,6 +22,7 @@ _TEXT_MAX = 100_000
 _READ_AT_ONCE = 16
 _SPLITS: tuple[Split, ...] = ("validation", "train")
 _CONTROLS = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n\t"}
+_CONTROLS |= dict.fromkeys(range(0x7F, 0xA0), 0xFFFD)
 """Control characters as visible symbols, since text of the page may be copied into terminals."""
 _OWN = {
     "step", "group", "reward", "scenario_id", "index", "policy", "calls", "finish", "seconds",

@@ -164,11 +164,6 @@ def contenders(frame: pl.DataFrame) -> list[Contender]:
     return [Contender(model, step) for model, step in found.iter_rows()]
 
 
-def contenders_of(standings: Iterable[Standing]) -> list[Contender]:
-    """Return the contenders of some standings, in their order."""
-    return [standing.contender for standing in standings]
-
-
 def newest(found: Iterable[Contender]) -> list[Contender]:
     """Return the contenders, of each model's checkpoints only the newest."""
     ordered = sorted(found, key=lambda each: -1 if each.step is None else each.step)

@@ -33,7 +33,7 @@ def game(index: int = 0) -> Rollout:
     """Two turns with a tool call between them, and a sub-agent's conversation."""
     start = {"role": "user", "content": [{"type": "text", "text": "Where is it?"}]}
     first = said(start, answer={"content": None, "tool_calls": [ASKED]})
-    result = {"role": "tool", "tool_call_id": "c1", "content": f"\x1b[31m{HOSTILE}"}
+    result = {"role": "tool", "tool_call_id": "c1", "content": f"\x1b[31m\x9b{HOSTILE}"}
     second = said(start, first.message, result, answer={"content": "North."})
     helper = said({"role": "user", "content": "Think."}, answer={"content": "Done."})
     score = Score(0.5, success=False, metrics={"turns": 2.0}, details={"why": "late"})
@@ -52,7 +52,7 @@ def test_a_rollout_has_all_its_conversations_and_its_score(store: FolderStore) -
     assert [(one["role"], data.texts[one["text"]]) for one in main] == [
         ("user", "Where is it?"),
         ("assistant", ""),
-        ("tool", f"␛[31m{HOSTILE}"),
+        ("tool", f"␛[31m\ufffd{HOSTILE}"),
         ("assistant", "North."),
     ]
     ((_, name, arguments),) = main[1]["calls"]
