@@ -250,9 +250,7 @@ def score_of(returned: object) -> Score | Unscored:
     art = sys.modules.get("art")  # imported by any agent that returns a trajectory
     if isinstance(returned, Unscored):
         return Unscored(str(returned.cause), str(returned.detail))
-    if hasattr(returned, "item"):  # a number or boolean of numpy or torch
-        with suppress(RuntimeError, TypeError, ValueError):  # an array of several has none
-            returned = returned.item()
+    returned = _plain(returned)
     if isinstance(returned, Score):
         score = returned
     elif isinstance(returned, bool):
@@ -266,18 +264,28 @@ def score_of(returned: object) -> Score | Unscored:
         what = "nothing" if returned is None else f"a {type(returned).__name__}"
         detail = f"It returned {what}: return a Score, a number or an art.Trajectory."
         return Unscored("no_score", detail)
-    if not _is_finite(score.reward):
-        return Unscored("no_score", f"Its reward is {score.reward!r}, which is not a number.")
-    for name, value in score.metrics.items():
+    reward = _plain(score.reward)
+    if not _is_finite(reward):
+        return Unscored("no_score", f"Its reward is {reward!r}, which is not a number.")
+    metrics = {}
+    for name, given in score.metrics.items():
+        value = _plain(given)
         if not _is_finite(value):
             return Unscored("no_score", f"Its metric {name} is {value!r}, which is not a number.")
+        metrics[str(name)] = float(value)
     try:
         json.dumps(score.details)
     except (TypeError, ValueError, RecursionError) as error:
         return Unscored("no_score", f"Its details are not JSON: {error}.")
-    metrics = {str(name): float(value) for name, value in score.metrics.items()}
     success = None if score.success is None else bool(score.success)
-    return Score(float(score.reward), success, metrics, score.details)
+    return Score(float(reward), success, metrics, score.details)
+
+
+def _plain(value: Any) -> Any:
+    """Convert a number or a boolean of numpy or torch to Python's."""
+    with suppress(AttributeError, RuntimeError, TypeError, ValueError):  # others have no one item
+        return value.item()
+    return value
 
 
 def _is_finite(value: object) -> bool:

@@ -631,6 +631,9 @@ async def test_an_answer_that_no_type_and_no_file_can_hold_is_kept_and_trained_o
     assert list(sampled_in(group_of([rollout]).trajectories[0]))
 
 
+YES: Any = np.bool_(True)
+
+
 @pytest.mark.parametrize(
     ("returned", "score"),
     [
@@ -638,7 +641,7 @@ async def test_an_answer_that_no_type_and_no_file_can_hold_is_kept_and_trained_o
         (0.5, Score(0.5)),
         (True, Score(1.0, True)),
         (False, Score(0.0, False)),
-        (np.bool_(True), Score(1.0, True)),
+        (YES, Score(1.0, True)),
         (np.float32(0.5), Score(0.5)),
         (
             np.array([0.5, 0.5]),
@@ -648,6 +651,7 @@ async def test_an_answer_that_no_type_and_no_file_can_hold_is_kept_and_trained_o
             ),
         ),
         (Score(1, True, {"turns": 3}), Score(1.0, True, {"turns": 3.0})),
+        (Score(YES, metrics={"won": YES}), Score(1.0, None, {"won": 1.0})),
         (Score(1, metrics={4: True}), Score(1.0, None, {"4": 1.0})),  # type: ignore[dict-item]
         (Unscored("turns", "Too many."), Unscored("turns", "Too many.")),
     ],
