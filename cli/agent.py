@@ -60,7 +60,12 @@ def agent_config(file: str, given: Mapping[str, Any], deployment: str = "") -> T
 
 def _settings_of(file: str, given: Any) -> dict[str, Any]:
     """Return the settings of an environment, merged into those given beside it."""
-    beside = dict(given) if isinstance(given, Mapping) else {}
+    if not isinstance(given, Mapping | None):
+        raise ConfigError(
+            f"-p environment={given} names another environment than {file}.",
+            "Give that as the argument, or an object with further settings.",
+        )
+    beside = dict(given or {})
     if not file.lstrip().startswith("{"):
         return {**beside, "kind": "python", "file": _located(file)}
     try:

@@ -158,6 +158,7 @@ def test_what_is_neither_an_agent_nor_its_deployment_is_refused(
             "within its group. Write -p 'trainer={\"learning_rate\": 0.1}'.",
             1,
         ),
+        ("train -p environment=b.py", AGENT, "environment=b.py names another environment than", 1),
         ("train -p config=5", AGENT, "The parameter `config` is 5. Give it an object", 1),
     ],
 )
