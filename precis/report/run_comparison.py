@@ -16,7 +16,7 @@ from precis.report.curve import exact, interval_of
 from precis.report.page import picture_of, template_environment
 from precis.report.wording import Words
 from precis.run.overview import Overview, overview
-from precis.statistics.comparisons import difference
+from precis.statistics.comparisons import correct_p_values, difference
 from precis.statistics.intervals import DOCUMENTS_MIN, Difference, Interval
 from precis.store import Store
 
@@ -41,7 +41,8 @@ class RunComparison:
 
     Attributes:
         differences: for each run but the first, by name: the first's accuracy minus its own, on the
-            common documents of their newest benchmarks; None without any.
+            common documents of their newest benchmarks, with a p-value corrected for their number;
+            None without any.
         protocols: the judges, if any, and rules of all benchmarks; if they differ, so may the
             accuracies.
         documents: of the first two runs, the most different first.
@@ -65,9 +66,17 @@ def compare(store: Store, models: Sequence[str], now: datetime) -> RunComparison
     both = both.with_columns((pl.col("accuracy") - pl.col("accuracy_2")).abs().alias("apart"))
     both = both.sort(["apart", "scenario_id"], descending=[True, False])
     columns = ("scenario_id", "text", "accuracy", "text_2", "accuracy_2")
+    measured = {}
+    for model in models[1:]:
+        found = difference(first, rows[model])
+        if found is not None:
+            measured[model] = found
+    differences: dict[str, Difference | None] = dict.fromkeys(models[1:])
+    corrected = correct_p_values(list(measured.values()))
+    differences.update(zip(measured, corrected, strict=True))
     return RunComparison(
         runs,
-        {model: difference(first, rows[model]) for model in models[1:]},
+        differences,
         tuple(", ".join(filter(None, row)) for row in judges.sort(pl.all()).iter_rows()),
         tuple(SideBySide(*row) for row in both.select(columns).iter_rows()),
     )
@@ -95,6 +104,8 @@ def describe_differences(found: RunComparison) -> Iterator[str]:
     words = Words(is_share=is_share)
     environment = found.runs[0].ledger.settings.get("environment") or {"kind": "summaries"}
     scenarios = "documents" if environment["kind"] == "summaries" else "scenarios"
+    known = [each for each in found.differences.values() if each]
+    corrected = "corrected " if len(known) > 1 else ""
     for model, measured in found.differences.items():
         if measured is None:
             yield (
@@ -104,16 +115,16 @@ def describe_differences(found: RunComparison) -> Iterator[str]:
             continue
         sentence = (
             f"{first} − {model}: {words.gap(measured.accuracy)}{words.unit} "
-            f"({words.gap_bounds(measured.accuracy)}, 95 %; {measured.chance}), paired "
+            f"({words.gap_bounds(measured.accuracy)}, 95 %; {corrected}{measured.chance}), paired "
             f"over {measured.documents} {scenarios} of their newest benchmarks."
         )
         if measured.documents < DOCUMENTS_MIN:
             sentence += f" Too few {scenarios} to say."
         yield sentence
-    if len(found.protocols) > 1 and any(found.differences.values()):
+    if len(found.protocols) > 1 and known:
         yield f"They were scored by different rules ({'; '.join(found.protocols)}): not comparable."
     measures = sorted({run.last.measure for run in found.runs if run.last})
-    if len(measures) > 1 and any(found.differences.values()):
+    if len(measures) > 1 and known:
         yield f"They are measured by {' and by '.join(measures)}: not comparable."
 
 
