@@ -178,12 +178,17 @@ class JudgeConfig(Record):
     def _url_names_its_endpoint(self) -> Self:
         if self.provider == "url" and not (self.base_url and self.model):
             raise ValueError("judge provider 'url' needs base_url and model")
-        if self.provider == "lexical" and (self.base_url or self.model):
+        if self.provider == "lexical" and self.model:
             raise ValueError(
                 "judge provider 'lexical' is one judge on this machine: set provider to "
-                "openrouter, google or url, or leave base_url and model empty"
+                "openrouter, google or url, or leave model empty"
             )
         check_hosted(self.provider, self.base_url, "judge", "JUDGE_API_KEY")
+        if self.provider != "url" and self.base_url:
+            raise ValueError(
+                "judge base_url is the address of provider 'url': set provider to url, or leave "
+                "base_url empty"
+            )
         return self
 
 

@@ -22,10 +22,11 @@ def judge_named(judge: JudgeName, model: str, url: str) -> JudgeConfig:
         raise ConfigError("--judge-url must start with http:// or https://.")
     if without_passwords(url) != url:
         raise ConfigError("--judge-url carries a password.", "Set JUDGE_API_KEY instead.")
-    if judge == "lexical" and (model or url):
+    if judge != "url" and url:
+        raise ConfigError("--judge-url is the address of judge `url`.", "Give --judge url too.")
+    if judge == "lexical" and model:
         raise ConfigError(
-            "--judge-model and --judge-url name a hosted judge.",
-            "Give --judge too: openrouter, google or url.",
+            "--judge-model is a hosted judge's.", "Give --judge too: openrouter, google or url."
         )
     try:
         return JudgeConfig(provider=judge, model=model, base_url=url)

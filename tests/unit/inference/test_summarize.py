@@ -229,6 +229,7 @@ def test_models_are_named_by_step_or_best(store: FolderStore) -> None:
         (("--judge-url", "127.0.0.1:1"), "--judge-url must start with http:// or https://."),
         (("--judge-url", "http://a:b@localhost"), "--judge-url carries a password."),
         (("--judge-model", "m"), "Give --judge too: openrouter, google or url."),
+        (("--judge", "google", "--judge-url", "http://localhost/v1"), "Give --judge url too."),
         (
             ("--judge", "url", "--judge-model", "m", "--judge-url", "http://["),
             "--judge-url is not an address.",

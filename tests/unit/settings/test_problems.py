@@ -53,6 +53,9 @@ def test_a_setting_is_named_and_settings_that_do_not_go_together_speak_for_thems
     assert said.startswith("cluster.where is 'sky', but")
     (said,) = problems(TrainConfig, {"judge": {"model": "a-model"}})
     assert "provider 'lexical' is one judge on this machine: set provider to openrouter" in said
+    elsewhere = {"provider": "google", "base_url": "http://localhost/v1"}
+    (said,) = problems(TrainConfig, {"judge": elsewhere})
+    assert "base_url is the address of provider 'url': set provider to url" in said
     monkeypatch.setenv("VAL_SIZE", "many")
     (said,) = problems(Variables, {})  # nothing of those that could not be made
     assert said.startswith("val_size: Input should be a valid integer")

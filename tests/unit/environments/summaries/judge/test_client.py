@@ -145,7 +145,7 @@ async def test_verdicts_by_other_rules_are_not_taken_from_the_cache(
                 assert judge.protocol == f"batched v{PROTOCOL_VERSION}, rules v{rules}"
         for rules in ("one", "another"):
             monkeypatch.setattr("precis.environments.summaries.judge.cached.RULES_VERSION", rules)
-            async with judge_of(cache=cache, provider="google") as (judge, _):
+            async with judge_of(cache=cache, provider="google", base_url="") as (judge, _):
                 await judge.score(FERRY, SUMMARY)
                 assert "rules" not in judge.identity
     assert judge.spend.cached == 2
