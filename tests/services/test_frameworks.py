@@ -249,7 +249,6 @@ def _assert_recorded(rollout: Rollout) -> None:
     ("choice", "named"),
     [
         ("auto", {"go", "stay"}),
-        ("required", {"go", "stay"}),
         ({"type": "function", "function": {"name": "stay"}}, {"stay"}),
         ("none", {""}),
     ],
@@ -265,13 +264,10 @@ async def test_what_the_embedded_policy_is_trained_on_is_what_it_could_choose_fr
         tools.append({"type": "function", "function": {"name": name, "parameters": schema}})
 
     async def act(model: Any, _: Scenario) -> float:
-        async with over_http(model) as client:
-            await client.chat.completions.create(
-                model="any",
-                messages=[{"role": "user", "content": "[left] or [right]?"}],
-                tools=tools,
-                tool_choice=choice,
-            )
+        messages: list[Any] = [{"role": "user", "content": "[left] or [right]?"}]
+        await model.openai_client().chat.completions.create(
+            model="any", messages=messages, tools=tools, tool_choice=choice
+        )
         return 1.0
 
     seen = set()

@@ -129,42 +129,16 @@ async def test_a_worker_asks_no_proxy_for_the_recorder(monkeypatch: pytest.Monke
     await player.stop()
 
 
-class HalfConnectedRay:
-    """Ray as its client leaves it: a connection that failed needs a shutdown before the next."""
-
-    def __init__(self, *failures: str) -> None:
-        self.failures = list(failures)
-        self.half = self.connected = False
-
-    def init(self, **_: Any) -> None:
-        assert not self.half
-        if self.failures:
-            self.half = True
-            raise ConnectionAbortedError(self.failures.pop(0))
-        self.connected = True
-
-    def shutdown(self) -> None:
-        self.half = False
-
-
-def test_a_cluster_that_is_slow_to_start_is_asked_again_and_a_failure_leaves_nothing_behind(
-    tmp_path: Path,
-) -> None:
-    slow = "Starting Ray client server failed. See ray_client_server_23000.err"
-    ray = HalfConnectedRay(slow, "The client is of another version.")
-    with pytest.raises(ConfigError, match="ray://head can't be used: The client is of another"):
-        connect(ray, WorkersSettings(address="ray://head"), str(tmp_path))
-    connect(ray, WorkersSettings(address="ray://head"), str(tmp_path))
-    assert ray.connected
-
-
 class RayInThisProcess(ModuleType):
-    """Ray with its actors in this process, of which it keeps what they were asked."""
+    """Ray with its actors in this process, of which it keeps what they were asked. A connection
+    that failed needs a shutdown before the next one."""
 
     exceptions = SimpleNamespace(RayTaskError=ZeroDivisionError)
 
-    def __init__(self, starts: Sequence[Exception | None]) -> None:
+    def __init__(self, starts: Sequence[Exception | None], failures: Sequence[str] = ()) -> None:
         super().__init__("ray")
+        self.failures = list(failures)
+        self.is_half_connected = False
         self.__spec__ = ModuleSpec("ray", None)
         self.starts = list(starts)
         self.asked: list[str] = []
@@ -174,10 +148,15 @@ class RayInThisProcess(ModuleType):
         return False
 
     def init(self, **_: Any) -> None:
+        assert not self.is_half_connected
         self.asked.append("init")
+        if self.failures:
+            self.is_half_connected = True
+            raise ConnectionAbortedError(self.failures.pop(0))
 
     def shutdown(self) -> None:
         self.asked.append("shutdown")
+        self.is_half_connected = False
 
     def nodes(self) -> list[dict[str, Any]]:
         return [{"Alive": True, "NodeManagerAddress": "127.0.0.1"}]
@@ -204,6 +183,17 @@ class RayInThisProcess(ModuleType):
 
         start = SimpleNamespace(remote=lambda: SimpleNamespace(future=lambda: started))
         return SimpleNamespace(start=start, stop=SimpleNamespace(remote=stop))
+
+
+def test_a_cluster_that_is_slow_to_start_is_asked_again_and_a_failure_leaves_nothing_behind(
+    tmp_path: Path,
+) -> None:
+    slow = "Starting Ray client server failed. See ray_client_server_23000.err"
+    ray = RayInThisProcess([], [slow, "The client is of another version."])
+    with pytest.raises(ConfigError, match="ray://head can't be used: The client is of another"):
+        connect(ray, WorkersSettings(address="ray://head"), str(tmp_path))
+    connect(ray, WorkersSettings(address="ray://head"), str(tmp_path))
+    assert ray.asked == ["init", "shutdown", "init", "shutdown", "init"]
 
 
 def put_in_place_of_ray(
