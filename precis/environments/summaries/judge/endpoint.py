@@ -42,10 +42,7 @@ def endpoint_for(
     Raises:
         ConfigError: the key's variable is not set.
     """
-    hosted = config
-    if config.provider != "url":
-        model = config.model or _MODELS[config.provider]
-        hosted = config.model_copy(update={"model": model, "base_url": ""})
+    hosted = config.model_copy(update={"model": config.model or _MODELS[config.provider]})
     remedy = (
         " (any word will do for an endpoint that asks for none), or rehearse with judge provider "
         "'lexical', which needs no key"
