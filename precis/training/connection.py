@@ -1,10 +1,14 @@
-"""A running trainer: its client, the cost of its machine, and how often it was lost."""
+"""A running trainer: its client, the cost of its machine, and its start after a loss."""
 
+import logging
 from collections.abc import Awaitable, Callable
 
 from precis.cluster.site import TrainerAddress
+from precis.errors import TrainerLost
 from precis.trainer.client import RemoteTrainer
 from precis.training.meter import Meter
+
+_log = logging.getLogger(__name__)
 
 
 class TrainerConnection:
@@ -13,7 +17,7 @@ class TrainerConnection:
     Attributes:
         client: talks to the trainer at its present address.
         meter: the cost of its machine; the code that starts the machine starts the meter.
-        losses: how often it was lost since the last progress.
+        losses: how often it was lost since a step was last committed, or its benchmark began.
     """
 
     def __init__(
@@ -30,11 +34,32 @@ class TrainerConnection:
         self.meter.stop()
         await self.client.move_to(await self._start())
 
-    def count_loss(self, losses_max: int) -> bool:
-        """Count one more loss; return whether there are no more than `losses_max`."""
-        self.losses += 1
-        return self.losses <= losses_max
+    async def recover(
+        self,
+        lost: TrainerLost,
+        losses_max: int,
+        show: Callable[[str, str], Awaitable[None]],
+        restore: Callable[[], Awaitable[str]],
+    ) -> None:
+        """Start it again and restore it, until both succeed.
 
-    def count_progress(self) -> None:
-        """Forget earlier losses, since a step was committed."""
-        self.losses = 0
+        Args:
+            lost: the loss; it, or the latest one, is raised beyond `losses_max` losses.
+            show: shows the name of the run's state, and a message.
+            restore: gives it the models that it had; returns a message.
+        """
+        while True:
+            self.losses += 1
+            if self.losses > losses_max:
+                raise lost
+            _log.warning("%s It is started again (%d).", lost, self.losses)
+            await show("Preempted", str(lost))
+            await show("Recovering", f"It is started again ({self.losses}).")
+            try:
+                await self.bring_up()
+                message = await restore()
+            except TrainerLost as error:
+                lost = error
+            else:
+                await show("Running", message)
+                return

@@ -264,25 +264,15 @@ class TrainingLoop:
         """Start a trainer again that is lost in the block; the caller repeats the block. A
         TrainerLost says that it was lost `recoveries_max` times since a step was last committed."""
         run = self.run
-        trainer = run.trainer
-        show = self.stages.show_state
-        lost: TrainerLost | None = None
+
+        async def restore() -> str:
+            await self.stages.resume(run)
+            return f"Continues from step {run.next_step}."
+
         try:
             yield
         except TrainerLost as error:
-            lost = error
-        while lost is not None:
-            if not trainer.count_loss(run.config.recoveries_max):
-                raise lost
-            _log.warning("%s It is started again (%d).", lost, trainer.losses)
-            await show("Preempted", str(lost))
-            try:
-                await run.ahead.cancel()
-                await run.commits.abandon()
-                await show("Recovering", f"It is started again ({trainer.losses}).")
-                await trainer.bring_up()
-                await self.stages.resume(run)
-                await show("Running", f"Continues from step {run.next_step}.")
-                lost = None
-            except TrainerLost as error:
-                lost = error
+            await run.ahead.cancel()
+            await run.commits.abandon()
+            limit = run.config.recoveries_max
+            await run.trainer.recover(error, limit, self.stages.show_state, restore)

@@ -55,46 +55,34 @@ class CheckpointServer:
         self._trainer = trainer
         self._recoveries_max = recoveries_max
         self._show = show
-        self._losses = 0
+        trainer.losses = 0
 
     async def fetch(self) -> None:
         """Have the trainer serve the checkpoints; a TrainerLost says that it was lost more than
         `recoveries_max` times in this benchmark."""
-        await self._retrying(self._fetch)
+        try:
+            await self._fetch()
+        except TrainerLost as error:
+            await self._recover(error)
 
     async def with_checkpoint(
         self, contender: Contender, work: Callable[[ContenderSpec], Awaitable[T]]
     ) -> T:
         """Do work that needs a checkpoint, and repeat it where the trainer is lost. A TrainerLost
         says that it was lost more than `recoveries_max` times in this benchmark."""
-
-        async def work_where_it_is_now() -> T:
-            spec = next(one for one in self.contenders if one.contender == contender)
-            return await work(spec)
-
-        return await self._retrying(work_where_it_is_now)
-
-    async def _retrying(self, work: Callable[[], Awaitable[T]]) -> T:
-        lost = False
         while True:
+            spec = next(one for one in self.contenders if one.contender == contender)
             try:
-                if lost:
-                    await self._show("Recovering", "The trainer is started again.")
-                    await self._trainer.bring_up()
-                    await self._fetch()
-                    await self._show("Running", "The trainer is back.")
-                    lost = False
-                return await work()
+                return await work(spec)
             except TrainerLost as error:
-                lost = True
-                self._losses += 1
-                if self._losses > self._recoveries_max:
-                    raise
-                _log.warning("%s It is started again.", error)
-                await self._show("Preempted", str(error))
+                await self._recover(error)
 
-    async def _fetch(self) -> None:
+    async def _recover(self, lost: TrainerLost) -> None:
+        await self._trainer.recover(lost, self._recoveries_max, self._show, self._fetch)
+
+    async def _fetch(self) -> str:
         self.contenders = await self._fetch_from(self._trainer.client)
+        return "The trainer is back."
 
 
 @asynccontextmanager

@@ -166,7 +166,7 @@ async def commit_step(run: Run, record: StepRecord) -> None:
     timed = record.model_copy(update={"commit_s": time.perf_counter() - start})
     # The ledger moves only after the manifest is written: a resumed run trusts the ledger.
     await run.write_ledger(run.ledger.advance(timed, checkpoint.digest))
-    run.trainer.count_progress()
+    run.trainer.losses = 0
     if run.ledger.next_step % _DELETE_EVERY == 0:  # a validation does it too, but may never come
         await delete_old_checkpoints(run)
 

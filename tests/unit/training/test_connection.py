@@ -3,7 +3,6 @@
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -86,14 +85,6 @@ async def test_no_proxy_is_asked_for_a_trainer(
     client = RemoteTrainer(address.url, address.token, tmp_path / "art")
     assert (await client.state(trainable(TrainConfig(model="m")))).checkpoints == {}
     await client.close()
-
-
-def test_losses_in_a_row_count_until_something_is_committed(lost: RemoteTrainer) -> None:
-    unasked: Any = None
-    connection = TrainerConnection(lost, unasked, Meter())
-    assert [connection.count_loss(2) for _ in range(3)] == [True, True, False]
-    connection.count_progress()
-    assert connection.count_loss(2)
 
 
 def rented(

@@ -218,11 +218,13 @@ async def test_what_a_machine_cost_after_the_last_step_is_booked(
     async with life.opened() as run:
         run.trainer.meter = Meter(lambda: 3600 * hours)
         run.trainer.meter.start(HourlyPrice(2.0, 2.0))
+        run.trainer.losses = 1
         monkeypatch.setattr(kill_points, "_hooks", [work])
         loop = TrainingLoop(run)
         await loop.resume()
         await loop.train()
     assert ledger(life).usd == 2.0 * hours > ledger(life).machine_usd > 0
+    assert run.trainer.losses == 0, "steps were committed since"
 
 
 async def test_a_judge_that_is_out_at_a_validation_is_waited_for_as_in_a_step(
