@@ -10,7 +10,7 @@ from rich.cells import cell_len
 
 from precis.records.ledger import Ledger, Metric
 from precis.report.run_comparison import RunComparison, facts_of
-from precis.report.wording import warm_start
+from precis.report.wording import number, warm_start
 from precis.run.overview import ListedRun, Overview, StoredCheckpoint
 from precis.run.repair import Repaired
 from precis.text import count_of
@@ -112,8 +112,7 @@ def steps_table(ledger: Ledger, last: int) -> Table:
     table: Table = [("step", "reward", *sampled, *headings, "seconds", "dollars")]
     for step in ledger.steps[-last:]:
         cells = [str(step.step), f"{step.reward:.3f}"]
-        for name in sampled:
-            cells.append(f"{step.metrics[name]:.4g}" if name in step.metrics else "")
+        cells += [number(step.metrics.get(name)) for name in sampled]
         cells += _cells(names, validations.get(step.step, {}))
         table.append([*cells, f"{step.wall_s:.1f}", f"{step.usd:.4f}"])
     newest = validations.get(ledger.next_step)
@@ -184,9 +183,7 @@ def _cells(names: Sequence[str], metrics: Mapping[str, Metric]) -> list[str]:
 
 
 def _figure(score: float | None, run: ListedRun) -> str:
-    if score is None:
-        return ""
-    return f"{score:.1%}" if run.is_share else f"{score:.4g}"
+    return f"{score:.1%}" if score is not None and run.is_share else number(score)
 
 
 def runs_side_by_side(found: RunComparison) -> Table:

@@ -88,8 +88,9 @@ class Spend:
         usd: dollars of the calls with a known price.
         unpriced: calls with an unknown price, not included in `usd`.
         given_up: requests that were cancelled before their reply came, such as the slower of two
-            (`precis.llm.hedging`). A provider may bill them without reporting it, so tokens and
-            `usd` include an estimate for each, as if the reply had come.
+            (`precis.llm.hedging`), or whose reply broke off. A provider may bill them without
+            reporting it, so tokens and `usd` include an estimate for each, as if the reply had
+            come.
     """
 
     calls: int = 0
@@ -104,8 +105,8 @@ class Spend:
     def of_call(
         cls, model: str, usage: Usage, prices: Prices = PRICES, *, given_up: bool = False
     ) -> Self:
-        """Return the cost of one call: by its response, or the most possible if it was
-        cancelled."""
+        """Return the cost of one call: by its response, or the most possible if it was given
+        up."""
         dollars = usd(model, usage, prices)
         return cls(
             calls=int(not given_up),
