@@ -18,8 +18,8 @@ from precis.errors import RolloutError
 ABANDONED_MAX = 8
 _GRACE_S = 4.0
 """The time for a cancelled function to end; the recorder waits a little longer."""
-_OF_ANOTHER_LOOP = "event loop"
-"""Common to Python's errors about clients and locks of another event loop."""
+_OF_ANOTHER_LOOP = ("different event loop", "different loop", "Event loop is closed")
+"""Parts of Python's errors about clients and locks of another event loop."""
 
 
 class UserThreads:
@@ -84,10 +84,11 @@ class _UserThread(threading.Thread):
             self.error = raised.with_traceback(error.__traceback__)
         except BaseException as error:
             self.error = error
-            if isinstance(error, RuntimeError) and _OF_ANOTHER_LOOP in str(error):
+            said = str(error) if isinstance(error, RuntimeError) else ""
+            if any(part in said for part in _OF_ANOTHER_LOOP):
                 explained = RuntimeError(
-                    f"{error}. Each rollout has an event loop of its own: make its clients and "
-                    "locks inside the function, and not for the whole file"
+                    "Each rollout has an event loop of its own: make its clients and locks inside "
+                    f"the function, and not for the whole file. {error}"
                 )
                 self.error = explained.with_traceback(error.__traceback__)
         finally:

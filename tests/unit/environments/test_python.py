@@ -232,27 +232,40 @@ def join_all() -> None:
             thread.join(20)
 
 
-async def test_a_client_of_another_event_loop_is_explained(tmp_path: Path) -> None:
-    text = (
-        AGENT
-        + """
+ACROSS_LOOPS = """
 import asyncio
 
 lock = asyncio.Lock()
+kept = []
 
 
 async def rollout(model, scenario):
-    await lock.acquire()
-    await asyncio.wait_for(lock.acquire(), 0.05)
+    kept.append(asyncio.get_running_loop().create_future())
+    STATEMENT
 """
-    )
+
+
+@pytest.mark.parametrize(
+    ("statement", "is_explained"),
+    [
+        ("await lock.acquire(); await asyncio.wait_for(lock.acquire(), 0.05)", True),
+        ("await kept[0] if len(kept) > 1 else None", True),
+        ("kept[0].get_loop().call_soon(print)", True),
+        ("asyncio.run(None)", False),
+    ],
+)
+async def test_a_client_of_another_event_loop_is_explained(
+    tmp_path: Path, statement: str, is_explained: bool
+) -> None:
+    text = AGENT + ACROSS_LOOPS.replace("STATEMENT", statement)
     environment = load_python(write(tmp_path, text))
     scenario = environment.scenarios("train")[0]
     async with Recorder() as recorder, asked(ScriptedPolicy()) as policy:
         await recorder.run(policy, environment, scenario)
         played = await recorder.run(policy, environment, scenario)
     assert isinstance(played.score, Unscored)
-    assert "Each rollout has an event loop of its own" in played.score.detail
+    advice = "Each rollout has an event loop of its own"
+    assert (advice in played.score.detail) is is_explained, played.score
 
 
 def test_a_file_may_import_from_a_folder_without_an_init(tmp_path: Path) -> None:
