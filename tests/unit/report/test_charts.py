@@ -87,8 +87,9 @@ def test_rewards_of_another_scale_than_the_held_out_share_are_not_cut_off() -> N
 
 def test_a_name_is_never_markup_nor_a_formula() -> None:
     name = "$x^2$ <b>&"
-    measured = {Contender(name): Interval(0.5, 0.4, 0.6)}
-    assert name in texts(comparison(measured, None, None, Words()).svg())
+    measured = {Contender(f"{name}\0\ud83d"): Interval(0.5, 0.4, 0.6)}
+    chart = comparison(measured, None, None, Words())
+    assert name in texts(chart.svg()) and chart.png()
 
 
 def test_a_curve_of_rewards_has_no_percentages() -> None:

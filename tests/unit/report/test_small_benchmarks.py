@@ -5,7 +5,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from precis.benchmark.measure import BenchmarkId, report_folder
@@ -17,7 +17,6 @@ from precis.report.benchmark_charts import charts_of
 from precis.report.benchmark_view import Benchmark, benchmark_of
 from precis.report.charts import shorten
 from precis.report.curve import StepPoint
-from precis.report.markdown import benchmark_report
 from precis.report.page import report_html
 from precis.statistics.intervals import Interval
 from precis.store import FolderStore
@@ -78,12 +77,9 @@ def test_a_checkpoint_that_could_not_be_measured_keeps_its_point_of_the_curve() 
     assert found.curve == (StepPoint(4, accuracy=known),)
 
 
-@settings(max_examples=1, deadline=None)
-@given(st.text(st.characters(max_codepoint=0x24F), max_size=200))
-@example("n" * 2000)
-def test_any_name_can_be_drawn(name: str) -> None:
-    found = benchmark([3, 4], [2, 2], name=f"a{name}", topic=name)
-    assert report_html(found) and benchmark_report(found)
+def test_a_long_name_can_be_drawn() -> None:
+    found = benchmark([3, 4], [2, 2], name="n" * 2000, topic="t" * 2000)
+    assert report_html(found)
 
 
 @given(st.text(max_size=300))
