@@ -105,9 +105,13 @@ def test_a_trainer_lives_as_long_as_its_client_is_served() -> None:
     assert "lived" in life("200", lost_s=3, times=45).stdout
 
 
-@pytest.mark.parametrize(("status", "token"), [("404", "a-token"), ("200", "another")])
-def test_who_is_refused_keeps_no_trainer_alive(status: str, token: str) -> None:
-    done = life(status, token)
+@pytest.mark.parametrize(
+    ("asks", "token"), [("404", "a-token"), ("200", "another"), ("served", "a-token")]
+)
+def test_neither_who_is_refused_nor_the_servers_lifespan_keeps_a_trainer_alive(
+    asks: str, token: str
+) -> None:
+    done = life(asks, token)
     assert "lived" not in done.stdout
     assert done.returncode == -15, done.stderr
 
@@ -124,10 +128,6 @@ def test_a_slow_request_and_its_answer_keep_a_trainer_alive_and_half_a_request_d
     done = subprocess.run(command, capture_output=True, text=True, timeout=patience_s())
     assert ("lived" in done.stdout) == lives, done.stderr
     assert lives or done.returncode == -15
-
-
-def test_the_servers_own_lifespan_is_no_answer_under_way() -> None:
-    assert life("served").returncode == -15
 
 
 def test_a_training_that_fails_is_told_of_before_the_trainer_ends() -> None:

@@ -62,13 +62,6 @@ def test_answers_see_their_own_prompt_alone() -> None:
         assert len(prompts) == 1
 
 
-@pytest.mark.parametrize("weighting", ["token", "sequence"])
-def test_weights_of_an_update_add_up_to_one(weighting: Weighting) -> None:
-    for update in packed(step([[10, 200, 30], [5, 90]]), 2, 256, weighting):
-        total = sum(float(sequence.weights.sum()) for sequence in update)
-        assert total == pytest.approx(1.0, abs=1e-5)
-
-
 def test_by_token_a_long_answer_counts_as_much_as_its_tokens_and_by_sequence_as_one() -> None:
     samples = [sample(0, 300), sample(0, 100, -1.0)]
     assert _share_of_longer(packed(samples, 1)) == pytest.approx(0.75, abs=1e-3)
@@ -109,11 +102,17 @@ def test_a_sample_that_fits_nowhere_is_named() -> None:
 @given(
     answers=st.lists(st.lists(st.integers(1, 200), min_size=1, max_size=6), min_size=1, max_size=5),
     updates=st.integers(1, 8),
+    weighting=st.sampled_from(["token", "sequence"]),
 )
-def test_any_step_is_packed_whole_and_within_bounds(answers: list[list[int]], updates: int) -> None:
+def test_any_step_is_packed_whole_and_within_bounds(
+    answers: list[list[int]], updates: int, weighting: Weighting
+) -> None:
     samples = step(answers)
-    made = packed(samples, updates, tokens_max=512)
+    made = packed(samples, updates, 512, weighting)
     assert len(made) == min(updates, len(samples))
+    for update in made:
+        total = sum(float(sequence.weights.sum()) for sequence in update)
+        assert total == pytest.approx(1.0, abs=1e-5)
     for sequence in (one for update in made for one in update):
         assert len(sequence.tokens) <= 512
         assert np.isnan(sequence.logprobs[~sequence.trained]).all()
