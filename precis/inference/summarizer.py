@@ -5,7 +5,7 @@ import math
 import textwrap
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from precis.config import RateLimits
 from precis.environments.summaries.prompt import summary_messages, summary_tokens_max
@@ -38,26 +38,7 @@ _PASSES_MAX = 8
 shorter."""
 
 
-class Summarizer(Protocol):
-    """Writes a summary of one text."""
-
-    @property
-    def model(self) -> str:
-        """The name of the model or method."""
-
-    @property
-    def picks_sentences(self) -> bool:
-        """True if its summary consists of the text's own sentences."""
-
-    @property
-    def context_tokens(self) -> int | None:
-        """Its context in tokens, prompt and summary included; None for no limit."""
-
-    async def write(self, text: str, words_max: int) -> str:
-        """Return a summary of at most `words_max` words. Raises ModelError if there is none."""
-
-
-async def summarize_text(summarizer: Summarizer, text: Text, words_max: int) -> tuple[str, int]:
+async def summarize_text(summarizer: "Summarizer", text: Text, words_max: int) -> tuple[str, int]:
     """Return the summary of a text of any length, and its number of parts. If the text exceeds the
     context, the summaries of its parts are summarized together.
 
@@ -95,7 +76,12 @@ def room_for_text(context_tokens: int | None, words_max: int) -> int | None:
 
 class PolicySummarizer:
     """The embedded policy of a model folder, such as `rehearsal-seed1@30`: no server, no GPU, no
-    key."""
+    key.
+
+    Attributes:
+        picks_sentences: whether a summary consists of the text's own sentences.
+        context_tokens: its context, prompt and summary included; None for no limit.
+    """
 
     picks_sentences = True
     context_tokens = None
@@ -105,7 +91,8 @@ class PolicySummarizer:
         self._endpoint = PolicyEndpoint(SENTENCES, {name.partition("@")[0]: folder})
 
     async def write(self, text: str, words_max: int) -> str:
-        """See `Summarizer.write`; a part of a sentence that is too long may be picked."""
+        """Return a summary of at most `words_max` words; a part of a sentence that is too long may
+        be picked. Raises ModelError if there is none."""
         pieces: list[str] = []
         for sentence in sentences(text):
             pieces.extend(_cut_by_words(sentence, words_max))
@@ -144,7 +131,7 @@ class ServedSummarizer:
         await self._client.close()
 
     async def write(self, text: str, words_max: int) -> str:
-        """See `Summarizer.write`."""
+        """Return the model's summary; see `PolicySummarizer.write`."""
         payload = {
             "model": self.model,
             "messages": summary_messages(text, words_max),
@@ -168,6 +155,9 @@ class ServedSummarizer:
         if not written.strip():
             raise ModelError(f"{self.model} answered with an empty summary.")
         return written.strip()
+
+
+Summarizer = PolicySummarizer | ServedSummarizer
 
 
 def _cut_by_words(sentence: str, words_max: int) -> list[str]:

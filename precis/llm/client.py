@@ -13,11 +13,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import httpx
 
-from precis.config import RateLimits
+from precis.config import ContenderConfig, JudgeConfig, RateLimits
 from precis.errors import ConfigError, ProviderFailed
 from precis.llm.budget import Budget
 from precis.llm.hedging import Hedging
@@ -47,22 +47,6 @@ _UNSENT = (
 _random = random.Random()  # the global one belongs to whoever seeded it
 
 
-class ClientSettings(Protocol):
-    """The settings of a client, such as `JudgeConfig` and `ContenderConfig`."""
-
-    @property
-    def limits(self) -> RateLimits: ...
-
-    @property
-    def call_timeout_s(self) -> float: ...
-
-    @property
-    def tries_max(self) -> int: ...
-
-    @property
-    def backoff_s(self) -> float: ...
-
-
 @dataclass(frozen=True)
 class OwnServer:
     """The settings of a client of the run's own server."""
@@ -71,6 +55,10 @@ class OwnServer:
     call_timeout_s: float
     tries_max: int = OWN_TRIES_MAX
     backoff_s: float = OWN_BACKOFF_S
+
+
+ClientSettings = JudgeConfig | ContenderConfig | OwnServer
+"""The settings of a client."""
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
+from precis.config import ContenderConfig, JudgeConfig
 from precis.environment import Variables
 from precis.errors import ConfigError
+from precis.settings.environment import OpponentSettings
 
 SERVER_KEY_VARIABLE = "PRECIS_API_KEY"
 """The variable with the key of the user's own server."""
@@ -46,17 +47,8 @@ PROVIDERS: Mapping[str, Provider] = {
 """The providers, by their names in settings."""
 
 
-class HostedSettings(Protocol):
-    """The settings of a hosted model."""
-
-    @property
-    def provider(self) -> str: ...
-
-    @property
-    def base_url(self) -> str: ...
-
-    @property
-    def model(self) -> str: ...
+HostedSettings = JudgeConfig | ContenderConfig | OpponentSettings
+"""The settings of a hosted model."""
 
 
 def endpoint_of(
