@@ -58,7 +58,7 @@ class PythonEnvironment(AgentEnvironment):
                 given = list(module.scenarios(split))
             except Exception as error:
                 raise ConfigError(
-                    f"{where}: scenarios({split!r}) failed: {type(error).__name__}: {error}.",
+                    f"{where}: scenarios({split!r}) failed: {describe_error(error)}.",
                     "Have it return a list of dictionaries.",
                 ) from error
             try:
@@ -328,6 +328,6 @@ def _import(path: Path, file: str) -> ModuleType:
     except (Exception, SystemExit) as error:
         del sys.modules[name]
         raise ConfigError(
-            f"The environment {file} can't be imported: {type(error).__name__}: {error}."
+            f"The environment {file} can't be imported: {describe_error(error)}."
         ) from error
     return module

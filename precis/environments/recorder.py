@@ -202,15 +202,15 @@ async def attempt(
 
 
 def describe_error(error: BaseException) -> str:
-    """Return what an agent has raised in a line, with the last place in its own files."""
+    """Return what an agent has raised in a line, with the last place in its own files, if any."""
     said = type(error).__name__
     with suppress(Exception):  # raised by its own `__str__`
         text = " ".join(str(error).split())[:_DETAIL_MAX]
         said = f"{said}: {text}" if text else said
     frames = traceback.extract_tb(error.__traceback__)
     of_agent = [frame for frame in frames if not frame.filename.startswith(_LIBRARY_FOLDERS)]
-    if frames:
-        last = (of_agent or frames)[-1]
+    if of_agent:
+        last = of_agent[-1]
         said = f"{said} ({last.filename}, line {last.lineno})"
     return said
 

@@ -298,9 +298,10 @@ def test_a_folder_may_be_called_like_a_package(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("def scenarios(:", "can't be imported: SyntaxError"),
+        ("def scenarios(:", r"can't be imported: SyntaxError: .* \(agent.py, line 1\)\.$"),
         ("import no_such_package_of_anybody", "can't be imported: ModuleNotFoundError"),
         ("raise SystemExit(3)", "can't be imported: SystemExit"),
+        ("\n{}['board']", r"can't be imported: KeyError: 'board' \(.*agent.py, line 2\)\.$"),
         ("def scenarios(split): return []", "has no function `rollout`"),
         ("async def rollout(model, scenario): return 1.0", "has no function `scenarios`"),
         ("scenarios = rollout = 3", "has no function `scenarios`"),
@@ -311,7 +312,7 @@ def test_a_folder_may_be_called_like_a_package(tmp_path: Path) -> None:
         (AGENT.replace('f"game-{seed}"', '"game"'), "two scenarios have the id 'game'"),
         (AGENT.replace('"id": f"game-{seed}", ', ""), "has the id None"),
         (AGENT.replace('"seed": seed', '"seed": {1}'), "is not JSON"),
-        (AGENT.replace("range(4)", "1 / 0"), r"ZeroDivisionError: .*\. Have it return a list"),
+        (AGENT.replace("range(4)", "1 / 0"), r"by zero \(.*, line 8\)\. Have it return a list"),
         (AGENT.replace("return [", "return None\n    return ["), r"not iterable\. Have it return"),
         (AGENT.replace("return [", "return ['a']\n    return ["), "'a' is not a dictionary"),
         (AGENT.replace("range(4, 6)", "range(3, 6)"), "have the id 'game-3'. Give each"),
