@@ -12,6 +12,7 @@ from precis.record import Amount, Count, Finite, Name, Record, Sha256, Step, fir
 from precis.records.spend import Spend
 from precis.records.warm_start import GroupVariance, WarmStartRecord
 from precis.store import Store
+from precis.store.keys import fault_of
 from precis.store.protocol import OwnObject
 
 TURNS = "turns_to_success"
@@ -350,7 +351,15 @@ def find_ledger(store: Store, model: str) -> tuple[Ledger, datetime] | None:
 
 
 def no_ledger(store: Store, model: str) -> UnusableRun:
-    """Return the error for a missing ledger."""
+    """Return the error for a missing ledger: the run is unknown, or has lost it. The name may be a
+    path, which is no run's."""
+    left = [] if fault_of(ledger_key(model)) else store.keys(f"{model}/checkpoints/")
+    if any(key.endswith("/manifest.json") for key in left):
+        return UnusableRun(
+            f"{store.url} holds checkpoints of {model!r}, but its ledger is gone.",
+            f"Rebuild it with `precis runs repair {model}`, or delete the rest of the run with "
+            f"`precis runs delete {model}`.",
+        )
     return UnusableRun(
         f"{store.url} holds no run {model!r}.",
         "See `precis runs list`, or train it first.",

@@ -146,10 +146,9 @@ def list_runs(
 
 
 def overview(store: Store, model: str, now: datetime) -> Overview:
-    """Return a run; a StoreError says that there is none, or that it can't be read."""
+    """Return a run; a StoreError says that there is none, or that its ledger is lost or damaged."""
     found = find_overview(store, model, now)
     if found is None:
-        refuse_lost_ledger(store, model)
         raise no_ledger(store, model)
     return found
 

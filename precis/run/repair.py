@@ -50,11 +50,7 @@ class Repaired:
 def refuse_lost_ledger(store: Store, model: str) -> None:
     """Refuse a model that has checkpoints and no ledger: an UnusableRun says that it was lost."""
     if steps_in(store.keys(checkpoints_key(model))):
-        raise UnusableRun(
-            f"{store.url} holds checkpoints of {model!r}, but its ledger is gone.",
-            f"Rebuild it with `precis runs repair {model}`, or delete the rest of the run with "
-            f"`precis runs delete {model}`.",
-        )
+        raise no_ledger(store, model)
 
 
 async def repair_lease(store: Store, model: str) -> bool:

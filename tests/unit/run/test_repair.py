@@ -93,8 +93,9 @@ async def test_what_is_no_damaged_ledger_stays_as_it_is(store: FolderStore) -> N
 
 async def test_a_run_at_work_is_not_repaired(store: FolderStore) -> None:
     store.delete(ledger_key("m"))
-    shown = precis_runs("show", "m", store=store, code=1)
-    assert "its ledger is gone. Rebuild it with `precis runs repair m`" in shown
+    for command in (("show", "m"), ("open", "m"), ("restart", "m", "--step", 1)):
+        said = precis_runs(*command, store=store, code=1)
+        assert "its ledger is gone. Rebuild it with `precis runs repair m`" in said
     hold(store, "m", "train-7")
     with pytest.raises(LeaseHeld, match="run train-7"):
         await repair(store, "m")
