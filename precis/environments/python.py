@@ -14,6 +14,7 @@ import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import replace
 from importlib.machinery import PathFinder
 from modulefinder import ModuleFinder
@@ -81,7 +82,8 @@ class PythonEnvironment(AgentEnvironment):
         """Have the file's function attempt a scenario, here or on a worker."""
         if self.workers:
             return await self.workers.play(model, scenario)
-        returned: float = await self._threads.run(self._module.rollout, model, scenario)
+        own = deepcopy(scenario)  # a board that a rollout changes must not be the next one's
+        returned: float = await self._threads.run(self._module.rollout, model, own)
         if returned is None and self.rubric:
             return Unscored(UNJUDGED, "No judge was asked yet.")
         return returned

@@ -8,6 +8,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import openai.resources.chat  # noqa: F401  (a second of imports is no part of a deadline)
 import pytest
@@ -232,6 +233,18 @@ def join_all() -> None:
             thread.join(20)
 
 
+async def test_what_a_rollout_changes_in_its_scenario_is_not_the_next_one_s(
+    tmp_path: Path,
+) -> None:
+    text = AGENT.replace('"seed": seed', '"seed": seed, "moves": []')
+    text = text.replace("return scenario[", "scenario['moves'].append(1)\n    return scenario[")
+    environment = load_python(write(tmp_path, text))
+    scenario = environment.scenarios("train")[0]
+    await environment.rollout(NO_MODEL, scenario)
+    assert scenario["moves"] == []
+
+
+NO_MODEL: Any = None
 ACROSS_LOOPS = """
 import asyncio
 
