@@ -326,14 +326,10 @@ class RunConfig(Record):
         trainer = self.trainer
         if cluster.where == "local":
             return self
-        if trainer.kind == "serverless":
+        if trainer.kind in ("serverless", "tinker"):
             raise ValueError(
-                "trainer.kind is 'serverless', which W&B's machines do: leave cluster.where 'local'"
-            )
-        if trainer.kind == "tinker":
-            raise ValueError(
-                "trainer.kind is 'tinker', which needs no machine of ours: leave cluster.where "
-                "'local'"
+                f"trainer.kind is {trainer.kind!r}, which needs no machine of ours: leave "
+                "cluster.where 'local'"
             )
         if trainer.kind == "art" and cluster.gpus < trainer.engine.gpus:
             raise ValueError(
@@ -405,16 +401,12 @@ class WarmStartConfig(Record):
 
     @model_validator(mode="after")
     def _source_has_what_it_needs(self) -> Self:
-        if (self.source == "teacher") != (self.teacher is not None):
-            raise ValueError(
-                "warm_start source 'teacher' and the setting `teacher` belong together: give both, "
-                "or neither"
-            )
-        if (self.source == "file") != bool(self.file):
-            raise ValueError(
-                "warm_start source 'file' and the setting `file` belong together: give both, or "
-                "neither"
-            )
+        for source, given in (("teacher", self.teacher), ("file", self.file)):
+            if (self.source == source) != bool(given):
+                raise ValueError(
+                    f"warm_start source {source!r} and the setting `{source}` belong together: "
+                    "give both, or neither"
+                )
         return self
 
     def identity(self, shown: str) -> dict[str, Any]:
