@@ -57,4 +57,4 @@ def delete_report_copies(model: str) -> None:
 
 
 def _copies_folder() -> Path:
-    return private_home() / "reports"
+    return private_home().absolute() / "reports"  # a browser takes no other path

@@ -1,5 +1,6 @@
 """What `precis runs` says of a store, and what it takes away from it."""
 
+import webbrowser
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -141,6 +142,21 @@ def test_an_export_can_be_read_without_precis(store: FolderStore, tmp_path: Path
     assert pl.read_parquet(tmp_path / "out" / "metrics.parquet")["reward"].len() == 4
     rows = pl.read_parquet(tmp_path / "out" / "trajectories.parquet")
     assert rows.group_by("split", "step").len().sort("step")["len"].to_list() == [5, 5, 5]
+
+
+def test_a_page_is_opened_from_the_usual_home_which_is_in_the_current_folder(
+    store: FolderStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+
+    def show(url: str) -> bool:
+        opened.append(url)
+        return True
+
+    monkeypatch.setattr(webbrowser, "open", show)
+    monkeypatch.chdir(tmp_path)
+    precis_runs("rollouts", "m", store=store, PRECIS_HOME=".precis")
+    assert opened == [(tmp_path / ".precis/reports/m/rollouts.html").as_uri()]
 
 
 def test_what_is_not_committed_is_not_exported(store: FolderStore, tmp_path: Path) -> None:
