@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from precis.config import TrainConfig
 
 console = plain_console()
-_QUERY_S = 2.0
-"""Between two looks of a worker for runs."""
 
 
 def rehearse(
@@ -186,7 +184,7 @@ def worker(
         typer.echo(
             f"Works for {without_passwords(api)}, at up to {limit} runs at a time, until Ctrl-C."
         )
-        asyncio.run(work(limit, _QUERY_S, typer.echo))
+        asyncio.run(work(limit, typer.echo))
 
 
 def doctor(

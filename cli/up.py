@@ -18,7 +18,6 @@ from precis.errors import ConfigError, PrecisError
 
 ROOT = Path(__file__).parents[1]
 _DEPLOY_TIMEOUT_S = 300
-_QUERY_S = 1.0
 _FLUSH_TIMEOUT_S = 5
 _PASSWORD_MIN = 12
 
@@ -135,7 +134,7 @@ async def _work(limit: int, server: PrefectServer, console: Console) -> None:
         console.print(sentence, soft_wrap=True)
 
     async with keep_running(server, say):
-        await work(limit, _QUERY_S, say)
+        await work(limit, say)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_FLUSH_TIMEOUT_S):
                 await APILogHandler.aflush()  # before the server stops

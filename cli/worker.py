@@ -26,6 +26,8 @@ from precis.errors import PrecisError
 
 POOL = "precis"
 _POLL_S = 0.3
+_QUERY_S = 1.0
+"""Between two looks for runs."""
 _CANCEL_PATIENCE_S = 90.0
 """Longer than Prefect's: it kills a run's process 30 seconds after the run is cancelled."""
 
@@ -97,14 +99,14 @@ class WorkerShutdown:
         self._changed.set()
 
 
-async def work(limit: int, query_s: float, say: Say) -> None:
+async def work(limit: int, say: Say, query_s: float = _QUERY_S) -> None:
     """Execute the work pool's scheduled runs until a signal; create the pool if need be.
 
     A server that does not answer costs only time. `say` prints a sentence for the user. Raises
     PrecisError if runs were killed.
     """
     try:
-        await _work(limit, query_s, say)
+        await _work(limit, say, query_s)
     except ExceptionGroup as group:  # Prefect's worker wraps what ends it, once or twice
         raise _first_of(group) from None
 
@@ -114,7 +116,7 @@ def _first_of(group: ExceptionGroup[Exception]) -> Exception:
     return _first_of(first) if isinstance(first, ExceptionGroup) else first
 
 
-async def _work(limit: int, query_s: float, say: Say) -> None:
+async def _work(limit: int, say: Say, query_s: float) -> None:
     shift = WorkerShutdown()
     with shift.listening():
         async with ProcessWorker(work_pool_name=POOL, limit=limit) as worker:

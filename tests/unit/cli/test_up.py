@@ -82,7 +82,7 @@ async def test_what_ends_a_worker_is_a_sentence_and_no_group(
 
     monkeypatch.setattr(worker, "_work", end)
     with pytest.raises(PrecisError, match="Left 1 of its runs killed"):
-        await worker.work(1, 1.0, print)
+        await worker.work(1, print)
 
 
 async def test_a_signal_ends_a_look_for_runs_that_nobody_answers() -> None:
