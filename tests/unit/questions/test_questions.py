@@ -21,7 +21,14 @@ from precis.environments.summaries.judge.prompts import data_in
 from precis.environments.summaries.judge.protocol import BadReply
 from precis.errors import DocumentsError, ProviderFailed
 from precis.inference.texts import Text
-from precis.llm.server import ApiError, ChatRequest, Choice, Completion, completions_app
+from precis.llm.server import (
+    ApiError,
+    ChatRequest,
+    Choice,
+    Complete,
+    Completion,
+    completions_app,
+)
 from precis.questions.corpus import rows_of, write_corpus
 from precis.questions.make import (
     DocumentQuestions,
@@ -65,10 +72,13 @@ def entries_for(document: Document) -> list[dict[str, str]]:
 
 @dataclass
 class Writer:
-    """A model that writes questions, and breaks in the ways that it is told."""
+    """A model that writes questions, and breaks in the ways that it is told. With an excuse it is
+    held to no schema, and fences its JSON."""
 
     faults: list[str] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
+    excuse: str = ""
+    refused: int = 0
 
     async def complete(self, request: ChatRequest) -> Completion:
         text = (data_in(request.messages) or {})["text"]
@@ -77,9 +87,13 @@ class Writer:
             if fault.isdigit():
                 raise ApiError(int(fault), f"No to {KEY}.", "refused")
             return Completion(request.model, [Choice(fault)])
+        if self.excuse and (request.response_format or "not supported" not in self.excuse):
+            self.refused += 1
+            raise ApiError(400, self.excuse, "invalid_request")
         self.asked.append(text)
         reply = json.dumps({"questions": entries_for(BY_TEXT[text])})
-        return Completion(request.model, [Choice(reply)])
+        fenced = f"```json\n{reply}\n```" if self.excuse else reply
+        return Completion(request.model, [Choice(fenced)])
 
 
 @pytest.fixture
@@ -216,50 +230,34 @@ def test_a_writer_that_can_t_be_used_stops_the_command_with_a_sentence(
     assert not model.asked
 
 
-class Plain(Writer):
-    """A model that can't be held to a schema, and fences its JSON."""
-
-    def __init__(self, excuse: str = "response_format is not supported") -> None:
-        super().__init__()
-        self._excuse = excuse
-        self.refused = 0
-
-    async def complete(self, request: ChatRequest) -> Completion:
-        if request.response_format is not None or "not supported" not in self._excuse:
-            self.refused += 1
-            raise ApiError(400, self._excuse, "invalid_request")
-        completion = await super().complete(request)
-        return Completion(request.model, [Choice(f"```json\n{completion.choices[0].content}\n```")])
-
-
 async def test_a_writer_that_takes_no_schema_is_asked_without_one() -> None:
-    model = Plain()
-    with served(completions_app(model.complete, lambda: ["w"], KEY)) as url:
-        async with QuestionWriter(Endpoint(f"{url}/v1", "w", KEY), PRICES) as writer:
-            for document in CORPUS[:2]:
-                written = await writer.write(document.text.strip())
-                assert len(written) == ANSWERED + UNANSWERED
-    assert (model.refused, len(model.asked)) == (1, 2)
-    model = Plain("json_schema again")  # it blames one that was not sent
-    with served(completions_app(model.complete, lambda: ["w"], KEY)) as url:
-        async with QuestionWriter(Endpoint(f"{url}/v1", "w", KEY), PRICES) as writer:
-            with pytest.raises(ProviderFailed, match="json_schema again"):
-                await writer.write(CORPUS[0].text.strip())
-    assert model.refused == 2
+    model = Writer(excuse="response_format is not supported")
+    app = completions_app(model.complete, lambda: ["w"])
+    async with (
+        serving(app) as url,
+        QuestionWriter(Endpoint(f"{url}/v1", "w", KEY), PRICES) as writer,
+    ):
+        for document in CORPUS[:2]:
+            written = await writer.write(document.text.strip())
+            assert len(written) == ANSWERED + UNANSWERED
+        assert (model.refused, len(model.asked)) == (1, 2)
+        model.excuse = "json_schema again"  # it blames one that was not sent
+        with pytest.raises(ProviderFailed, match="json_schema again"):
+            await writer.write(CORPUS[0].text.strip())
+        assert model.refused == 2
 
 
-class Knowing:
+def knowing(known: str) -> Complete:
     """A judge that knows one answer without any text."""
 
-    def __init__(self, known: str) -> None:
-        self._known, self._judge = known, lexical_judge
-
-    async def __call__(self, request: ChatRequest) -> Completion:
+    async def judge(request: ChatRequest) -> Completion:
         data = data_in(request.messages) or {}
         if data.get("text") != "" or "questions" not in data:
-            return await self._judge(request)
-        answers = [{"id": one["id"], "answer": self._known} for one in data["questions"]]
+            return await lexical_judge(request)
+        answers = [{"id": one["id"], "answer": known} for one in data["questions"]]
         return Completion(request.model, [Choice(json.dumps({"answers": answers}))])
+
+    return judge
 
 
 async def test_what_the_judge_knows_without_the_document_is_not_asked() -> None:
@@ -267,7 +265,7 @@ async def test_what_the_judge_knows_without_the_document_is_not_asked() -> None:
     known = next(one for one in document.questions if one.answerable)
     async with (
         serving(completions_app(Writer().complete, lambda: ["w"])) as writer,
-        serving(completions_app(Knowing(known.answer), lambda: ["j"])) as judge,
+        serving(completions_app(knowing(known.answer), lambda: ["j"])) as judge,
         JudgeClient(Endpoint(f"{judge}/v1", "j", "key"), JudgeConfig()) as client,
         QuestionWriter(Endpoint(f"{writer}/v1", "w", "key"), PRICES) as asking,
     ):
