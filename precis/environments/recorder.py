@@ -157,7 +157,11 @@ class Recorder:
         finally:
             self._sessions.remove(number)
         if not session.calls and (isinstance(score, Score) or score.cause == UNJUDGED):
-            score = Unscored("no_calls", "It ended without a call to the model.")
+            score = Unscored(
+                "no_calls",
+                "It ended without a call to the model: it must ask by `model.openai_client()`, or "
+                "at the address that it is given.",
+            )
         if isinstance(score, Unscored):
             # An agent's error may quote a tool's output or an address, and is shown in a terminal.
             score = replace(score, detail=without_passwords(without_controls(score.detail)))

@@ -138,16 +138,18 @@ def refuse_too_many_unscored(rollouts: Sequence[Rollout], config: RolloutsConfig
     unscored = [one.score for one in rollouts if isinstance(one.score, Unscored)]
     if len(unscored) <= config.unscored_share_max * len(rollouts):
         return
+    causes = count_causes(rollouts).most_common()
+    usual = causes[0][0]
+    first = next(one.detail for one in unscored if one.cause == usual)
     listed = []
     theirs = 0
-    for cause, count in count_causes(rollouts).most_common():
+    for cause, count in causes:
         listed.append(f"{count} {cause}")
         if cause.startswith(_NOT_THE_JUDGE):
             theirs += count
     message = (
         f"{len(unscored)} of {len(rollouts)} rollouts have no score ({', '.join(listed)}), more "
-        f"than the allowed share of {config.unscored_share_max:.0%}. The first: "
-        f"{unscored[0].detail}"
+        f"than the allowed share of {config.unscored_share_max:.0%}. The first {usual}: {first}"
     )
     # Waiting for the judge would not help against failures of policy or agent.
     if 2 * theirs > len(unscored):

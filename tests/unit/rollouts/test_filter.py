@@ -56,9 +56,10 @@ def test_a_group_under_its_floor_is_dropped_and_counted() -> None:
 def test_too_many_without_a_score_stop_the_step_and_say_who_is_to_blame(
     cause: str, error: type[Exception]
 ) -> None:
-    lost = Unscored(cause, "Why it was lost.")
-    with pytest.raises(error, match=f"2 of 4 .*2 {cause}.*Why it was lost") as caught:
-        refuse_too_many_unscored(rollouts(True, False, lost, lost), config())
+    lost, other = Unscored(cause, "Why it was lost."), Unscored("no_news", "Not this one.")
+    message = f"3 of 5 .*2 {cause}.*The first {cause}: Why it was lost"
+    with pytest.raises(error, match=message) as caught:
+        refuse_too_many_unscored(rollouts(True, False, other, lost, lost), config())
     assert type(caught.value) is error
     refuse_too_many_unscored(rollouts(True, lost), config(unscored_share_max=0.5))
 
