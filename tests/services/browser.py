@@ -4,6 +4,7 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 from playwright.async_api import Locator, Page, async_playwright
 
@@ -29,14 +30,18 @@ window.cancelAnimationFrame = clearTimeout;
 """The graph of a run that goes is drawn anew for each frame, by a processor where no GPU is."""
 
 
+def chromium() -> dict[str, Any]:
+    """How Playwright starts Debian's Chromium, which refuses its sandbox to root."""
+    arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+    return {"executable_path": need("chromium", "chromium"), "args": arguments}
+
+
 @asynccontextmanager
 async def chromium_page() -> AsyncIterator[Page]:
     """A page of a fresh browser, 1280 by 900, which is told of five frames a second."""
-    path = need("chromium", "chromium")
-    # Chromium refuses its sandbox to root, who runs the tests in a container.
-    arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+    started = chromium()
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=path, args=arguments)
+        browser = await playwright.chromium.launch(**started)
         # Without a GPU, a processor would draw every frame of what turns or fades.
         page = await browser.new_page(
             viewport={"width": 1280, "height": 900}, reduced_motion="reduce"

@@ -2,7 +2,6 @@
 rollouts of games that were really played, and runs compared."""
 
 import asyncio
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -28,7 +27,7 @@ from precis.report.run_comparison import compare, comparison_html
 from precis.report.wording import Words
 from precis.store import FolderStore
 from precis.text import count_words
-from tests.services.needs import need
+from tests.services.browser import chromium
 from tests.support.examples import embedded, example, play
 from tests.support.reports import HOSTILE, questions, rows
 from tests.support.runs import make_run
@@ -93,11 +92,9 @@ def compared_address(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture(scope="module")
 def tab(rollouts_address: str) -> Iterator[Page]:
     """A tab of Chromium, once the games are over: both have an event loop of this thread."""
-    chromium = need("chromium", "chromium")
-    # Chromium's sandbox can't be set up by root, whom many CI machines run as.
-    arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+    started = chromium()
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=arguments)
+        browser = playwright.chromium.launch(**started)
         yield browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
         browser.close()
 
