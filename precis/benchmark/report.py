@@ -55,7 +55,9 @@ async def publish(
     ledger = trained.ledger if trained else None
     steps = ledger.next_step if ledger else 0
     folder = report_folder(run.name, steps, config, environment.digest)
-    benchmark = benchmark_of(
+    # In threads: of thousands of documents it takes longer than a lease lasts without renewal.
+    benchmark = await asyncio.to_thread(
+        benchmark_of,
         measured.frame,
         # The curve is of the run's held-out documents.
         curve_of(ledger) if ledger and not config.test_documents else [],
@@ -75,7 +77,7 @@ async def publish(
         measured.attempts,
     )
     facts = benchmark_facts(run, trained, comparison)
-    page = report_html(benchmark, facts, published=config.published)
+    page = await asyncio.to_thread(report_html, benchmark, facts, published=config.published)
     await asyncio.to_thread(store_report, run.store, run.name, run.id.id, folder, benchmark, page)
     run_id = ledger.run_id if ledger else run.id.id
     with TemporaryDirectory() as files:
