@@ -4,6 +4,7 @@ import json
 from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import polars as pl
@@ -201,7 +202,7 @@ async def test_a_benchmark_measures_as_the_run_of_its_checkpoints(tmp_path: Path
     file.write_text(WINS_ALONE)
     store = str(tmp_path / "store")
     config = BenchmarkConfig(checkpoints="none", environment=str(file), store=store)
-    nothing: Any = None  # no checkpoint takes part in the measurement
+    nothing: Any = SimpleNamespace()  # no checkpoint takes part in the measurement
     checkpoints = CheckpointServer(nothing, nothing, 0, nothing, "reward")
 
     async with open_benchmark(config, load_python(str(file))) as run, serve_others(run) as others:
