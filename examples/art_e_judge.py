@@ -31,7 +31,7 @@ async def is_right(question, answer, model):
                 model=model, messages=messages, response_format={"type": "json_object"}
             )
         return {True: True, False: False}[json.loads(reply.choices[0].message.content)["correct"]]
-    except (openai.BadRequestError, KeyError, TypeError, ValueError):
+    except (openai.BadRequestError, KeyError, RecursionError, TypeError, ValueError):
         return Unscored("bad_verdict", f"The judge {model} gave no verdict that can be read.")
     except openai.OpenAIError as error:
         raise JudgeUnavailable(f"{model} can't be asked: {type(error).__name__}.") from error

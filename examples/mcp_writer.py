@@ -41,7 +41,7 @@ async def ask(client, model, given):
     try:
         written = json.loads(reply.choices[0].message.content)["tasks"]
         tasks = dict.fromkeys(" ".join(one.split()) for one in written)
-    except (AttributeError, KeyError, TypeError, ValueError):
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
         return []
     fresh = [one for one in tasks if one and one not in given["tasks"]]
     return fresh[: given["count"]]

@@ -325,7 +325,7 @@ async def test_a_model_writes_the_scenarios_once(tmp_path: Path) -> None:
 
 
 async def test_a_model_that_writes_no_scenarios_leaves_no_file(tmp_path: Path) -> None:
-    async with writer(['{"tasks": []}', '["A"]', "Sure!"]) as (address, asked):
+    async with writer(['{"tasks": []}', '["A"]', "[" * 5000, "Sure!"]) as (address, asked):
         _copied(tmp_path, WRITER="a-writer", WRITER_URL=address)
         (tmp_path / "mcp_scenarios.jsonl").unlink()
         status, printed = await _write(tmp_path)

@@ -181,7 +181,8 @@ async def test_a_judge_rules_on_an_answer_in_other_words(
 
 
 @pytest.mark.parametrize(
-    ("verdict", "status"), [("Yes.", 200), ('{"correct": "very"}', 200), ("[]", 200), ("", 400)]
+    ("verdict", "status"),
+    [("Yes.", 200), ('{"correct": "very"}', 200), ("[]", 200), ("[" * 5000, 200), ("", 400)],
 )
 async def test_a_verdict_that_can_t_be_read_is_no_score(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verdict: str, status: int
