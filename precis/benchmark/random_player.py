@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from precis.benchmark.contender import ContenderSpec
 from precis.benchmark.measure import Attempt
-from precis.llm.server import ChatRequest, Choice, Completion, ToolCall
+from precis.llm.server import ChatRequest, Choice, Completion, ToolCall, callable_tools
 from precis.rehearsal.tool_calls.options import list_options
 
 RANDOM = "random"
@@ -18,7 +18,7 @@ async def play_randomly(asked: ChatRequest) -> Completion:
     Raises:
         ApiError: 400, if the options can't be listed.
     """
-    options = list_options(asked.messages, asked.tools or ())
+    options = list_options(asked.messages, callable_tools(asked.tools, asked.tool_choice))
     decisive = json.dumps([asked.messages, asked.tools, asked.seed], sort_keys=True)
     picked = int.from_bytes(hashlib.sha256(decisive.encode()).digest()[:8]) % len(options)
     option = options[picked]

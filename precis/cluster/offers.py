@@ -35,7 +35,10 @@ async def gpu_offered(config: ClusterConfig) -> str:
             f"None of {', '.join(config.infra)} offers {config.gpu}: see `sky show-gpus`, and "
             "change cluster.gpu or cluster.infra."
         )
-    offers = [f"{cloud} from ${one.usd_per_hour:.2f} an hour" for cloud, one in found.items()]
+    offers = []
+    for cloud, one in found.items():
+        known = f"from ${one.usd_per_hour:.2f} an hour" if one.usd_per_hour else "at no known price"
+        offers.append(f"{cloud} {known}")
     return ", ".join(offers)
 
 
@@ -44,6 +47,11 @@ async def budget_lasts(config: ClusterConfig, budget_usd: float | None) -> str:
     hour."""
     found = await prices(config)
     dearest = max((one.usd_per_hour for one in found.values()), default=0.0)
+    if not dearest:
+        return (
+            "SkyPilot knows no price of the machine, so that no budget counts it: it is taken down "
+            f"after {config.hours_max:g} hours"
+        )
     if budget_usd is None:
         most = dearest * config.hours_max
         return f"no budget_usd; {config.hours_max:g} hours cost up to ${most:.2f}"
@@ -52,7 +60,7 @@ async def budget_lasts(config: ClusterConfig, budget_usd: float | None) -> str:
             f"budget_usd is ${budget_usd:.2f}, and an hour of {config.gpu} costs ${dearest:.2f}: "
             "raise it, or choose another cluster.gpu."
         )
-    hours = min(budget_usd / dearest, config.hours_max) if dearest else config.hours_max
+    hours = min(budget_usd / dearest, config.hours_max)
     return f"${budget_usd:.2f} pays for {hours:.1f} hours, judging aside"
 
 

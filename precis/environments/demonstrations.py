@@ -42,8 +42,7 @@ class WarmStart:
 
     def describe(self, nouns: Nouns) -> str:
         """Return a phrase on how much there is to imitate."""
-        count = len(self.scenarios)
-        apart = f"{count} {nouns.scenario if count == 1 else nouns.scenarios} set apart"
+        apart = f"{nouns.count(len(self.scenarios))} set apart"
         if not self.given:
             return apart
         left_out = Counter(one.cause for one in self.given)

@@ -274,10 +274,10 @@ async def serve(settings: Mapping[str, Any], channel: socket.socket) -> None:
             traces.append(trace.id)
             relay.addresses[trace.id] = (asked["address"], asked["key"])
 
-        task = tasks[asked["scenario"]]
         client = vf.EvalClientConfig(base_url=url, api_key_var=_KEY)
         context = vf.ModelContext(asked["model"], client)
         try:
+            task = tasks[asked["scenario"]]
             episode = await env.run_episode(task, context, on_trace=open_address)
             send({"number": asked["number"], **outcome(episode, seat)})
         except Exception as error:

@@ -36,6 +36,10 @@ class Nouns:
     success: str = "success rate"
     achieved: str = ""
 
+    def count(self, scenarios: int) -> str:
+        """Return a number of scenarios in words: `1 board`, `64 boards`."""
+        return f"{scenarios:,} {self.scenario if scenarios == 1 else self.scenarios}"
+
     @property
     def subtitle(self) -> str:
         """The subtitle of a chart of the measure."""

@@ -103,7 +103,7 @@ class Benchmark:
         if own is None or own.accuracy is None:
             return []
         words = self.words
-        detail = f"{words.bounds(own.accuracy)}, {own.documents} {words.nouns.scenarios}"
+        detail = f"{words.bounds(own.accuracy)}, {words.nouns.count(own.documents)}"
         headlines = [Headline(name(own.contender), words.figure(own.accuracy.mean), detail)]
         # The untrained start, and the best other contender.
         first: dict[int | None, Contender] = {}

@@ -66,9 +66,9 @@ class Words:
         side = "ahead of" if found.accuracy.mean >= 0 else "behind"
         gap = self.gap(found.accuracy).lstrip("+-")
         return (
-            f"{name(first)} is {gap}{self.unit} {side} {name(second)} on {found.documents} "
-            f"{self.nouns.scenarios}: a difference of {self.gap_bounds(found.accuracy)} "
-            f"(95% interval; corrected {found.chance})."
+            f"{name(first)} is {gap}{self.unit} {side} {name(second)} on "
+            f"{self.nouns.count(found.documents)}: a difference of "
+            f"{self.gap_bounds(found.accuracy)} (95% interval; corrected {found.chance})."
         )
 
 

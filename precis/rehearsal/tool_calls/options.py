@@ -48,10 +48,15 @@ def list_options(messages: Sequence[Message], tools: Sequence[Schema]) -> list[O
     """Return the options of a request, in the order of its schemas.
 
     Raises:
-        ApiError: 400, if there are none or too many.
+        ApiError: 400, if there are none or too many, or the tools can't be read.
     """
     found = itertools.chain.from_iterable(map(_calls_of, tools)) if tools else _texts(messages)
-    options = list(itertools.islice(found, OPTIONS_MAX + 1))
+    try:
+        options = list(itertools.islice(found, OPTIONS_MAX + 1))
+    except (AttributeError, TypeError, ValueError) as error:
+        raise ApiError(
+            400, f"The request's tools are not as OpenAI's API has them: {error}.", "invalid_tools"
+        ) from error
     if not options and tools:
         raise ApiError(
             400,

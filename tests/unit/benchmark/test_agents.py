@@ -182,6 +182,14 @@ async def test_a_random_player_picks_from_all_calls_and_by_the_seed_alone() -> N
     first = [await pressed(seed) for seed in range(20)]
     assert len(set(first)) == 3
     assert first == [await pressed(seed) for seed in range(20)]
+    uncalled = ChatRequest(
+        model=RANDOM,
+        messages=[{"role": "user", "content": "[left]"}],
+        tools=[echoing.PRESS],
+        tool_choice="none",
+    )
+    (choice,) = (await play_randomly(uncalled)).choices
+    assert (choice.text, choice.tool_calls) == ("[left]", [])
 
 
 async def test_a_benchmark_in_which_nobody_takes_part_is_refused(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from precis.cluster.managed import (
     managed_task,
     variables,
 )
-from precis.cluster.offers import prices
+from precis.cluster.offers import budget_lasts, gpu_offered, prices
 from precis.cluster.site import PRICES_VARIABLE, HourlyPrice, as_variable, price_here
 from precis.cluster.task import CHECKOUT, Work, trainer_task
 from precis.config import ManagedConfig
@@ -245,6 +245,16 @@ async def test_a_machine_that_has_no_price_is_not_the_cheapest(
     """No budget would end at a price that is no number."""
     put_prices(monkeypatch, *sold)
     assert await prices(ClusterConfig(where="sky", spot="only")) == {"runpod": price}
+
+
+async def test_a_machine_without_a_price_is_no_free_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    rented = ClusterConfig(where="sky", spot="only")
+    put_prices(monkeypatch, (nan, nan))
+    assert await gpu_offered(rented) == "runpod at no known price"
+    assert "no budget counts it" in await budget_lasts(rented, 5.0)
+    put_prices(monkeypatch, (2.9, 1.25))
+    assert await gpu_offered(rented) == "runpod from $1.25 an hour"
+    assert await budget_lasts(rented, 5.0) == "$5.00 pays for 4.0 hours, judging aside"
 
 
 def put_prices(monkeypatch: pytest.MonkeyPatch, *sold: tuple[float, float]) -> None:

@@ -48,6 +48,8 @@ def test_schemas_of_any_tool_are_read() -> None:
             [tool("n", a={"enum": list(range(30))}, b={"enum": list(range(30))})],
             f"more than {OPTIONS_MAX} answers",
         ),
+        (user("Go."), [tool("n", n={"enum": 5})], "not as OpenAI's API has them"),
+        (user("Go."), ["say"], "not as OpenAI's API has them"),
     ],
 )
 def test_a_request_with_nothing_to_choose_from_is_refused(
