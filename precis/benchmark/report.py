@@ -85,11 +85,10 @@ async def publish(
         async with wandb_log(run.name, run_id, config.model_dump(), wandb_folder) as log:
             if log:
                 await asyncio.to_thread(tell_benchmark, log, run.name, benchmark, Path(files))
-    markdown = benchmark_report(benchmark)
-    markdown += nightly_section(comparison.changes, comparison.nights, environment.nouns)
+    nouns = environment.nouns
+    nights = nightly_section(comparison.changes, comparison.nights, nouns)
     headings, *standings = standings_lines(benchmark)
     count = len(environment.scenarios("validation"))
-    nouns = environment.nouns
     report = BenchmarkReport(
         run.name,
         steps,
@@ -101,7 +100,7 @@ async def publish(
         comparison.regressions,
         environment.caveat,
     )
-    return report, markdown
+    return report, benchmark_report(benchmark) + nights
 
 
 def own_folder(folder: str, benchmark_id: str) -> str:
