@@ -188,8 +188,14 @@ def _explain(error: OSError, path: Path, verb: str) -> StoreError:
 
 
 def _files_below(folder: Path) -> Iterator[Path]:
-    """Yield each file in a folder and in those below it, also while others delete some of them."""
-    for place, _, names in os.walk(folder):  # `Path.rglob` raises for a folder that is gone
+    """Yield each file in a folder and in those below it that this user may read, also while others
+    delete some of them; a StoreError says that one can't be read."""
+
+    def fail(error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError | NotADirectoryError | PermissionError):
+            raise _explain(error, Path(error.filename or folder), "read") from error
+
+    for place, _, names in os.walk(folder, onerror=fail):
         for name in names:
             yield Path(place, name)
 
