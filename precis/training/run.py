@@ -213,7 +213,7 @@ class Run:
         meter = self.trainer.meter
         machine_usd = meter.unbooked_usd if of_machine else 0.0
         pending = self.described
-        if pending is not None:  # its record has its part of both, and is committed on resume
+        if pending is not None:  # its record has its part of both, and may be committed on resume
             spend = spend.since(pending.judge)
             machine_usd = max(0.0, machine_usd - pending.machine_usd)
         usd = spend.usd + machine_usd

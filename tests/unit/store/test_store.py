@@ -135,7 +135,7 @@ def test_a_folder_that_can_not_be_read_is_no_empty_one(
 
     store.put("m/checkpoints/0001/weights", b"x")
     monkeypatch.setattr(os, "scandir", scan_badly)
-    with pytest.raises(StoreError, match="Can't read .*: Input/output error"):
+    with pytest.raises(StoreError, match=r"Can't read .*: Input/output error"):
         store.keys("m/")
 
 

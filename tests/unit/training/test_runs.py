@@ -10,11 +10,18 @@ import pytest
 
 from precis.cluster.site import HourlyPrice
 from precis.environments.summaries.judge.endpoint import LEXICAL_MODEL
-from precis.errors import BudgetReached, JudgeUnavailable, StoreRefused
+from precis.errors import (
+    BudgetReached,
+    JudgeUnavailable,
+    PrecisError,
+    StoreRefused,
+    TrainerError,
+    TrainerLost,
+)
 from precis.llm.server import ChatRequest, Choice, Completion, completions_app
 from precis.models.reference import Reference, find_model
 from precis.processes import kill_points
-from precis.records.ledger import Ledger, Validation, ledger_key, load_ledger
+from precis.records.ledger import Ledger, StepRecord, Validation, ledger_key, load_ledger
 from precis.records.trajectories import scan_trajectories, trajectory_steps
 from precis.rehearsal.judges.judge import lexical_judge
 from precis.run.checkpoints import committed_steps, manifest
@@ -201,6 +208,26 @@ async def test_what_was_paid_for_a_step_that_failed_is_booked(tmp_path: Path) ->
         assert failed.usd == pytest.approx(judge.usd)
         judge.answers_left = 1000
         await life.live()
+        assert ledger(life).usd == pytest.approx(judge.usd)
+
+
+@pytest.mark.parametrize(
+    ("error", "end"), [(TrainerLost, BudgetReached), (TrainerError, TrainerError)]
+)
+async def test_what_was_paid_for_a_step_that_was_not_trained_is_booked(
+    error: type[TrainerError], end: type[PrecisError], tmp_path: Path
+) -> None:
+    """A lost trainer is started again, and then the budget is used up."""
+
+    async def fail(*_: object) -> StepRecord:
+        raise error("It is gone.")
+
+    async with paid(tmp_path / "run", budget_usd=1e-6) as (life, judge), life.opened() as run:
+        loop = TrainingLoop(run, Stages(train=fail))
+        await loop.resume()
+        with pytest.raises(end):
+            await loop.train()
+        assert len(run.ledger.validations) == 1
         assert ledger(life).usd == pytest.approx(judge.usd)
 
 
