@@ -166,7 +166,7 @@ def paired_difference(
     The interval is the cluster bootstrap of the difference; the p-value comes from a permutation
     test that swaps the two contenders' answers document by document.
     """
-    gains = np.asarray(first, float) - np.asarray(second, float)
+    gains = _gains(first, second)
     generator = np.random.default_rng(0)
     # Gains over the mean of several nights are fractions: ties are ties up to rounding.
     observed = abs(gains.sum()) - 1e-9 * np.abs(gains).sum()
@@ -176,7 +176,7 @@ def paired_difference(
         as_far += int(np.sum(np.abs(gains.sum() - 2 * (swapped @ gains)) >= observed))
     interval = paired_interval(first, second, asked)
     p_value = (as_far + 1) / (_SWAPS + 1)
-    return Difference(interval, p_value, len(gains), is_none=np.allclose(gains, 0))
+    return Difference(interval, p_value, len(gains), is_none=not gains.any())
 
 
 def paired_interval(
@@ -187,12 +187,26 @@ def paired_interval(
 ) -> Interval:
     """Return the first's accuracy minus the second's, with its cluster bootstrap interval.
 
-    If the difference is the same on all documents, the interval has the bound of `ratio_interval`,
-    with documents of a difference from -1 to 1 beside these.
+    If the difference is the same on all documents, the interval has the bound of `ratio_interval`:
+    beside these there may be documents with any difference of the same sign or none, and where
+    these have none, with any difference.
     """
     one, other, whole = (np.asarray(values, float) for values in (first, second, asked))
-    are_shares = _are_shares(one, whole) and _are_shares(other, whole)
-    return _interval(one - other, whole, (-1.0, 1.0) if are_shares else None, confidence)
+    gains = _gains(one, other)
+    if not (_are_shares(one, whole) and _are_shares(other, whole)):
+        return _interval(gains, whole, None, confidence)
+    least, greatest = -1.0, 1.0
+    if len(gains) > 1:
+        # Or a gain on all documents would show less than a gain on all but one.
+        least = 0.0 if gains.sum() > 0 else least
+        greatest = 0.0 if gains.sum() < 0 else greatest
+    return _interval(gains, whole, (least, greatest), confidence)
+
+
+def _gains(first: npt.ArrayLike, second: npt.ArrayLike) -> Floats:
+    """Return the differences, of which those by rounding alone are none."""
+    one, other = np.asarray(first, float), np.asarray(second, float)
+    return np.where(np.isclose(one, other, rtol=1e-9, atol=0), 0.0, one - other)
 
 
 def _interval(
@@ -204,7 +218,8 @@ def _interval(
     """Return a ratio with its interval; `bounds` are the least and the greatest of a document, None
     if unknown."""
     mean = float(part.sum() / whole.sum())
-    if not np.allclose(part, mean * whole):
+    # Relative to their size, for rewards may be small.
+    if not np.allclose(part, mean * whole, rtol=1e-9, atol=0):
         return Interval(mean, *bca_bounds(part, whole, confidence))
     if bounds is None:
         return Interval(mean, mean, mean)

@@ -22,7 +22,7 @@ def test_a_contender_that_lost_answers_everywhere_is_a_regression() -> None:
     (found,) = regressions(night("gpt-4o", 2), night("gpt-4o", 3))
     assert found.contender == Contender("gpt-4o")
     assert found.difference.accuracy.mean == -0.25
-    assert str(found).startswith("gpt-4o: -25.0 points (-37.6 to -3.9) on 20 scenarios, corrected")
+    assert str(found).startswith("gpt-4o: -25.0 points (-37.6 to -20.8) on 20 scenarios, corrected")
     (averaged,) = changes(night("m", 3), pl.concat([night("m", 2), night("m", 4)]))
     assert averaged.difference.accuracy.mean == 0
     assert changes(night("m", 2), night("m", 4).clear()) == []

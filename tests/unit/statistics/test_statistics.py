@@ -60,9 +60,24 @@ def test_a_difference_that_is_seldom_seen_is_within_the_interval() -> None:
     assert covered >= 940, "of 54 in a hundred experiments the gains are all zero"
     # Of 20 documents alike, one in 40 times the others are a sixth or more.
     others = 1 - 0.025 ** (1 / 20)
+    found = paired_interval([3] * 20, [3] * 20, [4] * 20)
+    assert (found.low, found.high) == pytest.approx((-others, others))
     found = paired_interval([3] * 20, [2] * 20, [4] * 20)
-    assert found.low == pytest.approx(0.25 * (1 - others) - others)
+    assert found.low == pytest.approx(0.25 * (1 - others))
     assert found.high == pytest.approx(0.25 * (1 - others) + others)
+
+
+@pytest.mark.parametrize("size", [1.0, 0.1, 1e-12])
+def test_a_gain_on_all_documents_shows_no_less_than_one_on_all_but_one(size: float) -> None:
+    for documents in (5, 32):
+        most = [size] * (documents - 1) + [0]
+        for sign in (1, -1):
+            gains = np.array([most, [size] * documents])
+            first, second = (gains, 0 * gains) if sign == 1 else (0 * gains, gains)
+            nearly, alike = map(paired_interval, first, second, [[1] * documents] * 2)
+            assert min(sign * nearly.low, sign * nearly.high) > 0
+            assert min(sign * alike.low, sign * alike.high) > 0
+            assert not paired_difference(first[1], second[1], [1] * documents).is_none
 
 
 def test_one_document_says_nothing_of_the_spread_and_none_is_refused() -> None:
