@@ -63,9 +63,12 @@ def overlay(model: type[Record], base: Given, over: Given) -> dict[str, Any]:
 
     Groups of settings, such as `documents`, are overridden one by one, so that
     `{"documents": {"val_size": 8}}` leaves the source unchanged. The user's own lists and tables,
-    such as `prices`, are replaced as a whole; so is a trainer of another kind.
+    such as `prices`, are replaced as a whole; so is a trainer of another kind. Another provider
+    does not keep the address.
     """
     laid = dict(base)
+    if over.get("provider", base.get("provider")) != base.get("provider"):
+        laid.pop("base_url", None)
     for name, value in over.items():
         there = laid.get(name)
         inner = _inner(model, name, there, value)
