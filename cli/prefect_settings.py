@@ -23,7 +23,10 @@ def secrets_for(api: str) -> dict[str, str]:
     """
     given = Variables().keys()
     profile = _profile()
-    is_profiles = profile.get("PREFECT_API_URL", api).rstrip("/") == api.rstrip("/")
+    # Cloud has an address for each workspace.
+    its_server, _, _ = profile.get("PREFECT_API_URL", api).partition("/accounts/")
+    server, _, _ = api.partition("/accounts/")
+    is_profiles = its_server.rstrip("/") == server.rstrip("/")
     secrets = {}
     for variable in ("PREFECT_API_AUTH_STRING", "PREFECT_API_KEY"):
         of_profile = profile.get(variable, "") if is_profiles else ""

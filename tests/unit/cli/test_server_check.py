@@ -117,13 +117,16 @@ async def test_cloud_gets_our_key_and_not_the_password_of_servers_that_we_start(
         assert PrefectServer(workspace, ours=False).answers()
 
 
-async def test_cloud_gets_the_key_of_the_profile_that_a_login_has_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("is_other", [False, True])
+async def test_each_workspace_of_cloud_gets_the_key_of_the_profile_that_a_login_has_written(
+    is_other: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PREFECT_SERVER_API_AUTH_STRING", "ana:secret")
     monkeypatch.setenv("PREFECT_PROFILE", "mine")
     with cloud() as (workspace, _):
-        write_profile(tmp_path, workspace)
+        if is_other:
+            monkeypatch.setenv("PREFECT_API_URL", workspace)
+        write_profile(tmp_path, workspace.replace("/3a", "/4b") if is_other else workspace)
         assert await prefect_server.check() == f"Prefect Cloud at {workspace}"
 
 
