@@ -50,7 +50,8 @@ class Text:
 
 
 def find_files(paths: Iterable[Path]) -> list[Path]:
-    """Return the files of some paths: a folder gives every readable file in it."""
+    """Return the files of some paths: a folder gives every readable file in it. Raises
+    DocumentsError if a folder has none, or none of the files exists."""
     found: list[Path] = []
     for path in paths:
         is_folder = os.path.isdir(path)  # it accepts any text, even longer than a path
@@ -62,6 +63,9 @@ def find_files(paths: Iterable[Path]) -> list[Path]:
         if not readable:
             raise DocumentsError(f"The folder {path} holds no {', '.join(sorted(_READERS))} file.")
         found += readable
+    if not any(str(file) == STANDARD_INPUT or os.path.exists(file) for file in found):
+        # Said before a model is started, which takes a minute.
+        raise DocumentsError(f"There is no file {found[0]}.", "See whether its name is right.")
     return list(dict.fromkeys(found))
 
 

@@ -200,6 +200,11 @@ def test_bad_questions_are_named_by_line(
     assert len(done.stderr.splitlines()) == 1
 
 
+def test_a_mistyped_name_is_said_before_a_model_is_looked_for(store: FolderStore) -> None:
+    done = summarize("storry.txt", "--url", "http://127.0.0.1:1/v1", store=store, code=1)
+    assert done.stderr == "There is no file storry.txt. See whether its name is right.\n"
+
+
 def test_models_are_named_by_step_or_best(store: FolderStore) -> None:
     def step_of(text: str) -> int:
         return find_model(store, Reference.parse(text)).step
