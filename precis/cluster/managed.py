@@ -22,7 +22,14 @@ from precis.settings.environment import SENT_TO, PythonSettings
 from precis.store import open_store
 
 TASK = CHECKOUT / "deployments" / "managed.sky.yaml"
-_OBSERVERS = ("WANDB_API_KEY", "OPENPIPE_API_KEY", "LANGFUSE_PUBLIC_KEY", "LANGFUSE_SECRET_KEY")
+_OBSERVERS = {
+    "OPENPIPE_BASE_URL": "OPENPIPE_API_KEY",
+    "LANGFUSE_HOST": "LANGFUSE_SECRET_KEY",
+    "WEAVE_PROJECT": "WANDB_API_KEY",
+    "WF_TRACE_SERVER_URL": "WANDB_API_KEY",
+    "WANDB_BASE_URL": "WANDB_API_KEY",
+}
+"""The key without which a destination of metrics or completions receives nothing."""
 
 
 @dataclass(frozen=True)
@@ -94,8 +101,9 @@ def variables(config: ManagedConfig, server: ServerAccess) -> tuple[dict[str, st
 
 
 def _observers() -> dict[str, str]:
-    """Return the destinations of metrics and completions, by their variables."""
+    """Return the destinations of metrics and completions that have a key, by their variables."""
     environment = Variables()
+    keys = environment.keys()
     addresses = {
         "OPENPIPE_BASE_URL": environment.openpipe_base_url,
         "LANGFUSE_HOST": environment.langfuse_host,
@@ -103,12 +111,16 @@ def _observers() -> dict[str, str]:
         "WF_TRACE_SERVER_URL": environment.weave_url,
         "WANDB_BASE_URL": os.environ.get("WANDB_BASE_URL"),
     }
-    return {name: address for name, address in addresses.items() if address}
+    found = {}
+    for name, address in addresses.items():
+        if address and keys.get(_OBSERVERS[name]):
+            found[name] = address
+    return found
 
 
 def keys_of(config: ManagedConfig) -> dict[str, str]:
     """Return the keys that the run uses, except the store's, by their variables."""
-    wanted = {"HF_TOKEN", *_OBSERVERS}
+    wanted = {"HF_TOKEN", "LANGFUSE_PUBLIC_KEY", *_OBSERVERS.values()}
     for _, variable, _ in models_asked(config):
         wanted.add(variable)
     return {name: key for name, key in Variables().keys().items() if name in wanted}

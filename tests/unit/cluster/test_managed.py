@@ -208,6 +208,8 @@ def test_a_server_on_the_loopback_is_refused_unless_it_is_meant(
     with pytest.raises(ConfigError, match="Set PREFECT_API_URL"):
         check_reach(config(), "")
     monkeypatch.setenv("LANGFUSE_HOST", "http://localhost:3000")
+    check_reach(config(), URL)  # without a key it receives nothing
+    monkeypatch.setenv("LANGFUSE_SECRET_KEY", "canary")
     with pytest.raises(ConfigError, match="LANGFUSE_HOST is http://localhost:3000, which on"):
         check_reach(config(), URL)
 
