@@ -33,6 +33,7 @@ def harmless(granted: Collection[str] = ()) -> dict[str, str]:
         secret = name in ours or _SECRET.search(name) or _WITH_PASSWORD.search(value)
         if name in granted or not secret:
             kept[name] = value
+    kept.setdefault("NO_PROXY", "")
     bypass_proxy(kept)
     # Fixes the order of sets across processes, so that the puzzle that is scored is the one asked.
     kept["PYTHONHASHSEED"] = "0"
@@ -41,7 +42,10 @@ def harmless(granted: Collection[str] = ()) -> dict[str, str]:
 
 def bypass_proxy(variables: MutableMapping[str, str], host: str = "localhost") -> None:
     """Add a host and the loopback, where the recorder listens, to those that clients reach without
-    the proxy in some environment variables."""
+    the proxy in some environment variables; without any variable of proxies, change nothing."""
+    # NO_PROXY alone has clients on macOS ignore the proxy of the system's settings.
+    if not any(name.lower().endswith("_proxy") for name in variables):
+        return
     direct = variables.get("no_proxy") or variables.get("NO_PROXY") or ""
     # `*` means all hosts only if it is alone.
     if direct.strip() != "*":

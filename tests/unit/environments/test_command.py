@@ -9,7 +9,7 @@ import pytest
 
 from precis.environments import command as module
 from precis.environments.command import CommandEnvironment, load_command, relative_files
-from precis.environments.programs import harmless
+from precis.environments.programs import bypass_proxy, harmless
 from precis.environments.recorder import Recorder
 from precis.errors import ConfigError
 from precis.processes.child import is_running
@@ -215,3 +215,15 @@ def test_addresses_that_no_proxy_is_to_be_asked_for_stay_so(
     monkeypatch.delenv("no_proxy", raising=False)
     given = harmless()
     assert given["NO_PROXY"] == given["no_proxy"] == expected
+
+
+def test_without_a_proxy_in_the_environment_that_of_the_system_is_not_hidden(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Clients on macOS use the system's only where no variable of proxies is set."""
+    variables = {"HOME": "/home"}
+    bypass_proxy(variables, "10.0.0.5")
+    assert variables == {"HOME": "/home"}
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    assert "127.0.0.1" in harmless()["NO_PROXY"]
