@@ -157,7 +157,7 @@ class Recorder:
         finally:
             self._sessions.remove(number)
         if not session.calls and (isinstance(score, Score) or score.cause == UNJUDGED):
-            score = Unscored(
+            score = session.refusal or Unscored(
                 "no_calls",
                 "It ended without a call to the model: it must ask by `model.openai_client()`, or "
                 "at the address that it is given.",

@@ -522,7 +522,11 @@ async def gives_up(model: Any, scenario: Scenario) -> float:
 
 @pytest.mark.parametrize(
     ("act", "status", "cause"),
-    [(gives_up, 503, "generation_server_error"), (ask_once, 400, "generation_rejected")],
+    [
+        (gives_up, 503, "generation_server_error"),
+        (ask_once, 400, "generation_rejected"),
+        (gives_up, 400, "generation_rejected"),
+    ],
 )
 async def test_what_the_policy_s_server_has_failed_at_is_never_a_zero(
     recorder: Recorder, act: Act, status: int, cause: str
