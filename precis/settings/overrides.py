@@ -67,7 +67,7 @@ def overlay(model: type[Record], base: Given, over: Given) -> dict[str, Any]:
     does not keep the address.
     """
     laid = dict(base)
-    if over.get("provider", base.get("provider")) != base.get("provider"):
+    if "provider" in base and over.get("provider", base["provider"]) != base["provider"]:
         laid.pop("base_url", None)
     for name, value in over.items():
         there = laid.get(name)
