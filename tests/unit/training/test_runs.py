@@ -231,6 +231,37 @@ async def test_what_was_paid_for_a_step_that_was_not_trained_is_booked(
         assert ledger(life).usd == pytest.approx(judge.usd)
 
 
+async def test_a_step_that_a_lost_trainer_has_trained_is_booked_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next start finds it trained, and commits it with its cost."""
+    hours = 0.0
+
+    def work(point: str, step: int | None) -> None:
+        nonlocal hours
+        hours += point in ("validation scored", "step trained")
+
+    async def train_and_be_lost(*step: Any) -> StepRecord:
+        await stages.train_step(*step)
+        raise TrainerLost("It is gone.")
+
+    async with paid(tmp_path / "run", recoveries_max=0) as (life, judge):
+        with monkeypatch.context() as patch:
+            async with life.opened() as run:
+                run.trainer.meter = Meter(lambda: 3600 * hours)
+                run.trainer.meter.start(HourlyPrice(2.0, 2.0))
+                patch.setattr(kill_points, "_hooks", [work])
+                loop = TrainingLoop(run, Stages(train=train_and_be_lost))
+                await loop.resume()
+                with pytest.raises(TrainerLost):
+                    await loop.train()
+        assert (hours, ledger(life).next_step) == (2, 0)
+        await life.live()
+        first = ledger(life).steps[0]
+        assert first.judge.usd > 0 and first.machine_usd == 2.0
+        assert ledger(life).usd == pytest.approx(judge.usd + 2 * 2.0)
+
+
 async def test_what_a_machine_cost_after_the_last_step_is_booked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
