@@ -77,7 +77,8 @@ class ChatReply:
 
     Attributes:
         body: the original response.
-        usd: None if neither the response nor the price table gives it.
+        usd: of the expected tokens if the response has no usage; None if neither the response nor
+            the price table gives it.
         served_by: the model's name in the response.
         seconds: from the request to the whole response.
     """
