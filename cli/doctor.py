@@ -209,7 +209,7 @@ async def _adopt_secrets() -> str:
     # Prefect's client may have read its settings before the server's secrets were known.
     found: dict[Any, str] = {PREFECT_API_URL: server}
     for setting in (PREFECT_API_AUTH_STRING, PREFECT_API_KEY):
-        found[setting] = os.environ[setting.name]
+        found[setting] = os.environ.get(setting.name, "")
     with temporary_settings(found):
         adopted = await adopt_secrets()
     return ", ".join(adopted) or "no key that is not set here"

@@ -64,11 +64,12 @@ def overlay(model: type[Record], base: Given, over: Given) -> dict[str, Any]:
     Groups of settings, such as `documents`, are overridden one by one, so that
     `{"documents": {"val_size": 8}}` leaves the source unchanged. The user's own lists and tables,
     such as `prices`, are replaced as a whole; so is a trainer of another kind. Another provider
-    does not keep the address.
+    keeps neither the address nor the model, which each names in its own way.
     """
     laid = dict(base)
     if "provider" in base and over.get("provider", base["provider"]) != base["provider"]:
         laid.pop("base_url", None)
+        laid.pop("model", None)
     for name, value in over.items():
         there = laid.get(name)
         inner = _inner(model, name, there, value)

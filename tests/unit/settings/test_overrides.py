@@ -52,10 +52,13 @@ def test_contenders_are_taken_as_a_whole() -> None:
     assert overlay(BenchmarkConfig, base, others) == others
 
 
-def test_another_provider_does_not_keep_the_address() -> None:
+def test_another_provider_keeps_neither_address_nor_model() -> None:
     url = {"provider": "url", "base_url": "http://127.0.0.1:8000/v1", "model": "j"}
     google: dict[str, Any] = {"judge": {"provider": "google", "model": "k"}}
     assert overlay(TrainConfig, {"judge": url}, google) == google
     TrainConfig.model_validate(google)
+    lexical: dict[str, Any] = {"judge": {"provider": "lexical"}}
+    assert overlay(TrainConfig, {"judge": url}, lexical) == lexical
+    TrainConfig.model_validate(lexical)
     same = overlay(TrainConfig, {"judge": url}, {"judge": {"provider": "url", "model": "k"}})
     assert same == {"judge": {**url, "model": "k"}}
