@@ -87,7 +87,7 @@ class _UserThread(threading.Thread):
             said = str(error) if isinstance(error, RuntimeError) else ""
             if any(part in said for part in _OF_ANOTHER_LOOP):
                 explained = RuntimeError(
-                    "Each rollout has an event loop of its own: make its clients and locks inside "
+                    "Each rollout has its own event loop: make its clients and locks inside "
                     f"the function, and not for the whole file. {error}"
                 )
                 self.error = explained.with_traceback(error.__traceback__)

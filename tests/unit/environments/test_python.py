@@ -277,7 +277,7 @@ async def test_a_client_of_another_event_loop_is_explained(
         await recorder.run(policy, environment, scenario)
         played = await recorder.run(policy, environment, scenario)
     assert isinstance(played.score, Unscored)
-    advice = "Each rollout has an event loop of its own"
+    advice = "Each rollout has its own event loop"
     assert (advice in played.score.detail) is is_explained, played.score
 
 
