@@ -136,4 +136,4 @@ def precis(
         ),
     ] = False,
 ) -> None:
-    """Train a small open model to write summaries that keep the facts."""
+    """Train a small open model to write summaries that keep the facts, or an agent of your own."""
