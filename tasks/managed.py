@@ -11,7 +11,8 @@ from prefect.states import Cancelled
 
 from precis.cluster import jobs
 from precis.cluster.jobs import ManagedJob
-from precis.cluster.managed import ServerAccess, check_reach, job_name, managed_task
+from precis.cluster.keys import cluster_name
+from precis.cluster.managed import ServerAccess, check_reach, managed_task
 from precis.cluster.offers import prices
 from precis.config import ManagedConfig
 from precis.errors import ClusterError
@@ -24,13 +25,10 @@ _TAGS = ["precis", "train", "managed"]
 
 @retried("find job", "find the job of {config.model}")
 async def find_job(config: ManagedConfig) -> ManagedJob | None:
-    """Return the active job of the run, or None.
-
-    Raises:
-        ConfigError: a setting names something that a job can't reach.
-    """
+    """Return the active job of the run, or None. Raises ConfigError if a setting names something
+    that a job can't reach."""
     check_reach(config, _server(config).url)
-    return await jobs.find(job_name(config))
+    return await jobs.find(cluster_name(config.model, config.store))
 
 
 @retried("launch job", "launch the job of {config.model}")
@@ -41,7 +39,7 @@ async def launch_job(config: ManagedConfig, training: Flow[Any, Any]) -> Managed
         ClusterError: SkyPilot's jobs controller did not accept it.
         LeaseHeld: another run works on the model.
     """
-    name = job_name(config)
+    name = cluster_name(config.model, config.store)
     present = await jobs.find(name)
     if present is not None:
         return present

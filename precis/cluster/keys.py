@@ -8,6 +8,8 @@ import secrets
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from precis.store import open_store
+
 PREFIX = "precis-"
 
 
@@ -31,11 +33,12 @@ class Keys:
 
 
 def cluster_name(model: str, store: str) -> str:
-    """Return the name of a model's cluster in a store, the same for each of its runs.
+    """Return the name of a model's cluster or managed job in a store, the same for each of its
+    runs.
 
     SkyPilot and the clouds allow lower-case letters, digits and dashes.
     """
-    digest = hashlib.sha256(f"{store} {model}".encode()).hexdigest()[:8]
+    digest = hashlib.sha256(f"{open_store(store).url} {model}".encode()).hexdigest()[:8]
     readable = re.sub(r"[^a-z0-9]+", "-", model.lower()).strip("-")[:20]
     return f"{PREFIX}{readable}-{digest}"
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from precis.cleartext import is_loopback, models_asked
-from precis.cluster.keys import cluster_name
 from precis.cluster.site import PRICES_VARIABLE, HourlyPrice, as_variable
 from precis.cluster.task import CHECKOUT, fill_in, s3_variables, seconds_max
 from precis.config import ManagedConfig
@@ -19,7 +18,6 @@ from precis.environment import Variables
 from precis.environments.python import files_of
 from precis.errors import ConfigError
 from precis.settings.environment import SENT_TO, PythonSettings
-from precis.store import open_store
 
 TASK = CHECKOUT / "deployments" / "managed.sky.yaml"
 _OBSERVERS = {
@@ -43,11 +41,6 @@ class ServerAccess:
 
     url: str
     secrets: dict[str, str] = field(repr=False)
-
-
-def job_name(config: ManagedConfig) -> str:
-    """Return the name of a run's job, the same for every launch."""
-    return cluster_name(config.model, open_store(config.store).url)
 
 
 def managed_task(

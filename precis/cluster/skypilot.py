@@ -1,6 +1,6 @@
 """A trainer on a machine that SkyPilot rents.
 
-    host = SkyPilotHost(work, config.cluster, private_home(), log=print)
+    host = SkyPilotHost(config, private_home(), log=print)
     address = await host.up()       # minutes the first time, seconds when it is there already
     …
     await host.down()
@@ -23,11 +23,11 @@ from precis.cluster import api
 from precis.cluster.api import Cluster, Log
 from precis.cluster.keys import Keys, cluster_name, forget_keys, read_keys, write_keys
 from precis.cluster.site import HourlyPrice, TrainerAddress
-from precis.cluster.task import Work, started_from, trainer_task
+from precis.cluster.task import started_from, trainer_task
 from precis.cluster.tunnel import Tunnel, require_ssh, ssh_to
+from precis.config import RunConfig
 from precis.errors import ClusterError, NoCapacity, PrecisError
 from precis.run.lease import Lease
-from precis.settings.cluster import ClusterConfig
 
 _FOUND_S = 12.0
 """The time for a running trainer to answer through a new tunnel."""
@@ -42,15 +42,14 @@ class SkyPilotHost:
     """A rented machine with a trainer on it.
 
     Args:
-        work: the task of the trainer.
+        config: the run's settings.
         home: where the keys of running trainers are kept.
         log: receives the output of SkyPilot and the trainer.
         lease: the run's. All runs of a model share one machine; a run that has lost the lease
             leaves it alone.
     """
 
-    work: Work
-    config: ClusterConfig
+    config: RunConfig
     home: Path
     log: Log
     lease: Lease | None = None
@@ -63,7 +62,7 @@ class SkyPilotHost:
     @property
     def name(self) -> str:
         """The cluster's name."""
-        return cluster_name(self.work.model, self.work.store)
+        return cluster_name(self.config.model, self.config.store)
 
     @property
     def place(self) -> str:
@@ -111,7 +110,7 @@ class SkyPilotHost:
         if keys is None or self.cluster is None or self.cluster.status != "UP":
             return None
         # Once: files that change during the run must not end its trainer when a connection drops.
-        self._started_from = self._started_from or started_from(self.work, self.config)
+        self._started_from = self._started_from or started_from(self.config)
         if keys.started_from != self._started_from:
             self.log(
                 f"The trainer of cluster {self.name} was started with other settings or code: it "
@@ -147,17 +146,17 @@ class SkyPilotHost:
         """Launch the task, which creates, repairs, starts or reuses the machine."""
         if self.lease is not None:
             await self.lease.check()
-        self._started_from = started_from(self.work, self.config)  # of the files as they are sent
+        self._started_from = started_from(self.config)  # of the files as they are sent
         keys = Keys.new(self._started_from)
-        task = trainer_task(self.work, self.config, keys)
+        task = trainer_task(self.config, keys)
         write_keys(self.home, self.name, keys)
         try:
             job = await api.launch(
                 task,
                 self.name,
-                self.config.autostop_minutes,
+                self.config.cluster.autostop_minutes,
                 self.log,
-                self.config.provision_timeout_s,
+                self.config.cluster.provision_timeout_s,
             )
             self.cluster = await api.find(self.name)
             return await self._await_trainer(keys, job)
@@ -179,7 +178,8 @@ class SkyPilotHost:
 
         threading.Thread(target=follow, daemon=True).start()
         ending = asyncio.create_task(self._end_of(job))
-        answering = asyncio.create_task(self._connect(keys, self.config.answer_timeout_s))
+        patience_s = self.config.cluster.answer_timeout_s
+        answering = asyncio.create_task(self._connect(keys, patience_s))
         try:
             await asyncio.wait({ending, answering}, return_when=asyncio.FIRST_COMPLETED)
             if not answering.done():

@@ -52,7 +52,7 @@ async def down_cluster(model: str, store: str, home: Path, *, force: bool = Fals
 
     Raises ConfigError if a live run uses it, unless `force` is set.
     """
-    name = cluster_name(model, open_store(store).url)
+    name = cluster_name(model, store)
     holder = None if force else await _live_holder(model, store)
     if holder is not None:
         raise ConfigError(

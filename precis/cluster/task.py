@@ -4,7 +4,6 @@ import hashlib
 import json
 from collections.abc import Mapping
 from copy import deepcopy
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -13,52 +12,32 @@ import yaml
 
 from precis.cleartext import is_loopback
 from precis.cluster.keys import Keys
+from precis.config import RunConfig
 from precis.environment import S3Environment
 from precis.errors import ConfigError
 from precis.settings.cluster import ClusterConfig
-from precis.settings.trainer import BackendName
+from precis.store import open_store
 
 CHECKOUT = Path(__file__).parents[2]
 TASK = CHECKOUT / "deployments" / "trainer.sky.yaml"
-_LOCKS: dict[BackendName, str] = {
-    "local": "requirements-gpu.lock",
-    "extractive": "requirements.lock",
-    "tool_calls": "requirements.lock",
-}
 _GRACE_S = 1800
 """The time after the run's limit of hours at which the machine ends the trainer."""
 
 
-@dataclass(frozen=True)
-class Work:
-    """The task of a rented machine's trainer.
-
-    Attributes:
-        backend: `local` is ART's LocalBackend.
-        store: URL of the store, which the machine must be able to reach.
-        seed: of the untrained extractive policy.
-    """
-
-    model: str
-    store: str
-    backend: BackendName
-    seed: int
-
-
-def trainer_task(work: Work, config: ClusterConfig, keys: Keys) -> Any:
+def trainer_task(config: RunConfig, keys: Keys) -> Any:
     """Return the `sky.Task` that serves the trainer. Raises ConfigError without a checkout to
     send."""
     secrets, settings = s3_variables()
-    envs = {**settings, **_variables(work, config), "PRECIS_PORT": str(keys.port)}
-    return fill_in(TASK, envs, {**secrets, "PRECIS_TOKEN": keys.token}, config, {})
+    envs = {**settings, **_variables(config), "PRECIS_PORT": str(keys.port)}
+    return fill_in(TASK, envs, {**secrets, "PRECIS_TOKEN": keys.token}, config.cluster, {})
 
 
-def started_from(work: Work, config: ClusterConfig) -> str:
+def started_from(config: RunConfig) -> str:
     """Return the digest of what a trainer is started from: its GPU, its variables, and the code and
     packages of this checkout. One that was started from anything else can't be used in its
     place."""
-    variables = _variables(work, config)
-    digest = hashlib.sha256(json.dumps([config.gpu, variables]).encode())
+    variables = _variables(config)
+    digest = hashlib.sha256(json.dumps([config.cluster.gpu, variables]).encode())
     for pattern in ("precis/**/*.py", TASK.relative_to(CHECKOUT), variables["PRECIS_LOCK"]):
         for file in sorted(CHECKOUT.glob(str(pattern))):
             if file.is_file():  # an editor's lock is a link to nothing
@@ -66,15 +45,16 @@ def started_from(work: Work, config: ClusterConfig) -> str:
     return digest.hexdigest()
 
 
-def _variables(work: Work, config: ClusterConfig) -> dict[str, str]:
+def _variables(config: RunConfig) -> dict[str, str]:
+    backend = config.trainer.backend
     return {
-        "PRECIS_MODEL": work.model,
-        "PRECIS_STORE": work.store,
-        "PRECIS_BACKEND": work.backend,
-        "PRECIS_SEED": str(work.seed),
-        "PRECIS_CLIENT_LOST_S": f"{config.client_lost_s:g}",
-        "PRECIS_SECONDS_MAX": seconds_max(config),
-        "PRECIS_LOCK": _LOCKS[work.backend],
+        "PRECIS_MODEL": config.model,
+        "PRECIS_STORE": open_store(config.store).url,
+        "PRECIS_BACKEND": backend,
+        "PRECIS_SEED": str(config.seed),
+        "PRECIS_CLIENT_LOST_S": f"{config.cluster.client_lost_s:g}",
+        "PRECIS_SECONDS_MAX": seconds_max(config.cluster),
+        "PRECIS_LOCK": "requirements-gpu.lock" if backend == "local" else "requirements.lock",
     }
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from precis.cluster.local import LocalHost
 from precis.cluster.site import TrainerAddress
 from precis.cluster.skypilot import SkyPilotHost
-from precis.cluster.task import Work
 from precis.config import BenchmarkConfig, RunConfig, TrainConfig
 from precis.environment import private_home
 from precis.environments.command import CommandEnvironment, load_command, relative_files
@@ -159,14 +158,12 @@ async def connect_trainer(
     """
     meter = Meter()
     cluster = config.cluster
-    backend = config.trainer.backend
     host: LocalHost | SkyPilotHost
     if cluster.where == "local":
         log = work_folder(config) / "trainer.log"
-        host = LocalHost(folder, config.seed, log, backend, launch)
+        host = LocalHost(folder, config.seed, log, config.trainer.backend, launch)
     else:
-        work = Work(config.model, open_store(config.store).url, backend, config.seed)
-        host = SkyPilotHost(work, cluster, private_home(), _log.info, lease)
+        host = SkyPilotHost(config, private_home(), _log.info, lease)
 
     async def bring_up() -> TrainerAddress:
         """Start the trainer; a rented machine's meter runs from here."""

@@ -19,20 +19,18 @@ from precis.cluster.managed import (
     ServerAccess,
     agent_files,
     check_reach,
-    job_name,
     keys_of,
     managed_task,
     variables,
 )
 from precis.cluster.offers import budget_lasts, gpu_offered, prices
 from precis.cluster.site import PRICES_VARIABLE, HourlyPrice, as_variable, price_here
-from precis.cluster.task import CHECKOUT, Work, trainer_task
+from precis.cluster.task import CHECKOUT, trainer_task
 from precis.config import ManagedConfig
 from precis.environments.python import load_python
 from precis.errors import ClusterError, ConfigError
 from precis.settings.cluster import ClusterConfig
 from precis.settings.environment import PythonSettings
-from precis.settings.trainer import BackendName
 from tests.support.examples import EXAMPLES
 
 URL = "https://prefect.example.org/api"
@@ -57,7 +55,6 @@ def test_on_its_machine_the_run_trains_beside_the_flow_and_is_the_same_run() -> 
     assert there.cluster.where == "local"
     assert there.steps == 7
     assert there.identity("corpus", {}) == launched.identity("corpus", {})
-    assert job_name(config()) == job_name(launched) != job_name(config(model="n"))
     with pytest.raises(ValidationError, match=r"set cluster\.where to 'sky'"):
         config(cluster={"where": "local"})
 
@@ -189,10 +186,19 @@ def test_the_files_that_an_agent_lists_go_with_it(tmp_path: Path) -> None:
 
 
 @OF_SKYPILOT
-@pytest.mark.parametrize("backend", ["extractive", "tool_calls", "local"])
-def test_a_machine_is_rented_for_each_trainer_that_needs_one(backend: BackendName) -> None:
-    work = Work("m", "s3://bucket/runs", backend, 1)
-    task = trainer_task(work, config().cluster, Keys("token", 20_000))
+@pytest.mark.parametrize(
+    ("environment", "trainer", "backend"),
+    [
+        ("summaries", "extractive", "extractive"),
+        ("agent.py", "tool_calls", "tool_calls"),
+        ("summaries", "art", "local"),
+    ],
+)
+def test_a_machine_is_rented_for_each_trainer_that_needs_one(
+    environment: str, trainer: str, backend: str
+) -> None:
+    wanted = config(environment=environment, trainer={"kind": trainer})
+    task = trainer_task(wanted, Keys("token", 20_000))
     assert task.envs["PRECIS_BACKEND"] == backend
     assert (CHECKOUT / task.envs["PRECIS_LOCK"]).is_file()
 

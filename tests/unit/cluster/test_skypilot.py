@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,14 +13,11 @@ import pytest
 from precis.cluster import api, skypilot, task
 from precis.cluster.keys import Keys
 from precis.cluster.skypilot import SkyPilotHost
-from precis.cluster.task import Work
+from precis.config import RunConfig
 from precis.errors import ClusterError, ConfigError, LeaseLost
 from precis.run.lease import Lease, leased
-from precis.settings.cluster import ClusterConfig
 from precis.store import FolderStore
 from tests.support.programs import put_program
-
-WORK = Work("m", "s3://bucket/runs", "extractive", 1)
 
 
 class Tunnel:
@@ -70,11 +67,9 @@ class Cloud:
             await asyncio.sleep(0.02)
         return self.answers
 
-    def host(
-        self, work: Work = WORK, config: ClusterConfig | None = None, lease: Lease | None = None
-    ) -> SkyPilotHost:
-        home = self.code.parents[2]
-        return SkyPilotHost(work, config or ClusterConfig(), home, self.said.append, lease)
+    def host(self, lease: Lease | None = None, **given: Any) -> SkyPilotHost:
+        config = RunConfig.model_validate({"model": "m", "store": "s3://bucket/runs", **given})
+        return SkyPilotHost(config, self.code.parents[2], self.said.append, lease)
 
 
 @pytest.fixture
@@ -180,29 +175,30 @@ async def test_a_machine_that_may_be_left_behind_is_named(
     assert f"Run `sky down {host.name}`" in cloud.said[-1]
 
 
-@pytest.mark.parametrize("changed", ["", "backend", "seed", "code", "client_lost_s", "gpu"])
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {},
+        {"code": "2"},
+        {"seed": 2},
+        {"environment": "agent.py"},
+        {"cluster": {"client_lost_s": 77}},
+        {"cluster": {"gpu": "H200:1"}},
+    ],
+)
 async def test_a_trainer_of_a_kept_machine_is_replaced_if_it_was_started_differently(
-    changed: str, cloud: Cloud
+    changed: dict[str, Any], cloud: Cloud
 ) -> None:
     cloud.is_up = True
     host = cloud.host()
     first = await host.up()
     await host.leave()
     assert (cloud.ended, cloud.launched) == (1, 1)  # nobody here had started one
-    work, config = WORK, ClusterConfig()
-    if changed == "client_lost_s":
-        config = ClusterConfig(client_lost_s=77)
-    if changed == "gpu":
-        config = ClusterConfig(gpu="H200:1")
-    if changed == "backend":
-        work = replace(work, backend="tool_calls")
-    if changed == "seed":
-        work = replace(work, seed=2)
-    if changed == "code":
-        cloud.code.write_text("2")
+    if "code" in changed:
+        cloud.code.write_text(changed["code"])
         assert await host.up() == first  # a run goes on with the trainer that it has started
         await host.leave()
-    again = cloud.host(work, config)
+    again = cloud.host(**{name: value for name, value in changed.items() if name != "code"})
     second = await again.up()
     await again.leave()
     assert (second == first) == (not changed)

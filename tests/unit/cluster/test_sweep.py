@@ -145,7 +145,7 @@ async def test_a_machine_that_can_not_be_taken_down_does_not_keep_the_others(
 async def test_a_machine_at_work_is_taken_down_by_force_only(
     store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    name = cluster_name("m", open_store(store).url)
+    name = cluster_name("m", store)
     sdk = Sdk(**{name: of("m", store)})
     use(sdk, monkeypatch)
     async with leased(open_store(store), "m", "a run"):
