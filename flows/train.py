@@ -50,7 +50,8 @@ async def run_training(
             await loop.train()
             if config.benchmark:
                 benchmark = benchmark_with(environment, run.trainer)
-                report: BenchmarkReport = await benchmark(**dict(BenchmarkConfig.of(config)))
+                async with run.machine_booked():
+                    report: BenchmarkReport = await benchmark(**dict(BenchmarkConfig.of(config)))
                 return completed(run.ledger, report, idle)
     announce_trained(config)
     return completed(run.ledger, None, idle)

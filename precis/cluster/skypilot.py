@@ -55,6 +55,9 @@ class SkyPilotHost:
     lease: Lease | None = None
     cluster: Cluster | None = None
     """The machine, once it is up, with its price."""
+    held_since: float | None = None
+    """The time, in seconds since 1970, at which the last `up` had rented its machine; None if it
+    found the trainer running."""
     _started_from: str = ""
     _tunnel: Tunnel | None = None
     _pinging: asyncio.Task[None] | None = None
@@ -84,6 +87,7 @@ class SkyPilotHost:
         """
         require_ssh()
         await self.leave()
+        self.held_since = None
         if self.lease is not None:
             await self.lease.check()
         try:
@@ -159,6 +163,7 @@ class SkyPilotHost:
                 self.config.cluster.provision_timeout_s,
             )
             self.cluster = await api.find(self.name)
+            self.held_since = self.cluster.launched_at if self.cluster else None
             return await self._await_trainer(keys, job)
         except BaseException:
             # Leave no machine behind whose trainer never answered.

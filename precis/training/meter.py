@@ -22,11 +22,11 @@ class Meter:
         self._since: float | None = None
         self._price = _FREE
 
-    def start(self, price: HourlyPrice) -> None:
-        """Count the price of a machine that is held from now on."""
+    def start(self, price: HourlyPrice, held_s: float = 0.0) -> None:
+        """Count the price of a machine, held for `held_s` seconds already, from its beginning."""
         self.stop()
         self._price = price
-        self._since = self._now()
+        self._since = self._now() - held_s
 
     def stop(self) -> None:
         """Stop counting, once the machine is given back; idempotent."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -166,11 +167,12 @@ async def connect_trainer(
         host = SkyPilotHost(config, private_home(), _log.info, lease)
 
     async def bring_up() -> TrainerAddress:
-        """Start the trainer; a rented machine's meter runs from here."""
+        """Start the trainer, and the meter of a rented machine, whose installation counts too."""
         address = await start(config, host)
         price = host.price
         if price is not None:
-            meter.start(price)
+            since = host.held_since if isinstance(host, SkyPilotHost) else None
+            meter.start(price, 0.0 if since is None else max(0.0, time.time() - since))
             _log.info(
                 "The trainer runs on %s, at $%.2f an hour by SkyPilot's catalogue.",
                 host.place,

@@ -2,7 +2,9 @@
 
 import asyncio
 import hashlib
-from collections.abc import Sequence
+import logging
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from itertools import chain
 from pathlib import Path
 from shlex import quote
@@ -13,7 +15,7 @@ from precis.config import RunConfig, TrainConfig
 from precis.environment import private_home
 from precis.environments.protocol import Environment
 from precis.environments.recorder import Recorder
-from precis.errors import BudgetReached
+from precis.errors import BudgetReached, StoreError
 from precis.llm.silence import silences
 from precis.observe.observers import Observers
 from precis.observe.rollouts import records_of
@@ -40,6 +42,8 @@ from precis.training.connection import TrainerConnection
 from precis.training.meter import Stopwatch
 
 PROJECT = "precis"
+
+_log = logging.getLogger(__name__)
 
 _NOTHING = Spend()
 _USD_MIN = 1e-9
@@ -220,6 +224,22 @@ class Run:
         if usd >= _USD_MIN:
             await self.write_ledger(self.ledger.charge(usd), spend)
             meter.book(machine_usd, saved_usd=0.0)
+
+    @asynccontextmanager
+    async def machine_booked(self) -> AsyncIterator[None]:
+        """Book the cost of the machine for the block, in which no step is trained, however it
+        ends."""
+        try:
+            yield
+        finally:
+            usd = self.trainer.meter.unbooked_usd
+            if usd >= _USD_MIN:
+                try:
+                    await self.write_ledger(self.ledger.charge(usd))
+                except StoreError as error:
+                    _log.warning("The machine's last $%.2f are not in its ledger: %s", usd, error)
+                else:
+                    self.trainer.meter.book(usd, saved_usd=0.0)
 
     @property
     def usd(self) -> float:

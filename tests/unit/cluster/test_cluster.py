@@ -100,7 +100,9 @@ def test_a_meter_adds_up_machines_of_different_prices() -> None:
     meter.start(HourlyPrice(2.0, 2.0))
     clock[0] = 1800
     assert meter.usd == pytest.approx(1.0)
-    meter.start(HourlyPrice(4.0, 7.0))
+    meter.stop()
+    clock[0] = 2400
+    meter.start(HourlyPrice(4.0, 7.0), held_s=600)
     clock[0] = 5400
     meter.stop()
     clock[0] = 90_000

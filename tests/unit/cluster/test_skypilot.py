@@ -46,7 +46,8 @@ class Cloud:
     at_launch: Callable[[], Awaitable[None]] | None = None
 
     async def find(self, name: str, *, refresh: bool = False) -> Any:
-        return SimpleNamespace(status="UP", infra="", price=None) if self.is_up else None
+        up = SimpleNamespace(status="UP", infra="", price=None, launched_at=60.0 * self.launched)
+        return up if self.is_up else None
 
     async def launch(self, *_: object) -> int:
         self.launched += 1
@@ -217,7 +218,9 @@ async def test_a_trainer_is_known_by_the_code_that_it_was_sent_and_not_by_that_o
     cloud.answers = False
     started = await host.up()
     assert cloud.launched == 2
+    assert host.held_since == 120  # its installation is paid for
     assert await host.up() == started
+    assert host.held_since is None
     await host.leave()
     again = cloud.host()
     assert await again.up() == started

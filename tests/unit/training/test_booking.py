@@ -1,11 +1,13 @@
 """What a run has spent, and what of that its ledger says."""
 
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from precis.cluster.site import HourlyPrice
 from precis.config import TrainConfig
 from precis.errors import StoreConflict, StoreError
 from precis.records.ledger import load_ledger
@@ -50,6 +52,25 @@ async def test_what_a_service_charges_counts_before_its_step_is_committed(tmp_pa
     charged = here.run.described.model_copy(update={"machine_usd": 4.0})
     await here.run.write_ledger(here.run.ledger.advance(charged))
     assert here.run.usd == pytest.approx(4.0)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_the_machine_is_booked_for_a_benchmark_after_the_training(
+    fails: bool, tmp_path: Path
+) -> None:
+    """Its judging is in its own report."""
+    hours = 0.0
+    here = Process(tmp_path)
+    await here.run.read_ledger()
+    here.run.trainer.meter = meter = Meter(lambda: 3600 * hours)
+    meter.start(HourlyPrice(2.0, 2.0))
+    with pytest.raises(ValueError) if fails else nullcontext():
+        async with here.run.machine_booked():
+            hours = 3.0
+            if fails:
+                raise ValueError
+    assert load_ledger(here.run.store, here.run.name).usd == pytest.approx(6.0)
+    assert meter.unbooked_usd == 0
 
 
 async def test_a_written_ledger_whose_answer_was_lost_does_not_end_its_run(tmp_path: Path) -> None:
