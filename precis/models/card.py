@@ -111,45 +111,40 @@ def _introduction(model: NamedCheckpoint, base: str, repo: str) -> str:
 
 
 def _use(model: NamedCheckpoint, file_format: Format, repo: str) -> str:
-    if model.is_agent:
-        return _use_agent(model, file_format, repo)
-    if model.kind == "policy":
-        return (
-            "## Use\n\n`policy.json` is the policy, for Précis. Put the files into a folder "
-            "`checkpoints/0001/`, and `precis.inference.summarizer.PolicySummarizer` reads it.\n"
-        )
     prompt = prompt_of(model.record)
-    system, user = prompt["messages"]
+    if model.kind == "policy":
+        how = "Précis: `precis play AGENT.py`."
+        if not model.is_agent:
+            how = (
+                "Précis. Put the files into a folder `checkpoints/0001/`, and "
+                "`precis.inference.summarizer.PolicySummarizer` reads it."
+            )
+        return f"## Use\n\n`policy.json` is the policy, for {how}\n"
+    options = ""
+    calls = ""
+    if model.is_agent:
+        options = f" --enable-auto-tool-choice --tool-call-parser {prompt['tool_call_parser']}"
+        calls = " (`llama-server --jinja` calls tools)"
     runs = {
-        "adapter": "vLLM serves it beside its base model (`--enable-lora --lora-modules`).",
-        "merged": f"Its weights are merged: `vllm serve {repo}` serves it as it is.",
-        "gguf": "llama.cpp runs it; the Modelfile is for Ollama.",
+        "adapter": "vLLM serves it beside its base model "
+        f"(`--enable-lora --lora-modules{options}`).",
+        "merged": f"Its weights are merged: `vllm serve {repo}{options}` serves it as it is.",
+        "gguf": f"llama.cpp runs it{calls}; the Modelfile is for Ollama.",
     }[file_format]
-    return (
+    asked = (
         f"## Use\n\n{runs}\n\nAsk it as it was asked in training, or it is worth little: greedily "
-        f"(temperature 0), with these messages, in which `{prompt['document']}` is the document. "
+        "(temperature 0), with "
+    )
+    if model.is_agent:
+        return (
+            f"{asked}the prompts and tools of its agent: `precis play AGENT.py --url …` does so.\n"
+        )
+    system, user = prompt["messages"]
+    return (
+        f"{asked}these messages, in which `{prompt['document']}` is the document. "
         "They are in `prompt.json` too.\n\n"
         f"System:\n\n```text\n{system['content']}\n```\n\n"
         f"User:\n\n```text\n{user['content']}\n```\n"
-    )
-
-
-def _use_agent(model: NamedCheckpoint, file_format: Format, repo: str) -> str:
-    if model.kind == "policy":
-        return "## Use\n\n`policy.json` is the policy, for Précis: `precis play AGENT.py`.\n"
-    parser = model.record.tool_call_parser if model.record else "hermes"
-    tools = f"--enable-auto-tool-choice --tool-call-parser {parser}"
-    runs = {
-        "adapter": "vLLM serves it beside its base model (`--enable-lora --lora-modules`), with "
-        f"`{tools}`.",
-        "merged": f"Its weights are merged: `vllm serve {repo} {tools}` serves it as it is.",
-        "gguf": "llama.cpp runs it (`llama-server --jinja` calls tools); the Modelfile is for "
-        "Ollama.",
-    }[file_format]
-    return (
-        f"## Use\n\n{runs}\n\nAsk it as it was asked in training, or it is worth little: greedily "
-        "(temperature 0), with the prompts and tools of its agent: `precis play AGENT.py --url …` "
-        "does so.\n"
     )
 
 

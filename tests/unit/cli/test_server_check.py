@@ -1,12 +1,17 @@
-"""The check of a Prefect server, or of Prefect Cloud, with the password or the key for it."""
+"""The check of a Prefect server, or of Prefect Cloud, with the password or the key for it; and
+commands that a server fails."""
 
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from prefect.client.schemas.objects import FlowRun
 from prefect.settings import (
     PREFECT_API_SSL_CERT_FILE,
+    PREFECT_API_URL,
     PREFECT_CLOUD_API_URL,
     temporary_settings,
 )
@@ -14,50 +19,78 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from typer.testing import CliRunner
 
-from cli import prefect_server
+from cli import live_runs, prefect_server
+from cli.deletion import delete_from_prefect
 from cli.prefect_server import PrefectServer
 from cli.server_check import check_server
+from precis.commands.main import app
 from precis.errors import ConfigError, PrecisError
 from tests.support.local_server import served
 
 KEY = "pnu_a-key-of-cloud"
 WORKSPACE = "/api/accounts/7f/workspaces/3a"
+ID = "3b0fd2f3-f55f-491c-9362-ae6cdcef02d7"
+
+
+@contextmanager
+def answering(answer: Callable[[Request, bytes], Response]) -> Iterator[tuple[str, list[str]]]:
+    """A server; its address, and the passwords and keys that it was shown."""
+    shown: list[str] = []
+
+    async def note(request: Request) -> Response:
+        shown.append(request.headers.get("authorization", ""))
+        return answer(request, await request.body())
+
+    every = Route("/{path:path}", note, methods=["GET", "POST"])
+    with served(Starlette(routes=[every])) as address:
+        yield address, shown
 
 
 @contextmanager
 def server(status: int, body: bytes = b'"3.9.1"') -> Iterator[tuple[str, list[str]]]:
-    """A server that answers everything alike; its address, and the passwords it was shown."""
-    shown: list[str] = []
-
-    async def answer(request: Request) -> Response:
-        shown.append(request.headers.get("authorization", ""))
-        return Response(body, status)
-
-    with served(Starlette(routes=[Route("/{path:path}", answer)])) as address:
+    """A server that answers everything alike."""
+    with answering(lambda *_: Response(body, status)) as (address, shown):
         yield f"{address}/api", shown
 
 
 @contextmanager
 def cloud() -> Iterator[tuple[str, list[str]]]:
     """A server that speaks as Prefect Cloud does: a workspace's API, for the bearer of a key, with
-    no page that tells a version. Its address, and what it was shown."""
-    shown: list[str] = []
+    no page that tells a version."""
     pages = {f"{WORKSPACE}/health": b"true", f"{WORKSPACE}/flows/filter": b"[]"}
 
-    async def answer(request: Request) -> Response:
-        shown.append(request.headers.get("authorization", ""))
-        if shown[-1] != f"Bearer {KEY}":
+    def answer(request: Request, _: bytes) -> Response:
+        if request.headers.get("authorization") != f"Bearer {KEY}":
             return Response(b"{}", 401)
         page = pages.get(request.url.path)
         return Response(page or b"{}", 200 if page else 404)
 
-    every = Route("/{path:path}", answer, methods=["GET", "POST"])
     with (
-        served(Starlette(routes=[every])) as address,
+        answering(answer) as (address, shown),
         temporary_settings({PREFECT_CLOUD_API_URL: f"{address}/api"}),
     ):
         yield f"{address}{WORKSPACE}", shown
+
+
+@pytest.fixture
+def failing(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A Prefect server that answers to a look, and lists no runs, as the configured one."""
+
+    def answer(request: Request, sent: bytes) -> Response:
+        if request.method == "GET":
+            is_look = request.url.path in ("/api/admin/version", "/api/health")
+            return Response(b'"3.9.1"', 200 if is_look else 404)
+        return Response(b'{"exception_message": "Internal Server Error for %b"}' % sent, 500)
+
+    monkeypatch.setenv("PREFECT_API_AUTH_STRING", "ana:secret")
+    with answering(answer) as (address, _):
+        api = f"{address}/api"
+        monkeypatch.setenv("PREFECT_API_URL", api)
+        # Prefect reads the environment when it is imported, which another test may have done.
+        with temporary_settings({PREFECT_API_URL: api}):
+            yield
 
 
 def write_profile(home: Path, api: str) -> None:
@@ -149,3 +182,51 @@ async def test_certificates_that_can_not_be_read_are_named() -> None:
         pytest.raises(ConfigError, match=r"No secure connection .*SSL_CERT_FILE"),
     ):
         await check_server("https://prefect.example/api")
+
+
+@pytest.mark.usefixtures("failing")
+def test_a_key_that_the_server_does_not_keep_is_in_no_message() -> None:
+    key = "sk-or-v1-0123456789"
+    result = CliRunner().invoke(app, ["secret", "OPENROUTER_API_KEY"], input=f"{key}\n")
+    assert result.exit_code == 1
+    said = " ".join(result.output.split())
+    assert "did not keep OPENROUTER_API_KEY: it answered 500. See the server's log." in said
+    assert key not in result.output
+
+
+@pytest.mark.usefixtures("failing")
+async def test_a_list_and_a_deletion_say_what_the_server_answered() -> None:
+    with pytest.raises(PrecisError, match=r"did not list its runs: .*500"):
+        await live_runs.read_live_runs(datetime.now(UTC))
+    with pytest.raises(PrecisError, match=r"did not delete the runs of 'm': .*500"):
+        await delete_from_prefect("m", "store")
+
+
+def run(**fields: object) -> FlowRun:
+    return FlowRun.model_validate({"flow_id": ID, "name": "helpful-nautilus", **fields})
+
+
+def test_a_part_of_a_run_is_no_run_of_its_own_and_a_trial_of_a_sweep_is() -> None:
+    assert live_runs._is_part(run(parent_task_run_id=ID))
+    assert not live_runs._is_part(run(parent_task_run_id=ID, deployment_id=ID))
+    assert not live_runs._is_part(run())
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [{"model": "mine"}, {"config": {"model": "mine"}}, {"model": "mine", "config": 5}],
+)
+def test_a_run_that_has_not_begun_is_named_with_its_model(parameters: dict[str, object]) -> None:
+    waiting = run(parameters=parameters, state_name="Late")
+    told = live_runs._describe(waiting, "train/trial", datetime.now(UTC))
+    assert told.name == "helpful-nautilus (mine)"
+    begun = run(parameters=parameters, name="train mine: step 1 of 9")
+    assert live_runs._describe(begun, "train/trial", datetime.now(UTC)).name == begun.name
+
+
+def test_without_a_server_nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prefect_server, "find", lambda: None)
+    said = CliRunner().invoke(app, ["runs"])
+    assert said.exit_code == 0
+    assert said.output == "No Prefect server is configured or up, so nothing runs.\n"
+    assert json.loads(CliRunner().invoke(app, ["runs", "--json"]).output) == []
