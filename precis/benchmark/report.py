@@ -13,7 +13,7 @@ from precis.observe.samples import tell_benchmark
 from precis.observe.wandb import wandb_log
 from precis.records.results import write_results
 from precis.report import wording
-from precis.report.benchmark_view import Benchmark, benchmark_of
+from precis.report.benchmark_view import Benchmark
 from precis.report.curve import curve_of
 from precis.report.markdown import benchmark_report
 from precis.report.nights import nightly_section, regression_payload, verdict_in_words
@@ -55,9 +55,7 @@ async def publish(
     ledger = trained.ledger if trained else None
     steps = ledger.next_step if ledger else 0
     folder = report_folder(run.name, steps, config, environment.digest)
-    # In threads: of thousands of documents it takes longer than a lease lasts without renewal.
-    benchmark = await asyncio.to_thread(
-        benchmark_of,
+    benchmark = Benchmark(
         measured.frame,
         # The curve is of the run's held-out documents.
         curve_of(ledger) if ledger and not config.test_documents else [],
@@ -77,6 +75,7 @@ async def publish(
         measured.attempts,
     )
     facts = benchmark_facts(run, trained, comparison)
+    # In threads: of thousands of documents it takes longer than a lease lasts without renewal.
     page = await asyncio.to_thread(report_html, benchmark, facts, published=config.published)
     await asyncio.to_thread(store_report, run.store, run.name, run.id.id, folder, benchmark, page)
     run_id = ledger.run_id if ledger else run.id.id

@@ -7,7 +7,7 @@ from matplotlib.ticker import PercentFormatter
 
 from precis.report.benchmark_view import Benchmark, Topics, select_ranked
 from precis.report.charts import Chart, Theme, add_legend, shorten, titled_axes
-from precis.report.curve import CurveWords, StepPoint, learning_curve
+from precis.report.curve import StepPoint, learning_curve
 from precis.report.nights import over_nights
 from precis.report.wording import Words, name
 from precis.statistics.intervals import Interval
@@ -34,9 +34,14 @@ def charts_of(benchmark: Benchmark) -> dict[str, Chart]:
         for contender, accuracy in select_ranked(benchmark.standings).items():
             if contender.step is None and accuracy.mean:
                 levels[contender.model] = accuracy.mean
-        title = f"Held-out {words.measure}, by training step"
-        shown = CurveWords(title, words.nouns.subtitle, words.is_share)
-        charts["learning-curve"] = learning_curve(benchmark.curve, levels, benchmark.ceiling, shown)
+        charts["learning-curve"] = learning_curve(
+            benchmark.curve,
+            levels,
+            benchmark.ceiling,
+            title=f"Held-out {words.measure}, by training step",
+            subtitle=words.nouns.subtitle,
+            is_share=words.is_share,
+        )
     points = []
     levels = {}
     for contender, found in benchmark.turns.items():
@@ -45,10 +50,14 @@ def charts_of(benchmark: Benchmark) -> dict[str, Chart]:
         else:
             points.append(StepPoint(contender.step, accuracy=found))
     if len(points) > 1:
-        title = "Turns that a success takes, by training step"
-        shown = CurveWords(title, f"On held-out {words.nouns.scenarios}, greedy", is_share=False)
-        charts["turns"] = learning_curve(points, levels, None, shown)
-    ranked = select_ranked(benchmark.shown)
+        charts["turns"] = learning_curve(
+            points,
+            levels,
+            title="Turns that a success takes, by training step",
+            subtitle=f"On held-out {words.nouns.scenarios}, greedy",
+            is_share=False,
+        )
+    ranked = benchmark.ranked
     charts["comparison"] = comparison(ranked, benchmark.trained, benchmark.ceiling, words)
     # The trained policy and the best of the others come first.
     order = sorted(ranked, key=lambda each: each != benchmark.trained)

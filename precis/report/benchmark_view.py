@@ -1,7 +1,8 @@
 """A benchmark's data for the page and the artifact."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import combinations, product
 
 import polars as pl
@@ -46,51 +47,152 @@ class Headline:
 
 @dataclass(frozen=True)
 class Benchmark:
-    """The results of one run, summarised.
+    """The results of one run, summarised; each figure is computed once, when first read.
 
     Attributes:
         frame: all rows, in `precis.records.results.SCHEMA`.
-        questions: the questions about the rollouts, in `precis.records.questions.QUESTIONS`.
-        standings: every contender and checkpoint, best first.
-        curve: a point for each training step.
+        validated: a point for each step of the training.
         ceiling: the best that any policy could reach; None if unknown.
-        trained: the last checkpoint; None without a trained model.
-        ahead: the last checkpoint's lead over each other shown contender.
-        pairs: each ranked contender's lead over each lower one.
-        topics: accuracy of the shown contenders by topic.
-        documents_needed: documents needed to detect a difference of three points between the last
-            checkpoint and the best of the others, or between the two best without a trained model;
-            None without a comparison, with too few documents, and for a measure that is not a
-            share.
-        nights: accuracy by night, tonight included; empty without earlier nights.
+        before: the rows of earlier nights, to be drawn with these.
         changes: each contender's change since earlier nights, worst first.
+        questions: the questions about the rollouts, in `precis.records.questions.QUESTIONS`.
         words: those of the environment.
-        columns: the table's further figures as text, by heading and contender.
-        turns: the turns of a success, by contender; empty if the environment names its own columns.
         attempts: the sampled attempts, in `precis.records.results.ATTEMPTS`.
     """
 
     frame: pl.DataFrame
-    questions: pl.DataFrame
-    standings: tuple[Standing, ...]
-    curve: tuple[StepPoint, ...]
-    ceiling: float | None
-    trained: Contender | None
-    ahead: Mapping[Pair, Difference]
-    pairs: Mapping[Pair, Difference]
-    topics: Topics
-    documents_needed: int | None
-    nights: tuple[NightlyAccuracy, ...]
-    changes: tuple[NightlyChange, ...]
-    words: Words
-    columns: Columns
-    turns: Mapping[Contender, Interval]
-    attempts: pl.DataFrame
+    validated: Sequence[StepPoint] = ()
+    ceiling: float | None = None
+    before: pl.DataFrame | None = None
+    changes: Sequence[NightlyChange] = ()
+    questions: pl.DataFrame = field(default_factory=QUESTIONS.to_frame)
+    words: Words = field(default_factory=Words)
+    attempts: pl.DataFrame = field(default_factory=ATTEMPTS.to_frame)
+
+    @cached_property
+    def standings(self) -> list[Standing]:
+        """Every contender and checkpoint, best first."""
+        return summarise(self.frame)
 
     @property
     def shown(self) -> list[Standing]:
         """The contenders, with only the first and the last of the checkpoints."""
-        return side_by_side(self.standings)
+        steps = [each.contender.step for each in self.standings if each.contender.step is not None]
+        ends = {None, min(steps, default=None), max(steps, default=None)}
+        return [each for each in self.standings if each.contender.step in ends]
+
+    @cached_property
+    def trained(self) -> Contender | None:
+        """The last checkpoint; None without a trained model."""
+        checkpoints = [one.contender for one in self.standings if one.contender.step is not None]
+        return max(checkpoints, key=lambda each: each.step or 0, default=None)
+
+    @property
+    def ranked(self) -> dict[Contender, Interval]:
+        """The accuracy of the shown contenders that are complete and scored, best first."""
+        return select_ranked(self.shown)
+
+    @property
+    def curve(self) -> list[StepPoint]:
+        """A point for each training step; for checkpoints that the benchmark has ranked, its
+        accuracy replaces the training's."""
+        by_step = {point.step: point for point in self.validated}
+        for contender, accuracy in select_ranked(self.standings).items():
+            step = contender.step
+            if step is not None:
+                by_step[step] = replace(by_step.get(step, StepPoint(step)), accuracy=accuracy)
+        return [by_step[step] for step in sorted(by_step)]
+
+    @cached_property
+    def ahead(self) -> Mapping[Pair, Difference]:
+        """The last checkpoint's lead over each other shown contender."""
+        if self.trained is None:
+            return {}
+        others = [one.contender for one in self.shown if one.contender != self.trained]
+        return differences(self.frame, product([self.trained], others))
+
+    @cached_property
+    def pairs(self) -> Mapping[Pair, Difference]:
+        """Each ranked contender's lead over each lower one."""
+        return differences(self.frame, combinations(self.ranked, 2))
+
+    @cached_property
+    def topics(self) -> Topics:
+        """The accuracy of the shown contenders on the scored documents of each topic."""
+        topics: dict[str, dict[Contender, Interval]] = {}
+        for one in self.shown:
+            rows = rows_by(self.frame, one.contender)
+            for topic in rows["topic"].drop_nulls().replace("", None).drop_nulls().unique():
+                accuracy = accuracy_of(scores_by_scenario(rows.filter(pl.col("topic") == topic)))
+                if accuracy is not None:
+                    topics.setdefault(topic, {})[one.contender] = accuracy
+        return dict(sorted(topics.items()))
+
+    @cached_property
+    def documents_needed(self) -> int | None:
+        """The documents needed to detect a difference of three points between the last checkpoint
+        and the best of the others, or between the two best without a trained model; None without a
+        comparison, with too few documents, and for a measure that is not a share."""
+        two = sorted(self.ranked, key=lambda each: each != self.trained)[:2]
+        if len(two) < 2 or not self.words.is_share:
+            return None
+        return documents_to_see(rows_by(self.frame, two[0]), rows_by(self.frame, two[1]))
+
+    @cached_property
+    def nights(self) -> list[NightlyAccuracy]:
+        """The accuracy by night, tonight included; empty without earlier nights."""
+        return [] if self.before is None else nights_of([self.before, self.frame])
+
+    @cached_property
+    def turns(self) -> Mapping[Contender, Interval]:
+        """The turns of a success, by contender; empty if the environment names its own columns."""
+        turns = {}
+        if self.words.columns is None:
+            for contender in select_ranked(self.standings):
+                taken = turns_of_successes(rows_by(self.frame, contender))
+                if taken is not None:
+                    turns[contender] = taken
+        return turns
+
+    @cached_property
+    def columns(self) -> Columns:
+        """The table's further figures as text, by heading and contender: those of the environment,
+        or an agent's defaults, the mean of each metric, the turns of a success, the reward, the
+        successes, pass@k and the tokens."""
+        words = self.words
+        rows = {each.contender: rows_by(self.frame, each.contender) for each in self.standings}
+        columns: dict[str, Mapping[Contender, str]] = {}
+        if words.columns is not None:
+            for figure in words.columns:
+                write = percent if figure.is_share else number
+                column = {each: write(figure_of(one, figure)) for each, one in rows.items()}
+                columns[heading(figure.name)] = column
+            return columns
+        known = {words.measure, "success", "reward", PREFERRED, COMPARED}
+        for metric in metric_names(self.frame):
+            if metric not in known:
+                columns[heading(metric)] = _means(metric, rows)
+        turns = {each: turns_of_successes(one) for each, one in rows.items()}
+        shares = {each: success_of(one) for each, one in rows.items()}
+        has_successes = any(shares.values())
+        if has_successes:
+            columns["Turns of a success"] = _with_intervals(turns, is_share=False)
+        if words.measure != words.nouns.reward and "reward" in metric_names(self.frame):
+            columns[heading(words.nouns.reward)] = _means("reward", rows)
+        if has_successes and words.measure != words.nouns.success:
+            columns[heading(words.nouns.success)] = _with_intervals(shares, is_share=True)
+        for k in sizes_up_to(self.attempts["attempt"].n_unique()):
+            found = {each: pass_at(rows_by(self.attempts, each), k) for each in rows}
+            if any(found.values()):
+                columns[f"pass@{k}"] = _with_intervals(found, is_share=True)
+        for count in ("prompt_tokens", "completion_tokens"):
+            if self.frame[count].count():
+                means = {}
+                for each, one in rows.items():
+                    mean = one[count].cast(pl.Float64).mean()
+                    means[each] = number(mean if isinstance(mean, float) else None)
+                columns[f"{heading(count)} a {words.nouns.rollout}"] = means
+        return columns
 
     @property
     def regressions(self) -> list[NightlyChange]:
@@ -130,77 +232,6 @@ class Benchmark:
         return headlines
 
 
-def benchmark_of(
-    frame: pl.DataFrame,
-    curve: Sequence[StepPoint] = (),
-    ceiling: float | None = None,
-    before: pl.DataFrame | None = None,
-    changes: Sequence[NightlyChange] = (),
-    questions: pl.DataFrame | None = None,
-    words: Words | None = None,
-    attempts: pl.DataFrame | None = None,
-) -> Benchmark:
-    """Summarise the rows of one run, in `precis.records.results.SCHEMA`.
-
-    For checkpoints that the benchmark has ranked, its accuracy replaces the training's. `before`
-    are the rows of earlier nights, to be drawn with these.
-    """
-    words = words or Words()
-    attempts = ATTEMPTS.to_frame() if attempts is None else attempts
-    standings = tuple(summarise(frame))
-    checkpoints = [each.contender for each in standings if each.contender.step is not None]
-    trained = max(checkpoints, key=lambda each: each.step or 0, default=None)
-    compared = side_by_side(standings)
-    shown = [each.contender for each in compared]
-    others = [each for each in shown if each != trained]
-    ranked = select_ranked(compared)
-    two = sorted(ranked, key=lambda each: each != trained)[:2]
-    needed = None
-    if len(two) == 2 and words.is_share:
-        needed = documents_to_see(rows_by(frame, two[0]), rows_by(frame, two[1]))
-    turns = {}
-    if words.columns is None:
-        for contender in select_ranked(standings):
-            taken = turns_of_successes(rows_by(frame, contender))
-            if taken is not None:
-                turns[contender] = taken
-    by_step = {point.step: point for point in curve}
-    for contender, accuracy in select_ranked(standings).items():
-        step = contender.step
-        if step is not None:
-            by_step[step] = replace(by_step.get(step, StepPoint(step)), accuracy=accuracy)
-    return Benchmark(
-        frame=frame,
-        questions=QUESTIONS.to_frame() if questions is None else questions,
-        standings=standings,
-        curve=tuple(by_step[step] for step in sorted(by_step)),
-        ceiling=ceiling,
-        trained=trained,
-        ahead=differences(frame, product([trained] if trained else [], others)),
-        pairs=differences(frame, combinations(ranked, 2)),
-        topics=accuracy_by_topic(frame, shown),
-        documents_needed=needed,
-        nights=() if before is None else tuple(nights_of([before, frame])),
-        changes=tuple(changes),
-        words=words,
-        columns=columns_of(frame, attempts, standings, words),
-        attempts=attempts,
-        turns=turns,
-    )
-
-
-def accuracy_by_topic(frame: pl.DataFrame, contenders: Sequence[Contender]) -> Topics:
-    """Return the accuracy of each contender on the scored documents of each topic."""
-    topics: dict[str, dict[Contender, Interval]] = {}
-    for contender in contenders:
-        rows = rows_by(frame, contender)
-        for topic in sorted(rows["topic"].drop_nulls().replace("", None).drop_nulls().unique()):
-            accuracy = accuracy_of(scores_by_scenario(rows.filter(pl.col("topic") == topic)))
-            if accuracy is not None:
-                topics.setdefault(topic, {})[contender] = accuracy
-    return dict(sorted(topics.items()))
-
-
 def select_ranked(standings: Iterable[Standing]) -> dict[Contender, Interval]:
     """Return the accuracy of the complete and scored contenders, which charts compare, best
     first."""
@@ -209,58 +240,6 @@ def select_ranked(standings: Iterable[Standing]) -> dict[Contender, Interval]:
         if each.complete and each.accuracy:
             ranked[each.contender] = each.accuracy
     return ranked
-
-
-def side_by_side(standings: Sequence[Standing]) -> list[Standing]:
-    """Return all contenders, with only the first and the last of the checkpoints."""
-    steps = [each.contender.step for each in standings if each.contender.step is not None]
-    ends = {None, min(steps, default=None), max(steps, default=None)}
-    return [each for each in standings if each.contender.step in ends]
-
-
-def columns_of(
-    frame: pl.DataFrame, attempts: pl.DataFrame, standings: Sequence[Standing], words: Words
-) -> Columns:
-    """Return the columns of the environment, or an agent's defaults: the mean of each metric, the
-    turns of a success, the reward, the successes, pass@k (of `attempts`) and the tokens."""
-    rows = {each.contender: rows_by(frame, each.contender) for each in standings}
-    if words.columns is not None:
-        named: dict[str, dict[Contender, str]] = {}
-        for figure in words.columns:
-            write = percent if figure.is_share else number
-            column = named.setdefault(heading(figure.name), {})
-            for contender, one in rows.items():
-                column[contender] = write(figure_of(one, figure))
-        return named
-    known = {words.measure, "success", "reward", PREFERRED, COMPARED}
-    columns: dict[str, Mapping[Contender, str]] = {}
-    for metric in metric_names(frame):
-        if metric not in known:
-            columns[heading(metric)] = _means(metric, rows)
-    turns = {}
-    shares = {}
-    for each, one in rows.items():
-        turns[each] = turns_of_successes(one)
-        shares[each] = success_of(one)
-    has_successes = any(shares.values())
-    if has_successes:
-        columns["Turns of a success"] = _with_intervals(turns, is_share=False)
-    if words.measure != words.nouns.reward and "reward" in metric_names(frame):
-        columns[heading(words.nouns.reward)] = _means("reward", rows)
-    if has_successes and words.measure != words.nouns.success:
-        columns[heading(words.nouns.success)] = _with_intervals(shares, is_share=True)
-    for k in sizes_up_to(attempts["attempt"].n_unique()):
-        found = {each: pass_at(rows_by(attempts, each), k) for each in rows}
-        if any(found.values()):
-            columns[f"pass@{k}"] = _with_intervals(found, is_share=True)
-    for count in ("prompt_tokens", "completion_tokens"):
-        if frame[count].count():
-            means = {}
-            for each, one in rows.items():
-                mean = one[count].cast(pl.Float64).mean()
-                means[each] = number(mean if isinstance(mean, float) else None)
-            columns[f"{heading(count)} a {words.nouns.rollout}"] = means
-    return columns
 
 
 def _means(name: str, rows: Mapping[Contender, pl.DataFrame]) -> dict[Contender, str]:

@@ -61,36 +61,21 @@ def exact(value: float) -> Interval:
     return Interval(value, value, value)
 
 
-@dataclass(frozen=True)
-class CurveWords:
-    """The words of a learning curve.
-
-    Attributes:
-        title: the chart's headline.
-        subtitle: the measure.
-        is_share: whether it is between 0 and 1, and shown as a percentage.
-    """
-
-    title: str = "Held-out score, by training step"
-    subtitle: str = "On held-out scenarios, greedy"
-    is_share: bool = True
-
-    def figure(self, value: float, digits: int = 0) -> str:
-        """Format a value."""
-        return f"{value:.{digits}%}" if self.is_share else f"{value:.3g}"
-
-
-_PLAIN = CurveWords()
-
-
 def learning_curve(
     points: Iterable[StepPoint],
     baselines: Mapping[str, float] | None = None,
     ceiling: float | None = None,
-    words: CurveWords = _PLAIN,
+    *,
+    title: str = "Held-out score, by training step",
+    subtitle: str = "On held-out scenarios, greedy",
+    is_share: bool = True,
 ) -> Chart:
     """Draw the held-out score by step with its 95 % band, and the training reward faintly behind
     it, unless it exceeds the scale; other contenders and the ceiling are level lines."""
+
+    def written(value: float, digits: int = 0) -> str:
+        return f"{value:.{digits}%}" if is_share else f"{value:.3g}"
+
     ordered = sorted(points, key=lambda point: point.step)
     held = {}
     second = {}
@@ -103,12 +88,12 @@ def learning_curve(
         if one.reward is not None:
             rewards[one.step] = one.reward
     lines = []
-    alt = f"{words.title}: no step was validated yet"
+    alt = f"{title}: no step was validated yet"
     if held:
         ends = (min(held), max(held))
-        shown = [f"{words.figure(held[step].mean, 1)} at step {step}" for step in ends]
-        alt = f"{words.title}: {', '.join(shown)}"
-        trained = f"trained  {words.figure(held[ends[1]].mean)}"
+        shown = [f"{written(held[step].mean, 1)} at step {step}" for step in ends]
+        alt = f"{title}: {', '.join(shown)}"
+        trained = f"trained  {written(held[ends[1]].mean)}"
         lines.append(Line(trained, held, _ACCENT, marker="o", width=2.2))
     # A trailing mean over a fiftieth of the run: a thousand noisy steps would hide the rest.
     window = max(1, len(rewards) // _SMOOTH_PARTS)
@@ -119,18 +104,17 @@ def learning_curve(
         smooth[step] = exact(fmean(recent))
     # Rewards of another scale would be cut off; without a validation the scale is theirs.
     are_shares = all(0 <= one.mean <= 1 for one in smooth.values())
-    is_share = words.is_share and (are_shares or bool(held))
-    if are_shares or not is_share:
+    has_shares = is_share and (are_shares or bool(held))
+    if are_shares or not has_shares:
         lines.append(Line("training reward", smooth, _SECOND))
     if second:
-        opinion = words.figure(second[max(second)].mean)
+        opinion = written(second[max(second)].mean)
         lines.append(Line(f"second judge  {opinion}", second, _ACCENT, "--"))
     steps = (0, max(1, ordered[-1].step if ordered else 1))
     for name, level in (baselines or {}).items():
-        label = f"{shorten(name)}  {words.figure(level)}"
+        label = f"{shorten(name)}  {written(level)}"
         lines.append(Line(label, dict.fromkeys(steps, exact(level)), _GREY, "--"))
     if ceiling is not None:
-        label = f"the ceiling  {words.figure(ceiling)}"
+        label = f"the ceiling  {written(ceiling)}"
         lines.append(Line(label, dict.fromkeys(steps, exact(ceiling)), _GREY, ":"))
-    subtitle = f"{words.subtitle}; 95% interval"
-    return line_chart(words.title, subtitle, lines, alt, is_share=is_share)
+    return line_chart(title, f"{subtitle}; 95% interval", lines, alt, is_share=has_shares)

@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from precis.report import wording
 from precis.report.benchmark_charts import charts_of
-from precis.report.benchmark_view import Benchmark, select_ranked
+from precis.report.benchmark_view import Benchmark
 from precis.report.charts import DARK, LIGHT, Chart
 from precis.report.page_data import pack, reader_data
 from precis.statistics import intervals as statistics
@@ -42,7 +42,7 @@ def report_html(
         facts=facts or {},
         benchmark=benchmark,
         pictures=list(map(picture_of, charts_of(benchmark).values())),
-        ranked=list(select_ranked(benchmark.shown)),
+        ranked=list(benchmark.ranked),
         priced=any(each.usd_per_1000 is not None for each in benchmark.standings),
         published=published or {},
         sources=sources,

@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 
 from precis.markdown import escape, quote, table
 from precis.records.ledger import Ledger
+from precis.records.nouns import Nouns
 from precis.records.rollout import Rollout, Unscored
 from precis.records.spend import Spend
 from precis.report import wording
-from precis.report.curve import CurveWords, curve_of, learning_curve
+from precis.report.curve import curve_of, learning_curve
 from precis.report.examples import LatestSamples, best_and_worst, most_changed
 from precis.report.markdown import picture
 from precis.report.step_charts import phases, trends
@@ -30,9 +31,8 @@ class TrainingView:
         links: further pages, by name: an address, a path or a command.
         caveat: a warning that applies to all its figures, or "".
         show: shows a rollout as Markdown.
-        noun: the word for a rollout: `summary`.
+        nouns: the words of the environment.
         silences: sentences on servers that do not answer at present.
-        curve: the words of the learning curve.
     """
 
     ledger: Ledger
@@ -41,9 +41,8 @@ class TrainingView:
     links: Mapping[str, str] = field(default_factory=dict)
     caveat: str = ""
     show: Callable[[Rollout], str] = field(default=lambda rollout: quote(rollout.text))
-    noun: str = "rollout"
+    nouns: Nouns = field(default_factory=Nouns)
     silences: Sequence[str] = ()
-    curve: CurveWords = field(default_factory=CurveWords)
 
     @property
     def progress(self) -> str:
@@ -91,7 +90,14 @@ def _parts(view: TrainingView) -> Iterator[str]:
     sentence = shortcoming(ledger) if is_done else parted(ledger.validations)
     if sentence:
         yield f"⚠️ **{escape(sentence)}**"
-    yield picture(learning_curve(curve_of(ledger), words=view.curve))
+    last = ledger.validations[-1] if ledger.validations else None
+    curve = learning_curve(
+        curve_of(ledger),
+        title=f"Held-out {last.measure if last else 'score'}, by training step",
+        subtitle=view.nouns.subtitle,
+        is_share=last is None or last.score.is_share,
+    )
+    yield picture(curve)
     if ledger.steps:
         yield picture(trends(ledger.steps))
         yield picture(phases(ledger))
@@ -102,15 +108,15 @@ def _parts(view: TrainingView) -> Iterator[str]:
         yield f"### The last steps\n\n{_last_steps(ledger)}"
     both = best_and_worst(view.seen.rollouts)
     for name, one in zip(("Best", "Worst"), both or (), strict=False):
-        title = f"{name} {view.noun} of the last step: {one.scenario.id}"
+        title = f"{name} {view.nouns.rollout} of the last step: {one.scenario.id}"
         yield f"### {escape(title)}\n\n{_rollout(view, one)}"
-    first, last = view.seen.first, view.seen.last
+    first, newest = view.seen.first, view.seen.last
     change = most_changed(view.seen)
-    if change and first and last:
+    if change and first and newest:
         before, after = change
-        yield f"### {escape(f'Most changed {view.noun}: {after.scenario.id}')}"
+        yield f"### {escape(f'Most changed {view.nouns.rollout}: {after.scenario.id}')}"
         yield f"After step {first.step}:\n\n{_rollout(view, before)}"
-        yield f"After step {last.step}:\n\n{_rollout(view, after)}"
+        yield f"After step {newest.step}:\n\n{_rollout(view, after)}"
     if view.links:
         lines = ["### Where else to look", ""]
         for name, at in view.links.items():

@@ -26,7 +26,6 @@ from precis.records.ledger import Ledger, StepRecord, encode_ledger, ledger_key,
 from precis.records.metrics import step_metrics
 from precis.records.rollout import Rollout, Split
 from precis.records.spend import Spend
-from precis.report.curve import CurveWords
 from precis.report.examples import LatestSamples
 from precis.report.training_report import TrainingView
 from precis.run.continuation import check_settings
@@ -299,12 +298,6 @@ class Run:
         if self.wandb and self.wandb.url:
             links["W&B"] = self.wandb.url
         environment = self.environment
-        nouns = environment.nouns
-        curve = CurveWords(subtitle=nouns.subtitle)
-        if self.ledger.validations:
-            last = self.ledger.validations[-1]
-            title = f"Held-out {last.measure}, by training step"
-            curve = CurveWords(title, nouns.subtitle, last.score.is_share)
         return TrainingView(
             self.ledger,
             RunPlan.of(self.config, self.ledger),
@@ -312,9 +305,8 @@ class Run:
             links,
             environment.caveat,
             environment.show,
-            nouns.rollout,
+            environment.nouns,
             tuple(silences()),
-            curve,
         )
 
     @property

@@ -19,7 +19,7 @@ from precis.records.nouns import Nouns
 from precis.records.results import Provenance, frame_of
 from precis.records.rollout import Split
 from precis.records.verdict import Answer, Scored
-from precis.report.benchmark_view import benchmark_of
+from precis.report.benchmark_view import Benchmark
 from precis.report.curve import StepPoint
 from precis.report.page import report_html
 from precis.report.rollouts_page import gather_rollouts, rollouts_html
@@ -52,7 +52,7 @@ def report_address(tmp_path_factory: pytest.TempPathFactory) -> str:
     curve = [StepPoint(step, reward=0.3 + 0.02 * step) for step in range(9)]
     path = tmp_path_factory.mktemp("report") / "report.html"
     words = Words(Nouns("summary", "summaries", "document", "documents"))
-    benchmark = benchmark_of(results, curve, ceiling=0.96, questions=asked, words=words)
+    benchmark = Benchmark(results, curve, ceiling=0.96, questions=asked, words=words)
     path.write_text(report_html(benchmark))
     return path.as_uri()
 
@@ -224,7 +224,7 @@ def test_the_words_that_decided_are_bold(tab: Page, tmp_path: Path) -> None:
     provenance = Provenance("run-1", "lead-350", None, "lexical-judge", "batched/1", "p", "c", "1")
     path = tmp_path / "report.html"
     asked = questions_of([judged], provenance)
-    benchmark = benchmark_of(frame_of([row_of(judged, provenance)]), questions=asked)
+    benchmark = Benchmark(frame_of([row_of(judged, provenance)]), questions=asked)
     path.write_text(report_html(benchmark))
     with opened(tab, path.as_uri(), "#left-side .right") as page:
         line = page.locator("#left-side .right")

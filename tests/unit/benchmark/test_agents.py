@@ -26,7 +26,7 @@ from precis.llm.server import ChatRequest, Completion, completions_app
 from precis.records.nouns import REWARD, Figure
 from precis.records.results import scan_results
 from precis.records.rollout import Score
-from precis.report.benchmark_view import benchmark_of
+from precis.report.benchmark_view import Benchmark
 from precis.report.wording import Words
 from precis.store import open_store
 from precis.store.kept import KeptRecords
@@ -131,7 +131,7 @@ async def test_a_hosted_model_plays_once_greedily_and_is_sampled_for_pass_at_k(
         (sent,) = rows["parameters"].unique()
         assert json.loads(sent)["temperature"] == temperature
     words = Words(game.nouns, measured.figure.name, measured.figure.is_share)
-    benchmark = benchmark_of(measured.frame, words=words, attempts=measured.attempts)
+    benchmark = Benchmark(measured.frame, words=words, attempts=measured.attempts)
     shares = []
     for k in (1, 2, 4):
         (written,) = benchmark.columns[f"pass@{k}"].values()

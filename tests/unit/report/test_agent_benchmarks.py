@@ -10,7 +10,7 @@ from precis.records.nouns import Figure, Nouns, default_figure
 from precis.records.results import SCHEMA, frame_of, row_of
 from precis.records.rollout import Rollout, Scenario, Score
 from precis.report.benchmark_charts import charts_of
-from precis.report.benchmark_view import Benchmark, benchmark_of
+from precis.report.benchmark_view import Benchmark
 from precis.report.markdown import benchmark_report
 from precis.report.nights import nightly_section, regression_payload
 from precis.report.page import report_html
@@ -67,7 +67,7 @@ def benchmark() -> Benchmark:
     start = games("trained", 0, [won(5), lost(1, illegal=1), lost(2, illegal=0)] * 4)
     trained = games("trained", 4, [won(3), won(4), lost(2)] * 4)
     other = games("random", None, [won(5), lost(1), lost(3)] * 4)
-    return benchmark_of(pl.concat([start, trained, other]), words=GAMES)
+    return Benchmark(pl.concat([start, trained, other]), words=GAMES)
 
 
 def test_turns_tokens_and_dollars_stand_beside_the_win_rate(benchmark: Benchmark) -> None:
@@ -91,7 +91,7 @@ def test_turns_tokens_and_dollars_stand_beside_the_win_rate(benchmark: Benchmark
 def test_of_a_reward_the_share_of_successes_is_a_column_and_no_points_are_spoken_of() -> None:
     trained = games("trained", 4, [won(3), lost(2)] * 4, measure="reward")
     other = games("random", None, [won(5), lost(1)] * 4, measure="reward")
-    benchmark = benchmark_of(pl.concat([trained, other]), words=REWARDED)
+    benchmark = Benchmark(pl.concat([trained, other]), words=REWARDED)
     share = benchmark.columns["Win rate"][Contender("trained", 4)]
     assert share == "50.0% (21.5% to 78.5%)"
     assert "Reward" not in benchmark.columns

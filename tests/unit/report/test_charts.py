@@ -8,9 +8,9 @@ import pytest
 from matplotlib.figure import Figure
 
 from precis.report.benchmark_charts import by_topic, comparison
-from precis.report.benchmark_view import accuracy_by_topic
+from precis.report.benchmark_view import Benchmark
 from precis.report.charts import DARK, LIGHT, Chart, Theme
-from precis.report.curve import CurveWords, StepPoint, learning_curve
+from precis.report.curve import StepPoint, learning_curve
 from precis.report.nights import NightlyAccuracy, nights_of, over_nights
 from precis.report.wording import Words, dollars
 from precis.statistics.intervals import Interval
@@ -28,9 +28,9 @@ MEASURED = {
     Contender("lead-350"): Interval(0.47, 0.41, 0.53),
     TRAINED: Interval(0.74, 0.69, 0.79),
 }
-TOPICS = accuracy_by_topic(
-    rows("a", {"d1": [True] * 5, "d2": [True, False] * 2 + [True]}, topic="News"), [Contender("a")]
-)
+TOPICS = Benchmark(
+    rows("a", {"d1": [True] * 5, "d2": [True, False] * 2 + [True]}, topic="News")
+).topics
 FIRST = datetime(2026, 11, 1, 3, tzinfo=UTC)
 NIGHTS = [
     NightlyAccuracy(FIRST + timedelta(days=day), model, Interval(0.5, 0.4, 0.6), model == "trained")
@@ -93,13 +93,12 @@ def test_a_name_is_never_markup_nor_a_formula() -> None:
 
 
 def test_a_curve_of_rewards_has_no_percentages() -> None:
-    words = CurveWords("Held-out reward, by training step", "On held-out boards", is_share=False)
     points = [
         StepPoint(0, -3.0, accuracy=Interval(-2.0, -4.0, 0.0)),
         StepPoint(5, accuracy=Interval(12.5, 10.0, 14.0)),
     ]
-    chart = learning_curve(points, words=words)
-    assert chart.alt == "Held-out reward, by training step: -2 at step 0, 12.5 at step 5"
+    chart = learning_curve(points, title="Reward", subtitle="On held-out boards", is_share=False)
+    assert chart.alt == "Reward: -2 at step 0, 12.5 at step 5"
     shown = texts(chart.svg())
     assert "trained  12.5" in shown
     assert "On held-out boards; 95% interval" in shown

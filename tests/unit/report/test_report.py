@@ -13,7 +13,7 @@ from precis.records.nouns import COMPARED, PREFERRED
 from precis.records.results import SCHEMA, frame_of
 from precis.report import wording
 from precis.report.benchmark_charts import charts_of
-from precis.report.benchmark_view import Benchmark, benchmark_of
+from precis.report.benchmark_view import Benchmark
 from precis.report.curve import StepPoint
 from precis.report.markdown import benchmark_report
 from precis.report.page import report_html
@@ -37,7 +37,7 @@ def benchmark() -> Benchmark:
     frame = frame_of(row for given in CORRECT for row in rows(*given))
     asked = pl.concat(questions(*given) for given in CORRECT)
     curve = [StepPoint(step, reward=0.5) for step in range(9)]
-    return benchmark_of(frame, curve, ceiling=0.96, questions=asked)
+    return Benchmark(frame, curve, ceiling=0.96, questions=asked)
 
 
 @pytest.fixture(scope="module")
@@ -114,9 +114,7 @@ def test_the_page_loads_nothing_and_no_summary_leaves_its_place(page: str) -> No
 
 
 def test_a_hostile_name_is_text_wherever_it_stands() -> None:
-    hostile = benchmark_of(
-        frame_of([*rows(HOSTILE, 1, [3, 2]), *rows(f"{HOSTILE} 2", None, [2, 2])])
-    )
+    hostile = Benchmark(frame_of([*rows(HOSTILE, 1, [3, 2]), *rows(f"{HOSTILE} 2", None, [2, 2])]))
     shown = report_html(hostile, {HOSTILE: HOSTILE}, {HOSTILE: 1})
     assert Reader(shown).tags.count("script") == 2
     assert "<script>alert(1)" not in shown
@@ -155,7 +153,7 @@ def test_all_pairs_are_in_a_table_with_stars_for_the_clear_ones(page: str) -> No
 
 
 def test_a_published_score_is_a_note_and_never_a_result(page: str) -> None:
-    small = benchmark_of(frame_of(rows("lead-350", None, [2])))
+    small = Benchmark(frame_of(rows("lead-350", None, [2])))
     quoting = report_html(small, published={"o4-mini": 0.6})
     assert "not measured here" in quoting
     assert "o4-mini 60.0%" in quoting
@@ -176,19 +174,19 @@ def test_a_regression_is_announced_on_the_page() -> None:
 
     before = pl.concat([night(day, [4] * 12) for day in (18, 19)])
     tonight, same = night(20, [2, 1] * 6), night(20, [4] * 12)
-    worse = benchmark_of(tonight, before=before, changes=changes(tonight, before))
+    worse = Benchmark(tonight, before=before, changes=changes(tonight, before))
     assert [each.contender for each in worse.regressions] == [Contender("gpt-4o")]
     assert "▼" in charts_of(worse)["nights"].svg()
     page = report_html(worse)
     assert "Worse than on the nights before" in page
     assert "the mean of the 2 nights" in page
-    well = benchmark_of(same, before=before, changes=changes(same, before))
+    well = Benchmark(same, before=before, changes=changes(same, before))
     assert "Worse than on the nights before" not in report_html(well)
 
 
 def test_an_empty_benchmark_makes_an_empty_report() -> None:
-    empty = benchmark_of(SCHEMA.to_frame())
-    assert empty.standings == ()
+    empty = Benchmark(SCHEMA.to_frame())
+    assert empty.standings == []
     assert "Standings" in report_html(empty)
     assert "Contender" in benchmark_report(empty)
 
@@ -233,7 +231,7 @@ def test_a_preference_is_the_measure_and_no_column_beside_it() -> None:
     played = frame_of(rows("player", None, [0, 2])).with_columns(
         metrics=pl.lit(json.dumps(compared))
     )
-    assert not {"Preferred to start", "Compared"} & set(benchmark_of(played, []).columns)
+    assert not {"Preferred to start", "Compared"} & set(Benchmark(played, []).columns)
 
 
 def test_what_is_known_of_all_figures_and_of_zeros_is_said_in_the_environments_words() -> None:
@@ -241,7 +239,7 @@ def test_what_is_known_of_all_figures_and_of_zeros_is_said_in_the_environments_w
     played = frame_of(rows("player", None, [0, 2])).with_columns(
         metrics=pl.Series([json.dumps({"cheated": 1.0}), json.dumps({"cheated": 0.0})])
     )
-    benchmark = benchmark_of(played, [], words=crude)
+    benchmark = Benchmark(played, [], words=crude)
     assert "Dice were thrown." in benchmark_report(benchmark)
     (shown,) = reader_data(benchmark)["contenders"]
     assert {one["disqualified"] for one in shown["summaries"].values()} == {"cheated", None}

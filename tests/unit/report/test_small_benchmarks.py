@@ -14,7 +14,7 @@ from precis.config import BenchmarkConfig
 from precis.records.documents import Corpus, Document
 from precis.records.results import frame_of
 from precis.report.benchmark_charts import charts_of
-from precis.report.benchmark_view import Benchmark, benchmark_of
+from precis.report.benchmark_view import Benchmark
 from precis.report.charts import shorten
 from precis.report.curve import StepPoint
 from precis.report.page import report_html
@@ -38,7 +38,7 @@ def benchmark(
             *rows(name, None, other, topic),
         ]
     ).with_columns(pl.lit(0.01).alias("usd"))
-    return benchmark_of(frame, [StepPoint(0, reward=0.5), StepPoint(4)], **more)
+    return Benchmark(frame, [StepPoint(0, reward=0.5), StepPoint(4)], **more)
 
 
 def share(found: Benchmark) -> str:
@@ -67,14 +67,14 @@ def test_too_few_documents_or_too_much_alike_foretell_no_number_of_them(
 def test_more_topics_than_a_picture_has_room_for_are_not_drawn() -> None:
     found = [*rows("trained", 4, [3] * 300), *rows("lead-350", None, [2] * 300)]
     many = frame_of(found).with_columns(topic=pl.col("scenario_id"))
-    assert "topics" not in charts_of(benchmark_of(many))
+    assert "topics" not in charts_of(Benchmark(many))
 
 
 def test_a_checkpoint_that_could_not_be_measured_keeps_its_point_of_the_curve() -> None:
     known = Interval(0.5, 0.4, 0.6)
     gone = rows("trained", 4, [4, *[None] * 7])
-    found = benchmark_of(frame_of(gone), [StepPoint(4, accuracy=known)])
-    assert found.curve == (StepPoint(4, accuracy=known),)
+    found = Benchmark(frame_of(gone), [StepPoint(4, accuracy=known)])
+    assert found.curve == [StepPoint(4, accuracy=known)]
 
 
 def test_a_long_name_can_be_drawn() -> None:
@@ -89,9 +89,9 @@ def test_a_shortened_name_is_short_and_keeps_both_ends(name: str) -> None:
     assert short.startswith("begin") and short.endswith("end")
 
 
-def test_a_second_benchmark_of_a_step_leaves_the_first_s_report(tmp_path: Path) -> None:
+def test_a_second_Benchmark_a_step_leaves_the_first_s_report(tmp_path: Path) -> None:
     store = FolderStore(tmp_path)
-    found = benchmark_of(frame_of(rows("lead-350", None, [2, 2])), [])
+    found = Benchmark(frame_of(rows("lead-350", None, [2, 2])), [])
     first = BenchmarkId.now()
     second = BenchmarkId.now()
     for benchmark_id, page in ((first, "first"), (second, "second")):

@@ -11,6 +11,7 @@ from precis.environments.summaries.prompt import scenario_of
 from precis.environments.summaries.show import show_summary
 from precis.records.documents import Document, Question
 from precis.records.ledger import Ledger
+from precis.records.nouns import Nouns
 from precis.records.rollout import Call, Rollout, Scenario, Score, Unscored
 from precis.records.spend import Spend
 from precis.report.charts import LIGHT
@@ -64,7 +65,7 @@ SEEN = (
 
 def view(steps: int, seen: LatestSamples = SEEN, **links: str) -> TrainingView:
     plan = RunPlan(max(steps, 1), 1)
-    return TrainingView(ledger_of(steps), plan, seen, links, show=show_summary, noun="summary")
+    return TrainingView(ledger_of(steps), plan, seen, links, "", show_summary, Nouns("summary"))
 
 
 def test_it_shows_three_pictures_the_totals_and_the_last_ten_steps() -> None:
@@ -113,7 +114,7 @@ def test_games_are_shown_by_turns_with_their_scores_and_the_most_changed_by_its_
         .add_validation(0, [played("h1", "1", "2", score=won), played("h2", "3", score=won)])
         .add_validation(9, [played("h1", "1", "2", score=won), played("h2", "4", score=lost)])
     )
-    one = TrainingView(ledger_of(9), RunPlan(9, 0), seen, show=show_conversation, noun="game")
+    one = TrainingView(ledger_of(9), RunPlan(9, 0), seen, {}, "", show_conversation, Nouns("game"))
     html = rendered(training_report(one))
     order = ["Best game of the last step: b1", "Turn 1", "play(7)", "Turn 2", "play(8)"]
     order += ["Reward 1, a success; turns 2", "Worst game", "play(9)", "Reward 0"]
