@@ -250,7 +250,10 @@ async def _environment_of(config: TrainConfig) -> AsyncIterator[Environment]:
         return
     corpus = await asyncio.to_thread(load_corpus, config.documents)
     async with JudgeClient(_any_judge(config), config.judge) as judge:
-        yield await asyncio.to_thread(Summaries.of, config, corpus, Services(judge))
+        summaries = Summaries(corpus, config.rollouts, Services(judge))
+        warm_start = await asyncio.to_thread(prepare_warm_start, config.warm_start, summaries)
+        summaries.warm_start = warm_start
+        yield summaries
 
 
 def _any_judge(config: TrainConfig) -> Endpoint:

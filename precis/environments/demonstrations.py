@@ -1,18 +1,18 @@
 """The demonstrations of a warm start: the best rollout of a scenario, or the lines of a file."""
 
-import json
 import logging
-import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import BaseModel, Json, ValidationError
 
 from precis.config import WarmStartConfig
 from precis.environments.conversations import conversations_of
 from precis.errors import ConfigError
-from precis.record import json_digest
+from precis.record import Finite, first_problem, json_digest
 from precis.records.demonstrations import Demonstration, ShownConversation, is_imitated
 from precis.records.json_file import read_json_file
 from precis.records.nouns import Nouns
@@ -26,19 +26,21 @@ SCENARIOS_DEFAULT = 200
 """The number in ART's notebook."""
 _SHARE_MAX = 0.25
 """The largest share of the training scenarios that is set apart by default."""
-_ROLES = ("system", "developer", "user", "assistant", "tool")
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class WarmStart:
-    """The scenarios set apart for a warm start, and the demonstrations of a file, with their
-    digest."""
+    """The scenarios set apart for a warm start, and the demonstrations of a file."""
 
     scenarios: tuple[Scenario, ...]
     given: tuple[Demonstration, ...] = ()
-    digest: str = ""
+
+    @property
+    def digest(self) -> str:
+        """Digest of the file's demonstrations."""
+        return json_digest([one.model_dump(mode="json") for one in self.given])
 
     def describe(self, nouns: Nouns) -> str:
         """Return a phrase on how much there is to imitate."""
@@ -51,6 +53,37 @@ class WarmStart:
         for cause, count in left_out.items():
             said += f", {count} left out: {cause}"
         return said
+
+
+class _ToolName(BaseModel):
+    name: str
+
+
+class _Tool(BaseModel):
+    function: _ToolName
+
+
+class _CalledFunction(BaseModel):
+    name: str
+    arguments: Json[dict[str, Any]]
+
+
+class _ToolCall(BaseModel):
+    function: _CalledFunction
+
+
+class _Message(BaseModel):
+    role: Literal["system", "developer", "user", "assistant", "tool"]
+    content: str | list[Any] | None = None
+    tool_calls: list[_ToolCall] | None = None
+
+
+class _Row(BaseModel):
+    """The parts of a file's line that are checked; the others go to the trainer as they are."""
+
+    messages: list[_Message]
+    tools: list[_Tool] | None = None
+    reward: Finite | None = None
 
 
 def demonstration_of(
@@ -115,145 +148,104 @@ def choose_best(
     return demonstration_of(best, most)
 
 
-def count_apart(config: WarmStartConfig, available: int) -> int:
-    """Return how many of the training scenarios to set apart."""
-    return config.scenarios or min(SCENARIOS_DEFAULT, int(_SHARE_MAX * available))
-
-
 def prepare_warm_start(
     config: WarmStartConfig | None, environment: "Environment"
 ) -> WarmStart | None:
-    """Return a run's warm start. Raises ConfigError if too few scenarios would be left."""
+    """Return a run's warm start. Raises ConfigError if too few scenarios would be left for the
+    steps, or a file has nothing to imitate."""
     if config is None:
         return None
     train = environment.scenarios("train")
     nouns = environment.nouns
     if config.source != "file":
-        count = count_apart(config, len(train))
+        count = config.scenarios or min(SCENARIOS_DEFAULT, int(_SHARE_MAX * len(train)))
         if not 0 < count < len(train):
             raise ConfigError(
                 f"warm_start sets {count} {nouns.scenarios} apart, of {len(train)} to train on.",
                 "Set warm_start.scenarios to fewer than these, and at least 1.",
             )
         return WarmStart(tuple(train[-count:]))
-    held_out = {one.id for one in environment.scenarios("validation")}
-    shown = []
-    for one in read_demonstrations(config):
-        cause = "held_out" if one.scenario_id in held_out else ""
-        if config.reward_min is not None and (one.reward or 0.0) < config.reward_min:
-            cause = cause or "below_reward_min"
-        shown.append(Demonstration(scenario_id=one.scenario_id, cause=cause) if cause else one)
-    remedy = "Give it rollouts of scenarios that are not held out, or lower warm_start.reward_min."
-    given = take(shown, config, remedy)
-    named = {one.scenario_id for one in given if not one.cause}
-    apart = tuple(one for one in train if one.id in named)
-    if len(apart) == len(train):
+    given: list[Demonstration] = []
+    apart: dict[str, Scenario] = {}
+    left_out: Counter[str] = Counter()
+    for one, scenario in environment.read_demonstrations(config):
+        given.append(one)
+        if one.cause:
+            left_out[one.cause] += 1
+            continue
+        if scenario:
+            apart[scenario.id] = scenario
+        if len(given) - left_out.total() == config.scenarios:
+            break
+    causes = dict(left_out)
+    if len(given) == left_out.total():
+        raise ConfigError(
+            f"{config.file} holds nothing that can be imitated ({causes}).",
+            f"Give it {nouns.rollouts} of {nouns.scenarios} that are not held out, in the form "
+            "that docs/configuration.md describes, or lower warm_start.reward_min.",
+        )
+    if left_out:
+        logger.warning("Demonstrations of %s are left out: %s.", config.file, causes)
+    if all(one.id in apart for one in train):
         raise ConfigError(
             f"warm_start leaves no {nouns.scenario} for the steps: {config.file} names all of "
             f"the {nouns.scenarios} to train on.",
-            "Lower warm_start.scenarios, or give the environment more of them.",
+            f"Lower warm_start.scenarios, or have more {nouns.scenarios} to train on.",
         )
-    said = [one.model_dump(mode="json") for one in given]
-    return WarmStart(apart, given, json_digest(said))
+    return WarmStart(tuple(apart.values()), tuple(given))
 
 
-def take(
-    shown: Iterable[Demonstration], config: WarmStartConfig, remedy: str
-) -> tuple[Demonstration, ...]:
-    """Return the first usable demonstrations of a file, up to `config.scenarios`; log those left
-    out.
-
-    Raises:
-        ConfigError: all are left out; `remedy` goes into the message.
-    """
-    taken: list[Demonstration] = []
-    left_out: Counter[str] = Counter()
-    for one in shown:
-        taken.append(one)
-        if one.cause:
-            left_out[one.cause] += 1
-        elif len(taken) - left_out.total() == config.scenarios:
-            break
-    if len(taken) == left_out.total():
-        causes = dict(left_out)
-        raise ConfigError(f"{config.file} holds nothing that can be imitated ({causes}).", remedy)
-    if left_out:
-        logger.warning("Demonstrations of %s are left out: %s.", config.file, dict(left_out))
-    return tuple(taken)
-
-
-def read_demonstrations(config: WarmStartConfig) -> list[Demonstration]:
-    """Return the demonstrations of a file: a JSON object a line, with the `messages` and `tools` of
-    a rollout, and optional `id` and `reward`. Raises ConfigError with the number of a bad line."""
+def read_conversations(
+    config: WarmStartConfig, environment: "Environment"
+) -> Iterator[tuple[Demonstration, Scenario | None]]:
+    """Yield the demonstrations of a file of JSON objects, one a line, with the `messages` and
+    `tools` of a rollout, and optional `id` and `reward`. Raises ConfigError with the number of a
+    bad line."""
+    train = {one.id: one for one in environment.scenarios("train")}
+    held_out = {one.id for one in environment.scenarios("validation")}
     read = partial(_read_row, config.reward_min is not None)
     remedy = "Give a rollout a line, with `messages` and `tools` as OpenAI's API has them."
-    return read_json_file(config.file, "demonstrations", read, remedy)
+    for one in read_json_file(config.file, "demonstrations", read, remedy):
+        cause = ""
+        if one.scenario_id in held_out:
+            cause = "held_out"
+        elif config.reward_min is not None and (one.reward or 0.0) < config.reward_min:
+            cause = "below_reward_min"
+        if cause:
+            one = Demonstration(scenario_id=one.scenario_id, cause=cause)
+        yield one, train.get(one.scenario_id)
 
 
 def _read_row(is_rewarded: bool, number: int, row: Mapping[str, Any]) -> Demonstration:
-    if not isinstance(row.get("messages"), list):
-        raise ValueError('there is no list of messages; write {"messages": [...], "tools": [...]}.')
-    tools = row.get("tools") or []
-    named = set()
-    for tool in tools if isinstance(tools, list) else [None]:
-        function = tool.get("function") if isinstance(tool, dict) else None
-        if not isinstance(function, dict) or not isinstance(function.get("name"), str):
-            raise ValueError(
-                "a tool has no function with a name; write "
-                '{"type": "function", "function": {"name": ..., "parameters": ...}}.'
-            )
-        named.add(function["name"])
-    for place, message in enumerate(row["messages"], start=1):
-        _check_message(message, f"message {place}", named)
+    try:
+        checked = _Row.model_validate(row)
+    except ValidationError as error:
+        raise ValueError(f"{first_problem(error)}.") from error
+    tools = {tool.function.name for tool in checked.tools or ()}
+    for place, message in enumerate(checked.messages):
+        where = f"messages.{place}"
+        calls = message.tool_calls or []
+        if message.role == "assistant" and not message.content and not calls:
+            raise ValueError(f"{where} says nothing; give it a content or tool_calls.")
+        for call in calls:
+            if call.function.name not in tools:
+                raise ValueError(
+                    f"{where} calls the tool {call.function.name!r}; its tools are "
+                    f"{sorted(tools) or 'none'}."
+                )
     if not any(map(is_imitated, row["messages"])):
         raise ValueError(
             "there is no answer to imitate; give it a message of the role assistant whose weight "
             "is not 0."
         )
-    reward = row.get("reward")
-    is_number = isinstance(reward, int | float) and math.isfinite(reward)
-    if (reward is not None or is_rewarded) and not is_number:
-        raise ValueError(
-            f"the reward is {reward!r}; write a number, or leave reward and warm_start.reward_min "
-            "out."
-        )
-    name = row.get("id")
+    if is_rewarded and checked.reward is None:
+        raise ValueError("there is no reward; give it a number, or leave reward_min out.")
     conversation = ShownConversation(
-        messages=tuple(row["messages"]), tools=tuple(map(typed_tool, tools))
+        messages=tuple(row["messages"]), tools=tuple(map(typed_tool, row.get("tools") or []))
     )
+    name = row.get("id")
     return Demonstration(
         scenario_id=f"line {number}" if name in (None, "") else str(name),
         conversations=(conversation,),
-        reward=reward,
+        reward=checked.reward,
     )
-
-
-def _check_message(message: Any, where: str, tools: set[str]) -> None:
-    """Raise a ValueError if this is not a message to or from a policy."""
-    role = message.get("role") if isinstance(message, dict) else None
-    if role not in _ROLES:
-        raise ValueError(f"{where} has the role {role!r}; write one of {', '.join(_ROLES)}.")
-    calls = message.get("tool_calls") or []
-    content = message.get("content")
-    if not isinstance(content, str | list | None) or not isinstance(calls, list):
-        raise ValueError(f"{where}: its content is not text, or its tool_calls are not a list.")
-    if role != "assistant":
-        return
-    if not content and not calls:
-        raise ValueError(f"{where} says nothing; give it a content or tool_calls.")
-    for call in calls:
-        function = call.get("function") if isinstance(call, dict) else None
-        if not isinstance(function, dict) or function.get("name") not in tools:
-            called = function.get("name") if isinstance(function, dict) else None
-            raise ValueError(
-                f"{where} calls the tool {called!r}; its tools are {sorted(tools) or 'none'}."
-            )
-        try:
-            arguments = json.loads(function["arguments"])
-        except (KeyError, TypeError, ValueError, RecursionError):
-            arguments = None
-        if not isinstance(arguments, dict):
-            raise ValueError(
-                f"{where}: the arguments of {function['name']} are not a JSON object in a text; "
-                'write them as "{\\"name\\": 1}".'
-            )

@@ -1,10 +1,10 @@
 """The interface of an environment: scenarios, rollouts, and the words for reports."""
 
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from precis.environments.demonstrations import WarmStart, choose_best
+from precis.environments.demonstrations import WarmStart, choose_best, read_conversations
 from precis.environments.show import plain_conversation, show_conversation
 from precis.errors import ConfigError
 from precis.llm.budget import PaidOnce
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import art
     from pydantic import BaseModel
 
-    from precis.config import BenchmarkConfig, TrainConfig
+    from precis.config import BenchmarkConfig, TrainConfig, WarmStartConfig
 
 __all__ = [
     "Environment",
@@ -157,6 +157,13 @@ class Environment(Protocol):
         """Return a scenario's demonstration, or the cause why there is none; see `choose_best`."""
         return choose_best(rollouts, reward_min)
 
+    def read_demonstrations(
+        self, config: "WarmStartConfig"
+    ) -> Iterable[tuple[Demonstration, Scenario | None]]:
+        """Yield the demonstrations of a warm start's file, each with its scenario, where that is
+        one to train on."""
+        return read_conversations(config, self)
+
     def unjudged(self) -> "Environment":
         """Return the environment without paid scoring: rollouts may then be Unscored."""
         return self
@@ -177,7 +184,8 @@ class Environment(Protocol):
     @property
     def learned(self) -> Sequence[str]:
         """The contents of all that a policy is trained on."""
-        return list(map(self.content_of, self.scenarios("train")))
+        shown = self.warm_start.scenarios if self.warm_start else ()
+        return list(map(self.content_of, (*self.scenarios("train"), *shown)))
 
     def topic_of(self, scenario: Scenario) -> str:
         """Return a scenario's group in reports, or ""."""

@@ -65,22 +65,10 @@ class Document:
 
 @dataclass(frozen=True)
 class Corpus:
-    """Documents, split into those to train on and those held out.
-
-    Attributes:
-        warm_start: the documents to imitate first, which no step draws. They are among `train`, or
-            come with summaries.
-    """
+    """Documents, split into those to train on and those held out."""
 
     train: tuple[Document, ...]
     validation: tuple[Document, ...]
-    warm_start: tuple[Document, ...] = ()
-
-    @cached_property
-    def drawn(self) -> tuple[Document, ...]:
-        """The training documents that steps draw from."""
-        apart = {document.id for document in self.warm_start}
-        return tuple(document for document in self.train if document.id not in apart)
 
     @cached_property
     def digest(self) -> str:

@@ -99,26 +99,21 @@ async def open_environment(
 
     Raises ConfigError where its file can't be used, DocumentsError where the documents can't.
     """
-    if config.environment.kind != "summaries":
-        loaded = await asyncio.to_thread(load_agent, config.environment)
-        async with AsyncExitStack() as stack:
-            if isinstance(config, TrainConfig):
-                loaded.warm_start = prepare_warm_start(config.warm_start, loaded)
-            if loaded.rubric:
-                log = work_folder(config) / "standins.log"
-                judge = connect_ruler(config, loaded.rubric, log, launch)
-                loaded.ruler = await stack.enter_async_context(judge)
-            yield await stack.enter_async_context(loaded)
-        return
-    corpus = await read(config)
+    environment: Summaries | AgentEnvironment
     log = work_folder(config) / "standins.log"
-    async with start_services(config, log, launch) as services:
-        if isinstance(config, TrainConfig):
-            summaries = Summaries.of(config, corpus, services)
+    async with AsyncExitStack() as stack:
+        if config.environment.kind == "summaries":
+            corpus = await read(config)
+            services = await stack.enter_async_context(start_services(config, log, launch))
+            environment = Summaries(corpus, config.rollouts, services)
         else:
-            summaries = Summaries(corpus, config.rollouts, services)
-        async with summaries:
-            yield summaries
+            environment = await asyncio.to_thread(load_agent, config.environment)
+            if environment.rubric:
+                judge = connect_ruler(config, environment.rubric, log, launch)
+                environment.ruler = await stack.enter_async_context(judge)
+        if isinstance(config, TrainConfig):
+            environment.warm_start = prepare_warm_start(config.warm_start, environment)
+        yield await stack.enter_async_context(environment)
 
 
 @asynccontextmanager

@@ -21,4 +21,4 @@ def summaries(
 
 def summaries_of(config: TrainConfig, corpus: Corpus, judge: Any, second: Any = None) -> Summaries:
     """The environment of a training run."""
-    return Summaries.of(config, corpus, services(judge, second=second))
+    return Summaries(corpus, config.rollouts, services(judge, second=second))

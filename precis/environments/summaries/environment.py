@@ -2,16 +2,16 @@
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import asdict, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
-from precis.config import BenchmarkConfig, RolloutsConfig, TrainConfig
+from precis.config import BenchmarkConfig, RolloutsConfig, TrainConfig, WarmStartConfig
 from precis.environments.clock import clock_stopped
-from precis.environments.demonstrations import WarmStart, choose_best, demonstration_of
+from precis.environments.demonstrations import choose_best, demonstration_of
 from precis.environments.protocol import Environment, Figure, Nouns, QuestionRow
 from precis.environments.summaries.baselines import USUAL_BASELINES, baselines
 from precis.environments.summaries.forecast import (
@@ -35,7 +35,7 @@ from precis.environments.summaries.prose import prose_share
 from precis.environments.summaries.rewards import disqualify, reward_share, score_zero
 from precis.environments.summaries.services import Services
 from precis.environments.summaries.show import questions_about, show_summary
-from precis.environments.summaries.warm_start import prepare_warm_start
+from precis.environments.summaries.warm_start import read_summaries
 from precis.llm.budget import PaidOnce
 from precis.llm.server import Complete
 from precis.llm.tokens import estimate_tokens
@@ -91,7 +91,6 @@ class Summaries(Environment):
         corpus: Corpus,
         rollouts: RolloutsConfig,
         services: Services,
-        warm_start: WarmStart | None = None,
         verdicts: KeptVerdicts | None = None,
     ) -> None:
         self.words_max = rollouts.words_max
@@ -100,12 +99,10 @@ class Summaries(Environment):
         self.judge = services.judge
         self.ruler = services.ruler
         self.second = services.second
-        self.warm_start = warm_start
         self._verdicts = verdicts
         self._is_unjudged = False
         self._held_out = {document.id for document in corpus.validation}
-        everyone = (*corpus.train, *corpus.warm_start, *corpus.validation)
-        self._documents = {document.id: document for document in everyone}
+        self._documents = {one.id: one for one in (*corpus.train, *corpus.validation)}
         self.caveat = crudeness_of(corpus.validation)
         accuracy = [Figure("accuracy", "correct", "asked", is_share=True)]
         if self.second:
@@ -118,13 +115,6 @@ class Summaries(Environment):
             Figure("copied", "copied", is_share=True),
             Figure("prose", "prose", is_share=True),
         )
-
-    @classmethod
-    def of(cls, config: TrainConfig, corpus: Corpus, services: Services) -> Self:
-        """Return the summaries of a training run, with the warm start's documents set apart."""
-        words_max = config.rollouts.words_max
-        warm_start, drawn_from = prepare_warm_start(config.warm_start, corpus, words_max)
-        return cls(drawn_from, config.rollouts, services, warm_start)
 
     @property
     def method(self) -> str:
@@ -154,7 +144,7 @@ class Summaries(Environment):
         return sum(others, self.judge.spend)
 
     def scenarios(self, split: Split) -> Sequence[Scenario]:
-        documents = self.corpus.drawn if split == "train" else self.corpus.validation
+        documents = self.corpus.train if split == "train" else self.corpus.validation
         return list(map(scenario_of, documents))
 
     async def rollout(self, model: "art.Model[Any, Any]", scenario: Scenario) -> Score | Unscored:
@@ -244,6 +234,11 @@ class Summaries(Environment):
             return Demonstration(scenario_id=rollout.scenario.id, cause=cause)
         return demonstration_of(rollout, metrics={"words": count_words(rollout.text)})
 
+    def read_demonstrations(
+        self, config: WarmStartConfig
+    ) -> Iterable[tuple[Demonstration, Scenario | None]]:
+        return read_summaries(config.file, self.corpus, self.words_max)
+
     def unjudged(self) -> "Summaries":
         """Return these summaries without a judge."""
         copied = copy(self)
@@ -291,12 +286,6 @@ class Summaries(Environment):
     def content_of(self, scenario: Scenario) -> str:
         """Return the text alone: other questions about a trained text would test nothing."""
         return " ".join(str(scenario["text"]).split())
-
-    @property
-    def learned(self) -> Sequence[str]:
-        """The texts of the steps and of the warm start."""
-        documents = (*self.corpus.train, *self.corpus.warm_start)
-        return [self.content_of(scenario_of(one)) for one in documents]
 
     def topic_of(self, scenario: Scenario) -> str:
         return str(scenario["topic"])

@@ -104,20 +104,20 @@ def test_a_run_is_told_apart_by_what_its_file_shows(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
-        ("{}", "line 2: there is no list of messages; write"),
-        (row(tools=[{"name": "press"}]), "line 2: a tool has no function with a name"),
-        (row(messages=[ASKED, {"role": "robot"}]), "line 2: message 2 has the role 'robot'"),
-        (row(messages=[ASKED, {"role": "assistant"}]), "line 2: message 2 says nothing"),
+        ("{}", "line 2: messages: Field required."),
+        (row(tools=[{"name": "press"}]), "line 2: tools.0.function: Field required."),
+        (row(messages=[ASKED, {"role": "robot"}]), "line 2: messages.1.role: Input should be "),
+        (row(messages=[ASKED, {"role": "assistant"}]), "line 2: messages.1 says nothing"),
         (row(messages=[ASKED]), "line 2: there is no answer to imitate"),
         (row(messages=[ASKED, {**press("red"), "weight": 0}]), "line 2: there is no answer"),
         (row(messages=[ASKED, press("red", "push")]), "calls the tool 'push'; its tools are"),
         (
             {**row(), "messages": [json.loads(json.dumps(press("red")).replace("{\\", "\\"))]},
-            "line 2: message 1: the arguments of press are not a JSON object",
+            "line 2: messages.0.tool_calls.0.function.arguments: Invalid JSON",
         ),
-        (row(messages=[{"role": "user", "content": 7}]), "line 2: message 1: its content is no"),
-        (row(reward="much"), "line 2: the reward is 'much'; write a number"),
-        ('{"messages": [], "reward": NaN}', "line 2: there is no answer to imitate"),
+        (row(messages=[{"role": "user", "content": 7}]), "line 2: messages.0.content."),
+        (row(reward="much"), "line 2: reward: Input should be a valid number"),
+        (row(reward=float("nan")), "line 2: reward: Input should be a finite number"),
     ],
 )
 def test_a_line_that_can_not_be_used_is_named_with_what_to_do(
@@ -135,7 +135,7 @@ def test_a_line_that_can_not_be_used_is_named_with_what_to_do(
         ([], {}, "holds no demonstrations. Give a rollout a line"),
         ([row(id="lamp-9")], {}, "holds nothing that can be imitated"),
         ([row(reward=0.1)], {"reward_min": 0.5}, "{'below_reward_min': 1}"),
-        ([row()], {"reward_min": 0.5}, "line 1: the reward is None"),
+        ([row()], {"reward_min": 0.5}, "line 1: there is no reward"),
         ([row(id=f"lamp-{n}") for n in range(8)], {}, "leaves no scenario for the steps"),
     ],
 )

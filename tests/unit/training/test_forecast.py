@@ -87,7 +87,7 @@ async def test_summaries_that_ruler_ranks_are_forecast_as_its_groups() -> None:
         JudgeClient(endpoint, config.judge) as judge,
         TrajectoryRuler(endpoint, config.judge, "") as ruler,
     ):
-        environment = Summaries.of(config, CORPUS, Services(judge, ruler))
+        environment = Summaries(CORPUS, config.rollouts, Services(judge, ruler))
         of_judge, of_ruler = environment.forecasts(config, 0)
     assert of_judge.figures["calls"] == 2 * (2 * 4)
     assert of_ruler.figures["calls"] == 5 * 2

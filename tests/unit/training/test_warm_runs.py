@@ -117,6 +117,8 @@ async def test_a_file_of_summaries_needs_no_judge_to_begin_with(tmp_path: Path) 
     assert (made.source, made.scenarios, made.demonstrations) == ("file", 4, 4)
     assert made.left_out == {"held_out": 1}
     assert made.reward is None
+    async with life.opened() as again:
+        assert {one.id for one in again.drawn} == {one.id for one in corpus.train[4:]}
 
 
 async def press_the_lamp(request: ChatRequest) -> Completion:
