@@ -26,7 +26,6 @@ from precis.settings.imitation import ImitatesInOnePass
 from precis.trainer.guard import BODY_BYTES_MAX
 from precis.trainer.protocol import (
     HEARTBEAT_S,
-    BeginRequest,
     CheckpointRequest,
     Event,
     FileRequest,
@@ -44,9 +43,6 @@ from precis.trainer.protocol import (
 _TIMEOUT = httpx.Timeout(5 * HEARTBEAT_S, connect=5, write=60)
 _RECONNECTS: tuple[float, ...] = (0.2, 0.5, 1, 2, 4)
 """Seconds before each retry of a connection that was lost without a heartbeat."""
-
-_ANSWER_BYTES_MAX = 64 * 1024 * 1024
-_UNEXPLAINED = {"type": "TrainerError", "message": "The trainer failed and did not say why."}
 
 Model = art.TrainableModel[Any, Any]
 _Record = TypeVar("_Record", bound=BaseModel)
@@ -103,14 +99,14 @@ class RemoteTrainer(ImitatesInOnePass):
     async def _prepare_backend_for_training(
         self, model: Model, config: dev.OpenAIServerConfig | None
     ) -> tuple[str, str]:
-        await self._ask("/register", _spec(model).model_dump())
+        await self._ask("/model/register", _spec(model).model_dump())
         return f"{self.url}/v1", self._token
 
     def _model_inference_name(self, model: art.Model[Any, Any], step: int | None = None) -> str:
         return model.name if step is None else f"{model.name}@{step}"
 
     async def _get_step(self, model: Model) -> int:
-        return int((await self._ask("/step", _spec(model).model_dump()))["step"])
+        return int((await self._ask("/model/step", _spec(model).model_dump()))["step"])
 
     async def train(
         self, model: Model, trajectory_groups: Iterable[art.TrajectoryGroup], **kwargs: Any
@@ -171,11 +167,11 @@ class RemoteTrainer(ImitatesInOnePass):
     async def state(self, model: Model) -> TrainerState:
         """Return the trainer's state of the model, registered or not; waits for a running
         training."""
-        return _read(TrainerState, await self._ask("/state", _spec(model).model_dump()))
+        return _read(TrainerState, await self._ask("/model/state", _spec(model).model_dump()))
 
     async def begin(self, model: Model, run: str) -> None:
         """Have the trainer forget the model; call before `register`."""
-        await self._ask("/begin", BeginRequest(model=_spec(model), run=run).model_dump())
+        await self._ask("/begin", {"spec": _spec(model).model_dump(), "run": run})
 
     async def commit(
         self, model: Model, step: int, to: StoredModel, record: StepRecord | None = None
@@ -238,7 +234,7 @@ class RemoteTrainer(ImitatesInOnePass):
                     if event.event == "result":
                         return event.data
                     if event.event == "error":
-                        raise _error({**_UNEXPLAINED, **event.data})
+                        raise _error(event.data)
                 raise httpx.RemoteProtocolError("The trainer's answer ended before its result.")
             except httpx.TransportError as error:
                 if failures == len(_RECONNECTS):
@@ -255,14 +251,11 @@ class RemoteTrainer(ImitatesInOnePass):
             )
         async with aclosing(await self._http.send(request, stream=True)) as answer:
             await _raise_if_refused(answer)
-            begun = bytearray()
+            begun = b""
             async for piece in answer.aiter_bytes():
-                *ended, rest = piece.split(b"\n")
-                for end in ended:
-                    yield _read(Event, bytes(begun + end))
-                    begun.clear()
-                begun += rest
-                _refuse_too_large(begun)
+                *lines, begun = (begun + piece).split(b"\n")
+                for line in lines:
+                    yield _read(Event, line)
 
     def _loss_from(self, error: Exception) -> TrainerLost:
         return TrainerLost(f"The trainer at {self.url} no longer answers ({error!r}).")
@@ -302,21 +295,13 @@ async def _raise_if_refused(answer: httpx.Response) -> None:
     """Raise the error in an answer, if it is one."""
     if not answer.is_error:
         return
-    content = bytearray()
-    async for piece in answer.aiter_bytes():
-        content += piece
-        _refuse_too_large(content)
+    content = await answer.aread()
     try:
         refusal = _error(json.loads(content))
     except (ValueError, KeyError, TypeError, RecursionError):
         said = content[:200].decode(errors="replace")
         refusal = TrainerError(f"The trainer answered {answer.status_code}: {said}")
     raise refusal
-
-
-def _refuse_too_large(content: bytearray) -> None:
-    if len(content) > _ANSWER_BYTES_MAX:
-        raise TrainerError(f"The trainer's answer has more than {_ANSWER_BYTES_MAX} bytes.")
 
 
 async def _write_file(answer: httpx.Response, into: Path, expected: File) -> bool:

@@ -17,7 +17,6 @@ from precis.trainer.backend import TrainerBackend
 from precis.trainer.jobs import Job
 from precis.trainer.journal import Journal
 from precis.trainer.protocol import (
-    BeginRequest,
     CheckpointRequest,
     FileRequest,
     Json,
@@ -100,64 +99,59 @@ class TrainerService:
         async with self._training:
             return (await asyncio.to_thread(self._journal(spec).state)).model_dump()
 
-    async def begin(self, request: BeginRequest) -> Json:
+    async def begin(self, spec: ModelSpec, run: str) -> Json:
         """Forget the model: the run begins it again."""
         async with self._training:
-            journal = self._journal(request.model)
-            await self._forget(request.model)
-            journal.belongs(request.run)
+            await self._forget(spec)
+            self._journal(spec).belongs(run)
         return {}
 
     async def train(self, request: TrainRequest) -> Json:
-        """Train a step, one at a time; for a trained step return the stored result."""
-        async with self._training:
-            return await self._train(request)
-
-    async def _train(self, request: TrainRequest) -> Json:
-        """Return the result of a step; train it unless that was done.
+        """Train a step, one at a time; for a trained step return the stored result.
 
         Raises:
             StepConflict: it was trained on other groups, the model here is another run's, or is at
                 another step.
         """
-        name = request.model.name
-        journal = self._journal(request.model)
-        if request.run and journal.run != request.run:
-            held = f"of the run {journal.run}" if journal.run else "of no run"
-            raise StepConflict(
-                f"The trainer holds {name} {held}, not of {request.run}: restore the checkpoint to "
-                "continue from."
-            )
-        done = journal.trained(request.step)
-        if done is not None and done.digest != request.digest:
-            raise StepConflict(
-                f"Step {request.step} of {name} was trained already on other groups (digest "
-                f"{done.digest[:12]}, not {request.digest[:12]})."
-            )
-        if done is not None:
-            return done.result
-        model = self._find_registered(request.model)
-        at = await self.backend._get_step(model)
-        if at != request.step:
-            raise StepConflict(
-                f"The trainer is at step {at} of {name}, not at {request.step}: restore the "
-                "checkpoint to continue from."
-            )
-        # Noted before and after: a trainer that is killed in between can tell at its next start
-        # (`Journal.settle`) whether the weights were saved, and the step is not trained twice.
-        journal.began(request.step, request.digest, request.note)
-        groups = decode_groups(request.groups)
-        if request.imitates:
-            shown: list[art.Trajectory] = []
-            for group in groups:
-                shown += group.trajectories
-            result = await self.backend.train_sft(model, shown, **request.options)
-        else:
-            result = await self.backend.train(model, groups, **request.options)
-        answer = {"step": result.step, "metrics": result.metrics}
-        trained = TrainedStep(digest=request.digest, result=answer, note=request.note)
-        journal.finished(request.step, trained)
-        return answer
+        async with self._training:
+            name = request.model.name
+            journal = self._journal(request.model)
+            if request.run and journal.run != request.run:
+                held = f"of the run {journal.run}" if journal.run else "of no run"
+                raise StepConflict(
+                    f"The trainer holds {name} {held}, not of {request.run}: restore the "
+                    "checkpoint to continue from."
+                )
+            done = journal.trained(request.step)
+            if done is not None and done.digest != request.digest:
+                raise StepConflict(
+                    f"Step {request.step} of {name} was trained already on other groups (digest "
+                    f"{done.digest[:12]}, not {request.digest[:12]})."
+                )
+            if done is not None:
+                return done.result
+            model = self._find_registered(request.model)
+            at = await self.backend._get_step(model)
+            if at != request.step:
+                raise StepConflict(
+                    f"The trainer is at step {at} of {name}, not at {request.step}: restore the "
+                    "checkpoint to continue from."
+                )
+            # Noted before and after: a trainer that is killed in between can tell at its next start
+            # (`Journal.settle`) whether the weights were saved, and the step is not trained twice.
+            journal.began(request.step, request.digest, request.note)
+            groups = decode_groups(request.groups)
+            if request.imitates:
+                shown: list[art.Trajectory] = []
+                for group in groups:
+                    shown += group.trajectories
+                result = await self.backend.train_sft(model, shown, **request.options)
+            else:
+                result = await self.backend.train(model, groups, **request.options)
+            answer = {"step": result.step, "metrics": result.metrics}
+            trained = TrainedStep(digest=request.digest, result=answer, note=request.note)
+            journal.finished(request.step, trained)
+            return answer
 
     async def commit(self, request: CheckpointRequest) -> Json:
         checkpoint = await asyncio.to_thread(
@@ -191,11 +185,10 @@ class TrainerService:
     async def restore(self, request: CheckpointRequest) -> Json:
         """Download a checkpoint as the latest, and forget any later training."""
         async with self._training:
-            journal = self._journal(request.model)
             await self._forget(request.model)
             answer = await self.fetch(request)
             # Last: a trainer that is killed before this has no model, and is asked again.
-            journal.belongs(request.run)
+            self._journal(request.model).belongs(request.run)
         return answer
 
     async def keep_checkpoints(self, spec: ModelSpec, steps: list[int]) -> Json:

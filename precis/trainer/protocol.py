@@ -55,13 +55,6 @@ class TrainRequest(Record):
     """Kept with the result, for a run that is resumed."""
 
 
-class BeginRequest(Record):
-    """Begin a model anew, as this run's."""
-
-    model: ModelSpec
-    run: str
-
-
 class StoredModel(Record):
     """The place of a model's checkpoints, and the name in which they are committed."""
 

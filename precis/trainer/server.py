@@ -14,11 +14,11 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import httpx
 import typer
-from fastapi import APIRouter, Depends, FastAPI, Request
+from fastapi import APIRouter, Body, Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse, Response, StreamingResponse
 from starlette.exceptions import HTTPException
@@ -38,7 +38,6 @@ from precis.trainer.backend import TrainerBackend
 from precis.trainer.guard import Guard
 from precis.trainer.host import TrainerService
 from precis.trainer.protocol import (
-    BeginRequest,
     CheckpointRequest,
     FileRequest,
     Json,
@@ -104,24 +103,16 @@ async def healthz() -> Json:
     return {"status": "ok"}
 
 
-@router.post("/register")
-async def register(spec: ModelSpec, service: Served) -> StreamingResponse:
-    return _stream(service, f"register {spec}", lambda: service.register(spec))
-
-
-@router.post("/step")
-async def step(spec: ModelSpec, service: Served) -> StreamingResponse:
-    return _stream(service, f"step {spec}", lambda: service.step(spec))
-
-
-@router.post("/state")
-async def state(spec: ModelSpec, service: Served) -> StreamingResponse:
-    return _stream(service, f"state {spec}", lambda: service.state(spec))
+@router.post("/model/{action}")
+async def model(
+    action: Literal["register", "step", "state"], spec: ModelSpec, service: Served
+) -> StreamingResponse:
+    return _stream(service, f"{action} {spec}", lambda: getattr(service, action)(spec))
 
 
 @router.post("/begin")
-async def begin(request: BeginRequest, service: Served) -> StreamingResponse:
-    return _stream(service, f"begin {request}", lambda: service.begin(request))
+async def begin(spec: ModelSpec, run: Annotated[str, Body()], service: Served) -> StreamingResponse:
+    return _stream(service, f"begin {spec} {run}", lambda: service.begin(spec, run))
 
 
 @router.post("/train")
@@ -142,12 +133,9 @@ def _stream(
 
 @router.post("/checkpoints/{action}")
 async def checkpoints(
-    action: str, request: CheckpointRequest, service: Served
+    action: Literal["commit", "fetch", "restore"], request: CheckpointRequest, service: Served
 ) -> StreamingResponse:
-    actions = {"commit": service.commit, "fetch": service.fetch, "restore": service.restore}
-    if action not in actions:
-        raise TrainerError(f"No such action: {action}.")
-    return _stream(service, f"{action} {request}", lambda: actions[action](request))
+    return _stream(service, f"{action} {request}", lambda: getattr(service, action)(request))
 
 
 @router.post("/file")

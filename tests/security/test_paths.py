@@ -284,7 +284,7 @@ class Lying:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         asked = json.loads((await receive())["body"])
         pieces = self.files.get(asked.get("path", ""), [])
-        if scope["path"] == "/state":
+        if scope["path"] == "/model/state":
             pieces = [Event(event="result", data=self.state).model_dump_json().encode() + b"\n"]
         await send({"type": "http.response.start", "status": 200, "headers": []})
         for piece in pieces:

@@ -42,7 +42,7 @@ async def client(port: int) -> AsyncIterator[httpx.AsyncClient]:
     headers = {"authorization": f"Bearer {TOKEN}", "content-type": "application/json"}
     url = f"http://127.0.0.1:{port}"
     async with httpx.AsyncClient(base_url=url, timeout=PATIENCE_S, headers=headers) as client:
-        assert (await client.post("/register", json=SPEC)).status_code == 200
+        assert (await client.post("/model/register", json=SPEC)).status_code == 200
         yield client
 
 
@@ -88,7 +88,7 @@ def is_one_sentence(answer: str) -> bool:
     return set(said) == {"type", "message"} and len(said["message"]) < 500
 
 
-@pytest.mark.parametrize("path", ["/train", "/register", "/v1/chat/completions", "/nowhere"])
+@pytest.mark.parametrize("path", ["/train", "/model/register", "/v1/chat/completions", "/nowhere"])
 async def test_without_the_token_not_a_byte_of_a_body_is_waited_for(port: int, path: str) -> None:
     status, answer = await say(port, request(path, length=10**10, token="wrong"))
     assert status == 401
@@ -172,7 +172,9 @@ def test_whatever_is_asked_without_the_token_is_unauthorized(
     assert asyncio.run(ask()) == 401
 
 
-@pytest.mark.parametrize("path", ["/register", "/train", "/state", "/file", "/v1/chat/completions"])
+@pytest.mark.parametrize(
+    "path", ["/model/register", "/train", "/model/state", "/file", "/v1/chat/completions"]
+)
 @pytest.mark.parametrize("body", [b"{", b"\xff\xfe", DEEP, b'{"model": ' * 50_000], ids=range(4))
 @pytest.mark.usefixtures("client")
 async def test_broken_json_is_a_bad_request_in_one_sentence(
@@ -224,7 +226,7 @@ async def test_a_name_that_is_a_path_is_refused_and_makes_no_folder(
 ) -> None:
     before = sorted(tmp_path.rglob("*"))
     body = json.dumps({**SPEC, which: name}).encode()
-    for path in ("/register", "/state"):
+    for path in ("/model/register", "/model/state"):
         status, answer = await say(port, request(path, body))
         assert status == 422
         assert is_one_sentence(answer)

@@ -18,7 +18,6 @@ from precis.trainer.client import RemoteTrainer
 from precis.trainer.host import TrainerService
 from precis.trainer.journal import Journal
 from precis.trainer.protocol import (
-    BeginRequest,
     FileRequest,
     ModelSpec,
     StoredModel,
@@ -242,7 +241,7 @@ async def test_a_training_that_a_kill_cut_off_counts_if_its_weights_and_metrics_
     spec = ModelSpec(name="m", project="p", base_model="b")
     backend = CountingBackend(tmp_path)
     killed = TrainerService(backend, tmp_path)
-    await killed.begin(BeginRequest(model=spec, run="a-run"))
+    await killed.begin(spec, "a-run")
     await killed.register(spec)
     Journal(killed.folder(spec)).began(0, "groups", {"seen": 1})
     backend.step = 1
