@@ -6,53 +6,39 @@ https://langfuse.com/integrations/native/opentelemetry.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import httpx
 
 from precis import __version__
 from precis.environment import Variables
 from precis.observe.rollouts import RolloutRecord
-from precis.observe.sender import post
+from precis.observe.sender import Service, post
 
 _INTERNAL = 1
 _OK = 1
 
 
-@dataclass(frozen=True)
-class Langfuse:
-    """The address of Langfuse, and the project's pair of keys."""
+def langfuse(environment: Variables) -> Service | None:
+    """Return Langfuse, if the project's pair of keys is set."""
+    public = environment.langfuse_public_key
+    secret = environment.langfuse_secret_key
+    if public is None or secret is None:
+        return None
+    key = secret.get_secret_value()
+    url = environment.langfuse_host.rstrip("/")
+    # Without this header a server of version 4 shows traces minutes later.
+    headers = {"x-langfuse-ingestion-version": "4"}
 
-    name: ClassVar[str] = "Langfuse"
-    url: str
-    public_key: str = field(repr=False)
-    key: str = field(repr=False)
-
-    @classmethod
-    def from_environment(cls, environment: Variables) -> Self | None:
-        public = environment.langfuse_public_key
-        secret = environment.langfuse_secret_key
-        if public is None or secret is None:
-            return None
-        host = environment.langfuse_host
-        return cls(host.rstrip("/"), public.get_secret_value(), secret.get_secret_value())
-
-    @property
-    def options(self) -> Mapping[str, Any]:
-        # Without this header a server of version 4 shows traces minutes later.
-        headers = {"x-langfuse-ingestion-version": "4"}
-        return {"auth": (self.public_key, self.key), "headers": headers}
-
-    async def send(self, client: httpx.AsyncClient, batch: Sequence[RolloutRecord]) -> None:
+    async def send(client: httpx.AsyncClient, batch: Sequence[RolloutRecord]) -> None:
         spans = [span for seen in batch for span in _spans(seen)]
         resource = {
             "resource": {"attributes": _attributes({"service.name": "precis"})},
             "scopeSpans": [{"scope": {"name": "precis", "version": __version__}, "spans": spans}],
         }
         traces = {"resourceSpans": [resource]}
-        await post(client, f"{self.url}/api/public/otel/v1/traces", traces)
+        await post(client, f"{url}/api/public/otel/v1/traces", traces)
         for seen in batch:
             for name, value in seen.scores.items():
                 score = {
@@ -64,7 +50,10 @@ class Langfuse:
                     "value": value,
                     "dataType": "NUMERIC",
                 }
-                await post(client, f"{self.url}/api/public/scores", score)
+                await post(client, f"{url}/api/public/scores", score)
+
+    options = {"auth": (public.get_secret_value(), key), "headers": headers}
+    return Service("Langfuse", url, key, options, send)
 
 
 def _spans(seen: RolloutRecord) -> Iterator[dict[str, Any]]:

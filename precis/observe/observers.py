@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 
 from precis.environment import Variables
-from precis.observe.langfuse import Langfuse
-from precis.observe.openpipe import OpenPipe
+from precis.observe.langfuse import langfuse
+from precis.observe.openpipe import openpipe
 from precis.observe.rollouts import RolloutRecord
 from precis.observe.sender import Sender, Service
-from precis.observe.weave import Weave
+from precis.observe.weave import weave
 
 FLUSH_S = 10.0
 """How long a run waits at its end for all services together."""
@@ -51,9 +51,5 @@ async def observing(environment: Variables | None = None) -> AsyncIterator[Obser
 
 def services(environment: Variables) -> list[Service]:
     """Return the services whose keys are set."""
-    found = (
-        OpenPipe.from_environment(environment),
-        Langfuse.from_environment(environment),
-        Weave.from_environment(environment),
-    )
+    found = (openpipe(environment), langfuse(environment), weave(environment))
     return [service for service in found if service is not None]

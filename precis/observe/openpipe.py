@@ -4,38 +4,29 @@ Its reporting API is `POST {base}/report` with request, response, times and meta
 (https://docs.openpipe.ai, "Report"; the same as its Python client's).
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from collections.abc import Sequence
+from typing import Any
 
 import httpx
 
 from precis.environment import Variables
 from precis.observe.rollouts import RolloutRecord
-from precis.observe.sender import post
+from precis.observe.sender import Service, post
 
 
-@dataclass(frozen=True)
-class OpenPipe:
-    """The address of OpenPipe, and its key."""
+def openpipe(environment: Variables) -> Service | None:
+    """Return OpenPipe, if its key is set."""
+    if environment.openpipe_api_key is None:
+        return None
+    key = environment.openpipe_api_key.get_secret_value()
+    url = environment.openpipe_base_url.rstrip("/")
 
-    name: ClassVar[str] = "OpenPipe"
-    url: str
-    key: str = field(repr=False)
-
-    @classmethod
-    def from_environment(cls, environment: Variables) -> Self | None:
-        key = environment.openpipe_api_key
-        return cls(environment.openpipe_base_url, key.get_secret_value()) if key else None
-
-    @property
-    def options(self) -> Mapping[str, Any]:
-        return {"headers": {"Authorization": f"Bearer {self.key}"}}
-
-    async def send(self, client: httpx.AsyncClient, batch: Sequence[RolloutRecord]) -> None:
+    async def send(client: httpx.AsyncClient, batch: Sequence[RolloutRecord]) -> None:
         for seen in batch:
             for turn in range(len(seen.calls)):
-                await post(client, f"{self.url.rstrip('/')}/report", _report(seen, turn))
+                await post(client, f"{url}/report", _report(seen, turn))
+
+    return Service("OpenPipe", url, key, {"headers": {"Authorization": f"Bearer {key}"}}, send)
 
 
 def _report(seen: RolloutRecord, turn: int) -> dict[str, Any]:

@@ -5,8 +5,9 @@ import json
 import logging
 import queue
 import threading
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Protocol
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import httpx
 
@@ -27,25 +28,21 @@ _REPLY_BYTES_MAX = 2**16
 logger = logging.getLogger(__name__)
 
 
-class Service(Protocol):
-    """A service that receives rollouts."""
+@dataclass(frozen=True)
+class Service:
+    """A service that receives rollouts.
 
-    name: ClassVar[str]
+    Attributes:
+        key: its secret, redacted in replies.
+        options: the options of its client: headers, authorization.
+        send: reports some rollouts by `post`; raises httpx.HTTPError on failure.
+    """
 
-    @property
-    def url(self) -> str:
-        """The service's address."""
-
-    @property
-    def key(self) -> str:
-        """Its secret, redacted in replies."""
-
-    @property
-    def options(self) -> Mapping[str, Any]:
-        """The options of its client: headers, authorization."""
-
-    async def send(self, client: httpx.AsyncClient, batch: Sequence[RolloutRecord]) -> None:
-        """Report some rollouts by `post`; raises httpx.HTTPError on failure."""
+    name: str
+    url: str
+    key: str = field(repr=False)
+    options: Mapping[str, Any] = field(repr=False)
+    send: Callable[[httpx.AsyncClient, Sequence[RolloutRecord]], Awaitable[None]]
 
 
 async def post(client: httpx.AsyncClient, url: str, body: Any) -> None:

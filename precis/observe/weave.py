@@ -5,43 +5,30 @@ package, which patches the OpenAI clients of the whole process, starts threads, 
 import.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any, ClassVar, Self
+from typing import Any
 
 import httpx
 
 from precis.environment import Variables
 from precis.observe.rollouts import RolloutRecord
-from precis.observe.sender import post
+from precis.observe.sender import Service, post
 
 
-@dataclass(frozen=True)
-class Weave:
-    """The address of Weave, the project as `entity/project`, and the key of W&B."""
+def weave(environment: Variables) -> Service | None:
+    """Return Weave, if a project and W&B's key are set."""
+    project = environment.weave_project
+    if environment.wandb_api_key is None or project is None:
+        return None
+    key = environment.wandb_api_key.get_secret_value()
+    url = environment.weave_url.rstrip("/")
 
-    name: ClassVar[str] = "Weave"
-    url: str
-    project: str
-    key: str = field(repr=False)
+    async def send(client: httpx.AsyncClient, batch: Sequence[RolloutRecord]) -> None:
+        calls = [call for seen in batch for call in _calls(seen, project)]
+        await post(client, f"{url}/v2/{project}/calls/complete", {"batch": calls})
 
-    @classmethod
-    def from_environment(cls, environment: Variables) -> Self | None:
-        key = environment.wandb_api_key
-        project = environment.weave_project
-        if key is None or project is None:
-            return None
-        return cls(environment.weave_url.rstrip("/"), project, key.get_secret_value())
-
-    @property
-    def options(self) -> Mapping[str, Any]:
-        return {"auth": ("api", self.key)}
-
-    async def send(self, client: httpx.AsyncClient, batch: Sequence[RolloutRecord]) -> None:
-        calls = [call for seen in batch for call in _calls(seen, self.project)]
-        address = f"{self.url}/v2/{self.project}/calls/complete"
-        await post(client, address, {"batch": calls})
+    return Service("Weave", url, key, {"auth": ("api", key)}, send)
 
 
 def _calls(seen: RolloutRecord, project: str) -> Iterator[dict[str, Any]]:

@@ -1,5 +1,10 @@
 """A rollout as the observers are told of it: two turns, with a tool call between them."""
 
+from typing import Any
+
+from pydantic import SecretStr
+
+from precis.environment import Variables
 from precis.observe.rollouts import RolloutRecord
 from precis.records.rollout import Call, Json
 from precis.records.spend import Usage
@@ -31,3 +36,12 @@ SEEN = RolloutRecord(
     scores={"reward": 0.75, "turns": 2.0},
     notes={"split": "train", "step": "4", "scenario": "d"},
 )
+
+
+def environment(**settings: str) -> Variables:
+    """One with these settings and no keys but them, whatever the shell has."""
+    keys = ("openpipe_api_key", "langfuse_public_key", "langfuse_secret_key", "wandb_api_key")
+    known: dict[str, Any] = dict.fromkeys((*keys, "weave_project"))
+    for name, value in settings.items():
+        known[name] = SecretStr(value) if name in keys else value
+    return Variables().model_copy(update=known)

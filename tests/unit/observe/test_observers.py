@@ -5,12 +5,11 @@ import base64
 import json
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from pydantic import SecretStr
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -18,13 +17,15 @@ from starlette.routing import Route
 
 from precis.environment import Variables
 from precis.environments.summaries.judge import Unscored
+from precis.observe import sender
 from precis.observe.observers import Observers, observing, services
 from precis.observe.rollouts import RolloutRecord, records_of
 from precis.observe.samples import sample_table
-from precis.observe.sender import Sender
 from precis.records.rollout import Rollout, Score
+from tests.security.hostile import MIB, bomb, dripping, endless, hostile, quoting
+from tests.security.test_redaction import CUT_SHORT, KEY, LAST_FOUR
 from tests.support.local_server import serving
-from tests.support.observed import ASKED, CALLING, PLAY, RESULT, SEEN, START
+from tests.support.observed import ASKED, CALLING, PLAY, RESULT, SEEN, START, environment
 from tests.support.rollouts import DOCUMENT, SCENARIO, rollouts
 
 
@@ -65,13 +66,6 @@ async def url(endpoint: Endpoint) -> AsyncIterator[str]:
         yield address
 
 
-def environment(**settings: Any) -> Variables:
-    """One with these settings and no keys but them, whatever the shell has."""
-    keys = ("openpipe_api_key", "langfuse_public_key", "langfuse_secret_key", "wandb_api_key")
-    empty: dict[str, Any] = dict.fromkeys((*keys, "weave_project"))
-    return Variables().model_copy(update={**empty, **settings})
-
-
 def basic(user: str, password: str) -> str:
     return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
 
@@ -83,13 +77,12 @@ async def told(settings: Variables, *seen: RolloutRecord) -> None:
 
 def test_nobody_is_told_without_a_key() -> None:
     assert services(environment()) == []
-    assert services(environment(wandb_api_key=SecretStr("k"))) == [], "Weave wants a project too"
-    assert services(environment(langfuse_public_key=SecretStr("k"))) == []
+    assert services(environment(wandb_api_key="k")) == [], "Weave wants a project too"
+    assert services(environment(langfuse_public_key="k")) == []
 
 
 async def test_openpipe_gets_each_call_as_a_report(url: str, endpoint: Endpoint) -> None:
-    key = SecretStr("opk-secret")
-    settings = environment(openpipe_api_key=key, openpipe_base_url=f"{url}/api/v1")
+    settings = environment(openpipe_api_key="opk-secret", openpipe_base_url=f"{url}/api/v1")
     await told(settings, SEEN)
     assert [path for path, _, _ in endpoint.got] == ["/api/v1/report"] * 2
     (_, headers, first), (_, _, last) = endpoint.got
@@ -117,8 +110,8 @@ async def test_langfuse_gets_a_trace_with_every_call_and_the_scores(
     url: str, endpoint: Endpoint
 ) -> None:
     settings = environment(
-        langfuse_public_key=SecretStr("pk-lf"),
-        langfuse_secret_key=SecretStr("sk-lf"),
+        langfuse_public_key="pk-lf",
+        langfuse_secret_key="sk-lf",
         langfuse_host=url,
     )
     await told(settings, SEEN)
@@ -158,9 +151,7 @@ def attributes(span: dict[str, Any]) -> dict[str, Any]:
 
 
 async def test_weave_gets_the_rollout_with_its_calls_within(url: str, endpoint: Endpoint) -> None:
-    settings = environment(
-        wandb_api_key=SecretStr("wb-key"), weave_project="team/precis", weave_url=url
-    )
+    settings = environment(wandb_api_key="wb-key", weave_project="team/precis", weave_url=url)
     await told(settings, SEEN)
     ((path, headers, sent),) = endpoint.got
     assert path == "/v2/team/precis/calls/complete"
@@ -200,7 +191,7 @@ async def test_a_service_that_refuses_is_told_of_once_and_stops_nothing(
     url: str, endpoint: Endpoint, caplog: pytest.LogCaptureFixture
 ) -> None:
     endpoint.answer = endpoint.fail
-    settings = environment(openpipe_api_key=SecretStr("opk-secret"), openpipe_base_url=url)
+    settings = environment(openpipe_api_key="opk-secret", openpipe_base_url=url)
     with caplog.at_level(logging.WARNING, "precis.observe"):
         await told(settings, *[SEEN] * 120)
     first, last = (record.getMessage() for record in caplog.records)
@@ -219,16 +210,14 @@ async def test_a_service_that_refuses_is_told_of_once_and_stops_nothing(
 async def test_an_address_or_a_key_that_is_not_valid_gets_a_sentence(
     url: str, key: str, said: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await told(environment(openpipe_api_key=SecretStr(key), openpipe_base_url=url), SEEN)
+    await told(environment(openpipe_api_key=key, openpipe_base_url=url), SEEN)
     assert said in caplog.text
     assert "OpenPipe did not receive 1 of 1 rollouts" in caplog.text
 
 
 async def test_half_a_character_stops_no_service(url: str, endpoint: Endpoint) -> None:
-    keys = dict.fromkeys(("openpipe_api_key", "langfuse_public_key", "langfuse_secret_key"))
-    settings = environment(
-        **dict.fromkeys(keys, SecretStr("k")), openpipe_base_url=url, langfuse_host=url
-    )
+    keys = dict.fromkeys(("openpipe_api_key", "langfuse_public_key", "langfuse_secret_key"), "k")
+    settings = environment(**keys, openpipe_base_url=url, langfuse_host=url)
     half = replace(SEEN.calls[0], choice={"message": {"role": "assistant", "content": "\ud83d"}})
     await told(settings, replace(SEEN, calls=(half,)), SEEN)
     paths = [path for path, _, _ in endpoint.got]
@@ -240,15 +229,64 @@ async def test_a_slow_service_delays_nothing_and_the_end_is_bounded(
     url: str, endpoint: Endpoint, caplog: pytest.LogCaptureFixture
 ) -> None:
     endpoint.answer = endpoint.hang
-    settings = environment(openpipe_api_key=SecretStr("k"), openpipe_base_url=url)
-    sender = Sender(services(settings)[0], queue_max=10)
-    observers = Observers([sender])
+    settings = environment(openpipe_api_key="k", openpipe_base_url=url)
+    observers = Observers([sender.Sender(services(settings)[0], queue_max=10)])
     began = time.monotonic()
     observers.rollouts([SEEN] * 200)
     assert time.monotonic() - began < 60, "one after another they take 200 s"
     await asyncio.to_thread(observers.close, 0.2)
     assert time.monotonic() - began < 8
     assert "OpenPipe did not receive" in caplog.text
+
+
+@pytest.fixture
+def one_try(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sender, "_TRIES", 1)
+
+
+@pytest.mark.usefixtures("one_try")
+@pytest.mark.parametrize("answer", [endless, bomb])
+async def test_an_answer_without_end_is_not_read(
+    answer: Callable[[str], Iterator[bytes]], caplog: pytest.LogCaptureFixture
+) -> None:
+    async with hostile(answer) as server:
+        await told(environment(openpipe_api_key=KEY, openpipe_base_url=server.url), SEEN)
+    assert server.keys == [KEY]
+    assert server.sent < 32 * MIB
+    first, last = (record.getMessage() for record in caplog.records)
+    assert "The reply is larger than" in first
+    assert "did not receive 1 of 1 rollouts" in last
+
+
+@pytest.mark.usefixtures("one_try")
+async def test_an_answer_that_drips_costs_its_deadline(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sender, "_DEADLINE_S", 0.5)
+    async with dripping() as url:
+        await told(environment(openpipe_api_key=KEY, openpipe_base_url=url), SEEN)
+    assert "no whole answer within 0.5 s" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("address", "keys"),
+    [
+        ("openpipe_base_url", {"openpipe_api_key": KEY}),
+        ("langfuse_host", {"langfuse_public_key": "pk-lf-3b1c5d", "langfuse_secret_key": KEY}),
+        ("weave_url", {"wandb_api_key": KEY, "weave_project": "entity/project"}),
+    ],
+)
+@pytest.mark.parametrize("quoted", ["{authorization}", KEY, CUT_SHORT[0]])
+async def test_a_key_that_is_quoted_is_not_logged(
+    address: str, keys: dict[str, str], quoted: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    answer = quoting(400, lambda sent: quoted.format(last=LAST_FOUR, authorization=sent))
+    async with hostile(answer) as server:
+        await told(environment(**keys, **{address: server.url.removesuffix("/v1")}), SEEN)
+    assert "does not take all rollouts: it answered 400" in caplog.text
+    sent = server.keys[0].removeprefix("Basic ")
+    for secret in (KEY, sent, LAST_FOUR, "sk-o"):
+        assert secret not in caplog.text
 
 
 def test_a_rollout_is_seen_with_its_verdict_or_without_one() -> None:
