@@ -7,7 +7,7 @@ attention masks for PyTorch. Each takes longer than the rest of ART, in every pr
 
 import sys
 from collections.abc import Sequence
-from importlib.abc import Loader, MetaPathFinder
+from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import find_spec
 from types import ModuleType
@@ -41,42 +41,27 @@ class _Finder(MetaPathFinder):
         self, name: str, path: Sequence[str] | None, _target: ModuleType | None = None
     ) -> ModuleSpec | None:
         deferred: str
-        found: ModuleType | None = None
+        substitute: ModuleType | None = None  # an import of None fails
         if name == "art" and find_spec("torch") is None:
             deferred = "transformers"
         elif name == "art.utils.trajectory_logging" and "litellm" not in sys.modules:
             deferred = _LITELLM
-            found = ModuleType(_LITELLM)
-            found.Choices = _Choices  # type: ignore[attr-defined]
+            substitute = ModuleType(_LITELLM)
+            substitute.Choices = _Choices  # type: ignore[attr-defined]
         else:
             return None
         spec = PathFinder.find_spec(name, path)
-        if spec and spec.loader and deferred not in sys.modules:
-            spec.loader = _Deferring(spec.loader, deferred, found)
+        if spec is None or spec.loader is None or deferred in sys.modules:
+            return spec
+        execute = spec.loader.exec_module
+
+        def execute_without(module: ModuleType) -> None:
+            modules: dict[str, Any] = sys.modules
+            modules[deferred] = substitute
+            try:
+                execute(module)
+            finally:
+                del modules[deferred]
+
+        spec.loader.exec_module = execute_without  # type: ignore[method-assign]
         return spec
-
-
-class _Deferring(Loader):
-    """Executes a module with a substitute for a module that it imports.
-
-    Args:
-        loader: the module's own.
-        deferred: the name of the imported module.
-        found: the substitute; None if the import is to fail.
-    """
-
-    def __init__(self, loader: Loader, deferred: str, found: ModuleType | None) -> None:
-        self._loader = loader
-        self._deferred = deferred
-        self._found = found
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        return self._loader.create_module(spec)
-
-    def exec_module(self, module: ModuleType) -> None:
-        modules: dict[str, Any] = sys.modules
-        modules[self._deferred] = self._found
-        try:
-            self._loader.exec_module(module)
-        finally:
-            del modules[self._deferred]

@@ -108,11 +108,7 @@ async def open_benchmark(
 ) -> AsyncIterator[BenchmarkRun]:
     """Yield a benchmark, and close its connections after the block."""
     async with observing() as observers, Recorder.of(config) as recorder:
-        run = BenchmarkRun(config, environment, recorder, observers)
-        try:
-            yield run
-        finally:
-            run.kept.close()
+        yield BenchmarkRun(config, environment, recorder, observers)
 
 
 async def line_up(run: BenchmarkRun) -> TrainedLineup | None:

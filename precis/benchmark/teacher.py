@@ -46,12 +46,9 @@ class Teacher:
             StoreError: an answer can't be stored.
         """
         kept = KeptRecords(store)
-        try:
-            await kept.open()
-            async with ContenderClient(self.spec, self._rollouts, budget, kept) as client:
-                attempts = await measure(recorder, client, environment, scenarios)
-        finally:
-            kept.close()
+        await kept.open()
+        async with ContenderClient(self.spec, self._rollouts, budget, kept) as client:
+            attempts = await measure(recorder, client, environment, scenarios)
         rollouts = [attempt.rollout for attempt in attempts]
         failures: list[Unscored] = []
         for rollout in rollouts:

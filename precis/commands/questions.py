@@ -188,7 +188,6 @@ async def _make(
         # Before anything is paid for: without a place to keep replies, nothing is asked.
         await asyncio.to_thread(paid.check)
         kept = KeptRecords(paid)
-        stack.callback(kept.close)
         await kept.open()
         maker = QuestionMaker(writer, judge, kept)
         unwritten = await maker.unwritten(texts)

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -44,20 +44,26 @@ class WandbLog:
     """A W&B run, logged to without blocking.
 
     Args:
-        folder: has the address of its page, and its output.
-        find_cause: returns why the process has failed.
+        folder: receives W&B's own files, the address of its page, and its output.
+        opening: the arguments of `wandb.init`.
+        environment: the child's variables, with the key.
     """
 
     def __init__(
-        self,
-        process: subprocess.Popen[bytes],
-        folder: Path,
-        opening: Mapping[str, Any],
-        find_cause: Callable[[], str],
+        self, folder: Path, opening: Mapping[str, Any], environment: Mapping[str, str]
     ) -> None:
-        self._process = process
         self._folder = folder
-        self._find_cause = find_cause
+        self._key = environment["WANDB_API_KEY"]
+        with (folder / _OUTPUT).open("ab") as output:
+            self._began = output.tell()
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "precis.observe.wandb"],
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=output,
+                env=environment,
+                start_new_session=True,
+            )
         self._warned = False
         self._lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._put(opening)  # not as an argument, which any user of the machine can list
@@ -120,10 +126,16 @@ class WandbLog:
         """Say once why the child has failed."""
         if not self._warned:
             self._warned = True
+            output = self._folder / _OUTPUT
+            try:
+                printed = output.read_bytes()[self._began :].decode(errors="replace")
+            except OSError:  # deleted meanwhile
+                printed = ""
+            cause = without_controls(Redactor(self._key).clean_text(cause_in(printed)))
             logger.warning(
                 "W&B has ended: %s. The run continues without it. All that it printed is in %s.",
-                self._find_cause().rstrip("."),
-                self._folder / _OUTPUT,
+                cause.rstrip("."),
+                output,
             )
 
 
@@ -141,32 +153,13 @@ async def wandb_log(
         return
     folder.mkdir(parents=True, exist_ok=True)
     (folder / _PAGE).unlink(missing_ok=True)
-    secret = key.get_secret_value()
-    environment = {"WANDB_SILENT": "true", **os.environ, "WANDB_API_KEY": secret}
+    environment = {"WANDB_SILENT": "true", **os.environ, "WANDB_API_KEY": key.get_secret_value()}
     trouble = await unreachable()
     if trouble:
         logger.warning("%s", trouble)
         environment["WANDB_MODE"] = "offline"
-    with (folder / _OUTPUT).open("ab") as output:
-        began = output.tell()
-        process = subprocess.Popen(  # noqa: ASYNC220  started once a run
-            [sys.executable, "-m", "precis.observe.wandb"],
-            stdin=subprocess.PIPE,
-            stdout=output,
-            stderr=output,
-            env=environment,
-            start_new_session=True,
-        )
-
-    def find_cause() -> str:
-        try:
-            printed = (folder / _OUTPUT).read_bytes()[began:].decode(errors="replace")
-        except OSError:  # deleted meanwhile
-            printed = ""
-        return without_controls(Redactor(secret).clean_text(cause_in(printed)))
-
     opening = {"name": name, "id": run_id, "config": dict(config), "dir": str(folder)}
-    log = WandbLog(process, folder, opening, find_cause)
+    log = WandbLog(folder, opening, environment)
     try:
         yield log
     finally:

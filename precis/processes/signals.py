@@ -5,11 +5,9 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-
-_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
@@ -53,28 +51,25 @@ def as_interrupts() -> Iterator[None]:
         yield
         return
 
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        signal.raise_signal(signal.SIGINT)
-
-    before = {}
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            before[number] = signal.signal(number, interrupt)
-    try:
+    numbers = [signal.SIGTERM, signal.SIGHUP]
+    heeded = [one for one in numbers if signal.getsignal(one) is not signal.SIG_IGN]
+    with _handling(heeded, lambda _: signal.raise_signal(signal.SIGINT)):
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 @contextmanager
 def passed_on(process: subprocess.Popen[bytes]) -> Iterator[None]:
     """Forward SIGINT, SIGTERM and SIGHUP to a process within the block."""
+    with _handling((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), process.send_signal):
+        yield
 
-    def pass_on(number: int, frame: FrameType | None) -> None:
-        process.send_signal(number)
 
-    before = {number: signal.signal(number, pass_on) for number in _ENDING}
+@contextmanager
+def _handling(numbers: Iterable[signal.Signals], act: Callable[[int], None]) -> Iterator[None]:
+    def handle(number: int, frame: FrameType | None) -> None:
+        act(number)
+
+    before = {number: signal.signal(number, handle) for number in numbers}
     try:
         yield
     finally:

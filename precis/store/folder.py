@@ -43,14 +43,13 @@ class FolderStore:
 
     def get(self, key: str) -> Blob | None:
         path = self._path(key)
-        try:
-            found = path.stat()
-            refuse_too_large(found.st_size, str(path))
-            data = path.read_bytes()
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise _explain(error, path, "read") from error
+        with _explaining(path, "read"):
+            try:
+                found = path.stat()
+                refuse_too_large(found.st_size, str(path))
+                data = path.read_bytes()
+            except FileNotFoundError:
+                return None
         return Blob(data, _version(data), datetime.fromtimestamp(found.st_mtime, UTC))
 
     def put(self, key: str, data: bytes) -> str:
@@ -171,20 +170,16 @@ def _explaining(path: Path, verb: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise _explain(error, path, verb) from error
-
-
-def _explain(error: OSError, path: Path, verb: str) -> StoreError:
-    what = f"Can't {verb} {path}: {error.strerror}."
-    if error.errno in _FULL:
-        return StoreError(f"{what} Free some space or choose another store.")
-    if error.errno in _REFUSED:
-        return StoreRefused(f"{what} Let this user {verb} there or choose another store.")
-    if error.errno in _NO_FOLDER:
-        return StoreRefused(
-            f"{what} A file or a broken link lies where a folder is needed: choose another store."
-        )
-    return StoreError(f"{what} Choose another store.")
+        what = f"Can't {verb} {path}: {error.strerror}."
+        if error.errno in _FULL:
+            raise StoreError(what, "Free some space or choose another store.") from error
+        if error.errno in _REFUSED:
+            remedy = f"Let this user {verb} there or choose another store."
+            raise StoreRefused(what, remedy) from error
+        if error.errno in _NO_FOLDER:
+            remedy = "A file or a broken link lies where a folder is needed: choose another store."
+            raise StoreRefused(what, remedy) from error
+        raise StoreError(what, "Choose another store.") from error
 
 
 def _files_below(folder: Path) -> Iterator[Path]:
@@ -193,7 +188,8 @@ def _files_below(folder: Path) -> Iterator[Path]:
 
     def fail(error: OSError) -> None:
         if not isinstance(error, FileNotFoundError | NotADirectoryError | PermissionError):
-            raise _explain(error, Path(error.filename or folder), "read") from error
+            with _explaining(Path(error.filename or folder), "read"):
+                raise error
 
     for place, _, names in os.walk(folder, onerror=fail):
         for name in names:

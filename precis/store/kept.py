@@ -56,10 +56,6 @@ class KeptRecords:
         self._known.add(key)
         self._read[key] = data
 
-    def close(self) -> None:
-        """End the threads."""
-        self._threads.shutdown(wait=False)
-
     async def _in_thread(self, call: Callable[..., T], *arguments: Any) -> T:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, call, *arguments)

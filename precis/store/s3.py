@@ -2,7 +2,7 @@
 
 import secrets
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -69,10 +69,10 @@ class S3Store:
     def get(self, key: str) -> Blob | None:
         with self._explaining(f"read {self._at(key)}"):
             for _ in range(_READS_MAX - 1):
-                answer = self._open(key)
+                answer = self._ask(self._s3.get_object, key)
                 with suppress(*_BROKEN_BODY):
                     return self._read(answer, key)
-            return self._read(self._open(key), key)
+            return self._read(self._ask(self._s3.get_object, key), key)
 
     def put(self, key: str, data: bytes) -> str:
         return self._put(key, data)
@@ -189,15 +189,14 @@ class S3Store:
         )
         return pages
 
-    def _open(self, key: str) -> dict[str, Any] | None:
-        """Request an object, without reading its body; None where there is none."""
+    def _ask(self, ask: Callable[..., dict[str, Any]], key: str) -> dict[str, Any] | None:
+        """Return the answer to a request for an object; None where there is none."""
         try:
-            answer: dict[str, Any] = self._s3.get_object(Bucket=self.bucket, Key=self._key(key))
+            return ask(Bucket=self.bucket, Key=self._key(key))
         except ClientError as error:
             if is_absent(error):
                 return None
             raise
-        return answer
 
     def _read(self, answer: dict[str, Any] | None, key: str) -> Blob | None:
         if answer is None:
@@ -211,13 +210,7 @@ class S3Store:
     def _head(self, key: str) -> dict[str, Any] | None:
         """Return an object's metadata, with its version; None where there is no object."""
         with self._explaining(f"look at {self._at(key)}"):
-            try:
-                found: dict[str, Any] = self._s3.head_object(Bucket=self.bucket, Key=self._key(key))
-            except ClientError as error:
-                if is_absent(error):
-                    return None
-                raise
-            return found
+            return self._ask(self._s3.head_object, key)
 
     def _put(self, key: str, data: bytes, **options: Any) -> str:
         with self._explaining(f"write {self._at(key)}"):

@@ -120,7 +120,6 @@ async def test_a_hosted_model_plays_once_greedily_and_is_sampled_for_pass_at_k(
     assert hosted.seeds == [None] * len(hosted.seeds), "not every provider takes one"
     asked = hosted.temperatures.total()
     again = await play(spec, game, kept)
-    kept.close()
     assert hosted.temperatures.total() == asked, "a reply was paid for twice"
     assert [one.rollout.score for one in again] == [one.rollout.score for one in attempts]
 
@@ -166,7 +165,6 @@ async def test_the_forecast_counts_every_attempt(
         ContenderClient(spec, RolloutsConfig(), Budget(None), kept, dry=True) as client,
     ):
         ahead, *_ = await estimate_cost(recorder, [client], game, sampled=1)
-    kept.close()
     assert ahead.figures["rollouts"] == 2 * len(game.scenarios("validation"))
     assert not hosted.temperatures, "a forecast has asked somebody"
 

@@ -109,7 +109,6 @@ async def opened(folder: Path) -> AsyncIterator[KeptRecords]:
     kept = KeptRecords(open_store(str(folder)))
     await kept.open()
     yield kept
-    kept.close()
 
 
 def texts(found: Sequence[Attempt]) -> list[str]:

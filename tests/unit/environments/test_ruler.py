@@ -242,7 +242,6 @@ async def test_a_benchmark_keeps_what_it_paid_for_and_stays_in_its_budget(tmp_pa
         budgets = (Budget(without_tools), Budget(None), Budget(1e-9))
         found = [await compared(budget) for budget in budgets]
         await environment.ruler.close()
-    kept.close()
     assert found == ["budget", 1.0, 1.0]
     assert server.requests == 2
     dry = PaidOnce(kept, Budget(None), dry=True)
@@ -266,5 +265,4 @@ async def test_a_benchmark_without_a_first_validation_is_refused(tmp_path: Path)
         run = BenchmarkRun(config, environment, recorder, Observers([]))
         with pytest.raises(ConfigError, match=r"holds no validation of .*first"):
             await run.read_first()
-        run.kept.close()
     await environment.ruler.close()

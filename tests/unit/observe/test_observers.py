@@ -23,7 +23,8 @@ from precis.observe.rollouts import RolloutRecord, records_of
 from precis.observe.samples import sample_table
 from precis.records.rollout import Rollout, Score
 from tests.security.hostile import MIB, bomb, dripping, endless, hostile, quoting
-from tests.security.test_redaction import CUT_SHORT, KEY, LAST_FOUR
+from tests.security.test_redaction import CUT_SHORT, LAST_FOUR
+from tests.security.test_replies import KEY
 from tests.support.local_server import serving
 from tests.support.observed import ASKED, CALLING, PLAY, RESULT, SEEN, START, environment
 from tests.support.rollouts import DOCUMENT, SCENARIO, rollouts
