@@ -50,7 +50,7 @@ from precis.records.ledger import find_ledger
 from precis.run.continuation import check_settings
 from precis.run.lease import check_free
 from precis.run.shortcomings import nothing_to_train
-from precis.settings.environment import AgentSettings
+from precis.settings.environment import AgentSettings, label_of
 from precis.settings.overrides import lay_over
 from precis.settings.problems import problems_in
 from precis.settings.tinker import TinkerTrainer
@@ -271,7 +271,7 @@ async def _check_environment(settings: AgentSettings, judge: JudgeConfig) -> str
         train = len(environment.scenarios("train"))
         held_out = len(environment.scenarios("validation"))
     scenarios = environment.nouns.scenarios
-    found = f"{settings.label}: {train} {scenarios} to train on, {held_out} held out"
+    found = f"{label_of(settings)}: {train} {scenarios} to train on, {held_out} held out"
     return f"{found}; judge {await checks.check_judge(judge)}" if environment.rubric else found
 
 

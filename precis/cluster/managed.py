@@ -20,14 +20,6 @@ from precis.errors import ConfigError
 from precis.settings.environment import SENT_TO, PythonSettings
 
 TASK = CHECKOUT / "deployments" / "managed.sky.yaml"
-_OBSERVERS = {
-    "OPENPIPE_BASE_URL": "OPENPIPE_API_KEY",
-    "LANGFUSE_HOST": "LANGFUSE_SECRET_KEY",
-    "WEAVE_PROJECT": "WANDB_API_KEY",
-    "WF_TRACE_SERVER_URL": "WANDB_API_KEY",
-    "WANDB_BASE_URL": "WANDB_API_KEY",
-}
-"""The key without which a destination of metrics or completions receives nothing."""
 
 
 @dataclass(frozen=True)
@@ -97,23 +89,23 @@ def _observers() -> dict[str, str]:
     """Return the destinations of metrics and completions that have a key, by their variables."""
     environment = Variables()
     keys = environment.keys()
-    addresses = {
-        "OPENPIPE_BASE_URL": environment.openpipe_base_url,
-        "LANGFUSE_HOST": environment.langfuse_host,
-        "WEAVE_PROJECT": environment.weave_project,
-        "WF_TRACE_SERVER_URL": environment.weave_url,
-        "WANDB_BASE_URL": os.environ.get("WANDB_BASE_URL"),
-    }
     found = {}
-    for name, address in addresses.items():
-        if address and keys.get(_OBSERVERS[name]):
+    for name, address, key in (
+        ("OPENPIPE_BASE_URL", environment.openpipe_base_url, "OPENPIPE_API_KEY"),
+        ("LANGFUSE_HOST", environment.langfuse_host, "LANGFUSE_SECRET_KEY"),
+        ("WEAVE_PROJECT", environment.weave_project, "WANDB_API_KEY"),
+        ("WF_TRACE_SERVER_URL", environment.weave_url, "WANDB_API_KEY"),
+        ("WANDB_BASE_URL", os.environ.get("WANDB_BASE_URL"), "WANDB_API_KEY"),
+    ):
+        if address and keys.get(key):
             found[name] = address
     return found
 
 
 def keys_of(config: ManagedConfig) -> dict[str, str]:
     """Return the keys that the run uses, except the store's, by their variables."""
-    wanted = {"HF_TOKEN", "LANGFUSE_PUBLIC_KEY", *_OBSERVERS.values()}
+    wanted = {"HF_TOKEN", "LANGFUSE_PUBLIC_KEY", "LANGFUSE_SECRET_KEY", "OPENPIPE_API_KEY"}
+    wanted.add("WANDB_API_KEY")
     for _, variable, _ in models_asked(config):
         wanted.add(variable)
     return {name: key for name, key in Variables().keys().items() if name in wanted}

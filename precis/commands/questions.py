@@ -28,8 +28,7 @@ from precis.questions.make import (
 )
 from precis.questions.rules import RuleWriter
 from precis.questions.writer import QuestionWriter
-from precis.records.cloze import CRUDE, MARK
-from precis.records.documents import UNANSWERABLE
+from precis.records.documents import CRUDE, MADE_BY_RULES, UNANSWERABLE
 from precis.records.spend import PRICES, Price, Prices
 from precis.store import FolderStore
 from precis.store.kept import KeptRecords
@@ -114,7 +113,7 @@ def make_by_rules(texts: Sequence[Text], folder: Path, out: Path) -> list[Docume
             return await QuestionMaker(RuleWriter(), judge).make(texts)
 
     made = asyncio.run(make_all())
-    _write(made, rows_of(made, folder, MARK), out)
+    _write(made, rows_of(made, folder, MADE_BY_RULES), out)
     return made
 
 

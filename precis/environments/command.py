@@ -19,8 +19,7 @@ from precis.environments.programs import end, harmless, output_of, start, tail
 from precis.environments.protocol import SPLITS, check_scenarios
 from precis.environments.ruler import AgentEnvironment
 from precis.errors import ConfigError
-from precis.record import read_json_lines
-from precis.records.json_file import read_json_file
+from precis.record import read_json_file, read_json_lines
 from precis.records.rollout import UNJUDGED, Scenario, Score, Split, Unscored
 
 if TYPE_CHECKING:

@@ -12,9 +12,8 @@ from pydantic import BaseModel, Json, ValidationError
 from precis.config import WarmStartConfig
 from precis.environments.conversations import conversations_of
 from precis.errors import ConfigError
-from precis.record import Finite, first_problem, json_digest
+from precis.record import Finite, first_problem, json_digest, read_json_file
 from precis.records.demonstrations import Demonstration, ShownConversation, is_imitated
-from precis.records.json_file import read_json_file
 from precis.records.nouns import Nouns
 from precis.records.rollout import UNJUDGED, Rollout, Scenario, typed_tool
 from precis.text import count_of

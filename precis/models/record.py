@@ -13,7 +13,7 @@ from pydantic import ConfigDict, ValidationError
 from precis import __version__
 from precis.config import RunConfig
 from precis.record import BaseModelName, Record
-from precis.settings.environment import CommandSettings, PythonSettings
+from precis.settings.environment import CommandSettings, PythonSettings, label_of
 from precis.settings.tinker import TinkerTrainer
 from precis.settings.trainer import ArtTrainer
 from precis.store import Store
@@ -86,7 +86,7 @@ def training_record(
     elif isinstance(environment, CommandSettings):
         source = Path(environment.command[0]).name
     else:
-        source = environment.label
+        source = label_of(environment)
     return TrainingRecord(
         base_model=trainer.base_model,
         environment=environment.kind,

@@ -19,6 +19,13 @@ from precis.text import count_of
 UNANSWERABLE = "UNANSWERABLE"
 """The answer to a question that a text does not answer: the golden one, and a judge's."""
 _UNANSWERABLE = {"unanswerable", "the answer is not found in the document"}
+MADE_BY_RULES = "cloze"
+"""In the ids of questions made by rules, by which a report recognizes them."""
+CRUDE = (
+    "The questions were made by rules (cloze): a number, a date or a name was left out of the "
+    "documents' own sentences. They are crude, since the importance of these facts was not judged: "
+    "figures that rest on them are for a first look."
+)
 
 logger = logging.getLogger(__name__)
 
@@ -179,3 +186,11 @@ def group(rows: Iterable[CorpusRow]) -> list[Document]:
         text = row["document_extracted"]
         documents.append(Document(key, row["document_topic"], text, tuple(questions[key])))
     return documents
+
+
+def crudeness_of(documents: Iterable[Document]) -> str:
+    """Return the caveat for documents with questions made by rules, or ""."""
+    for document in documents:
+        if any(f"-{MADE_BY_RULES}" in question.id for question in document.questions):
+            return CRUDE
+    return ""

@@ -7,6 +7,7 @@ from typing import Any
 from precis.config import TrainConfig
 from precis.errors import ConfigError
 from precis.records.ledger import Ledger
+from precis.settings.environment import label_of
 from precis.settings.identity import changed_settings
 
 _SHOWN_MAX = 5
@@ -56,7 +57,7 @@ def _differences(
         said.append(f"and {len(changed) - _SHOWN_MAX} more")
     environment = config.environment
     if environment.kind != "summaries":
-        seen = f"{environment.label}, its scenarios, or what the embedded policy sees of them"
+        seen = f"{label_of(environment)}, its scenarios, or what the embedded policy sees of them"
         return "; ".join(said) or f"{seen} have changed since"
     if not is_corpus_the_same and not names_documents:
         said.append(f"the documents of {config.documents.source} have changed since")

@@ -47,15 +47,13 @@ class WorkersSettings(Record):
     @classmethod
     def _check_host(cls, host: str) -> str:
         try:
-            address = IPv4Address(host)
+            is_one = not IPv4Address(host).is_unspecified
         except ValueError:
+            is_one = False
+        if not is_one:
             raise ValueError(
-                f"{host!r} is no IPv4 address: give this machine's, such as 10.0.0.5."
-            ) from None
-        if address.is_unspecified:
-            raise ValueError(
-                f"{host} is every address of this machine, and workers need one: give the one of "
-                "the network that they share with it."
+                f"{host!r} is no IPv4 address of one machine: give this machine's in the network "
+                "that it shares with the workers, such as 10.0.0.5."
             )
         return host
 
@@ -65,16 +63,6 @@ class SummariesSettings(Record, title="Summaries"):
 
     kind: Decides[Literal["summaries"]] = "summaries"
     """Documents, judge and word limit have their own settings."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _check_workers(cls, given: Any) -> Any:
-        if isinstance(given, dict) and given.get("workers") is not None:
-            raise ValueError(
-                "Summaries have no `workers`: each is one request to the policy and two to the "
-                "judge, which the flow waits for. Leave the setting out."
-            )
-        return given
 
 
 class PythonSettings(Record, title="Python file"):
@@ -92,11 +80,6 @@ class PythonSettings(Record, title="Python file"):
     """For `ruler`, a sentence that defines a good attempt; empty takes the file's."""
     workers: MayChange[WorkersSettings | None] = None
     """The workers that play its rollouts; by default the flow's process plays them."""
-
-    @property
-    def label(self) -> str:
-        """Its name in messages."""
-        return self.file
 
     def on_its_machine(self) -> Self:
         """Return the settings for a rented machine, which the file is sent to."""
@@ -119,11 +102,6 @@ class CommandSettings(Record, title="Command"):
     group against each other (RULER). Empty takes the score that the program prints."""
     workers: MayChange[WorkersSettings | None] = None
     """The workers that run it; by default it runs on the flow's machine."""
-
-    @property
-    def label(self) -> str:
-        """Its name in messages."""
-        return " ".join(self.command)
 
 
 class VerifiersSettings(Record, title="Verifiers"):
@@ -153,21 +131,6 @@ class VerifiersSettings(Record, title="Verifiers"):
     variables: MayChange[tuple[str, ...]] = ()
     """Names of variables to pass to its process although they may be secrets, such as the key of
     its own judge."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _check_workers(cls, given: Any) -> Any:
-        if isinstance(given, dict) and given.get("workers") is not None:
-            raise ValueError(
-                "An environment of verifiers has no `workers`: one process of verifiers' own "
-                "plays it. Leave the setting out."
-            )
-        return given
-
-    @property
-    def label(self) -> str:
-        """Its name in messages."""
-        return f"verifiers' environment {self.id}"
 
 
 class Generated(Record):
@@ -226,11 +189,6 @@ class TextArenaSettings(Generated, title="TextArena"):
     """End each message of the game with the legal moves, in brackets. The embedded policy needs
     this unless the game lists them itself."""
 
-    @property
-    def label(self) -> str:
-        """Its name in messages."""
-        return self.game
-
 
 class ReasoningGymSettings(Generated, title="Reasoning Gym"):
     """Puzzles of one of reasoning-gym's generators, which also scores the answers."""
@@ -244,11 +202,6 @@ class ReasoningGymSettings(Generated, title="Reasoning Gym"):
     answers: Decides[tuple[str, ...]] = ()
     """The possible answers, if there are few: a tool, `answer`, then offers them, which the
     embedded policy needs. Empty reads the answer between <answer> and </answer>."""
-
-    @property
-    def label(self) -> str:
-        """Its name in messages."""
-        return self.dataset
 
 
 def _kind_of(given: Any) -> Any:
@@ -267,6 +220,17 @@ EnvironmentSettings = Annotated[
     Field(discriminator="kind"),
     BeforeValidator(_kind_of),
 ]
+
+
+def label_of(environment: AgentSettings) -> str:
+    """Return an environment's name for messages."""
+    if environment.kind == "python":
+        return environment.file
+    if environment.kind == "command":
+        return " ".join(environment.command)
+    if environment.kind == "verifiers":
+        return f"verifiers' environment {environment.id}"
+    return environment.game if environment.kind == "textarena" else environment.dataset
 
 
 def opponent_of(environment: SummariesSettings | AgentSettings) -> OpponentSettings | None:

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from precis.config import DocumentsConfig
-from precis.records.cloze import CRUDE
-from precis.records.documents import load_corpus, read_documents
+from precis.records.documents import CRUDE, load_corpus, read_documents
 from precis.words import count_words
 from tests.services.conftest import Precis
 from tests.services.prefect_api import client_of, runs_in

@@ -13,8 +13,7 @@ from precis.environments.summaries.judge import Scored
 from precis.errors import DocumentsError
 from precis.inference.facts import open_judge
 from precis.questions.rules import RuleWriter
-from precis.records.cloze import CRUDE, crudeness_of
-from precis.records.documents import Document, read_documents
+from precis.records.documents import CRUDE, Document, crudeness_of, read_documents
 from tests.support.corpora import BUNDLED
 
 SIX = BUNDLED[:6]
