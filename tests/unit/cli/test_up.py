@@ -1,16 +1,26 @@
-"""What `precis up` refuses, and how its worker ends."""
+"""`precis up`, its worker and its work pool, and a managed job's program, against stand-ins for the
+Prefect server."""
 
 import asyncio
 import logging
 import os
+import signal
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from uuid import UUID, uuid4
 
+import httpx
 import pytest
+from prefect.client.schemas.filters import WorkPoolFilter
+from prefect.client.schemas.objects import FlowRun, State, StateType
+from prefect.exceptions import ObjectNotFound
+from prefect.states import Completed
 
-from cli import prefect_process, prefect_server, up, worker
+from cli import managed_run, pool, prefect_process, prefect_server, up, worker
 from precis.errors import ConfigError, PrecisError
 
 
@@ -93,3 +103,120 @@ async def test_a_signal_ends_a_look_for_runs_that_nobody_answers() -> None:
     shutdown.on_terminate()
     assert await asyncio.wait_for(looking, 60) is None
     assert shutdown.stage == worker.ShutdownStage.CANCELLING
+
+
+async def test_a_run_that_was_deleted_keeps_no_other_from_being_cancelled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else that one is killed in the end, and its rented machine is left behind."""
+    deleted, other = uuid4(), uuid4()
+    going = [deleted, other]
+
+    async def ask(run: UUID, state: State[Any] | None = None) -> Any:
+        if run == deleted:
+            raise ObjectNotFound(Exception("no such run"))
+        if state is not None:
+            assert state.type == StateType.CANCELLING
+            going.remove(run)
+        return SimpleNamespace(name="other")
+
+    client = SimpleNamespace(read_flow_run=ask, set_flow_run_state=ask)
+    stand_in: Any = SimpleNamespace(client=client)
+    monkeypatch.setattr(worker, "_going", lambda _: list(going))
+    monkeypatch.setattr(worker, "_CANCEL_PATIENCE_S", 0.2)
+    shift = worker.WorkerShutdown()
+    shift.on_terminate()
+    said: list[str] = []
+    with pytest.raises(PrecisError, match="Left 1 of its runs killed"):
+        await worker._finish(stand_in, shift, said.append)
+    assert going == [deleted]
+    assert any(str(deleted) in sentence for sentence in said[1:])
+
+
+async def test_an_answer_that_is_none_ends_no_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proxy's page of HTML, say; else Prefect's worker would kill all of its runs."""
+    answers = ["<html>Back soon</html>", "[]"]
+
+    async def look() -> None:
+        httpx.Response(200, text=answers.pop(0)).json()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    statistics = SimpleNamespace(borrowers=())
+    limiter = SimpleNamespace(statistics=lambda: statistics)
+    stand_in = SimpleNamespace(limiter=limiter, get_and_submit_flow_runs=look)
+    monkeypatch.setattr(worker, "ProcessWorker", lambda **_: nullcontext(stand_in))
+    said: list[str] = []
+    await worker.work(limit=1, query_s=0.01, say=said.append)
+    assert len(said) == 1
+    assert "will be asked again: JSONDecodeError" in said[0]
+
+
+@pytest.mark.parametrize(
+    ("needs", "known", "active", "slug"),
+    [
+        ("", None, True, "regular"),
+        ("json", None, True, "regular"),
+        ("no_such_package", None, False, "without-no_such_package"),
+        # It was deployed before the package was installed.
+        ("json", ("without-json", False), True, "regular"),
+        # Somebody has switched it off.
+        ("json", ("regular", False), False, "regular"),
+    ],
+)
+async def test_a_schedule_is_on_where_what_it_needs_is_installed_and_nobody_switched_it_off(
+    needs: str,
+    known: tuple[str, bool] | None,
+    active: bool,
+    slug: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def read_deployment(name: str) -> Any:
+        if known is None:
+            raise ObjectNotFound(Exception(name))
+        return SimpleNamespace(schedules=[SimpleNamespace(slug=known[0], active=known[1])])
+
+    client = SimpleNamespace(read_deployment_by_name=read_deployment)
+    monkeypatch.setattr(pool, "get_client", lambda: nullcontext(client))
+    assert await pool.schedule_of("cluster-sweep/sweep", needs) == {"active": active, "slug": slug}
+
+
+async def test_the_pools_deployments_are_listed_on_a_server_with_many_flows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Client:
+        """Of a server whose first page of flows has none of the pool's."""
+
+        async def read_flows(self, work_pool_filter: WorkPoolFilter | None = None) -> list[Any]:
+            if work_pool_filter is None:
+                return [SimpleNamespace(id=number, name="other") for number in range(200)]
+            return [SimpleNamespace(id=200, name="train")]
+
+        async def read_deployments(self, work_pool_filter: WorkPoolFilter) -> list[Any]:
+            return [SimpleNamespace(flow_id=200, name="rehearsal")]
+
+    monkeypatch.setattr(pool, "get_client", lambda: nullcontext(Client()))
+    assert await pool.deployments() == ["train/rehearsal"]
+
+
+async def test_a_server_that_is_out_when_a_machine_begins_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else the job ends with an error, and SkyPilot starts it nowhere again."""
+    outages = [httpx.ConnectError("refused"), httpx.ConnectError("refused")]
+
+    class Server:
+        """Refuses two looks, and knows one run that has ended."""
+
+        async def api_healthcheck(self) -> Exception | None:
+            return outages.pop() if outages else None
+
+        async def read_flow_run(self, run: UUID) -> FlowRun:
+            if outages:
+                raise outages[0]
+            return FlowRun(id=run, flow_id=uuid4(), state=Completed())
+
+    context = SimpleNamespace(client=Server())
+    monkeypatch.setattr(managed_run, "get_client", lambda: nullcontext(Server()))
+    monkeypatch.setattr(managed_run, "FlowRunExecutorContext", lambda: nullcontext(context))
+    monkeypatch.setattr(managed_run, "_LOOK_S", 0.0)
+    assert await managed_run.execute(uuid4()) == 0
