@@ -1,17 +1,22 @@
-"""Starting and stopping a Prefect server of our own, one at a time."""
+"""A Prefect server of our own: its start and stop, one at a time, and its end when it is unused."""
 
 import asyncio
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
+from starlette.types import Receive, Scope, Send
 
-from cli import prefect_process
+from cli import prefect_process, serve_prefect
 from cli.prefect_server import PrefectServer, keep_running
 from cli.prefect_settings import find_api_url
+from cli.serve_prefect import LastUse, end_when_unused
 from precis.environment import Variables
 from precis.errors import ConfigError, LockHeld
 from tests.support.stopped import stopped_process
 
+HOUR = 3600.0
 HOLD = """
 import os, signal
 from cli import prefect_process
@@ -84,3 +89,71 @@ def test_a_server_named_in_the_file_of_variables_is_the_one_that_prefect_takes(
     assert find_api_url() == "http://team/api"
     monkeypatch.setenv("PREFECT_API_URL", "http://here/api")
     assert find_api_url() == "http://here/api"
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "lasts", "idle_during", "idle_after"),
+    [
+        ("/api/flow_runs/filter", "http", 0, 0, 0),
+        ("/api/health", "http", 0, 5, 5),
+        ("/api/events/in", "websocket", 99, 0, 0),
+    ],
+)
+async def test_whoever_asks_for_anything_but_its_health_uses_the_server(
+    path: str, kind: str, lasts: int, idle_during: int, idle_after: int
+) -> None:
+    clock = Clock()
+    use = LastUse(clock)
+    clock.now = 5 * HOUR
+    assert use.idle_s == 5 * HOUR
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        clock.now += lasts * HOUR
+        assert use.idle_s == idle_during * HOUR
+
+    nothing: Any = None
+    await use.around(app)({"type": kind, "path": path}, nothing, nothing)
+    assert use.idle_s == idle_after * HOUR
+
+
+@pytest.mark.parametrize(
+    ("hours", "is_moved", "reasons"),
+    [
+        (23, False, []),
+        (24.1, False, ["For 24 hours nobody has asked for anything."]),
+        (0, True, ["{folder} is gone."]),
+    ],
+)
+def test_a_server_ends_that_nobody_has_used_for_a_day_or_whose_folder_is_gone(
+    hours: float,
+    is_moved: bool,
+    reasons: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(serve_prefect, "_LOOK_S", 0.0)
+    lock = tmp_path / "server.pid"
+    lock.touch()
+    clock = Clock()
+    use = LastUse(clock)
+    clock.now = hours * HOUR
+    said: list[str] = []
+
+    class ThreeLooks(threading.Event):
+        left = 3
+
+        def wait(self, timeout: float | None = None) -> bool:
+            self.left -= 1
+            if is_moved and self.left == 1:
+                lock.rename(lock.with_name("moved"))
+            return self.left < 0
+
+    end_when_unused(lock, use, said.append, ThreeLooks())
+    assert said == [reason.format(folder=tmp_path) for reason in reasons]
