@@ -3,6 +3,7 @@ adapter of it as PEFT writes one."""
 
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,32 @@ from precis.models.tensors import Tensor
 from precis.records.ledger import Ledger, write_ledger
 from precis.run.checkpoints import commit
 from precis.store import FolderStore, Store
-from tests.support.ledgers import record, validation
+from tests.support import ledgers
 
 BASE = "owner/tiny"
+AS_TRAINED: Mapping[str, Any] = {
+    "base_model": BASE,
+    "words_max": 120,
+    "tokens_max": 2048,
+    "documents": "owner/stories",
+    "documents_split": "train",
+    "train_size": 800,
+    "val_size": 90,
+    "seed": 1,
+    "judge": "gemini-2.5-flash (google)",
+    "version": "0.1.0",
+    "commit": "0123456789ab",
+}
+"""The record of a run."""
+AN_AGENT: Mapping[str, Any] = {
+    **AS_TRAINED,
+    "environment": "python",
+    "tool_call_parser": "llama3_json",
+    "documents": "tic_tac_toe.py",
+    "documents_split": "",
+    "judge": "",
+}
+"""The record of a run whose adapter plays a game."""
 _HIDDEN, _KV, _FFN, _VOCABULARY, _LAYERS = 32, 16, 48, 40, 2
 _SHAPES = {
     "self_attn.q_proj": (_HIDDEN, _HIDDEN),
@@ -96,45 +120,38 @@ def write_adapter(
     return halves
 
 
-def store_with_adapter(folder: Path, **adapter: Any) -> FolderStore:
+def store_with_adapter(
+    folder: Path, record: Mapping[str, Any] = AS_TRAINED, **adapter: Any
+) -> FolderStore:
     """A store in a folder, with the run `mine` of a LoRA adapter.
 
     Args:
+        record: of its training.
         adapter: as for `write_adapter`.
     """
     store = FolderStore(folder / "store")
     write_adapter(folder / "adapter", **adapter)
-    put_run(store, "mine", folder / "adapter")
+    put_run(store, "mine", folder / "adapter", record=record)
     return store
 
 
-def put_run(store: Store, name: str, adapter: Path, steps: int = 2) -> None:
+def put_run(
+    store: Store,
+    name: str,
+    adapter: Path,
+    steps: int = 2,
+    record: Mapping[str, Any] = AS_TRAINED,
+) -> None:
     """A run in the store whose every checkpoint is this adapter; its best is step 1."""
     ledger = Ledger(model=name, config="c", corpus="k")
     for step in range(steps + 1):
         commit(store, name, step, adapter, "c")
     for step in range(steps):
-        ledger = ledger.advance(record(step))
+        ledger = ledger.advance(ledgers.record(step))
     for step in range(steps + 1):
-        ledger = ledger.add_validation(validation(step, 0.6 if step == 1 else 0.5))
+        ledger = ledger.add_validation(ledgers.validation(step, 0.6 if step == 1 else 0.5))
     write_ledger(store, ledger, None)
-    write_record(
-        store,
-        name,
-        TrainingRecord(
-            base_model=BASE,
-            words_max=120,
-            tokens_max=2048,
-            documents="owner/stories",
-            documents_split="train",
-            train_size=800,
-            val_size=90,
-            seed=1,
-            judge="gemini-2.5-flash (google)",
-            version="0.1.0",
-            commit="0123456789ab",
-        ),
-    )
+    write_record(store, name, TrainingRecord.model_validate(record))
 
 
 def _write_weights(weights: dict[str, Tensor], folder: Path, files: int) -> None:

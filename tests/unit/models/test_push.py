@@ -11,8 +11,8 @@ from typer.testing import Result
 
 from precis.environments.summaries.judge import Answer, Scored
 from precis.models import card
+from precis.models.export import write_modelfile
 from precis.models.licences import check_licence, licence_of, restriction_of
-from precis.models.record import read_record, write_record
 from precis.models.reference import Reference, find_model
 from precis.records.documents import Document, Question
 from precis.records.results import Provenance, frame_of, write_results
@@ -24,7 +24,7 @@ from tests.support.hub_server import HubServer
 from tests.support.local_server import served
 from tests.support.runs import train_policy
 from tests.support.summaries import JudgedSummary, Summary, row_of
-from tests.support.tiny_model import store_with_adapter
+from tests.support.tiny_model import AN_AGENT, AS_TRAINED, store_with_adapter
 
 TOKEN = "hf_token_of_the_test"
 
@@ -134,10 +134,8 @@ def test_no_path_of_this_machine_goes_up(hub: HubServer, address: str, tmp_path:
     assert not any(str(tmp_path).encode() in content for content in hub.files.values())
 
 
-def test_a_research_licence_is_in_the_card(store: FolderStore, tmp_path: Path) -> None:
-    record = read_record(store, "mine")
-    assert record is not None
-    write_record(store, "mine", record.model_copy(update={"documents": "one|two.parquet"}))
+def test_a_research_licence_is_in_the_card(tmp_path: Path) -> None:
+    store = store_with_adapter(tmp_path, {**AS_TRAINED, "documents": "one|two.parquet"})
     found = find_model(store, Reference("mine"))
     text = card.card_of(found, "Qwen/Qwen2.5-3B-Instruct", "merged", "me/mine", None)
     metadata = yaml.safe_load(text.split("---\n")[1])
@@ -151,6 +149,17 @@ def test_a_research_licence_is_in_the_card(store: FolderStore, tmp_path: Path) -
     small = find_model(store, Reference("small"))
     text = card.card_of(small, card.base_of(small), "adapter", "me/small", None)
     assert "an extractive policy, which picks sentences" in text
+
+
+def test_an_agents_card_and_file_for_ollama_speak_of_no_summaries(tmp_path: Path) -> None:
+    agent = find_model(store_with_adapter(tmp_path, AN_AGENT), Reference("mine"))
+    for file_format in ("adapter", "merged", "gguf"):
+        text = card.card_of(agent, card.base_of(agent), file_format, "me/player", None)
+        assert "tic_tac_toe.py" in text and "precis play AGENT.py" in text
+        for word in ("ummar", "document", "judge"):
+            assert word not in text, word
+    write_modelfile(tmp_path, "mine.gguf", agent.record)
+    assert "SYSTEM" not in (tmp_path / "Modelfile").read_text()
 
 
 @pytest.mark.parametrize(

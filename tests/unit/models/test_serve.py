@@ -1,4 +1,4 @@
-"""Serving: vLLM's command is what it takes, and the embedded policy answers behind its key."""
+"""Serving: which checkpoint, by which command of vLLM, and the embedded policy behind its key."""
 
 import json
 import os
@@ -16,15 +16,24 @@ import httpx
 import pytest
 from typer.testing import Result
 
+from precis.benchmark.lineup import line_up_trained
+from precis.config import BenchmarkConfig, TrainConfig
 from precis.environments.summaries.prompt import summary_messages
+from precis.models.record import training_record
+from precis.models.reference import Reference, find_model
+from precis.models.serving import DEFAULT_ADDRESS, command_for_merged
 from precis.processes.child import free_port, is_running
+from precis.records.ledger import ledger_key, load_ledger, write_ledger
 from precis.store import FolderStore
 from tests.services.patience import patience_s, wait_until
 from tests.support.command import run_precis
+from tests.support.corpora import corpus
+from tests.support.environments import summaries
 from tests.support.programs import put_vllm
 from tests.support.runs import train_policy
-from tests.support.tiny_model import put_run, store_with_adapter, write_base
+from tests.support.tiny_model import AN_AGENT, put_run, store_with_adapter, write_base
 
+TOOLS = ["--enable-auto-tool-choice", "--tool-call-parser", "llama3_json"]
 PRECIS = str(Path(sys.executable).with_name("precis"))
 
 
@@ -95,6 +104,27 @@ def test_merged_weights_are_served_from_their_folder_as_they_are(
     shown = words_in(serve(merged, store=store).stdout)
     assert shown[:3] == ["vllm", "serve", str(merged)]
     assert shown[-2:] == last
+
+
+def test_an_adapter_is_served_with_the_calls_of_tools_that_it_was_trained_with(
+    tmp_path: Path,
+) -> None:
+    done = serve("mine", store=store_with_adapter(tmp_path, AN_AGENT))
+    assert "--enable-auto-tool-choice" in done.stdout
+    assert "--tool-call-parser llama3_json" in done.stdout
+    assert "precis play AGENT.py --url http://127.0.0.1:8000/v1 --model mine@2" in done.stderr
+
+
+def test_merged_weights_are_served_with_tools_too(tmp_path: Path) -> None:
+    store = store_with_adapter(tmp_path, AN_AGENT)
+    write_base(tmp_path / "base")
+    merged = tmp_path / "merged"
+    options = ("--format", "merged", "--base", tmp_path / "base", "--to", merged)
+    run_precis("model", "export", "mine", *options, store=store)
+    command = command_for_merged("mine@2", merged, 2048, DEFAULT_ADDRESS)
+    assert [one for one in command if one in TOOLS] == TOOLS
+    prompt = json.loads((merged / "prompt.json").read_text())
+    assert set(prompt) == {"environment", "tool_call_parser", "temperature"}
 
 
 def test_a_folder_that_can_not_be_read_is_refused_in_a_sentence(
@@ -212,3 +242,38 @@ def test_the_policy_answers_behind_its_key(home: Path, tmp_path: Path) -> None:
         assert "key" not in taken.stderr
         assert len(list((home / "servers").iterdir())) == 1
     assert not list((home / "servers").iterdir())
+
+
+@pytest.mark.parametrize("stopped_early", [None, 2])
+def test_without_a_step_it_is_what_the_run_ended_with(
+    stopped_early: int | None, tmp_path: Path
+) -> None:
+    """Of a run of two steps whose best checkpoint is step 1."""
+    store = store_with_adapter(tmp_path)
+    present = store.get(ledger_key("mine"))
+    assert present is not None
+    changes = {"stopped_early": stopped_early, "corpus": corpus().digest}
+    ledger = load_ledger(store, "mine").model_copy(update=changes)
+    write_ledger(store, ledger, present.version)
+    steps = {"mine": 1 if stopped_early else 2, "mine@newest": 2, "mine@best": 1}
+    assert {name: find_model(store, Reference.parse(name)).step for name in steps} == steps
+    config = BenchmarkConfig(model="mine", store=store.url)
+    lineup = line_up_trained(store, config, summaries(corpus(), judge=None), print)
+    assert lineup is not None
+    assert lineup.steps == ((0, 1) if stopped_early else (0, 1, 2))
+
+
+@pytest.mark.parametrize(
+    ("trainer", "tokens_max"),
+    [
+        ({"kind": "extractive"}, None),
+        ({"kind": "art", "engine": {"tokens_max": 2048}}, 2048),
+        ({"kind": "tinker", "tokens_max": 16384}, 16384),
+    ],
+)
+def test_the_record_says_how_much_the_model_read_at_once(
+    trainer: dict[str, Any], tokens_max: int | None
+) -> None:
+    """`precis model serve` serves it with that many, and with 4096 where nothing is said."""
+    config = TrainConfig.model_validate({"store": "s", "trainer": trainer})
+    assert training_record(config, "a-judge").tokens_max == tokens_max
