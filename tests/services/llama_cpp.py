@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 import tarfile
-from dataclasses import dataclass
 from pathlib import Path
 
 from tests.services.needs import leave_out
@@ -17,21 +16,12 @@ _PYTHON = "python3.11"
 """What the environment is locked for."""
 
 
-@dataclass(frozen=True)
-class LlamaCpp:
-    """Where it lies.
+def install(folder: Path) -> tuple[Path, Path]:
+    """Bring it into a folder; leave the test out where the packages are not to be had.
 
-    Attributes:
-        converter: `convert_hf_to_gguf.py`, beside the modules that it imports.
-        programs: the folder with the `python3` that has what it imports.
+    Returns `convert_hf_to_gguf.py`, beside the modules that it imports, and the folder with the
+    `python3` that has what those import.
     """
-
-    converter: Path
-    programs: Path
-
-
-def install(folder: Path) -> LlamaCpp:
-    """Bring it into a folder; leave the test out where the packages are not to be had."""
     if shutil.which(_PYTHON) is None:
         leave_out(f"{_PYTHON}, which llama.cpp's packages are locked for, is not here")
     environment = folder / "environment"
@@ -42,7 +32,7 @@ def install(folder: Path) -> LlamaCpp:
     source = (*pip, "download", "--no-deps", "--no-binary=:all:", "--no-build-isolation")
     locked = ("--require-hashes", "-r", _LOCKS / "llama_cpp_source.lock")
     _run(*source, *locked, "--dest", folder)
-    return LlamaCpp(_unpack(folder), environment / "bin")
+    return _unpack(folder), environment / "bin"
 
 
 def _run(*command: str | Path) -> None:
