@@ -19,9 +19,9 @@ from precis.records.warm_start import GroupVariance
 from precis.rollouts.filter import StepRollouts
 from precis.training import opening, resume, stages, warm_start
 from precis.training import validation as validating
-from precis.training.demonstrations import DemonstrationJournal
 from precis.training.loop import Stages
 from precis.training.run import Run
+from precis.training.warm_start import DemonstrationJournal
 from tasks.policy import retried
 from tasks.states import show_running_as
 from tasks.ui import watch_run

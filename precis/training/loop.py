@@ -14,7 +14,7 @@ from functools import partial
 from itertools import chain
 from typing import Any, Protocol, TypeVar
 
-from precis.errors import BudgetReached, PrecisError, RolloutError, StoreError, TrainerLost
+from precis.errors import PrecisError, StoreError, TrainerLost
 from precis.observe.observers import observing
 from precis.observe.wandb import wandb_log
 from precis.processes.signals import cancel_on_sigterm
@@ -22,7 +22,6 @@ from precis.records.ledger import StepRecord, Validation
 from precis.records.rollout import Scenario
 from precis.records.warm_start import GroupVariance
 from precis.rollouts.filter import StepRollouts, TrainingBatch, split_groups
-from precis.training.demonstrations import DemonstrationJournal
 from precis.training.resume import resume
 from precis.training.run import Run, work_folder
 from precis.training.stages import (
@@ -37,7 +36,7 @@ from precis.training.stages import (
 from precis.training.validation import log_validation, validate
 from precis.training.warm_start import (
     BATCH,
-    book,
+    DemonstrationJournal,
     collect_demonstrations,
     imitate,
     measure_groups,
@@ -199,13 +198,8 @@ class TrainingLoop:
         with run.stopwatch.phase("collect"):
             while batch := journal.missing(shown)[:BATCH]:
                 await self._stop_at_limits()
-                try:
-                    collect = partial(self.stages.collect, run, journal, batch)
-                    await self.stages.around_judge(run, collect)
-                except (BudgetReached, RolloutError):
-                    # Some of them were paid for, and are kept.
-                    await book(run, journal, ())
-                    raise
+                collect = partial(self.stages.collect, run, journal, batch)
+                await self.stages.around_judge(run, collect)
         record = await self._train(self.stages.imitate(run, journal))
         run.stopwatch.reset()
         run.commits.start(record.step, self._commit_and_log(record, None))

@@ -2,34 +2,91 @@
 
 import asyncio
 import logging
+import math
 import statistics
 import time
+from collections import Counter
 from collections.abc import Sequence
 from itertools import chain
+from typing import Any
+
+import art
+from art.trajectories import History
+from art.utils.sft import create_lr_schedule
+from pydantic import Field, ValidationError
 
 from precis.benchmark.teacher import teacher_of
-from precis.config import WarmStartConfig
+from precis.config import TrainConfig
+from precis.errors import BudgetReached, ConfigError, RolloutError, StoreError
 from precis.llm.budget import Budget
 from precis.processes.kill_points import reached
+from precis.record import Amount, Record
 from precis.records.demonstrations import Demonstration
 from precis.records.ledger import SERVICE_USD, StepRecord
-from precis.records.rollout import Rollout, Scenario
-from precis.records.warm_start import GroupVariance
+from precis.records.rollout import Scenario
+from precis.records.samples import Sampled, with_tokens
+from precis.records.warm_start import GroupVariance, WarmStartRecord
 from precis.rollouts.filter import mean_metrics, reward_spread, rewards_of, split_groups
 from precis.rollouts.sample import draw_batch
-from precis.training.demonstrations import (
-    DemonstrationJournal,
-    record_of,
-    sft_options,
-    trajectories,
-)
+from precis.store import Store
+from precis.store.protocol import OwnObject
 from precis.training.run import Run
 from precis.training.stages import as_trained, sample_scenarios
 
-_log = logging.getLogger(__name__)
-
 BATCH = 16
 """Scenarios whose demonstrations are collected and kept together."""
+_WARMUP_SHARE = 0.1
+"""The share of the updates over which the learning rate rises, as in ART."""
+
+_log = logging.getLogger(__name__)
+
+
+class Collected(Record):
+    """The kept results of a warm start under way."""
+
+    identity: str
+    """Digest of the run's settings; demonstrations of other settings are not this run's."""
+    demonstrations: tuple[Demonstration, ...] = Field(())
+    usd: Amount = 0.0
+    """The cost of collecting them."""
+
+
+class DemonstrationJournal:
+    """The demonstrations of a run, in the order in which they were collected.
+
+    Each batch is in the store before the next begins, so that a killed run asks and pays for
+    nothing again. A run that has lost the lease can't write any more.
+    """
+
+    def __init__(self, store: Store, model: str, identity: str) -> None:
+        key = f"{model}/warm-start.json"
+        blob = store.get(key)
+        self._stored = OwnObject(store, key, blob.version if blob else None)
+        self.kept = Collected(identity=identity)
+        if blob is not None:
+            try:
+                before = Collected.model_validate_json(blob.data)
+            except ValidationError as error:
+                raise StoreError(
+                    f"{store.url}/{key} can't be read as the demonstrations of a warm start.",
+                    "Delete it: they are collected anew.",
+                ) from error
+            if before.identity == identity:
+                self.kept = before
+
+    def missing(self, scenarios: Sequence[Scenario]) -> list[Scenario]:
+        """Return the scenarios without demonstrations."""
+        known = {one.scenario_id for one in self.kept.demonstrations}
+        return [scenario for scenario in scenarios if scenario.id not in known]
+
+    def add(self, more: Sequence[Demonstration], usd: float = 0.0) -> None:
+        """Put more into the store, which cost `usd`; StoreConflict where another run wrote."""
+        # Counted even if the write fails: a second try pays for nothing again.
+        self.kept = self.kept.model_copy(update={"usd": self.kept.usd + usd})
+        demonstrations = (*self.kept.demonstrations, *more)
+        added = self.kept.model_copy(update={"demonstrations": demonstrations})
+        self._stored.write(added.model_dump_json().encode())
+        self.kept = added
 
 
 async def measure_groups(run: Run, step: int) -> GroupVariance:
@@ -39,9 +96,10 @@ async def measure_groups(run: Run, step: int) -> GroupVariance:
     """
     start = time.perf_counter()
     settings = run.config.rollouts
-    count = min(_settings(run).measured_scenarios, len(run.drawn))
+    assert run.config.warm_start is not None
+    count = min(run.config.warm_start.measured_scenarios, len(run.drawn))
     scenarios = draw_batch(run.drawn, run.config.seed, 0, count)
-    rows = await _sample(run, step, scenarios, settings.rollouts_per_group)
+    rows = await sample_scenarios(run, step, step, scenarios, settings)
     reached("groups measured", step)
     groups, dropped = split_groups(rows, settings)
     variance = GroupVariance(
@@ -69,74 +127,36 @@ async def collect_demonstrations(
 ) -> None:
     """Have rollouts of some scenarios made, by a teacher or the policy itself, and keep those to
     imitate; a BudgetReached says that the teacher's next answer might exceed the budget."""
-    settings = _settings(run)
+    settings = run.config.warm_start
+    assert settings is not None
     environment = run.environment
     teacher = teacher_of(run.config)
-    if teacher is not None:
-        environment = environment.unjudged()
-        left = None if run.config.budget_usd is None else max(0.0, run.config.budget_usd - run.usd)
-        budget = Budget(left)
-        try:
-            answered = await teacher.attempt(
-                environment, scenarios, run.recorder, run.store, budget
-            )
-        finally:
-            run.taught += budget.spend
-        rows = [[one] for one in answered]
-    else:
-        rows = await _sample(run, 0, scenarios, settings.samples)
+    try:
+        if teacher is not None:
+            environment = environment.unjudged()
+            limit = run.config.budget_usd
+            budget = Budget(None if limit is None else max(0.0, limit - run.usd))
+            try:
+                answered = await teacher.attempt(
+                    environment, scenarios, run.recorder, run.store, budget
+                )
+            finally:
+                run.taught += budget.spend
+            rows = [[one] for one in answered]
+        else:
+            each = {"rollouts_per_group": settings.samples}
+            sampling = run.config.rollouts.model_copy(update=each)
+            rows = await sample_scenarios(run, 0, 0, scenarios, sampling)
+    except (BudgetReached, RolloutError):
+        # Some of them were paid for, and are kept.
+        await _book(run, journal, ())
+        raise
     reached("demonstrations collected", 0)
     shown = [environment.demonstrate(row, settings.reward_min) for row in rows]
-    await book(run, journal, shown)
+    await _book(run, journal, shown)
 
 
-async def imitate(run: Run, journal: DemonstrationJournal) -> StepRecord:
-    """Train adapter 0 to adapter 1, by imitation; a repeat returns the stored result. A ConfigError
-    says that there is nothing to imitate."""
-    assert run.warm_start is not None
-    warm_start = run.warm_start
-    shown = warm_start.given or journal.all
-    made = record_of(shown, run.config, len(warm_start.scenarios), journal.usd)
-    before = run.ledger.variances[-1]
-    record = StepRecord(
-        step=before.step,
-        digest="",
-        reward=before.reward,
-        reward_std=before.reward_std,
-        metrics=mean_metrics([one for one in shown if not one.cause]),
-        groups_trained=0,
-        groups_dropped={},
-        unscored={},
-        trainer={},
-        seconds=run.stopwatch.seconds,
-        judge=run.unbooked,
-        machine_usd=run.trainer.meter.unbooked_usd,
-        machine_saved_usd=run.trainer.meter.unbooked_saved_usd,
-        warm_start=made,
-    )
-    run.described = record
-    reached("before training", record.step)
-    start = time.perf_counter()
-    result = await run.trainer.client.train_sft(
-        run.model,
-        trajectories(shown),
-        step=record.step,
-        run=run.ledger.run_id,
-        note=record.model_dump(mode="json"),
-        **sft_options(run.config, made.demonstrations),
-    )
-    seconds = time.perf_counter() - start
-    reached("step trained", record.step)
-    _log.info(
-        "Warm start: %d demonstrations imitated, %s left out.",
-        made.demonstrations,
-        made.left_out or "none",
-    )
-    run.service_usd = result.metrics.get(SERVICE_USD, 0.0)
-    return as_trained(record, result.digest, result.metrics, train=seconds)
-
-
-async def book(
+async def _book(
     run: Run, journal: DemonstrationJournal, demonstrations: Sequence[Demonstration]
 ) -> None:
     """Keep the collected demonstrations, and book their cost."""
@@ -148,13 +168,101 @@ async def book(
     reached("demonstrations kept", 0)
 
 
-async def _sample(
-    run: Run, step: int, scenarios: Sequence[Scenario], each: int
-) -> list[list[Rollout]]:
-    settings = run.config.rollouts.model_copy(update={"rollouts_per_group": each})
-    return await sample_scenarios(run, step, step, scenarios, settings)
+async def imitate(run: Run, journal: DemonstrationJournal) -> StepRecord:
+    """Train adapter 0 to adapter 1, by imitation; a repeat returns the stored result. A ConfigError
+    says that there is nothing to imitate."""
+    settings, warm_start = run.config.warm_start, run.warm_start
+    assert settings is not None and warm_start is not None
+    collected = warm_start.given or journal.kept.demonstrations
+    shown = [one for one in collected if not one.cause]
+    left_out = Counter(one.cause for one in collected if one.cause)
+    if not shown:
+        causes = ", ".join(f"{count} {cause}" for cause, count in left_out.most_common())
+        raise ConfigError(
+            f"The warm start has nothing to imitate ({causes or 'no scenario'}).",
+            "Give it another source, more scenarios or more samples, or leave warm_start out.",
+        )
+    rewards = [one.reward for one in shown if one.reward is not None]
+    before = run.ledger.variances[-1]
+    record = StepRecord(
+        step=before.step,
+        digest="",
+        reward=before.reward,
+        reward_std=before.reward_std,
+        metrics=mean_metrics(shown),
+        groups_trained=0,
+        groups_dropped={},
+        unscored={},
+        trainer={},
+        seconds=run.stopwatch.seconds,
+        judge=run.unbooked,
+        machine_usd=run.trainer.meter.unbooked_usd,
+        machine_saved_usd=run.trainer.meter.unbooked_saved_usd,
+        warm_start=WarmStartRecord(
+            source=settings.source,
+            scenarios=len(warm_start.scenarios),
+            demonstrations=len(shown),
+            left_out=left_out,
+            reward=statistics.fmean(rewards) if rewards else None,
+            usd=journal.kept.usd,
+        ),
+    )
+    run.described = record
+    reached("before training", record.step)
+    start = time.perf_counter()
+    result = await run.trainer.client.train_sft(
+        run.model,
+        list(map(trajectory_of, shown)),
+        step=record.step,
+        run=run.ledger.run_id,
+        note=record.model_dump(mode="json"),
+        **sft_options(run.config, len(shown)),
+    )
+    seconds = time.perf_counter() - start
+    reached("step trained", record.step)
+    _log.info(
+        "Warm start: %d demonstrations imitated, %s left out.",
+        len(shown),
+        dict(left_out) or "none",
+    )
+    run.service_usd = result.metrics.get(SERVICE_USD, 0.0)
+    return as_trained(record, result.digest, result.metrics, train=seconds)
 
 
-def _settings(run: Run) -> WarmStartConfig:
-    assert run.config.warm_start is not None
-    return run.config.warm_start
+def trajectory_of(demonstration: Demonstration) -> art.Trajectory:
+    """Return a demonstration as a trajectory; the policy's own answers are choices with tokens."""
+    histories = []
+    for conversation in demonstration.conversations:
+        items: list[Any] = []
+        for place, message in enumerate(conversation.messages):
+            tokens = conversation.token_ids.get(place)
+            if tokens is None:
+                items.append(message)
+            else:
+                sampled = Sampled((), tokens, [0.0] * len(tokens))
+                choice = {"index": 0, "finish_reason": "stop", "message": message}
+                items.append(with_tokens(choice, sampled))
+        tools: Any = list(conversation.tools) or None
+        history = History(messages_and_choices=[], tools=tools)
+        # ART's validation would drop what its types do not know.
+        history.messages_and_choices = items
+        histories.append(history)
+    first, *others = histories
+    trajectory = art.Trajectory(
+        messages_and_choices=[], tools=first.tools, additional_histories=others
+    )
+    trajectory.messages_and_choices = first.messages_and_choices
+    return trajectory
+
+
+def sft_options(config: TrainConfig, demonstrations: int) -> dict[str, Any]:
+    """Return the options of a backend's `train_sft` for so many demonstrations."""
+    settings = config.warm_start
+    assert settings is not None
+    updates = settings.epochs * math.ceil(demonstrations / settings.batch_size)
+    rates = create_lr_schedule(
+        updates,
+        settings.learning_rate or config.trainer.sft_learning_rate,
+        warmup_steps=int(_WARMUP_SHARE * updates),
+    )
+    return {"batch_size": settings.batch_size, "learning_rates": rates}

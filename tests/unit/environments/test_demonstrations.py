@@ -12,7 +12,7 @@ from precis.environments.python import load_python
 from precis.errors import ConfigError
 from precis.records.nouns import Nouns
 from precis.records.rollout import UNJUDGED, Call, Rollout, Scenario, Score, Unscored
-from precis.training.demonstrations import trajectories
+from precis.training.warm_start import trajectory_of
 from tests.support import echoing
 from tests.support.rollouts import calling
 
@@ -92,7 +92,7 @@ def test_a_tool_of_a_file_may_lack_its_type_and_have_null_for_a_value(tmp_path: 
     given: Any = echoing.PRESS
     tool = {"function": {**given["function"], "description": None}}
     found = prepared(tmp_path, {**row(), "tools": [tool]})
-    assert len(trajectories(found.given)) == 1
+    assert trajectory_of(found.given[0]).tools == [echoing.PRESS]
 
 
 def test_a_run_is_told_apart_by_what_its_file_shows(tmp_path: Path) -> None:

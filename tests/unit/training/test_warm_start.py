@@ -1,4 +1,4 @@
-"""Runs in this process that begin by imitation of a teacher or of a file, and one of a game."""
+"""Runs that begin by imitation of a teacher or of a file, and one of a game; what they keep."""
 
 import json
 from collections.abc import Iterator
@@ -6,16 +6,32 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import art
 import pytest
 
-from precis.config import DocumentsConfig
+from precis.config import DocumentsConfig, TrainConfig
 from precis.environments.summaries.baselines import baselines, lead
-from precis.errors import BudgetReached, RolloutError
-from precis.llm.server import ApiError, ChatRequest, Choice, Completion, ToolCall, completions_app
+from precis.errors import BudgetReached, ConfigError, RolloutError, StoreConflict, StoreError
+from precis.llm.server import (
+    ApiError,
+    ChatRequest,
+    Choice,
+    Complete,
+    Completion,
+    ToolCall,
+    completions_app,
+)
+from precis.records.demonstrations import Demonstration, ShownConversation
 from precis.records.documents import load_corpus
 from precis.records.ledger import load_ledger
+from precis.records.rollout import Scenario
+from precis.records.samples import tokens_of
 from precis.records.trajectories import scan_trajectories
+from precis.store import FolderStore
+from precis.trainer.protocol import decode_groups, encode_groups
+from precis.training.warm_start import DemonstrationJournal, sft_options, trajectory_of
 from tests.support import echoing
+from tests.support.dying_store import SilentStore
 from tests.support.in_process import Life, one_process
 from tests.support.local_server import served
 
@@ -36,34 +52,39 @@ def run(store: Path, settings: dict[str, Any], **warm_start: Any) -> Life:
 
 
 @contextmanager
-def teaching() -> Iterator[tuple[dict[str, Any], list[ChatRequest]]]:
-    """A teacher's settings, and all that it is asked within the block; it is dear, and its first
-    summary is too long."""
-    asked: list[ChatRequest] = []
-
-    async def complete(request: ChatRequest) -> Completion:
-        asked.append(request)
-        if len(asked) == 1:
-            return Completion("t", [Choice("mayor " * 400)])
-        return await baselines()["lead-350"](request)
-
+def teaching(complete: Complete) -> Iterator[dict[str, Any]]:
+    """The settings of a teacher that is dear, and is there within the block."""
     with served(completions_app(complete, lambda: ["t"], KEY)) as url:
         address = {"model": "t", "provider": "url", "base_url": f"{url}/v1"}
-        yield {**address, "prices": [1e3, 1e3]}, asked
+        yield {**address, "prices": [1e3, 1e3]}
+
+
+class Writer:
+    """A teacher whose first summary is too long."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    async def __call__(self, request: ChatRequest) -> Completion:
+        self.asked += 1
+        if self.asked == 1:
+            return Completion("t", [Choice("mayor " * 400)])
+        return await baselines()["lead-350"](request)
 
 
 async def test_a_teacher_is_paid_once_for_all_runs_of_a_store(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     ledgers = []
-    with teaching() as (teacher, asked):
+    writer = Writer()
+    with teaching(writer) as teacher:
         for seed, model in enumerate(("first", "second")):
             settings = {"model": model, "seed": seed}
             life = run(tmp_path / "store", settings, source="teacher", scenarios=5, teacher=teacher)
             await life.live()
             ledgers.append(load_ledger(life.store, model))
     assert KEY not in caplog.text
-    assert len(asked) == 5
+    assert writer.asked == 5
     first, second = (ledger.steps[0].warm_start for ledger in ledgers)
     assert first is not None
     assert second is not None
@@ -74,17 +95,18 @@ async def test_a_teacher_is_paid_once_for_all_runs_of_a_store(
 
 
 async def test_a_run_that_has_spent_its_budget_keeps_what_the_teacher_wrote(tmp_path: Path) -> None:
-    with teaching() as (teacher, asked):
+    writer = Writer()
+    with teaching(writer) as teacher:
         warm = {"source": "teacher", "scenarios": 5, "teacher": teacher}
         poor = run(tmp_path / "store", {"budget_usd": 4.0}, **warm)
         with pytest.raises(BudgetReached) as stopped:
             await poor.live()
         assert "Raise budget_usd and start the run again to continue" in str(stopped.value)
-        paid = len(asked)
+        paid = writer.asked
         assert 0 < paid < 5
         assert 0 < load_ledger(poor.store, "m").usd <= 4.0
         await run(tmp_path / "store", {"budget_usd": 400.0}, **warm).live()
-    assert len(asked) == 5
+    assert writer.asked == 5
     ledger = load_ledger(poor.store, "m")
     made = ledger.steps[0].warm_start
     assert made is not None
@@ -95,10 +117,9 @@ async def test_a_teacher_that_fails_too_often_stops_the_run_and_says_why(tmp_pat
     async def answer(_: ChatRequest) -> Completion:
         raise ApiError(500, "overloaded", "server_error")
 
-    with served(completions_app(answer, lambda: ["t"], KEY)) as url:
-        address = {"provider": "url", "base_url": f"{url}/v1", "model": "t"}
-        teacher = {**address, "prices": [1.0, 1.0], "tries_max": 1}
-        life = run(tmp_path / "store", {}, source="teacher", scenarios=5, teacher=teacher)
+    with teaching(answer) as teacher:
+        once = {**teacher, "tries_max": 1}
+        life = run(tmp_path / "store", {}, source="teacher", scenarios=5, teacher=once)
         with pytest.raises(RolloutError, match="ended only 0 of 5 summaries"):
             await life.live()
 
@@ -169,10 +190,12 @@ async def test_an_agent_imitates_a_file_of_games_and_plays_as_they_show(tmp_path
 async def test_a_teacher_plays_an_agents_games_and_those_it_won_are_imitated(
     tmp_path: Path,
 ) -> None:
-    with served(completions_app(press_the_lamp, lambda: ["t"], KEY)) as url:
-        teacher = {"model": "t", "provider": "url", "base_url": f"{url}/v1", "prices": [1e3, 1e3]}
-        warm = {"source": "teacher", "scenarios": 6, "teacher": teacher, "reward_min": 1.0}
-        life = run(tmp_path / "store", AGENT, **warm)
+    with teaching(press_the_lamp) as teacher:
+        warm = {"source": "teacher", "scenarios": 6, "teacher": teacher}
+        choosy = run(tmp_path / "choosy", AGENT, **warm, reward_min=2.0)
+        with pytest.raises(ConfigError, match=r"nothing to imitate \(6 below_reward_min\)"):
+            await choosy.live()
+        life = run(tmp_path / "store", AGENT, **warm, reward_min=1.0)
         await life.live()
     ledger = load_ledger(life.store, "m")
     made = ledger.steps[0].warm_start
@@ -194,3 +217,88 @@ async def test_a_game_is_trained_on(tmp_path: Path) -> None:
     assert set(frame["reward"]) <= {-1.0, 0.0, 1.0}
     assert all(row["turns"] >= max(1, row["illegal"]) for row in frame.iter_rows(named=True))
     assert "You are Player" in frame["messages"][0][1]["content"]
+
+
+def config(**settings: Any) -> TrainConfig:
+    return TrainConfig.model_validate({"store": "/s", "warm_start": settings})
+
+
+def shown(number: int) -> Demonstration:
+    asked = {"role": "user", "content": f"Question {number}"}
+    answer = {"role": "assistant", "content": f"Answer {number}."}
+    conversation = ShownConversation(messages=(asked, answer))
+    return Demonstration(scenario_id=f"s{number}", conversations=(conversation,))
+
+
+def test_what_was_collected_is_there_for_who_goes_on_with_the_same_settings(
+    tmp_path: Path,
+) -> None:
+    store = FolderStore(tmp_path)
+    DemonstrationJournal(store, "m", "c").add([shown(0), shown(1)])
+    again, late = (DemonstrationJournal(store, "m", "c") for _ in range(2))
+    scenarios = [Scenario(f"s{number}") for number in range(3)]
+    assert again.missing(scenarios) == scenarios[2:]
+    again.add([shown(2)])
+    collected = DemonstrationJournal(store, "m", "c").kept.demonstrations
+    assert collected == tuple(map(shown, range(3)))
+    with pytest.raises(StoreConflict):
+        late.add([shown(3)])  # two processes can't both add
+    other = DemonstrationJournal(store, "m", "other")
+    assert other.kept.demonstrations == ()
+    other.add([shown(1)])
+    assert DemonstrationJournal(store, "m", "other").kept.demonstrations == (shown(1),)
+
+
+def test_what_a_batch_has_cost_counts_though_its_write_is_tried_again(tmp_path: Path) -> None:
+    """A second try asks for nothing that was paid for, so it costs nothing more."""
+    store = SilentStore(tmp_path)
+    journal = DemonstrationJournal(store, "m", "c")
+    store.silent = True
+    with pytest.raises(StoreError, match="No whole answer"):
+        journal.add([shown(0)], usd=2.0)
+    store.silent = False
+    journal.add([shown(0)])
+    again = DemonstrationJournal(store, "m", "c")
+    assert journal.kept == again.kept
+    assert (again.kept.demonstrations, again.kept.usd) == ((shown(0),), 2.0)
+
+
+def test_a_damaged_collection_says_what_to_do(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path)
+    store.put("m/warm-start.json", b"{")
+    with pytest.raises(StoreError, match="Delete it"):
+        DemonstrationJournal(store, "m", "c")
+
+
+def test_what_the_policy_has_sampled_keeps_its_tokens_and_the_rest_is_as_it_was_shown() -> None:
+    example = {"role": "assistant", "content": "So.", "weight": 0}
+    said = {"role": "assistant", "content": "Own."}
+    own = ShownConversation(messages=(example, said), tools=(echoing.PRESS,), token_ids={1: (5, 6)})
+    other = ShownConversation(messages=({"role": "user", "content": "Other."}, said))
+    one = Demonstration(scenario_id="s", conversations=(own, other))
+    (sent,) = decode_groups(encode_groups([art.TrajectoryGroup([trajectory_of(one)])]))
+    (trajectory,) = sent.trajectories
+    assert trajectory.tools == [echoing.PRESS]
+    assert trajectory.messages_and_choices[0] == example
+    choice: Any = trajectory.messages_and_choices[1]
+    assert (choice.message.content, list(tokens_of(choice).token_ids)) == ("Own.", [5, 6])
+    assert trajectory.additional_histories[0].messages_and_choices == list(other.messages)
+
+
+def test_the_learning_rate_rises_and_falls_over_all_updates() -> None:
+    options = sft_options(config(epochs=4, batch_size=3, learning_rate=0.1), 14)
+    rates = options["learning_rates"]
+    assert options["batch_size"] == 3
+    assert len(rates) == 20
+    assert rates[:2] == pytest.approx([0.05, 0.1])
+    assert rates[-1] == pytest.approx(0.0)
+    assert rates[1:] == sorted(rates[1:], reverse=True)
+
+
+def test_each_trainer_has_a_learning_rate_of_its_own() -> None:
+    def highest(trainer: dict[str, Any]) -> float:
+        settings = {"store": "/s", "warm_start": {}, "trainer": trainer}
+        return float(max(sft_options(TrainConfig.model_validate(settings), 40)["learning_rates"]))
+
+    assert highest({"kind": "art"}) == 2e-4
+    assert highest({"kind": "extractive"}) == 0.02
