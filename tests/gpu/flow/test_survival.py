@@ -5,8 +5,10 @@ knows tools (`PRECIS_GPU_MODEL`); each run takes some five minutes, most of them
 three starts. See `tests/gpu/README.md`.
 """
 
+import asyncio
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -19,13 +21,15 @@ from typing import Any
 import psutil
 import pytest
 
-from bench.acting import write_games
 from precis.config import DocumentsConfig, RolloutsConfig, TrainConfig
 from precis.errors import StoreError
+from precis.llm.server import ChatRequest, ToolCall
 from precis.records.ledger import Ledger, load_ledger
 from precis.records.manifests import checkpoint_key, manifest_key
 from precis.settings.trainer import ArtTrainer, EngineConfig
 from precis.store import open_store
+from tests.support.examples import call, example, play
+from tests.support.scripted_policy import ScriptedPolicy
 
 MODEL = os.environ.get("PRECIS_GPU_MODEL", "")
 STEPS = 4
@@ -98,13 +102,28 @@ def configuration(folder: Path) -> TrainConfig:
 
 def of_games(folder: Path) -> TrainConfig:
     """Tic Tac Toe, after a warm start on legal calls: without it most groups earn nothing."""
-    write_games(folder / "games.jsonl", range(100_000, 100_100))
+    write_games(folder / "games.jsonl")
     config = configuration(folder)
     settings = config.model_dump(exclude_unset=True, exclude={"documents"})
     settings["trainer"] = config.trainer.model_dump()
     settings["environment"] = "examples/tic_tac_toe.py"
     settings["warm_start"] = {"source": "file", "file": str(folder / "games.jsonl")}
     return TrainConfig.model_validate(settings)
+
+
+def write_games(file: Path) -> None:
+    def take_any_cell(request: ChatRequest) -> ToolCall:
+        free = [cell for cell in request.messages[-1]["content"] if cell.isdigit()]
+        return call(request, "play", cell=int(random.choice(free)))
+
+    player = ScriptedPolicy(take_any_cell)
+    lines: list[str] = []
+    for game in asyncio.run(play(example("tic_tac_toe.py"), player, 100)):
+        last = game.calls[-1]
+        messages = [*last.messages, last.message]
+        shown = {"id": f"shown-{len(lines)}", "tools": list(last.tools), "messages": messages}
+        lines.append(json.dumps(shown))
+    file.write_text("\n".join(lines))
 
 
 @contextmanager
