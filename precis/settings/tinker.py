@@ -13,26 +13,6 @@ SFT_LEARNING_RATE = 2e-4
 Loss = Literal["importance_sampling", "ppo", "cispo"]
 """The API's losses for reinforcement that Précis offers."""
 
-_NOT_OFFERED = {
-    "kl_penalty_coef": "the Tinker API's losses have no KL penalty",
-    "kl_coefficient": "the Tinker API's losses have no KL penalty",
-    "engine": "how GPUs are used, in 4 bits or more, is the service's business",
-    "load_in_4bit": "how GPUs are used, in 4 bits or more, is the service's business",
-    "lora_alpha": "the service gives every adapter the same alpha",
-    "warmup_steps": "the learning rate is the same in every step here",
-}
-"""Settings of other trainers that a user may give, and why they are not offered."""
-_SERVER_SETTINGS = {
-    "service",
-    "base_url",
-    "tokenizer",
-    "lora_rank",
-    "tokens_max",
-    "copy_weights",
-    "keep_days",
-    "prices",
-}
-"""The settings of a model's session; the others are options of each training."""
 KEPT_FILE = "tinker.json"
 """The file in a checkpoint that records where the service keeps it."""
 _SKYRL_URL = "http://127.0.0.1:8000"
@@ -88,17 +68,6 @@ class TinkerTrainer(Record, title="Tinker"):
     """USD for a million tokens read, sampled and trained on (Prefill, Sample and Train in the
     service's price list). Empty leaves the service out of the run's cost and its budget."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _refuse_others_settings(cls, given: Any) -> Any:
-        for name in given if isinstance(given, dict) else ():
-            if name in _NOT_OFFERED:
-                raise ValueError(
-                    f"trainer.{name} does not go with trainer.kind 'tinker': "
-                    f"{_NOT_OFFERED[name]}. Leave it out."
-                )
-        return given
-
     def charge(self, read: int, sampled: int, trained: int) -> float | None:
         """Return the dollars for these tokens; None without prices."""
         if self.prices is None:
@@ -150,11 +119,10 @@ class TinkerTrainer(Record, title="Tinker"):
 
     @property
     def internal_config(self) -> dict[str, Any]:
-        """ART's `_internal_config` of the model: our own section alone."""
-        return {"tinker": self.model_dump(mode="json", include=_SERVER_SETTINGS)}
+        """ART's `_internal_config` of the model: our own section alone, with all settings."""
+        return {"tinker": self.model_dump(mode="json")}
 
     @property
     def options(self) -> dict[str, Any]:
-        """The options of each call of `precis.trainer.tinker.backend.TinkerBackend.train`."""
-        others = {"kind", "base_model", *_SERVER_SETTINGS}
-        return self.model_dump(exclude=others, exclude_none=True)
+        """The options of each call of the backend's `train`: none, since the model has them."""
+        return {}

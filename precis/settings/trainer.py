@@ -14,7 +14,6 @@ from precis.record import BaseModelName, BoundedFloat, BoundedInt, Matching, Rec
 from precis.settings.identity import Decides, MayChange
 from precis.settings.tinker import SFT_LEARNING_RATE, TinkerTrainer
 
-Options = dict[str, Any]
 BackendName = Literal["extractive", "tool_calls", "local", "serverless", "tinker"]
 """The backends that a trainer server hosts; `local` is ART's LocalBackend, `serverless` W&B's, and
 `tinker` any service with the Tinker API."""
@@ -35,6 +34,11 @@ class _TrainerSettings(Record):
     backend: ClassVar[BackendName]
     """The backend that the trainer server hosts for it."""
     sft_learning_rate: ClassVar[float] = SFT_LEARNING_RATE
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options of each call of the backend's `train`."""
+        return self.model_dump(exclude={"kind", "base_model", "engine"}, exclude_none=True)
 
     @property
     def internal_config(self) -> dict[str, Any] | None:
@@ -58,11 +62,6 @@ class EmbeddedTrainer(_TrainerSettings):
     """Weight of the KL penalty to the policy at the start of reinforcement learning."""
     scale_rewards: Decides[bool] = True
     """Divide advantages by the spread of their group's rewards."""
-
-    @property
-    def options(self) -> Options:
-        """The options of each call of `art.Backend.train`."""
-        return self.model_dump(exclude={"kind"})
 
 
 class ExtractiveTrainer(EmbeddedTrainer, title="Embedded, summaries"):
@@ -172,11 +171,6 @@ class ArtTrainer(_TrainerSettings, title="ART on a GPU"):
     """The division of the GPU between vLLM and training."""
 
     @property
-    def options(self) -> Options:
-        """The options of each call of `precis.trainer.gpu.backend.GpuBackend.train`."""
-        return self.model_dump(exclude={"kind", "base_model", "engine"}, exclude_none=True)
-
-    @property
     def internal_config(self) -> dict[str, Any]:
         """ART's `_internal_config` of the model, with only our section."""
         return {"engine": self.engine.model_dump()}
@@ -196,11 +190,6 @@ class ServerlessTrainer(_TrainerSettings, title="W&B serverless"):
     """Clip range of the probability ratio; empty takes ART's default."""
     scale_rewards: Decides[bool] = True
     """Divide advantages by the spread of their group's rewards."""
-
-    @property
-    def options(self) -> Options:
-        """The options of each call of `art.ServerlessBackend.train`."""
-        return self.model_dump(exclude={"kind", "base_model"}, exclude_none=True)
 
 
 Trainer = Annotated[

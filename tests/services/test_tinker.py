@@ -28,8 +28,8 @@ from precis.trainer.server import trainer_app
 from precis.trainer.tinker.backend import TinkerBackend
 from precis.trainer.tinker.check import check_service
 from precis.trainer.tinker.checkpoints import read_kept
+from precis.trainer.tinker.model import TinkerSession
 from precis.trainer.tinker.service import find_service
-from precis.trainer.tinker.session import TinkerSession
 from precis.trainer.tinker.tokenizer import load_tokenizer, read_calls
 from tests.services.patience import patience_s, until
 from tests.support.local_server import served, serving

@@ -27,7 +27,7 @@ from precis.trainer.tinker.data import Update, make_imitations, make_updates
 from precis.trainer.tinker.endpoint import TinkerEndpoint
 from precis.trainer.tinker.model import TinkerModel
 from precis.trainer.tinker.service import find_service
-from precis.trainer.tinker.tokenizer import tokenizer_of
+from precis.trainer.tinker.tokenizer import load_tokenizer
 
 Model = art.TrainableModel[Any, Any]
 
@@ -55,7 +55,9 @@ class TinkerBackend(ImitatesInOnePass):
         settings = _settings_of(model)
         held = self._models.get(model.name)
         if held is None or held.settings != settings:
-            tokenizer = await asyncio.to_thread(tokenizer_of, settings)
+            tokenizer = await asyncio.to_thread(
+                load_tokenizer, settings.tokenizer or settings.base_model
+            )
             folder = Path(get_model_dir(model=model, art_path=str(self._path)))
             self._models[model.name] = TinkerModel(
                 folder, settings, find_service(settings), tokenizer, self._seed
@@ -85,7 +87,7 @@ class TinkerBackend(ImitatesInOnePass):
             summarize_trajectory_groups(groups), include_trainable_groups=True
         )
         async with self._training:
-            trained = self._find(model)
+            trained = self._models[model.name]
             how = _settings_of(model, options)
             samples = samples_of(groups, scale_rewards=how.scale_rewards)
             if not samples:
@@ -112,7 +114,7 @@ class TinkerBackend(ImitatesInOnePass):
         """
         shown = list(trajectories)
         async with self._training:
-            trained = self._find(model)
+            trained = self._models[model.name]
             longest = trained.settings.tokens_max
             demonstrations = tokenize_demonstrations(shown, trained.tokenizer, longest)
             if not demonstrations:
@@ -140,18 +142,11 @@ class TinkerBackend(ImitatesInOnePass):
         return f"{model.name}@{self._models[model.name].step if step is None else step}"
 
     async def _get_step(self, model: Model) -> int:
-        return self._find(model).step
+        return self._models[model.name].step
 
     async def _delete_checkpoint_files(self, model: Model, steps_to_keep: list[int]) -> None:
         """Drop a step's local files; the service keeps its weights for `keep_days`, or for good."""
-        await asyncio.to_thread(keep_only, self._find(model).folder, steps_to_keep)
-
-    def _find(self, model: art.Model[Any, Any]) -> TinkerModel:
-        if model.name not in self._models:
-            raise TrainerError(
-                f"The model {model.name!r} is not registered: call model.register(backend) first."
-            )
-        return self._models[model.name]
+        await asyncio.to_thread(keep_only, self._models[model.name].folder, steps_to_keep)
 
 
 def _settings_of(model: Model, options: Mapping[str, Any] | None = None) -> TinkerTrainer:

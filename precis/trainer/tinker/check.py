@@ -24,7 +24,7 @@ async def check_service(settings: TinkerTrainer) -> str:
     """
     require_client()
     from precis.trainer.tinker.service import find_service  # with the client, an extra
-    from precis.trainer.tinker.tokenizer import tokenizer_of
+    from precis.trainer.tinker.tokenizer import load_tokenizer
 
     service = find_service(settings)
     models = await service.ask("say what it serves", service.list_models(), _DEADLINE_S)
@@ -34,7 +34,7 @@ async def check_service(settings: TinkerTrainer) -> str:
             f"{', '.join(sorted(models)) or 'no model'}.",
             "Name one of them in trainer.base_model.",
         )
-    await asyncio.to_thread(tokenizer_of, settings)
+    await asyncio.to_thread(load_tokenizer, settings.tokenizer or settings.base_model)
     return f"{settings.base_model} is served"
 
 

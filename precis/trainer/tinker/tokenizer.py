@@ -9,7 +9,6 @@ from typing import Any
 
 from precis.errors import ConfigError
 from precis.llm.server import ToolCall
-from precis.settings.tinker import TinkerTrainer
 
 BEGIN = "<tool_call>"
 """The beginning of a call in a chat template of Hermes' form, as in those of Qwen2.5 and Qwen3."""
@@ -97,8 +96,3 @@ def load_tokenizer(name: str) -> ChatTokenizer:
             "Take an instruction-tuned base model, or name its tokenizer in trainer.tokenizer.",
         )
     return ChatTokenizer(tokenizer)
-
-
-def tokenizer_of(settings: TinkerTrainer) -> ChatTokenizer:
-    """Return the tokenizer of some settings."""
-    return load_tokenizer(settings.tokenizer or settings.base_model)

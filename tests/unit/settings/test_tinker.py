@@ -18,9 +18,6 @@ TRAINER: TypeAdapter[Any] = TypeAdapter(Trainer)
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"kl_penalty_coef": 0.1}, "losses have no KL penalty. Leave it out"),
-        ({"engine": {"load_in_4bit": True}}, "in 4 bits or more, is the service's business"),
-        ({"lora_alpha": 16}, "the same alpha"),
         ({"epsilon": 0.2}, "take the loss ppo or cispo"),
         ({"epsilon_high": 0.2}, "take the loss ppo or cispo"),
         ({"loss": "dapo"}, "'importance_sampling', 'ppo' or 'cispo'"),
@@ -53,12 +50,6 @@ def test_it_is_looked_for_where_it_runs_and_no_machine_is_rented_for_it() -> Non
     rented = {"trainer": {"kind": "tinker"}, "cluster": {"where": "sky"}, "store": "s3://b"}
     with pytest.raises(ValidationError, match="needs no machine of ours"):
         TrainConfig.model_validate(rented)
-
-
-def test_each_setting_goes_to_the_session_or_to_each_training() -> None:
-    trainer = TinkerTrainer(loss="ppo", epsilon=0.1, epsilon_high=0.2, keep_days=3)
-    told = {*trainer.options, *trainer.internal_config["tinker"], "kind", "base_model"}
-    assert told == set(TinkerTrainer.model_fields)
 
 
 def test_a_key_that_would_cross_a_network_in_clear_is_named(
