@@ -86,8 +86,8 @@ def print_runs(store: StoreOption = "", as_json: AsJson = False) -> None:
             echo(f"{at.url} holds no runs yet. `make rehearse` trains one in a minute.")
         elif runs:
             _print_table(runs_table(runs))
-        for one in unreadable:
-            say(f"{one.model}: {one.why}")
+        for model, why in unreadable.items():
+            say(f"{model}: {why}")
 
 
 @app.command()

@@ -26,7 +26,7 @@ from precis.records.questions import questions_of
 from precis.records.results import ATTEMPTS, Provenance, Row, frame_of, row_of
 from precis.records.rollout import Rollout, Scenario, Score
 from precis.records.spend import Usage
-from precis.run.overview import models_in
+from precis.run.overview import list_runs
 from precis.settings.overrides import overlay
 from precis.settings.problems import problems_in
 from precis.store import Store
@@ -167,7 +167,9 @@ def with_settings_of_its_run(config: BenchmarkConfig, store: Store) -> Benchmark
     try:
         ledger = load_ledger(store, config.model)
     except UnusableRun as error:
-        others = [name for name in models_in(store) if name != config.model]
+        runs, unreadable = list_runs(store, datetime.now(UTC))
+        there = {run.model for run in runs} | unreadable.keys()
+        others = sorted(there - {config.model})
         if not others:
             raise
         raise UnusableRun(

@@ -92,7 +92,7 @@ class BenchmarkRun:
                 "each attempt with those of the first one.",
                 f"Train {self.name!r} first, or name another `model` or `store`.",
             )
-        return first
+        return first[1]
 
     def client_of(self, contender: ContenderSpec, dry: bool = False) -> ContenderClient:
         """Return a client of a contender; free, deterministic replies are not kept."""

@@ -131,7 +131,7 @@ def rank_models(store: Store) -> list[Reference]:
     """
     runs, unreadable = list_runs(store, datetime.now(UTC))
     if not runs and unreadable:
-        raise StoreError(unreadable[0].why)
+        raise StoreError(next(iter(unreadable.values())))
     if not runs:
         raise StoreError(
             f"{store.url} holds no trained model.",

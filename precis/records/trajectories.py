@@ -130,25 +130,18 @@ def read_rollouts(
     return rollouts
 
 
-def first_validation_step(store: Store, model: str, before: int | None = None) -> int | None:
-    """Return the step of a model's first validation in the store, before a step, or None.
+def read_first_validation(
+    store: Store, model: str, scenarios: Iterable[Scenario], before: int | None = None
+) -> tuple[int, list[Rollout]] | None:
+    """Return the step of a model's first validation in the store, before a step, with its rollouts
+    of these scenarios, or None.
 
     It is not read from the ledger: a rebuilt one has none.
     """
     for step in trajectory_steps(store, model, "validation"):
         if before is None or step < before:
-            return step
+            return step, read_rollouts(store, model, "validation", step, scenarios)
     return None
-
-
-def read_first_validation(
-    store: Store, model: str, scenarios: Iterable[Scenario], before: int | None = None
-) -> list[Rollout] | None:
-    """Return that validation's rollouts of these scenarios; None if the store has none."""
-    step = first_validation_step(store, model, before)
-    if step is None:
-        return None
-    return read_rollouts(store, model, "validation", step, scenarios)
 
 
 def _read_rollout(

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 
 from precis.errors import CorruptCheckpoint, StoreError, UnusableRun
 from precis.records.ledger import Ledger, Validation, find_ledger, ledger_key, no_ledger
@@ -91,14 +91,6 @@ class Overview:
 
 
 @dataclass(frozen=True)
-class Unreadable:
-    """A run whose records can't be read, and why, as a sentence."""
-
-    model: str
-    why: str
-
-
-@dataclass(frozen=True)
 class StoredCheckpoint:
     """A checkpoint in the store.
 
@@ -115,31 +107,32 @@ class StoredCheckpoint:
 
 def list_runs(
     store: Store, now: datetime, on_read: Callable[[int, int], None] = lambda done, total: None
-) -> tuple[list[ListedRun], list[Unreadable]]:
-    """List every run of a store, the last written first; and the unreadable ones.
+) -> tuple[list[ListedRun], dict[str, str]]:
+    """List every run of a store, the last written first; and, by model, why the records of others
+    can't be read, a sentence each.
 
     Ledgers and leases are read, a few at a time, and no checkpoint. `on_read` is called with the
     number of folders read so far and of all.
     """
     runs = []
-    unreadable = []
+    unreadable = {}
     models = [name for name in store.folders() if not fault_of(ledger_key(name))]
 
-    def read(model: str) -> ListedRun | Unreadable | None:
+    def read(model: str) -> ListedRun | str | None:
         try:
             found = find_overview(store, model, now)
             if found is None:
                 refuse_lost_ledger(store, model)
         except StoreError as error:
-            return Unreadable(model, str(error))
+            return str(error)
         return found.line if found else None
 
     with ThreadPoolExecutor(READ_AT_ONCE) as threads:
-        for done, line in enumerate(threads.map(read, models), start=1):
-            if isinstance(line, Unreadable):
-                unreadable.append(line)
-            elif line:
-                runs.append(line)
+        for done, found in enumerate(threads.map(read, models), start=1):
+            if isinstance(found, str):
+                unreadable[models[done - 1]] = found
+            elif found:
+                runs.append(found)
             on_read(done, len(models))
     runs.sort(key=lambda run: run.written, reverse=True)
     return runs, unreadable
@@ -196,9 +189,3 @@ def sizes_of_run(store: Store, model: str) -> dict[str, int]:
     if not sizes:
         raise UnusableRun(f"{store.url} holds no run {model!r}.", "See `precis runs list`.")
     return sizes
-
-
-def models_in(store: Store) -> list[str]:
-    """Return the models with a ledger in the store, readable or not, sorted."""
-    runs, unreadable = list_runs(store, datetime.now(UTC))
-    return sorted([*(run.model for run in runs), *(run.model for run in unreadable)])

@@ -21,9 +21,7 @@ from precis.records.nouns import (
 )
 from precis.records.rollout import Rollout, Score
 from precis.records.trajectories import (
-    first_validation_step,
     read_first_validation,
-    read_rollouts,
 )
 from precis.rollouts.filter import (
     count_causes,
@@ -51,7 +49,7 @@ async def validate(run: Run, step: int) -> Validation:
         first = await asyncio.to_thread(
             read_first_validation, run.store, run.name, run.held_out, before=step
         )
-        rollouts = list(await run.environment.compare(rollouts, first))
+        rollouts = list(await run.environment.compare(rollouts, first and first[1]))
     reached("validation scored", step)
     refuse_too_many_unscored(rollouts, settings)
     await _show_validation(run, step, rollouts)
@@ -86,12 +84,11 @@ async def _show_validation(run: Run, step: int, rollouts: Sequence[Rollout]) -> 
     if run.seen.first is None:
         try:
             # Sampled by another process.
-            first = await asyncio.to_thread(first_validation_step, run.store, run.name, step)
-            if first is not None:
-                seen = await asyncio.to_thread(
-                    read_rollouts, run.store, run.name, "validation", first, run.held_out
-                )
-                run.seen = run.seen.add_validation(first, seen)
+            first = await asyncio.to_thread(
+                read_first_validation, run.store, run.name, run.held_out, before=step
+            )
+            if first:
+                run.seen = run.seen.add_validation(*first)
         except StoreError as error:
             _log.warning("The report compares with no earlier rollout: %s", error)
     run.seen = run.seen.add_validation(step, rollouts)

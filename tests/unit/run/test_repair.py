@@ -207,8 +207,8 @@ async def test_killed_at_any_write_a_repair_can_be_done_again(
 
 async def test_a_repaired_run_goes_on_with_the_settings_that_it_had(store: FolderStore) -> None:
     store.delete(ledger_key("m"))
-    runs, (lost,) = list_runs(store, NOW)
-    assert runs == [] and "`precis runs repair m`" in lost.why
+    runs, lost = list_runs(store, NOW)
+    assert runs == [] and "`precis runs repair m`" in lost["m"]
     await repair(store, "m")
     ledger, _ = read_ledger(store, "m", "other", "k")
     with pytest.raises(ConfigError, match="with other settings: which ones is not known"):

@@ -31,11 +31,11 @@ def test_a_store_lists_its_runs_newest_first(store: FolderStore) -> None:
     make_run(store, "later", 1)
     store.put(ledger_key("broken"), b"{}")
     hold(store, "later", "train-7")
-    (later, first), (broken,) = list_runs(store, NOW)
+    (later, first), unreadable = list_runs(store, NOW)
     assert (later.model, later.step, later.held_by) == ("later", 1, "train-7")
     assert (first.model, first.usd, first.held_by) == ("m", 0.75, None)
     assert (first.score, first.best, first.best_step) == (0.5, 0.5, 3)
-    assert "can't be read as a ledger" in broken.why
+    assert "can't be read as a ledger" in unreadable["broken"]
 
 
 def test_a_name_is_never_cut(store: FolderStore) -> None:
