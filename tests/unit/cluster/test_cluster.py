@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from precis.checks import CheckResult, raise_failures
 from precis.cluster import gpus, local
 from precis.cluster.gpus import gpus_suffice
 from precis.cluster.keys import Keys, cluster_name, forget_keys, read_keys, write_keys
 from precis.cluster.site import HourlyPrice
-from precis.cluster.task import TASK, candidates, s3_variables
+from precis.cluster.task import candidates, s3_variables
 from precis.errors import ConfigError, NoCapacity
 from precis.settings.cluster import ClusterConfig
 from precis.training.meter import Meter
@@ -75,14 +74,6 @@ def test_a_profile_of_awss_own_tools_goes_along_whole(
     assert secrets == {"AWS_ACCESS_KEY_ID": "an-id", "AWS_SECRET_ACCESS_KEY": "a-secret"}
     assert plain["AWS_REGION"] == "eu-west-3"
     assert plain.get("AWS_ENDPOINT_URL") == endpoint
-
-
-def test_the_task_opens_no_port_and_takes_the_token_as_a_secret() -> None:
-    task = yaml.safe_load(TASK.read_text())
-    assert "ports" not in str(task.get("resources", {}))
-    assert task["secrets"] == {"PRECIS_TOKEN": None}
-    assert "PRECIS_TOKEN" not in task["envs"]
-    assert "PRECIS_TOKEN" not in task["run"]
 
 
 async def test_a_gpu_of_this_machine_needs_packages_of_its_own(

@@ -1,6 +1,7 @@
 """What a managed job is given, what it must not be given, and what its machine costs."""
 
 import json
+import re
 import shutil
 from dataclasses import replace
 from math import nan
@@ -9,7 +10,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import yaml
 from pydantic import ValidationError
 
 from precis.cluster import api, jobs
@@ -103,12 +103,6 @@ def test_an_opponent_s_key_and_address_are_a_run_s_own(monkeypatch: pytest.Monke
         check_reach(wanted, URL)
 
 
-def test_every_variable_that_the_file_names_is_filled_in() -> None:
-    named = yaml.safe_load(TASK.read_text())["envs"]
-    envs, _ = variables(config(), ServerAccess(URL, {}))
-    assert set(named) <= {*envs, "PRECIS_FLOW_RUN", PRICES_VARIABLE}
-
-
 @pytest.mark.parametrize(
     ("given", "setting"),
     [
@@ -140,6 +134,13 @@ def test_what_is_on_this_machine_alone_is_refused(
         check_reach(config(**given), URL)
 
 
+def variables_in(task: Any) -> set[str]:
+    """Return the variables that the scripts of a task use, of which there are some."""
+    found = set(re.findall(r"\$(PRECIS_\w+)", f"{task.setup}{task.run}"))
+    assert found
+    return found
+
+
 @OF_SKYPILOT
 def test_an_agents_file_goes_with_the_job_and_makes_the_same_run_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -152,6 +153,7 @@ def test_an_agents_file_goes_with_the_job_and_makes_the_same_run_there(
     launched = config(environment="art_e.py")
     check_reach(launched, URL)
     task = managed_task(launched, "run", ServerAccess(URL, {}), {})
+    assert variables_in(task) < set(task.envs)
     sent = task.file_mounts
     assert {"~/precis_agent/art_e.py", "~/precis_agent/art_e_inbox.py"} <= set(sent)
     assert "~/precis_agent/of_another_agent.py" not in sent
@@ -201,6 +203,9 @@ def test_a_machine_is_rented_for_each_trainer_that_needs_one(
     task = trainer_task(wanted, Keys("token", 20_000))
     assert task.envs["PRECIS_BACKEND"] == backend
     assert (CHECKOUT / task.envs["PRECIS_LOCK"]).is_file()
+    assert "PRECIS_TOKEN" in task.secrets and "token" not in task.envs.values()
+    assert not task.resources[0].ports
+    assert variables_in(task) < set(task.envs)
 
 
 def test_a_server_on_the_loopback_is_refused_unless_it_is_meant(
