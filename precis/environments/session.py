@@ -1,12 +1,13 @@
 """One rollout's calls to the policy: their requests, records and limits."""
 
 import asyncio
+import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
-from pydantic_core import from_json
+from pydantic import BaseModel, Field, ValidationError
 from starlette.responses import JSONResponse, Response
 
 from precis.environments.addresses import refuse, stream
@@ -25,10 +26,48 @@ from precis.llm.replies import SchemaRejected
 from precis.llm.retry import Deadline
 from precis.llm.server import callable_tools
 from precis.llm.tokens import estimate_tokens_with_margin
+from precis.record import first_problem
 from precis.records.rollout import Call, Scenario, Unscored, typed_tool
 from precis.records.spend import Usage
 
 T = TypeVar("T")
+
+
+class _Function(BaseModel, strict=True):
+    name: str
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+    strict: bool | None = None
+
+
+class _Tool(BaseModel):
+    type: Literal["function"] = "function"
+    function: _Function
+
+
+class _ToolCall(BaseModel):
+    id: str | None = None
+    function: dict[str, Any] | None = None
+    custom: dict[str, Any] | None = None
+
+
+class _Message(BaseModel):
+    role: str
+    tool_calls: list[_ToolCall] | None = None
+    tool_call_id: str | None = None
+
+
+class _Request(BaseModel, strict=True):
+    """The fields of a request that must be as in OpenAI's types to be recorded and trained on;
+    others may be anything. JSON with half of a character, which no file can store, is refused."""
+
+    messages: list[_Message] = Field(min_length=1)
+    tools: list[_Tool] | None = None
+    n: Literal[1] | None = None
+    max_tokens: int | None = None
+    max_completion_tokens: int | None = None
+    stream_options: dict[str, Any] | None = None
+
 
 _DECIDED = {
     "model",
@@ -144,12 +183,11 @@ class Session:
         if self._closed or self.over.done():
             return refuse(410, "The rollout has ended.", "rollout_ended")
         try:
-            body = from_json(content)  # it rejects half of a character, which no file can store
-        except ValueError as error:
-            return refuse(400, f"The request is not JSON: {error}.", "invalid_request")
-        problem = _problem(body)
-        if problem:
+            _Request.model_validate_json(content)
+        except ValidationError as error:
+            problem = f"The request can't be recorded: {first_problem(error)}."
             return refuse(400, problem, "invalid_request")
+        body = json.loads(content)
         limits = self._policy.limits
         tokens = limits.tokens_max - self._tokens
         if self._turns >= limits.turns_max:
@@ -298,55 +336,3 @@ def _logprobs(choice: Mapping[str, Any]) -> tuple[float, ...]:
     if values is None:
         values = [entry["logprob"] for entry in given.get("content") or ()]
     return tuple(map(float, values))
-
-
-def _problem(body: object) -> str | None:
-    """Return a sentence on why a request can't be answered, or None."""
-    if not isinstance(body, dict):
-        return "The request is not a JSON object."
-    messages = body.get("messages")
-    if not isinstance(messages, list) or not messages:
-        return "The request has no messages."
-    if not all(isinstance(one, dict) and isinstance(one.get("role"), str) for one in messages):
-        return "A message of the request is not an object with a role."
-    if not all(map(_calls_as_openai, messages)):
-        return "A message of the request calls tools, or is a result, in no form of OpenAI's."
-    tools = body.get("tools")
-    if not isinstance(tools, list | None) or not all(map(_is_function, tools or ())):
-        return "A tool of the request is not a function with a name: others can't be trained on."
-    if body.get("n") not in (None, 1):
-        return "One answer is given to each request: leave out `n`, and ask again for another."
-    if not isinstance(body.get("stream_options"), dict | None):
-        return "`stream_options` is not an object."
-    for name in ("max_tokens", "max_completion_tokens"):
-        if not isinstance(body.get(name), int | None):
-            return f"`{name}` is not a whole number."
-    return None
-
-
-def _calls_as_openai(message: Mapping[str, Any]) -> bool:
-    """Return whether a message's calls, and the id of the call that it answers, can be kept."""
-    calls = message.get("tool_calls") or []
-    if not isinstance(calls, list):
-        return False
-    for one in calls:
-        if not isinstance(one, dict) or not isinstance(one.get("id"), str | None):
-            return False
-        for kind in ("function", "custom"):
-            if not isinstance(one.get(kind), dict | None):
-                return False
-    return isinstance(message.get("tool_call_id"), str | None)
-
-
-def _is_function(tool: object) -> bool:
-    """Return whether a tool is a function as OpenAI's types, and so ART, have one."""
-    if not isinstance(tool, dict) or tool.get("type", "function") != "function":
-        return False
-    function = tool.get("function")
-    return (
-        isinstance(function, dict)
-        and isinstance(function.get("name"), str)
-        and isinstance(function.get("description"), str | None)
-        and isinstance(function.get("parameters"), dict | None)
-        and isinstance(function.get("strict"), bool | None)
-    )

@@ -567,36 +567,30 @@ async def test_answers_without_ids_are_not_trained_on(recorder: Recorder) -> Non
     assert rollout.calls[0].token_ids == ()
 
 
-REQUEST = '{{"messages": [{{"role": "user", "content": "a"}}], {}}}'
+ASKED = '"messages": [{"role": "user", "content": "a"}]'
+CALLED = '{"messages": [{"role": "assistant", "tool_calls": [%s]}]}'
 
 
 @pytest.mark.parametrize(
     ("body", "problem"),
     [
-        ("{", "not JSON"),
-        ("[]", "not a JSON object"),
-        ('{"messages": []}', "no messages"),
-        ('{"messages": ["Hi."]}', "not an object with a role"),
-        ('{"messages": [{"role": "user", "content": "a"}], "n": 2}', "leave out `n`"),
-        ('{"messages": [{"role": "user", "content": "a"}], "max_tokens": "9"}', "whole number"),
-        (REQUEST.format('"stream": true, "stream_options": []'), "`stream_options` is not an"),
+        ("{", "Invalid JSON"),
+        ("[" * 100_000, "Invalid JSON"),
         ('{"messages": [{"role": "user", "content": "\\ud800"}]}', "JSON: unexpected end of hex"),
-        ("[" * 100_000, "is not JSON"),
-        (REQUEST.format('"tools": "play"'), "not a function with a name"),
-        (REQUEST.format('"tools": [{"type": "function", "function": {}}]'), "not a function with"),
-        (
-            REQUEST.format('"tools": [{"type": "custom", "custom": {"name": "a"}}]'),
-            "not a function",
-        ),
-        (
-            REQUEST.format('"tools": [{"function": {"name": "a", "parameters": []}}]'),
-            "not a function",
-        ),
-        ('{"messages": [{"role": "assistant", "tool_calls": [null]}]}', "calls tools, or"),
-        ('{"messages": [{"role": "assistant", "tool_calls": [{"function": "a"}]}]}', "in no form"),
-        ('{"messages": [{"role": "assistant", "tool_calls": [{"custom": "a"}]}]}', "in no form"),
-        ('{"messages": [{"role": "assistant", "tool_calls": [{"id": ["a"]}]}]}', "in no form"),
-        ('{"messages": [{"role": "tool", "tool_call_id": 1, "content": "a"}]}', "in no form"),
+        ("[]", "should be an object"),
+        ('{"messages": []}', "messages: "),
+        ('{"messages": ["Hi."]}', "messages.0: "),
+        ('{"messages": [{"role": "tool", "tool_call_id": 1}]}', "messages.0.tool_call_id: "),
+        (CALLED % "null", "tool_calls.0: "),
+        (CALLED % '{"function": "a"}', "tool_calls.0.function: "),
+        (CALLED % '{"custom": "a"}', "tool_calls.0.custom: "),
+        (CALLED % '{"id": ["a"]}', "tool_calls.0.id: "),
+        (f'{{{ASKED}, "n": 2}}', "n: Input should be 1"),
+        (f'{{{ASKED}, "max_tokens": "9"}}', "max_tokens: "),
+        (f'{{{ASKED}, "stream": true, "stream_options": []}}', "stream_options: "),
+        (f'{{{ASKED}, "tools": "play"}}', "tools: "),
+        (f'{{{ASKED}, "tools": [{{"function": {{}}}}]}}', "tools.0.function.name: "),
+        (f'{{{ASKED}, "tools": [{{"type": "custom"}}]}}', "tools.0.type: "),
     ],
 )
 async def test_a_request_that_is_none_is_refused_in_a_sentence(
