@@ -60,7 +60,7 @@ def agent_files(config: ManagedConfig) -> dict[str, str]:
             "Give `environment` the path of a Python file.",
         )
     sent = {}
-    for found in files_of(file).values():
+    for found in files_of(file):
         # SkyPilot would send a link as a link.
         sent[f"{SENT_TO}/{found.relative_to(file.parent)}"] = str(found.resolve())
     return sent

@@ -16,8 +16,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
-from importlib.machinery import PathFinder
-from modulefinder import ModuleFinder
 from pathlib import Path
 from threading import Lock
 from types import ModuleType
@@ -39,10 +37,8 @@ _log = logging.getLogger(__name__)
 _FUNCTIONS = ("rank", "baselines", "checks", "show", "open", "close")
 """The optional functions of a file."""
 _SHOWN = 200
-_FOLDER = 5
-"""The type of a package in `modulefinder`."""
-_READING = Lock()
-"""`modulefinder`, and before Python 3.11.8 `ast.parse`, fail in two threads at once."""
+_PARSING = Lock()
+"""Before Python 3.11.8 `ast.parse` fails in two threads at once."""
 
 
 class PythonEnvironment(AgentEnvironment):
@@ -197,7 +193,8 @@ def load_python(file: str, score: str = "", rubric: str = "") -> PythonEnvironme
     _check_optional(module, file)
     rubric = _rubric_of(module, file, score, rubric)
     digest = hashlib.sha256()
-    for name, needed in files_of(path).items():
+    for needed in files_of(path):
+        name = "" if needed == path else needed.relative_to(path.parent)
         content = hashlib.sha256(needed.read_bytes()).hexdigest()
         digest.update(f"{name} {content}\n".encode())
     return PythonEnvironment(module, file, digest.hexdigest(), rubric)
@@ -243,59 +240,45 @@ def _rubric_of(module: ModuleType, file: str, score: str, rubric: str) -> str:
     return " ".join(rubric.split())
 
 
-class _FolderFinder(ModuleFinder):
-    """Finds folders without an `__init__.py` too, and skips relative imports out of the folder."""
-
-    def find_module(self, name: str, path: Any, parent: Any = None) -> Any:
-        try:
-            return super().find_module(name, path, parent)
-        except AttributeError:  # a folder without `__init__.py` has no loader
-            spec = PathFinder.find_spec(name, path or self.path)
-            assert spec and spec.submodule_search_locations
-            return None, next(iter(spec.submodule_search_locations)), ("", "", _FOLDER)
-
-    def load_package(self, fqname: str, pathname: str) -> Any:
-        if (Path(pathname) / "__init__.py").is_file():
-            return super().load_package(fqname, pathname)
-        module: Any = self.add_module(fqname)
-        module.__path__ = [pathname]
-        return module
-
-    def determine_parent(self, caller: Any, level: int = -1) -> Any:
-        try:
-            return super().determine_parent(caller, level)
-        except ImportError:
-            return caller
-
-
-def files_of(path: Path) -> dict[str, Path]:
-    """Return a file, the modules that it imports from its folder, and its `files`, by their names
-    in that folder.
+def files_of(path: Path) -> list[Path]:
+    """Return a file, the modules that it imports from its folder, and its `files`.
 
     Raises:
         ConfigError: a listed file does not exist.
     """
-    finder = _FolderFinder([str(path.parent)], excludes=["precis"])
-    with _READING:
-        finder.run_script(str(path))
-        tree = ast.parse(path.read_bytes())
-    files = {}
-    for name, found in sorted(finder.modules.items()):
-        file = getattr(found, "__file__", None)
-        if file:
-            files[name] = Path(file)
-    for statement in tree.body:
-        value: ast.expr | None
-        if isinstance(statement, ast.Assign):
-            target, value = statement.targets[0], statement.value
-        elif isinstance(statement, ast.AnnAssign):
-            target, value = statement.target, statement.value
-        else:
+    folder = path.parent
+    trees: dict[Path, ast.Module] = {}
+    waiting = [path]
+    while waiting:
+        file = waiting.pop()
+        if file in trees or not file.is_file() or not file.is_relative_to(folder):
             continue
-        if value is not None and ast.unparse(target) == "files":
-            for name in _names_in(value, path):
-                files[name] = path.parent / name
-    return files
+        with _PARSING:
+            trees[file] = ast.parse(file.read_bytes())
+        for node in ast.walk(trees[file]):
+            place = folder
+            names: list[str] = []
+            if isinstance(node, ast.Import):
+                names = [one.name for one in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                place = file.parents[node.level - 1] if node.level else folder
+                names = [f"{node.module or ''}.{one.name}" for one in node.names]
+            for name in names:
+                parts = [part for part in name.split(".") if part]
+                if parts[0] == "precis":
+                    continue
+                for depth, part in enumerate(parts):
+                    within = place.joinpath(*parts[:depth])
+                    # All modules of a package are imported by `*`.
+                    waiting += [*within.glob(f"{part}.py"), within / part / "__init__.py"]
+    found = [path, *sorted(trees.keys() - {path})]
+    for statement in trees[path].body:
+        match statement:
+            case ast.Assign([ast.Name("files"), *_], ast.expr() as value) | ast.AnnAssign(
+                ast.Name("files"), _, ast.expr() as value
+            ):
+                found += [folder / name for name in _names_in(value, path)]
+    return found
 
 
 def _names_in(value: ast.expr, path: Path) -> list[str]:

@@ -85,7 +85,7 @@ def load_agent(settings: AgentSettings) -> AgentEnvironment:
                 "Workers are sent that folder alone: name one that has the file in it.",
             )
         name = str(path.relative_to(folder))
-        files = {str(one.relative_to(folder)): one for one in files_of(path).values()}
+        files = {str(one.relative_to(folder)): one for one in files_of(path)}
         load = partial(load_python, name, settings.score, settings.rubric)
         python.workers = Workers(workers, load, files)
     return python

@@ -59,7 +59,7 @@ def test_the_files_that_it_needs_are_sent(
     (tmp_path / "agent.py").write_text(
         f"import json, beside\nfrom parts import deck\n{listed} = ['parts/cards.jsonl']"
     )
-    found = files_of(tmp_path / "agent.py").values()
+    found = files_of(tmp_path / "agent.py")
     names = {str(one.relative_to(tmp_path)) for one in found}
     assert names == set(needed)
     command = [sys.executable, "agent.py", "--deck", "parts/deck.py", "../elsewhere.py"]
