@@ -2,10 +2,9 @@
 
 import asyncio
 import json
-import random
 import re
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -73,38 +72,23 @@ async def ask_once(model: Any, scenario: Scenario) -> float:
 
 # As the notebooks of ART have it: the function knows ART alone.
 async def art_rollout(model: art.Model[Any, Any], scenario: Scenario) -> art.Trajectory:
-    chance = random.Random(scenario["seed"])
-    free = list(range(1, 10))
-    trajectory = art.Trajectory(
-        messages_and_choices=[{"role": "system", "content": "Play."}], reward=0
-    )
+    system: Any = {"role": "system", "content": "Play."}
+    trajectory = art.Trajectory(messages_and_choices=[system], reward=1.0)
     for _ in range(3):
-        listed = " ".join(f"[{cell}]" for cell in free)
-        trajectory.messages_and_choices.append({"role": "user", "content": f"Free: {listed}"})
+        board: Any = {"role": "user", "content": f"Board {scenario['seed']}."}
+        trajectory.messages_and_choices.append(board)
         completion = await model.openai_client().chat.completions.create(
             model=model.get_inference_name(),
             messages=trajectory.messages(),
             max_completion_tokens=16,
         )
-        choice = completion.choices[0]
-        trajectory.messages_and_choices.append(choice)
-        found = re.search(r"\d", choice.message.content or "")
-        assert found
-        free.remove(int(found.group()))
-        free.remove(chance.choice(free))
-    trajectory.reward = 1.0
-    trajectory.metrics["success"] = True
-    trajectory.metrics["moves"] = 3
+        trajectory.messages_and_choices.append(completion.choices[0])
+    trajectory.metrics |= {"success": True, "moves": 3}
     return trajectory
 
 
-def first_free(request: ChatRequest) -> str:
-    return f"<move>{re.findall(r'[0-9]', request.messages[-1]['content'])[0]}</move>"
-
-
 async def test_a_function_of_art_s_notebooks_is_recorded_unchanged(recorder: Recorder) -> None:
-    scripted = ScriptedPolicy(first_free)
-    async with asked(scripted) as policy:
+    async with asked(ScriptedPolicy()) as policy:
         scenarios = [Scenario(f"game-{number}", {"seed": number}) for number in range(16)]
         plays = [recorder.run(policy, Agent(art_rollout), one) for one in scenarios]
         rollouts = await asyncio.gather(*plays)
@@ -113,9 +97,8 @@ async def test_a_function_of_art_s_notebooks_is_recorded_unchanged(recorder: Rec
         assert rollout.score == Score(1.0, True, {"moves": 3.0})
         first, second, third = rollout.calls
         assert first.messages[0] == {"role": "system", "content": "Play."}
-        assert [one["role"] for one in third.messages] == [
-            "system", "user", "assistant", "user", "assistant", "user",
-        ]  # fmt: skip
+        assert third.messages[1]["content"] == f"Board {scenario['seed']}."
+        assert [one["role"] for one in third.messages[1:]] == ["user", "assistant"] * 2 + ["user"]
         assert second.text == third.messages[4]["content"]
         assert first.token_ids == tuple(map(ord, first.text))
         assert len(first.logprobs) == len(first.token_ids)
@@ -362,28 +345,18 @@ def ending(how: object) -> Act:
     ("how", "cause", "detail"),
     [
         (KeyError("board"), "agent_failed", r"KeyError: 'board' \(.*test_recorder.py, line \d+\)"),
-        (json.JSONDecodeError("No board", "{", 1), "agent_failed", "JSONDecodeError: No board"),
         (OSError("No https://me:pass@host"), "agent_failed", "No https://…@host"),
-        (SystemExit(3), "agent_failed", "SystemExit: 3"),
         (Abort("no more"), "agent_failed", "Abort: no more"),
         (Silent(), "agent_failed", r"^Silent \("),
-        (
-            BaseExceptionGroup("1 error", [ExceptionGroup("1 error", [KeyError("board")])]),
-            "agent_failed",
-            "^KeyError: 'board'",
-        ),
+        (ExceptionGroup("1", [ExceptionGroup("1", [KeyError("a")])]), "agent_failed", "^KeyError"),
         (asyncio.Event(), "rollout_timeout", "No score within 0.3 s"),
         (asyncio.CancelledError(), "agent_failed", "It cancelled itself"),
         (None, "no_score", "It returned nothing: return a Score"),
         (Unscored("judge_out", OSError("no route")), "judge_out", "^no route$"),  # type: ignore[arg-type]
         (Score(1.0, details={"seen": {1}}), "no_score", "Its details are not JSON: .*set"),
-        ("won", "no_score", "It returned a str"),
+        (np.array([0.5, 0.5]), "no_score", "It returned a ndarray: return a Score, a number or"),
         (Score(float("nan")), "no_score", "Its reward is nan, which is not a number"),
-        (
-            Score(1.0, metrics={"speed": float("inf")}),
-            "no_score",
-            "Its metric speed is inf, which is not a number",
-        ),
+        (Score(1.0, metrics={"speed": float("inf")}), "no_score", "Its metric speed is inf, which"),
     ],
 )
 async def test_an_agent_s_trouble_costs_its_own_rollout(
@@ -426,34 +399,22 @@ async def test_an_agent_that_goes_on_after_its_deadline_is_given_up(
 
 async def test_what_is_under_way_at_the_deadline_is_given_up(recorder: Recorder) -> None:
     released = asyncio.Event()
+    asking: list[asyncio.Task[Any]] = []
 
     class Slow(ScriptedPolicy):
         async def __call__(self, request: ChatRequest) -> Completion:
             await released.wait()
             return await super().__call__(request)
 
-    async with AsyncExitStack() as stack:
-        asking: list[asyncio.Task[Any]] = []
+    async def asks(model: Any, scenario: Scenario) -> float:
+        asking.append(asyncio.create_task(ask(model)))
+        asking[0].add_done_callback(lambda _: released.set())
+        await asyncio.wait(asking)
+        return 1.0
 
-        async def asks_over_http(model: Any, scenario: Scenario) -> float:
-            client = openai.AsyncOpenAI(
-                base_url=model.inference_base_url, api_key=model.inference_api_key, max_retries=0
-            )
-            await stack.enter_async_context(client)
-            messages: Any = [{"role": "user", "content": "Hm."}]
-            create = client.chat.completions.create
-            asking.append(asyncio.create_task(create(model="m", messages=messages)))
-            await asyncio.wait(asking)
-            return 1.0
-
-        stack.callback(released.set)
-        policy = await stack.enter_async_context(
-            asked(Slow(), limits=replace(LIMITS, deadline_s=0.5))
-        )
-        rollout = await recorder.run(policy, Agent(asks_over_http), Scenario("a"))
-        with pytest.raises(openai.APIStatusError) as refused:
-            await asking[0]
-        released.set()
+    rollout = await play(recorder, asks, Slow(), limits=replace(LIMITS, deadline_s=0.5))
+    with pytest.raises(openai.APIStatusError) as refused:
+        await asking[0]
     assert refused.value.status_code == 410
     assert isinstance(rollout.score, Unscored) and rollout.score.cause == "rollout_timeout"
     assert rollout.calls == ()
@@ -636,23 +597,13 @@ YES: Any = np.bool_(True)
     ("returned", "score"),
     [
         (1, Score(1.0)),
-        (0.5, Score(0.5)),
-        (True, Score(1.0, True)),
         (False, Score(0.0, False)),
         (YES, Score(1.0, True)),
         (np.float32(0.5), Score(0.5)),
-        (
-            np.array([0.5, 0.5]),
-            Unscored(
-                "no_score",
-                "It returned a ndarray: return a Score, a number or an art.Trajectory.",
-            ),
-        ),
         (Score(1, True, {"turns": 3}), Score(1.0, True, {"turns": 3.0})),
         (Score(YES, metrics={"won": YES}), Score(1.0, None, {"won": 1.0})),
         (Score(1, metrics={4: True}), Score(1.0, None, {"4": 1.0})),  # type: ignore[dict-item]
-        (Unscored("turns", "Too many."), Unscored("turns", "Too many.")),
     ],
 )
-def test_what_an_agent_may_return(returned: object, score: Score | Unscored) -> None:
+def test_what_an_agent_may_return(returned: object, score: Score) -> None:
     assert score_of(returned) == score
