@@ -3,9 +3,7 @@
 import asyncio
 import json
 import re
-import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -175,17 +173,12 @@ async def rollout(model, scenario):
 """
 
 
-@pytest.mark.parametrize("keyword", ["async def", "def"])
 async def test_an_agent_that_blocks_costs_its_own_rollout(
-    keyword: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the flow's event loop those that block would never be given up."""
     monkeypatch.setattr(threads, "_GRACE_S", 0.05)
-    text = BLOCKING.replace("async def", keyword)
-    if keyword == "def":
-        text = text.replace('if scenario["how"] == "asks":', "if False:").replace("await ", "")
-        text = text.replace('== "sleeps"', 'in ("sleeps", "spins")')  # one spinner is enough
-    environment = load_python(write(tmp_path, text))
+    environment = load_python(write(tmp_path, BLOCKING))
     async with Recorder() as recorder, asked(ScriptedPolicy()) as policy:
         hurried = replace(policy, limits=replace(policy.limits, deadline_s=0.5))
         patient = replace(policy, limits=replace(policy.limits, deadline_s=120))
@@ -199,7 +192,7 @@ async def test_an_agent_that_blocks_costs_its_own_rollout(
             release(environment)
     assert sleeps.score.cause == spins.score.cause == "rollout_timeout"
     assert (works.reward, asks.reward) == (1.0, 1.0)
-    assert len(asks.calls) == (2 if keyword == "async def" else 1)
+    assert len(asks.calls) == 2
 
 
 async def test_threads_that_nothing_ends_stop_the_run_in_a_sentence(
@@ -312,16 +305,11 @@ def test_a_folder_may_be_called_like_a_package(tmp_path: Path) -> None:
     ("text", "complaint"),
     [
         ("def scenarios(:", r"can't be imported: SyntaxError: .* \(agent.py, line 1\)\.$"),
-        ("import no_such_package_of_anybody", "can't be imported: ModuleNotFoundError"),
         ("raise SystemExit(3)", "can't be imported: SystemExit"),
         ("\n{}['board']", r"can't be imported: KeyError: 'board' \(.*agent.py, line 2\)\.$"),
         ("def scenarios(split): return []", "has no function `rollout`"),
-        ("async def rollout(model, scenario): return 1.0", "has no function `scenarios`"),
         ("scenarios = rollout = 3", "has no function `scenarios`"),
-        (
-            AGENT.replace("range(4, 6)", "range(0)"),
-            r"no scenarios for the split 'validation'\. Have scenarios\(split\) return one",
-        ),
+        (AGENT.replace("range(4, 6)", "()"), "'validation'. Have scenarios.split. return"),
         (AGENT.replace('f"game-{seed}"', '"game"'), "two scenarios have the id 'game'"),
         (AGENT.replace('"id": f"game-{seed}", ', ""), "has the id None"),
         (AGENT.replace('"seed": seed', '"seed": {1}'), "is not JSON"),
@@ -330,10 +318,6 @@ def test_a_folder_may_be_called_like_a_package(tmp_path: Path) -> None:
         (AGENT.replace("return [", "return ['a']\n    return ["), "'a' is not a dictionary"),
         (AGENT.replace("range(4, 6)", "range(3, 6)"), "have the id 'game-3'. Give each"),
         (AGENT.replace("scenarios(split)", "scenarios()"), r"defines scenarios\(\), which does"),
-        (
-            AGENT.replace("rollout(model, scenario)", "rollout(model)"),
-            r"defines rollout\(model\), which does not take \(model, scenario\)\. Define `rollout",
-        ),
         (AGENT + "nouns = {'rollout': 'game'}", r"the nouns {.*}\. Write them as `Nouns"),
         (AGENT + "figures = 3", "the figures 3. Write a list of `Figure"),
         (AGENT + "figures = ['turns']", "the figures .*'turns'.*Write a list"),
@@ -401,20 +385,3 @@ async def test_an_interrupt_that_an_agent_raises_costs_its_own_rollout(
         rollout = await recorder.run(policy, environment, environment.scenarios("train")[0])
     assert isinstance(rollout.score, Unscored) and rollout.score.cause == "agent_failed"
     assert re.search(rf"It raised {name}. \(.*agent.py, line \d+\)", rollout.score.detail)
-
-
-def test_files_are_found_in_many_threads_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)  # caches of relative paths are dropped at each import
-    (tmp_path / "agents").mkdir()
-    file = Path("agents/agent.py")
-    file.write_text(f"import json, decimal\n{AGENT}")
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        with ThreadPoolExecutor(8) as pool:
-            found = list(pool.map(files_of, [file] * 40))
-    finally:
-        sys.setswitchinterval(interval)
-    assert found == [[file]] * 40
