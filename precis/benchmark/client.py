@@ -9,7 +9,7 @@ from typing import Any, Self, TypeVar
 
 from precis.benchmark.contender import ContenderSpec
 from precis.config import RolloutsConfig
-from precis.environments.session import Limits, Policy
+from precis.environments.session import REFUSALS, Limits, Policy
 from precis.errors import ProviderFailed, ProviderRejected
 from precis.llm.budget import Budget
 from precis.llm.client import ChatClient, ChatReply, CompletionRequest
@@ -22,8 +22,6 @@ from precis.store.kept import KeptRecords
 
 T = TypeVar("T")
 
-_OF_ONE_REQUEST = (400, 413, 422)
-"""Statuses that concern one request, such as a prompt that is too long."""
 _AHEAD = 2
 """Rollouts in progress for each request in flight: while one is scored, another is requested."""
 
@@ -127,7 +125,7 @@ class ContenderClient:
                 CompletionRequest(request.payload, room), deadline, read_whole
             )
         except ProviderRejected as error:
-            if error.status not in _OF_ONE_REQUEST and self._rejected is None:
+            if error.status not in REFUSALS and self._rejected is None:
                 self._rejected = error
                 logger.warning("%s It takes no further part in this benchmark.", error)
             raise

@@ -92,7 +92,7 @@ _DECIDED = {
 }
 """Fields of a request that the agent can't set: they determine the policy's sampling."""
 _NO_SUCH_MODEL = (401, 404)
-_REFUSALS = (400, 413, 422)
+REFUSALS = (400, 413, 422)
 """Statuses that concern one request, such as a prompt that is too long."""
 
 
@@ -273,7 +273,7 @@ class Session:
         """
         model = self._policy.client.endpoint.model
         own = self._policy.step is not None
-        if isinstance(error, ProviderRejected) and error.status in _REFUSALS:
+        if isinstance(error, ProviderRejected) and error.status in REFUSALS:
             return self._decline(error.status, str(error))
         if isinstance(error, ProviderFailed):
             if own and error.cause == "connection":

@@ -4,7 +4,6 @@ import difflib
 import itertools
 import json
 import random
-import sys
 import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -16,6 +15,7 @@ from precis.environment import Variables
 from precis.environments.clock import clock_stopped
 from precis.environments.isolated import IsolatedError, IsolatedModule, ProcessDied
 from precis.environments.ruler import AgentEnvironment
+from precis.environments.session import REFUSALS
 from precis.errors import ConfigError, PrecisError, ProviderError, ProviderRejected
 from precis.llm.client import ChatClient, CompletionRequest, OwnServer
 from precis.llm.providers import endpoint_of
@@ -39,8 +39,6 @@ _OTHERS_MAX = 200
 """The most moves of the other seats in a row."""
 _TRIED = 12
 """The moves that preflight makes in a game."""
-_OF_ONE_REQUEST = (400, 413, 422)
-"""Statuses that concern one request, such as a conversation that is too long."""
 _ASKED_MAX = 4
 """Attempts of one request for an opponent's move."""
 _THOUGHT_ENDS = "</think>"
@@ -192,7 +190,7 @@ class TextArenaEnvironment(AgentEnvironment):
                 is_won = reward >= 1
             return Score(reward, is_won, metrics, {"reason": state["reasons"].get(str(seat)) or ""})
         except ProviderError as error:
-            if isinstance(error, ProviderRejected) and error.status not in _OF_ONE_REQUEST:
+            if isinstance(error, ProviderRejected) and error.status not in REFUSALS:
                 raise
             return Unscored("opponent_failed", f"The opponent made no move: {error}")
         except IsolatedError as error:
@@ -228,7 +226,7 @@ class TextArenaEnvironment(AgentEnvironment):
                 errors += [state["error"]] if "error" in state else []
             await self._games.call("end", number)
         except IsolatedError as error:
-            return [f"{settings.game} can't be played: {_explain(str(error), self._version)}"]
+            return [f"{settings.game} can't be played: {_explain(str(error))}"]
         if tried and len(errors) == tried:
             return [f"{settings.game} can't be played: each move fails with {errors[0]}."]
         if self._opponent is not None:
@@ -300,7 +298,7 @@ class TextArenaEnvironment(AgentEnvironment):
         return Completion("random", [Choice(move)])
 
 
-def _explain(error: str, package: str) -> str:
+def _explain(error: str) -> str:
     """Return a sentence on why a game can't be played, from its error."""
     shown = " ".join(error.split())[:_SHOWN]
     if "NLTK" in error:
@@ -310,11 +308,6 @@ def _explain(error: str, package: str) -> str:
         )
     if "OpenRouter" in error:
         return "a model at OpenRouter is part of it, and it has no network and no key here."
-    if error.startswith("SyntaxError"):
-        running = f"{sys.version_info.major}.{sys.version_info.minor}"
-        return f"Python {running} can't read its code: {shown}."
-    if error.startswith(("ImportError", "ModuleNotFoundError", "FileNotFoundError")):
-        return f"TextArena {package} lacks a part of it: {shown}."
     return f"{shown}."
 
 

@@ -31,7 +31,7 @@ DESCRIBED = {
     },
 }
 CHILD = """#!PYTHON
-import json, os, socket, sys, time, urllib.request
+import json, os, socket, subprocess, sys, time, urllib.request
 
 what, settings = sys.argv[3], json.loads(sys.argv[4])
 config = settings["config"]
@@ -102,14 +102,13 @@ async def test_it_is_played_at_the_recorders_address_and_ends_when_it_is_closed(
     await until(lambda: not is_running(child), "the child's end")
 
 
-@pytest.mark.parametrize(("least", "success"), [(0.75, True), (0.8, False)])
-async def test_a_reward_is_a_success_if_it_is_at_least_success_min(
-    tmp_path: Path, least: float, success: bool
-) -> None:
-    environment = load_verifiers(settings_of(tmp_path, success_min=least))
-    [rollout] = await play(environment)
-    assert rollout.score == Score(0.75, success, {"turns": 1.0})
-    assert environment.rules != load_verifiers(settings_of(tmp_path)).rules
+async def test_a_reward_is_a_success_if_it_is_at_least_success_min(tmp_path: Path) -> None:
+    lower = f"said['reward'] -= asked['scenario'] == 'b'; {SCORES}"
+    environment = load_verifiers(settings_of(tmp_path, lower, success_min=0.75))
+    rollouts = await play(environment, ["a", "b"])
+    scores = [Score(0.75, True, {"turns": 1.0}), Score(-0.25, False, {"turns": 1.0})]
+    assert [one.score for one in rollouts] == scores
+    assert environment.rules != load_verifiers(settings_of(tmp_path, lower)).rules
 
 
 async def test_with_a_rubric_it_need_have_no_reward(tmp_path: Path) -> None:
@@ -119,21 +118,13 @@ async def test_with_a_rubric_it_need_have_no_reward(tmp_path: Path) -> None:
     assert rollout.score.cause == UNJUDGED
 
 
-BROKEN = {
-    "dies": ("print('Out of boards.', file=sys.stderr); os._exit(3)", "Out of boards."),
-    "garbage": ("channel.sendall(b'hello\\n')", "b'hello\\n', which is not an answer"),
-    "a list": ("channel.sendall(b'[1]\\n')", "which is not an answer"),
-}
-
-
-@pytest.mark.parametrize("how", BROKEN)
-async def test_a_child_that_breaks_is_replaced(tmp_path: Path, how: str) -> None:
-    broken, complaint = BROKEN[how]
-    text = f"if asked['scenario'] == 'a':\n    {broken}\nelse:\n    {SCORES}"
+async def test_a_child_that_dies_is_replaced(tmp_path: Path) -> None:
+    dies = "print('Out of boards.', file=sys.stderr); os._exit(3)"
+    text = f"if asked['scenario'] == 'a':\n    {dies}\nelse:\n    {SCORES}"
     first, second = await play(load_verifiers(settings_of(tmp_path, text)), ["a", "b"])
     assert isinstance(first.score, Unscored)
     assert first.score.cause == "environment_died"
-    assert complaint in first.score.detail
+    assert "Out of boards." in first.score.detail
     assert second.reward == 0.75
 
 
@@ -143,13 +134,17 @@ async def test_a_child_that_always_dies_ends_the_step(tmp_path: Path) -> None:
         await play(environment, ["a", "a", "a", "a"])
 
 
+def start_sleeper(pid: Path) -> str:
+    """A statement that starts a program, which writes its id to a file and sleeps."""
+    code = f"import os, time; open({str(pid)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
+    return f'subprocess.Popen([sys.executable, "-c", {code!r}], start_new_session=True)'
+
+
 async def test_one_that_is_stuck_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
     pid = tmp_path / "pid"
-    code = f"import os, time; open({str(pid)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
     stuck = f"""
 if asked['scenario'] == 'a':
-    import subprocess
-    subprocess.Popen([sys.executable, "-c", {code!r}], start_new_session=True)
+    {start_sleeper(pid)}
     time.sleep(600)
 {SCORES}"""
     began = time.monotonic()
@@ -163,11 +158,9 @@ if asked['scenario'] == 'a':
 async def test_a_program_that_outlives_its_supervisor_holds_up_nobody(tmp_path: Path) -> None:
     """It may hold the child's standard error open for as long as it likes."""
     pid = tmp_path / "pid"
-    code = f"import os, time; open({str(pid)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
     killed = f"""
 if asked['scenario'] == 'a':
-    import subprocess
-    subprocess.Popen([sys.executable, "-c", {code!r}])
+    {start_sleeper(pid)}
     while not os.path.exists({str(pid)!r}): time.sleep(0.05)
     os.kill(os.getppid(), 9)
     os._exit(3)
