@@ -194,9 +194,9 @@ def load_python(file: str, score: str = "", rubric: str = "") -> PythonEnvironme
     rubric = _rubric_of(module, file, score, rubric)
     digest = hashlib.sha256()
     for needed in files_of(path):
-        name = "" if needed == path else needed.relative_to(path.parent)
+        found = "__main__" if needed == path else needed.relative_to(path.parent)
         content = hashlib.sha256(needed.read_bytes()).hexdigest()
-        digest.update(f"{name} {content}\n".encode())
+        digest.update(f"{found} {content}\n".encode())
     return PythonEnvironment(module, file, digest.hexdigest(), rubric)
 
 
