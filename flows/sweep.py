@@ -5,7 +5,7 @@ import asyncio
 
 from prefect import flow
 
-from precis.sweep.config import SweepConfig
+from precis.sweep.trials import SweepConfig
 from tasks.parameters import named, takes_settings
 from tasks.secrets import adopt_secrets
 from tasks.states import says_why_it_stops

@@ -19,10 +19,10 @@ from prefect.states import Cancelling
 
 from precis.errors import ConfigError
 from precis.store import open_store
-from precis.sweep.config import SweepConfig
 from precis.sweep.ranking import TrialResult, rank, read_result
 from precis.sweep.report import refuse_unmeasured, store_report, sweep_report, verdict
 from precis.sweep.trials import (
+    SweepConfig,
     Trial,
     check_trials,
     describe,

@@ -14,7 +14,7 @@ from pydantic.fields import FieldInfo
 from precis.config import BenchmarkConfig, ManagedConfig, TrainConfig
 from precis.record import Record
 from precis.settings.cluster import ClusterSweepConfig, DownConfig
-from precis.sweep.config import SweepConfig
+from precis.sweep.trials import SweepConfig
 
 PAGE = Path(__file__).parents[1] / "docs" / "configuration.md"
 _BEGIN = "<!-- configuration -->"

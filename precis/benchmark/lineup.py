@@ -1,6 +1,8 @@
 """The choice of contenders, from a configuration and a store."""
 
 import asyncio
+import hashlib
+import json
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -9,22 +11,25 @@ from tempfile import TemporaryDirectory
 
 from precis.benchmark.contender import PRESETS, ContenderSpec, hosted_contender, local_contender
 from precis.benchmark.measure import checkpoints_to_take
-from precis.benchmark.random_player import RANDOM, play_randomly
 from precis.config import BenchmarkConfig
 from precis.environment import Variables
 from precis.environments.protocol import Environment
 from precis.errors import ConfigError, StoreError
 from precis.llm.loop_server import served_completions
-from precis.llm.server import ChatRequest, Completion
+from precis.llm.server import ChatRequest, Choice, Completion, ToolCall, callable_tools
 from precis.records.ledger import Ledger, load_ledger
 from precis.rehearsal.checkpoint_files import POLICY_FILE
 from precis.rehearsal.endpoint import PolicyEndpoint
 from precis.rehearsal.extractive.kind import SENTENCES
+from precis.rehearsal.tool_calls.options import list_options
 from precis.run.checkpoints import committed_steps, manifest, restore
 from precis.run.local_checkpoints import folder_of
 from precis.run.trained_on import trained_on
 from precis.statistics.standings import Contender
 from precis.store import Store
+
+RANDOM = "random"
+"""The baseline of an agent that makes any of the calls that its tools allow."""
 
 
 def hosted_of(config: BenchmarkConfig) -> list[ContenderSpec]:
@@ -63,6 +68,23 @@ async def serve_baselines(
         yield [
             local_contender(Contender(name), name, url, key, in_flight=in_flight) for name in names
         ]
+
+
+async def play_randomly(asked: ChatRequest) -> Completion:
+    """Answer with one of the request's options, chosen by the request and its seed.
+
+    Raises:
+        ApiError: 400, if the options can't be listed.
+    """
+    options = list_options(asked.messages, callable_tools(asked.tools, asked.tool_choice))
+    decisive = json.dumps([asked.messages, asked.tools, asked.seed], sort_keys=True)
+    picked = int.from_bytes(hashlib.sha256(decisive.encode()).digest()[:8]) % len(options)
+    option = options[picked]
+    calls = []
+    if option.name:
+        calls.append(ToolCall(f"call_{len(asked.messages)}", option.name, option.content))
+    text = "" if calls else option.content
+    return Completion(asked.model, [Choice(text, completion_tokens=1, tool_calls=calls)])
 
 
 @asynccontextmanager

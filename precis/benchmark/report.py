@@ -15,9 +15,8 @@ from precis.records.results import write_results
 from precis.report import wording
 from precis.report.benchmark_view import Benchmark
 from precis.report.curve import curve_of
-from precis.report.markdown import benchmark_report
 from precis.report.nights import nightly_section, regression_payload, verdict_in_words
-from precis.report.page import report_files, report_html
+from precis.report.page import benchmark_report, report_files, report_html
 from precis.report.wording import Words
 from precis.store import Store
 

@@ -29,7 +29,7 @@ from precis.records.results import results_before
 from precis.records.rollout import Rollout, Unscored
 from precis.records.spend import Estimate, Usage
 from precis.records.trajectories import read_first_validation
-from precis.statistics.nights import NightlyChange, changes, comparable
+from precis.report.nights import NightlyChange, changes, comparable
 from precis.store import open_store
 from precis.store.kept import KeptRecords
 

@@ -11,16 +11,17 @@ from precis.records.nouns import COMPARED, PREFERRED, Figure
 from precis.records.questions import QUESTIONS
 from precis.records.results import ATTEMPTS
 from precis.report.curve import StepPoint
-from precis.report.nights import NightlyAccuracy, nights_of
+from precis.report.nights import NightlyAccuracy, NightlyChange, nights_of
 from precis.report.wording import Words, heading, name, number, percent
-from precis.statistics.comparisons import Pair, differences, documents_to_see
 from precis.statistics.intervals import DOCUMENTS_MIN, Difference, Interval
-from precis.statistics.nights import NightlyChange
 from precis.statistics.standings import (
     Contender,
+    Pair,
     Standing,
     accuracy_of,
     count_with,
+    differences,
+    documents_to_see,
     figure_of,
     metric_names,
     pass_at,
@@ -141,7 +142,7 @@ class Benchmark:
     @cached_property
     def nights(self) -> list[NightlyAccuracy]:
         """The accuracy by night, tonight included; empty without earlier nights."""
-        return [] if self.before is None else nights_of([self.before, self.frame])
+        return [] if self.before is None else nights_of(pl.concat([self.before, self.frame]))
 
     @cached_property
     def turns(self) -> Mapping[Contender, Interval]:

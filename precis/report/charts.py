@@ -1,5 +1,6 @@
 """The common parts of all charts: colours, type, axes, and output as SVG or PNG."""
 
+import base64
 import io
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 from PIL import Image
 
+from precis.markdown import escape
 from precis.statistics.intervals import Interval
 
 Size = tuple[float, float]
@@ -40,6 +42,7 @@ LIGHT = Theme("#ffffff", "#1f2328", "#59636e", "#e4e8ec", "#c3cad1", "#0072b2", 
 DARK = Theme("#0d1117", "#e6edf3", "#9198a1", "#262c34", "#434b55", "#56b4e9", "#e69f00")
 
 _DPI = 144
+_MARKDOWN_DPI = 100
 _NAME_MAX = 32
 _NAME_END = 11
 """The most characters of a name in a chart, and how many of them are from its end."""
@@ -78,6 +81,11 @@ class Chart:
         target = io.BytesIO()
         few_colours.save(target, "PNG", optimize=True)
         return target.getvalue()
+
+    def markdown(self) -> str:
+        """Return the chart as an image of PNG data in the text."""
+        data = base64.b64encode(self.png(dpi=_MARKDOWN_DPI)).decode()
+        return f"![{escape(self.alt)}](data:image/png;base64,{data})"
 
     def _render(self, theme: Theme, kind: str, **options: Any) -> bytes:
         with mpl.rc_context(_STYLE):

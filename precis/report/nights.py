@@ -1,8 +1,10 @@
-"""Changes between benchmarks of several nights, in words, as an event and as a chart."""
+"""The changes of contenders between benchmarks of several nights: in words, as an event and as a
+chart."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import product
 from typing import Any
 
 import polars as pl
@@ -12,16 +14,95 @@ from precis.records.nouns import Nouns
 from precis.report.charts import Chart, Line, line_chart, shorten
 from precis.report.curve import exact
 from precis.report.wording import Words, name
-from precis.statistics.intervals import Interval
-from precis.statistics.nights import NightlyChange
-from precis.statistics.standings import contenders, newest, rows_by, summarise
+from precis.statistics.intervals import CONFIDENCE, Difference, Interval
+from precis.statistics.standings import (
+    Contender,
+    contenders,
+    correct_p_values,
+    difference,
+    newest,
+    rows_by,
+    summarise,
+)
 
 REGRESSION = "precis.benchmark.regression"
 """The event that a benchmark emits when a contender is worse than before, beyond chance."""
+COMPARABLE = ("judge", "protocol", "prompts_digest", "corpus_digest")
+"""The columns that must be the same on two nights for their figures to be comparable."""
 
 _TICKS_MAX = 7
 _STYLES = ("-", "--", ":", "-.")
 """Dashes, to distinguish neighbouring grey lines."""
+
+
+@dataclass(frozen=True)
+class NightlyChange:
+    """The change of a contender since earlier nights, over the scenarios scored on both; its
+    p-value is corrected for the number of compared contenders.
+
+    Attributes:
+        before: the contender of earlier nights: itself, or the newest checkpoint.
+        is_share: whether the measure is between 0 and 1, and its difference in points.
+    """
+
+    contender: Contender
+    before: Contender
+    difference: Difference
+    is_share: bool = True
+
+    @property
+    def is_regression(self) -> bool:
+        """True if worse beyond chance: the paired interval excludes zero, and the corrected p-value
+        agrees, or a dozen contenders would raise a false alarm every fourth night."""
+        interval = self.difference.accuracy
+        return interval.high < 0 and self.difference.p_value <= 1 - CONFIDENCE
+
+    def __str__(self) -> str:
+        words = Words(is_share=self.is_share)
+        since = "" if self.before == self.contender else f" against {self.before}"
+        found = self.difference
+        return (
+            f"{self.contender}: {words.gap(found.accuracy)}{words.unit}{since} "
+            f"({words.gap_bounds(found.accuracy)}) on {found.documents} scenarios, corrected "
+            f"{found.chance}"
+        )
+
+
+def comparable(before: pl.DataFrame, tonight: pl.DataFrame) -> pl.DataFrame:
+    """Return the earlier rows of the same judge, protocol, prompts and corpus as tonight's."""
+    origins = tonight.select(COMPARABLE).unique()
+    return before.join(origins, on=COMPARABLE, how="semi", nulls_equal=True)
+
+
+def changes(
+    tonight: pl.DataFrame, before: pl.DataFrame, is_share: bool = True
+) -> list[NightlyChange]:
+    """Compare every contender with itself, and the newest checkpoint with the newest before it;
+    worst first.
+
+    The earlier rows must be comparable. If a contender has the same score as before on every
+    document, no test can detect a difference; it is listed, but not counted among the comparisons
+    (Tarone, 1990).
+    """
+    then_there = contenders(before)
+    pairs = [(each, each) for each in contenders(tonight) if each in then_there]
+    for now, then in product(newest(contenders(tonight)), newest(then_there)):
+        if now.model == then.model and now.step != then.step:
+            pairs.append((now, then))
+    found = []
+    different = []
+    for now, then in pairs:
+        change = difference(rows_by(tonight, now), rows_by(before, then))
+        if change is None:
+            continue
+        if change.is_none:
+            found.append(NightlyChange(now, then, change, is_share))
+        else:
+            different.append(NightlyChange(now, then, change, is_share))
+    corrected = correct_p_values([each.difference for each in different])
+    for each, change in zip(different, corrected, strict=True):
+        found.append(replace(each, difference=change))
+    return sorted(found, key=lambda each: each.difference.accuracy.mean)
 
 
 @dataclass(frozen=True)
@@ -34,15 +115,11 @@ class NightlyAccuracy:
     trained: bool = False
 
 
-def nights_of(frames: Iterable[pl.DataFrame]) -> list[NightlyAccuracy]:
+def nights_of(frame: pl.DataFrame) -> list[NightlyAccuracy]:
     """Return every complete contender of every night, for a trained model the newest checkpoint;
     the rows' column `night` is the start of their benchmark."""
-    by_night: list[pl.DataFrame] = []
-    for frame in frames:
-        by_night.extend(frame.partition_by("night"))
-    by_night.sort(key=lambda rows: rows["night"][0])
     found = []
-    for rows in by_night:
+    for rows in sorted(frame.partition_by("night"), key=lambda rows: rows["night"][0]):
         # Without older checkpoints.
         last = pl.concat(rows_by(rows, each) for each in newest(contenders(rows)))
         for standing in summarise(last):
@@ -96,10 +173,11 @@ def nightly_section(changes: Sequence[NightlyChange], nights: int, nouns: Nouns)
     since = f"Since {_earlier(nights)}"
     head = [since, unit, "95 % interval", "p, corrected", nouns.scenarios.capitalize()]
     rows = []
+    words = Words(is_share=changes[0].is_share)
     for each in changes:
         found = each.difference
-        gap = found.accuracy.gap(is_share=each.is_share)
-        bounds = found.accuracy.gap_bounds(is_share=each.is_share)
+        gap = words.gap(found.accuracy)
+        bounds = words.gap_bounds(found.accuracy)
         corrected = "< 0.001" if found.p_value < 0.001 else f"{found.p_value:.3f}"
         rows.append([name(each.contender), gap, bounds, corrected, str(found.documents)])
     return f"\n**{escape(verdict_in_words(changes, nights))}**\n\n{table(head, rows)}\n"

@@ -12,8 +12,7 @@ from precis.errors import StoreError
 from precis.records.rollout import Split, tool_calls_of
 from precis.records.trajectories import scan_trajectories, trajectory_steps
 from precis.report import wording
-from precis.report.page import template_environment
-from precis.report.page_data import pack
+from precis.report.page import pack, template_environment
 from precis.store import Store
 
 BYTES_MAX = 60_000_000

@@ -16,8 +16,8 @@ from precis.report.curve import exact, interval_of
 from precis.report.page import picture_of, template_environment
 from precis.report.wording import Words
 from precis.run.overview import Overview, overview
-from precis.statistics.comparisons import correct_p_values, difference
 from precis.statistics.intervals import DOCUMENTS_MIN, Difference, Interval
+from precis.statistics.standings import correct_p_values, difference
 from precis.store import Store
 
 _MARKERS = "osD^vPX*"

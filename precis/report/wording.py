@@ -50,11 +50,13 @@ class Words:
 
     def gap(self, difference: Interval) -> str:
         """Format a difference of the measure: percentage points of a share."""
-        return difference.gap(is_share=self.is_share)
+        return f"{100 * difference.mean:+.1f}" if self.is_share else f"{difference.mean:+.3g}"
 
     def gap_bounds(self, difference: Interval) -> str:
         """Format the ends of the interval of a difference."""
-        return difference.gap_bounds(is_share=self.is_share)
+        if self.is_share:
+            return f"{100 * difference.low:+.1f} to {100 * difference.high:+.1f}"
+        return f"{difference.low:+.3g} to {difference.high:+.3g}"
 
     @property
     def unit(self) -> str:

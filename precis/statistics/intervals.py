@@ -38,16 +38,6 @@ class Interval:
     def __str__(self) -> str:
         return f"{self.mean:.1%} ({self.low:.1%} to {self.high:.1%})"
 
-    def gap(self, *, is_share: bool) -> str:
-        """Return a difference as it is written: percentage points of a share."""
-        return f"{100 * self.mean:+.1f}" if is_share else f"{self.mean:+.3g}"
-
-    def gap_bounds(self, *, is_share: bool) -> str:
-        """Return the ends of the interval of a difference."""
-        if is_share:
-            return f"{100 * self.low:+.1f} to {100 * self.high:+.1f}"
-        return f"{self.low:+.3g} to {self.high:+.3g}"
-
     def __truediv__(self, whole: float) -> "Interval":
         """Return the interval as a share of a fixed number, such as the judge's ceiling."""
         return Interval(self.mean / whole, self.low / whole, self.high / whole)

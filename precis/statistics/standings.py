@@ -1,8 +1,8 @@
-"""From rows of results to the table: one line for each contender."""
+"""From rows of results to the table: one line for each contender, and their paired differences."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import comb
 
 import numpy as np
@@ -10,7 +10,17 @@ import polars as pl
 
 from precis.records.nouns import Figure
 from precis.records.results import metric
-from precis.statistics.intervals import Floats, Interval, ratio_interval, share_interval
+from precis.statistics.intervals import (
+    DOCUMENTS_MIN,
+    Difference,
+    Floats,
+    Interval,
+    documents_needed,
+    holm,
+    paired_difference,
+    ratio_interval,
+    share_interval,
+)
 
 UNSCORED_SHARE_MAX = 0.1
 """A contender with a larger share of unscored rollouts is incomplete, and not ranked."""
@@ -25,6 +35,9 @@ class Contender:
 
     def __str__(self) -> str:
         return self.model if self.step is None else f"{self.model}@{self.step}"
+
+
+Pair = tuple[Contender, Contender]
 
 
 @dataclass(frozen=True)
@@ -186,6 +199,54 @@ def accuracy_of(counts: pl.DataFrame) -> Interval | None:
     if np.all(weights == 1) and np.all((scores == 0) | (scores == 1)):
         return share_interval(int(scores.sum()), len(scores))  # each is won or lost
     return ratio_interval(scores, weights)
+
+
+def differences(frame: pl.DataFrame, pairs: Iterable[Pair]) -> dict[Pair, Difference]:
+    """Compare the first of each pair with the second, on the documents they share.
+
+    The p-values are corrected for the number of comparisons. Pairs that share no scored document
+    are left out.
+    """
+    found = {}
+    for first, second in pairs:
+        measured = difference(rows_by(frame, first), rows_by(frame, second))
+        if measured is not None:
+            found[first, second] = measured
+    return dict(zip(found, correct_p_values(list(found.values())), strict=True))
+
+
+def difference(first: pl.DataFrame, second: pl.DataFrame) -> Difference | None:
+    """Compare the rows of two contenders, or of one on two nights, over the scenarios that both
+    were scored on; None without any. Several rows of a scenario count with their mean."""
+    shared = _align(first, second)
+    return paired_difference(*shared) if len(shared[0]) else None
+
+
+def correct_p_values(found: Sequence[Difference]) -> list[Difference]:
+    """Return the same differences, their p-values corrected for their number (Holm, 1979)."""
+    p_values = holm([each.p_value for each in found])
+    return [replace(each, p_value=one) for each, one in zip(found, p_values, strict=True)]
+
+
+def documents_to_see(first: pl.DataFrame, second: pl.DataFrame) -> int | None:
+    """Return how many documents it takes to detect a difference of three points in accuracy between
+    two such contenders, at 80 % power; None with fewer than five in common, or if the two differ by
+    the same on each."""
+    one, other, asked = _align(first, second)
+    gains = one / asked - other / asked
+    if len(gains) < DOCUMENTS_MIN or np.allclose(gains, gains[0]):
+        return None
+    return documents_needed(one, other, asked)
+
+
+def _align(first: pl.DataFrame, second: pl.DataFrame) -> tuple[Floats, Floats, Floats]:
+    """Return the scores of the first and of the second on the scenarios that both were scored on,
+    and their weights."""
+    both = scores_by_scenario(first).join(
+        scores_by_scenario(second), on="scenario_id", suffix="_2", maintain_order="left"
+    )
+    second_score = both["score_2"] / both["weight_2"] * both["weight"]
+    return both["score"].to_numpy(), second_score.to_numpy(), both["weight"].to_numpy()
 
 
 def _mean(values: pl.Series) -> float | None:

@@ -1,20 +1,20 @@
-"""The trials of a sweep: its runs and their names."""
+"""The settings of a sweep, and its trials: its runs and their names."""
 
 import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Self
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from precis.config import TrainConfig
+from precis.environment import StoreUrl
 from precis.errors import ConfigError
-from precis.record import json_digest
+from precis.record import Matching, Record, Seed, json_digest
 from precis.settings.overrides import lay_over
 from precis.settings.problems import problems_in
 from precis.store import open_store
-from precis.sweep.config import TRIALS_MAX, SweepConfig
 from precis.text import count_of
 
 Changes = Mapping[str, Any]
@@ -23,6 +23,55 @@ Changes = Mapping[str, Any]
 _OWN = {"model", "seed", "store", "benchmark"}
 """The settings that a sweep gives to its trials itself."""
 _LAUNCHER = "flows/managed.py:"
+TRIALS_MAX = 200
+"""More runs than this are a mistake more often than a plan."""
+
+SweepName = Annotated[
+    str,
+    Matching(
+        r"^[A-Za-z0-9][A-Za-z0-9._-]{0,29}$",
+        "may have letters, digits, dots, dashes and underscores, at most 30 in all, and begins "
+        "with a letter or a digit",
+    ),
+]
+"""The trials' models are named after it, and a model's name has at most 64 characters."""
+
+TrainDeployment = Annotated[
+    str,
+    Matching(r"^train/[^/]+$", "is the name of a deployment that trains, such as train/trial"),
+]
+
+
+class SweepConfig(Record):
+    """Settings to compare by training with each of them."""
+
+    name: SweepName = "sweep"
+    """Name of the sweep, of letters, digits, dots, dashes and underscores: its trials' model names
+    begin with it. A sweep that is run again under its name continues."""
+    deployment: TrainDeployment = "train/trial"
+    """The deployment to train with, such as `train/trial`. Trials override its settings; its
+    concurrency limit is the number of concurrent trials, and its `budget_usd` is each trial's."""
+    grid: dict[str, list[Any]] = Field({})
+    """Values by setting, each combined with each of the others:
+    `{"trainer.learning_rate": [0.1, 0.3], "rollouts.rollouts_per_group": [4, 8]}`."""
+    settings: list[dict[str, Any]] = Field([])
+    """Single combinations besides the grid's: `[{"trainer.learning_rate": 0.1, "steps": 60}]`."""
+    seeds: tuple[Seed, ...] = Field((1, 2, 3), min_length=1)
+    """Every combination is trained with each of these seeds, whose differences are chance."""
+    store: StoreUrl = Field("", validate_default=True)
+    """Folder or s3://bucket/prefix for the trials and the report; empty takes the variable
+    PRECIS_STORE, or else .precis/store."""
+
+    @model_validator(mode="after")
+    def _names_what_to_try(self) -> Self:
+        if not self.grid and not self.settings:
+            raise ValueError("neither grid nor settings says what to try")
+        empty = [setting for setting, values in self.grid.items() if not values]
+        if empty:
+            raise ValueError(f"the grid has no value for {', '.join(empty)}")
+        if len(set(self.seeds)) < len(self.seeds):
+            raise ValueError("a seed is there twice, and would train the same run again")
+        return self
 
 
 @dataclass(frozen=True)

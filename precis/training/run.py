@@ -26,8 +26,7 @@ from precis.records.ledger import Ledger, StepRecord, encode_ledger, ledger_key,
 from precis.records.metrics import step_metrics
 from precis.records.rollout import Rollout, Split
 from precis.records.spend import Spend
-from precis.report.examples import LatestSamples
-from precis.report.training_report import TrainingView
+from precis.report.training_report import LatestSamples, TrainingView
 from precis.run.continuation import check_settings
 from precis.run.lease import Lease
 from precis.run.outlook import RunPlan

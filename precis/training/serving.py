@@ -9,9 +9,8 @@ from itertools import chain
 from typing import Any, TypeVar
 
 from precis.benchmark.contender import ContenderSpec, local_contender
-from precis.benchmark.lineup import TrainedLineup, checkpoint_digest, turns
+from precis.benchmark.lineup import RANDOM, TrainedLineup, checkpoint_digest, turns
 from precis.benchmark.measure import Attempt, Measured, measure, results_of
-from precis.benchmark.random_player import found_no_options
 from precis.benchmark.run import BenchmarkRun
 from precis.cluster.local import scratch_folder
 from precis.errors import ConfigError, TrainerLost
@@ -189,12 +188,13 @@ async def measure_all(
     ceiling, *measured = await run_for_each(lambda start: start(), work)
     everyone = []
     for contender, attempts in chain.from_iterable(measured):
-        if run.config.baselines is None and found_no_options(contender, attempts):
+        is_chosen = run.config.baselines is not None or contender.contender.model != RANDOM
+        if is_chosen or any(one.rollout.calls for one in attempts):
+            everyone.append((contender, attempts))
+        else:
             _log.info(
                 "The random player takes no part: there is no request whose answers it can list."
             )
-        else:
-            everyone.append((contender, attempts))
     if not everyone:
         raise ConfigError(
             f"Nobody takes part in the benchmark of {run.name}.",

@@ -125,7 +125,7 @@ async def finished(process: asyncio.subprocess.Process) -> tuple[dict[str, Any],
     return json.loads(told.splitlines()[-1]), told
 
 
-@pytest.mark.long  # three benchmarks; tests/unit/statistics/test_nights.py says who is worse
+@pytest.mark.long  # three benchmarks; tests/unit/report/test_nights.py says who is worse
 async def test_killed_and_run_again_it_pays_for_nothing_twice_and_says_who_became_worse(
     precis: Precis, hosts: Hosts, url: str, tmp_path: Path
 ) -> None:

@@ -11,8 +11,7 @@ import pytest
 
 from precis.records.ledger import load_ledger
 from precis.store import FolderStore
-from precis.sweep.config import SweepConfig
-from precis.sweep.trials import plan_trials
+from precis.sweep.trials import SweepConfig, plan_trials
 from tests.services.conftest import Precis, Up
 from tests.services.patience import wait_until
 from tests.services.prefect_api import cancel, client_of, created, reached

@@ -12,8 +12,8 @@ import pytest
 
 from precis.benchmark.client import ContenderClient
 from precis.benchmark.contender import ContenderSpec, hosted_contender
+from precis.benchmark.lineup import RANDOM, play_randomly
 from precis.benchmark.measure import Attempt, BenchmarkId, measure, results_of
-from precis.benchmark.random_player import RANDOM, play_randomly
 from precis.benchmark.report import store_report
 from precis.benchmark.run import BenchmarkRun, estimate_cost, open_benchmark, serve_others
 from precis.config import BenchmarkConfig, ContenderConfig, RolloutsConfig

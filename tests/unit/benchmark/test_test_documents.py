@@ -16,8 +16,8 @@ from precis.records.documents import load_corpus, load_others
 from precis.records.ledger import Ledger, Origin, write_ledger
 from precis.records.nouns import Figure
 from precis.records.results import SCHEMA, write_results
+from precis.report.nights import COMPARABLE
 from precis.run.trained_on import keep_trained_on, trained_on
-from precis.statistics.nights import COMPARABLE
 from precis.store import FolderStore
 from tests.support import results
 from tests.support.corpora import corpus, rows, source, write_jsonl

@@ -11,12 +11,10 @@ from precis.records.results import SCHEMA, frame_of, row_of
 from precis.records.rollout import Rollout, Scenario, Score
 from precis.report.benchmark_charts import charts_of
 from precis.report.benchmark_view import Benchmark
-from precis.report.markdown import benchmark_report
-from precis.report.nights import nightly_section, regression_payload
-from precis.report.page import report_html
+from precis.report.nights import changes, nightly_section, regression_payload
+from precis.report.page import benchmark_report, report_html
 from precis.report.wording import Words
 from precis.statistics.intervals import Interval, paired_difference, ratio_interval
-from precis.statistics.nights import changes
 from precis.statistics.standings import (
     Contender,
     count_with,

@@ -127,6 +127,6 @@ def test_a_night_shows_the_newest_checkpoint_and_no_incomplete_contender() -> No
         rows("gone", {"d1": [None] * 5}),
     ]
     frame = pl.concat(night).with_columns(pl.lit(FIRST).alias("night"))
-    (only,) = nights_of([frame])
+    (only,) = nights_of(frame)
     assert (only.night, only.model, only.trained) == (FIRST, "trained", True)
     assert only.accuracy.mean == 1.0

@@ -15,10 +15,8 @@ from precis.report import wording
 from precis.report.benchmark_charts import charts_of
 from precis.report.benchmark_view import Benchmark
 from precis.report.curve import StepPoint
-from precis.report.markdown import benchmark_report
-from precis.report.page import report_html
-from precis.report.page_data import reader_data
-from precis.statistics.nights import changes
+from precis.report.nights import changes
+from precis.report.page import benchmark_report, reader_data, report_html
 from precis.statistics.standings import Contender
 from tests.support.reports import HOSTILE, embedded, questions, rendered, rows
 

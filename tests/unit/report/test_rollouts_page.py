@@ -14,8 +14,8 @@ from precis.environments.trajectories import put_trajectories
 from precis.errors import StoreError
 from precis.records.rollout import Call, Json, Rollout, Score, Unscored
 from precis.records.trajectories import trajectories_key
-from precis.report.examples import said as read_by_examples
 from precis.report.rollouts_page import gather_rollouts, rollouts_html
+from precis.report.training_report import said as read_by_examples
 from precis.store import FolderStore
 from tests.support.reports import HOSTILE, embedded
 from tests.support.rollouts import SCENARIO, call, rollout

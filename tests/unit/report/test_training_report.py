@@ -15,9 +15,14 @@ from precis.records.nouns import Nouns
 from precis.records.rollout import Call, Rollout, Scenario, Score, Unscored
 from precis.records.spend import Spend
 from precis.report.charts import LIGHT
-from precis.report.examples import LatestSamples, best_and_worst, most_changed
-from precis.report.step_charts import phases, trends
-from precis.report.training_report import TrainingView, training_report
+from precis.report.curve import phases, trends
+from precis.report.training_report import (
+    LatestSamples,
+    TrainingView,
+    best_and_worst,
+    most_changed,
+    training_report,
+)
 from precis.run.outlook import RunPlan
 from precis.run.shortcomings import shortcoming
 from tests.support.ledgers import record

@@ -11,7 +11,7 @@ from precis.environment import Variables
 from precis.records.manifests import Checkpoint
 from precis.settings.environment import CommandSettings, TextArenaSettings
 from precis.settings.problems import problems_in
-from precis.sweep.config import SweepConfig
+from precis.sweep.trials import SweepConfig
 from precis.trainer.protocol import TrainRequest
 
 

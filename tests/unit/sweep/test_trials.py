@@ -7,8 +7,8 @@ import yaml
 from pydantic import ValidationError
 
 from precis.errors import ConfigError
-from precis.sweep.config import SweepConfig
 from precis.sweep.trials import (
+    SweepConfig,
     Trial,
     check_trials,
     describe,

@@ -25,8 +25,7 @@ from precis.environments.summaries.judge import endpoint_for
 from precis.records.documents import read_documents
 from precis.run.retention import kept
 from precis.settings.identity import decisive_settings
-from precis.sweep.config import SweepConfig
-from precis.sweep.trials import check_trials, plan_trials
+from precis.sweep.trials import SweepConfig, check_trials, plan_trials
 from tests.support.repository import PAGES, README, ROOT
 from tools.reference import PAGE, with_reference
 

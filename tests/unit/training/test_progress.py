@@ -6,8 +6,7 @@ from dataclasses import replace
 import pytest
 
 from precis.records.ledger import Ledger
-from precis.report.examples import LatestSamples
-from precis.report.training_report import TrainingView
+from precis.report.training_report import LatestSamples, TrainingView
 from precis.run.outlook import RunPlan
 from precis.training import progress
 from precis.training.progress import follow
