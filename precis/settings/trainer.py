@@ -131,11 +131,6 @@ class EngineConfig(Record):
             )
         return self
 
-    @property
-    def sampling_gpu(self) -> int:
-        """The GPU that vLLM is on; training is on GPU 0."""
-        return self.gpus - 1
-
 
 class ArtTrainer(_TrainerSettings, title="ART on a GPU"):
     """A language model with a LoRA adapter, trained by ART's LocalBackend on a GPU."""

@@ -6,7 +6,6 @@ packing.py       samples into sequences and updates; plain Python
 service.py       the process that holds the GPU: learner and vLLM
 learner.py       the model, its adapter, the loss of an update
 optimizer.py     Adam and its file in a checkpoint
-engine.py        how vLLM is started
 extension.py     what of vLLM's engine is changed, in its own process:
 lora.py          an adapter's share of a layer in vLLM
 outputs.py       sampled tokens on their way from the engine to the replies

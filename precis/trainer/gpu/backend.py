@@ -256,11 +256,6 @@ class GpuBackend(LocalBackend):
 
             known[model.base_model] = AutoTokenizer.from_pretrained(model.base_model)
         shown = tokenize_demonstrations(trajectories, known[model.base_model], engine.tokens_max)
-        if not shown:
-            raise TrainerError(
-                f"Each answer of the {len(trajectories)} demonstrations has more than "
-                f"{engine.tokens_max} tokens with its prompt: raise trainer.engine.tokens_max."
-            )
         samples = list(chain.from_iterable(shown))
         updates: list[Update] = []
         while len(updates) < count:

@@ -9,7 +9,7 @@ are requested (`return_tokens_as_token_ids`): then its log probabilities are num
 """
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -17,16 +17,8 @@ _TOGETHER = 32
 """Tokens of a rollout that the engine sends at a time: so many fewer messages, and its last group
 is still read in a few milliseconds."""
 
-
-class Output(Protocol):
-    """The tokens of a request that the engine has sampled: vLLM's `EngineCoreOutput`, as far as
-    it is needed here."""
-
-    request_id: str
-    new_token_ids: list[int]
-    new_logprobs: Any
-    finish_reason: Any
-    prefill_stats: Any
+Output = Any
+"""The tokens of a request that the engine has sampled: vLLM's `EngineCoreOutput`."""
 
 
 class HeldOutputs:

@@ -68,7 +68,7 @@ def tokenize_demonstrations(
         tokens_max: longest prompt and answer together, in tokens.
 
     Raises:
-        TrainerError: the chat template can't say an answer's tool calls.
+        TrainerError: the chat template can't say an answer's tool calls, or all are too long.
     """
     shown = []
     for trajectory in trajectories:
@@ -80,6 +80,11 @@ def tokenize_demonstrations(
         sequences = join_calls(fitting)
         if sequences:
             shown.append(_samples_of(sequences, advantage=1.0, group=None))
+    if not shown:
+        raise TrainerError(
+            f"Each answer of the demonstrations has more than {tokens_max} tokens with its prompt: "
+            "raise the trainer's tokens_max."
+        )
     return shown
 
 

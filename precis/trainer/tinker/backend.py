@@ -16,7 +16,6 @@ from art.metrics_taxonomy import (
 from art.types import LocalTrainResult
 from art.utils.output_dirs import get_model_dir
 
-from precis.errors import TrainerError
 from precis.llm.loop_server import LoopCompletions
 from precis.records.samples import PREFIX_BREAKS, count_prefix_breaks
 from precis.run.local_checkpoints import keep_only, steps_here
@@ -112,16 +111,10 @@ class TinkerBackend(ImitatesInOnePass):
 
         Raises TrainerError where every answer is longer than `trainer.tokens_max`.
         """
-        shown = list(trajectories)
         async with self._training:
             trained = self._models[model.name]
             longest = trained.settings.tokens_max
-            demonstrations = tokenize_demonstrations(shown, trained.tokenizer, longest)
-            if not demonstrations:
-                raise TrainerError(
-                    f"Each answer of the {len(shown)} demonstrations has more than {longest} "
-                    "tokens with its prompt: raise trainer.tokens_max."
-                )
+            demonstrations = tokenize_demonstrations(trajectories, trained.tokenizer, longest)
             endless = make_imitations(demonstrations, batch_size, f"{self._seed}/sft")
             updates = list(itertools.islice(endless, len(learning_rates)))
             return await trained.learn(updates, learning_rates, _sizes(updates))

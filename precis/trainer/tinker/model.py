@@ -269,12 +269,7 @@ class TinkerModel:
         if self.settings.copy_weights:
             await copy_weights(session.service, session.client, sampler, incoming)
         (incoming / KEPT_FILE).write_text(kept.model_dump_json(indent=1), encoding="utf-8")
-
-        def move(into: Path) -> None:
-            for file in incoming.iterdir():
-                os.replace(file, into / file.name)
-            incoming.rmdir()
-
+        move = partial(os.replace, incoming)  # over the new folder, which is empty
         await asyncio.to_thread(write_checkpoint, self.folder_of(step), move, metrics)
         if fresh_optimizer:
             # The optimizer that this model has is not the one to continue with.
