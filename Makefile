@@ -126,7 +126,7 @@ outdated: $(VENV)/.installed-dev  ## the pins that shut a newer release out, and
 	@$(BIN)/python -m tools.outdated
 
 clean:
-	rm -rf $(VENV) site .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) .venv-* site .mypy_cache .pytest_cache .ruff_cache
 
 LOCK_FORM = --quiet --generate-hashes --no-emit-index-url --custom-compile-command "make lock"
 LOCK = --universal --python-version 3.11 $(LOCK_FORM)

@@ -51,7 +51,9 @@ def named(template: str) -> Callable[[], str]:
     def name() -> str:
         context = FlowRunContext.get()
         parameters = (context.parameters if context else None) or {}
-        return template.format(**{**parameters, **dict(parameters.get(CONFIG) or {})})
+        whole = parameters.get(CONFIG)  # the flow refuses what is no object
+        inside = dict(whole) if isinstance(whole, dict | Record) else {}
+        return template.format(**{**parameters, **inside})
 
     return name
 

@@ -281,8 +281,10 @@ def score_of(returned: object) -> Score | Unscored:
         json.dumps(score.details)
     except (TypeError, ValueError, RecursionError) as error:
         return Unscored("no_score", f"Its details are not JSON: {error}.")
-    success = None if score.success is None else bool(score.success)
-    return Score(float(reward), success, metrics, score.details)
+    success = _plain(score.success)
+    if not isinstance(success, numbers.Real | None):
+        return Unscored("no_score", f"Its success is {success!r}, neither true nor false.")
+    return Score(float(reward), None if success is None else bool(success), metrics, score.details)
 
 
 def _plain(value: Any) -> Any:

@@ -386,8 +386,9 @@ class AgentEnvironment(Environment):
             if self._paid is None:
                 found = await ruler.score(pair, tools)
             else:
+                asked = {**ruler.identity, "effort": ruler.effort}
                 found = await self._paid.ask(
-                    f"rankings/{json_digest([ruler.identity, pair, list(tools)])}",
+                    f"rankings/{json_digest([asked, pair, list(tools)])}",
                     partial(ruler.score, pair, tools),
                     partial(ruler.estimate_usd, pair, tools),
                     encode=list,

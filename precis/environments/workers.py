@@ -212,13 +212,17 @@ class Workers:
     async def _take(self) -> int:
         while True:
             try:
-                return await asyncio.wait_for(self._free.get(), _NONE_UP_S)
+                number = await asyncio.wait_for(self._free.get(), _NONE_UP_S)
             except TimeoutError:
                 if not self._up:
                     raise RolloutError(
                         f"None of {self._settings.count} workers has been up for {_NONE_UP_S:g} s.",
                         "See `ray status` on the cluster, and start the step again.",
                     ) from None
+                continue
+            if number in self._up:
+                return number
+            self._give_back_later(number)  # it has died since this slot became free
 
     def _give_back_later(self, number: int) -> None:
         """Free a slot of a worker once Ray has replaced its process."""

@@ -355,6 +355,7 @@ def ending(how: object) -> Act:
         (Unscored("judge_out", OSError("no route")), "judge_out", "^no route$"),  # type: ignore[arg-type]
         (Score(1.0, details={"seen": {1}}), "no_score", "Its details are not JSON: .*set"),
         (np.array([0.5, 0.5]), "no_score", "It returned a ndarray: return a Score, a number or"),
+        (Score(1.0, "no"), "no_score", "Its success is 'no'"),  # type: ignore[arg-type]
         (Score(float("nan")), "no_score", "Its reward is nan, which is not a number"),
         (Score(1.0, metrics={"speed": float("inf")}), "no_score", "Its metric speed is inf, which"),
     ],

@@ -241,9 +241,12 @@ async def test_a_benchmark_keeps_what_it_paid_for_and_stays_in_its_budget(tmp_pa
         without_tools = environment.ruler.estimate_usd(pair) * 1.01
         budgets = (Budget(without_tools), Budget(None), Budget(1e-9))
         found = [await compared(budget) for budget in budgets]
+        assert (found, server.requests) == (["budget", 1.0, 1.0], 2)
         await environment.ruler.close()
-    assert found == ["budget", 1.0, 1.0]
-    assert server.requests == 2
+        environment.ruler = ruler_at(url, config.model_copy(update={"reasoning_effort": "high"}))
+        await compared(Budget(None))
+        await environment.ruler.close()
+    assert server.requests == 4, "with another effort it is asked again"
     dry = PaidOnce(kept, Budget(None), dry=True)
     assert environment.for_benchmark(benchmark, dry) is None, "a forecast would have it act"
 

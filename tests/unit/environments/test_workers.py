@@ -12,6 +12,7 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
+from unittest.mock import AsyncMock
 
 import openai
 import pytest
@@ -117,7 +118,9 @@ class RayInThisProcess(ModuleType):
     """Ray with its actors in this process, of which it keeps what they were asked. A connection
     that failed needs a shutdown before the next one."""
 
-    exceptions = SimpleNamespace(RayTaskError=ZeroDivisionError)
+    exceptions = SimpleNamespace(
+        RayTaskError=ZeroDivisionError, RayActorError=OSError, RayError=OSError
+    )
 
     def __init__(self, starts: Sequence[Exception | None], failures: Sequence[str] = ()) -> None:
         super().__init__("ray")
@@ -225,6 +228,34 @@ async def test_a_lost_cluster_is_left_though_no_worker_can_be_asked_to_stop(
         await environment.close()
     assert ray.asked == ["init", "stop", "shutdown"]
     assert environment._module.asked == ["open", "close"]
+
+
+async def test_a_worker_that_has_died_is_asked_for_no_further_attempt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its other slots were free: each would have lost an attempt until its process is replaced."""
+    ray = put_in_place_of_ray(monkeypatch, [None, None])
+    workers = Workers(WorkersSettings(count=2, rollouts_each=3), dict, {})  # type: ignore[arg-type]
+    asked_for: list[int] = []
+    await workers.open()
+
+    def play(number: int) -> Any:
+        async def attempt(*_: object) -> Score:
+            asked_for.append(number)
+            if number == 0:
+                raise ray.exceptions.RayActorError("It was killed.")
+            return Score(1.0)
+
+        return attempt
+
+    for number, player in enumerate(workers._players):
+        player.play = SimpleNamespace(remote=play(number))
+        player.start = SimpleNamespace(remote=asyncio.Event().wait)
+    model: Any = AsyncMock()
+    causes = [(await workers.play(model, Scenario(str(number)))).cause for number in range(6)]
+    assert causes == ["worker_died", *[None] * 5]
+    await workers.close()
+    assert asked_for == [0, *[1] * 5]
 
 
 async def test_a_file_is_closed_if_its_workers_can_t_be_opened(

@@ -2,9 +2,11 @@
 
 import asyncio
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from prefect.context import FlowRunContext
 from prefect.utilities.callables import get_call_parameters, parameter_schema
 from prefect.utilities.schema_tools.validation import validate
 
@@ -14,7 +16,7 @@ from flows.train import train
 from precis.config import BenchmarkConfig, TrainConfig
 from precis.errors import ConfigError
 from precis.record import Record
-from tasks.parameters import takes_settings
+from tasks.parameters import named, takes_settings
 
 HUGE = 10**30
 
@@ -86,3 +88,15 @@ async def test_settings_that_do_not_fit_get_one_sentence() -> None:
         await called(config={"steps": 0})
     with pytest.raises(ConfigError, match="scored_min is 3"):
         await called(rollouts={"rollouts_per_group": 2})
+
+
+@pytest.mark.parametrize(
+    ("config", "model"),
+    [({"model": "n"}, "n"), (TrainConfig(model="n"), "n"), ("n", "m"), (None, "m")],
+)
+def test_a_run_has_a_name_though_its_settings_are_to_be_refused(
+    config: object, model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = SimpleNamespace(parameters={"model": "m", "config": config})
+    monkeypatch.setattr(FlowRunContext, "get", lambda: context)
+    assert named("train {model}")() == f"train {model}"

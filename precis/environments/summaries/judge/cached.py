@@ -45,6 +45,7 @@ class CachedJudge:
 
     Attributes:
         identity: the values that determine the replies, for the records of results.
+        effort: its reasoning effort, as in the settings.
         parameters: the further fields of its requests, which may change within a run.
     """
 
@@ -65,8 +66,9 @@ class CachedJudge:
             hedge_quantile=quantile,
         )
         self.parameters: dict[str, Any] = {"temperature": 0}
-        if config.reasoning_effort:
-            self.parameters["reasoning_effort"] = config.reasoning_effort
+        self.effort = config.reasoning_effort
+        if self.effort:
+            self.parameters["reasoning_effort"] = self.effort
         self._endpoint = endpoint
         self._config = config
         self.identity = {"model": endpoint.model}
