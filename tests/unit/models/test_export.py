@@ -48,12 +48,6 @@ def export(*arguments: object, store: FolderStore, code: int = 0) -> Result:
     return run_precis("model", "export", *arguments, store=store, code=code)
 
 
-def store_of(folder: Path, **adapter: Any) -> FolderStore:
-    """A store with the run `mine` of an adapter in a folder of its own."""
-    folder.mkdir()
-    return store_with_adapter(folder, **adapter)
-
-
 def merged(store: FolderStore, base: Path, out: Path, *options: object, code: int = 0) -> Result:
     asked = ("mine", "--format", "merged", "--base", base, "--to", out, *options)
     return export(*asked, store=store, code=code)
@@ -64,8 +58,8 @@ def json_in(path: Path) -> Any:
 
 
 def all_weights(folder: Path) -> dict[str, Tensor]:
-    return {name: tensor for file in sorted(folder.glob("*.safetensors"))
-            for name, tensor in load_file(file).items()}  # fmt: skip
+    weights = Weights(folder)
+    return {name: weights.read(name) for name in weights.files}
 
 
 def by_hand(
@@ -90,7 +84,7 @@ def test_an_adapter_is_exported_with_the_prompt_that_it_was_trained_with(
     store: FolderStore, tmp_path: Path
 ) -> None:
     export("mine", "--to", tmp_path / "out", "--step", "best", store=store)
-    prompt = json.loads((tmp_path / "out" / "prompt.json").read_text())
+    prompt = json_in(tmp_path / "out" / "prompt.json")
     assert prompt["messages"] == summary_messages("{document}", 120)
     assert (prompt["words_max"], prompt["temperature"], prompt["max_tokens"]) == (120, 0.0, 304)
 
@@ -178,7 +172,6 @@ def test_one_wrong_bit_is_found(
     products = read_adapter(tmp_path / "adapter")
     (tmp_path / "merged").mkdir()
     merge(tmp_path / "base", products, tmp_path / "merged")
-    verify(tmp_path / "base", products, tmp_path / "merged")
     tensors = all_weights(tmp_path / "merged")
     spoiled = tensors.pop(name)
     if change is not None:
@@ -192,7 +185,7 @@ def test_one_wrong_bit_is_found(
 def test_an_update_too_small_for_16_bits_is_refused_and_merged_in_32(
     tmp_path: Path, base: Path, named: str
 ) -> None:
-    store = store_of(tmp_path / "faint", size=1e-4)
+    store = store_with_adapter(tmp_path / "faint", size=1e-4)
     config = json_in(base / "config.json")
     config[named] = config.pop("torch_dtype")
     (base / "config.json").write_text(json.dumps(config))
@@ -207,11 +200,11 @@ def test_an_update_too_small_for_16_bits_is_refused_and_merged_in_32(
 
 
 def test_a_small_update_says_how_much_of_it_is_left(tmp_path: Path, base: Path) -> None:
-    done = merged(store_of(tmp_path / "small", size=3e-3), base, tmp_path / "out")
+    done = merged(store_with_adapter(tmp_path / "small", size=3e-3), base, tmp_path / "out")
     kept = json_in(tmp_path / "out" / "verification.json")["kept"]
     assert 0.5 < kept < 0.9
     assert f"Only {kept:.0%} of what the adapter adds is left" in done.stderr
-    done = merged(store_of(tmp_path / "zero", size=0.0), base, tmp_path / "zeros")
+    done = merged(store_with_adapter(tmp_path / "zero", size=0.0), base, tmp_path / "zeros")
     assert "The adapter adds nothing yet" in done.stderr
 
 
@@ -219,11 +212,10 @@ def test_shards_hold_what_was_given_in_its_order(tmp_path: Path) -> None:
     tensors = {str(number): np.full((10, 10), number, np.float32) for number in range(7)}
     write_shards(tensors.items(), tmp_path, shard_bytes=1000)
     assert len(list(tmp_path.glob("model-*-of-00004.safetensors"))) == 4
-    written = Weights(tmp_path)
-    assert list(written.files) == list(tensors)
-    assert all((written.read(name) == tensor).all() for name, tensor in tensors.items())
-    index = json.loads((tmp_path / "model.safetensors.index.json").read_text())
-    assert index["metadata"]["total_size"] == 2800
+    written = all_weights(tmp_path)
+    assert list(written) == list(tensors)
+    assert all((written[name] == tensor).all() for name, tensor in tensors.items())
+    assert json_in(tmp_path / INDEX)["metadata"]["total_size"] == 2800
 
 
 @pytest.mark.parametrize(
@@ -239,7 +231,7 @@ def test_shards_hold_what_was_given_in_its_order(tmp_path: Path) -> None:
 def test_an_adapter_that_is_no_plain_product_is_refused(
     tmp_path: Path, base: Path, config: dict[str, Any], said: str
 ) -> None:
-    done = merged(store_of(tmp_path / "odd", **config), base, tmp_path / "out", code=1)
+    done = merged(store_with_adapter(tmp_path / "odd", **config), base, tmp_path / "out", code=1)
     assert said in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert sorted(one.name for one in tmp_path.iterdir()) == ["base", "odd"]
@@ -417,4 +409,4 @@ def test_a_base_is_found_in_the_hubs_cache(
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
     done = export("mine", "--format", "merged", "--to", tmp_path / "out", store=store)
     assert "Verified: 14 tensors are base + adapter" in done.stdout
-    assert json.loads((tmp_path / "out" / "verification.json").read_text())["base"] == "owner/tiny"
+    assert json_in(tmp_path / "out" / "verification.json")["base"] == "owner/tiny"
