@@ -11,7 +11,7 @@ import asyncio
 import signal
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import IntEnum
 from functools import partial
 from typing import Any, TypeVar
@@ -61,11 +61,9 @@ class WorkerShutdown:
 
     async def pause(self, seconds: float) -> None:
         """Wait for some seconds, or until the next signal."""
-        try:
+        with suppress(TimeoutError):
             await asyncio.wait_for(self._changed.wait(), seconds)
-        except TimeoutError:
-            return
-        self._changed.clear()
+            self._changed.clear()
 
     async def result_before_signal(self, call: Coroutine[Any, Any, T]) -> T | None:
         """Return the call's result, or None if a signal came first and cancelled it.
@@ -108,12 +106,10 @@ async def work(limit: int, say: Say, query_s: float = _QUERY_S) -> None:
     try:
         await _work(limit, say, query_s)
     except ExceptionGroup as group:  # Prefect's worker wraps what ends it, once or twice
-        raise _first_of(group) from None
-
-
-def _first_of(group: ExceptionGroup[Exception]) -> Exception:
-    first = group.exceptions[0]
-    return _first_of(first) if isinstance(first, ExceptionGroup) else first
+        first: Exception = group
+        while isinstance(first, ExceptionGroup):
+            first = first.exceptions[0]
+        raise first from None
 
 
 async def _work(limit: int, say: Say, query_s: float) -> None:

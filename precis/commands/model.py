@@ -1,5 +1,6 @@
 """`precis model`: a trained model to export, serve and publish."""
 
+import secrets
 import shlex
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -10,6 +11,7 @@ import typer
 from precis.commands.terminal import StoreOption, echo, note, sentences, warn
 from precis.environment import Variables
 from precis.errors import ConfigError
+from precis.llm.providers import key_of_server
 from precis.models.adapter import name_base
 from precis.models.card import base_of, card_of, newest_benchmark
 from precis.models.export import Dtype, Format, export_model
@@ -27,7 +29,6 @@ from precis.models.serving import (
     command_for_adapter,
     command_for_merged,
     fetch_adapter,
-    find_or_make_key,
     is_merged,
     name_of,
     run_vllm,
@@ -182,8 +183,9 @@ def _vllm(command: list[str], name: str, address: ServerAddress, run: bool, is_a
 def _find_or_show_key() -> str:
     """Return the server's key; a newly made one is printed once, to the user who starts the
     server."""
-    key, is_new = find_or_make_key()
-    if is_new:
+    key = key_of_server()
+    if key is None:
+        key = secrets.token_urlsafe(32)
         note(f"PRECIS_API_KEY is not set. The key of this server: {key}")
     return key
 

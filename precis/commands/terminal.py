@@ -47,19 +47,20 @@ def sentences() -> Iterator[None]:
         raise typer.Exit(2) from None
 
 
-def say(sentence: str) -> None:
+def say(sentence: str, style: str = "red") -> None:
     """Print a problem, and continue."""
-    _print_error(sentence, "red")
+    shown = without_controls(without_passwords(sentence))
+    errors.print(shown, style=style, soft_wrap=True)
 
 
 def warn(sentence: str) -> None:
     """Print a warning."""
-    _print_error(sentence, "yellow")
+    say(sentence, "yellow")
 
 
 def note(sentence: str) -> None:
     """Print a remark on a command's results."""
-    _print_error(sentence, "")
+    say(sentence, "")
 
 
 def echo(text: str) -> None:
@@ -73,11 +74,6 @@ def agree(question: str, declined: str) -> None:
         fail(f"{question} There is no terminal to answer from: say --yes.")
     if not typer.confirm(question):
         fail(declined)
-
-
-def _print_error(sentence: str, style: str) -> None:
-    shown = without_controls(without_passwords(sentence))
-    errors.print(shown, style=style, soft_wrap=True)
 
 
 def fail(sentence: str) -> NoReturn:

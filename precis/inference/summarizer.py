@@ -3,6 +3,7 @@
 import json
 import math
 import textwrap
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -180,38 +181,34 @@ def split(text: str, tokens_max: int) -> list[str]:
     total = estimate_most_tokens(text)
     if total <= tokens_max:
         return [text]
-    wanted = total / math.ceil(total / tokens_max)
-    parts: list[str] = []
-    part = ""
     pieces: list[str] = []
     for sentence in sentences(text):
         is_short = estimate_most_tokens(sentence) <= tokens_max
         pieces += [sentence] if is_short else _cut_by_tokens(sentence, tokens_max)
-    for sentence in pieces:
-        longer = f"{part}\n{sentence}" if part else sentence
+    return _join(pieces, "\n", tokens_max, wanted=total / math.ceil(total / tokens_max))
+
+
+def _cut_by_tokens(sentence: str, tokens_max: int) -> list[str]:
+    """Return a sentence in pieces that fit: scripts without spaces have very long words."""
+    size = max(1, tokens_max * BYTES_PER_TOKEN_MIN // 4)  # no character takes more than four bytes
+    chunks: list[str] = []
+    for word in sentence.split():
+        chunks += textwrap.wrap(word, size, break_on_hyphens=False)
+    return _join(chunks, " ", tokens_max)
+
+
+def _join(pieces: Iterable[str], mark: str, tokens_max: int, wanted: float = math.inf) -> list[str]:
+    """Return parts of `wanted` tokens if possible, and of `tokens_max` at most."""
+    parts: list[str] = []
+    part = ""
+    for piece in pieces:
+        longer = f"{part}{mark}{piece}" if part else piece
         if part and estimate_most_tokens(longer) > tokens_max:
             parts.append(part)
-            part = sentence
+            part = piece
         else:
             part = longer
         if estimate_most_tokens(part) >= wanted:
             parts.append(part)
             part = ""
     return [*parts, part] if part else parts
-
-
-def _cut_by_tokens(sentence: str, tokens_max: int) -> list[str]:
-    """Return a sentence in pieces that fit: scripts without spaces have very long words."""
-    size = max(1, tokens_max * BYTES_PER_TOKEN_MIN // 4)  # no character takes more than four bytes
-    pieces: list[str] = []
-    piece = ""
-    for word in sentence.split():
-        for start in range(0, len(word), size):
-            chunk = word[start : start + size]
-            longer = f"{piece} {chunk}" if piece else chunk
-            if estimate_most_tokens(longer) > tokens_max:
-                pieces.append(piece)
-                piece = chunk
-            else:
-                piece = longer
-    return [*pieces, piece] if piece else pieces

@@ -4,7 +4,6 @@ import hashlib
 import json
 import os
 import re
-import secrets
 import shlex
 import shutil
 import socket
@@ -17,7 +16,6 @@ import uvicorn
 
 from precis.environment import private_home
 from precis.errors import ConfigError
-from precis.llm.providers import key_of_server
 from precis.llm.server import completions_app
 from precis.models.adapter import claimed_base, rank_of
 from precis.models.base import base_config, base_to_load
@@ -220,14 +218,6 @@ def serve_policy(model: NamedCheckpoint, folder: Path, address: ServerAddress, k
     listener = _listener(address)
     with announced(Server(url=address.url, key=key)):
         uvicorn.Server(config).run(sockets=[listener])
-
-
-def find_or_make_key() -> tuple[str, bool]:
-    """Return the server's key, and whether it is new."""
-    known = key_of_server()
-    if known is not None:
-        return known, False
-    return secrets.token_urlsafe(32), True
 
 
 def _vllm(model: str, context_tokens: int, address: ServerAddress) -> list[str]:
