@@ -127,8 +127,7 @@ async def _opened(
         )
         digest = environment.digest
         found = await choose_model(opened, lambda one: one.ledger.corpus == digest, none)
-        score = f" (held-out {found.score})" if found.score else ""
-        note(f"The best that can be used here is {found.serving_name}{score}.")
+        note(f"The best that can be used here is {found.with_score}.")
     if found.kind == "adapter":
         async with find_or_start_server(found, context, note) as server:
             yield server, found.serving_name

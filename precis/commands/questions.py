@@ -203,7 +203,7 @@ async def _make(
             agree("Go on?", "Nothing was paid for.")
         told = 0
 
-        def tell(_: DocumentQuestions) -> None:
+        def tell() -> None:
             """Report progress at each tenth of the documents."""
             nonlocal told
             told += 1

@@ -17,14 +17,7 @@ from typing import Annotated
 import typer
 
 from precis.commands.judge_options import JudgeModel, JudgeName, JudgeUrl, judge_named
-from precis.commands.terminal import (
-    ServerUrl,
-    StoreOption,
-    echo,
-    note,
-    say,
-    sentences,
-)
+from precis.commands.terminal import ServerUrl, StoreOption, echo, note, say, sentences
 from precis.config import JudgeConfig
 from precis.environment import Variables
 from precis.errors import ConfigError, DocumentsError, PrecisError, StoreError
@@ -229,11 +222,7 @@ async def _choose_model(options: Options) -> tuple[NamedCheckpoint, str]:
         "`make rehearse` trains one in a minute; or name another store (--store).",
     )
     found = await choose_model(store, lambda one: not one.is_agent, none)
-    score = f" (held-out {found.score})" if found.score else ""
-    return (
-        found,
-        f"{found.serving_name}{score}, the best that can be used here; --model names another",
-    )
+    return found, f"{found.with_score}, the best that can be used here; --model names another"
 
 
 def _record_of(options: Options, served: str) -> TrainingRecord | None:
@@ -252,15 +241,9 @@ def _record_of(options: Options, served: str) -> TrainingRecord | None:
 async def _summarize(summarizer: Summarizer, text: Text, words: int) -> Result:
     written, parts = await summarize_text(summarizer, text, words)
     summary = without_controls(written)
-    return Result(
-        text.name,
-        summarizer.model,
-        summary,
-        count_words(summary),
-        count_words(text.text),
-        parts,
-        facts=[],
-    )
+    size = count_words(summary)
+    document_size = count_words(text.text)
+    return Result(text.name, summarizer.model, summary, size, document_size, parts, facts=[])
 
 
 def _show(result: Result, options: Options, words: int, *, several: bool) -> None:

@@ -81,9 +81,11 @@ class NamedCheckpoint:
         return next((one for one in self.ledger.validations if one.step == self.step), None)
 
     @property
-    def score(self) -> str:
-        """The score of its validation, `accuracy 65.4%`; empty if its step was not validated."""
-        return f"{self.validation.measure} {self.validation.score}" if self.validation else ""
+    def with_score(self) -> str:
+        """The served model's name, with the score of its validation if its step was validated."""
+        found = self.validation
+        score = f" (held-out {found.measure} {found.score})" if found else ""
+        return f"{self.serving_name}{score}"
 
     @property
     def is_agent(self) -> bool:

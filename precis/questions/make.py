@@ -60,9 +60,6 @@ class Writer(Protocol):
         """Return the questions of a document. Raises ProviderFailed if there are none."""
 
 
-Tell = Callable[[DocumentQuestions], None]
-
-
 class QuestionMaker:
     """Makes the questions of documents; with kept records, each document is paid for once.
 
@@ -92,9 +89,9 @@ class QuestionMaker:
         return [one.text for one in await dry.make(texts) if one.problem]
 
     async def make(
-        self, texts: Sequence[Text], tell: Tell = lambda made: None
+        self, texts: Sequence[Text], on_made: Callable[[], None] = lambda: None
     ) -> list[DocumentQuestions]:
-        """Return the questions of each text, and report each as soon as it is done.
+        """Return the questions of each text; call `on_made` as soon as one is done.
 
         Raises:
             ProviderRejected, JudgeRejected: the key, the model or the request as such is
@@ -105,7 +102,7 @@ class QuestionMaker:
         async def make_in_turn(text: Text) -> DocumentQuestions:
             async with self._turns:
                 made = await self._make_one(text)
-            tell(made)
+            on_made()
             return made
 
         return await run_for_each(make_in_turn, texts)

@@ -1,6 +1,6 @@
 """The client of the model that writes questions."""
 
-from typing import Any, Self
+from typing import Self
 
 from precis.config import RateLimits
 from precis.environments.summaries.judge.protocol import BadReply, json_schema
@@ -60,41 +60,33 @@ class QuestionWriter:
     async def write(self, text: str) -> list[WrittenQuestion]:
         """Return the questions of a document. Raises the errors of `ChatClient.complete`."""
         deadline = Deadline(_DOCUMENT_TIMEOUT_S)
-        if self._by_schema:
-            try:
-                return await self._ask(text, deadline, by_schema=True)
-            except SchemaRejected:
-                # The prompt describes the JSON too.
-                self._by_schema = False
-        try:
-            return await self._ask(text, deadline, by_schema=False)
-        except SchemaRejected as error:  # no schema was sent: the cause is another
-            raise ProviderFailed("server_error", str(error)) from error
-
-    async def _ask(
-        self, text: str, deadline: Deadline, *, by_schema: bool
-    ) -> list[WrittenQuestion]:
-        payload: dict[str, Any] = {
+        payload = {
             "model": self.endpoint.model,
             "messages": question_messages(text),
             "temperature": 0,
         }
-        if by_schema:
-            schema = {"name": "questions", "strict": True, "schema": json_schema(Questions)}
-            payload["response_format"] = {"type": "json_schema", "json_schema": schema}
         prompt = estimate_tokens_with_margin(_characters_asked(text))
-        request = CompletionRequest(
-            payload, Usage(prompt, estimate_tokens_with_margin(_CHARACTERS_WRITTEN))
-        )
+        expected = Usage(prompt, estimate_tokens_with_margin(_CHARACTERS_WRITTEN))
 
         def read(reply: ChatReply) -> list[WrittenQuestion]:
-            text = whole_text(reply, "writer")
             try:
-                return parse_questions(text if by_schema else strip_code_fence(text))
+                return parse_questions(strip_code_fence(whole_text(reply, "writer")))
             except BadReply as error:
                 raise ProviderFailed("bad_reply", str(error)) from error
 
-        return await self._client.complete(request, deadline, read)
+        if self._by_schema:
+            schema = {"name": "questions", "strict": True, "schema": json_schema(Questions)}
+            by_schema = {"response_format": {"type": "json_schema", "json_schema": schema}}
+            request = CompletionRequest(payload | by_schema, expected)
+            try:
+                return await self._client.complete(request, deadline, read)
+            except SchemaRejected:
+                # The prompt describes the JSON too.
+                self._by_schema = False
+        try:
+            return await self._client.complete(CompletionRequest(payload, expected), deadline, read)
+        except SchemaRejected as error:  # no schema was sent: the cause is another
+            raise ProviderFailed("server_error", str(error)) from error
 
 
 def estimate_usage(text: str) -> Usage:
