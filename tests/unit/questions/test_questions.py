@@ -1,5 +1,7 @@
-"""Making questions: what is kept, what is paid for, and what is said when it goes wrong."""
+"""Making questions, by a model or by rules: what is kept, what is paid for, and what is said of
+mistakes."""
 
+import asyncio
 import json
 import os
 import re
@@ -8,18 +10,19 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 
-import polars as pl
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from typer.testing import CliRunner, Result
+from typer.testing import CliRunner
 
+from cli.rehearsal import corpus_of, rehearsal_config
 from precis.commands.main import app
 from precis.config import DocumentsConfig, JudgeConfig
-from precis.environments.summaries.judge import Endpoint, JudgeClient
+from precis.environments.summaries.judge import Endpoint, JudgeClient, Scored
 from precis.environments.summaries.judge.prompts import data_in
 from precis.environments.summaries.judge.protocol import BadReply
 from precis.errors import DocumentsError, ProviderFailed
+from precis.inference.facts import open_judge
 from precis.inference.texts import Text
 from precis.llm.server import (
     ApiError,
@@ -41,8 +44,9 @@ from precis.questions.prompts import (
     WrittenQuestion,
     parse_questions,
 )
+from precis.questions.rules import RuleWriter
 from precis.questions.writer import SETTINGS, QuestionWriter
-from precis.records.documents import UNANSWERABLE, Document, read_documents
+from precis.records.documents import CRUDE, UNANSWERABLE, Document, crudeness_of, read_documents
 from precis.records.rows import COLUMNS
 from precis.records.spend import PRICES
 from precis.rehearsal.judges.judge import lexical_judge
@@ -50,7 +54,6 @@ from tests.support.corpora import BUNDLED
 from tests.support.local_server import served, serving
 
 KEY = "a-key-of-the-test-0815"
-QUICK = replace(SETTINGS, backoff_s=0.01)
 CORPUS = BUNDLED[:6]
 BY_TEXT = {document.text.strip(): document for document in CORPUS}
 
@@ -106,8 +109,8 @@ def writer() -> Iterator[tuple[Writer, str]]:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PRECIS_API_KEY", KEY)
-    monkeypatch.setattr("precis.questions.writer.SETTINGS", QUICK)
-    folder = tmp_path / "documents"
+    monkeypatch.setattr("precis.questions.writer.SETTINGS", replace(SETTINGS, backoff_s=0.01))
+    folder = tmp_path / "My documents"
     for number, document in enumerate(CORPUS):
         path = folder / ("news" if number % 2 else "") / f"{number}.txt"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -115,26 +118,32 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def make(folder: Path, url: str, *more: str) -> Result:
+def make_by_rules(folder: Path, *more: str, code: int = 0) -> str:
+    """What the command says."""
     out = str(folder.parent / "corpus.parquet")
-    command = ["questions", "make", str(folder), "--out", out, "--url", url, "--model", "w", *more]
-    return CliRunner().invoke(app, command)
+    done = CliRunner().invoke(app, ["questions", "make", str(folder), "--out", out, *more])
+    assert done.exit_code == code and "Traceback" not in done.output, done.output
+    return " ".join(done.output.split())
 
 
-def said(result: Result) -> str:
-    return " ".join(result.output.split())
+def make(folder: Path, url: str, *more: str, code: int = 0) -> str:
+    """What it says where a model writes the questions."""
+    return make_by_rules(folder, "--url", url, "--model", "w", *more, code=code)
+
+
+def made_in(folder: Path) -> list[Document]:
+    return read_documents(DocumentsConfig(source=str(folder.parent / "corpus.parquet")))
 
 
 def test_a_corpus_is_made_of_what_the_judge_answers_from_the_documents(
     writer: tuple[Writer, str], folder: Path
 ) -> None:
     model, url = writer
-    result = make(folder, url, "--yes", "--price", "1", "2")
-    assert result.exit_code == 0, result.output
-    assert "w will write questions for 6 documents: about" in said(result)
-    assert "The judge will be called about" in said(result)
-    assert "nearly the same" in said(result)
-    made = read_documents(DocumentsConfig(source=str(folder.parent / "corpus.parquet")))
+    said = make(folder, url, "--yes", "--price", "1", "2")
+    assert "w will write questions for 6 documents: about" in said
+    assert "The judge will be called about" in said
+    assert "nearly the same" in said
+    made = made_in(folder)
     assert {one.text for one in made} <= set(BY_TEXT)
     assert {one.topic for one in made} == {"news", "documents"}
     questions = [question for one in made for question in one.questions]
@@ -152,36 +161,29 @@ def test_a_file_that_cannot_be_read_is_no_failure_of_the_rest(
     _, url = writer
     (folder / "deep.html").write_text("<div>" * 50_000)
     (folder / "broken.pdf").write_bytes(b"no PDF")
-    result = make(folder, url, "--yes")
-    assert result.exit_code == 0, result.output
-    assert "deep.html is nested too deeply" in said(result)
-    assert "broken.pdf can't be read as PDF" in said(result)
-    assert "left out: 2." in said(result)
-    assert pl.read_parquet(folder.parent / "corpus.parquet")["document_id"].n_unique() > 1
+    said = make(folder, url, "--yes")
+    assert "deep.html is nested too deeply" in said
+    assert "broken.pdf can't be read as PDF" in said
+    assert "left out: 2." in said
+    assert len(made_in(folder)) > 1
 
 
 def test_nothing_is_paid_for_twice_and_nothing_unasked(
     writer: tuple[Writer, str], folder: Path
 ) -> None:
     model, url = writer
-    result = make(folder, url)
-    assert result.exit_code == 1
-    assert "say --yes" in said(result)
+    assert "say --yes" in make(folder, url, code=1)
     assert not model.asked, "nobody is there to be asked"
     (folder / "again.md").write_text(CORPUS[0].text)
-    result = make(folder, url, "--yes")
-    assert "the same as another, and are left out: 1." in said(result)
-    out = folder.parent / "corpus.parquet"
-    first = pl.read_parquet(out)
-    result = make(folder, url)
-    assert result.exit_code == 0, result.output
-    assert "6 of 6 documents are paid for already." in said(result)
-    assert pl.read_parquet(out).equals(first)
+    assert "the same as another, and are left out: 1." in make(folder, url, "--yes")
+    first = made_in(folder)
+    assert "6 of 6 documents are paid for already." in make(folder, url)
+    assert made_in(folder) == first
     for name in ("0.txt", "again.md"):
         (folder / name).unlink()
-    assert make(folder, url).exit_code == 0
+    make(folder, url)
     assert len(model.asked) == 6
-    assert len(read_documents(DocumentsConfig(source=str(out)))) < first["document_id"].n_unique()
+    assert len(made_in(folder)) < len(first)
 
 
 def test_another_judge_that_costs_is_not_asked_unasked(
@@ -189,17 +191,15 @@ def test_another_judge_that_costs_is_not_asked_unasked(
 ) -> None:
     _, url = writer
     monkeypatch.setenv("JUDGE_API_KEY", KEY)
-    assert make(folder, url, "--yes").exit_code == 0
+    make(folder, url, "--yes")
     with served(completions_app(lexical_judge, lambda: ["j"], KEY)) as judge:
         other = ["--judge", "url", "--judge-url", f"{judge}/v1", "--judge-model", "j"]
-        result = make(folder, url, *other)
-        assert result.exit_code == 1 and "say --yes" in said(result)
-        assert "The judge will be called about" in said(result)
-        assert "w will write questions" not in said(result)
-        result = make(folder, url, *other, "--yes")
-        assert result.exit_code == 0
-        assert re.search(r"The judge took \d+ requests, at an unknown price", said(result))
-        assert "6 of 6 documents are paid for" in said(make(folder, url, *other))
+        said = make(folder, url, *other, code=1)
+        assert "The judge will be called about" in said and "say --yes" in said
+        assert "w will write questions" not in said
+        said = make(folder, url, *other, "--yes")
+        assert re.search(r"The judge took \d+ requests, at an unknown price", said)
+        assert "6 of 6 documents are paid for" in make(folder, url, *other)
 
 
 def test_a_document_that_fails_is_tried_again_alone(
@@ -207,12 +207,11 @@ def test_a_document_that_fails_is_tried_again_alone(
 ) -> None:
     model, url = writer
     model.faults = ["500", "not JSON", '{"questions": []}', "429"] * 2
-    result = make(folder, url, "--yes")
-    assert result.exit_code == 0
+    make(folder, url, "--yes")
     paid = len(model.asked)
     again = make(folder, url, "--yes")
     assert len(model.asked) == 6 >= paid
-    assert "no questions were written" not in said(again)
+    assert "no questions were written" not in again
 
 
 @pytest.mark.parametrize(
@@ -223,10 +222,9 @@ def test_a_writer_that_can_t_be_used_stops_the_command_with_a_sentence(
 ) -> None:
     model, url = writer
     model.faults = [fault] * 50
-    result = make(folder, url, "--yes")
-    assert result.exit_code == 1
-    assert told in said(result)
-    assert KEY not in result.output and "Traceback" not in result.output
+    said = make(folder, url, "--yes", code=1)
+    assert told in said
+    assert KEY not in said
     assert not model.asked
 
 
@@ -320,36 +318,32 @@ def test_nothing_is_paid_for_where_it_can_t_be_kept(
 ) -> None:
     model, url = writer
     (folder.parent / "corpus.parquet.paid").write_text("in the way")
-    result = make(folder, url, "--yes")
-    assert result.exit_code == 1
-    assert "corpus.parquet.paid" in said(result) and "Traceback" not in result.output
+    assert "corpus.parquet.paid" in make(folder, url, "--yes", code=1)
     assert not model.asked
+
+
+UNREACHED = ("--url", "http://127.0.0.1:9/v1", "--model", "w")
 
 
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--out", "corpus.csv"], "must end in .parquet"),
-        (["--url", "ftp://x"], "must start with http"),
-        (["--url", "http://host:port/v1"], "The address of the writer is invalid."),
-        (["--judge", "url"], "--judge url needs --judge-url and --judge-model."),
-        (["--judge-model", "m"], "Give --judge too: openrouter, google or url."),
-        (["--price", "nan", "1"], "--price takes two amounts"),
-        (["--price", "1", "-1"], "--price takes two amounts"),
+        (("--out", "corpus.csv"), "must end in .parquet"),
+        (("--url", "ftp://x"), "must start with http"),
+        (("--url", "http://host:port/v1"), "The address of the writer is invalid."),
+        (("--judge", "url"), "--judge url needs --judge-url and --judge-model."),
+        (("--price", "nan", "1"), "--price takes two amounts"),
+        (("--price", "1", "-1"), "--price takes two amounts"),
+        (("--model", ""), "give both, or neither"),
+        (("--url", ""), "give both, or neither"),
+        (("--url", "", "--model", "", "--judge", "openrouter"), "leave --judge out"),
+        (("--url", "", "--model", "", "--price", "1", "2"), "--price is of a model"),
+        (("--yes",), "was not written. The same command tries them again"),
     ],
 )
-def test_settings_that_can_t_work_are_a_sentence(
-    folder: Path, arguments: list[str], told: str
-) -> None:
-    result = make(folder, "http://127.0.0.1:9/v1", *arguments)
-    assert result.exit_code in (1, 2)
-    assert told in said(result)
-
-
-def test_a_writer_that_can_t_be_reached_is_asked_again_by_the_same_command(folder: Path) -> None:
-    result = make(folder, "http://127.0.0.1:9/v1", "--yes")
-    assert result.exit_code == 1
-    assert "was not written. The same command tries them again" in said(result)
+def test_what_can_t_work_is_a_sentence(folder: Path, arguments: tuple[str, ...], told: str) -> None:
+    assert told in make_by_rules(folder, *UNREACHED, *arguments, code=1)
+    assert not (folder.parent / "corpus.parquet").exists()
 
 
 def test_a_corpus_in_no_folder_is_refused_in_a_sentence(tmp_path: Path) -> None:
@@ -370,3 +364,63 @@ def test_a_file_s_name_may_have_bytes_that_are_no_text(tmp_path: Path) -> None:
     rows = rows_of([DocumentQuestions(text, (question,))], folder)
     assert (rows[0]["document_topic"], rows[0]["document_path"]) == ("topic-", "topic-/a-.txt")
     write_corpus(rows, tmp_path / "corpus.parquet")
+
+
+async def tried(documents: list[Document]) -> list[tuple[bool, bool]]:
+    """Whether each question is answered from its document, and whether without it."""
+    found = []
+    async with open_judge(JudgeConfig()) as judge:
+        for document in documents:
+            read = await judge.score(document, document.text)
+            guessed = await judge.guess(document)
+            assert isinstance(read, Scored) and isinstance(guessed, Scored)
+            for one, other in zip(read.answers, guessed.answers, strict=True):
+                found.append((one.correct, other.correct))
+    return found
+
+
+def test_a_corpus_without_a_key_holds_what_the_judge_answers_from_its_documents_alone(
+    folder: Path,
+) -> None:
+    (folder / "nothing.md").write_text("# A title\n\nand no fact at all\n")
+    said = make_by_rules(folder)
+    assert CRUDE in said
+    assert "questions about 6 documents. Documents without any, and left out: 1." in said
+    made = made_in(folder)
+    assert set(asyncio.run(tried(made))) == {(True, False)}
+    assert all("-cloze" in question.id for one in made for question in one.questions)
+    assert crudeness_of(made) == CRUDE
+    assert crudeness_of(CORPUS) == ""
+
+
+async def test_a_question_does_not_show_its_answer() -> None:
+    told = "In Oakhaven they would have done it otherwise, and in Oakhaven they {}."
+    [written] = await RuleWriter().write(told.format("all say so since 1958"))
+    assert written.answer == "1958"
+    assert await RuleWriter().write(told.format("say so")) == []
+
+
+def test_a_folder_of_texts_is_rehearsed_with_under_its_name_and_a_corpus_as_it_is(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus = corpus_of(str(folder))
+    assert corpus_of(f"{folder}/") == corpus
+    config = rehearsal_config(3, corpus, 2, "store")
+    assert config.model == "rehearsal-My-documents-seed2"
+    assert (config.documents.train_size, config.documents.val_size) == (5, 1)
+    (tmp_path / "folder-of-rows").mkdir()
+    for name in ("rows.jsonl", "folder-of-rows/rows.csv", "folder-of-rows/README.md"):
+        (tmp_path / name).touch()
+    for name in ("rows.jsonl", "folder-of-rows", "not-there"):
+        assert corpus_of(str(tmp_path / name)) == str(tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+    assert corpus_of("rows.jsonl") == str(tmp_path / "rows.jsonl")
+    for name in ("bundled", "", "ServiceNow/repliqa"):
+        assert corpus_of(name) == name
+
+
+def test_a_folder_with_nothing_to_ask_for_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "a.txt").write_text("No fact is in this text at all, whatever one does.")
+    with pytest.raises(DocumentsError, match=r"No question was kept.*Give more or longer texts"):
+        corpus_of(str(tmp_path / "texts"))
