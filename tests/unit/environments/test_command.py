@@ -52,14 +52,10 @@ async def play(environment: CommandEnvironment, deadline_s: float = 20.0) -> Rol
     ("text", "cause", "detail"),
     [
         ("", "no_score", "Its last line is ''"),
-        ("print('It went well.')", "no_score", "Its last line is 'It went well.'"),
         ('print(\'{"reward": "much"}\')', "no_score", "print a number"),
-        ("print('NaN')", "no_score", "which is not a number"),
-        ('print(\'{"reward": 1, "metrics": {"x": "y"}}\')', "no_score", "metric x"),
         ("print('[' * 10**5)", "no_score", "Its last line is"),
         ("os.write(1, bytes(range(256)) * 99)", "no_score", "Its last line is"),
         ("print(1); sys.exit('No board is left.')", "agent_failed", "No board is left."),
-        ("os.abort()", "agent_failed", "status 134"),
         ("print(1); sys.exit(os.environ['OPENAI_API_KEY'])", "agent_failed", "status 1: …"),
     ],
 )

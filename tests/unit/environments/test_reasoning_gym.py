@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,12 +12,10 @@ from precis.environments.reasoning_gym import environment as module
 from precis.environments.reasoning_gym.environment import ReasoningGym, load_reasoning_gym
 from precis.errors import ConfigError
 from precis.llm.server import ApiError, ChatRequest, ToolCall
-from precis.records.ledger import load_ledger
-from precis.records.trajectories import scan_trajectories
 from precis.settings.environment import ReasoningGymSettings
+from precis.training.opening import load_agent
 from tests.services.needs import leave_out
 from tests.support.examples import Baseline, embedded, play, score_of
-from tests.support.in_process import Life, one_process
 from tests.support.scripted_policy import ScriptedPolicy
 
 UNANSWERED = {"boxnet", "graph_color", "propositional_logic", "rubiks_cube", "rush_hour"}
@@ -164,11 +161,14 @@ def test_settings_that_the_package_does_not_know_are_named(
         environment(**given)
 
 
-async def test_it_is_whole_and_says_so_in_preflight() -> None:
-    puzzles = environment("countdown")
-    assert puzzles.identity == {"kind": "reasoning_gym", "version": "0.1.25"}
-    assert puzzles.rules != environment("countdown", parameters={"min_numbers": 3}).rules
-    assert await puzzles.checks() == ()
+async def test_it_is_whole_and_says_so_in_preflight(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "IsolatedModule", lambda _: PUZZLES)
+    settings = ReasoningGymSettings(dataset="countdown", size=6, val_size=3)
+    async with load_agent(settings) as puzzles:
+        assert puzzles.identity == {"kind": "reasoning_gym", "version": "0.1.25"}
+        assert puzzles.digest == environment("countdown").digest
+        assert puzzles.rules != environment("countdown", parameters={"min_numbers": 3}).rules
+        assert await puzzles.checks() == ()
 
 
 def test_a_missing_package_is_named_with_its_installation(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,19 +178,3 @@ def test_a_missing_package_is_named_with_its_installation(monkeypatch: pytest.Mo
     monkeypatch.setattr(module, "version", missing)
     with pytest.raises(ConfigError, match=r"pip install 'precis\[reasoning-gym\]'"):
         load_reasoning_gym(ReasoningGymSettings(dataset="countdown"))
-
-
-async def test_puzzles_are_trained_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "IsolatedModule", lambda _: PUZZLES)
-    puzzles = {"kind": "reasoning_gym", "dataset": "syllogism", "answers": ["Yes", "No"]}
-    rollouts = {"groups_per_step": 2, "rollouts_per_group": 3, "scored_min": 2}
-    settings = {"environment": {"size": 12, "val_size": 3, **puzzles}, "rollouts": rollouts}
-    life = Life(tmp_path / "store", {**settings, "steps": 1})
-    with one_process(tmp_path / "home"):
-        await life.live()
-    assert load_ledger(life.store, "m").next_step == 1
-    frame = scan_trajectories(life.store, "m", "train").collect()
-    assert set(frame["reward"]) == {0.0, 1.0}
-    held_out = scan_trajectories(life.store, "m", "validation").collect()
-    assert held_out.height == 2 * 3
-    assert not set(held_out["scenario_id"]) & set(frame["scenario_id"])
