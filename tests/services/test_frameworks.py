@@ -22,14 +22,12 @@ import pytest
 from precis.environments.conversations import conversations_of
 from precis.environments.recorder import Recorder
 from precis.environments.show import show_conversation
-from precis.environments.trajectories import group_of, put_trajectories, trajectory_of
+from precis.environments.trajectories import group_of, put_trajectories
 from precis.errors import ConfigError
 from precis.llm.server import ChatRequest, Choice, Completion, ToolCall
 from precis.records.rollout import Rollout, Scenario
 from precis.records.samples import sampled_in
-from precis.rehearsal.checkpoint_files import initial_state
 from precis.rehearsal.endpoint import logprob_entries
-from precis.rehearsal.tool_calls.kind import TOOL_CALLS
 from precis.store import FolderStore
 from tests.services.patience import patience_s
 from tests.support import scripted_policy
@@ -245,52 +243,6 @@ def _assert_recorded(rollout: Rollout) -> None:
     assert results == ["3", "7", "10"]
 
 
-@pytest.mark.parametrize(
-    ("choice", "named"),
-    [
-        ("auto", {"go", "stay"}),
-        ({"type": "function", "function": {"name": "stay"}}, {"stay"}),
-        ("none", {""}),
-    ],
-)
-async def test_what_the_embedded_policy_is_trained_on_is_what_it_could_choose_from(
-    choice: Any, named: set[str]
-) -> None:
-    """`tool_choice` narrows it, in sampling as in training."""
-    far = {"type": "integer", "minimum": 1, "maximum": 9}
-    schema = {"type": "object", "properties": {"far": far}, "required": ["far"]}
-    tools: list[Any] = []
-    for name in ("go", "stay"):
-        tools.append({"type": "function", "function": {"name": name, "parameters": schema}})
-
-    async def act(model: Any, _: Scenario) -> float:
-        messages: list[Any] = [{"role": "user", "content": "[left] or [right]?"}]
-        await model.openai_client().chat.completions.create(
-            model="any", messages=messages, tools=tools, tool_choice=choice
-        )
-        return 1.0
-
-    seen = set()
-    agent = scripted_policy.Agent(act)
-    async with asked(_Embedded()) as policy, Recorder() as recorder:
-        for index in range(12):
-            rollout = await recorder.run(policy, agent, Scenario("a"), index)
-            (sample,) = TOOL_CALLS.samples_of(trajectory_of(rollout))
-            assert sample.token == rollout.calls[0].token_ids[0]
-            assert len(sample.seen.features) == (2 if choice == "none" else 9 * len(named))
-            made = rollout.calls[0].message.get("tool_calls")
-            seen.add(made[0]["function"]["name"] if made else "")
-    assert seen == named
-
-
-class _Embedded(ScriptedPolicy):
-    """The embedded policy, with its own token ids."""
-
-    async def __call__(self, request: ChatRequest) -> Completion:
-        choices = TOOL_CALLS.answer(initial_state(TOOL_CALLS.layout, 1).policy, request)
-        return Completion(self.model, choices, prompt_ids=[1])
-
-
 WATCHED = """
 import asyncio, atexit, json, os, sys
 from pathlib import Path
@@ -363,11 +315,13 @@ def test_a_framework_s_telemetry_is_sent_nowhere(
     [
         (LANGGRAPH, "langgraph.graph", "pip install langgraph langchain-openai"),
         (AGENTS_SDK, "agents", "pip install openai-agents"),
+        ("mcp_agent.py", "mcp", r"pip install 'precis\[mcp\]'"),
     ],
 )
 def test_without_the_framework_the_command_that_installs_it_is_named(
     monkeypatch: pytest.MonkeyPatch, name: str, package: str, command: str
 ) -> None:
+    monkeypatch.delitem(sys.modules, "mcp_session", raising=False)  # the example's own
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(ConfigError, match=f"run `{command}`"):
         example(name)

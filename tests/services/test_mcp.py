@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 
 from precis.environments.python import PythonEnvironment
-from precis.errors import ConfigError
 from precis.llm.server import ChatRequest, Choice, Completion, ToolCall, completions_app
 from precis.records.rollout import UNJUDGED, Rollout, Unscored
 from tests.services.patience import patience_s, wait_until
@@ -257,15 +256,6 @@ async def test_a_server_sees_only_the_variables_that_are_named(
     (told,) = results(rollout)
     assert "OFFICE_KEY" in told.split()
     assert "OPENAI_API_KEY" not in told.split()
-
-
-async def test_without_the_client_the_command_that_installs_it_is_named(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.delitem(sys.modules, "mcp_session", raising=False)
-    monkeypatch.setitem(sys.modules, "mcp", None)
-    with pytest.raises(ConfigError, match=r"run `pip install 'precis\[mcp\]'`"):
-        example("mcp_agent.py")
 
 
 @asynccontextmanager

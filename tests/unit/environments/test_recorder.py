@@ -291,6 +291,20 @@ async def test_a_tool_as_servers_take_it_is_kept_and_trained_on(
     assert group_of([rollout]).trajectories[0].tools
 
 
+@pytest.mark.parametrize(
+    ("choice", "allowed"), [("auto", 2), (PLAY, 1), ("none", 0)], ids=["auto", "one", "none"]
+)
+async def test_a_call_is_trained_on_with_the_tools_that_its_choice_allowed(
+    recorder: Recorder, choice: Any, allowed: int
+) -> None:
+    async def act(model: Any, scenario: Scenario) -> float:
+        await ask(model, tools=[PLAY, {"function": {"name": "pass"}}], tool_choice=choice)
+        return 1.0
+
+    rollout = await play(recorder, act)
+    assert len(rollout.calls[0].tools) == allowed
+
+
 async def test_a_stream_is_given_of_a_whole_answer(recorder: Recorder) -> None:
     scripted = ScriptedPolicy(call_then_say)
     pieces: list[Any] = []
