@@ -1,0 +1,338 @@
+"""The examples that are games and puzzles: their rules, their rewards, and who wins."""
+
+import itertools
+import random
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from precis.environments.conversations import conversations_of
+from precis.environments.trajectories import trajectory_of
+from precis.llm.server import ChatRequest, ToolCall
+from precis.records.rollout import Rollout
+from tests.support.examples import EXAMPLES, call, example, module_of, play, score_of, with_settings
+from tests.support.scripted_policy import ScriptedPolicy
+
+LOCKED_ROOMS = example("locked_rooms.py")
+HOUSES: Any = module_of(LOCKED_ROOMS)
+TILES: Any = module_of(example("2048.py"))
+CODENAMES: Any = module_of(example("codenames.py"))
+CLUES: Any = module_of(example("temporal_clue.py"))
+
+PREFERENCE = ("down", "left", "right", "up")
+
+
+def tiles_of(request: ChatRequest) -> list[list[int]]:
+    rows = request.messages[-1]["content"].splitlines()[-4:]
+    return [[int(tile.replace(".", "0")) for tile in row.split()] for row in rows]
+
+
+def direction(request: ChatRequest) -> str:
+    legal = TILES.legal(tiles_of(request))
+    return next(one for one in PREFERENCE if one in legal)
+
+
+def by_call(request: ChatRequest) -> ToolCall:
+    return call(request, "move", direction=direction(request))
+
+
+def by_text(request: ChatRequest) -> str:
+    return f"I keep the corner.\n<move>{direction(request)}</move>"
+
+
+@pytest.mark.parametrize(
+    ("row", "after"),
+    [
+        ([2, 2, 2, 2], [4, 4, 0, 0]),
+        ([4, 2, 2, 0], [4, 4, 0, 0]),
+        ([2, 0, 2, 4], [4, 4, 0, 0]),
+        ([2, 4, 2, 4], [2, 4, 2, 4]),
+        ([2, 2, 2, 0], [4, 2, 0, 0]),
+    ],
+)
+def test_tiles_slide_and_merge_once(row: list[int], after: list[int]) -> None:
+    assert TILES.slid([row] * 4, "left") == [after] * 4
+    assert TILES.slid([row[::-1]] * 4, "right") == [after[::-1]] * 4
+    columns = [[tile] * 4 for tile in row]
+    assert TILES.slid(columns, "up") == [[tile] * 4 for tile in after]
+    assert TILES.slid(columns[::-1], "down") == [[tile] * 4 for tile in after[::-1]]
+
+
+def test_the_reward_is_that_of_art_s_example() -> None:
+    board = [[2, 2, 0, 0], [0] * 4, [0] * 4, [0] * 4]
+    assert TILES.reward_of(board) == pytest.approx(0.2 * 1 / 9)  # a sum of 4 of 64 × 16
+    board = [[32, 0, 0, 0], [0] * 4, [0] * 4, [0] * 4]
+    assert TILES.reward_of(board) == pytest.approx(4 / 5 + 0.2 * 4 / 9)
+    assert TILES.reward_of([[64, 2, 2, 0], [0] * 4, [0] * 4, [0] * 4]) == 2.0
+
+
+async def test_games_are_played_to_their_end_and_are_the_same_by_call_and_by_text() -> None:
+    rollouts = await play(example("2048.py"), ScriptedPolicy(by_call), 3)
+    assert {score_of(one).success for one in rollouts} == {True, False}
+    for rollout in rollouts:
+        score = score_of(rollout)
+        assert score.metrics["illegal"] == 0
+        assert score.success == (score.reward == 2.0) == (score.metrics["largest_tile"] == 64)
+        roles = [one["role"] for one in rollout.calls[-1].messages[2:]]
+        assert roles == ["assistant", "tool"] * (len(rollout.calls) - 1)
+    (written,) = await play(example("2048.py"), ScriptedPolicy(by_text), 1)
+    assert written.score == rollouts[0].score
+    roles = [one["role"] for one in written.calls[-1].messages[2:]]
+    assert roles == ["assistant", "user"] * (len(written.calls) - 1)
+
+
+def tool_of(request: ChatRequest) -> str:
+    return str((request.tools or [])[0]["function"]["name"])
+
+
+def owners_of(number: int) -> dict[str, str]:
+    """Whose the words of the scenario of this number are."""
+    seed = example("codenames.py").scenarios("train")[number]["seed"]
+    owners: dict[str, str] = CODENAMES.dealt(random.Random(seed))
+    return owners
+
+
+def words_of(request: ChatRequest) -> list[str]:
+    return list(request.messages[-1]["content"].partition("\n")[0].split(", "))
+
+
+async def play_one(owner: str) -> Rollout:
+    """A game whose guesser knows the key, and touches words of this owner."""
+    owners = owners_of(0)
+
+    def say(request: ChatRequest) -> ToolCall:
+        if tool_of(request) == "give_clue":
+            return call(request, "give_clue", word="animal", number=2)
+        word = next(one for one in words_of(request) if owners[one] == owner)
+        return call(request, "guess", word=word)
+
+    (rollout,) = await play(example("codenames.py"), ScriptedPolicy(say), 1)
+    return rollout
+
+
+async def test_a_team_that_finds_all_its_words_wins_together() -> None:
+    rollout = await play_one("ours")
+    score = score_of(rollout)
+    assert (score.reward, score.success) == (1.0, True)
+    assert (score.metrics["turns"], score.metrics["rounds"], score.metrics["found"]) == (14, 5, 9)
+    conversations = conversations_of(rollout.calls)
+    assert len(conversations) == 2
+    for conversation, name in zip(conversations, ("give_clue", "guess"), strict=True):
+        assert conversation.tools[0]["function"]["name"] == name
+    assert len(trajectory_of(rollout).additional_histories) == 1
+
+
+async def test_the_guesser_never_sees_whose_the_words_are() -> None:
+    _, guesser = conversations_of((await play_one("ours")).calls)
+    for owner in ("ours", "theirs", "bystander", "assassin"):
+        said = [one["content"] for one in guesser.messages[1:] if one["role"] != "assistant"]
+        assert not any(owner in content for content in said)
+
+
+@pytest.mark.parametrize(("owner", "rounds", "turns"), [("assassin", 1, 2), ("theirs", 4, 8)])
+async def test_the_assassin_ends_the_game_and_so_do_the_other_team_s_words(
+    owner: str, rounds: int, turns: int
+) -> None:
+    score = score_of(await play_one(owner))
+    assert (score.reward, score.success) == (0.0, False)
+    assert score.metrics["assassin"] == (owner == "assassin")
+    # Of the other team's 8 words a round uncovers two.
+    assert (score.metrics["rounds"], score.metrics["turns"]) == (rounds, turns)
+
+
+async def test_who_passes_keeps_what_was_found() -> None:
+    owners = owners_of(0)
+
+    def say(request: ChatRequest) -> ToolCall:
+        if tool_of(request) == "give_clue":
+            return call(request, "give_clue", word="animal", number=4)
+        ours = [one for one in words_of(request) if owners[one] == "ours"]
+        last = [one for one in request.messages if one["role"] == "assistant"][-1:]
+        if last and "pass" not in str(last):
+            return call(request, "guess", word="pass")
+        return call(request, "guess", word=ours[0])
+
+    (rollout,) = await play(example("codenames.py"), ScriptedPolicy(say), 1)
+    # The other team finds its eighth word in the eighth round.
+    assert score_of(rollout).reward == pytest.approx(0.5 * 8 / 9)
+    assert (rollout.metrics["turns"], rollout.metrics["found"]) == (24, 8)
+
+
+def test_a_call_against_the_rules_is_told_which() -> None:
+    left = owners_of(0)
+    assert (
+        CODENAMES.clue_problem({"word": "animal", "number": 7}, left)
+        == "The number is from 1 to 4."
+    )
+    for word, said in (("animal", ""), ("zoo", "The word is none of the clues in the list.")):
+        assert CODENAMES.clue_problem({"word": word, "number": 1}, left) == said
+    for word, guesses, said in (
+        (next(iter(left)), 0, ""),
+        ("zoo", 1, "That is no word on the board, or no longer."),
+        ("pass", 1, ""),
+        ("pass", 0, "Guess one word at least."),
+    ):
+        assert CODENAMES.guess_problem({"word": word}, left, guesses) == said
+
+
+async def test_a_free_clue_is_no_part_of_a_word_on_the_board(tmp_path: Path) -> None:
+    words = tmp_path / "codenames_words.py"
+    words.write_text((EXAMPLES / words.name).read_text("utf-8"), "utf-8")
+    environment = with_settings("codenames.py", tmp_path, FREE_CLUES=True)
+    board = next(iter(owners_of(0)))
+    given = iter([f"{board}s", board[:-1].upper(), "two words", "zoo"])
+
+    def say(request: ChatRequest) -> ToolCall:
+        if tool_of(request) == "give_clue":
+            return call(request, "give_clue", word=next(given), number=1)
+        return call(request, "guess", word="pass")
+
+    (rollout,) = await play(environment, ScriptedPolicy(say), 1)
+    said = [one["content"] for one in rollout.calls[2].messages if one["role"] == "tool"]
+    assert (
+        said
+        == [f"A clue may not be part of a word on the board: {board}. Call `give_clue` again."] * 2
+    )
+    assert score_of(rollout).reward == 0.0
+
+
+def allowed(request: ChatRequest) -> dict[str, dict[str, list[str]]]:
+    """The values of each argument of each tool."""
+    listed = {}
+    for one in request.tools or ():
+        properties = one["function"]["parameters"]["properties"]
+        listed[one["function"]["name"]] = {
+            name: given["enum"] for name, given in properties.items()
+        }
+    return listed
+
+
+def visitor(request: ChatRequest) -> ToolCall:
+    """Searches all of a room, then follows the line of its note that names the next room."""
+    said = [str(one["content"]) for one in request.messages if one["role"] != "assistant"]
+    way = said[1].split("Your way: ")[1].split(".")[0].split(", ")
+    left = allowed(request).get("search", {}).get("place")
+    if left:
+        return call(request, "search", place=left[0])
+    offered = allowed(request)["unlock"]
+    here = [one for one in said if "You are in the " in one][-1]
+    room = here.split("You are in the ")[1].split(".")[0]
+    following = way[way.index(room) + 1]
+    (note,) = [one for one in said[said.index(here) :] if one.startswith("You find a note.")]
+    (line,) = [one for one in note.splitlines() if f" {following}" in one]
+    (key,) = [one for one in offered["key"] if f"{one} key" in line]
+    (door,) = [one for one in offered["door"] if f"{one} door" in line]
+    return call(request, "unlock", key=key, door=door)
+
+
+async def test_whoever_reads_the_notes_gets_out() -> None:
+    for rollout in await play(LOCKED_ROOMS, ScriptedPolicy(visitor), 20):
+        score = score_of(rollout)
+        assert (score.reward, score.success) == (1.0, True)
+        assert score.metrics == {"turns": 12, "illegal": 0, "rooms": 3, "alarm": 0}
+
+
+async def test_a_wrong_key_or_door_ends_the_visit() -> None:
+    def hasty(request: ChatRequest) -> ToolCall:
+        offered = allowed(request)
+        if "unlock" not in offered:
+            return call(request, "search", place=offered["search"]["place"][0])
+        key, door = offered["unlock"]["key"][0], offered["unlock"]["door"][0]
+        return call(request, "unlock", key=key, door=door)
+
+    rollouts = await play(LOCKED_ROOMS, ScriptedPolicy(hasty), 40)
+    alarms = [one for one in rollouts if one.metrics["alarm"]]
+    assert len(alarms) > 20
+    for rollout in alarms:
+        assert score_of(rollout).reward == rollout.metrics["rooms"] / HOUSES.ROOMS < 1
+
+
+def test_held_out_houses_have_words_of_their_own() -> None:
+    shown = {}
+    for split in ("train", "validation"):
+        named = HOUSES.WORDS[split].values()
+        shown[split] = {word for text in named for word in text.split()}
+        for scenario in LOCKED_ROOMS.scenarios(split):
+            for _, places, (key, door) in HOUSES.House(scenario).plan:
+                assert {key, door} <= shown[split]
+                assert key in {found for found, _ in places.values()}
+    assert not shown["train"] & shown["validation"]
+
+
+World = tuple[dict[str, str], dict[str, int]]
+NAME, ROOM, HOUR = r"([A-Z]\w+)", r"the (\w+)", r"(\d+) pm"
+READINGS: list[tuple[str, Callable[[dict[str, str], dict[str, int], str, str], bool]]] = [
+    (f"{NAME} was not in {ROOM}.", lambda room, hour, a, b: room[a] != b),
+    (f"Nobody saw {NAME} at {HOUR}.", lambda room, hour, a, b: hour[a] != int(b)),
+    (f"{NAME} came before {NAME}.", lambda room, hour, a, b: hour[a] < hour[b]),
+    (
+        f"{NAME} came after whoever was in {ROOM}.",
+        lambda room, hour, a, b: hour[a] > at(room, hour, b),
+    ),
+    (
+        f"Somebody was in {ROOM} just an hour before somebody was in {ROOM}.",
+        lambda room, hour, a, b: at(room, hour, a) + 1 == at(room, hour, b),
+    ),
+]
+
+
+def at(room: dict[str, str], hour: dict[str, int], wanted: str) -> int:
+    return next(hour[who] for who in room if room[who] == wanted)
+
+
+def fits(world: World, clue: str) -> bool:
+    for pattern, holds in READINGS:
+        found = re.fullmatch(pattern, clue)
+        if found:
+            return holds(*world, *found.groups())
+    raise AssertionError(f"Nobody can read {clue!r}.")
+
+
+def solve(prompt: str) -> list[dict[str, str]]:
+    """Every answer that a puzzle's text leaves possible."""
+    people = re.findall(r"house: (.*?)\.", prompt)[0].split(", ")
+    rooms = re.findall(r"\(([a-z, ]+)\)", prompt)[0].split(", ")
+    hours = list(map(int, re.findall(r"(\d+) pm", prompt.partition("The vase")[0])))
+    worlds: list[World] = []
+    for placed in itertools.permutations(rooms):
+        for timed in itertools.permutations(hours):
+            room = dict(zip(people, placed, strict=True))
+            worlds.append((room, dict(zip(people, timed, strict=True))))
+    for clue in re.findall(r"^- (.*)$", prompt, re.M):
+        worlds = [world for world in worlds if fits(world, clue)]
+    (scene,) = re.findall(r"broken in the (\w+)\.", prompt)
+    (other,) = re.findall(r"where was (\w+)\?", prompt)
+    solutions = []
+    for room, hour in worlds:
+        who = next(one for one in room if room[one] == scene)
+        solutions.append({"who": who, "when": f"{hour[who]} pm", "where": room[other]})
+    return solutions
+
+
+def detective(request: ChatRequest) -> ToolCall:
+    (solution,) = solve(request.messages[0]["content"])
+    return call(request, "answer", **solution)
+
+
+async def test_the_clues_leave_one_solution_and_who_finds_it_earns_everything() -> None:
+    rollouts = await play(example("temporal_clue.py"), ScriptedPolicy(detective), 6)
+    assert {one.scenario["size"] for one in rollouts} == set(CLUES.SIZES)
+    for rollout in rollouts:
+        score = score_of(rollout)
+        assert (score.reward, score.success) == (1.0, True)
+        assert score.metrics == {"turns": 1, "illegal": 0, "right": 3}
+
+
+async def test_a_wrong_answer_costs_its_share() -> None:
+    def say(request: ChatRequest) -> ToolCall:
+        right = solve(request.messages[0]["content"])[0]
+        properties = (request.tools or [])[0]["function"]["parameters"]["properties"]
+        wrong = next(room for room in properties["where"]["enum"] if room != right["where"])
+        return call(request, "answer", **{**right, "where": wrong})
+
+    for rollout in await play(example("temporal_clue.py"), ScriptedPolicy(say), 2):
+        assert score_of(rollout).reward == pytest.approx(2 / 3)
+        assert not score_of(rollout).success
