@@ -11,9 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.services.composed import processes
-from tests.services.composed.file import COMPOSE
-from tests.services.composed.rehearsal import STEPS, rehearse
+from tests.services.composed import COMPOSE, NAMESPACES, PROGRAM, STEPS, rehearse
 from tests.services.needs import leave_out, need
 from tests.services.patience import patience_s
 from tests.services.postgres_server import binaries
@@ -82,7 +80,7 @@ def _as_processes(folder: Path, password: str) -> None:
     with log.open("w") as output:
         done = subprocess.run(
             [
-                *(*processes.NAMESPACES, sys.executable, "-m", processes.PROGRAM),
+                *(*NAMESPACES, sys.executable, "-m", PROGRAM),
                 *(str(folder), password),
             ],
             cwd=ROOT,

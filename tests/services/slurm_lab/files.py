@@ -6,8 +6,6 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.services.slurm_lab.packages import LabImpossible
-
 GPUS = 4
 _DEVICES = ("null", "zero", "full", "random")
 """slurmd drops a GPU that has no device file of its own; these exist everywhere, and nothing
@@ -17,9 +15,23 @@ _PASSED_ON = ("SSL_CERT_", "REQUESTS_CA_", "CURL_CA_", "UV_", "PIP_", "HTTP_", "
 """The settings by which pip and uv reach their index, in the tests and so in the jobs."""
 
 
-@dataclass(frozen=True)
+class LabImpossible(Exception):
+    """The lab does not come up, or one of its commands failed; the message says why."""
+
+
+@dataclass
 class Layout:
-    """Where the lab's things lie, and the ports that it listens on, all on the loopback."""
+    """Where the lab's things lie, and the ports that it listens on, all on the loopback.
+
+    Attributes:
+        user: the account that the jobs run under.
+        home: HOME of the SkyPilot client.
+        login: HOME of the jobs' account.
+        runtime: where SkyPilot keeps what a machine knows of its jobs.
+        lost: the disks of machines that were lost.
+        cache: where uv keeps what one machine has downloaded, for the next.
+        bytecode: where machines keep compiled modules: a successor at the same path has them.
+    """
 
     base: Path
     user: str
@@ -30,35 +42,13 @@ class Layout:
     node_port: int
     probe_port: int
 
-    @property
-    def home(self) -> Path:
-        """HOME of the SkyPilot client."""
-        return self.base / "home"
-
-    @property
-    def login(self) -> Path:
-        """HOME of the account that the jobs run under."""
-        return self.base / "login"
-
-    @property
-    def runtime(self) -> Path:
-        """Where SkyPilot keeps what a machine knows of its jobs."""
-        return self.base / "runtime"
-
-    @property
-    def lost(self) -> Path:
-        """The disks of machines that were lost."""
-        return self.base / "lost"
-
-    @property
-    def cache(self) -> Path:
-        """Where uv keeps what one machine has downloaded, for the next."""
-        return self.base / "uv-cache"
-
-    @property
-    def bytecode(self) -> Path:
-        """Where machines keep compiled modules: a successor at the same path has them already."""
-        return self.base / "bytecode"
+    def __post_init__(self) -> None:
+        self.home = self.base / "home"
+        self.login = self.base / "login"
+        self.runtime = self.base / "runtime"
+        self.lost = self.base / "lost"
+        self.cache = self.base / "uv-cache"
+        self.bytecode = self.base / "bytecode"
 
     def disks(self, machine: str) -> list[Path]:
         """The folders that stand for a machine's disk."""

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import psutil
 
-from tests.services.slurm_lab.files import Layout, write_files
-from tests.services.slurm_lab.packages import LabImpossible, check_packages
+from tests.services.needs import leave_out, need
+from tests.services.slurm_lab.files import LabImpossible, Layout, write_files
 from tests.support.guard import (
     new_account,
     remove_account,
@@ -25,6 +25,14 @@ from tests.support.guard import (
 _BIN = Path(sys.executable).parent
 _START_TIMEOUT_S = 120.0
 _AS_MUNGE = ("--reuid", "munge", "--regid", "munge", "--clear-groups")
+_PROGRAMS = {
+    "slurm-wlm": ("slurmctld", "slurmd", "sbatch"),
+    "munge": ("munged",),
+    "openssh-server": ("sshd",),
+    "openssh-client": ("ssh", "ssh-keygen"),
+    "rsync": ("rsync",),
+    "iproute2": ("ss",),
+}
 
 
 class SlurmLab:
@@ -133,7 +141,7 @@ class SlurmLab:
 @contextmanager
 def slurm_lab() -> Iterator[SlurmLab]:
     """A lab that lasts as long as the block."""
-    check_packages()
+    _check_packages()
     # Munge and sshd insist that all parents of their files can be entered by everybody.
     base = temporary_folder("lab")
     base.chmod(0o755)
@@ -146,6 +154,14 @@ def slurm_lab() -> Iterator[SlurmLab]:
         yield lab
     finally:
         _stop(lab)
+
+
+def _check_packages() -> None:
+    """Leave the test out where the lab can't be."""
+    if os.geteuid() != 0:
+        leave_out("a private Slurm and ssh server can be started by root alone")
+    for package, programs in _PROGRAMS.items():
+        need(package, *programs)
 
 
 def _layout(base: Path) -> Layout:

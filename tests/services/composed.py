@@ -1,11 +1,12 @@
-"""The services of compose.yaml as processes, on a machine of their own that the kernel makes.
+"""The shared set-up of compose.yaml: its services as processes, and a small run on its worker.
 
-    unshare … python -m tests.services.composed.processes FOLDER PASSWORD
+    unshare … python -m tests.services.composed FOLDER PASSWORD
 
-In a network with nothing but a loopback, and a file system in which the checkout lies at /precis
-and the volumes where the file says, each service is started with the file's own command and
-environment, once the file's own health checks find those well that it waits for. Addresses and
-ports are the file's: the names of services lead to the loopback. Then a run is made.
+The services run on a machine of their own that the kernel makes, in a network with nothing but a
+loopback, and a file system in which the checkout lies at /precis and the volumes where the file
+says. Each is started with the file's own command and environment, once the file's own health checks
+find those well that it waits for. Addresses and ports are the file's: the names of services lead to
+the loopback.
 
 What the image of PostgreSQL does with its variables is done here with Debian's PostgreSQL. The
 bucket is moto's. Everything ends with the process, whose end takes its namespace along.
@@ -13,21 +14,29 @@ bucket is moto's. Everything ends with the process, whose end takes its namespac
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from graphlib import TopologicalSorter
 from pathlib import Path
+from typing import Any
 
-from tests.services.composed.file import Service, image_environment, services
-from tests.services.composed.rehearsal import rehearse
-from tests.services.patience import LONG_S
+import httpx
+import yaml
+
+from tests.services.patience import LONG_S, give_patience, wait_until
 from tests.services.postgres_server import binaries
+from tests.services.prefect_api import client_of, created, reached
 from tests.services.s3_server import variables_for
 from tests.support.repository import ROOT
 
-PROGRAM = "tests.services.composed.processes"
+COMPOSE = ROOT / "deployments" / "compose.yaml"
+_VARIABLE = re.compile(r"\$\{(\w+)(?::[?-]([^}]*))?\}")
+PROGRAM = "tests.services.composed"
 NAMESPACES = (
     *("unshare", "--net", "--mount", "--ipc", "--pid"),
     *("--fork", "--kill-child", "--mount-proc"),
@@ -37,12 +46,66 @@ _DATABASE = Path("/var/lib/postgresql")
 _S3 = "127.0.0.1:5000"
 ENV_FILE = {**variables_for(f"http://{_S3}"), "PRECIS_STORE": "s3://precis-composed/runs"}
 """A team's `.env`: runs go to a bucket."""
+STEPS = 2
+_DEPLOYMENT = "train/rehearsal"
+_SMALL: dict[str, Any] = {
+    "model": "composed",
+    "steps": STEPS,
+    "documents": {"source": "bundled", "train_size": 40, "val_size": 4},
+    "rollouts": {"groups_per_step": 2, "rollouts_per_group": 4},
+}
+
+
+@dataclass(frozen=True)
+class Service:
+    """A service: what is started, with which environment, and what has to be healthy before.
+
+    Attributes:
+        volumes: the path of each.
+        health: the command that sees that it is healthy.
+    """
+
+    name: str
+    image: str
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+    volumes: tuple[Path, ...]
+    after: tuple[str, ...]
+    health: tuple[str, ...]
+
+
+def services(variables: Mapping[str, str]) -> list[Service]:
+    """The services in the order in which they are started; the variables stand for `${…}`."""
+    text = _VARIABLE.sub(
+        lambda found: variables.get(found[1]) or found[2] or "", COMPOSE.read_text()
+    )
+    found = {name: _service(name, said) for name, said in yaml.safe_load(text)["services"].items()}
+    order = TopologicalSorter({name: one.after for name, one in found.items()})
+    return [found[name] for name in order.static_order()]
+
+
+def _service(name: str, said: Mapping[str, Any]) -> Service:
+    files = [COMPOSE.parent / one["path"] for one in said.get("env_file", ())]
+    given = ENV_FILE if ROOT / ".env" in [path.resolve() for path in files] else {}
+    waits_for = said.get("depends_on", {})
+    assert all(one["condition"] == "service_healthy" for one in waits_for.values())
+    kind, *check = said["healthcheck"]["test"]
+    assert kind == "CMD"
+    return Service(
+        name=name,
+        image=said["image"],
+        command=tuple(said.get("command", ())),
+        environment={**given, **said.get("environment", {})},
+        volumes=tuple(Path(one.split(":")[1]) for one in said.get("volumes", ())),
+        after=tuple(waits_for),
+        health=tuple(check),
+    )
 
 
 def main(folder: str, password: str) -> None:
     """Start everything, make a run, and print what the store then lists."""
     variables = {"POSTGRES_PASSWORD": "correcthorse", "PREFECT_SERVER_API_AUTH_STRING": password}
-    found = services(variables, ENV_FILE)
+    found = services(variables)
     _make_machine(Path(folder) / "root", found)
     host, port = _S3.split(":")
     _start("s3", [sys.executable, "-m", "moto.server", "-H", host, "-p", port], dict(os.environ))
@@ -52,7 +115,9 @@ def main(folder: str, password: str) -> None:
         _wait_until_healthy(service, environment, process)
     rehearse(password)
     worker = next(one for one in found if one.name == "worker")
-    listed = _output(["precis", "runs", "list", "--json"], _environment_of(worker))
+    listed = subprocess.check_output(
+        ["precis", "runs", "list", "--json"], env=_environment_of(worker), stderr=sys.stderr
+    )
     print(json.dumps({"order": [one.name for one in found], "runs": json.loads(listed)}))
 
 
@@ -75,8 +140,8 @@ def _make_machine(root: Path, found: Sequence[Service]) -> None:
     os.chroot(root)
     os.chdir(_HOME)
     for service in found:
-        for path in service.volumes.values():
-            _make_volume(Path(path))
+        for path in service.volumes:
+            _make_volume(path)
 
 
 def _put_checkout(root: Path) -> None:
@@ -105,7 +170,9 @@ def _environment_of(service: Service) -> dict[str, str]:
     if service.image == "precis":
         plain["PYTHONPATH"] = str(_HOME)  # where the image has the package installed from
         plain["PATH"] = f"{Path(sys.executable).parent}:{plain['PATH']}"
-        for name, value in image_environment(ROOT / "deployments" / "Dockerfile"):
+        dockerfile = (ROOT / "deployments" / "Dockerfile").read_text()
+        (set_by_image,) = re.findall(r"^ENV (.*)", dockerfile, re.MULTILINE)
+        for name, value in re.findall(r"(\S+)=(\S+)", set_by_image):
             plain[name] = value.replace("$PATH", plain["PATH"])
     else:
         plain["PATH"] = f"{binaries()}:{plain['PATH']}"
@@ -123,7 +190,7 @@ def _command_of(service: Service) -> Sequence[str]:
 def _make_database(service: Service) -> Sequence[str]:
     """What the image of PostgreSQL makes when it is started for the first time, and its command."""
     data = _DATABASE / "data"
-    assert str(data) in service.volumes.values()
+    assert data in service.volumes
     for folder in (_DATABASE, data):
         shutil.chown(folder, "postgres")
     given = service.environment
@@ -169,15 +236,31 @@ def _wait_until_healthy(
         time.sleep(1)
 
 
-def _output(command: Sequence[str], environment: Mapping[str, str]) -> str:
-    done = subprocess.run(
-        command, env=environment, stdout=subprocess.PIPE, stderr=sys.stderr, check=True
-    )
-    return done.stdout.decode()
-
-
 def _run(*command: str | Path) -> None:
     subprocess.run(list(map(str, command)), check=True, stdout=sys.stderr)
+
+
+def rehearse(password: str) -> None:
+    """Have the worker train and benchmark; returns when it has.
+
+    Args:
+        password: the server's, `user:password`.
+    """
+    give_patience(LONG_S)
+    user, _, secret = password.partition(":")
+    with client_of("http://127.0.0.1:4200/api", auth=(user, secret)) as api:
+        _wait_until_deployed(api)
+        run = created(api, _DEPLOYMENT, _SMALL)
+        ended = reached(api, run, "COMPLETED", "FAILED", "CRASHED")
+    assert ended["state_type"] == "COMPLETED", ended["state"]
+    assert ended["name"] == f"train composed: step {STEPS} of {STEPS}"
+
+
+def _wait_until_deployed(api: httpx.Client) -> None:
+    """The worker deploys when it starts, and is well before."""
+    wait_until(
+        lambda: api.get(f"/deployments/name/{_DEPLOYMENT}").is_success, _DEPLOYMENT, pause_s=0.5
+    )
 
 
 if __name__ == "__main__":

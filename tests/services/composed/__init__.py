@@ -1,1 +1,0 @@
-"""The shared set-up of compose.yaml, started: as containers, or its parts as processes."""
