@@ -1,5 +1,6 @@
 """`precis model`: a trained model to export, serve and publish."""
 
+import os
 import secrets
 import shlex
 from pathlib import Path
@@ -10,12 +11,13 @@ import typer
 
 from precis.commands.terminal import StoreOption, echo, note, sentences, warn
 from precis.environment import Variables
-from precis.errors import ConfigError
-from precis.llm.providers import key_of_server
+from precis.errors import ConfigError, ModelError
+from precis.llm.providers import key_of_server, sendable
+from precis.llm.redaction import Redactor
 from precis.models.adapter import name_base
+from precis.models.base import HUB_NAME
 from precis.models.card import base_of, card_of, newest_benchmark
 from precis.models.export import Dtype, Format, export_model
-from precis.models.hub import check_repo, push_folder, token_for_hub
 from precis.models.merge import Proof
 from precis.models.prompt import parser_in
 from precis.models.reference import NamedCheckpoint, Reference, find_model
@@ -149,8 +151,16 @@ def push(
 ) -> None:
     """Publish a checkpoint on the Hub (HF_TOKEN), with a card made from its benchmark."""
     with sentences():
-        check_repo(repo)
-        token = token_for_hub()
+        if not HUB_NAME.fullmatch(repo):
+            raise ConfigError(f"--repo {repo!r} names no repository.", "Write OWNER/NAME.")
+        secret = Variables().hf_token
+        if secret is None:
+            raise ConfigError(
+                "HF_TOKEN is not set.",
+                "Make a token with write access on huggingface.co, and set it in the environment "
+                "or in .env.",
+            )
+        token = sendable(secret.get_secret_value(), "HF_TOKEN")
         found = _find(name, step, store)
         benchmarked = newest_benchmark(found)
         with TemporaryDirectory() as temporary:
@@ -163,9 +173,50 @@ def push(
             card = card_of(found, known_as, file_format, repo, benchmarked)
             (folder / "README.md").write_text(card, encoding="utf-8")
             message = f"{found.serving_name}, by Précis"
-            echo(push_folder(folder, repo, token, private, message))
+            echo(_push_folder(folder, repo, token, private, message))
         if benchmarked is None:
             warn(f"{found.serving_name} was in no benchmark: its card says so.")
+
+
+def _push_folder(folder: Path, repo: str, token: str, private: bool, message: str) -> str:
+    """Upload a folder to a model's repository, created if missing; return the commit's address.
+
+    `private` applies to a created one. Raises ModelError if the Hub refuses or does not answer.
+    """
+    import httpx
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HfHubHTTPError
+    from huggingface_hub.utils.tqdm import disable_progress_bars
+
+    disable_progress_bars()
+    api = HfApi(endpoint=os.environ.get("HF_ENDPOINT") or None, token=token)
+    try:
+        # Without --private the owner's default applies.
+        api.create_repo(repo, private=private or None, exist_ok=True)
+        commit = api.upload_folder(repo_id=repo, folder_path=folder, commit_message=message)
+    except HfHubHTTPError as error:
+        status = error.response.status_code
+        if status in (401, 403):
+            raise ModelError(
+                f"The Hub refuses to write to {repo} ({status}): HF_TOKEN must be a valid token "
+                "with write access to that owner's repositories."
+            ) from error
+        said = Redactor(token).clean_text(error.server_message or str(error))
+        detail = " ".join(said.split())[:300]
+        raise ModelError(f"The Hub did not take {repo} ({status}: {detail}).") from error
+    except ValueError as error:  # raised for the card's metadata, or for a file's announcement
+        said = Redactor(token).clean_text(" ".join(str(error).split()))
+        raise ModelError(f"The Hub did not take {repo}: {said}") from error
+    except RuntimeError as error:  # raised for a large file's upload, with the cause inside
+        said = Redactor(token).clean_text(str(error))
+        raise ModelError(said, "Push again: what is there already is not sent twice.") from error
+    except (httpx.TransportError, OSError) as error:
+        raise ModelError(
+            f"The Hub at {api.endpoint} does not answer ({error or type(error).__name__}).",
+            "See whether it can be reached, and push again; what is there already is not sent "
+            "twice.",
+        ) from error
+    return str(commit.commit_url)
 
 
 def _vllm(command: list[str], name: str, address: ServerAddress, run: bool, is_agent: bool) -> None:

@@ -170,17 +170,15 @@ def find_vllm() -> str | None:
     return shutil.which(_VLLM)
 
 
-def check_vllm(address: ServerAddress) -> str:
-    """Return vLLM's program. Raises ConfigError if it is not installed, or the address is taken."""
-    program = find_vllm()
-    if program is None:
+def check_vllm(address: ServerAddress) -> None:
+    """Raise ConfigError if vLLM is not installed, or the address is taken."""
+    if find_vllm() is None:
         raise ConfigError(
             "vLLM is not on PATH.",
             "Install it on a machine with a GPU (`pip install vllm`), or leave out --run and copy "
             "the command there.",
         )
     check_address(address)  # else documents would go to another process that listens there
-    return program
 
 
 def check_address(address: ServerAddress) -> None:
@@ -189,17 +187,16 @@ def check_address(address: ServerAddress) -> None:
 
 
 def run_vllm(command: Sequence[str], key: str, address: ServerAddress) -> int:
-    """Run vLLM until it ends or is stopped; return its exit status.
+    """Run vLLM, which is installed, until it ends or is stopped; return its exit status.
 
     Its key is not on the command line, this user's other commands find it, and it ends with this
-    process. Raises ConfigError if vLLM is not installed, or the address is taken.
+    process.
     """
-    program = check_vllm(address)
     # The user's current folder may have modules of any name.
     environment = {**os.environ, VLLM_KEY_VARIABLE: key, "PYTHONSAFEPATH": "1"}
     with announced(Server(url=address.url, key=key)) as lock:
         server = subprocess.Popen(
-            [*SUPERVISE, program, *command[1:]],
+            [*SUPERVISE, *command],
             stdin=subprocess.PIPE,
             env=environment,
             pass_fds=[lock],

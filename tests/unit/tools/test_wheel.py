@@ -30,7 +30,7 @@ def test_a_trained_model_can_be_used_without_the_pipelines_packages() -> None:
 import sys
 sys.modules.update(dict.fromkeys({refused}))  # importing one of them fails
 import precis.inference.summarizer, precis.inference.texts, precis.questions.make
-import precis.models.export, precis.models.hub, precis.models.serving, precis.store.s3
+import precis.models.export, precis.models.serving, precis.store.s3
 from precis.commands.main import COMMANDS, load
 for name, command in COMMANDS.items():
     if command.target.startswith("precis."):
