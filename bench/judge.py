@@ -2,7 +2,7 @@
 
     python bench/judge.py
 
-It judges summaries of the bundled corpus with a simulated model (`bench/judging/model.py`), which
+It judges summaries of the bundled corpus with a simulated model (`bench/judging.py`), which
 answers as late as Gemini does. Both are deterministic, so that verdicts can be compared one by one.
 It fails if the two protocols give different verdicts, or ours saves less than we claim.
 """
@@ -19,8 +19,7 @@ from typing import Annotated, Any, TypeVar
 import httpx
 import typer
 
-from bench.judging.model import SENTENCES
-from bench.judging.server import MODEL, Server, served
+from bench.judging import MODEL, SENTENCES, Server, served
 from precis.config import DocumentsConfig, JudgeConfig
 from precis.environments.summaries.judge import Answer, Endpoint, JudgeClient, Scored, Verdict
 from precis.environments.summaries.judge.protocol import Prompt, answer_prompt, grade_prompt

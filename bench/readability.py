@@ -18,6 +18,7 @@ import tokenize
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 PRODUCT = ("precis", "flows", "tasks", "cli", "deployments", "tools")
@@ -283,37 +284,11 @@ def stages(own: dict[str, ast.AST]) -> dict[str, str]:
     return found
 
 
-def cycles(graph: dict[str, set[str]]) -> list[set[str]]:
-    """Return the groups of packages that import each other, directly or not."""
-    reached = {name: reach(graph, name) for name in graph}
-    groups = []
-    for name in sorted(graph):
-        group = {other for other in reached[name] if name in reached[other]}
-        if group and group not in groups:
-            groups.append(group)
-    return groups
-
-
-def reach(graph: dict[str, set[str]], start: str) -> set[str]:
-    """Return the packages that one imports, directly or not."""
-    found: set[str] = set()
-    ahead = list(graph[start])
-    while ahead:
-        name = ahead.pop()
-        if name not in found:
-            found.add(name)
-            ahead += graph[name]
-    return found
-
-
 def floors(graph: dict[str, set[str]]) -> int:
-    """Count the floors of the packages; those of a cycle share one."""
-    reached = {name: reach(graph, name) for name in graph}
-    # A package reaches more than any below it, so this order visits lower ones first.
+    """Count the floors of the packages; raises CycleError where some import each other."""
     height: dict[str, int] = {}
-    for name in sorted(graph, key=lambda name: len(reached[name])):
-        below = [height[other] for other in reached[name] if name not in reached[other]]
-        height[name] = 1 + max(below, default=0)
+    for name in TopologicalSorter(graph).static_order():
+        height[name] = 1 + max((height[other] for other in graph[name]), default=0)
     return max(height.values())
 
 
@@ -321,7 +296,10 @@ def house_report() -> str:
     """Return the layers of this project as lines of text."""
     house = House()
     graph = house.packages()
-    found = cycles(graph)
+    try:
+        layers = f"0, {floors(graph)}"
+    except CycleError as error:
+        layers = f"at least one: {' '.join(error.args[1])}"
     lines = {}
     for folder in ("precis", "tasks"):
         lines[folder] = sum(len(path.read_text().splitlines()) for path in files_in([Path(folder)]))
@@ -332,8 +310,7 @@ def house_report() -> str:
             f"lines of tasks/            {lines['tasks']}",
             f"to follow {FOLLOWED[1]}        {len(files)} files",
             *(f"                           {path}" for path in sorted(files)),
-            f"packages, cycles, floors   {len(graph)}, {len(found)}, {floors(graph)}",
-            *(f"                           {' '.join(sorted(group))}" for group in found),
+            f"packages, cycles, floors   {len(graph)}, {layers}",
         ]
     )
 

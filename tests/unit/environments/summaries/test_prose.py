@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.reading.attacks import ATTACKS, SMALL, Source, sources_of
+from bench.attacks import ATTACKS, SMALL, Source, sources_of
 from precis.config import DocumentsConfig
 from precis.environments.summaries.baselines import centroid, lead, random_sentences
 from precis.environments.summaries.prose import prose_share

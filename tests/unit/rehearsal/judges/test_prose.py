@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.reading.measures import Share, accuracies, false_accepts
+from bench.lexical_judge import Share, accuracies, false_accepts
 from precis.config import DocumentsConfig
 from precis.records.documents import Document, read_documents
 from precis.rehearsal.judges import reader
