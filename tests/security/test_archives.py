@@ -1,7 +1,6 @@
 """An archive of a training service fills no disk and no memory, and stays in its folder."""
 
 import gzip
-import io
 import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,16 +10,7 @@ import pytest
 
 from precis.trainer.tinker.checkpoints import download, unpack
 from tests.security.hostile import MIB, hostile
-
-
-def tar_of(*files: tuple[str, bytes]) -> bytes:
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w") as tar:
-        for name, content in files:
-            info = tarfile.TarInfo(name)
-            info.size = len(content)
-            tar.addfile(info, io.BytesIO(content))
-    return packed.getvalue()
+from tests.support.files import tar_of
 
 
 def long_header() -> bytes:

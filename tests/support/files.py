@@ -1,5 +1,6 @@
-"""Word and PDF files, made by hand."""
+"""Word and PDF files and archives, made by hand."""
 
+import tarfile
 import zipfile
 from collections.abc import Sequence
 from io import BytesIO
@@ -61,3 +62,14 @@ def pdf(*pages: Sequence[str], password: str = "", times: int = 1) -> bytes:
     file = BytesIO()
     writer.write(file)
     return file.getvalue()
+
+
+def tar_of(*files: tuple[str, bytes]) -> bytes:
+    """A tar archive of files by name."""
+    packed = BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as tar:
+        for name, content in files:
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            tar.addfile(info, BytesIO(content))
+    return packed.getvalue()

@@ -6,17 +6,16 @@ first token of an answer carries that choice's log probability; the others follo
 """
 
 from collections.abc import Sequence
-from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from precis.rehearsal.grpo import Adam, descend
+
 PARTS = 10
 _COPIED = 300
-_BETAS = (0.9, 0.95)
-_EPSILON = 1e-12
 
 Vector = npt.NDArray[np.float64]
 
@@ -25,25 +24,21 @@ def _zeros() -> Vector:
     return np.zeros(PARTS)
 
 
+def _fresh() -> Adam:
+    return Adam(_zeros(), _zeros(), 0)
+
+
 @dataclass
 class CopyingPolicy:
-    """Ten numbers, and what Adam knows of them.
-
-    Attributes:
-        moves: how often Adam has moved.
-    """
+    """Ten numbers, and what Adam knows of them."""
 
     logits: Vector = field(default_factory=_zeros)
-    momentum: Vector = field(default_factory=_zeros)
-    variance: Vector = field(default_factory=_zeros)
+    adam: Adam = field(default_factory=_fresh)
     gradient: Vector = field(default_factory=_zeros)
-    moves: int = 0
 
     def copied(self, *, with_optimizer: bool = True) -> "CopyingPolicy":
         """What is saved of it, and loaded again: a gradient that waits for its move is not."""
-        if with_optimizer:
-            return deepcopy(self, {id(self.gradient): _zeros()})
-        return CopyingPolicy(self.logits.copy())
+        return CopyingPolicy(self.logits, self.adam if with_optimizer else _fresh())
 
     def logprobs(self) -> Vector:
         """How likely each part is."""
@@ -86,14 +81,7 @@ class CopyingPolicy:
         return -ratio * counted[begin], targets
 
     def move(self, learning_rate: float) -> None:
-        """Adam's."""
-        self.moves += 1
-        first, second = _BETAS
-        self.momentum = first * self.momentum + (1 - first) * self.gradient
-        self.variance = second * self.variance + (1 - second) * self.gradient**2
-        momentum = self.momentum / (1 - first**self.moves)
-        variance = self.variance / (1 - second**self.moves)
-        self.logits = self.logits - learning_rate * momentum / (np.sqrt(variance) + _EPSILON)
+        self.logits, self.adam = descend(self.logits, self.adam, self.gradient, learning_rate)
         self.gradient = _zeros()
 
 

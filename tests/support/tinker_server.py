@@ -1,21 +1,19 @@
 """A server that speaks the Tinker API to its own client, as far as a trainer of ours asks it, with
 the faults that a service has. It learns: its model is `tinker_policy`."""
 
-import io
 import itertools
 import json
-import tarfile
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from starlette.applications import Starlette
+from fastapi import FastAPI, HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
-from starlette.routing import Route
 
 from tests.services.patience import until
+from tests.support.files import tar_of
 from tests.support.tinker_policy import CopyingPolicy
 
 KEY = "tml-0123456789abcdef0123456789abcdef"
@@ -23,14 +21,6 @@ BASE_MODEL = "copying/model"
 
 Json = dict[str, Any]
 Handler = Callable[[Json], Awaitable[Json]]
-
-
-class Refusal(Exception):
-    """An answer with an error's status."""
-
-    def __init__(self, status: int, detail: str) -> None:
-        super().__init__(detail)
-        self.status = status
 
 
 @dataclass(frozen=True)
@@ -91,7 +81,7 @@ class TinkerServer:
         self._samplers: dict[str, Callable[[], CopyingPolicy]] = {}
         self._results: dict[str, tuple[int, Json]] = {}
 
-    def app(self) -> Starlette:
+    def app(self) -> FastAPI:
         """Its face."""
         posts: dict[str, Handler] = {
             "client/config": self._config,
@@ -108,32 +98,27 @@ class TinkerServer:
             "asample": self._sample,
             "retrieve_future": self._retrieve,
         }
-        routes = [
-            Route(f"/api/v1/{path}", self._answering(path, handler), methods=["POST"])
-            for path, handler in posts.items()
-        ]
-        routes.append(Route("/api/v1/get_server_capabilities", self._capabilities))
+        app = FastAPI()  # whose errors are JSON
+        for path, handler in posts.items():
+            app.add_route(f"/api/v1/{path}", self._answering(path, handler), methods=["POST"])
+        app.add_route("/api/v1/get_server_capabilities", self._capabilities)
         archive = "/api/v1/training_runs/{run}/checkpoints/{kind}/{name}/archive"
-        routes.append(Route(archive, self._archive))
-        routes.append(Route("/archives/{run}/{kind}/{name}", self._download))
-        return Starlette(routes=routes)
+        app.add_route(archive, self._archive)
+        app.add_route("/archives/{run}/{kind}/{name}", self._download)
+        return app
 
     def _answering(self, path: str, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:
             self.asked.append(path)
-            if refused := self._refuse_stranger(request):
-                return refused
+            self._refuse_stranger(request)
             fault = self._next_fault(path)
             if fault and fault.kind == "refuse":
-                return JSONResponse({"detail": f"{KEY} has to wait"}, fault.status)
+                raise HTTPException(fault.status, f"{KEY} has to wait")
             if fault and fault.kind == "cut":
                 return _cut_off()
             if fault and fault.kind == "restart":
                 self._forget()
-            try:
-                body = await handler(json.loads(await request.body()))
-            except Refusal as error:
-                return JSONResponse({"detail": str(error)}, error.status)
+            body = await handler(await request.json())
             if fault and fault.kind == "lose":
                 return _cut_off()
             # The client asks for its configuration by a connection of its own, and leaves it open.
@@ -142,11 +127,10 @@ class TinkerServer:
 
         return answer
 
-    def _refuse_stranger(self, request: Request) -> Response | None:
+    def _refuse_stranger(self, request: Request) -> None:
         given = request.headers.get("x-api-key", "")
-        if given == self.key:
-            return None
-        return JSONResponse({"detail": f"Invalid API key: {given}"}, 401)
+        if given != self.key:
+            raise HTTPException(401, f"Invalid API key: {given}")
 
     def _next_fault(self, path: str) -> Fault | None:
         if self.faults and self.faults[0].path == path:
@@ -176,7 +160,7 @@ class TinkerServer:
     async def _create_model(self, body: Json) -> Json:
         self._find_session(body)
         if body["base_model"] != BASE_MODEL:
-            raise Refusal(400, f"The base model {body['base_model']} is not supported.")
+            raise HTTPException(400, f"The base model {body['base_model']} is not supported.")
         self.created.append(body)
         name = f"run-{next(self._ids)}"
         self.models[name] = _Model(CopyingPolicy(), body["lora_config"]["rank"])
@@ -185,7 +169,7 @@ class TinkerServer:
     async def _load(self, body: Json) -> Json:
         def load(model: _Model) -> Json:
             if model.turn != 1:
-                raise Refusal(400, f"LoadWeights is not permitted with seq_id {model.turn}")
+                raise HTTPException(400, f"LoadWeights is not permitted with seq_id {model.turn}")
             saved = self._find_saved(body["path"])
             model.policy = saved.copied(with_optimizer=body["optimizer"])
             return {"path": body["path"], "type": "load_weights"}
@@ -200,7 +184,7 @@ class TinkerServer:
         given = body["forward_backward_input"]
         loss = given["loss_fn"]
         if loss not in ("cross_entropy", "importance_sampling", "ppo", "cispo"):
-            raise Refusal(422, f"There is no loss {loss}.")
+            raise HTTPException(422, f"There is no loss {loss}.")
 
         def learn(model: _Model) -> Json:
             learned = [model.policy.learn(datum, loss) for datum in given["data"]]
@@ -248,7 +232,7 @@ class TinkerServer:
     async def _sample(self, body: Json) -> Json:
         sampler = self._samplers.get(body["sampling_session_id"])
         if sampler is None:
-            raise Refusal(404, "Sampling session not found")
+            raise HTTPException(404, "Sampling session not found")
         prompt = [id for chunk in body["prompt"]["chunks"] for id in chunk["tokens"]]
         params = body["sampling_params"]
         sequences = []
@@ -266,7 +250,7 @@ class TinkerServer:
 
     async def _retrieve(self, body: Json) -> Json:
         if body["request_id"] not in self._results:
-            raise Refusal(404, "Future not found")
+            raise HTTPException(404, "Future not found")
         polls, result = self._results[body["request_id"]]
         if polls < self.polls:
             self._results[body["request_id"]] = (polls + 1, result)
@@ -274,30 +258,26 @@ class TinkerServer:
         return result
 
     async def _capabilities(self, request: Request) -> Response:
-        if refused := self._refuse_stranger(request):
-            return refused
+        self._refuse_stranger(request)
         return JSONResponse({"supported_models": [{"model_name": BASE_MODEL}]})
 
     async def _archive(self, request: Request) -> Response:
-        if refused := self._refuse_stranger(request):
-            return refused
-        places = request.path_params
-        path = f"/archives/{places['run']}/{places['kind']}/{places['name']}"
+        self._refuse_stranger(request)
+        path = "/archives/{run}/{kind}/{name}".format_map(request.path_params)
         return RedirectResponse(f"{str(request.base_url).rstrip('/')}{path}", 302)
 
     async def _download(self, request: Request) -> Response:
         """The archive, for whoever has its address: the key is not to be sent here."""
         assert "x-api-key" not in request.headers
-        places = request.path_params
-        path = f"tinker://{places['run']}/{places['kind']}/{places['name']}"
+        path = "tinker://{run}/{kind}/{name}".format_map(request.path_params)
         weights = json.dumps(self.saved[path].logits.tolist()).encode()
-        return Response(_tar({"adapter_model.json": weights}), media_type="application/x-tar")
+        return Response(tar_of(("adapter_model.json", weights)), media_type="application/x-tar")
 
     async def _in_turn(self, body: Json, work: Callable[[_Model], Json]) -> Json:
         """Do what a model is asked for in the order of its requests; a repeat has the result."""
         model = self.models.get(body["model_id"])
         if model is None:
-            raise Refusal(404, f"Model {body['model_id']} not found")
+            raise HTTPException(404, f"Model {body['model_id']} not found")
         number = body["seq_id"]
         if number in model.results:
             return {"request_id": model.results[number]}
@@ -323,24 +303,14 @@ class TinkerServer:
 
     def _find_session(self, body: Json) -> None:
         if body["session_id"] not in self._sessions:
-            raise Refusal(404, "Session not found")
+            raise HTTPException(404, "Session not found")
 
     def _find_saved(self, path: str) -> CopyingPolicy:
         if path not in self.saved:
-            raise Refusal(404, f"Checkpoint not found: {path}")
+            raise HTTPException(404, f"Checkpoint not found: {path}")
         return self.saved[path]
 
 
 def _cut_off() -> Response:
     """An answer in whose middle the connection ends: it is shorter than announced."""
     return Response(b"{", headers={"content-length": "1000"}, media_type="application/json")
-
-
-def _tar(files: dict[str, bytes]) -> bytes:
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as tar:
-        for name, content in files.items():
-            info = tarfile.TarInfo(name)
-            info.size = len(content)
-            tar.addfile(info, io.BytesIO(content))
-    return buffer.getvalue()

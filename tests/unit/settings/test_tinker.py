@@ -65,6 +65,9 @@ def test_a_key_that_would_cross_a_network_in_clear_is_named(
 def test_a_key_is_taken_without_the_space_around_it_and_refused_on_two_lines(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.delenv("TINKER_API_KEY", raising=False)
+    with pytest.raises(ConfigError, match="TINKER_API_KEY: set it"):
+        find_service(TinkerTrainer())
     monkeypatch.setenv("TINKER_API_KEY", " tml-key\n")
     assert find_service(TinkerTrainer()).key == "tml-key"
     monkeypatch.setenv("TINKER_API_KEY", "tml-key\ntml-key")

@@ -252,7 +252,7 @@ def weights_of(life: Life, step: int, service: TinkerServer) -> Any:
     with TemporaryDirectory() as folder:
         restore(life.store, "m", step, Path(folder) / "checkpoint")
         policy = service.saved[read_kept(Path(folder) / "checkpoint").state]
-    return policy.logits.tolist(), policy.moves
+    return policy.logits.tolist(), policy.adam.count
 
 
 def trainings(life: Life) -> list[tuple[str, int]]:
