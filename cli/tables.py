@@ -211,12 +211,9 @@ def summaries_side_by_side(found: RunComparison, count: int) -> Iterator[str]:
     """Yield the summaries or rollouts of the first two runs for the documents or scenarios on which
     they differ most."""
     first, second, *_ = (run.line for run in found.runs)
-    for one in found.documents[:count]:
-        yield f"── {one.document}"
-        for run, score, text in (
-            (first, one.first_accuracy, one.first),
-            (second, one.second_accuracy, one.second),
-        ):
+    for document, *sides in found.documents.head(count).iter_rows():
+        yield f"── {document}"
+        for run, text, score in ((first, *sides[:2]), (second, *sides[2:])):
             yield f"{run.model}, {run.measure} {_figure(score, run)}: {text}"
 
 

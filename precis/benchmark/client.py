@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import nullcontext
 from typing import Any, Self, TypeVar
 
 from precis.benchmark.contender import ContenderSpec
@@ -51,7 +51,7 @@ class ContenderClient:
         limit = budget if spec.paid else None
         self.chat = ChatClient(spec.endpoint, spec.settings, prices=prices, budget=limit)
         self._rollouts = rollouts
-        self._asking = defaultdict[str, asyncio.Lock](asyncio.Lock)
+        self.asking = defaultdict[str, asyncio.Lock](asyncio.Lock)
         self._rejected: ProviderRejected | None = None
 
     async def __aenter__(self) -> Self:
@@ -92,15 +92,6 @@ class ContenderClient:
         name = "max_completion_tokens" if is_openai else "max_tokens"
         payload[name] = wanted + self.spec.thinking_tokens
         return CompletionRequest(payload, Usage(request.expected.prompt_tokens, wanted))
-
-    def key(self, request: CompletionRequest, sample: str = "") -> str:
-        """Return the digest of all that determines a reply; for a sampled attempt also its name."""
-        decisive = [self.spec.identity, request.payload, *([sample] if sample else [])]
-        return f"replies/{json_digest(decisive)}"
-
-    def asking(self, key: str) -> AbstractAsyncContextManager[object]:
-        """Make concurrent requests for the same reply wait, if replies are kept."""
-        return self._asking[key] if self.kept else nullcontext()
 
     async def ask(
         self, request: CompletionRequest, deadline: Deadline, read: Callable[[ChatReply], T]
@@ -151,7 +142,10 @@ class Replies:
         """Return the parsed value of a kept reply, or request a reply and keep it."""
         contender = self._contender
         request = contender.complete_request(request)
-        key = contender.key(request, self._sample)
+        decisive = [contender.spec.identity, request.payload]
+        if self._sample:
+            decisive.append(self._sample)
+        key = f"replies/{json_digest(decisive)}"
 
         def decode(record: Any) -> ChatReply:
             try:
@@ -160,7 +154,8 @@ class Replies:
             except ProviderFailed as error:
                 raise ValueError(str(error)) from error
 
-        async with contender.asking(key):
+        # Concurrent requests for the same reply wait, if replies are kept.
+        async with contender.asking[key] if contender.kept else nullcontext():
             if contender.kept:
                 kept = await contender.kept.get(key, decode)
                 if kept is not None:

@@ -101,17 +101,12 @@ async def publish(
     return report, benchmark_report(benchmark) + nights
 
 
-def own_folder(folder: str, benchmark_id: str) -> str:
-    """Return the lasting folder of one benchmark's report, below the folder of the newest."""
-    return f"{folder}{benchmark_id}/"
-
-
 def store_report(
     store: Store, model: str, benchmark_id: str, folder: str, benchmark: Benchmark, page: str
 ) -> None:
     """Upload results, charts and page to the store: to `folder` as the newest, and to a lasting
-    one."""
-    folders = (own_folder(folder, benchmark_id), folder)
+    one below it."""
+    folders = (f"{folder}{benchmark_id}/", folder)
     with TemporaryDirectory() as temporary:
         tables = Path(temporary)
         write_results(benchmark.frame, tables / "results.parquet")
@@ -149,7 +144,7 @@ def regression_of(
     """Return an event's payload for contenders worse than before, with the report's address."""
     steps = trained.ledger.next_step if trained else 0
     folder = report_folder(run.name, steps, run.config, run.environment.digest)
-    report = f"{run.store.url}/{own_folder(folder, run.id.id)}report.html"
+    report = f"{run.store.url}/{folder}{run.id.id}/report.html"
     return regression_payload(comparison.changes, comparison.nights, run.name, report)
 
 

@@ -1,9 +1,9 @@
 """The charts of a run, step by step: the learning curve, the time by phase, and further figures."""
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, cycle
 from statistics import fmean
 
 import numpy as np
@@ -31,8 +31,6 @@ _ACCENT = 0
 _SECOND = 1
 _GREY = 4
 """Indices of a theme's colours."""
-_PHASES_MAX = 5
-"""The most phases with a colour; the shortest of more are drawn as `other`."""
 
 
 @dataclass(frozen=True)
@@ -146,19 +144,12 @@ def phases(ledger: Ledger) -> Chart:
     for one in ledger.validations:
         if one.step - 1 in steps:
             steps[one.step - 1]["validate"] = one.seconds
-    total: Counter[str] = Counter()
-    for spent in steps.values():
-        total.update(spent)
-    kept = total
-    if len(total) > _PHASES_MAX:
-        kept = Counter(dict(total.most_common(_PHASES_MAX - 1)))
     first = min(steps)
     count = max(steps) + 1 - first
     named: dict[str, list[float]] = {}
     for step, spent in steps.items():
         for name, seconds in spent.items():
-            shown = name if name in kept else "other"
-            named.setdefault(shown, [0.0] * count)[step - first] += seconds
+            named.setdefault(name, [0.0] * count)[step - first] = seconds
     means = {}
     described = []
     for name, spans in named.items():
@@ -169,7 +160,7 @@ def phases(ledger: Ledger) -> Chart:
         axes = titled_axes(figure, theme, "Where the time goes", "Seconds a step by phase")
         edges = first - 0.5 + np.arange(count + 1)
         bottoms = np.zeros(count)
-        for (name, spans), colour in zip(named.items(), theme.colours, strict=False):
+        for (name, spans), colour in zip(named.items(), cycle(theme.colours), strict=False):
             tops = bottoms + spans
             label = f"{name}  {means[name]:.2g} s"
             axes.stairs(tops, edges, baseline=bottoms, fill=True, color=colour, label=label)

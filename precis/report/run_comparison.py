@@ -1,9 +1,9 @@
 """Comparison of runs: their curves, differences, costs and summaries."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
-from itertools import chain
+from itertools import chain, product
 from typing import Any
 
 import polars as pl
@@ -17,22 +17,11 @@ from precis.report.page import picture_of, template_environment
 from precis.report.wording import Words
 from precis.run.overview import Overview, overview
 from precis.statistics.intervals import DOCUMENTS_MIN, Difference, Interval
-from precis.statistics.standings import correct_p_values, difference
+from precis.statistics.standings import Contender, differences
 from precis.store import Store
 
 _MARKERS = "osD^vPX*"
 """They distinguish lines without colours."""
-
-
-@dataclass(frozen=True)
-class SideBySide:
-    """Two runs' summaries of one document, and the shares of its questions that they kept."""
-
-    document: str
-    first: str
-    first_accuracy: float
-    second: str
-    second_accuracy: float
 
 
 @dataclass(frozen=True)
@@ -45,13 +34,14 @@ class RunComparison:
             None without any.
         protocols: the judges, if any, and rules of all benchmarks; if they differ, so may the
             accuracies.
-        documents: of the first two runs, the most different first.
+        documents: the documents of the first two runs, the most different first, with the text
+            and the accuracy of each.
     """
 
     runs: tuple[Overview, ...]
     differences: Mapping[str, Difference | None]
     protocols: tuple[str, ...]
-    documents: tuple[SideBySide, ...]
+    documents: pl.DataFrame
 
 
 def compare(store: Store, models: Sequence[str], now: datetime) -> RunComparison:
@@ -61,24 +51,16 @@ def compare(store: Store, models: Sequence[str], now: datetime) -> RunComparison
     runs = tuple(overview(store, model, now) for model in models)
     rows = {model: newest_rows(store, model) for model in models}
     first, second, *_ = rows.values()
-    judges = pl.concat(rows.values()).select("judge", "protocol").unique()
-    both = _by_document(first).join(_by_document(second), on="scenario_id", suffix="_2")
-    both = both.with_columns((pl.col("accuracy") - pl.col("accuracy_2")).abs().alias("apart"))
-    both = both.sort(["apart", "scenario_id"], descending=[True, False])
-    columns = ("scenario_id", "text", "accuracy", "text_2", "accuracy_2")
-    measured = {}
-    for model in models[1:]:
-        found = difference(first, rows[model])
-        if found is not None:
-            measured[model] = found
-    differences: dict[str, Difference | None] = dict.fromkeys(models[1:])
-    corrected = correct_p_values(list(measured.values()))
-    differences.update(zip(measured, corrected, strict=True))
+    everyone = pl.concat(rows.values())
+    judges = everyone.select("judge", "protocol").unique().sort(pl.all())
+    documents = _by_document(first, "first").join(_by_document(second, "second"), on="document")
+    apart = (pl.col("first_accuracy") - pl.col("second_accuracy")).abs()
+    measured = differences(everyone, product([Contender(models[0])], map(Contender, models[1:])))
     return RunComparison(
         runs,
-        differences,
-        tuple(", ".join(filter(None, row)) for row in judges.sort(pl.all()).iter_rows()),
-        tuple(SideBySide(*row) for row in both.select(columns).iter_rows()),
+        {model: measured.get((Contender(models[0]), Contender(model))) for model in models[1:]},
+        tuple(", ".join(filter(None, row)) for row in judges.iter_rows()),
+        documents.sort([apart, "document"], descending=[True, False]),
     )
 
 
@@ -194,10 +176,11 @@ def overlays(ledgers: Mapping[str, Ledger]) -> list[Chart]:
 
 
 def newest_rows(store: Store, model: str) -> pl.DataFrame:
-    """Return the newest checkpoint's rows of a model's newest benchmark with one."""
+    """Return the newest checkpoint's rows of a model's newest benchmark with one, by its name."""
     is_trained = pl.col("model") == TRAINED
     own = newest_results(store, model, is_trained).filter(is_trained)
-    return own.filter(pl.col("step") == pl.col("step").max())
+    own = own.filter(pl.col("step") == pl.col("step").max())
+    return own.with_columns(model=pl.lit(model), step=pl.lit(None, pl.Int64))
 
 
 def as_record(found: RunComparison) -> dict[str, Any]:
@@ -227,12 +210,13 @@ def as_record(found: RunComparison) -> dict[str, Any]:
         "runs": runs,
         "differences": differences,
         "judges": list(found.protocols),
-        "documents": list(map(asdict, found.documents)),
+        "documents": found.documents.to_dicts(),
     }
 
 
-def _by_document(rows: pl.DataFrame) -> pl.DataFrame:
-    scored = rows.filter(pl.col("score").is_not_null())
-    return scored.select(
-        "scenario_id", "text", (pl.col("score") / pl.col("weight")).alias("accuracy")
+def _by_document(rows: pl.DataFrame, side: str) -> pl.DataFrame:
+    return rows.filter(pl.col("score").is_not_null()).select(
+        pl.col("scenario_id").alias("document"),
+        pl.col("text").alias(side),
+        (pl.col("score") / pl.col("weight")).alias(f"{side}_accuracy"),
     )

@@ -154,15 +154,11 @@ def _parts(view: TrainingView) -> Iterator[str]:
 
 def best_and_worst(rollouts: Sequence[Rollout]) -> tuple[Rollout, Rollout] | None:
     """Return the best and the worst rollout by score; None with fewer than two scored."""
-    scored = []
-    for one in rollouts:
-        score = one.reward
-        if score is not None:
-            scored.append((score, one))
+    scored = [one for one in rollouts if one.reward is not None]
     if len(scored) < 2:
         return None
-    scored.sort(key=lambda pair: pair[0])
-    return scored[-1][1], scored[0][1]
+    scored.sort(key=lambda one: one.reward or 0.0)
+    return scored[-1], scored[0]
 
 
 def most_changed(seen: LatestSamples) -> tuple[Rollout, Rollout] | None:
@@ -281,13 +277,16 @@ def totals(ledger: Ledger, ahead: Projection) -> str:
     forecast."""
     spend = Spend()
     trained = added = stale = 0
+    saved_s = 0.0
     dropped: Counter[str] = Counter()
     unscored: Counter[str] = Counter()
     for step in ledger.steps:
         spend += step.judge
         trained += step.groups_trained
         added += step.groups_added
-        stale += step.staleness
+        if step.staleness:
+            stale += 1
+            saved_s += step.overlapped_s
         dropped.update(step.groups_dropped)
         unscored.update(step.unscored)
     tokens = spend.prompt_tokens + spend.completion_tokens
@@ -310,7 +309,10 @@ def totals(ledger: Ledger, ahead: Projection) -> str:
         "At the end, at this rate": forecast,
     }
     if stale:
-        rows["Sampled one step ahead"] = wording.overlap(ledger.steps)
+        rows["Sampled one step ahead"] = (
+            f"{stale} of {len(ledger.steps)} steps, {wording.number(saved_s)} s of it beside the "
+            "training"
+        )
     if ledger.variances:
         rows = {"Warm start": wording.warm_start(ledger), **rows}
     return table(["So far", ""], list(rows.items()))

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from precis.records.ledger import Ledger, StepRecord
+from precis.records.ledger import Ledger
 from precis.records.nouns import Figure, Nouns
 from precis.statistics.intervals import Difference, Interval
 from precis.statistics.standings import Contender
@@ -108,13 +108,6 @@ def dollars(cost: float) -> str:
         return "free"
     digits = 0 if cost >= 10 else max(2, 1 - math.floor(math.log10(cost)))
     return f"${cost:,.{digits}f}".removesuffix(".00")
-
-
-def overlap(steps: Sequence[StepRecord]) -> str:
-    """Return a sentence on the steps sampled from an older adapter, and the time saved."""
-    stale = [step for step in steps if step.staleness]
-    saved = sum(step.overlapped_s for step in stale)
-    return f"{len(stale)} of {len(steps)} steps, {number(saved)} s of it beside the training"
 
 
 def warm_start(ledger: Ledger) -> str:

@@ -16,6 +16,14 @@ function element(tag, className, text) {
   return made;
 }
 
+// Choose the next of a list's options, or the one before, and go round at its ends.
+function move(id, by, then) {
+  const select = control(id);
+  const count = select.options.length;
+  if (count) select.selectedIndex = (select.selectedIndex + by + count) % count;
+  then();
+}
+
 function fill(select, options) {
   const chosen = select.value;
   select.replaceChildren(...options.map(([value, text]) => {

@@ -4,6 +4,37 @@ const data = await unpack(control("data").textContent);
 const boxes = [...document.querySelectorAll("#models input")];
 const chosenSide = (name) => data.contenders[Number(control(name).value)];
 
+// What the filters do to the standings. The page itself holds the figures of all topics; those of
+// a single topic come from the data.
+
+function topicFigures(contender, topic) {
+  const found = data.documents.filter((each) => each.topic === topic)
+    .map((each) => contender.summaries[each.id]).filter(Boolean);
+  const scored = found.filter((each) => !each.cause);
+  const [accuracy, interval] = contender.topics[topic] ?? ["", ""];
+  const missing = found.length - scored.length;
+  return {
+    accuracy,
+    interval,
+    documents: String(scored.length),
+    unscored: missing ? String(missing) : "",
+  };
+}
+
+function filterStandings(topic, models) {
+  const table = control("standings");
+  table.classList.toggle("by-topic", topic !== "");
+  for (const row of table.querySelectorAll("tr[data-contender]")) {
+    const index = Number(row.dataset.contender);
+    row.hidden = !models.has(index);
+    const figures = topic && topicFigures(data.contenders[index], topic);
+    for (const name of ["accuracy", "interval", "documents", "unscored"]) {
+      const cell = row.querySelector(`.${name}`);
+      cell.textContent = figures ? figures[name] : cell.dataset.overall;
+    }
+  }
+}
+
 function show() {
   const chosen = data.documents.find((each) => each.id === control("document").value);
   for (const name of ["left", "right"]) {
@@ -31,7 +62,7 @@ function listModels() {
   for (const name of ["left", "right"]) fill(control(name), options);
   control("models-shown").textContent =
     models.size === boxes.length ? "all" : `${models.size} of ${boxes.length}`;
-  filterStandings(data, control("topic").value, models);
+  filterStandings(control("topic").value, models);
   listDocuments();
 }
 
@@ -40,14 +71,9 @@ function tick(checked) {
   listModels();
 }
 
-function move(by) {
-  const select = control("document");
-  const count = select.options.length;
-  if (count) select.selectedIndex = (select.selectedIndex + by + count) % count;
-  show();
+for (const cell of document.querySelectorAll("#standings tr[data-contender] td")) {
+  cell.dataset.overall = cell.textContent;
 }
-
-rememberOverall([...document.querySelectorAll("#standings tr[data-contender]")]);
 const topics = [...new Set(data.documents.map((each) => each.topic))].filter(Boolean).sort();
 fill(control("topic"), [["", "all topics"], ...topics.map((topic) => [topic, topic])]);
 listModels();
@@ -60,6 +86,6 @@ control("models-all").addEventListener("click", () => tick(true));
 control("models-none").addEventListener("click", () => tick(false));
 control("differing").addEventListener("change", listDocuments);
 control("document").addEventListener("change", show);
-control("previous").addEventListener("click", () => move(-1));
-control("next").addEventListener("click", () => move(1));
+control("previous").addEventListener("click", () => move("document", -1, show));
+control("next").addEventListener("click", () => move("document", 1, show));
 listDocuments();

@@ -63,13 +63,6 @@ function choose(side) {
   show(other);
 }
 
-function move(side, by) {
-  const select = control(`${side}-rollout`);
-  const count = select.options.length;
-  if (count) select.selectedIndex = (select.selectedIndex + by + count) % count;
-  choose(side);
-}
-
 function listAll() {
   const steps = Object.keys(stepsOf()).map(Number).sort((one, other) => one - other);
   const scenarios = new Set(Object.values(stepsOf()).flat().map((each) => each.scenario));
@@ -108,8 +101,8 @@ for (const side of SIDES) {
   show(side);
   control(`${side}-step`).addEventListener("change", () => list(side));
   control(`${side}-rollout`).addEventListener("change", () => choose(side));
-  control(`${side}-previous`).addEventListener("click", () => move(side, -1));
-  control(`${side}-next`).addEventListener("click", () => move(side, 1));
+  control(`${side}-previous`).addEventListener("click", () => move(`${side}-rollout`, -1, () => choose(side)));
+  control(`${side}-next`).addEventListener("click", () => move(`${side}-rollout`, 1, () => choose(side)));
 }
 control("split").addEventListener("change", listAll);
 control("scenario").addEventListener("change", listRollouts);

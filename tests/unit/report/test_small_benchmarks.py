@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precis.benchmark.measure import BenchmarkId, report_folder
-from precis.benchmark.report import own_folder, store_report
+from precis.benchmark.report import store_report
 from precis.config import BenchmarkConfig
 from precis.records.documents import Corpus, Document
 from precis.records.results import frame_of
@@ -98,7 +98,7 @@ def test_a_second_Benchmark_a_step_leaves_the_first_s_report(tmp_path: Path) -> 
         store_report(store, "m", benchmark_id.id, "m/benchmarks/0004/", found, page)
     assert (tmp_path / "m/benchmarks/0004/report.html").read_text() == "second"
     for benchmark_id, page in ((first, "first"), (second, "second")):
-        folder = tmp_path / own_folder("m/benchmarks/0004/", benchmark_id.id)
+        folder = tmp_path / "m/benchmarks/0004" / benchmark_id.id
         assert (folder / "report.html").read_text() == page
         assert (folder / "results.parquet").exists()
 
