@@ -10,8 +10,7 @@ from functools import cache
 
 from starlette.responses import JSONResponse
 
-from tests.support.faults import Fault, Faults
-from tests.support.faulty import FaultyServer
+from tests.support.faulty import Fault, Faults, FaultyServer
 
 MIB = 2**20
 

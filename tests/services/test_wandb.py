@@ -36,6 +36,7 @@ async def test_offline_the_run_is_kept_and_no_argument_tells_others_of_it(
 ) -> None:
     monkeypatch.setenv("WANDB_MODE", "offline")
     private = {"notify": "canary-in-the-configuration"}
+    (tmp_path / "results.parquet").write_bytes(b"PAR1 as far as W&B can tell")
     async with wandb_log("m", "id1", private, tmp_path / "w") as log:
         assert log is not None
         log.log(0, {"reward": 0.25})
@@ -43,12 +44,15 @@ async def test_offline_the_run_is_kept_and_no_argument_tells_others_of_it(
         arguments = await until(
             Path(f"/proc/{log._process.pid}/cmdline").read_text, "the process's arguments"
         )
-        log.log(1, {"reward": 0.5})
+        log.table(1, "samples", ["document", "summary"], [["d1", "The mayor."]])
+        log.artifact("m-results", "results", tmp_path / "results.parquet")
     assert "precis.observe.wandb" in arguments
     assert "canary" not in arguments
-    assert b"canary" in b"".join(path.read_bytes() for path in tmp_path.rglob("run-id1.wandb"))
+    told = b"".join(path.read_bytes() for path in tmp_path.rglob("run-id1.wandb"))
+    for recorded in (b"canary", b"table-file", b"m-results", b"results.parquet"):
+        assert recorded in told
     kept = b"".join(path.read_bytes() for path in (tmp_path / "w").rglob("*") if path.is_file())
-    assert KEY.encode() not in kept
+    assert KEY.encode() not in kept and b"The mayor." in kept
 
 
 async def test_a_server_that_never_answers_is_not_waited_for(
@@ -90,11 +94,10 @@ async def test_a_project_that_w_b_refuses_is_said_though_nothing_more_is_logged(
     assert said.endswith(f"All that it printed is in {tmp_path / 'w' / 'wandb.log'}.")
 
 
-async def test_metrics_samples_charts_and_results_reach_the_server_under_one_run(
+async def test_metrics_and_charts_reach_the_server_under_one_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    results, chart = tmp_path / "results.parquet", tmp_path / "curve.png"
-    results.write_bytes(b"PAR1 as far as W&B can tell")
+    chart = tmp_path / "curve.png"
     chart.write_bytes(learning_curve([StepPoint(0, 0.1), StepPoint(1, 0.2)], {}, None).png())
     server = WandbServer()
     async with server as url:
@@ -103,21 +106,15 @@ async def test_metrics_samples_charts_and_results_reach_the_server_under_one_run
         async with wandb_log("m", "id1", {"steps": 2}, tmp_path / "w") as log:
             assert log is not None
             log.log(0, {"reward": 0.25})
-            log.table(0, "samples", ["document", "summary"], [["d1", "The mayor."]])
         async with wandb_log("m", "id1", {"steps": 2}, tmp_path / "w") as log:
             assert log is not None
             log.log(1, {"reward": 0.5})
             log.images(1, {"curve": chart})
-            log.artifact("m-results", "results", results)
     output = (tmp_path / "w" / "wandb.log").read_text()
     assert set(server.runs) == {"id1"} and server.keys == {KEY}, output
     rows = {row["_step"]: row for row in server.history["id1"]}
     assert (rows[0]["reward"], rows[1]["reward"]) == (0.25, 0.5), output
-    assert rows[0]["samples"]["_type"] == "table-file"
-    assert "m-results" in server.artifacts
-    assert b"PAR1 as far as W&B can tell" in server.uploads.values()
     assert any(name.endswith(".png") for name in server.uploads)
-    assert any(b"The mayor." in content for content in server.uploads.values())
 
 
 async def test_a_server_that_goes_away_stops_nothing(

@@ -22,7 +22,6 @@ class WandbServer:
     Attributes:
         history: the rows that were logged, by run id.
         uploads: the files that were uploaded, by name.
-        artifacts: the names of the artifacts that were committed.
         runs: how often each run id was opened.
         keys: the API keys that requests came with.
     """
@@ -30,15 +29,12 @@ class WandbServer:
     def __init__(self) -> None:
         self.history: dict[str, list[dict[str, Any]]] = {}
         self.uploads: dict[str, bytes] = {}
-        self.artifacts: list[str] = []
         self.runs: dict[str, int] = {}
         self.keys: set[str] = set()
-        self._created: dict[str, str] = {}
         routes = [
             Route("/graphql", self._graphql, methods=["POST"]),
             Route("/files/{entity}/{project}/{run}/file_stream", self._stream, methods=["POST"]),
             Route("/upload/{name:path}", self._upload, methods=["PUT"]),
-            Route("/upload/{name:path}", self._download, methods=["GET"]),
         ]
         self._server = LoopServer(Starlette(routes=routes))
 
@@ -108,60 +104,6 @@ class WandbServer:
         ]
         return {"createRunFiles": {"runID": variables["run"], "uploadHeaders": [], "files": files}}
 
-    def _on_CreateArtifact(self, variables: Any) -> Any:
-        asked = variables["input"]
-        name = asked["artifactCollectionName"]
-        id = base64.b64encode(f"Artifact:{len(self._created)}".encode()).decode()
-        self._created[id] = name
-        sequence = {"id": "s", "latestArtifact": None}
-        artifact = {"id": id, "state": "PENDING", "artifactSequence": sequence}
-        return {"createArtifact": {"artifact": artifact}}
-
-    def _on_ArtifactByID(self, variables: Any) -> Any:
-        name = self._created[variables["id"]]
-        project = {"name": "precis", "entity": {"name": "team"}}
-        sequence = {"__typename": "ArtifactSequence", "name": name, "project": project}
-        numbers = {"versionIndex": 0, "size": 1, "fileCount": 1, "ttlDurationSeconds": -1}
-        nothing = dict.fromkeys(("description", "metadata", "historyStep", "commitHash"))
-        at = {"createdAt": "2026-11-21T00:00:00Z", "updatedAt": "2026-11-21T00:00:00Z"}
-        lists: dict[str, Any] = {"tags": [], "aliases": []}
-        artifact = {"__typename": "Artifact", "id": variables["id"], "state": "COMMITTED"}
-        kind = {"artifactType": {"name": "any"}, "artifactSequence": sequence}
-        told = {"digest": "d", "ttlIsInherited": True}
-        return {"artifact": artifact | kind | numbers | nothing | at | lists | told}
-
-    def _on_FetchArtifactManifest(self, _: Any) -> Any:
-        file = {"directUrl": f"{self.url}/upload/manifest.json"}
-        return {"artifact": {"currentManifest": {"id": "m", "file": file}}}
-
-    def _on_OrganizationCoreWeaveOrganizationID(self, _: Any) -> Any:
-        return {"entity": {"organization": None}}
-
-    def _on_CreateArtifactManifest(self, variables: Any) -> Any:
-        url = f"{self.url}/upload/manifest.json" if variables.get("includeUpload") else None
-        file: dict[str, Any] = {"id": "f", "uploadUrl": url, "uploadHeaders": []}
-        return {"createArtifactManifest": {"artifactManifest": {"id": "m", "file": file}}}
-
-    def _on_CreateArtifactFiles(self, variables: Any) -> Any:
-        edges = [
-            {
-                "node": {
-                    "storagePath": each["name"],
-                    "uploadUrl": f"{self.url}/upload/artifact/{each['name']}",
-                    "uploadHeaders": [],
-                    "uploadMultipartUrls": None,
-                    "artifact": {"id": each["artifactID"]},
-                }
-            }
-            for each in variables["artifactFiles"]
-        ]
-        return {"createArtifactFiles": {"files": {"edges": edges}}}
-
-    def _on_CommitArtifact(self, variables: Any) -> Any:
-        id = variables["artifactID"]
-        self.artifacts.append(self._created[id])
-        return {"commitArtifact": {"artifact": {"id": id, "digest": "d"}}}
-
     async def _stream(self, request: Request) -> Response:
         body = await _json(request)
         chunk = (body.get("files") or {}).get("wandb-history.jsonl")
@@ -173,9 +115,6 @@ class WandbServer:
     async def _upload(self, request: Request) -> Response:
         self.uploads[request.path_params["name"]] = await request.body()
         return Response()
-
-    async def _download(self, request: Request) -> Response:
-        return Response(self.uploads[request.path_params["name"]])
 
 
 async def _json(request: Request) -> Any:

@@ -30,8 +30,7 @@ from precis.store import FolderStore
 from precis.store.kept import KeptRecords
 from precis.training.validation import validation_of
 from tests.support import unscored
-from tests.support.faults import Fault, Faults
-from tests.support.faulty import FaultyServer
+from tests.support.faulty import Fault, Faults, FaultyServer
 from tests.support.rollouts import calling
 
 RUBRIC = "The word is found."

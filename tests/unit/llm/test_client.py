@@ -11,8 +11,7 @@ from precis.llm.limits import without_quota
 from precis.llm.providers import Endpoint
 from precis.llm.retry import Deadline
 from precis.records.spend import Price, Spend, Usage
-from tests.support.faults import Fault, Faults
-from tests.support.faulty import FaultyServer
+from tests.support.faulty import Fault, Faults, FaultyServer
 
 EXPECTED = Usage(600, 400)
 PRICES = {"m": Price(1.0, 1.0)}

@@ -35,8 +35,7 @@ from precis.training.run import Run
 from precis.training.validation import validate
 from tests.support import unscored
 from tests.support.examples import EXAMPLES
-from tests.support.faults import Faults
-from tests.support.faulty import FaultyServer
+from tests.support.faulty import Faults, FaultyServer
 from tests.support.in_process import Life, one_process
 from tests.support.paid_judge import PaidJudge
 
