@@ -3,12 +3,14 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.requests import Request
+from starlette.responses import JSONResponse
 
 from precis.config import JudgeConfig, RateLimits
 from precis.environments.summaries.judge import Endpoint, JudgeClient, Scored
@@ -16,6 +18,7 @@ from precis.errors import ProviderFailed
 from precis.llm.client import ChatClient, CompletionRequest, OwnServer
 from precis.llm.hedging import Hedging, LatencyWindow
 from precis.llm.limits import Limiter, Turn, without_quota
+from precis.llm.loop_server import LoopServer
 from precis.llm.retry import Deadline
 from precis.records.documents import Document, Question
 from precis.records.spend import Usage
@@ -199,54 +202,42 @@ class SlowNowAndThen:
     """Answers at once, but every sixth request only after half a minute; counts who is there."""
 
     def __init__(self) -> None:
-        self.seen = self.under_way = self.most = self.connections = 0
+        self.seen = self.under_way = self.most = 0
+        self.server = LoopServer(self)
 
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.connections += 1
-        try:
-            while head := await reader.readuntil(b"\r\n\r\n"):
-                length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
-                await reader.readexactly(length)
-                await self._answer(reader, writer)
-        except (asyncio.IncompleteReadError, ConnectionError):
-            pass
-        finally:
-            self.connections -= 1
-            writer.close()
+    @property
+    def connections(self) -> int:
+        return len(self.server._server.server_state.connections)
 
-    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            return
         self.seen, self.under_way = self.seen + 1, self.under_way + 1
         self.most = max(self.most, self.under_way)
-        try:
+        is_slow = self.seen % 6 == 0
+        await Request(scope, receive).body()
+        with suppress(TimeoutError):
             # Whoever gives a request up hangs up, which ends it here as well.
-            hung_up = reader.read(1)
-            await asyncio.wait_for(hung_up, 30 if self.seen % 6 == 0 else 0.01)
-            raise ConnectionResetError
-        except TimeoutError:
-            writer.write(_response())
-        finally:
-            self.under_way -= 1
-
-
-def _response() -> bytes:
-    answers = [{"id": "q1", "answer": "Ann"}]
-    content = json.dumps({"answers": answers, "is_prose": True})
-    usage = {"prompt_tokens": 10, "completion_tokens": 1}
-    choice = {"message": {"content": content}, "finish_reason": "stop"}
-    body = json.dumps({"choices": [choice], "usage": usage}).encode()
-    return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+            await asyncio.wait_for(receive(), 30 if is_slow else 0.01)
+        self.under_way -= 1
+        content = json.dumps({"answers": [{"id": "q1", "answer": "Ann"}], "is_prose": True})
+        choice = {"message": {"content": content}, "finish_reason": "stop"}
+        usage = {"prompt_tokens": 10, "completion_tokens": 1}
+        await JSONResponse({"choices": [choice], "usage": usage})(scope, receive, send)
 
 
 @asynccontextmanager
 async def judging(**settings: Any) -> AsyncIterator[tuple[JudgeClient, SlowNowAndThen]]:
     slow = SlowNowAndThen()
-    server = await asyncio.start_server(slow.serve, "127.0.0.1", 0)
-    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+    await slow.server.start()
+    url = f"http://127.0.0.1:{slow.server.port}/v1"
     known: dict[str, Any] = {"provider": "url", "base_url": url, "model": "m"}
     known["prices"] = {"m": (1.0, 1.0)}
     config = JudgeConfig.model_validate({**known, "hedge_quantile": 0.5, **settings})
-    async with server, JudgeClient(Endpoint(url, "m", "k"), config) as judge:
+    async with JudgeClient(Endpoint(url, "m", "k"), config) as judge:
         yield judge, slow
+    await until(lambda: slow.connections == 0, "the end of all connections")
+    await slow.server.stop()
 
 
 async def test_hedges_keep_to_the_limits_and_leave_no_connection_behind() -> None:
@@ -259,7 +250,6 @@ async def test_hedges_keep_to_the_limits_and_leave_no_connection_behind() -> Non
         assert judge.spend.given_up >= 2
         assert server.most <= 5
         assert server.connections <= 5
-    await until(lambda: server.connections == 0, "the end of all connections")
 
 
 async def test_a_request_that_is_given_up_is_counted_as_if_it_had_been_answered() -> None:
