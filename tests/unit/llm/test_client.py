@@ -1,20 +1,129 @@
-"""The cost of requests that a server does not report."""
+"""A client's failures: a silent server is named once, with its cause, and lost replies are counted."""
 
+import asyncio
+import re
 from typing import Any
 
 import pytest
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 
+from precis.config import RateLimits
 from precis.errors import ProviderFailed
 from precis.llm.client import ChatClient, CompletionRequest, OwnServer
-from precis.llm.limits import without_quota
+from precis.llm.concurrency import run_for_each
+from precis.llm.limits import Limiter, without_quota
 from precis.llm.providers import Endpoint
 from precis.llm.retry import Deadline
+from precis.llm.silence import SilenceWatch, silences
 from precis.records.spend import Price, Spend, Usage
+from tests.services.patience import until
 from tests.support.faulty import Fault, Faults, FaultyServer
 
+KEY = "sk-secret-key-of-somebody"
+SILENT = Endpoint("http://somebody:password@127.0.0.1:9/v1", "m", KEY)
+ASKING_MAX = 20
 EXPECTED = Usage(600, 400)
 PRICES = {"m": Price(1.0, 1.0)}
+
+
+class Server:
+    """Refuses everybody until it is told to answer."""
+
+    def __init__(self, **headers: str) -> None:
+        self.answers = False
+        self.requests = 0
+        self._headers = {name.replace("_", "-"): value for name, value in headers.items()}
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        self.requests += 1
+        await self._reply()(scope, receive, send)
+
+    def _reply(self) -> Response:
+        if self.answers:
+            message = {"role": "assistant", "content": "Here."}
+            return JSONResponse({"choices": [{"message": message}], "model": "m"})
+        error = {"message": f"Slow down, {KEY}!\x1b[2J"}
+        return JSONResponse({"error": error}, 429, self._headers)
+
+
+def client_of(url: str, tries_max: int = 1000) -> ChatClient:
+    settings = OwnServer(without_quota(64), 5.0, tries_max=tries_max, backoff_s=0.02)
+    return ChatClient(Endpoint(url, "m", KEY), settings, prices=PRICES)
+
+
+async def ask(client: ChatClient) -> str:
+    request = CompletionRequest({"model": "m", "messages": []}, EXPECTED)
+    return await client.complete(request, Deadline(10_000), lambda reply: reply.text)
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("precis.llm.silence._SAID_AFTER_S", 0.3)
+
+
+async def test_who_answers_nobody_is_named_once_with_cause_and_said_to_answer_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    server = Server()
+    async with FaultyServer(server) as url, client_of(url) as client:
+        asking = [asyncio.create_task(ask(client)) for _ in range(ASKING_MAX)]
+        await until(lambda: caplog.messages, "a line on the server")
+        (line,) = caplog.messages
+        assert line.startswith(f"The judge 'm' at {url} has answered no request for ")
+        assert " s: The judge answered 429: Slow down, …!. It is asked again " in line
+        assert KEY not in line and "\x1b" not in line
+        (shown,) = silences()
+        assert shown.startswith(f"The judge 'm' at {url} has answered no request for ")
+        before = server.requests
+        await until(lambda: server.requests > before + ASKING_MAX, "further requests")
+        assert len(caplog.messages) == 1
+        server.answers = True
+        assert await asyncio.gather(*asking) == ["Here."] * ASKING_MAX
+        _, line = caplog.messages
+        assert line.startswith(f"The judge 'm' at {url} answers again, after ")
+        assert silences() == []
+
+
+async def test_a_silence_that_goes_on_is_said_again_with_the_pause_that_the_server_asks_for(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("precis.llm.silence._SAID_AGAIN_S", 0.2)
+    async with FaultyServer(Server(Retry_After="1000")) as url, client_of(url) as client:
+        asking = asyncio.create_task(ask(client))
+        await until(lambda: len(caplog.messages) >= 3, "a third line")
+        assert re.search(r"It is asked again in (9\d\d|1000) s\.$", caplog.messages[0])
+        asking.cancel()
+        await asyncio.wait([asking])
+        assert silences() == []
+
+
+@pytest.mark.parametrize("answered", [True, False], ids=["answered", "nobody asks any more"])
+async def test_a_silence_that_ended_is_not_said(
+    caplog: pytest.LogCaptureFixture, answered: bool
+) -> None:
+    watch = SilenceWatch(SILENT, Limiter(RateLimits()))
+    with watch.asking():
+        watch.failed(ProviderFailed("timeout", "It took too long."))
+        if answered:
+            watch.answered()
+            await asyncio.sleep(0.5)
+    await asyncio.sleep(0.5 if not answered else 0)
+    assert caplog.messages == []
+
+
+async def test_whom_the_own_limits_leave_no_turn_to_ask_is_not_silent(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    watch = SilenceWatch(SILENT, Limiter(RateLimits()))
+    with watch.asking():
+        watch.failed(ProviderFailed("timeout", "It took too long."))
+        await asyncio.sleep(0.5)
+        assert caplog.messages == []
+        said = watch.describe()
+        assert said.startswith("The judge 'm' at http://127.0.0.1:9/v1 has answered no request")
+        assert "asked again as soon as its limits allow" in said
+        with watch.sending():
+            await until(lambda: caplog.messages, "a line on the server, which is asked again")
 
 
 async def without_usage(scope: Any, receive: Any, send: Any) -> None:
@@ -22,13 +131,11 @@ async def without_usage(scope: Any, receive: Any, send: Any) -> None:
     await JSONResponse({"choices": [{"message": message}]})(scope, receive, send)
 
 
-async def ask(url: str) -> Spend:
+async def spent(url: str) -> Spend:
     """Return what a client has spent after one attempt at a request."""
-    settings = OwnServer(without_quota(1), 5.0, tries_max=1)
-    async with ChatClient(Endpoint(url, "m", "k"), settings, prices=PRICES) as client:
-        request = CompletionRequest({"model": "m", "messages": []}, EXPECTED)
+    async with client_of(url, tries_max=1) as client:
         try:
-            await client.complete(request, Deadline(5), lambda reply: reply)
+            await ask(client)
         except ProviderFailed as error:
             assert error.cause == "connection"
         return client.spend
@@ -36,14 +143,30 @@ async def ask(url: str) -> Spend:
 
 async def test_a_reply_without_usage_costs_what_was_expected() -> None:
     async with FaultyServer(without_usage) as url:
-        assert await ask(url) == Spend.of_call("m", EXPECTED, PRICES)
+        assert await spent(url) == Spend.of_call("m", EXPECTED, PRICES)
 
 
 async def test_a_request_whose_reply_broke_off_is_counted_and_one_that_was_not_sent_is_not() -> (
     None
 ):
     async with FaultyServer(without_usage, Faults({Fault.BROKEN_OFF: 1.0})) as url:
-        spend = await ask(url)
+        spend = await spent(url)
     assert (spend.calls, spend.given_up) == (0, 1)
     assert spend.usd == pytest.approx(0.001)
-    assert await ask(url) == Spend()
+    assert await spent(url) == Spend()
+
+
+async def test_the_first_failure_cancels_the_others_and_is_raised_as_it_is() -> None:
+    ended: list[int] = []
+
+    async def ask(number: int) -> None:
+        if number == 3:
+            raise ValueError("It broke off.")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(number)
+
+    with pytest.raises(ValueError, match="It broke off"):
+        await run_for_each(ask, range(1, 5))
+    assert ended == [1, 2, 4]
