@@ -1,4 +1,4 @@
-"""A client's failures: a silent server is named once, with its cause, and lost replies are counted."""
+"""A client whose server is silent, rejects or breaks off: what is said, and what it costs."""
 
 import asyncio
 import re
