@@ -1,9 +1,8 @@
-"""What is trained on is what was sampled, token by token, under a chat template with tools."""
+"""What is trained on is what was sampled, token by token."""
 
 import json
 import math
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import art
@@ -12,126 +11,73 @@ from openai.types.chat.chat_completion import Choice
 
 from precis.environments.trajectories import trajectory_of
 from precis.errors import TrainerError
-from precis.records.rollout import Call, Rollout, Scenario, Score
+from precis.records.rollout import Call, Json, Rollout, Scenario, Score
 from precis.records.samples import TokenSequence, count_prefix_breaks, join_calls
 from precis.trainer.gpu.packing import TrainingSample
 from precis.trainer.gpu.tokens import samples_of
 from precis.trainer.protocol import decode_groups, digest_of, encode_groups
-from tests.support.tokenizers import TEMPLATE_WITH_TOOLS, write_chat_tokenizer
 
-PLAY = {
-    "type": "function",
-    "function": {
-        "name": "play",
-        "parameters": {"type": "object", "properties": {"cell": {"type": "integer"}}},
-    },
-}
+PLAY = {"type": "function", "function": {"name": "play"}}
 SYSTEM = {"role": "system", "content": "Play."}
-Message = Mapping[str, Any]
 
 
-class Engine:
-    """Renders prompts and samples answers as vLLM does behind a tool parser."""
+def say(
+    messages: Sequence[Json], text: str, tools: Sequence[Json] = (), *, cut: bool = False
+) -> Call:
+    """The call in which the model samples a text, to its end unless it was cut.
 
-    def __init__(self, folder: Path) -> None:
-        write_chat_tokenizer(folder, TEMPLATE_WITH_TOOLS)
-        from transformers import AutoTokenizer  # seconds to import
-
-        self._tokenizer: Any = AutoTokenizer.from_pretrained(str(folder))
-
-    def say(
-        self,
-        messages: Sequence[Message],
-        text: str,
-        tools: Sequence[Message] = (),
-        *,
-        cut: bool = False,
-    ) -> Call:
-        """The call in which the model has sampled a text, to its end unless it was cut."""
-        prompt = self._tokenizer.apply_chat_template(
-            list(messages),
-            tools=list(tools) or None,
-            add_generation_prompt=True,
-            tokenize=True,
-            return_dict=False,
-        )
-        sampled = self._tokenizer.encode(text, add_special_tokens=False)
-        if not cut:
-            sampled.append(self._tokenizer.eos_token_id)
-        return Call(
-            tuple(messages),
-            {"index": 0, "finish_reason": "stop", "message": parse(text)},
-            tuple(tools),
-            tuple(prompt),
-            tuple(sampled),
-            tuple(-0.01 * number for number in range(1, len(sampled) + 1)),
-        )
-
-    def text_of(self, ids: Sequence[int]) -> str:
-        text: str = self._tokenizer.decode(list(ids))
-        return text
+    Each character is a token. As Qwen's, the chat template drops the reasoning of earlier turns.
+    """
+    prompt = json.dumps(list(tools))
+    for message in messages:
+        prompt += f"<{message['role']}>{message['content'].rpartition('</think>')[2]}§"
+    sampled = text if cut else f"{text}§"
+    answer = {"role": "assistant", "content": text}
+    return Call(
+        tuple(messages),
+        {"index": 0, "finish_reason": "stop", "message": answer},
+        tuple(tools),
+        tuple(map(ord, f"{prompt}<assistant>")),
+        tuple(map(ord, sampled)),
+        tuple(-0.01 * number for number in range(1, len(sampled) + 1)),
+    )
 
 
-def parse(text: str) -> dict[str, Any]:
-    """The message that a tool parser makes of what was sampled."""
-    content, opened, rest = text.partition("<tool_call>\n")
-    message: dict[str, Any] = {"role": "assistant", "content": content.rstrip("\n") or None}
-    if opened:
-        call = json.loads(rest.partition("\n</tool_call>")[0])
-        function = {"name": call["name"], "arguments": json.dumps(call["arguments"])}
-        message["tool_calls"] = [{"id": "c", "type": "function", "function": function}]
-    return message
+def then(before: Call, asked: str, text: str, tools: Sequence[Json] = ()) -> Call:
+    """The call that continues the conversation of another."""
+    return say([*before.messages, before.message, user(asked)], text, tools)
 
 
-def played(cell: int) -> str:
-    return f'<tool_call>\n{{"name": "play", "arguments": {{"cell": {cell}}}}}\n</tool_call>'
-
-
-def user(text: str) -> Message:
+def user(text: str) -> Json:
     return {"role": "user", "content": text}
 
 
-def result(text: str) -> Message:
-    return {"role": "tool", "tool_call_id": "c", "content": text}
+def three_turns() -> list[Call]:
+    first = say([SYSTEM, user("board 1")], "Let me look.", [PLAY])
+    second = then(first, "board 2", "5", [PLAY])
+    return [first, second, then(second, "board 3", "Done.", [PLAY])]
 
 
-@pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Engine:
-    return Engine(tmp_path_factory.mktemp("tokenizer"))
+def thinking() -> list[Call]:
+    first = say([user("board 1")], "<think>Hm.</think>A1")
+    return [first, then(first, "board 2", "B2")]
 
 
-def three_turns(engine: Engine) -> list[Call]:
-    first = engine.say([SYSTEM, user("board 1")], "Let me look.", [PLAY])
-    so_far = [*first.messages, first.message, user("board 2")]
-    second = engine.say(so_far, played(5), [PLAY])
-    so_far = [*so_far, second.message, result("board 3")]
-    third = engine.say(so_far, "Done.", [PLAY])
-    return [first, second, third]
+def sub_agent() -> list[Call]:
+    first = say([SYSTEM, user("board 1")], "I will ask.")
+    aside = say([user("You are a sub-agent. A or B?")], "B")
+    return [first, aside, then(first, "It says B.", "B then.")]
 
 
-def thinking(engine: Engine) -> list[Call]:
-    first = engine.say([user("board 1")], "<think>\nHm.\n</think>\n\nA1")
-    return [first, engine.say([*first.messages, first.message, user("board 2")], "B2")]
+def truncated() -> list[Call]:
+    first = say([user("board 1")], "I think that the be", cut=True)
+    return [first, then(first, "Shorter.", "A1")]
 
 
-def sub_agent(engine: Engine) -> list[Call]:
-    first = engine.say([SYSTEM, user("board 1")], "I will ask.")
-    aside = engine.say([user("You are a sub-agent. A or B?")], "B")
-    second = engine.say([*first.messages, first.message, user("It says B.")], "B then.")
-    return [first, aside, second]
-
-
-def truncated(engine: Engine) -> list[Call]:
-    first = engine.say([user("board 1")], "I think that the be", cut=True)
-    return [first, engine.say([*first.messages, first.message, user("Shorter.")], "A1")]
-
-
-def changing_tools(engine: Engine) -> list[Call]:
-    first = engine.say([user("board 1")], played(1), [PLAY])
-    function = {**PLAY["function"], "description": "Cell 1 is taken."}  # type: ignore[dict-item]
-    other = {"type": "function", "function": function}
-    so_far = [*first.messages, first.message, result("board 2")]
-    return [first, engine.say(so_far, played(2), [other])]
+def changing_tools() -> list[Call]:
+    first = say([user("board 1")], "1", [PLAY])
+    other = {"type": "function", "function": {"name": "play", "description": "Cell 1 is taken."}}
+    return [first, then(first, "board 2", "2", [other])]
 
 
 CASES = [(three_turns, 1), (thinking, 2), (sub_agent, 2), (truncated, 1), (changing_tools, 2)]
@@ -142,11 +88,6 @@ def group_of(calls: Sequence[Call]) -> art.TrajectoryGroup:
     won = Rollout(Scenario("a"), 0, tuple(calls), Score(1.0))
     lost = Rollout(Scenario("a"), 1, tuple(calls[:1]), Score(0.0))
     return art.TrajectoryGroup([trajectory_of(won, 1.0), trajectory_of(lost, 0.0)])
-
-
-def through_the_wire(group: art.TrajectoryGroup) -> art.TrajectoryGroup:
-    (decoded,) = decode_groups(json.loads(json.dumps(encode_groups([group]))))
-    return decoded
 
 
 def trained_parts(ids: Sequence[int], mask: Sequence[int]) -> list[list[int]]:
@@ -162,9 +103,9 @@ def trained_parts(ids: Sequence[int], mask: Sequence[int]) -> list[list[int]]:
 
 @pytest.mark.parametrize(("make", "count"), CASES)
 def test_each_sampled_token_is_trained_once_behind_what_the_model_has_read(
-    engine: Engine, make: Any, count: int
+    make: Any, count: int
 ) -> None:
-    calls = make(engine)
+    calls = make()
     sequences = join_calls(calls)
     assert len(sequences) == count
     trained = [part for one in sequences for part in trained_parts(one.token_ids, one.mask)]
@@ -177,7 +118,7 @@ def test_each_sampled_token_is_trained_once_behind_what_the_model_has_read(
         assert len(known) == sum(sequence.mask)
     # And so the trainer gets them over the wire.
     here = group_of(calls)
-    there = through_the_wire(here)
+    (there,) = decode_groups(json.loads(json.dumps(encode_groups([here]))))
     samples = samples_of([there], scale_rewards=False)
     own = [one for one in samples if one.advantage > 0]
     assert sorted(map(essence_of_sample, own)) == sorted(map(essence_of_sequence, sequences))
@@ -196,19 +137,18 @@ def essence_of_sequence(one: TokenSequence) -> tuple[Any, ...]:
     return one.token_ids, one.mask, [value for value in one.logprobs if not math.isnan(value)]
 
 
-def test_a_group_s_rollouts_share_their_first_prompt(engine: Engine) -> None:
-    samples = samples_of([group_of(three_turns(engine))], scale_rewards=False)
+def test_a_group_s_rollouts_share_their_first_prompt() -> None:
+    samples = samples_of([group_of(three_turns())], scale_rewards=False)
     assert len(samples) == 2
     assert len({one.prompt_id for one in samples}) == 1
-    assert {one.prompt_length for one in samples} == {len(three_turns(engine)[0].prompt_ids) - 1}
+    assert {one.prompt_length for one in samples} == {len(three_turns()[0].prompt_ids) - 1}
 
 
-def test_prompts_are_sent_once(engine: Engine) -> None:
+def test_prompts_are_sent_once() -> None:
     """Each turn's prompt holds all turns before it, and each rollout of a group the same start."""
-    calls = [engine.say([SYSTEM, user("word " * 400)], "A1")]
+    calls = [say([SYSTEM, user("word " * 400)], "A1")]
     for _ in range(9):
-        last = calls[-1]
-        calls.append(engine.say([*last.messages, last.message, user("Next.")], "B2"))
+        calls.append(then(calls[-1], "Next.", "B2"))
     (encoded,) = encode_groups([group_of(calls)])
     numbers = 0
     for trajectory in encoded["trajectories"]:
