@@ -12,16 +12,18 @@ from operator import or_
 from typing import Self
 
 from precis.records.documents import UNANSWERABLE
-from precis.rehearsal.judges.names import full_names, name_stems, title_stems
 from precis.rehearsal.judges.units import counted
 from precis.rehearsal.judges.words import (
     common_stems,
     content_stems,
+    full_names,
     has_digit,
     is_content,
     is_variant,
+    name_stems,
     stem,
     synonyms,
+    title_stems,
     words_of,
 )
 from precis.text import sentences, tokens

@@ -14,11 +14,11 @@ from itertools import pairwise
 from typing import Literal
 
 from precis.records.documents import UNANSWERABLE
-from precis.rehearsal.judges.names import full_names
 from precis.rehearsal.judges.words import (
     VARIANT_PREFIX,
     common_stems,
     content_stems,
+    full_names,
     has_digit,
     is_variant,
     synonyms,

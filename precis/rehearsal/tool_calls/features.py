@@ -20,8 +20,18 @@ from numpy.typing import NDArray
 
 from precis.rehearsal.kind import Floats
 from precis.rehearsal.tool_calls.options import Option, text_of
-from precis.rehearsal.tool_calls.pointers import ArgumentPointer, HeardMessages, Line, arguments_of
-from precis.rehearsal.tool_calls.texts import AROUND, Hashes, hashes_of, mix, read, shape_of
+from precis.rehearsal.tool_calls.pointers import (
+    AROUND,
+    ArgumentPointer,
+    Hashes,
+    HeardMessages,
+    Line,
+    arguments_of,
+    hashes_of,
+    mix,
+    read,
+    shape_of,
+)
 
 WEIGHTS = 1 << 17
 """The number of weights: one half for memorized features, the other for the rest. Colliding

@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 
 from precis.rehearsal.tool_calls.features import WEIGHTS, see
-from precis.rehearsal.tool_calls.kind import TOOL_CALLS
+from precis.rehearsal.tool_calls.kind import TOOL_CALLS, CallSample
 from precis.rehearsal.tool_calls.options import OPTIONS_MAX, list_options
-from precis.rehearsal.tool_calls.samples import CallSample
 
 MIB = 2**20
 CHOOSE = {
