@@ -5,6 +5,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import nullcontext
+from functools import partial
 from typing import Any, Self, TypeVar
 
 from precis.benchmark.contender import ContenderSpec
@@ -17,7 +18,7 @@ from precis.llm.providers import Endpoint
 from precis.llm.retry import Deadline
 from precis.record import json_digest
 from precis.records.spend import Usage
-from precis.rollouts.sample import seeds_of
+from precis.rollouts.sample import sample_seed
 from precis.store.kept import KeptRecords
 
 T = TypeVar("T")
@@ -77,7 +78,7 @@ class ContenderClient:
         if "temperature" in parameters:
             parameters["temperature"] = self._rollouts.temperature
         # Paid models may not accept a seed, and their replies are kept anyway.
-        seed_of = None if self.spec.paid else seeds_of(0, 0)
+        seed_of = None if self.spec.paid else partial(sample_seed, 0, 0)
         return Policy(replies, limits, parameters, seed_of, name=settings.model, step=step)
 
     def complete_request(self, request: CompletionRequest) -> CompletionRequest:

@@ -13,9 +13,9 @@ from precis.config import WarmStartConfig
 from precis.environments.conversations import conversations_of
 from precis.errors import ConfigError
 from precis.record import Finite, first_problem, json_digest, read_json_file
-from precis.records.demonstrations import Demonstration, ShownConversation, is_imitated
 from precis.records.nouns import Nouns
 from precis.records.rollout import UNJUDGED, Rollout, Scenario, typed_tool
+from precis.records.warm_start import Demonstration, ShownConversation, is_imitated
 from precis.text import count_of
 
 if TYPE_CHECKING:

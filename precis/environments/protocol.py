@@ -10,7 +10,6 @@ from precis.errors import ConfigError
 from precis.llm.budget import PaidOnce
 from precis.llm.server import Complete
 from precis.record import json_digest
-from precis.records.demonstrations import Demonstration
 from precis.records.nouns import Figure, Nouns
 from precis.records.questions import QuestionRow
 from precis.records.rollout import (
@@ -21,6 +20,7 @@ from precis.records.rollout import (
     Unscored,
 )
 from precis.records.spend import Estimate, Spend, Usage
+from precis.records.warm_start import Demonstration
 from precis.store import Store
 
 if TYPE_CHECKING:

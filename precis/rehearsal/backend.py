@@ -20,8 +20,8 @@ from art.utils.output_dirs import get_model_dir
 from precis.errors import TrainerError
 from precis.llm.loop_server import LoopCompletions
 from precis.processes.kill_points import reached
-from precis.records.demonstrations import batches
 from precis.records.samples import PREFIX_BREAKS, count_prefix_breaks
+from precis.records.warm_start import batches
 from precis.rehearsal.checkpoint_files import TrainingState, initial_state, load, save
 from precis.rehearsal.endpoint import PolicyEndpoint
 from precis.rehearsal.kind import PolicyKind

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 from precis.config import RolloutsConfig
 from precis.errors import JudgeUnavailable, RolloutError
-from precis.records.demonstrations import Demonstration
 from precis.records.rollout import Rollout, Unscored
 from precis.records.spend import Spend
+from precis.records.warm_start import Demonstration
 
 ZERO_VARIANCE = "zero_variance"
 """The cause of dropping a group with equal rewards."""

@@ -7,7 +7,7 @@ import asyncio
 import hashlib
 import random
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -77,7 +77,7 @@ def sampled(
     return replace(
         policy,
         parameters={"temperature": temperature, "logprobs": True},
-        seed_of=seeds_of(seed, step),
+        seed_of=partial(sample_seed, seed, step),
         trained=trained,
     )
 
@@ -146,14 +146,9 @@ async def sample_each(
     return await run_for_each(roll_out, scenarios)
 
 
-def sample_seed(seed: int, step: int, scenario_id: str, index: int, turn: int = 0) -> int:
+def sample_seed(seed: int, step: int, scenario: Scenario, index: int, turn: int = 0) -> int:
     """Return a seed for one call of a rollout, of 31 bits, which every inference server accepts."""
-    key = f"{seed}/{step}/{scenario_id}/{index}"
+    key = f"{seed}/{step}/{scenario.id}/{index}"
     if turn:
         key += f"/turn {turn}"
     return int.from_bytes(hashlib.sha256(key.encode()).digest()[:4]) >> 1
-
-
-def seeds_of(seed: int, step: int) -> Callable[[Scenario, int, int], int]:
-    """Return the seed of each call of a step, by scenario, index and turn."""
-    return lambda scenario, index, turn: sample_seed(seed, step, scenario.id, index, turn)

@@ -34,12 +34,7 @@ class _OneAtATime(Generic[T]):
 
 
 class SamplingAhead(_OneAtATime[StepRollouts]):
-    """Holds the one step that may be sampled before its turn, while another is trained.
-
-    `take` waits for its rollouts and returns them, once; it raises the failure of a sampling.
-    `wait` only waits for the end. `cancel` gives the sampling up: a resumed run samples the step
-    again.
-    """
+    """Holds the one step that may be sampled before its turn, while another is trained."""
 
     @property
     def spend(self) -> Spend:
@@ -70,7 +65,7 @@ class SamplingAhead(_OneAtATime[StepRollouts]):
         return await task
 
     async def cancel(self) -> None:
-        """Give up the sampling and its rollouts, if there are any."""
+        """Give up the sampling, if there is one; a resumed run samples the step again."""
         task = self._task
         self._release()
         if task is not None:
@@ -79,14 +74,10 @@ class SamplingAhead(_OneAtATime[StepRollouts]):
 
 
 class CommitPipeline(_OneAtATime[None]):
-    """Holds the one commit that may be under way, beside the sampling of the next step.
-
-    `wait` waits for its end and raises its failure, before the next step is trained. `abandon` is
-    for a lost trainer, `finish` for a run that ends.
-    """
+    """Holds the one commit that may be under way, beside the sampling of the next step."""
 
     async def wait(self) -> None:
-        """Wait for the commit that is under way, if one is.
+        """Wait for the commit that is under way, if one is, before the next step is trained.
 
         Cancelling a waiting caller does not cancel the commit.
 
@@ -110,8 +101,8 @@ class CommitPipeline(_OneAtATime[None]):
             raise error
 
     async def finish(self, grace_s: float, warn: Callable[[str], None]) -> bool:
-        """Let the commit end, or give it up after so many seconds; raise nothing, but warn of one
-        that did not succeed, and return False."""
+        """Let the commit of a run that ends succeed, or give it up after so many seconds; raise
+        nothing, but warn of one that did not succeed, and return False."""
         task = self._task
         if task is None or self.step is None:
             return True

@@ -75,17 +75,9 @@ async def show_nobody(name: str, message: str) -> None:
 class Stages:
     """The stages of a run: by default the plain functions, without retries or a place in a UI.
 
+    Each default says what its stage does.
+
     Attributes:
-        resume: brings ledger, store and trainer to the same step, and registers the model.
-        gather: samples a step's rollouts and has them scored.
-        train: makes the next adapter from the gathered rollouts.
-        commit: puts checkpoint and step into the store.
-        log: appends a committed step to ART's files and to W&B.
-        validate: measures an adapter on the held-out scenarios.
-        log_validation: appends a validation to the same.
-        measure: counts the groups of an adapter that a step could learn from.
-        collect: has rollouts made to imitate, and keeps them.
-        imitate: makes adapter 1 from them.
         around_judge: runs work that needs the judge, and may pause the run.
         show_state: shows the name of the run's state, and a message.
         watch: follows the run while the block lasts; yields a function to call at each change.

@@ -73,6 +73,7 @@ class Run:
         service_usd: the charge of a training service for that step.
         seen: the latest samples, for the report.
         wandb, observers: the other receivers of the run's records, while it trains.
+        first_adapter: the adapter that reinforcement begins with.
         oldest_adapter: that steps may be sampled from; older ones are not served any more, or are
             from before the warm start.
     """
@@ -104,6 +105,7 @@ class Run:
         self.ahead = SamplingAhead()
         self.described: StepRecord | None = None
         self.service_usd = 0.0
+        self.first_adapter = 0 if self.warm_start is None else 1
         self.oldest_adapter = self.first_adapter
         self.seen = LatestSamples()
         self.wandb: WandbLog | None = None
@@ -151,11 +153,6 @@ class Run:
         """The step to take next; the one before it may still be on its way to the store."""
         step = self.commits.step
         return self.ledger.next_step if step is None else step + 1
-
-    @property
-    def first_adapter(self) -> int:
-        """The adapter that reinforcement begins with."""
-        return 0 if self.warm_start is None else 1
 
     def adapter_for(self, step: int) -> int:
         """Return the adapter that a step is sampled from, interrupted or not.

@@ -21,11 +21,10 @@ from precis.errors import BudgetReached, ConfigError, RolloutError, StoreError
 from precis.llm.budget import Budget
 from precis.processes.kill_points import reached
 from precis.record import Amount, Record
-from precis.records.demonstrations import Demonstration
 from precis.records.ledger import SERVICE_USD, StepRecord
 from precis.records.rollout import Scenario
 from precis.records.samples import Sampled, with_tokens
-from precis.records.warm_start import GroupVariance, WarmStartRecord
+from precis.records.warm_start import Demonstration, GroupVariance, WarmStartRecord
 from precis.rollouts.filter import mean_metrics, reward_spread, rewards_of, split_groups
 from precis.rollouts.sample import draw_batch
 from precis.store import Store

@@ -40,11 +40,11 @@ from precis.llm.budget import PaidOnce
 from precis.llm.server import Complete
 from precis.llm.tokens import estimate_tokens
 from precis.processes.kill_points import reached
-from precis.records.demonstrations import Demonstration
 from precis.records.documents import Corpus, Document, crudeness_of
 from precis.records.rollout import UNJUDGED, Rollout, Scenario, Score, Split, Unscored
 from precis.records.spend import Estimate, Spend, Usage
 from precis.records.verdict import Disqualified, Scored
+from precis.records.warm_start import Demonstration
 from precis.settings.tinker import TinkerTrainer
 from precis.store import Store
 from precis.text import copied_share, count_words

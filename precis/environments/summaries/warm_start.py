@@ -8,10 +8,10 @@ from pathlib import Path
 from precis.environments.summaries.prompt import scenario_of, summary_messages
 from precis.environments.summaries.rewards import disqualify
 from precis.errors import DocumentsError
-from precis.records.demonstrations import Demonstration, ShownConversation
 from precis.records.documents import Corpus, Document
 from precis.records.rollout import Scenario
 from precis.records.rows import CorpusRow, read_objects
+from precis.records.warm_start import Demonstration, ShownConversation
 from precis.text import count_words, tokens
 
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from precis.errors import TrainerError
 from precis.llm.server import ApiError, ChatRequest, Choice, ToolCall, callable_tools
-from precis.records.demonstrations import is_imitated
 from precis.records.samples import tokens_of
+from precis.records.warm_start import is_imitated
 from precis.rehearsal.endpoint import generator_of, logprob_entries, message_id, prompt_ids
 from precis.rehearsal.kind import Batch, Floats, Integers, Layout, LinearPolicy
 from precis.rehearsal.tool_calls.features import WEIGHTS, Seen, see

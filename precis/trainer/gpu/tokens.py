@@ -15,8 +15,8 @@ import art
 from openai.types.chat.chat_completion import Choice
 
 from precis.errors import TrainerError
-from precis.records.demonstrations import is_imitated
 from precis.records.samples import Sampled, TokenSequence, join_calls, sampled_in, tokens_of
+from precis.records.warm_start import is_imitated
 from precis.trainer.gpu.packing import TrainingSample
 
 _TINY = 1e-6

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import tinker
 
-from precis.records.demonstrations import batches
+from precis.records.warm_start import batches
 from precis.trainer.gpu.packing import TrainingSample, Weighting, divide, token_weights
 
 IMITATION: Final = "cross_entropy"

@@ -21,12 +21,12 @@ from precis.llm.server import (
     ToolCall,
     completions_app,
 )
-from precis.records.demonstrations import Demonstration, ShownConversation
 from precis.records.documents import load_corpus
 from precis.records.ledger import load_ledger
 from precis.records.rollout import Scenario
 from precis.records.samples import tokens_of
 from precis.records.trajectories import scan_trajectories
+from precis.records.warm_start import Demonstration, ShownConversation
 from precis.store import FolderStore
 from precis.trainer.protocol import decode_groups, encode_groups
 from precis.training.warm_start import DemonstrationJournal, sft_options, trajectory_of
