@@ -90,19 +90,17 @@ def _metadata(model: NamedCheckpoint, base: str, file_format: Format) -> str:
 
 
 def _introduction(model: NamedCheckpoint, base: str, repo: str) -> str:
-    if model.is_agent:
+    record = model.record
+    what = "an extractive policy, which picks sentences"
+    does = (
+        "It writes summaries that keep the facts: it was rewarded for how many questions about a "
+        "document a judge could still answer from its summary alone, and never saw the questions."
+    )
+    if record and record.is_agent:
         what = "a policy that picks among the calls that tools allow"
-        trained_in = model.record.documents if model.record else "an environment"
         does = (
-            f"It acts by calling the tools of {_cell(trained_in)}, the environment whose reward it "
-            "was trained for."
-        )
-    else:
-        what = "an extractive policy, which picks sentences"
-        does = (
-            "It writes summaries that keep the facts: it was rewarded for how many questions about "
-            "a document a judge could still answer from its summary alone, and never saw the "
-            "questions."
+            f"It acts by calling the tools of {_cell(record.documents)}, the environment whose "
+            "reward it was trained for."
         )
     what = f"a LoRA of {base}" if base else what
     name = repo.rpartition("/")[2]
