@@ -82,10 +82,11 @@ def _metadata(model: NamedCheckpoint, base: str, file_format: Format) -> str:
     licence = licence_of(base)
     if licence is None:
         known |= {"license": "other", "license_name": "licence-of-the-base-model"}
-    elif licence.allows_commerce:
-        known["license"] = licence.id
+    elif licence.research_only:
+        known |= {"license": "other", "license_name": licence.id}
+        known["license_link"] = licence.research_only
     else:
-        known |= {"license": "other", "license_name": licence.id, "license_link": licence.url}
+        known["license"] = licence.id
     return ModelCardData(**known).to_yaml()
 
 
@@ -221,12 +222,10 @@ def _results(model: NamedCheckpoint, benchmarked: pl.DataFrame | None) -> str:
 
 
 def _limits(base: str, is_agent: bool) -> str:
-    licence = licence_of(base) if base else None
-    commerce = (
-        f" The base model's licence allows no commercial use: {licence.url}"
-        if licence and not licence.allows_commerce
-        else ""
-    )
+    licence = licence_of(base)
+    commerce = ""
+    if licence and licence.research_only:
+        commerce = f" The base model's licence allows no commercial use: {licence.research_only}"
     if is_agent:
         held = "The figures hold for scenarios and tools like those of the benchmark."
     else:

@@ -8,8 +8,6 @@ from precis.settings.trainer import EmbeddedTrainer, Trainer
 _MIRRORED = re.compile(r"(-unsloth)?-bnb-4bit$")
 """The suffix that mirrors add to the names of quantized models."""
 
-_HUB = "https://huggingface.co"
-
 
 @dataclass(frozen=True)
 class Licence:
@@ -17,48 +15,40 @@ class Licence:
 
     Attributes:
         id: the Hub's identifier, or a name without one.
-        url: its text.
-        allows_commerce: whether a trained model may be used commercially.
+        research_only: the address of its text if it allows no commercial use of a trained model.
     """
 
     id: str
-    url: str
-    allows_commerce: bool
+    research_only: str = ""
 
     def __str__(self) -> str:
-        if self.allows_commerce:
+        if not self.research_only:
             return self.id
-        return f"{self.id}: research and evaluation only, no commercial use ({self.url})"
+        return f"{self.id}: research and evaluation only, no commercial use ({self.research_only})"
 
 
+_APACHE = Licence("apache-2.0")
 _RESEARCH = Licence(
-    "qwen-research", f"{_HUB}/Qwen/Qwen2.5-3B-Instruct/blob/main/LICENSE", allows_commerce=False
+    "qwen-research", "https://huggingface.co/Qwen/Qwen2.5-3B-Instruct/blob/main/LICENSE"
 )
-_APACHE = (
-    "Qwen/Qwen2.5-0.5B-Instruct",
-    "Qwen/Qwen2.5-1.5B-Instruct",
-    "Qwen/Qwen2.5-7B-Instruct",
-    "Qwen/Qwen2.5-14B-Instruct",
-    "Qwen/Qwen3-4B-Instruct-2507",
-    "Qwen/Qwen3-8B",
-    "OpenPipe/Qwen3-14B-Instruct",
-    "HuggingFaceTB/SmolLM2-135M-Instruct",
-    "HuggingFaceTB/SmolLM2-1.7B-Instruct",
-)
+_KNOWN = {
+    "qwen2.5-0.5b-instruct": _APACHE,
+    "qwen2.5-1.5b-instruct": _APACHE,
+    "qwen2.5-7b-instruct": _APACHE,
+    "qwen2.5-14b-instruct": _APACHE,
+    "qwen3-4b-instruct-2507": _APACHE,
+    "qwen3-8b": _APACHE,
+    "qwen3-14b-instruct": _APACHE,
+    "smollm2-135m-instruct": _APACHE,
+    "smollm2-1.7b-instruct": _APACHE,
+    "qwen2.5-3b": _RESEARCH,
+    "qwen2.5-3b-instruct": _RESEARCH,
+}
+"""The licences, by the last part of the models' names."""
 APACHE_PRESET = "Qwen/Qwen2.5-1.5B-Instruct"
 """The base model of `train/h100-apache`."""
 
 _UNKNOWN = "its licence is not known here: read it on the model's page"
-_KNOWN = {
-    **{
-        name.partition("/")[2].lower(): Licence(
-            "apache-2.0", f"{_HUB}/{name}/blob/main/LICENSE", allows_commerce=True
-        )
-        for name in _APACHE
-    },
-    "qwen2.5-3b": _RESEARCH,
-    "qwen2.5-3b-instruct": _RESEARCH,
-}
 
 
 def licence_of(base_model: str) -> Licence | None:
@@ -81,7 +71,7 @@ async def check_licence(trainer: Trainer) -> str:
 def restriction_of(trainer: Trainer) -> str:
     """Return a sentence on the forbidden uses of a trained model; empty if none are known."""
     licence = licence_of(trainer.base_model)
-    if licence is None or licence.allows_commerce:
+    if licence is None or not licence.research_only:
         return ""
     return (
         f"{trainer.base_model} is licensed for research and evaluation only, without commercial "
