@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from cli import deployments, doctor, prefect_server
 from cli.doctor import Examined, checks_of, read_settings
 from precis import checks
-from precis.checks import CheckResult, run_checks
+from precis.checks import Check, CheckResult, run_checks
 from precis.cluster import api
 from precis.commands import main as cli
 from precis.config import BenchmarkConfig, ManagedConfig, TrainConfig
@@ -23,6 +23,8 @@ from precis.store import FolderStore
 from precis.trainer.tinker import check as tinker
 from tests.support.repository import ROOT
 from tests.support.runs import hold
+
+GAME = str(ROOT / "examples" / "tic_tac_toe.py")
 
 
 @pytest.fixture(autouse=True)
@@ -35,6 +37,18 @@ def a_fresh_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(api, "is_installed", lambda: False)
     monkeypatch.setattr(tinker, "is_client_installed", lambda: False)
     monkeypatch.setattr(doctor, "is_client_installed", lambda: False)
+
+
+async def found_by(planned: dict[str, Check]) -> dict[str, str]:
+    """What these checks find, where all is well."""
+    rows = await run_checks(planned)
+    assert all(row.ok for row in rows), rows
+    return {row.name: row.detail for row in rows}
+
+
+async def row_of(name: str, examined: Examined) -> CheckResult:
+    [row] = await run_checks({name: checks_of(examined)[name]})
+    return row
 
 
 async def failures(deployment: str, *names: str) -> dict[str, str]:
@@ -81,20 +95,23 @@ async def test_a_benchmark_is_examined_with_the_settings_of_its_models_run(
 ) -> None:
     # The variables' sizes, 3591 documents, are more than the bundled corpus has.
     put_run(tmp_path, model="rehearsal-seed1", documents={"train_size": 160, "val_size": 32})
-    rows = await run_checks(checks_of(read_settings("benchmark/nightly")))
-    assert all(row.ok for row in rows), rows
-    found = {row.name: row.detail for row in rows}
+    found = await found_by(checks_of(read_settings("benchmark/nightly")))
     assert found["documents"] == "bundled: 160 to train on, 32 held out"
     assert found["model"] == "rehearsal-seed1 is at step 0"
 
 
-async def test_a_benchmark_of_an_agent_is_examined_with_its_environment(tmp_path: Path) -> None:
-    put_run(tmp_path, model="game", environment=str(ROOT / "examples" / "tic_tac_toe.py"))
-    planned = checks_of(read_settings("benchmark/nightly", ["model=game"]))
-    assert not {"documents", "judge"} & planned.keys()
-    rows = await run_checks(planned)
-    assert all(row.ok for row in rows), rows
-    found = {row.name: row.detail for row in rows}
+async def test_an_agent_is_examined_with_its_environment_for_its_training_and_its_benchmark(
+    tmp_path: Path,
+) -> None:
+    agent = {"model": "game", "environment": GAME}
+    found = await found_by(checks_of(Examined(TrainConfig.model_validate(agent))))
+    assert not {"documents", "judge", "second judge"} & found.keys()
+    assert found["environment"].endswith("400 boards to train on, 100 held out")
+    assert found["run"] == "game is new"
+    assert found["licence"] == "the embedded policy has no base model"
+    put_run(tmp_path, **agent)
+    found = await found_by(checks_of(read_settings("benchmark/nightly", ["model=game"])))
+    assert not {"documents", "judge"} & found.keys()
     assert found["environment"].endswith("400 boards to train on, 100 held out")
 
 
@@ -121,18 +138,6 @@ async def test_a_rented_benchmark_without_a_bucket_asks_no_other_one(
         await planned["store"]()
 
 
-async def test_a_python_file_is_examined_in_place_of_documents_and_judge() -> None:
-    agent = {"model": "game", "environment": str(ROOT / "examples" / "tic_tac_toe.py")}
-    planned = checks_of(Examined(TrainConfig.model_validate(agent)))
-    assert not {"documents", "judge", "second judge"} & planned.keys()
-    rows = await run_checks(planned)
-    assert all(row.ok for row in rows), rows
-    found = {row.name: row.detail for row in rows}
-    assert found["environment"].endswith("400 boards to train on, 100 held out")
-    assert found["run"] == "game is new"
-    assert found["licence"] == "the embedded policy has no base model"
-
-
 def test_a_word_is_a_setting_and_broken_json_is_none() -> None:
     params = ["model=mine", 'documents={"val_size": 8}', 'config={"documents": {"train_size": 9}}']
     config = read_settings("train/rehearsal", params).config
@@ -156,9 +161,7 @@ async def test_a_run_that_is_continued_says_from_where_and_another_one_is_refuse
     tmp_path: Path,
 ) -> None:
     async def row(*params: str) -> CheckResult:
-        planned = checks_of(read_settings("train/rehearsal", params))
-        [found] = await run_checks({"run": planned["run"]})
-        return found
+        return await row_of("run", read_settings("train/rehearsal", params))
 
     assert (await row()).detail == "rehearsal-seed1 is new"
     config = read_settings("train/rehearsal").config
@@ -181,16 +184,14 @@ async def test_a_run_that_is_continued_says_from_where_and_another_one_is_refuse
     assert (await row("model=other", "take_over=true")).ok
 
 
-@pytest.mark.parametrize("environment", ["summaries", str(ROOT / "examples" / "tic_tac_toe.py")])
+@pytest.mark.parametrize("environment", ["summaries", GAME])
 async def test_what_a_warm_start_lacks_is_said(
     environment: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def row(**warm_start: Any) -> CheckResult:
         sizes = {"train_size": 160, "val_size": 32}
         settings = {"environment": environment, "documents": sizes, "warm_start": warm_start}
-        planned = checks_of(Examined(TrainConfig.model_validate(settings)))
-        [found] = await run_checks({"warm start": planned["warm start"]})
-        return found
+        return await row_of("warm start", Examined(TrainConfig.model_validate(settings)))
 
     missing = await row(source="file", file="missing.jsonl")
     assert not missing.ok and "missing.jsonl" in missing.detail
