@@ -54,10 +54,8 @@ _SHAPES = {
 }
 
 
-def write_base(
-    folder: Path, dtype: Any = ml_dtypes.bfloat16, files: int = 2, **config: Any
-) -> dict[str, Tensor]:
-    """Write a model into a new folder, its weights in so many files; returns them."""
+def write_base(folder: Path, dtype: Any = ml_dtypes.bfloat16) -> dict[str, Tensor]:
+    """Write a model into a new folder, its weights in two files; returns them."""
     folder.mkdir(parents=True)
     random = np.random.default_rng(7)
     weights: dict[str, Tensor] = {}
@@ -72,13 +70,19 @@ def write_base(
             weights[f"model.layers.{layer}.{norm}.weight"] = np.ones(_HIDDEN)
     weights["model.norm.weight"] = np.ones(_HIDDEN)
     weights = {name: tensor.astype(dtype) for name, tensor in weights.items()}
-    _write_weights(weights, folder, files)
+    weight_map: dict[str, str] = {}
+    for number in range(2):
+        file = f"model-0000{number + 1}-of-00002.safetensors"
+        chosen = {name: weights[name] for name in list(weights)[number::2]}
+        save_file(chosen, folder / file, metadata={"format": "pt"})
+        weight_map |= dict.fromkeys(chosen, file)
+    index = {"metadata": {}, "weight_map": weight_map}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
     known = {
         "architectures": ["Qwen2ForCausalLM"],
         "model_type": "qwen2",
         "torch_dtype": np.dtype(dtype).name,
         "tie_word_embeddings": True,
-        **config,
     }
     (folder / "config.json").write_text(json.dumps(known))
     (folder / "tokenizer.json").write_text("{}")
@@ -152,18 +156,3 @@ def put_run(
         ledger = ledger.add_validation(ledgers.validation(step, 0.6 if step == 1 else 0.5))
     write_ledger(store, ledger, None)
     write_record(store, name, TrainingRecord.model_validate(record))
-
-
-def _write_weights(weights: dict[str, Tensor], folder: Path, files: int) -> None:
-    if files == 1:
-        save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-        return
-    names = list(weights)
-    weight_map: dict[str, str] = {}
-    for number in range(files):
-        file = f"model-{number + 1:05d}-of-{files:05d}.safetensors"
-        chosen = {name: weights[name] for name in names[number::files]}
-        save_file(chosen, folder / file, metadata={"format": "pt"})
-        weight_map |= dict.fromkeys(chosen, file)
-    index = {"metadata": {}, "weight_map": weight_map}
-    (folder / "model.safetensors.index.json").write_text(json.dumps(index))

@@ -1,7 +1,7 @@
 """A trainer's backend that trains nothing, and groups to train it on."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +9,9 @@ import art
 from art.types import TrainResult
 from openai.types.chat.chat_completion import Choice
 
-TOKEN = "a-token"
+from precis.run.local_checkpoints import folder_of
 
+TOKEN = "a-token"
 
 Model = art.TrainableModel[Any, Any]
 
@@ -27,8 +28,6 @@ class CountingBackend:
         self.error: Exception | None = None
         self.registered: list[tuple[str, Any]] = []
         self.forgotten: list[str] = []
-        self.seen: list[art.TrajectoryGroup] = []
-        self.shown: list[art.Trajectory] = []
 
     async def register(self, model: Any) -> None:
         self.registered.append((model.base_model, model._internal_config))
@@ -46,38 +45,19 @@ class CountingBackend:
     async def _delete_checkpoint_files(self, model: Any, steps_to_keep: list[int]) -> None:
         pass
 
-    async def train(
-        self,
-        model: Any,
-        trajectory_groups: Iterable[art.TrajectoryGroup],
-        **kwargs: Any,
-    ) -> TrainResult:
+    async def train(self, model: Any, trajectory_groups: Any, **kwargs: Any) -> TrainResult:
         await asyncio.sleep(self.pause)
         if self.error:
             raise self.error
-        self.seen, self.trained, self.step = (
-            list(trajectory_groups),
-            self.trained + 1,
-            self.step + 1,
-        )
+        self.trained, self.step = self.trained + 1, self.step + 1
         self._checkpoint(model)
         return TrainResult(self.step, {"loss/train": 0.5, **kwargs})
 
     async def forget(self, model: Any) -> None:
         self.forgotten.append(model.base_model)
 
-    async def train_sft(
-        self,
-        model: Any,
-        trajectories: Iterable[art.Trajectory],
-        *,
-        batch_size: int,
-        learning_rates: Sequence[float],
-    ) -> TrainResult:
-        self.shown = list(trajectories)
-        self.trained, self.step = self.trained + 1, self.step + 1
-        self._checkpoint(model)
-        return TrainResult(self.step, {"updates": float(len(learning_rates))})
+    async def train_sft(self, model: Any, trajectories: Any, **kwargs: Any) -> TrainResult:
+        return await self.train(model, [], **kwargs)
 
     async def _train_sft(self, *_: Any) -> AsyncIterator[dict[str, float]]:
         yield {}
@@ -86,9 +66,9 @@ class CountingBackend:
         pass
 
     def _checkpoint(self, model: Model) -> None:
-        folder = self.path / model.project / "models" / model.name / "checkpoints"
-        (folder / f"{self.step:04d}").mkdir(parents=True, exist_ok=True)
-        (folder / f"{self.step:04d}" / "weights").write_text(str(self.step))
+        folder = folder_of(self.path / model.project / "models" / model.name, self.step)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "weights").write_text(str(self.step))
 
 
 def group(*rewards: float) -> art.TrajectoryGroup:
@@ -100,13 +80,6 @@ def group(*rewards: float) -> art.TrajectoryGroup:
             "logprobs": {"content": [{"token": "token_id:3", "logprob": -1.5, "top_logprobs": []}]},
         }
     )
-    return art.TrajectoryGroup(
-        [
-            art.Trajectory(
-                messages_and_choices=[{"role": "user", "content": "summarize"}, choice],
-                reward=reward,
-                metadata={"index": at},
-            )
-            for at, reward in enumerate(rewards)
-        ]
-    )
+    messages: list[Any] = [{"role": "user", "content": "summarize"}, choice]
+    trajectories = [art.Trajectory(messages_and_choices=messages, reward=one) for one in rewards]
+    return art.TrajectoryGroup(trajectories)
