@@ -235,29 +235,23 @@ def test_a_machine_knows_its_price_by_its_cloud(monkeypatch: pytest.MonkeyPatch)
     assert price_here() is None
 
 
-@pytest.mark.parametrize(("spot", "paid"), [("only", 1.2), ("first", 2.9), ("never", 2.9)])
-async def test_a_spot_price_counts_where_the_machine_is_one_for_sure(
-    spot: str, paid: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    put_prices(monkeypatch, (2.9, 1.2))
-    rented = ClusterConfig.model_validate({"where": "sky", "spot": spot})
-    assert await prices(rented) == {"runpod": HourlyPrice(paid, 2.9)}
-
-
 @pytest.mark.parametrize(
-    ("sold", "price"),
+    ("spot", "sold", "price"),
     [
-        ([(nan, nan), (2.5, nan)], HourlyPrice(2.5, 2.5)),
-        ([(nan, 1.1), (nan, nan)], HourlyPrice(1.1, 1.1)),
-        ([(nan, nan)], HourlyPrice(0.0, 0.0)),
+        ("only", [(2.9, 1.2)], HourlyPrice(1.2, 2.9)),
+        ("first", [(2.9, 1.2)], HourlyPrice(2.9, 2.9)),
+        ("never", [(2.9, 1.2)], HourlyPrice(2.9, 2.9)),
+        # No budget would end at a price that is no number.
+        ("only", [(nan, nan), (2.5, nan)], HourlyPrice(2.5, 2.5)),
+        ("only", [(nan, 1.1), (nan, nan)], HourlyPrice(1.1, 1.1)),
+        ("only", [(nan, nan)], HourlyPrice(0.0, 0.0)),
     ],
 )
-async def test_a_machine_that_has_no_price_is_not_the_cheapest(
-    sold: list[tuple[float, float]], price: HourlyPrice, monkeypatch: pytest.MonkeyPatch
+async def test_a_spot_price_counts_where_the_machine_is_one_for_sure_and_has_a_price(
+    spot: Any, sold: list[tuple[float, float]], price: HourlyPrice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No budget would end at a price that is no number."""
     put_prices(monkeypatch, *sold)
-    assert await prices(ClusterConfig(where="sky", spot="only")) == {"runpod": price}
+    assert await prices(ClusterConfig(where="sky", spot=spot)) == {"runpod": price}
 
 
 async def test_a_machine_without_a_price_is_no_free_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,6 +49,9 @@ def test_a_folder_is_read_file_by_file(tmp_path: Path) -> None:
     write_jsonl(tmp_path / "a.jsonl", rows()[:4])
     write_csv(tmp_path / "b.csv", rows()[4:])
     assert len(read_documents(source(tmp_path))) == 4
+    (tmp_path / "c.jsonl").mkdir()
+    with pytest.raises(DocumentsError, match=r"c\.jsonl can't be read as json"):
+        read_documents(source(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -122,12 +125,6 @@ def test_a_file_that_is_no_json_is_named(tmp_path: Path) -> None:
     path.write_text(f'{whole}\n\n{{"document_id": "d1"\n')
     with pytest.raises(DocumentsError, match=r"broken\.jsonl can't be read as json \(line 3: "):
         read_documents(source(path))
-
-
-def test_a_folder_that_is_called_as_a_file_is_refused_in_a_sentence(tmp_path: Path) -> None:
-    (tmp_path / "corpus" / "part.jsonl").mkdir(parents=True)
-    with pytest.raises(DocumentsError, match=r"part\.jsonl can't be read as json"):
-        read_documents(source(tmp_path / "corpus"))
 
 
 def damaged(whole: bytes, no_rows: bytes) -> dict[str, bytes]:

@@ -102,24 +102,6 @@ def test_the_nights_before_one_leave_it_out(tmp_path: Path) -> None:
     assert results_before(store, "m", "20261104T030000Z-0000", 0).is_empty()
 
 
-def test_results_of_an_older_version_are_read_with_nulls(tmp_path: Path) -> None:
-    store = open_store(str(tmp_path))
-    frame = stored(store, 1).drop("served_by", "kept")
-    path = tmp_path / "m" / "results" / "20261101T030000Z-0000.parquet"
-    frame.write_parquet(path)
-    read = scan_results(store, "m").collect()
-    assert read["kept"].null_count() == len(frame)
-    assert read.drop("served_by", "kept").equals(frame)
-
-
-def test_a_file_that_is_no_results_is_named(tmp_path: Path) -> None:
-    store = open_store(str(tmp_path))
-    stored(store, 1)
-    (tmp_path / "m" / "results" / "20261102T030000Z-0000.parquet").write_text("not parquet")
-    with pytest.raises(StoreError, match=r"earlier nights in .*m/results/ can't be read"):
-        results_before(store, "m", "20261103T030000Z-0000", 7)
-
-
 def test_the_newest_results_are_read_from_the_newest_night_back(tmp_path: Path) -> None:
     class Counting(FolderStore):
         def get(self, key: str) -> Blob | None:
@@ -135,8 +117,11 @@ def test_the_newest_results_are_read_from_the_newest_night_back(tmp_path: Path) 
     assert newest_results(store, "another", pl.lit(True)).is_empty()
 
 
-def test_newest_results_that_are_none_are_named(tmp_path: Path) -> None:
+def test_a_night_that_is_no_results_is_named(tmp_path: Path) -> None:
     store = open_store(str(tmp_path))
+    stored(store, 1)
     store.put("m/results/20261102T030000Z-0000.parquet", b"not parquet")
+    with pytest.raises(StoreError, match=r"earlier nights in .*m/results/ can't be read"):
+        results_before(store, "m", "20261103T030000Z-0000", 7)
     with pytest.raises(StoreError, match=r"Can't read the results in .*20261102T03"):
         newest_results(store, "m", pl.col("score") > 0)

@@ -1,4 +1,4 @@
-"""A run that learned nothing, or had nothing to learn from, says so."""
+"""What a run's figures say: that it learned nothing, or what it will still take."""
 
 import re
 from collections.abc import Sequence
@@ -10,9 +10,10 @@ from pydantic import ValidationError
 
 from precis.config import Retention, TrainConfig
 from precis.records.ledger import Ledger, Validation
+from precis.records.spend import Spend
 from precis.records.warm_start import WarmStartRecord
 from precis.report.training_report import TrainingView, training_report
-from precis.run.outlook import RunPlan
+from precis.run.outlook import RunPlan, outlook
 from precis.run.shortcomings import narrowed, nothing_to_train, shortcoming, stopped
 from tasks.states import completed
 from tests.support import ledgers, validations
@@ -25,19 +26,10 @@ def validation(step: int, accuracy: float, width: float = 0.05) -> Validation:
 def ledger(
     first: float, last: float | None, trained: int = 5, dropped: dict[str, int] | None = None
 ) -> Ledger:
-    validations = [validation(0, first)]
-    if last is not None:
-        validations.append(validation(1, last))
     changed = {"groups_trained": trained, "groups_dropped": dropped or {}}
     step = ledgers.record(0).model_copy(update=changed)
-    return Ledger(
-        model="m",
-        config="",
-        corpus="",
-        next_step=1,
-        steps=(step,),
-        validations=tuple(validations),
-    )
+    run = ledgers.EMPTY.advance(step).add_validation(validation(0, first))
+    return run if last is None else run.add_validation(validation(1, last))
 
 
 @pytest.mark.parametrize(
@@ -103,17 +95,13 @@ WARM_START = WarmStartRecord(source="file", scenarios=4, demonstrations=4, left_
 def narrowing(left: float, last: Sequence[int], warm: bool = True) -> Ledger:
     """The ledger of ten steps of reinforcement, whose entropy falls from 0.6 to what is left."""
     entropies = [0.6 - (0.6 - left) * place / 9 for place in range(10)]
-    steps = []
+    run = ledgers.EMPTY
     for step, entropy in enumerate(([9.0] if warm else []) + entropies):
         made = WARM_START if warm and step == 0 else None
         update = {"trainer": {"loss/entropy": entropy}, "warm_start": made}
-        steps.append(ledgers.record(step).model_copy(update=update))
+        run = run.advance(ledgers.record(step).model_copy(update=update))
     start = validations.validation(1 if warm else 0, validations.correct(0.4))
-    newest = validations.validation(len(steps), last)
-    return Ledger(
-        model="m", config="", corpus="", next_step=len(steps), steps=tuple(steps),
-        validations=(start, newest),
-    )  # fmt: skip
+    return run.add_validation(start).add_validation(validations.validation(run.next_step, last))
 
 
 @pytest.mark.parametrize("warm", [True, False])
@@ -125,3 +113,41 @@ def test_a_run_that_narrows_and_gains_nothing_says_so(warm: bool) -> None:
     assert narrowed(narrowing(0.05, validations.correct(0.7), warm)) is None
     assert narrowed(narrowing(0.3, no_gain, warm)) is None, "it stays wide"
     assert narrowed(ledger(0.3, 0.3)) is None, "it has no entropies"
+
+
+def ledger_of(steps: int, usd: float = 0.5) -> Ledger:
+    ledger = ledgers.EMPTY
+    for step in range(steps):
+        ledger = ledger.advance(ledgers.record(step, usd=usd))
+    return ledger
+
+
+def test_steps_and_validations_that_are_left_cost_what_the_newest_ones_did() -> None:
+    ledger = (
+        ledger_of(10)
+        .add_validation(ledgers.validation(0), usd=1.0)
+        .add_validation(ledgers.validation(10), usd=2.0)
+    )
+    ahead = outlook(ledger, RunPlan(30, validations_left=2))
+    assert ahead.usd == 8.0
+    assert ahead.usd_at_end == 8.0 + 20 * 0.5 + 2 * 1.5
+    assert ahead.seconds_left == 20 * 1.0 + 2 * 1.0
+    ledger = ledger_of(10, usd=100.0)
+    for step in range(10, 30):
+        ledger = ledger.advance(ledgers.record(step, usd=0.5))
+    assert outlook(ledger, RunPlan(40)).usd_at_end == 1000 + 10 + 5
+    unpriced = ledgers.record(0).model_copy(update={"judge": Spend(calls=3, unpriced=1)})
+    assert outlook(ledger_of(0).advance(unpriced), RunPlan(2)).is_lower_bound
+
+
+def test_a_budget_that_lasts_is_not_mentioned() -> None:
+    assert outlook(ledger_of(2), RunPlan(10, budget_usd=4.0)).budget_step == 8
+    assert outlook(ledger_of(2), RunPlan(10, budget_usd=5.5)).budget_step is None
+    assert outlook(ledger_of(2, usd=0.0), RunPlan(10, budget_usd=5.5)).budget_step is None
+
+
+def test_the_validations_that_are_left_follow_from_the_settings() -> None:
+    config = TrainConfig(steps=25, validate_every=10, budget_usd=3.0)
+    ledger = ledger_of(10).add_validation(ledgers.validation(0))
+    assert RunPlan.of(config, ledger) == RunPlan(25, validations_left=3, budget_usd=3.0)
+    assert RunPlan.of(config, ledger.add_validation(ledgers.validation(10))).validations_left == 2
