@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from precis.config import TrainConfig, WarmStartConfig
+from precis.config import WarmStartConfig
 from precis.environments.demonstrations import WarmStart, choose_best, prepare_warm_start
 from precis.environments.python import load_python
 from precis.errors import ConfigError
@@ -145,9 +145,3 @@ def test_a_file_that_can_not_be_used_says_why(
     with pytest.raises(ConfigError) as refused:
         prepared(tmp_path, *rows, **settings)
     assert complaint in str(refused.value)
-
-
-def test_no_reward_is_asked_of_summaries_that_are_not_judged() -> None:
-    warm = {"source": "file", "file": "shown.jsonl", "reward_min": 0.5}
-    with pytest.raises(ValueError, match="the summaries of a file are not judged"):
-        TrainConfig.model_validate({"store": "s", "warm_start": warm})

@@ -5,7 +5,6 @@ from typing import Any, get_args
 
 import pytest
 from annotated_types import Le
-from pydantic import ValidationError
 
 from precis.config import TrainConfig
 from precis.record import Record
@@ -114,23 +113,6 @@ def test_where_and_how_fast_it_is_made_is_no_part_of_what_a_run_is(
     given: dict[str, Any], other: dict[str, Any]
 ) -> None:
     assert identity(**given) == identity(**other)
-
-
-@pytest.mark.parametrize(
-    ("given", "trainer", "complaint"),
-    [
-        ({"source": "teacher"}, "extractive", "`teacher` belong together"),
-        ({"teacher": TEACHER}, "extractive", "`teacher` belong together"),
-        ({"source": "file"}, "extractive", "`file` belong together"),
-        ({"file": "a.jsonl"}, "extractive", "`file` belong together"),
-        ({}, "serverless", "serverless"),
-    ],
-)
-def test_a_warm_start_comes_with_what_it_needs(
-    given: dict[str, Any], trainer: str, complaint: str
-) -> None:
-    with pytest.raises(ValidationError, match=complaint):
-        identity(warm_start=given, trainer={"kind": trainer})
 
 
 @pytest.mark.parametrize(

@@ -77,6 +77,43 @@ def test_a_text_of_another_form_is_told_which_one_is_allowed(
     assert found.startswith(said)
 
 
+TEACHER = {"model": "m", "provider": "openrouter"}
+SHOWN = {"source": "file", "file": "shown.jsonl", "reward_min": 0.5}
+ASLEEP = {"engine": {"sleep_while_training": True}}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"warm_start": {"source": "teacher"}}, "`teacher` belong together"),
+        ({"warm_start": {"teacher": TEACHER}}, "`teacher` belong together"),
+        ({"warm_start": {"source": "file"}}, "`file` belong together"),
+        ({"warm_start": {"file": "a.jsonl"}}, "`file` belong together"),
+        ({"warm_start": {}, "trainer": {"kind": "serverless"}}, "warm_start needs a trainer of"),
+        ({"warm_start": SHOWN}, "the summaries of a file are not judged"),
+        ({"off_policy_steps": 1, "trainer": {"kind": "art"}}, "engine.gpus is 1: set that to 2"),
+        (
+            {"off_policy_steps": 1, "trainer": {"kind": "art", **ASLEEP}},
+            "and sleep_while_training to false",
+        ),
+        ({"off_policy_steps": 1, "trainer": {"kind": "serverless"}}, "'extractive' or 'art'"),
+        ({"off_policy_steps": 1, "retention": {"keep_last": 1}}, "set keep_last to 2 or more"),
+        ({"off_policy_steps": 2}, "less than or equal to 1"),
+        ({"from_checkpoint": {"model": "m", "step": 1}}, "precis runs restart"),
+        ({"from_checkpoint": {"model": "m", "step": 1, "store": "s"}}, "precis runs restart"),
+    ],
+)
+def test_settings_that_do_not_go_together_are_refused(given: dict[str, Any], said: str) -> None:
+    (found,) = problems(TrainConfig, {"store": "s", "model": "m", **given})
+    assert said in found
+
+
+def test_sampling_ahead_is_taken_on_two_gpus() -> None:
+    two = {"kind": "art", "engine": {"gpus": 2}}
+    given = {"store": "s", "off_policy_steps": 1, "trainer": two}
+    assert TrainConfig.model_validate(given).off_policy_steps == 1
+
+
 @pytest.mark.parametrize(
     "model", [TrainConfig, BenchmarkConfig, SweepConfig, Variables, Checkpoint, TrainRequest]
 )

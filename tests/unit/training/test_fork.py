@@ -4,7 +4,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from pydantic import ValidationError
 
 from precis.config import FromCheckpoint, TrainConfig
 from precis.environments.python import load_python
@@ -135,15 +134,3 @@ async def test_other_documents_than_the_origins_are_warned_of(
 ) -> None:
     await begin(store, FromCheckpoint(model="m"), corpus="others")
     assert "on other scenarios or another split: some that are held out here" in caplog.text
-
-
-def test_a_run_cannot_begin_with_itself() -> None:
-    for store in ("", "here"):
-        with pytest.raises(ValidationError, match="precis runs restart"):
-            TrainConfig.model_validate(
-                {
-                    "model": "m",
-                    "store": "here",
-                    "from_checkpoint": {"model": "m", "step": 1, "store": store},
-                }
-            )

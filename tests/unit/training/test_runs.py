@@ -34,7 +34,6 @@ from precis.training.meter import Meter
 from precis.training.run import Run
 from precis.training.validation import validate
 from tests.support import unscored
-from tests.support.examples import EXAMPLES
 from tests.support.faulty import Faults, FaultyServer
 from tests.support.in_process import Life, one_process
 from tests.support.paid_judge import PaidJudge
@@ -53,18 +52,6 @@ IDLE: dict[str, Any] = {
     "validate_every": 2,
 }
 """Learns nothing."""
-UNSCORED = """
-play = rollout
-
-
-async def rollout(model, scenario):
-    await play(model, scenario)
-
-
-score = "ruler"
-rubric = "x wins, or at least does not lose."
-"""
-"""Has a game scored by a judge."""
 
 
 @pytest.fixture(autouse=True)
@@ -423,54 +410,35 @@ async def test_a_run_is_taken_back_and_another_one_begun_with_it(tmp_path: Path)
     assert once is not None and again is not None and again.files == once.files
 
 
-async def test_an_agent_stops_at_its_budget_and_continues_with_a_larger_one(tmp_path: Path) -> None:
-    """What a judge is paid for scoring its games counts, in training and in validations."""
-    game = (EXAMPLES / "tic_tac_toe.py").read_text("utf-8")
-    held_out = "range(10_000, 10_100)"
-    assert held_out in game
-    file = tmp_path / "game.py"
-    file.write_text(game.replace(held_out, "range(10_000, 10_003)") + UNSCORED)
-    agent: dict[str, Any] = {"environment": str(file), "documents": {}, "validate_every": 5}
-    async with paid(tmp_path / "games", steps=3, **agent) as (life, judge):
-        bounded = Life(life.folder, {**life.settings, "budget_usd": 1e-4})
-        with pytest.raises(BudgetReached, match="The run has spent"):
-            await bounded.live()
-        spent = ledger(life).usd
-        assert 1e-4 <= spent == pytest.approx(judge.usd, rel=0.01)
-        assert 0 < len(ledger(life).steps) < 3
-        await life.live()
-        assert len(ledger(life).steps) == 3
-        assert ledger(life).usd > spent
-
-
 async def test_an_agent_trains_and_is_validated_by_a_judge_alone(tmp_path: Path) -> None:
     rollouts = {"groups_per_step": 2, "rollouts_per_group": 4}
     ranked = {"score": "ruler", "rubric": "The word is found."}
     environment = {"kind": "python", "file": unscored.__file__, **ranked}
     settings = {"environment": environment, "rollouts": rollouts, "documents": {}}
-    life = Life(tmp_path / "run", settings)
-    await life.live()
-    found = ledger(life)
-    start, *later = found.validations
-    assert start.measure == "preferred to the start"
-    assert start.score.value == 0.5
-    assert start.score.with_interval == "50.0%", "it has its value by definition, and no doubt"
-    assert all(0 <= one.score.value <= 1 and not one.unscored for one in later)
-    rewards = scan_trajectories(life.store, "m", "train").collect()["reward"]
-    assert len(rewards) == 16
-    assert rewards.null_count() == 0 and rewards.n_unique() > 1
+    async with paid(tmp_path / "run", **settings) as (life, judge):
+        await life.live()
+        assert ledger(life).usd == pytest.approx(judge.usd)
+        found = ledger(life)
+        start, *later = found.validations
+        assert start.measure == "preferred to the start"
+        assert start.score.value == 0.5
+        assert start.score.with_interval == "50.0%", "it has its value by definition, and no doubt"
+        assert all(0 <= one.score.value <= 1 and not one.unscored for one in later)
+        rewards = scan_trajectories(life.store, "m", "train").collect()["reward"]
+        assert len(rewards) == 16
+        assert rewards.null_count() == 0 and rewards.n_unique() > 1
 
-    life.store.delete(ledger_key("m"))
-    await repair(life.store, "m")
-    longer = Life(life.folder, {**settings, "steps": 3})
-    async with longer.opened() as run:
-        loop = TrainingLoop(run)
-        await loop.resume()
-        await loop.train()
-        seen = run.seen
-    assert seen.first is not None and seen.first.step == 0, "the report compares with another"
-    assert ledger(longer).validations, "nothing was validated since"
-    for one in ledger(longer).validations:
-        compared = scan_trajectories(life.store, "m", "validation", [one.step]).collect()
-        for details in compared["details"]:
-            assert "transcript" not in json.loads(details), "it took the first one's place"
+        life.store.delete(ledger_key("m"))
+        await repair(life.store, "m")
+        longer = Life(life.folder, {**life.settings, "steps": 3})
+        async with longer.opened() as run:
+            loop = TrainingLoop(run)
+            await loop.resume()
+            await loop.train()
+            seen = run.seen
+        assert seen.first is not None and seen.first.step == 0, "the report compares with another"
+        assert ledger(longer).validations, "nothing was validated since"
+        for one in ledger(longer).validations:
+            compared = scan_trajectories(life.store, "m", "validation", [one.step]).collect()
+            for details in compared["details"]:
+                assert "transcript" not in json.loads(details), "it took the first one's place"
