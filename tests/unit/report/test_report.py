@@ -1,14 +1,19 @@
 import json
+import re
 from datetime import UTC, datetime
-from html.parser import HTMLParser
+from pathlib import Path
 
 import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
+from markupsafe import Markup
 
-from precis.markdown import escape
+from precis.benchmark.measure import report_folder
+from precis.benchmark.report import store_report
+from precis.config import BenchmarkConfig
+from precis.markdown import escape, mark_bold, table
 from precis.records.nouns import COMPARED, PREFERRED
 from precis.records.results import SCHEMA, frame_of
 from precis.report import wording
@@ -17,7 +22,10 @@ from precis.report.benchmark_view import Benchmark
 from precis.report.curve import StepPoint
 from precis.report.nights import changes
 from precis.report.page import benchmark_report, reader_data, report_html
+from precis.statistics.intervals import Interval
 from precis.statistics.standings import Contender
+from precis.store import FolderStore
+from precis.text import common_words, decisive_words
 from tests.support.reports import HOSTILE, embedded, questions, rendered, rows
 
 CORRECT: list[tuple[str, int | None, list[int | None]]] = [
@@ -43,38 +51,19 @@ def page(benchmark: Benchmark) -> str:
     return report_html(benchmark, {"Judge": "lexical-judge"})
 
 
-class Reader(HTMLParser):
-    """Collects the text of table rows, and every address that a tag points to."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.rows: list[list[str]] = []
-        self.addresses: list[str] = []
-        self.tags: list[str] = []
-        self.in_cell = False
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.addresses += [v or "" for k, v in attrs if k in ("src", "srcset", "href", "data")]
-        if tag == "tr":
-            self.rows.append([])
-        elif tag in ("td", "th"):
-            self.rows[-1].append("")
-            self.in_cell = True
-
-    def handle_endtag(self, tag: str) -> None:
-        self.in_cell &= tag not in ("td", "th")
-
-    def handle_data(self, data: str) -> None:
-        if self.in_cell:
-            self.rows[-1][-1] += data.strip()
+def table_rows(page: str) -> list[list[str]]:
+    """The text of each cell, by row."""
+    rows = []
+    for row in re.findall("<tr.*?</tr>", page, re.DOTALL):
+        cells = re.findall("<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL)
+        rows.append([Markup(cell).striptags() for cell in cells])
+    return rows
 
 
 def test_the_numbers_on_the_page_are_those_of_the_results(benchmark: Benchmark, page: str) -> None:
     own = benchmark.frame.filter(pl.col("step") == 9)
     share = float(own["score"].sum()) / float(own["weight"].sum())
-    line = next(row for row in Reader(page).rows if row[0] == "trained, step 9")
+    line = next(row for row in table_rows(page) if row[0] == "trained, step 9")
     standing = benchmark.standings[0]
     assert share == 0.875
     assert line[1] == "87.5%"
@@ -95,27 +84,26 @@ def test_headlines_compare_with_the_start_and_the_best_other(benchmark: Benchmar
 def test_a_contender_with_too_many_unscored_is_shown_but_not_ranked(
     benchmark: Benchmark, page: str
 ) -> None:
-    (line,) = [row for row in Reader(page).rows if row[0].startswith("gpt-4o")]
-    assert line[0] == "gpt-4oincomplete, not ranked"
+    (line,) = [row for row in table_rows(page) if row[0].startswith("gpt-4o")]
+    assert line[0] == "gpt-4o incomplete, not ranked"
     assert line[-1] == "2 timeout"
     assert not [name for name, chart in charts_of(benchmark).items() if "gpt-4o" in chart.alt]
 
 
 def test_the_page_loads_nothing_and_no_summary_leaves_its_place(page: str) -> None:
-    reader = Reader(page)
-    assert reader.addresses
-    assert all(address.startswith("data:image/svg+xml;base64,") for address in reader.addresses)
-    assert not {"link", "iframe", "object"} & set(reader.tags)
+    addresses = re.findall('(?:src|srcset|href|data)="(.*?)"', page)
+    assert addresses
+    assert all(address.startswith("data:image/svg+xml;base64,") for address in addresses)
+    assert not re.search("<(link|iframe|object)", page)
     assert "default-src 'none'" in page
-    assert reader.tags.count("script") == 2
+    assert page.count("<script") == 2
     assert "alert(1)" not in page
 
 
 def test_a_hostile_name_is_text_wherever_it_stands() -> None:
     hostile = Benchmark(frame_of([*rows(HOSTILE, 1, [3, 2]), *rows(f"{HOSTILE} 2", None, [2, 2])]))
     shown = report_html(hostile, {HOSTILE: HOSTILE}, {HOSTILE: 1})
-    assert Reader(shown).tags.count("script") == 2
-    assert "<script>alert(1)" not in shown
+    assert shown.count("<script") == 2
 
 
 def test_the_reader_holds_every_shown_summary_with_its_verdicts(
@@ -137,16 +125,14 @@ def test_the_reader_holds_every_shown_summary_with_its_verdicts(
 
 def test_the_reader_says_who_is_ahead_with_the_planned_comparison(benchmark: Benchmark) -> None:
     ahead = reader_data(benchmark)["ahead"]
-    assert ahead["0-1"].startswith(
-        "trained, step 9 is 43.8 points ahead of lead-350 on 8 scenarios"
-    )
+    assert ahead["0-1"].startswith("trained, step 9 is 43.8 points ahead of lead-350 on 8 ")
     assert benchmark.ahead[Contender("trained", 9), Contender("lead-350")].chance in ahead["0-1"]
     assert ahead["1-2"].startswith("lead-350 is 6.2 points ahead of untrained start")
     assert not {"1-0", "2-1"} & set(ahead)
 
 
 def test_all_pairs_are_in_a_table_with_stars_for_the_clear_ones(page: str) -> None:
-    lines = [row for row in Reader(page).rows if row[0] == "trained, step 9"]
+    lines = [row for row in table_rows(page) if row[0] == "trained, step 9"]
     assert lines[-1] == ["trained, step 9", "+43.8*", "+50.0*"]
 
 
@@ -155,7 +141,7 @@ def test_a_published_score_is_a_note_and_never_a_result(page: str) -> None:
     quoting = report_html(small, published={"o4-mini": 0.6})
     assert "not measured here" in quoting
     assert "o4-mini 60.0%" in quoting
-    assert not [row for row in Reader(quoting).rows if "o4-mini" in row[0]]
+    assert not [row for row in table_rows(quoting) if "o4-mini" in row[0]]
     assert "not measured here" not in page
 
 
@@ -204,10 +190,8 @@ def test_the_benchmark_artifact_has_both_pictures_and_all_standings(benchmark: B
 def test_escaped_text_is_shown_as_it_is(text: str) -> None:
     tokens = MarkdownIt("commonmark").enable("table").parse(f"> {escape(f'a{text}a')}")
     (inline,) = [token for token in tokens if token.type == "inline"]
-    assert [token.type for token in tokens if token.level == 1] == [
-        "paragraph_open",
-        "paragraph_close",
-    ]
+    outer = [token.type for token in tokens if token.level == 1]
+    assert outer == ["paragraph_open", "paragraph_close"]
     shown = "".join(child.content for child in inline.children or [])
     assert {child.type for child in inline.children or []} <= {"text", "text_special"}
     expected = " ".join(f"a{text}a".split()).replace("\0", "\ufffd")
@@ -225,19 +209,109 @@ def test_a_line_of_text_is_never_a_structure(line: str) -> None:
 
 
 def test_a_preference_is_the_measure_and_no_column_beside_it() -> None:
-    compared = {PREFERRED: 0.5, COMPARED: 1.0, "turns": 3.0}
-    played = frame_of(rows("player", None, [0, 2])).with_columns(
-        metrics=pl.lit(json.dumps(compared))
-    )
-    assert not {"Preferred to start", "Compared"} & set(Benchmark(played, []).columns)
+    compared = json.dumps({PREFERRED: 0.5, COMPARED: 1.0, "turns": 3.0})
+    played = frame_of(rows("player", None, [0, 2])).with_columns(metrics=pl.lit(compared))
+    assert not {"Preferred to start", "Compared"} & set(Benchmark(played).columns)
 
 
 def test_what_is_known_of_all_figures_and_of_zeros_is_said_in_the_environments_words() -> None:
     crude = wording.Words(caveat="Dice were thrown.", disqualifiers=("cheated",))
-    played = frame_of(rows("player", None, [0, 2])).with_columns(
-        metrics=pl.Series([json.dumps({"cheated": 1.0}), json.dumps({"cheated": 0.0})])
-    )
-    benchmark = Benchmark(played, [], words=crude)
+    metrics = pl.Series("metrics", [json.dumps({"cheated": 1.0}), json.dumps({"cheated": 0.0})])
+    played = frame_of(rows("player", None, [0, 2])).with_columns(metrics)
+    benchmark = Benchmark(played, words=crude)
     assert "Dice were thrown." in benchmark_report(benchmark)
     (shown,) = reader_data(benchmark)["contenders"]
     assert {one["disqualified"] for one in shown["summaries"].values()} == {"cheated", None}
+
+
+def small(trained: list[int], other: list[int], ceiling: float | None = None) -> Benchmark:
+    start = rows("trained", 0, [1] * len(trained))
+    frame = frame_of([*start, *rows("trained", 4, trained), *rows("lead-350", None, other)])
+    return Benchmark(frame, ceiling=ceiling)
+
+
+def test_a_share_of_the_ceiling_takes_documents_and_a_ceiling() -> None:
+    share = small([1], [0], ceiling=0.25).headlines()[-1]
+    assert (share.value, share.detail) == ("–", "too few scenarios to say (1)")
+    assert small([0] * 8, [0] * 8, ceiling=0.0).headlines()[-1].detail == "the ceiling is 0"
+    unmeasured = small([3, 4] * 4, [2] * 8).headlines()
+    assert all(each.label != "Share of the ceiling" for each in unmeasured)
+
+
+@pytest.mark.parametrize(("trained", "other"), [([4] * 8, [2] * 8), ([4, 3, 4, 3], [2, 2, 1, 2])])
+def test_too_few_documents_or_too_much_alike_foretell_no_number_of_them(
+    trained: list[int], other: list[int]
+) -> None:
+    found = small(trained, other)
+    page = " ".join(report_html(found).split())
+    assert found.documents_needed is None
+    assert "Too few scenarios, or too much alike, to say how many" in page
+
+
+def test_more_topics_than_a_picture_has_room_for_are_not_drawn() -> None:
+    found = [*rows("trained", 4, [3] * 300), *rows("lead-350", None, [2] * 300)]
+    many = frame_of(found).with_columns(topic=pl.col("scenario_id"))
+    assert "topics" not in charts_of(Benchmark(many))
+
+
+def test_a_checkpoint_that_could_not_be_measured_keeps_its_point_of_the_curve() -> None:
+    known = Interval(0.5, 0.4, 0.6)
+    gone = rows("trained", 4, [4, *[None] * 7])
+    found = Benchmark(frame_of(gone), [StepPoint(4, accuracy=known)])
+    assert found.curve == [StepPoint(4, accuracy=known)]
+
+
+def test_a_long_name_can_be_drawn() -> None:
+    long = [*rows("n" * 2000, None, [2, 2], "t" * 2000), *rows("trained", 4, [3, 4], "t" * 2000)]
+    assert report_html(Benchmark(frame_of(long), [StepPoint(0, reward=0.5)]))
+
+
+def test_a_second_benchmark_of_a_step_leaves_the_first_s_report(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path)
+    found = Benchmark(frame_of(rows("lead-350", None, [2, 2])))
+    for name in ("first", "second"):
+        store_report(store, "m", name, "m/benchmarks/0004/", found, name)
+    folder = tmp_path / "m/benchmarks/0004"
+    assert (folder / "report.html").read_text() == "second"
+    for name in ("first", "second"):
+        assert (folder / name / "report.html").read_text() == name
+        assert (folder / name / "results.parquet").exists()
+
+
+def test_other_documents_than_were_held_out_have_a_report_of_their_own() -> None:
+    other = BenchmarkConfig.model_validate({"test_documents": {"source": "other.jsonl"}})
+    assert report_folder("m", 4, BenchmarkConfig(), "0123456789") == "m/benchmarks/0004/"
+    assert report_folder("m", 4, other, "0123456789") == "m/benchmarks/0004-01234567/"
+
+
+def deciding(
+    question: str, gold: str, answer: str, common: frozenset[str] = frozenset()
+) -> list[str]:
+    spans = decisive_words(question, gold, answer, common)
+    return [answer[start:end] for start, end in spans]
+
+
+def test_the_words_that_the_golden_answer_adds_to_its_question_decide() -> None:
+    answer = "On 9 January the bridge, approved in 1987, was opened by Ada Kessler."
+    question = "Who opened the bridge?"
+    assert deciding(question, "Ada Kessler", answer) == ["Ada", "Kessler"]
+    found = deciding("When was it?", "In 1987, after its approval", answer)
+    assert found == ["approved", "in", "1987"]
+
+
+def test_words_of_many_answers_decide_nothing() -> None:
+    common = common_words(["It is by the sea.", "By the lake.", "By a hill.", "The sea"])
+    assert common == {"by", "the"}
+    assert deciding("Where?", "by the sea", "It lies by the sea.", common) == ["sea"]
+
+
+def test_a_training_reports_table_sets_them_in_bold_and_nothing_that_a_text_asks_for() -> None:
+    answer = "The *mayor* Ada Kessler paid \ue00040 euros."
+    spans = decisive_words("Who paid?", "Ada Kessler", answer, ())
+    cell = table(["Answer"], [[mark_bold(answer, spans)]]).splitlines()[-1]
+    assert cell == "| The &#42;mayor&#42; **Ada** **Kessler** paid 40 euros. |"
+
+
+def test_a_metric_that_an_agent_names_stays_text_as_a_heading() -> None:
+    head, *_ = table(["Step", "Won | <b>lost"], [["1", "2"]]).splitlines()
+    assert head == "| Step | Won &#124; &#60;b&#62;lost |"
