@@ -18,6 +18,7 @@ T = TypeVar("T")
 _RECENT = 128
 _ANSWERED_MIN = 5
 _FLOOR_S = 0.25
+"""Nothing is late before."""
 _LOOK_S = 0.05
 
 
@@ -58,20 +59,11 @@ class LatencyWindow:
 
 class Hedging:
     """Sends a request again, once, if it is later than a share of recent ones and the limits have a
-    spare turn. Nothing is late before `floor_s`."""
+    spare turn."""
 
-    def __init__(
-        self,
-        quantile: float,
-        limiter: Limiter,
-        *,
-        floor_s: float = _FLOOR_S,
-        look_s: float = _LOOK_S,
-    ) -> None:
+    def __init__(self, quantile: float, limiter: Limiter) -> None:
         self._quantile = quantile
         self._limiter = limiter
-        self._floor_s = floor_s
-        self._look_s = look_s
         self._windows = defaultdict[str, LatencyWindow](partial(LatencyWindow, quantile))
         self._ages = LatencyWindow(quantile)
 
@@ -95,7 +87,7 @@ class Hedging:
         def late() -> bool:
             now_s = clock()
             for window, since_s in ((own, began_s), (self._ages, verdict_began_s)):
-                if now_s - since_s >= self._floor_s and window.is_late(since_s, now_s):
+                if now_s - since_s >= _FLOOR_S and window.is_late(since_s, now_s):
                     return True
             return False
 
@@ -107,7 +99,7 @@ class Hedging:
             ExitStack() as second_turn,
         ):
             try:
-                while not (await asyncio.wait(tasks, timeout=self._look_s))[0]:
+                while not (await asyncio.wait(tasks, timeout=_LOOK_S))[0]:
                     if late():
                         second = second_turn.enter_context(self._limiter.spare_turn(tokens))
                         if second is not None:

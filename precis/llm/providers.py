@@ -18,7 +18,6 @@ class Endpoint:
 
     Attributes:
         base_url: the prefix of `/chat/completions`.
-        structured: whether to request replies by JSON schema first.
         key_variable: the environment variable of the key; empty if the run made it.
         role: the server's role, for messages.
     """
@@ -26,7 +25,6 @@ class Endpoint:
     base_url: str
     model: str
     api_key: str = field(repr=False)
-    structured: bool = True
     key_variable: str = "JUDGE_API_KEY"
     role: str = "judge"
 

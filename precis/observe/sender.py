@@ -15,7 +15,7 @@ from precis.llm.redaction import without_credentials
 from precis.llm.responses import BoundedClient
 from precis.observe.rollouts import RolloutRecord
 
-QUEUE_MAX = 4000
+_QUEUE_MAX = 4000
 """The most rollouts queued for a service; further ones are dropped, and counted."""
 CALLS_MAX = 50
 """A batch ends with the rollout that reaches this many calls."""
@@ -67,9 +67,8 @@ class Sender:
     Failures are reported at most twice: at the first, and at the end with the loss.
     """
 
-    def __init__(self, service: Service, queue_max: int = QUEUE_MAX) -> None:
+    def __init__(self, service: Service) -> None:
         self._service = service
-        self._queue_max = queue_max
         self._waiting: queue.SimpleQueue[RolloutRecord | None] = queue.SimpleQueue()
         self._is_ending = False
         self._warned = False
@@ -80,7 +79,7 @@ class Sender:
     def tell(self, seen: RolloutRecord) -> None:
         """Queue a rollout; returns at once."""
         self._told += 1
-        if self._waiting.qsize() < self._queue_max:
+        if self._waiting.qsize() < _QUEUE_MAX:
             self._waiting.put(seen)
         else:
             self._warn("it takes them slower than they come")

@@ -39,7 +39,7 @@ class QuestionWriter:
         self.endpoint = endpoint
         # Never hedged: that would pay for a document twice.
         self._client = ChatClient(endpoint, SETTINGS, prices=prices)
-        self._by_schema = endpoint.structured
+        self._by_schema = True
 
     async def __aenter__(self) -> Self:
         return self

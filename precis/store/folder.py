@@ -27,12 +27,10 @@ _NO_FOLDER = {errno.ENOTDIR, errno.EEXIST}
 
 
 class FolderStore:
-    """A store in a local folder; a conditional write waits `lock_patience_s` for another
-    process's."""
+    """A store in a local folder; a conditional write waits for another process's."""
 
-    def __init__(self, root: Path, *, lock_patience_s: float = PATIENCE_S) -> None:
+    def __init__(self, root: Path) -> None:
         self.root = _real(root.expanduser())
-        self._lock_patience_s = lock_patience_s
 
     @property
     def url(self) -> str:
@@ -60,10 +58,7 @@ class FolderStore:
     def put_if(self, key: str, data: bytes, version: str | None) -> str:
         path = self._path(key)
         try:
-            with (
-                self._writing(path),
-                file_lock(path.parent / f"{_OWN}.lock", self._lock_patience_s),
-            ):
+            with self._writing(path), file_lock(path.parent / f"{_OWN}.lock", PATIENCE_S):
                 present = self.get(key)
                 if (present.version if present else None) != version:
                     raise StoreConflict(f"{path} was written by somebody else in between.")

@@ -265,11 +265,15 @@ async def test_half_a_character_stops_no_service(url: str, endpoint: Endpoint) -
 
 
 async def test_a_slow_service_delays_nothing_and_the_end_is_bounded(
-    url: str, endpoint: Endpoint, caplog: pytest.LogCaptureFixture
+    url: str,
+    endpoint: Endpoint,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(sender, "_QUEUE_MAX", 10)
     endpoint.answer = endpoint.hang
     settings = environment(openpipe_api_key="k", openpipe_base_url=url)
-    observers = Observers([sender.Sender(services(settings)[0], queue_max=10)])
+    observers = Observers([sender.Sender(services(settings)[0])])
     began = time.monotonic()
     observers.rollouts([SEEN] * 200)
     assert time.monotonic() - began < 60, "one after another they take 200 s"

@@ -223,9 +223,10 @@ Stopped(Path(sys.argv[1])).put_if("m/lease.json", b"theirs", None)
 
 
 async def test_nobody_waits_for_ever_for_a_process_that_is_stopped_in_a_conditional_write(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = FolderStore(tmp_path / "store", lock_patience_s=0.2)
+    monkeypatch.setattr("precis.store.folder.PATIENCE_S", 0.2)
+    store = FolderStore(tmp_path / "store")
     with stopped_process(WRITE_AND_STOP, str(store.root)) as holder:
         with pytest.raises(StoreError) as caught:
             store.put_if("m/lease.json", b"ours", None)

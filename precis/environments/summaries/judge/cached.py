@@ -74,7 +74,7 @@ class CachedJudge:
         self.identity = {"model": endpoint.model}
         if config.provider == "lexical":
             self.identity["rules"] = RULES_VERSION
-        self._format = _FORMATS[0 if endpoint.structured else 1]
+        self._format = _FORMATS[0]
         self._cache = cache
         self._cached = 0
         self._under_way: dict[str, asyncio.Event] = {}

@@ -69,7 +69,7 @@ def saying(content: str, finish_reason: str = "stop") -> Response:
 
 @asynccontextmanager
 async def judge_of(
-    *script: Response, cache: ReplyCache | None = None, structured: bool = True, **settings: Any
+    *script: Response, cache: ReplyCache | None = None, **settings: Any
 ) -> AsyncIterator[tuple[JudgeClient, ScriptedJudge]]:
     """A client with short pauses, and the scripted server that it asks."""
     scripted = ScriptedJudge(*script)
@@ -79,8 +79,7 @@ async def judge_of(
         defaults = {"provider": "url", "base_url": url, "model": "m", "backoff_s": 0.001}
         defaults["prices"] = {"m": (1.0, 10.0)}
         config = JudgeConfig.model_validate(defaults | settings)
-        endpoint = Endpoint(url, "m", "sk-secret-key", structured=structured)
-        async with JudgeClient(endpoint, config, cache=cache) as client:
+        async with JudgeClient(Endpoint(url, "m", "sk-secret-key"), config, cache=cache) as client:
             yield client, scripted
 
 
@@ -211,9 +210,10 @@ async def test_a_judge_that_is_out_for_an_hour_is_not_waited_for() -> None:
 
 
 async def test_a_fenced_reply_counts_only_where_no_schema_was_promised() -> None:
-    async with judge_of(saying(FENCED), structured=False) as (judge, server):
+    no = responding(400, "response_format: json_schema, but which?")
+    async with judge_of(no, saying(FENCED)) as (judge, server):
         assert isinstance(await judge.score(FERRY, SUMMARY), Scored)
-    assert len(server.requests) == 1
+    assert len(server.requests) == 2
 
 
 async def test_a_judge_that_rejects_every_form_of_request_stops_the_run() -> None:
