@@ -1,15 +1,17 @@
-"""Whatever a server sends, it takes little memory, ends in time, and never shows our key."""
+"""What a server sends takes little memory, ends in time, and never shows a part of our key."""
 
 import asyncio
 import json
+import re
 import resource
+import string
 import sys
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 
 import openai
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from precis.benchmark.client import ContenderClient
@@ -20,7 +22,8 @@ from precis.environments.recorder import Recorder
 from precis.environments.ruler import TrajectoryRuler
 from precis.environments.summaries.judge import Endpoint, JudgeClient
 from precis.environments.summaries.prompt import summary_messages
-from precis.errors import PrecisError
+from precis.errors import ConfigError, PrecisError
+from precis.inference.local_server import find_served, list_models
 from precis.llm.budget import Budget
 from precis.llm.redaction import Redactor
 from precis.llm.tls import tls_for
@@ -29,11 +32,13 @@ from precis.rollouts.sample import adapter_policy, sample_each
 from tests.security.hostile import (
     MIB,
     bomb,
+    dripping,
     endless,
     hostile,
     quoting,
     quoting_in_the_status_line,
 )
+from tests.support.corpora import BUNDLED
 from tests.support.environments import summaries
 
 KEY = "sk-or-v1-4f8c1d9b7a2e6035c8"
@@ -176,3 +181,119 @@ def test_what_is_not_the_key_stays(before: str, part: tuple[int, int], after: st
 def test_a_word_given_for_a_key_is_no_secret() -> None:
     assert Redactor("anything").clean_text("anything goes") == "anything goes"
     assert Redactor("none").clean_text("none at all") == "none at all"
+
+
+LAST_FOUR = KEY[-4:]
+CUT_SHORT = [
+    "sk-…{last}",
+    "sk-or-v1-4f***",
+    "sk-or...",
+    "sk-or-***************************{last}",
+    "sk-o[redacted]{last}",
+    "xxxxxxxxxxxx{last}",
+    "**** {last}",
+    "a key ending in {last}",
+    "a key that ends with '{last}'",
+    "the last four characters of your key are {last}",
+    '{{"last4": "{last}"}}',
+    '{{"key_suffix": "{last}", "api_key_hint": "sk-...{last}"}}',
+    "the key starts with `sk-or-`",
+]
+keys = st.text(string.ascii_letters + string.digits + "-_", min_size=20, max_size=60).filter(
+    lambda key: not key.isalpha()
+)
+masks = st.sampled_from(["***", "*" * 40, "…", "...", "[...]", "•••• ", "####", "____", "<...>"])
+shown = st.integers(3, 20)
+
+
+def letters(text: str) -> str:
+    return re.sub(r"[\W_]", "", text)
+
+
+@given(key=keys, mask=masks, first=shown, last=shown)
+def test_no_end_of_a_masked_key_is_seen(key: str, mask: str, first: int, last: int) -> None:
+    for masked in (key[:first] + mask + key[-last:], key[:first] + mask, mask + key[-last:]):
+        for around in ("Key {} is not known.", "({})", '"{}"', "at {}\n"):
+            cleaned = Redactor(key).clean_text(around.format(masked))
+            assert letters(cleaned) == letters(around)
+
+
+@given(key=keys, last=shown)
+def test_no_end_that_is_told_of_in_words_is_seen(key: str, last: int) -> None:
+    for told in ("Your key, ending in {}, has expired.", '{{"last4": "{}"}}', "suffix: {}"):
+        cleaned = Redactor(key).clean_text(told.format(key[-last:]))
+        assert letters(cleaned) == letters(told.format(""))
+
+
+@given(key=keys, document=st.sampled_from(BUNDLED))
+def test_ordinary_text_stays_as_it_is(key: str, document: object) -> None:
+    text = document.text  # type: ignore[attr-defined]
+    # Eight characters of a key are left out wherever they stand, in a word like any other.
+    assume(not any(key[at : at + 8] in text for at in range(len(key) - 7)))
+    assert Redactor(key).clean_text(text) == text
+
+
+@given(text=st.text() | st.text('\\"u0041{}[]:,*….35c8 '))
+def test_a_reply_without_the_key_stays_as_it_is(text: str) -> None:
+    packed = json.dumps(text).encode()
+    assert Redactor("sk-or-v1-zzzzzzzzzzzz").clean(packed) == packed
+
+
+@given(st.binary())
+def test_bytes_that_are_no_text_stay_as_they_are(content: bytes) -> None:
+    assert Redactor(KEY).clean(content) == content
+
+
+@pytest.mark.parametrize("text", ["Room 35c8 is closed.", "sk-or is short", "ending in 1945", "…"])
+def test_what_nothing_says_to_be_of_a_key_stays(text: str) -> None:
+    assert Redactor(KEY).clean_text(text) == text
+
+
+@pytest.mark.parametrize("told", CUT_SHORT)
+def test_a_key_cut_short_is_left_out_of_a_text(told: str) -> None:
+    cleaned = Redactor(KEY).clean_text(told.format(last=LAST_FOUR))
+    assert LAST_FOUR not in cleaned
+    assert "sk-o" not in cleaned
+
+
+def listing(*names: str) -> Callable[[str], Iterator[bytes]]:
+    return quoting(200, lambda _: json.dumps({"data": [{"id": name} for name in names]}))
+
+
+@pytest.mark.parametrize("answer", [endless, bomb])
+async def test_a_list_without_end_is_not_read(answer: Callable[[str], Iterator[bytes]]) -> None:
+    async with hostile(answer) as server:
+        with pytest.raises(ConfigError, match="lists its models without end"):
+            await list_models(server.url, KEY)
+    assert server.sent < 32 * MIB
+
+
+async def test_a_list_that_drips_costs_its_deadline_and_no_more() -> None:
+    async with dripping() as url:
+        with pytest.raises(ConfigError, match="does not list its models within 1 s"):
+            await asyncio.wait_for(list_models(url, KEY, 1.0), 30)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        quoting(200, lambda key: json.dumps({"data": [{"id": key}, {"id": f"m-{key}@1"}]})),
+        quoting(401, lambda key: f"{key} is not a key of ours"),
+        quoting_in_the_status_line,
+    ],
+)
+async def test_a_server_that_quotes_the_key_has_nobody_print_it(
+    answer: Callable[[str], Iterator[bytes]],
+) -> None:
+    async with hostile(answer) as server:
+        with pytest.raises(ConfigError) as raised:
+            await find_served(server.url, "", KEY)
+    assert server.keys == [KEY]
+    assert not quotes(f"{raised.value!r} {raised.value.__cause__!r}")
+
+
+async def test_a_name_that_moves_the_cursor_is_no_name() -> None:
+    async with hostile(listing("a@1", "\x1b]0;owned\x07\x1b[2J")) as server:
+        assert await list_models(server.url, KEY) is None
+    async with hostile(listing("a@1", "My Model.gguf")) as server:
+        assert await list_models(server.url, KEY) == ["a@1", "My Model.gguf"]

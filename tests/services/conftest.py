@@ -71,7 +71,7 @@ LONGEST = (
     "test_frameworks.py",
     "test_pools.py",
     "test_managed_run.py",
-    "test_s3_faults.py",
+    "test_s3.py",
     "test_tinker.py",
     "test_local_server.py",
     "test_hostile_tools.py",

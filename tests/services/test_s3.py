@@ -1,64 +1,96 @@
-"""The S3 store against a real server over HTTP."""
+"""The S3 store against a real server over HTTP, in fair weather and bad: what is written is written
+once and whole, or said not to be."""
 
+import json
 import os
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
 import pytest
+from boto3.s3.transfer import create_transfer_manager
+from s3transfer.exceptions import CancelledError
 
-from precis.errors import StoreRefused
-from precis.store import s3
+from precis.config import Retention
+from precis.errors import CorruptCheckpoint, StoreConflict, StoreError, StoreRefused
+from precis.run.checkpoints import commit, committed_steps, restore
+from precis.run.lease import leased, read_lease
+from precis.run.retention import prune
+from precis.store import s3, s3_client
 from precis.store.s3 import S3Store
-from precis.store.s3_client import client_for
-from tests.services.fault_proxy import FaultProxy
-from tests.services.s3_server import new_store, settings_for
+from precis.store.s3_client import DOWNLOAD, client_for, finish
+from tests.services.fault_proxy import Fault, FaultProxy
+from tests.services.patience import stretched
+from tests.services.s3_server import new_store, settings_for, through
+from tests.support.newest_checkpoint import newest_whole
 
 pytestmark = pytest.mark.services
 
-_PARTS = 33 * 1024 * 1024
+_PART = 5 * 1024 * 1024
+"""The smallest that S3 takes: larger ones cost time alone."""
+_LARGE = os.urandom(2 * _PART + 1)
+"""Enough for several parts in each direction."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_parts() -> Iterator[None]:
+    sizes = {"multipart_threshold": _PART, "multipart_chunksize": _PART}
+    with pytest.MonkeyPatch.context() as patch:
+        for transfer in (s3_client.UPLOAD, s3_client.DOWNLOAD):
+            for name, size in sizes.items():
+                patch.setattr(transfer, name, size)
+        yield
+
+
+@pytest.fixture(scope="module")
+def weather(s3_url: str) -> Iterator[FaultProxy]:
+    """One address for all tests, so that they share a client, which takes long to make."""
+    with FaultProxy(s3_url) as proxy:
+        yield proxy
 
 
 @pytest.fixture
-def store(s3_url: str) -> Iterator[S3Store]:
-    store = new_store(s3_url)
-    yield store
-    store.delete("")
+def proxy(weather: FaultProxy) -> Iterator[FaultProxy]:
+    yield weather
+    weather.clear()
+    weather.counts.clear()
+
+
+@pytest.fixture
+def direct(s3_url: str) -> S3Store:
+    """The store, reached without the proxy."""
+    return new_store(s3_url)
+
+
+@pytest.fixture
+def store(direct: S3Store, proxy: FaultProxy) -> S3Store:
+    return through(proxy.url, direct)
 
 
 def test_more_keys_than_one_answer_holds_are_listed_and_deleted(
-    store: S3Store, monkeypatch: pytest.MonkeyPatch
+    direct: S3Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Else an answer holds a thousand.
     monkeypatch.setenv("MOTO_S3_DEFAULT_MAX_KEYS", "10")
     monkeypatch.setattr(s3, "_KEYS_A_DELETION", 10)
     keys = [f"many/{at:04d}" for at in range(25)]
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda key: store.put(key, b""), keys))
-    assert store.keys("many/") == keys
-    store.delete("many/")
-    assert store.keys("many/") == []
-
-
-def test_a_file_in_many_parts_comes_back_with_its_checksums(store: S3Store, tmp_path: Path) -> None:
-    data = os.urandom(_PARTS)
-    (tmp_path / "up").write_bytes(data)
-    store.upload(tmp_path / "up", "adapter")
-    store.download("adapter", tmp_path / "down")
-    assert (tmp_path / "down").read_bytes() == data
-    head = store._s3.head_object(Bucket=store.bucket, Key="runs/a/adapter", ChecksumMode="ENABLED")
-    assert head["ChecksumSHA256"]
+        list(pool.map(lambda key: direct.put(key, b""), keys))
+    assert direct.keys("many/") == keys
+    direct.delete("many/")
+    assert direct.keys("many/") == []
 
 
 def test_encryption_is_asked_for_where_it_is_set(s3_url: str, tmp_path: Path) -> None:
-    store = new_store(s3_url, sse="AES256")
+    direct = new_store(s3_url, sse="AES256")
     (tmp_path / "up").write_bytes(b"weights")
-    store.upload(tmp_path / "up", "adapter")
-    store.put("ledger", b"{}")
+    direct.upload(tmp_path / "up", "adapter")
+    direct.put("ledger", b"{}")
     for key in ("adapter", "ledger"):
-        head = store._s3.head_object(Bucket=store.bucket, Key=f"runs/a/{key}")
+        head = direct._s3.head_object(Bucket=direct.bucket, Key=f"runs/a/{key}")
         assert head["ServerSideEncryption"] == "AES256"
 
 
@@ -68,36 +100,216 @@ def test_a_missing_bucket_is_refused_unless_it_may_be_created(s3_url: str) -> No
         S3Store("precis-nowhere", "", settings).check()
 
 
-def test_a_wrong_key_is_refused_and_not_shown(s3_url: str, store: S3Store) -> None:
+def test_a_wrong_key_is_refused_and_not_shown(s3_url: str, direct: S3Store) -> None:
     httpx.post(f"{s3_url}/moto-api/reset-auth", content=b"0")
     try:
         with pytest.raises(StoreRefused, match="AWS_ACCESS_KEY_ID") as refusal:
-            S3Store(store.bucket, "", settings_for(s3_url, timeout_s=5.0)).check()
+            S3Store(direct.bucket, "", settings_for(s3_url, timeout_s=5.0)).check()
         assert "test" not in str(refusal.value)
     finally:
         httpx.post(f"{s3_url}/moto-api/reset-auth", content=b"inf")
 
 
-def test_a_server_that_ignores_conditions_is_refused(s3_url: str, store: S3Store) -> None:
+def test_a_server_that_ignores_conditions_is_refused(s3_url: str, direct: S3Store) -> None:
     with FaultProxy(s3_url, dropping=("if-none-match",)) as proxy:
-        careless = S3Store(store.bucket, "", settings_for(proxy.url))
+        careless = S3Store(direct.bucket, "", settings_for(proxy.url))
         with pytest.raises(StoreRefused, match="ignores conditional writes"):
             careless.check()
-    assert store.keys("") == []
+    assert direct.keys("") == []
 
 
-def test_abandoned_uploads_below_the_prefix_are_aborted(store: S3Store) -> None:
+def test_abandoned_uploads_below_the_prefix_are_aborted(direct: S3Store) -> None:
     for key in ("runs/a/half", "runs/b/theirs"):
-        store._s3.create_multipart_upload(Bucket=store.bucket, Key=key)
-    assert store.clean() == 1
-    left = store._s3.list_multipart_uploads(Bucket=store.bucket)["Uploads"]
+        direct._s3.create_multipart_upload(Bucket=direct.bucket, Key=key)
+    assert direct.clean() == 1
+    left = direct._s3.list_multipart_uploads(Bucket=direct.bucket)["Uploads"]
     assert [upload["Key"] for upload in left] == ["runs/b/theirs"]
 
 
-def test_one_client_serves_many_threads(s3_url: str, store: S3Store) -> None:
+def test_one_client_serves_many_threads(s3_url: str, direct: S3Store) -> None:
     assert client_for(settings_for(s3_url)) is client_for(settings_for(s3_url))
     before = threading.active_count()
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda number: store.put(f"t/{number}", b"x"), range(40)))
-    assert len(store.keys("t/")) == 40
+        list(pool.map(lambda number: direct.put(f"t/{number}", b"x"), range(40)))
+    assert len(direct.keys("t/")) == 40
     assert threading.active_count() <= before + 1
+
+
+@pytest.mark.parametrize("fault", Fault)
+def test_a_write_is_carried_out_in_spite_of_one_fault(
+    store: S3Store, direct: S3Store, proxy: FaultProxy, fault: Fault
+) -> None:
+    proxy.spoil(fault, "PUT")
+    version = store.put("key", b"content")
+    blob = direct.get("key")
+    assert blob is not None and (blob.data, blob.version) == (b"content", version)
+    assert proxy.counts[fault] == 1
+
+
+@pytest.mark.parametrize("fault", Fault)
+def test_a_conditional_write_wins_once_in_spite_of_one_fault(
+    store: S3Store, direct: S3Store, proxy: FaultProxy, fault: Fault
+) -> None:
+    for content, version in ((b"first", None), (b"second", direct.put("second", b"x"))):
+        proxy.spoil(fault, "PUT")
+        key = content.decode()
+        written = store.put_if(key, content, version)
+        blob = direct.get(key)
+        assert blob is not None and (blob.data, blob.version) == (content, written)
+        with pytest.raises(StoreConflict):
+            store.put_if(key, content, version)
+
+
+@pytest.mark.parametrize("fault", Fault)
+def test_a_read_is_whole_in_spite_of_one_fault(
+    store: S3Store, direct: S3Store, proxy: FaultProxy, fault: Fault
+) -> None:
+    direct.put("m/key", b"content" * 100)
+    proxy.spoil(fault, "GET")
+    blob = store.get("m/key")
+    assert blob is not None and blob.data == b"content" * 100
+    if fault is not Fault.ALTERED_ANSWER:  # a listing carries no checksum
+        proxy.spoil(fault, "GET")
+        assert store.sizes("m/") == {"m/key": 700}
+
+
+@pytest.mark.parametrize("fault", Fault)
+def test_a_large_file_arrives_whole_in_spite_of_a_fault_in_each_direction(
+    store: S3Store, direct: S3Store, proxy: FaultProxy, tmp_path: Path, fault: Fault
+) -> None:
+    (tmp_path / "up").write_bytes(_LARGE)
+    proxy.spoil(fault, "PUT", "partNumber=2")
+    store.upload(tmp_path / "up", "adapter")
+    in_detail = {"Key": "runs/a/adapter", "ChecksumMode": "ENABLED"}
+    assert direct._s3.head_object(Bucket=direct.bucket, **in_detail)["ChecksumSHA256"]
+    direct.download("adapter", tmp_path / "down")
+    assert (tmp_path / "down").read_bytes() == _LARGE
+
+    (tmp_path / "down").unlink()
+    if fault is not Fault.ALTERED_ANSWER:  # parts carry no checksum: see the restore below
+        proxy.spoil(fault, "GET", "adapter")
+        store.download("adapter", tmp_path / "down")
+        assert (tmp_path / "down").read_bytes() == _LARGE
+        assert proxy.counts[fault] == 2
+
+
+def test_an_answer_altered_on_its_way_is_fetched_again(
+    store: S3Store, direct: S3Store, proxy: FaultProxy, tmp_path: Path
+) -> None:
+    folder = tmp_path / "from"
+    folder.mkdir()
+    (folder / "weights").write_bytes(_LARGE)
+    commit(direct, "m", 1, folder, "digest")
+    proxy.spoil(Fault.ALTERED_ANSWER, "GET", "weights")
+    restore(store, "m", 1, tmp_path / "into")
+    assert (tmp_path / "into" / "weights").read_bytes() == _LARGE
+    proxy.spoil(Fault.ALTERED_ANSWER, "GET", "weights", times=9)
+    with pytest.raises(CorruptCheckpoint, match="weights differs from its manifest"):
+        restore(store, "m", 1, tmp_path / "again")
+    assert not (tmp_path / "again").exists()
+
+
+def test_an_answer_that_always_breaks_off_is_tried_again_in_one_place(
+    store: S3Store, direct: S3Store, proxy: FaultProxy, tmp_path: Path
+) -> None:
+    direct.put("m/key", b"content" * 100)
+    proxy.spoil(Fault.TORN_ANSWER, "GET", times=99)
+    with pytest.raises(StoreError, match="no whole answer came"):
+        store.get("m/key")
+    read = proxy.counts[Fault.TORN_ANSWER]
+    with pytest.raises(StoreError, match="no whole answer came"):
+        store.download("m/key", tmp_path / "down")
+    assert (read, proxy.counts[Fault.TORN_ANSWER] - read) == (3, 5)
+
+
+def test_a_lost_acknowledgement_is_our_success_even_without_another_try(
+    direct: S3Store, proxy: FaultProxy
+) -> None:
+    store = through(proxy.url, direct, tries_max=1)
+    proxy.spoil(Fault.LOST_ACK, "PUT")
+    version = store.put_if("latest.json", b"ours", None)
+    blob = direct.get("latest.json")
+    assert blob is not None and (blob.data, blob.version) == (b"ours", version)
+
+
+def test_a_rival_who_wrote_the_very_same_is_not_taken_for_us(
+    direct: S3Store, proxy: FaultProxy
+) -> None:
+    store = through(proxy.url, direct, tries_max=1)
+    direct.put_if("latest.json", b"same", None)
+    with pytest.raises(StoreConflict):
+        store.put_if("latest.json", b"same", None)
+
+
+@pytest.mark.parametrize("fault", [Fault.RESET, Fault.SERVER_ERROR, Fault.SLOW_DOWN])
+def test_a_server_that_stays_down_is_given_up_in_words_and_time(
+    direct: S3Store, proxy: FaultProxy, tmp_path: Path, fault: Fault
+) -> None:
+    store = through(proxy.url, direct, tries_max=2)
+    proxy.rain(1, 1, fault)
+    (tmp_path / "up").write_bytes(b"weights")
+    begun = time.monotonic()
+    for act in (
+        lambda: store.put("k", b"x"),
+        lambda: store.put_if("k", b"x", None),
+        lambda: store.get("k"),
+        lambda: store.keys(""),
+        lambda: store.upload(tmp_path / "up", "k"),
+        lambda: store.download("k", tmp_path / "down"),
+    ):
+        with pytest.raises(StoreError, match=r"Can't .*(start the|started) "):
+            act()
+    assert time.monotonic() - begun < stretched(120)
+    assert direct.keys("") == []
+
+
+def test_an_upload_that_breaks_off_is_not_there_and_leaves_no_parts(
+    direct: S3Store, proxy: FaultProxy, tmp_path: Path
+) -> None:
+    store = through(proxy.url, direct, tries_max=2)
+    (tmp_path / "up").write_bytes(_LARGE)
+    proxy.spoil(Fault.TORN_REQUEST, "PUT", "partNumber=2", times=99)
+    with pytest.raises(StoreError, match="Can't upload"):
+        store.upload(tmp_path / "up", "adapter")
+    assert direct.keys("") == []
+    assert not direct._s3.list_multipart_uploads(Bucket=direct.bucket).get("Uploads")
+
+
+def test_a_transfer_that_crawls_is_given_up(
+    store: S3Store, direct: S3Store, proxy: FaultProxy, tmp_path: Path
+) -> None:
+    (tmp_path / "up").write_bytes(_LARGE)
+    direct.upload(tmp_path / "up", "adapter")
+    proxy.spoil(Fault.SLOW_READ, "GET", times=99)
+    begun = time.monotonic()
+    with pytest.raises(CancelledError), create_transfer_manager(store._s3, DOWNLOAD) as manager:
+        finish(manager.download(store.bucket, "runs/a/adapter", str(tmp_path / "down")), 0.3)
+    assert time.monotonic() - begun < stretched(60)
+    assert not (tmp_path / "down").exists()
+
+
+async def test_a_run_of_commits_in_the_rain_ends_as_on_a_dry_day(
+    store: S3Store, direct: S3Store, proxy: FaultProxy, tmp_path: Path
+) -> None:
+    folder = tmp_path / "from"
+    folder.mkdir()
+    rain = [fault for fault in Fault if fault not in (Fault.SILENCE, Fault.ALTERED_ANSWER)]
+    proxy.rain(0.1, 0, *rain)
+    async with leased(store, "m", "wet") as lease:
+        for step in range(6):
+            (folder / "weights").write_bytes(bytes([step]) * 5000)
+            await lease.check()
+            commit(store, "m", step, folder, "digest", lease=lease.id)
+        policy = Retention(keep_last=2, keep_every=0)
+        pruned = prune(store, "m", policy, {1: 1.0}, at=5, lease=lease.id)
+    proxy.clear()
+    assert (pruned, committed_steps(direct, "m")) == ([2, 3], [0, 1, 4, 5])
+    newest = newest_whole(direct, "m")
+    assert newest is not None and newest.step == 5
+    for step in (0, 1, 4, 5):
+        restore(direct, "m", step, tmp_path / "into")
+        assert (tmp_path / "into" / "weights").read_bytes() == bytes([step]) * 5000
+    pointer, holder = direct.get("m/latest.json"), read_lease(direct, "m")
+    assert pointer is not None and json.loads(pointer.data) == {"step": 5}
+    assert holder is not None and holder.released
+    assert sum(proxy.counts.values()) - proxy.counts["ok"] >= 3

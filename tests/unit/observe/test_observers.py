@@ -25,8 +25,7 @@ from precis.observe.samples import sample_table
 from precis.records.rollout import Call, Json, Rollout, Score
 from precis.records.spend import Usage
 from tests.security.hostile import MIB, bomb, dripping, endless, hostile, quoting
-from tests.security.test_redaction import CUT_SHORT, LAST_FOUR
-from tests.security.test_replies import KEY
+from tests.security.test_replies import CUT_SHORT, KEY, LAST_FOUR
 from tests.support.local_server import serving
 from tests.support.rollouts import DOCUMENT, SCENARIO, rollouts
 
