@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from precis.environments.clock import clock_stopped
 from precis.environments.programs import end, harmless, output_of, start, tail
+from precis.environments.protocol import check_scenarios
 from precis.environments.ruler import AgentEnvironment
 from precis.errors import ConfigError, RolloutError
 from precis.records.rollout import UNJUDGED, Scenario, Score, Split, Unscored
@@ -52,6 +53,8 @@ class VerifiersEnvironment(AgentEnvironment):
         scenarios: dict[Split, list[Scenario]] = {}
         for split, given in described["splits"].items():
             scenarios[split] = list(map(Scenario.of, given))
+        remedy = "Lower `environment.val_size`, or name other tasks in `environment.held_out`."
+        check_scenarios(f"verifiers' environment {settings.id}", scenarios, remedy)
         super().__init__(versions, scenarios, settings.rubric, settings)
         self._settings = settings
         self._children = _Children(settings)  # shared with copies of this
@@ -272,12 +275,6 @@ def load_verifiers(settings: VerifiersSettings) -> VerifiersEnvironment:
     }
     if "problem" in said:
         raise ConfigError(*problems[said["problem"]])
-    for split, tasks in said["splits"].items():
-        if not tasks:
-            raise ConfigError(
-                f"verifiers' environment {id} has no tasks left for the split {split!r}.",
-                "Lower `environment.val_size`, or name other tasks in `environment.held_out`.",
-            )
     return VerifiersEnvironment(settings, said)
 
 

@@ -69,7 +69,7 @@ def test_the_reward_is_that_of_art_s_example() -> None:
     assert TILES.reward_of([[64, 2, 2, 0], [0] * 4, [0] * 4, [0] * 4]) == 2.0
 
 
-async def test_games_are_played_to_their_end_and_are_the_same_by_call_and_by_text() -> None:
+async def test_2048_is_the_same_by_call_and_by_text() -> None:
     rollouts = await play(example("2048.py"), ScriptedPolicy(by_call), 3)
     assert {score_of(one).success for one in rollouts} == {True, False}
     for rollout in rollouts:
@@ -88,11 +88,11 @@ def tool_of(request: ChatRequest) -> str:
     return str((request.tools or [])[0]["function"]["name"])
 
 
-def owners_of(number: int) -> dict[str, str]:
-    """Whose the words of the scenario of this number are."""
-    seed = example("codenames.py").scenarios("train")[number]["seed"]
-    owners: dict[str, str] = CODENAMES.dealt(random.Random(seed))
-    return owners
+def owners() -> dict[str, str]:
+    """Whose the words of the first scenario are."""
+    seed = example("codenames.py").scenarios("train")[0]["seed"]
+    found: dict[str, str] = CODENAMES.dealt(random.Random(seed))
+    return found
 
 
 def words_of(request: ChatRequest) -> list[str]:
@@ -101,12 +101,12 @@ def words_of(request: ChatRequest) -> list[str]:
 
 async def play_one(owner: str) -> Rollout:
     """A game whose guesser knows the key, and touches words of this owner."""
-    owners = owners_of(0)
+    whose = owners()
 
     def say(request: ChatRequest) -> ToolCall:
         if tool_of(request) == "give_clue":
             return call(request, "give_clue", word="animal", number=2)
-        word = next(one for one in words_of(request) if owners[one] == owner)
+        word = next(one for one in words_of(request) if whose[one] == owner)
         return call(request, "guess", word=word)
 
     (rollout,) = await play(example("codenames.py"), ScriptedPolicy(say), 1)
@@ -144,12 +144,12 @@ async def test_the_assassin_ends_the_game_and_so_do_the_other_team_s_words(
 
 
 async def test_who_passes_keeps_what_was_found() -> None:
-    owners = owners_of(0)
+    whose = owners()
 
     def say(request: ChatRequest) -> ToolCall:
         if tool_of(request) == "give_clue":
             return call(request, "give_clue", word="animal", number=4)
-        ours = [one for one in words_of(request) if owners[one] == "ours"]
+        ours = [one for one in words_of(request) if whose[one] == "ours"]
         last = [one for one in request.messages if one["role"] == "assistant"][-1:]
         if last and "pass" not in str(last):
             return call(request, "guess", word="pass")
@@ -162,13 +162,13 @@ async def test_who_passes_keeps_what_was_found() -> None:
 
 
 def test_a_call_against_the_rules_is_told_which() -> None:
-    left = owners_of(0)
-    assert (
-        CODENAMES.clue_problem({"word": "animal", "number": 7}, left)
-        == "The number is from 1 to 4."
-    )
-    for word, said in (("animal", ""), ("zoo", "The word is none of the clues in the list.")):
-        assert CODENAMES.clue_problem({"word": word, "number": 1}, left) == said
+    left = owners()
+    for word, number, said in (
+        ("animal", 1, ""),
+        ("animal", 7, "The number is from 1 to 4."),
+        ("zoo", 1, "The word is none of the clues in the list."),
+    ):
+        assert CODENAMES.clue_problem({"word": word, "number": number}, left) == said
     for word, guesses, said in (
         (next(iter(left)), 0, ""),
         ("zoo", 1, "That is no word on the board, or no longer."),
@@ -182,7 +182,7 @@ async def test_a_free_clue_is_no_part_of_a_word_on_the_board(tmp_path: Path) -> 
     words = tmp_path / "codenames_words.py"
     words.write_text((EXAMPLES / words.name).read_text("utf-8"), "utf-8")
     environment = with_settings("codenames.py", tmp_path, FREE_CLUES=True)
-    board = next(iter(owners_of(0)))
+    board = next(iter(owners()))
     given = iter([f"{board}s", board[:-1].upper(), "two words", "zoo"])
 
     def say(request: ChatRequest) -> ToolCall:

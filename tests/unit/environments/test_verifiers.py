@@ -211,7 +211,7 @@ NO_TASKS = {"splits": {"train": [], "validation": [{"id": "c"}]}}
             {"problem": "unusable", "detail": "It wants\033[2J a sandbox."},
             "can't be used: It wants a sand",
         ),
-        (NO_TASKS, "no tasks left for the split 'train'.*val_size"),
+        (NO_TASKS, "no scenarios for the split 'train'.*val_size"),
     ],
 )
 def test_what_can_t_be_played_gets_a_sentence(
