@@ -20,14 +20,17 @@ from pydantic import ValidationError
 
 from precis.config import TrainConfig
 from precis.environments.command import relative_files
-from precis.environments.python import files_of
+from precis.environments.python import files_of, load_python
 from precis.environments.recorder import Recorder
 from precis.environments.workers import Player, Workers, check_reach, connect
-from precis.errors import ConfigError
+from precis.errors import ConfigError, RolloutError
 from precis.records.rollout import Scenario, Score
 from precis.settings.environment import PythonSettings, WorkersSettings
 from precis.training.opening import load_agent
+from tests.support import echoing
 from tests.support.scripted_policy import Agent, ScriptedPolicy, asked
+
+FILE = {"kind": "python", "file": "a.py"}
 
 
 def config_of(**environment: Any) -> TrainConfig:
@@ -40,12 +43,11 @@ def test_the_recorder_listens_at_an_address_of_one_machine(host: str) -> None:
         WorkersSettings(recorder_host=host)
 
 
-def test_without_ray_a_sentence_names_the_command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_ray_a_sentence_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = PythonSettings(file=echoing.__file__, workers=WorkersSettings())
     monkeypatch.setitem(sys.modules, "ray", None)  # what an import of it finds
     with pytest.raises(ConfigError, match=r"needs Ray.*make install-ray"):
-        agent_of(tmp_path, fails_to_close=False)
+        load_agent(settings)
 
 
 @pytest.mark.parametrize("listed", ["files", "files: list[str]"])
@@ -76,8 +78,6 @@ def test_several_machines_need_an_address_that_they_reach() -> None:
 
 
 async def test_the_recorder_listens_where_workers_reach_it() -> None:
-    settings = {"kind": "python", "file": "a.py", "workers": {"recorder_host": "127.0.0.2"}}
-
     async def act(model: Any, _: Scenario) -> float:
         address, key = model.inference_base_url, model.inference_api_key
         assert address.startswith("http://127.0.0.2:")
@@ -86,7 +86,7 @@ async def test_the_recorder_listens_where_workers_reach_it() -> None:
             await client.chat.completions.create(model="x", messages=messages)
         return 1.0
 
-    recorder = Recorder.of(config_of(**settings))
+    recorder = Recorder.of(config_of(**FILE, workers={"recorder_host": "127.0.0.2"}))
     async with recorder, asked(ScriptedPolicy()) as policy:
         rollout = await recorder.run(policy, Agent(act), Scenario("a"))
     assert rollout.reward == 1.0, rollout.score
@@ -201,33 +201,16 @@ async def test_workers_that_were_opened_are_closed_if_another_fails(
     assert ray.asked == ["init", "stop", "stop", "shutdown"]
 
 
-AGENT = """
-def scenarios(split): return [{"id": split}]
-def rollout(model, scenario): return 1.0
-def open(): asked.append("open")
-def close(): asked.append("close"); 1 / FAILS
-asked = []
-"""
-
-
-def agent_of(folder: Path, *, fails_to_close: bool) -> Any:
-    """A file whose calls of `open` and `close` are kept, with a worker."""
-    file = folder / "agent.py"
-    file.write_text(AGENT.replace("FAILS", str(int(not fails_to_close))))
-    return load_agent(PythonSettings(file=str(file), workers=WorkersSettings(count=1)))
-
-
 async def test_a_lost_cluster_is_left_though_no_worker_can_be_asked_to_stop(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     ray = put_in_place_of_ray(monkeypatch, [None])
-    environment = agent_of(tmp_path, fails_to_close=False)
-    await environment.open()
+    workers = Workers(WorkersSettings(count=1), dict, {})  # type: ignore[arg-type]
+    await workers.open()
     ray.is_lost = True
     with pytest.raises(ConnectionError):
-        await environment.close()
+        await workers.close()
     assert ray.asked == ["init", "stop", "shutdown"]
-    assert environment._module.asked == ["open", "close"]
 
 
 async def test_a_worker_that_has_died_is_asked_for_no_further_attempt(
@@ -258,12 +241,24 @@ async def test_a_worker_that_has_died_is_asked_for_no_further_attempt(
     assert asked_for == [0, *[1] * 5]
 
 
-async def test_a_file_is_closed_if_its_workers_can_t_be_opened(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    put_in_place_of_ray(monkeypatch, [OSError("The port is taken.")])
-    environment = agent_of(tmp_path, fails_to_close=True)
-    with pytest.raises(ConfigError, match="can't open the environment"):
-        async with environment:
-            pass
-    assert environment._module.asked == ["open", "close"]
+AGENT = """
+def scenarios(split): return [{"id": split}]
+def rollout(model, scenario): return 1.0
+def open(): asked.append("open")
+def close(): asked.append("close"); 1 / 0
+asked = []
+"""
+
+
+async def test_a_file_is_closed_though_its_workers_fail(tmp_path: Path) -> None:
+    async def fail() -> None:
+        raise ConfigError("The cluster is lost.")
+
+    (tmp_path / "agent.py").write_text(AGENT)
+    environment: Any = load_python(str(tmp_path / "agent.py"))
+    environment.workers = SimpleNamespace(open=fail, close=fail)
+    with pytest.raises(ConfigError, match="cluster is lost"):
+        await environment.open()
+    with pytest.raises(RolloutError, match="close failed: ZeroDivisionError"):
+        await environment.close()
+    assert environment._module.asked == ["open", "close", "close"]
