@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import re
-import shutil
 import socket
 import subprocess
 import sys
@@ -17,13 +16,13 @@ import pytest
 
 from precis.environments.python import PythonEnvironment
 from precis.llm.server import ChatRequest, Choice, Completion, ToolCall, completions_app
+from precis.processes.child import free_port
 from precis.records.rollout import UNJUDGED, Rollout, Unscored
 from tests.services.patience import patience_s, wait_until
 from tests.support.examples import EXAMPLES, call, example, module_of, play, with_settings
 from tests.support.local_server import serving
 from tests.support.scripted_policy import ScriptedPolicy
 
-FILES = ("mcp_session.py", "mcp_writer.py", "mcp_server.py", "mcp_scenarios.jsonl")
 ODD = """
 import os, time
 from mcp.server import MCPServer
@@ -77,8 +76,7 @@ def odd(
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
     """The example's server over HTTP."""
-    with closing(socket.create_server(("127.0.0.1", 0))) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     command = [sys.executable, str(EXAMPLES / "mcp_server.py"), str(port)]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
         try:
@@ -271,12 +269,6 @@ async def writer(replies: list[str]) -> AsyncIterator[tuple[str, list[Any]]]:
         yield f"{url}/v1", asked
 
 
-def _copied(folder: Path, **settings: Any) -> PythonEnvironment:
-    for name in FILES:
-        shutil.copy(EXAMPLES / name, folder)
-    return with_settings("mcp_agent.py", folder, **settings)
-
-
 async def _write(folder: Path) -> tuple[int, str]:
     variables: Mapping[str, str] = {**os.environ, "OPENAI_API_KEY": "the-writer-s-key"}
     process = await asyncio.create_subprocess_exec(
@@ -295,7 +287,7 @@ async def test_a_model_writes_the_scenarios_once(tmp_path: Path) -> None:
     file = tmp_path / "mcp_scenarios.jsonl"
     async with writer(replies) as (address, asked):
         counts = {"TRAINED_ON, HELD_OUT": (2, 1)}
-        _copied(tmp_path, WRITER="a-writer", WRITER_URL=address, **counts)
+        with_settings("mcp_agent.py", tmp_path, WRITER="a-writer", WRITER_URL=address, **counts)
         file.unlink()
         status, printed = await _write(tmp_path)
         assert status == 0, printed
@@ -316,7 +308,7 @@ async def test_a_model_writes_the_scenarios_once(tmp_path: Path) -> None:
 
 async def test_a_model_that_writes_no_scenarios_leaves_no_file(tmp_path: Path) -> None:
     async with writer(['{"tasks": []}', '["A"]', "[" * 5000, "Sure!"]) as (address, asked):
-        _copied(tmp_path, WRITER="a-writer", WRITER_URL=address)
+        with_settings("mcp_agent.py", tmp_path, WRITER="a-writer", WRITER_URL=address)
         (tmp_path / "mcp_scenarios.jsonl").unlink()
         status, printed = await _write(tmp_path)
     assert status == 1

@@ -1,6 +1,7 @@
 """The examples, played through the recorder."""
 
 import json
+import shutil
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -31,7 +32,9 @@ def module_of(environment: PythonEnvironment) -> ModuleType:
 
 
 def with_settings(name: str, folder: Path, **settings: Any) -> PythonEnvironment:
-    """An example whose settings at the top were edited."""
+    """An example whose settings at the top were edited, in a folder with all others."""
+    left = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(EXAMPLES, folder, ignore=left, dirs_exist_ok=True)
     text = (EXAMPLES / name).read_text("utf-8")
     for setting, value in settings.items():
         before = next(line for line in text.splitlines() if line.startswith(f"{setting} = "))

@@ -1,7 +1,6 @@
 """Whatever a policy calls, and whatever a tool returns: it harms nobody else."""
 
 import json
-import shutil
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,7 +18,6 @@ from precis.report.rollouts_page import gather_rollouts, rollouts_html
 from precis.store import FolderStore
 from tests.services.patience import until
 from tests.support.examples import (
-    EXAMPLES,
     call,
     example,
     module_of,
@@ -138,9 +136,6 @@ async def test_a_run_on_hostile_results_ends_and_its_page_is_clean(
         lines.append(json.dumps(task))
     scenarios.write_text("\n".join(lines), "utf-8")
     file = tmp_path / "agent"
-    file.mkdir()
-    for name in ("mcp_session.py", "mcp_writer.py", "mcp_server.py", "mcp_scenarios.jsonl"):
-        shutil.copy(EXAMPLES / name, file)
     settings = {"SERVER": server, "SCENARIOS": str(scenarios), "TURNS_MAX": 3}
     with_settings("mcp_agent.py", file, **settings)
     # Without the tool that hangs: an untrained policy would call it.

@@ -16,7 +16,7 @@ from precis.environments.python import PythonEnvironment
 from precis.errors import ConfigError, JudgeUnavailable
 from precis.llm.server import ApiError, ChatRequest, Choice, Completion, ToolCall, completions_app
 from precis.records.rollout import Unscored
-from tests.support.examples import EXAMPLES, call, example, module_of, play, score_of, with_settings
+from tests.support.examples import call, example, module_of, play, score_of, with_settings
 from tests.support.local_server import serving
 from tests.support.scripted_policy import ScriptedPolicy
 
@@ -26,13 +26,7 @@ AGENT: Any = module_of(example("art_e.py"))
 @pytest.fixture
 def for_models(tmp_path: Path) -> PythonEnvironment:
     """The example for a language model, which writes what it searches for."""
-    return _edited(tmp_path, MINIATURE=False)
-
-
-def _edited(folder: Path, **settings: Any) -> PythonEnvironment:
-    for file in EXAMPLES.glob("art_e_*.py"):
-        shutil.copy(file, folder)
-    return with_settings("art_e.py", folder, **settings)
+    return with_settings("art_e.py", tmp_path, MINIATURE=False)
 
 
 def question_of(request: ChatRequest) -> Any:
@@ -173,7 +167,7 @@ def in_other_words(request: ChatRequest) -> ToolCall:
 async def test_a_judge_rules_on_an_answer_in_other_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verdict: str, reward: float
 ) -> None:
-    environment = _edited(tmp_path, MINIATURE=False, JUDGE="a-judge")
+    environment = with_settings("art_e.py", tmp_path, MINIATURE=False, JUDGE="a-judge")
     async with judge(monkeypatch, verdict) as asked:
         (rollout,) = await play(environment, ScriptedPolicy(in_other_words), 1)
         assert score_of(rollout).reward == pytest.approx(reward)
@@ -189,7 +183,7 @@ async def test_a_judge_rules_on_an_answer_in_other_words(
 async def test_a_verdict_that_can_t_be_read_is_no_score(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verdict: str, status: int
 ) -> None:
-    environment = _edited(tmp_path, MINIATURE=False, JUDGE="a-judge")
+    environment = with_settings("art_e.py", tmp_path, MINIATURE=False, JUDGE="a-judge")
     async with judge(monkeypatch, verdict, status):
         (rollout,) = await play(environment, ScriptedPolicy(in_other_words), 1)
     assert isinstance(rollout.score, Unscored)
@@ -199,7 +193,7 @@ async def test_a_verdict_that_can_t_be_read_is_no_score(
 async def test_a_judge_that_can_t_be_asked_pauses_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    environment = _edited(tmp_path, MINIATURE=False, JUDGE="a-judge")
+    environment = with_settings("art_e.py", tmp_path, MINIATURE=False, JUDGE="a-judge")
     async with judge(monkeypatch, "", 401):
         with pytest.raises(JudgeUnavailable, match="a-judge can't be asked"):
             await play(environment, ScriptedPolicy(in_other_words), 1)
@@ -277,7 +271,7 @@ def write(folder: Path, splits: Mapping[str, list[dict[str, Any]]]) -> None:
 
 def opened(folder: Path, **settings: Any) -> PythonEnvironment:
     names = {"DATASET": str(folder / "mails"), "DATASET_QUESTIONS": str(folder / "questions")}
-    return _edited(folder, **{**names, **settings})
+    return with_settings("art_e.py", folder, **{**names, **settings})
 
 
 def contract_reader(request: ChatRequest) -> ToolCall:

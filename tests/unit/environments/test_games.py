@@ -13,7 +13,7 @@ from precis.environments.conversations import conversations_of
 from precis.environments.trajectories import trajectory_of
 from precis.llm.server import ChatRequest, ToolCall
 from precis.records.rollout import Rollout
-from tests.support.examples import EXAMPLES, call, example, module_of, play, score_of, with_settings
+from tests.support.examples import call, example, module_of, play, score_of, with_settings
 from tests.support.scripted_policy import ScriptedPolicy
 
 LOCKED_ROOMS = example("locked_rooms.py")
@@ -179,8 +179,6 @@ def test_a_call_against_the_rules_is_told_which() -> None:
 
 
 async def test_a_free_clue_is_no_part_of_a_word_on_the_board(tmp_path: Path) -> None:
-    words = tmp_path / "codenames_words.py"
-    words.write_text((EXAMPLES / words.name).read_text("utf-8"), "utf-8")
     environment = with_settings("codenames.py", tmp_path, FREE_CLUES=True)
     board = next(iter(owners()))
     given = iter([f"{board}s", board[:-1].upper(), "two words", "zoo"])
