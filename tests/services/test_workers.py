@@ -28,6 +28,7 @@ from tests.services.conftest import ROOT
 from tests.services.patience import Patience, patience_s, wait_until
 from tests.support import echoing
 from tests.support.in_process import Life
+from tests.support.programs import ASKING
 from tests.support.scripted_policy import ScriptedPolicy, asked
 
 pytestmark = [
@@ -208,25 +209,12 @@ async def test_a_late_game_is_cancelled_and_its_place_is_free(cluster: str, tmp_
     assert after.reward == 1.0
 
 
-PROGRAM = """
-import json, os, sys, urllib.request
-
-headers = {"Authorization": "Bearer " + os.environ["OPENAI_API_KEY"]}
-headers["Content-Type"] = "application/json"
-body = {"model": os.environ["OPENAI_MODEL"], "messages": [{"role": "user", "content": "Go."}]}
-address = os.environ["OPENAI_BASE_URL"] + "/chat/completions"
-request = urllib.request.Request(address, json.dumps(body).encode(), headers)
-urllib.request.urlopen(request).read()
-print(int("hidden" not in str(os.environ)))
-"""
-
-
 async def test_a_program_goes_to_the_workers_too(
     cluster: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WANDB_API_KEY", "hidden")
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "agent.py").write_text(PROGRAM)
+    (tmp_path / "agent.py").write_text(f"{ASKING}\nprint(int('hidden' not in str(os.environ)))")
     lines = '{"id": "a"}\n{"id": "b", "split": "validation"}\n'
     (tmp_path / "scenarios.jsonl").write_text(lines)
     workers = WorkersSettings(count=1, address=cluster)

@@ -5,6 +5,22 @@ from pathlib import Path
 
 from tests.support import vllm_program
 
+ASKING = """
+import json, os, sys, time, urllib.request
+
+def ask():
+    address = os.environ["OPENAI_BASE_URL"] + "/chat/completions"
+    headers = {"Authorization": "Bearer " + os.environ["OPENAI_API_KEY"]}
+    body = {"model": os.environ["OPENAI_MODEL"], "messages": [{"role": "user", "content": "Go."}]}
+    headers["Content-Type"] = "application/json"
+    request = urllib.request.Request(address, json.dumps(body).encode(), headers)
+    return json.load(urllib.request.urlopen(request))["choices"][0]["message"]["content"]
+
+scenario = json.load(open(os.environ["PRECIS_SCENARIO"]))
+said = ask()
+"""
+"""A Python program's beginning, which asks the policy once, as an environment's command does."""
+
 
 def put_program(folder: Path, name: str, script: str) -> Path:
     """Write an executable shell script into a folder, which is made if it is not there."""

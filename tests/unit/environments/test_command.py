@@ -15,28 +15,15 @@ from precis.errors import ConfigError
 from precis.processes.child import is_running
 from precis.records.rollout import UNJUDGED, Rollout, Unscored
 from tests.services.patience import SHORT_S, stretched, until
+from tests.support.programs import ASKING
 from tests.support.scripted_policy import ScriptedPolicy, asked
 
 SCENARIOS = '{"id": "a", "number": 3}\n{"id": "b", "split": "validation"}\n'
-ASK = """
-import json, os, sys, time, urllib.request
-
-def ask():
-    address = os.environ["OPENAI_BASE_URL"] + "/chat/completions"
-    headers = {"Authorization": "Bearer " + os.environ["OPENAI_API_KEY"]}
-    body = {"model": os.environ["OPENAI_MODEL"], "messages": [{"role": "user", "content": "Go."}]}
-    headers["Content-Type"] = "application/json"
-    request = urllib.request.Request(address, json.dumps(body).encode(), headers)
-    return json.load(urllib.request.urlopen(request))["choices"][0]["message"]["content"]
-
-scenario = json.load(open(os.environ["PRECIS_SCENARIO"]))
-said = ask()
-"""
 
 
 def environment_of(folder: Path, text: str, rubric: str = "") -> CommandEnvironment:
     program = folder / "agent.py"
-    program.write_text(ASK + text)
+    program.write_text(ASKING + text)
     scenarios = folder / "scenarios.jsonl"
     scenarios.write_text(SCENARIOS)
     return load_command([sys.executable, str(program)], str(scenarios), rubric)
