@@ -257,7 +257,7 @@ def earned(sources: Sequence[Source], attack: Callable[[Source], str]) -> Earned
         found.out.append(bool(disqualify(text, document, WORDS_MAX)))
         found.prose.append(prose_share(text, document.text))
         share = 0.0 if found.out[-1] else found.prose[-1]
-        found.right.append(share and share * right(document, text))
+        found.right.append(share and share * right(document, text)[0])
     return found
 
 

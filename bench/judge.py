@@ -19,7 +19,7 @@ from typing import Annotated, Any, TypeVar
 import httpx
 import typer
 
-from bench.judging import MODEL, SENTENCES, Server, served
+from bench.judging import MODEL, SENTENCES, served
 from precis.config import DocumentsConfig, JudgeConfig
 from precis.environments.summaries.judge import Answer, Endpoint, JudgeClient, Scored, Verdict
 from precis.environments.summaries.judge.protocol import Prompt, answer_prompt, grade_prompt
@@ -62,26 +62,23 @@ class Notebook:
     """The judge of ART's notebook: one question at a time, answer and grade, for summary and
     document."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, http: httpx.AsyncClient) -> None:
         self._url = f"{url}/chat/completions"
         self._slots = asyncio.Semaphore(_NOTEBOOK_SLOTS)
-        self._http = httpx.AsyncClient(timeout=None)
+        self._http = http
         self.spend = Spend()
 
-    async def score(self, case: Case) -> Scored:
+    async def score(self, document: Document, summary: str) -> Scored:
         """Return the verdict on the summary; the document's is requested too, and not used."""
         answers = []
-        for question in case.document.questions:
-            answers.append(await self._judged(case, question, case.summary))
-            await self._judged(case, question, case.document.text)
+        for question in document.questions:
+            answers.append(await self._judged(document, question, summary))
+            await self._judged(document, question, document.text)
         return Scored(tuple(answers))
 
-    async def close(self) -> None:
-        await self._http.aclose()
-
-    async def _judged(self, case: Case, question: Question, text: str) -> Answer:
+    async def _judged(self, document: Document, question: Question, text: str) -> Answer:
         [said] = (await self._asked(answer_prompt(text, [question]))).answers
-        [correct] = await self._asked(grade_prompt([(question, said)], case.document.text))
+        [correct] = await self._asked(grade_prompt([(question, said)], document.text))
         return Answer(question.id, said, correct, question.answerable)
 
     async def _asked(self, prompt: Prompt[T]) -> T:
@@ -97,31 +94,23 @@ class Notebook:
 class Step:
     """The judging of one training step."""
 
-    requests: int
     wall_s: float
     spend: Spend
     verdicts: list[Verdict]
 
-
-async def notebook_step(server: Server, step: Sequence[Case]) -> Step:
-    """Judge a step's summaries as the notebook does."""
-    judge = Notebook(server.url)
-    began = time.perf_counter()
-    verdicts = await asyncio.gather(*(judge.score(case) for case in step))
-    wall_s = time.perf_counter() - began
-    await judge.close()
-    return Step(judge.spend.calls, wall_s, judge.spend, list(verdicts))
+    @property
+    def requests(self) -> int:
+        return self.spend.calls + self.spend.given_up
 
 
-async def our_step(judge: JudgeClient, step: Sequence[Case]) -> Step:
-    """Judge a step's summaries with `JudgeClient`."""
+async def judge_step(judge: Notebook | JudgeClient, step: Sequence[Case]) -> Step:
+    """Judge a step's summaries."""
     before = judge.spend
     began = time.perf_counter()
     asked = [judge.score(case.document, case.summary) for case in step]
     verdicts = list(await asyncio.gather(*asked))
     wall_s = time.perf_counter() - began
-    spend = judge.spend.since(before)
-    return Step(spend.calls + spend.given_up, wall_s, spend, verdicts)
+    return Step(wall_s, judge.spend.since(before), verdicts)
 
 
 def main(
@@ -143,13 +132,17 @@ def main(
         work = [cases(groups, rollouts, 100 * seed + step) for step in range(steps)]
         # The two protocols run one after the other. The notebook's steps run in parallel: they
         # mostly wait.
-        async with served(seed, sentences) as server:
-            theirs = await asyncio.gather(*(notebook_step(server, step) for step in work))
+        async with (
+            served(seed, sentences) as server,
+            httpx.AsyncClient(timeout=None) as http,
+        ):
+            asked = [judge_step(Notebook(server.url, http), step) for step in work]
+            theirs = await asyncio.gather(*asked)
         async with (
             served(seed, sentences, _IN_FLIGHT_MAX) as server,
             JudgeClient(Endpoint(server.url, MODEL, "key"), config) as judge,
         ):
-            ours = [await our_step(judge, step) for step in work]
+            ours = [await judge_step(judge, step) for step in work]
         _require(not server.refused, "Too many requests were under way at once.")
         _require(
             server.requests <= sum(step.requests for step in ours),

@@ -83,7 +83,7 @@ def accuracies(documents: Sequence[Document]) -> Iterator[Share]:
         "telegraph-350": lambda text: telegraph(text, WORDS_MAX),
     }
     for name, summarize in summaries.items():
-        yield Share(name, tuple(_right(one, summarize(one.text)) for one in documents))
+        yield Share(name, tuple(right(one, summarize(one.text)) for one in documents))
 
 
 def declined(documents: Sequence[Document]) -> Share:
@@ -110,21 +110,17 @@ def false_accepts(documents: Sequence[Document]) -> Iterator[Share]:
     shares = []
     for name, wrong in kinds.items():
         counts = tuple(_accepted(document, wrong) for document in documents)
-        shares.append(Share(name, counts))
+        shares.append(Share(f"accepted: {name}", counts))
     yield from shares
     totals = []
     for counts in zip(*(share.counts for share in shares), strict=True):
         parts, wholes = zip(*counts, strict=True)
         totals.append((sum(parts), sum(wholes)))
-    yield Share("all of them", tuple(totals))
+    yield Share("accepted: all of them", tuple(totals))
 
 
-def right(document: Document, text: str) -> int:
-    """Count a document's answerable questions that the judge answers right from a text."""
-    return _right(document, text)[0]
-
-
-def _right(document: Document, text: str) -> tuple[int, int]:
+def right(document: Document, text: str) -> tuple[int, int]:
+    """Count a document's answerable questions that the judge answers right from a text, and all."""
     asked = [one for one in document.questions if one.answerable]
     grades = [grader.grade(one.text, one.answer, reader.answer(text, one.text)) for one in asked]
     return sum(grades), len(grades)
@@ -205,9 +201,7 @@ def main(
     table = Table("documents", "measure", "of", "share (95 %)")
     for file in files or ["bundled"]:
         documents = read_documents(DocumentsConfig(source=file))
-        shares = [*accuracies(documents), declined(documents)]
-        for wrong in false_accepts(documents):
-            shares.append(Share(f"accepted: {wrong.name}", wrong.counts))
+        shares = [*accuracies(documents), declined(documents), *false_accepts(documents)]
         for share in shares:
             table.add_row(Path(file).name, share.name, str(share.of), str(share.interval or "–"))
         table.add_section()

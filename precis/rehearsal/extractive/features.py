@@ -43,21 +43,8 @@ _WORDS: dict[str, frozenset[str]] = {
     }.items()
 }
 
-MARKS: tuple[str, ...] = (*_PATTERNS, *_WORDS)
-"""Names of the marks of fact, in the order of `count_marks`."""
-
-NAMES: tuple[str, ...] = (*MARKS, "redundancy")
+NAMES: tuple[str, ...] = (*_PATTERNS, *_WORDS, "redundancy")
 """Names of the columns of `Features.matrix`."""
-
-
-def count_marks(sentence: str, tokens: Sequence[str]) -> list[int]:
-    """Count each of MARKS in a sentence with these tokens (`precis.text.tokens`)."""
-    counts = []
-    for pattern in _PATTERNS.values():
-        counts.append(len(pattern.findall(sentence)))
-    for words in _WORDS.values():
-        counts.append(sum(token in words for token in tokens))
-    return counts
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,8 +76,13 @@ def featurize(text: str) -> Features:
     if not found:
         return Features((), words, np.zeros((0, len(NAMES))))
     spoken = list(map(tokens, found))
-    marks = np.array(list(map(count_marks, found, spoken)), dtype=np.float64)
-    matrix = np.column_stack([np.log1p(marks), _redundancy(spoken)])
+    marks = []
+    for sentence, said in zip(found, spoken, strict=True):
+        counts = [len(pattern.findall(sentence)) for pattern in _PATTERNS.values()]
+        for listed in _WORDS.values():
+            counts.append(sum(token in listed for token in said))
+        marks.append(counts)
+    matrix = np.column_stack([np.log1p(np.array(marks, dtype=np.float64)), _redundancy(spoken)])
     # Mean 0 and deviation 1 down each column, outliers clipped; constant columns are 0.
     centred = matrix - matrix.mean(axis=0)
     deviation = np.sqrt((centred**2).mean(axis=0))
