@@ -1,16 +1,23 @@
-"""A trainer that was started again is called at its new address."""
+"""A trainer that was started again is called at its new address, and serves what it did before."""
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from precis.benchmark.contender import ContenderSpec, local_contender
+from precis.benchmark.lineup import TrainedLineup
 from precis.cluster.site import TrainerAddress
 from precis.cluster.skypilot import answers
-from precis.config import TrainConfig
-from precis.errors import LeaseLost, TrainerError, TrainerLost
-from precis.run.lease import Lease, leased
+from precis.config import BenchmarkConfig, TrainConfig
+from precis.errors import LeaseHeld, LeaseLost, TrainerError, TrainerLost
+from precis.records.ledger import Metric
+from precis.run.lease import Lease, check_free, leased
+from precis.statistics.standings import Contender
 from precis.store import FolderStore
 from precis.trainer.client import RemoteTrainer
 from precis.trainer.server import trainer_app
@@ -18,8 +25,16 @@ from precis.training.connection import TrainerConnection
 from precis.training.meter import Meter
 from precis.training.opening import connect_trainer
 from precis.training.run import trainable
+from precis.training.serving import CheckpointServer, serve_checkpoints
+from tests.support.ledgers import EMPTY, measured
 from tests.support.local_server import serving
 from tests.support.trainers import TOKEN, CountingBackend
+
+RENTED: dict[str, Any] = {
+    "model": "m",
+    "store": "s3://precis/runs",
+    "cluster": {"where": "sky", "infra": ["slurm/lab/gpu"]},
+}
 
 
 @pytest.fixture
@@ -95,9 +110,8 @@ def rented(
     async def start(*_: object) -> TrainerAddress:
         return address
 
-    cluster = {"where": "sky", "infra": ["slurm/lab/gpu"], **settings}
-    given = {"model": "m", "store": "s3://precis/runs", "cluster": cluster}
-    config = TrainConfig.model_validate(given)
+    cluster = {**RENTED["cluster"], **settings}
+    config = TrainConfig.model_validate({**RENTED, "cluster": cluster})
     return connect_trainer(config, folder / "trainer", start=start, lease=lease)
 
 
@@ -129,4 +143,93 @@ async def test_a_rented_machine_is_left_to_the_run_that_took_the_lease_over(
         rented(address, tmp_path, held),
     ):
         pass
+    assert len(taken_down) == 1
+
+
+NEWEST = Contender("trained", 4)
+
+
+class Place:
+    """Where trainers come up, each at an address of its own; `lost` are gone before they serve."""
+
+    def __init__(self, lost: int = 0) -> None:
+        self.started = 0
+        self.lost = lost
+        self.shown: list[str] = []
+
+    async def start(self) -> TrainerAddress:
+        self.started += 1
+        return TrainerAddress(f"http://127.0.0.1:{self.started}", "token")
+
+    async def fetch(self, trainer: RemoteTrainer) -> list[ContenderSpec]:
+        if self.lost:
+            self.lost -= 1
+            raise TrainerLost(f"Nobody answers at {trainer.url}.")
+        spec = local_contender(NEWEST, "m@4", trainer.url, "token", in_flight=1, identity="digest")
+        return [spec]
+
+    async def show(self, name: str, message: str) -> None:
+        self.shown.append(name)
+
+
+async def server_at(place: Place, folder: Path, recoveries_max: int = 3) -> CheckpointServer:
+    address = await place.start()
+    client = RemoteTrainer(address.url, address.token, folder)
+    trainer = TrainerConnection(client, place.start, Meter())
+    return CheckpointServer(place.fetch, trainer, recoveries_max, place.show)
+
+
+async def test_a_trainer_that_is_lost_while_it_comes_up_is_given_up_after_so_many_losses(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def address_of(spec: ContenderSpec) -> str:
+        return spec.endpoint.base_url
+
+    place = Place(lost=2)
+    server = await server_at(place, tmp_path)
+    await server.fetch()
+    assert place.started == 3
+    assert await server.with_checkpoint(NEWEST, address_of) == "http://127.0.0.1:3"
+    caplog.clear()
+    place = Place(lost=9)
+    server = await server_at(place, tmp_path, recoveries_max=2)
+    with pytest.raises(TrainerLost, match="Nobody answers"):
+        await server.fetch()
+    assert place.started == 3
+    assert len(caplog.messages) == 2
+
+
+async def test_a_rented_machine_is_held_while_a_benchmark_of_its_own_is_at_work_there(
+    tmp_path: Path, taken_down: list[str]
+) -> None:
+    """Else a sweep would take it down, or the benchmark that of a run that trains."""
+    place = Place()
+    store = FolderStore(tmp_path / "store")
+    run: Any = SimpleNamespace(
+        config=BenchmarkConfig.model_validate(RENTED),
+        store=store,
+        name="m",
+        id=SimpleNamespace(id="b-1"),
+    )
+
+    async def start(*_: object) -> TrainerAddress:
+        return await place.start()
+
+    async def fetch(_run: object, _lineup: object, trainer: RemoteTrainer) -> list[ContenderSpec]:
+        return await place.fetch(trainer)
+
+    ledger = EMPTY.add_validation(measured(0, {"reward": Metric(value=0.2)}))
+    lineup = TrainedLineup(ledger, (4,), None)
+    given: Any = {"start": start, "fetch": fetch, "show": place.show}
+    benchmarked = partial(serve_checkpoints, run, lineup, None, **given)
+    async with leased(store, "m", "a training"):
+        with pytest.raises(LeaseHeld, match=r"'m' is held by the run a training .* machine"):
+            async with benchmarked():
+                pass
+    assert (place.started, taken_down) == (0, [])
+    async with benchmarked() as served:
+        assert served and served.measure == "reward"
+        with pytest.raises(LeaseHeld, match="the run benchmark b-1"):
+            check_free(store, "m")
+    check_free(store, "m")
     assert len(taken_down) == 1

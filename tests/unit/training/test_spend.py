@@ -1,15 +1,21 @@
 """What a run says that it has spent is what was charged, whatever died meanwhile."""
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from precis.cluster.site import HourlyPrice
 from precis.environments.summaries.judge.endpoint import LEXICAL_MODEL
+from precis.errors import StoreConflict, StoreError
 from precis.llm.server import completions_app
-from precis.records.ledger import load_ledger
+from precis.records.ledger import load_ledger, read_ledger, write_ledger
+from precis.training.meter import Meter
+from tests.support.dying_store import SilentStore
 from tests.support.faulty import FaultyServer
 from tests.support.in_process import Life, live_noting, one_process
+from tests.support.ledgers import record
 from tests.support.local_server import serving
 from tests.support.paid_judge import PaidJudge
 from tests.support.tinker_server import BASE_MODEL, KEY, TinkerServer
@@ -91,3 +97,53 @@ async def test_what_a_training_service_charges_is_the_steps_and_its_key_is_in_no
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert any(path.name == "ledger.json" for path in files)
     assert not [path for path in files if KEY.encode() in path.read_bytes()]
+
+
+async def test_what_a_service_charges_counts_before_its_step_is_committed(tmp_path: Path) -> None:
+    """Or a budget that is used up would let one more step begin."""
+    async with Life(tmp_path, {}).opened() as run:
+        await run.read_ledger()
+        run.described = record(0, usd=0.0)
+        run.service_usd = 4.0
+        assert run.usd == pytest.approx(4.0)
+        charged = run.described.model_copy(update={"machine_usd": 4.0})
+        await run.write_ledger(run.ledger.advance(charged))
+        assert run.usd == pytest.approx(4.0)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_the_machine_is_booked_for_a_benchmark_after_the_training(
+    fails: bool, tmp_path: Path
+) -> None:
+    """Its judging is in its own report."""
+    hours = 0.0
+    async with Life(tmp_path, {}).opened() as run:
+        await run.read_ledger()
+        run.trainer.meter = meter = Meter(lambda: 3600 * hours)
+        meter.start(HourlyPrice(2.0, 2.0))
+        with pytest.raises(ValueError) if fails else nullcontext():
+            async with run.machine_booked():
+                hours = 3.0
+                if fails:
+                    raise ValueError
+        assert load_ledger(run.store, "m").usd == pytest.approx(6.0)
+        assert meter.unbooked_usd == 0
+
+
+async def test_a_written_ledger_whose_answer_was_lost_does_not_end_its_run(tmp_path: Path) -> None:
+    """A commit that is tried again has taken longer, so its step is not the one in the store."""
+    store = SilentStore(tmp_path)
+    async with Life(tmp_path, {}).opened() as run:
+        run.store = store
+        await run.read_ledger()
+        tries = [record(0).model_copy(update={"commit_s": seconds}) for seconds in (1.0, 30.0)]
+        store.silent = True
+        with pytest.raises(StoreError, match="No whole answer"):
+            await run.write_ledger(run.ledger.advance(tries[0]))
+        store.silent = False
+        await run.write_ledger(run.ledger.advance(tries[1]))
+        written, version = read_ledger(store, "m", "", "")
+        assert written.steps == (tries[1],)
+        write_ledger(store, written.charge(1.0), version)
+        with pytest.raises(StoreConflict):
+            await run.write_ledger(run.ledger.charge(2.0))
