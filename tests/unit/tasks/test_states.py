@@ -1,24 +1,34 @@
-"""The state of a run that stopped: its name says why, its message what to do."""
+"""A run in Prefect: what it fails with, what is tried again, and the lines in its log."""
 
+import logging
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from prefect import State
-from prefect.exceptions import FlowPauseTimeout
+from prefect.exceptions import FlowPauseTimeout, MissingContextError
 from prefect.logging import disable_run_logger
+from prefect.states import Failed
 
+import tasks.states
 import tasks.training
 from precis.config import TrainConfig
 from precis.errors import (
     BudgetReached,
     ConfigError,
+    DocumentsError,
     JudgeError,
+    JudgeRejected,
     JudgeUnavailable,
     PrecisError,
+    StoreError,
+    StoreRefused,
     TrainerLost,
+    UnusableRun,
 )
-from tasks.states import failed, says_why_it_stops
+from tasks.policy import worth_retrying
+from tasks.preflight import make_checks
+from tasks.states import failed, lines_in_run_log, says_why_it_stops
 from tasks.training import wait_out_judge
 
 
@@ -51,3 +61,61 @@ async def test_only_errors_of_ours_become_a_state() -> None:
     assert isinstance(await flow(BudgetReached("Spent.")), State)
     with pytest.raises(ZeroDivisionError):
         await flow(ZeroDivisionError())
+
+
+@pytest.mark.parametrize(
+    ("error", "again", "in_preflight"),
+    [
+        (StoreError("The store is out."), True, True),
+        # A preflight has asked it for minutes.
+        (JudgeUnavailable("The judge is out."), True, False),
+        (JudgeRejected("The key is wrong."), False, False),
+        (UnusableRun("There is no such run."), False, False),
+        (StoreRefused("It may not be written."), False, False),
+        (ConfigError("It can't work."), False, False),
+        (DocumentsError("It can't be read."), False, False),
+    ],
+)
+def test_only_what_may_pass_is_tried_again(
+    error: PrecisError, again: bool, in_preflight: bool
+) -> None:
+    state: Any = Failed(data=error)
+    nothing: Any = None
+    assert worth_retrying(nothing, nothing, state) is again
+    assert make_checks.retry_condition_fn is not None
+    assert make_checks.retry_condition_fn(nothing, nothing, state) is in_preflight
+
+
+SILENCE = logging.getLogger("precis.llm.silence")
+
+
+def test_a_warning_stands_in_the_runs_log_once_and_nowhere_else(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    monkeypatch.setattr(tasks.states, "get_run_logger", lambda: logging.getLogger("run"))
+    with lines_in_run_log():
+        SILENCE.warning("The judge has answered no request for %s s: 100%%.", 10)
+        SILENCE.info("All is well.")
+        with lines_in_run_log():
+            SILENCE.warning("Once.")
+        SILENCE.warning("Once more.")
+    SILENCE.warning("The run has ended.")
+    assert [(one.name, one.getMessage()) for one in caplog.records] == [
+        ("run", "The judge has answered no request for 10 s: 100%."),
+        ("run", "Once."),
+        ("run", "Once more."),
+        (SILENCE.name, "The run has ended."),
+    ]
+
+
+def test_what_no_run_says_is_not_lost(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def none_is_at_work() -> logging.Logger:
+        raise MissingContextError
+
+    monkeypatch.setattr(tasks.states, "get_run_logger", none_is_at_work)
+    with lines_in_run_log():
+        SILENCE.warning("A thread of its own says this.")
+    assert caplog.messages == ["A thread of its own says this."]
