@@ -1,13 +1,22 @@
-"""Which answers a request allows, and what the embedded policy of agents sees of them."""
+"""The embedded policy of agents: its options, its view of them, its answers and its training."""
 
+import tracemalloc
 from typing import Any
 
+import art
+import numpy as np
 import pytest
 
-from precis.llm.server import ApiError
-from precis.rehearsal.tool_calls.features import see
+from precis.errors import TrainerError
+from precis.llm.server import ApiError, ChatRequest
+from precis.rehearsal.checkpoint_files import initial_state
+from precis.rehearsal.endpoint import prompt_ids
+from precis.rehearsal.tool_calls.features import WEIGHTS, see
+from precis.rehearsal.tool_calls.kind import TOOL_CALLS, CallSample
 from precis.rehearsal.tool_calls.options import OPTIONS_MAX, Option, list_options
 from precis.rehearsal.tool_calls.pointers import HeardMessages
+from tests.support import echoing
+from tests.support.rollouts import calling
 
 
 def tool(name: str, required: list[str] | None = None, **properties: Any) -> dict[str, Any]:
@@ -75,19 +84,9 @@ def test_without_brackets_the_options_are_elements_of_the_words_that_are_quoted(
     assert list_options(said, []) == [Option("", f"<move>{move}</move>") for move in moves]
 
 
-TASK = "Where does Abel live?"
-
-
-def messages(task: str = TASK, *said: str) -> list[dict[str, Any]]:
-    call = {"id": "c", "function": {"name": "look", "arguments": '{"at": "Oslo"}'}}
-    asked: list[dict[str, Any]] = [
-        {"role": "system", "content": "Answer."},
-        {"role": "user", "content": task},
-    ]
-    for text in said:
-        asked.append({"role": "assistant", "content": None, "tool_calls": [call]})
-        asked.append({"role": "tool", "tool_call_id": "c", "content": text})
-    return asked
+def messages(task: str, said: str) -> list[dict[str, Any]]:
+    system = {"role": "system", "content": "Answer."}
+    return [system, *user(task), calling("look", {"at": "Oslo"}), {"role": "tool", "content": said}]
 
 
 def test_a_word_that_every_line_has_says_little_of_the_task() -> None:
@@ -102,3 +101,52 @@ def test_two_arguments_are_seen_to_stand_in_one_line() -> None:
     options = [Option("unlock", f'{{"door": "{door}", "key": "{key}"}}') for door, key in pairs]
     last = see(said, options).features[:, -1]
     assert len(set(last.tolist())) == 3
+
+
+def test_the_choice_of_a_tool_is_heeded() -> None:
+    asked = ChatRequest(
+        model="m", messages=user("[a] or [b]"), tools=[echoing.PRESS], tool_choice="none"
+    )
+    (answer,) = TOOL_CALLS.answer(initial_state(TOOL_CALLS.layout, 1).policy, asked)
+    assert not answer.tool_calls
+
+
+@pytest.mark.parametrize("arguments", [{"colour": "yellow"}, "{"])
+def test_a_call_that_its_request_does_not_allow_is_not_imitated(arguments: object) -> None:
+    messages: Any = [*user("The lamp is red."), calling("press", arguments)]
+    tools: Any = [echoing.PRESS]
+    shown = art.Trajectory(messages_and_choices=messages, tools=tools)
+    with pytest.raises(TrainerError, match="none of the 3 that its request allows"):
+        TOOL_CALLS.demonstrations_of(shown)
+
+
+def test_a_prompt_s_tokens_are_its_tools_and_its_messages() -> None:
+    messages = [*user("a"), *user("b")]
+    ids = prompt_ids(messages, [echoing.PRESS])
+    assert len(ids) == 3
+    assert ids[:2] == prompt_ids(messages[:1], [echoing.PRESS])
+    assert prompt_ids(messages, None) == ids[1:]
+
+
+def sample(number: int) -> CallSample:
+    words = " ".join(f"word{one}" for one in range(number, number + 40))
+    asked = user(f"Choose a number by these words: {words}.")
+    choose = tool("choose", number={"enum": list(range(OPTIONS_MAX))})
+    seen = see(asked, list_options(asked, [choose]))
+    return CallSample(seen, (number,), number, 0.0, 1.0, (number,))
+
+
+def test_a_batch_of_many_options_is_laid_out_a_part_at_a_time() -> None:
+    samples = [sample(number % 4) for number in range(64)]
+    weights = np.linspace(-1.0, 1.0, WEIGHTS)
+    tracemalloc.start()
+    batch = TOOL_CALLS.batch_of(samples, [1.0] * 64)
+    scores = batch.scores(weights)
+    gradient = batch.gradient(scores)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 120 * 2**20
+    alone = [TOOL_CALLS.batch_of([one], [1.0]) for one in samples]
+    assert np.array_equal(scores, np.concatenate([one.scores(weights) for one in alone]))
+    parts = [one.gradient(scores[[row]]) for row, one in enumerate(alone)]
+    assert np.allclose(gradient, np.sum(parts, axis=0))
