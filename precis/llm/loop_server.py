@@ -43,14 +43,9 @@ class LoopServer:
     async def start(self) -> None:
         """Listen, and return when requests are answered. Raises OSError if the host is not an
         address of this machine."""
-        # asyncio sets TCP_NODELAY only if the protocol is named; without it each answer waits 40 ms
-        # for the client's delayed ACK.
-        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-        try:
-            listener.bind((self._host, 0))
-        except OSError:
-            listener.close()
-            raise
+        listener = socket.create_server((self._host, 0))
+        # Without this each answer waits 40 ms for the client's delayed ACK.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.port = listener.getsockname()[1]
         self._task = asyncio.create_task(self._server.serve(sockets=[listener]))
         while not self._server.started:

@@ -15,28 +15,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TextIO
 
-from pydantic import AwareDatetime, ValidationError
-
 from precis.errors import LockHeld
-from precis.record import Count, Record
 
 PATIENCE_S = 30.0
 """Hundreds of times the duration of a write under a lock on a slow disk."""
 _WARN_AFTER_S = 3.0
 _LOOK_S = 0.02
-_HOLDER_BYTES_MAX = 1000
+_HOLDER_CHARACTERS_MAX = 1000
 _log = logging.getLogger(__name__)
-
-
-class LockHolder(Record):
-    """The process that holds a lock; the file's content meanwhile."""
-
-    pid: Count
-    host: str
-    since: AwareDatetime
-
-    def __str__(self) -> str:
-        return f"process {self.pid} on {self.host} since {self.since:%Y-%m-%d %H:%M:%S} UTC"
 
 
 @contextmanager
@@ -47,12 +33,12 @@ def file_lock(path: Path, patience_s: float = PATIENCE_S) -> Iterator[TextIO]:
         LockHeld: another process has held it for all of that time.
         OSError: the file can't be written.
     """
-    with path.open("a+") as file:
+    with path.open("a+", errors="replace") as file:
         acquire(file, patience_s)
         try:
             file.truncate(0)
-            holder = LockHolder(pid=os.getpid(), host=socket.gethostname(), since=datetime.now(UTC))
-            file.write(holder.model_dump_json())
+            since = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"
+            file.write(f"process {os.getpid()} on {socket.gethostname()} since {since}")
             file.flush()
             yield file
         finally:
@@ -88,8 +74,6 @@ def acquire(file: TextIO, patience_s: float = PATIENCE_S) -> None:
 def _holder(file: TextIO) -> str:
     """Return the process that holds a lock, if the file names it."""
     file.seek(0)
-    try:
-        holder = str(LockHolder.model_validate_json(file.read(_HOLDER_BYTES_MAX)))
-    except (ValidationError, UnicodeDecodeError):  # acquired at this moment
-        return "another process"
-    return holder if holder.isprintable() else "another process"
+    holder = file.read(_HOLDER_CHARACTERS_MAX)
+    is_one = holder.startswith("process ") and holder.isprintable()
+    return holder if is_one else "another process"  # acquired at this moment
