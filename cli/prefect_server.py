@@ -19,7 +19,7 @@ import httpx
 from cli import prefect_process as process
 from cli.prefect_settings import find_api_url, secrets_for
 from precis.errors import ConfigError, PrecisError, without_passwords
-from precis.llm.tls import tls_for
+from precis.llm.connections import tls_for
 
 _READY_TIMEOUT_S = 180.0
 _LOOK_S = 0.5

@@ -12,8 +12,8 @@ from pydantic import BaseModel, Field, ValidationError
 from precis.cluster.gpus import gpus_suffice
 from precis.environment import private_home
 from precis.errors import ConfigError, ModelError, StoreError
+from precis.llm.connections import BoundedClient, ReplyTooLarge
 from precis.llm.providers import NO_KEY, SERVER_KEY_VARIABLE, key_of_server
-from precis.llm.responses import BoundedClient, ReplyTooLarge
 from precis.models.own_servers import Server, own_servers
 from precis.models.reference import NamedCheckpoint, find_model, rank_models
 from precis.models.serving import (

@@ -20,12 +20,11 @@ import httpx
 from precis.config import ContenderConfig, JudgeConfig, RateLimits
 from precis.errors import ConfigError, ProviderFailed
 from precis.llm.budget import Budget
+from precis.llm.connections import ONE_CONNECTION, BoundedClient, ClientPool, ReplyTooLarge
 from precis.llm.hedging import Hedging
 from precis.llm.limits import Limiter, Turn
-from precis.llm.pool import ONE_CONNECTION, ClientPool
 from precis.llm.providers import Endpoint
 from precis.llm.replies import first_choice, open_response
-from precis.llm.responses import BoundedClient, ReplyTooLarge
 from precis.llm.retry import OWN_BACKOFF_S, OWN_TRIES_MAX, Deadline
 from precis.llm.silence import SilenceWatch
 from precis.records.spend import Prices, Spend, Usage, usd

@@ -11,8 +11,8 @@ from typing import Any
 
 import httpx
 
+from precis.llm.connections import BoundedClient
 from precis.llm.redaction import without_credentials
-from precis.llm.responses import BoundedClient
 from precis.observe.rollouts import RolloutRecord
 
 _QUEUE_MAX = 4000

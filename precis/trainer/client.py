@@ -18,7 +18,7 @@ from pydantic import BaseModel, ValidationError
 from precis import errors
 from precis.cluster.site import TrainerAddress
 from precis.errors import PrecisError, TrainerError, TrainerLost
-from precis.llm.tls import tls_for
+from precis.llm.connections import tls_for
 from precis.record import first_problem
 from precis.records.ledger import StepRecord
 from precis.records.manifests import Checkpoint, File

@@ -26,7 +26,7 @@ from starlette.requests import ClientDisconnect
 
 import precis.trainer.cold_gpu  # noqa: F401 (before ART)
 from precis.errors import LockHeld, PrecisError, TrainerError, TrainerLost
-from precis.llm.pool import ONE_CONNECTION, ClientPool
+from precis.llm.connections import ONE_CONNECTION, ClientPool
 from precis.processes.child import TOKEN_VARIABLE, serve
 from precis.processes.file_lock import file_lock
 from precis.processes.supervisor import claim

@@ -25,8 +25,8 @@ from precis.environments.summaries.prompt import summary_messages
 from precis.errors import ConfigError, PrecisError
 from precis.inference.local_server import find_served, list_models
 from precis.llm.budget import Budget
+from precis.llm.connections import tls_for
 from precis.llm.redaction import Redactor
-from precis.llm.tls import tls_for
 from precis.records.documents import Corpus, Document, Question
 from precis.rollouts.sample import adapter_policy, sample_each
 from tests.security.hostile import (

@@ -15,7 +15,7 @@ import tinker
 from pydantic import ValidationError
 
 from precis.errors import CorruptCheckpoint, TrainerLost
-from precis.llm.tls import tls_for
+from precis.llm.connections import tls_for
 from precis.record import Matching, Record
 from precis.settings.tinker import KEPT_FILE
 from precis.trainer.tinker.service import TinkerService

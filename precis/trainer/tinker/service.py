@@ -22,8 +22,8 @@ import httpx
 import tinker
 
 from precis.errors import ConfigError, PrecisError, TrainerError, TrainerLost
+from precis.llm.connections import tls_for
 from precis.llm.redaction import Redactor
-from precis.llm.tls import tls_for
 from precis.settings.tinker import TinkerTrainer
 from precis.trainer.tinker.check import check_key
 

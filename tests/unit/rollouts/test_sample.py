@@ -21,8 +21,8 @@ from precis.environments.summaries.judge import Unscored, Verdict
 from precis.environments.summaries.prompt import scenario_of
 from precis.errors import JudgeUnavailable, TrainerError, TrainerLost
 from precis.llm.budget import Budget
+from precis.llm.connections import tls_for
 from precis.llm.server import completions_app
-from precis.llm.tls import tls_for
 from precis.records.documents import Corpus, Document
 from precis.records.rollout import Rollout, Scenario
 from precis.rollouts.sample import (

@@ -1,17 +1,23 @@
-"""Responses of untrusted servers, bounded in size and without our keys.
+"""HTTP connections: responses of untrusted servers are bounded in size and without our keys.
 
 Every response is read here before it is parsed. A server may send without end, or a small body that
 unpacks to a large one, and it may quote the key.
 """
 
+import ssl
 import zlib
-from typing import Any
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import cache
+from typing import Any, Generic, TypeVar
 
 import httpx
 
 from precis.llm.redaction import Redactor
-from precis.llm.tls import tls_for
 
+C = TypeVar("C", bound=httpx.AsyncClient)
+
+ONE_CONNECTION = httpx.Limits(max_connections=1, max_keepalive_connections=1)
 REPLY_BYTES_MAX = 4 * 2**20
 """The largest reply, unpacked: a hundred times that of a summary with its logprobs."""
 
@@ -96,3 +102,52 @@ class BoundedClient(httpx.AsyncClient):
         for redactor in self._redactors:
             content = redactor.clean(content)
         return content
+
+
+class ClientPool(Generic[C]):
+    """Clients of one kept-alive connection each, most recently used first.
+
+    httpcore's own pool scans all its connections several times in every request.
+
+    Args:
+        open_client: makes a client with the limits ONE_CONNECTION.
+    """
+
+    def __init__(self, open_client: Callable[[], C]) -> None:
+        self._open = open_client
+        self._all: list[C] = []
+        self._free: list[C] = []
+
+    @asynccontextmanager
+    async def client(self) -> AsyncIterator[C]:
+        """Lend a client for one request."""
+        if self._free:
+            client = self._free.pop()
+        else:
+            client = self._open()
+            self._all.append(client)
+        try:
+            yield client
+        except BaseException:
+            # A request cancelled while connecting leaves httpcore's pool (1.0.9) with a connection
+            # that is neither in use nor free, for good: the client is dropped.
+            self._all.remove(client)
+            await client.aclose()
+            raise
+        self._free.append(client)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        for client in tuple(self._all):
+            await client.aclose()
+
+
+def tls_for(url: str | httpx.URL) -> ssl.SSLContext:
+    """Return the TLS context for a client of an address: an empty one for plain HTTP."""
+    if httpx.URL(url).scheme == "https":
+        return _verifying()
+    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
+
+_verifying = cache(httpx.create_ssl_context)
+"""Reading the certificates takes 0.1 to 0.2 s, which httpx spends on every new client."""
