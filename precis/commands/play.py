@@ -28,7 +28,6 @@ from precis.inference.local_server import (
 from precis.llm.client import ChatClient, ChatReply, CompletionRequest, OwnServer
 from precis.llm.limits import without_quota
 from precis.llm.loop_server import served_completions
-from precis.llm.providers import SERVER_KEY_VARIABLE, Endpoint
 from precis.llm.retry import Deadline
 from precis.models.own_servers import Server
 from precis.models.reference import Reference, find_model
@@ -95,10 +94,7 @@ async def _play(
     settings = OwnServer(without_quota(_IN_FLIGHT), _CALL_TIMEOUT_S)
     async with opened as (server, model), environment, Recorder() as recorder:
         note(f"{model} attempts {scenario.id}.")
-        endpoint = Endpoint(
-            server.url, model, server.key, key_variable=SERVER_KEY_VARIABLE, role="server"
-        )
-        async with ChatClient(endpoint, settings, prices={}) as client:
+        async with ChatClient(server.endpoint(model), settings, prices={}) as client:
             policy = Policy(ShownClient(client), limits, {"temperature": 0.0}, name=model)
             return await recorder.run(policy, environment, scenario)
 

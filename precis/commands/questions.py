@@ -18,7 +18,7 @@ from precis.inference.facts import open_judge
 from precis.inference.local_server import server_at
 from precis.inference.reader import FileReader
 from precis.inference.texts import Text, find_files
-from precis.llm.providers import SERVER_KEY_VARIABLE, Endpoint
+from precis.llm.providers import Endpoint
 from precis.questions.corpus import rows_of, write_corpus
 from precis.questions.make import (
     DocumentQuestions,
@@ -91,10 +91,7 @@ def make(
             typer.echo(CRUDE)
         else:
             prices = {**PRICES, model: Price(*price)} if price else PRICES
-            server = server_at(url)
-            endpoint = Endpoint(
-                server.url, model, server.key, key_variable=SERVER_KEY_VARIABLE, role="writer"
-            )
+            endpoint = server_at(url).endpoint(model, "writer")
             paid = FolderStore(out.with_name(f"{out.name}.paid"))
             made = asyncio.run(_make(endpoint, judged_by, prices, paid, texts, asks=not yes))
             _write(made, rows_of(made, folder), out)

@@ -201,7 +201,7 @@ async def _open_summarizer(options: Options) -> AsyncIterator[tuple[Summarizer, 
     context = options.context or min(trained, CONTEXT_TOKENS)
     async with (
         opened as server,
-        ServedSummarizer(server.url, model, server.key, context) as summarizer,
+        ServedSummarizer(server.endpoint(model), context) as summarizer,
     ):
         yield summarizer, options.words or words_of(record), by
 

@@ -14,7 +14,7 @@ from precis.errors import ConfigError, ModelError, ProviderError, ProviderFailed
 from precis.inference.texts import Text
 from precis.llm.client import ChatClient, ChatReply, CompletionRequest, OwnServer
 from precis.llm.concurrency import run_for_each
-from precis.llm.providers import SERVER_KEY_VARIABLE, Endpoint
+from precis.llm.providers import Endpoint
 from precis.llm.replies import SchemaRejected
 from precis.llm.retry import Deadline
 from precis.llm.server import ApiError, ChatRequest
@@ -112,15 +112,14 @@ class PolicySummarizer:
 class ServedSummarizer:
     """A model behind an OpenAI-compatible server.
 
-    `async with ServedSummarizer(url, model, key) as summarizer: await summarizer.write(…)`
+    `async with ServedSummarizer(endpoint, 4096) as summarizer: await summarizer.write(…)`
     """
 
     picks_sentences = False
 
-    def __init__(self, url: str, model: str, key: str, context_tokens: int) -> None:
-        self.model = model
+    def __init__(self, endpoint: Endpoint, context_tokens: int) -> None:
+        self.model = endpoint.model
         self.context_tokens = context_tokens
-        endpoint = Endpoint(url, model, key, key_variable=SERVER_KEY_VARIABLE, role="server")
         limits = RateLimits(in_flight=_IN_FLIGHT)
         settings = OwnServer(limits, _CALL_TIMEOUT_S, _TRIES_MAX, _BACKOFF_S)
         self._client = ChatClient(endpoint, settings, prices={})

@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from pydantic import Field, ValidationError
 
 from precis.environment import Variables, private_home
+from precis.llm.providers import SERVER_KEY_VARIABLE, Endpoint
 from precis.record import Record
 
 _FOLDER = "servers"
@@ -23,6 +24,10 @@ class Server(Record):
 
     url: str
     key: str = Field(repr=False)
+
+    def endpoint(self, model: str, role: str = "server") -> Endpoint:
+        """Return the endpoint of one of its models."""
+        return Endpoint(self.url, model, self.key, key_variable=SERVER_KEY_VARIABLE, role=role)
 
 
 @contextmanager
