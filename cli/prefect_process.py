@@ -116,10 +116,15 @@ def has_died() -> bool:
 
 
 def _start(host: str, port: int | None = None) -> bool:
-    if address() is not None and is_up():
+    """Start the process, which holds a lock on `server.pid` for as long as it lives.
+
+    Without Prefect's `--background`, which leaves its output in a pipe with no reader: its first
+    warning would kill it silently.
+    """
+    last = address()
+    if last is not None and is_up():
         return False
     if port is None:
-        last = address()
         port = int(last.rpartition(":")[2].removesuffix("/api")) if last else 0
         port = port if port and _is_free(host, port) else free_port()
     elif not _is_free(host, port):
@@ -127,24 +132,13 @@ def _start(host: str, port: int | None = None) -> bool:
             f"Port {port} is in use: something else listens there. Give another --port, or "
             "leave it out for one that is free."
         )
-    _record("password", server_password() or password() or f"precis:{secrets.token_urlsafe(24)}")
+    known = server_password() or password() or f"precis:{secrets.token_urlsafe(24)}"
+    _record("password", known)
     _record("host", host)
     _record("api-url", f"http://{LOOPBACK}:{port}/api")
-    _launch(host, port)
-    return True
-
-
-def _launch(host: str, port: int) -> None:
-    """Start the process, which holds a lock on `server.pid` for as long as it lives.
-
-    Without Prefect's `--background`, which leaves its output in a pipe with no reader: its first
-    warning would kill it silently.
-    """
     # The target of links in notifications and logs, and the origin whose pages may read answers.
     name = LOOPBACK if host == LOOPBACK else socket.gethostname()
     os.environ.setdefault("PREFECT_UI_URL", f"http://{name}:{port}")
-    known = password()
-    assert known is not None, "a server is never started without a password"
     lock = home() / "server.pid"
     serve = [sys.executable, "-m", "cli.serve_prefect", "--host", host, "--port", str(port)]
     with lock.open("w") as pid, (home() / "server.log").open("ab") as log:
@@ -164,6 +158,7 @@ def _launch(host: str, port: int) -> None:
             start_new_session=True,
         )
         pid.write(str(process.pid))
+    return True
 
 
 @contextmanager
