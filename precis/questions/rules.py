@@ -8,7 +8,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from precis.questions.prompts import WrittenQuestion
@@ -63,13 +62,8 @@ _NAME_WORD = rf"[{_CAPITAL}]\w*(?:['’-]\w+)*"
 _NAME = re.compile(rf"{_NAME_WORD}(?: (?:(?:of|the|de|van|von) )?{_NAME_WORD}){{0,3}}")
 
 
-@dataclass(frozen=True)
-class _Fact:
-    """A part of a sentence that can be left out."""
-
-    kind: Kind
-    start: int
-    end: int
+_Fact = tuple[Kind, re.Match[str]]
+"""A part of a sentence that can be left out."""
 
 
 class RuleWriter:
@@ -106,13 +100,14 @@ class RuleWriter:
 
 def _leave_out(fact: _Fact, sentence: str) -> WrittenQuestion:
     """Return the question whose answer is a fact of a sentence."""
-    before = sentence[: fact.start].split(" ")
-    after = sentence[fact.end :].split(" ")
+    kind, found = fact
+    before = sentence[: found.start()].split(" ")
+    after = sentence[found.end() :].split(" ")
     cut_before = "… " if len(before) > _AROUND else ""
     cut_after = " …" if len(after) > _AROUND else ""
     gap = f"{' '.join(before[-_AROUND:])}{_GAP}{' '.join(after[:_AROUND])}"
-    asked = f"{_ASKED[fact.kind]} {cut_before}{gap}{cut_after}"
-    return WrittenQuestion(asked, sentence[fact.start : fact.end], sentence, answerable=True)
+    asked = f"{_ASKED[kind]} {cut_before}{gap}{cut_after}"
+    return WrittenQuestion(asked, found.group(), sentence, answerable=True)
 
 
 def _choose(sentence: str, told: Sequence[str]) -> _Fact | None:
@@ -124,15 +119,15 @@ def _choose(sentence: str, told: Sequence[str]) -> _Fact | None:
     facts: list[_Fact] = []
     for kind, pattern in (*_FACTS, ("name", _NAME)):
         for match in pattern.finditer(sentence):
-            fact = _Fact(kind, match.start(), match.end())
-            if any(fact.start < other.end and other.start < fact.end for other in facts):
+            start, end = match.span()
+            if any(start < other.end() and other.start() < end for _, other in facts):
                 continue
-            if any(character.isalnum() for character in sentence[: fact.start]):
-                facts.append(fact)
+            if any(character.isalnum() for character in sentence[:start]):
+                facts.append((kind, match))
     rare = []
     for fact in facts:
-        answer = sentence[fact.start : fact.end]
+        answer = fact[1].group()
         others = sum(answer in other for other in told) - 1
         if others < _SAID_OFTEN and sentence.count(answer) == 1:
-            rare.append((others, -len(answer), fact.start, fact))
+            rare.append((others, -len(answer), fact[1].start(), fact))
     return min(rare, key=lambda one: one[:3])[3] if rare else None
