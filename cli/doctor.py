@@ -6,7 +6,6 @@ import os
 import shlex
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -68,28 +67,16 @@ _DEADLINE_S = 300.0
 """For each check: SkyPilot's first look at a cloud is slow."""
 
 
-@dataclass(frozen=True)
-class Examined:
-    """A deployment's settings, as far as they are valid.
-
-    Attributes:
-        store_problem: why its runs can't use their store, if they can't.
-    """
-
-    config: RunConfig
-    store_problem: ConfigError | None = None
-
-
 def examine_deployment(deployment: str, params: Sequence[str], console: Console) -> bool:
     """Check what a deployment's runs need, print a table, and return whether all is well.
 
     `params` override the deployment's settings, as in `prefect deployment run -p`.
     """
-    examined = read_settings(deployment, params)
+    config, store_problem = read_settings(deployment, params)
     logging.disable(logging.WARNING)  # libraries' messages about retries; the table is enough
     try:
         with console.status("Checking …"):
-            rows = asyncio.run(_examine(examined))
+            rows = asyncio.run(_examine(config, store_problem))
     finally:
         logging.disable(logging.NOTSET)
     table = Table(box=None, pad_edge=False)
@@ -111,12 +98,12 @@ def examine_deployment(deployment: str, params: Sequence[str], console: Console)
             f"  prefect deployment run {shlex.quote(deployment)}{given}",
             soft_wrap=True,
         )
-    for sentence in keys_in_clear(examined.config):
+    for sentence in keys_in_clear(config):
         console.print(f"Warning: {sentence}", style="yellow", soft_wrap=True)
     return not failed
 
 
-async def _examine(examined: Examined) -> list[CheckResult]:
+async def _examine(config: RunConfig, store_problem: ConfigError | None) -> list[CheckResult]:
     """Return a row for each check, after loading keys that only the server's Secret blocks hold."""
     of_machine: dict[str, Check] = {
         "Python": checks.check_python,
@@ -128,17 +115,14 @@ async def _examine(examined: Examined) -> list[CheckResult]:
     answers = all(row.ok for row in rows if row.name == "Prefect")
     if answers and prefect_server.find() is not None:
         rows += await run_checks({"Secret blocks": _adopt_secrets}, _DEADLINE_S)
-    planned = await asyncio.to_thread(checks_of, examined)
+    planned = await asyncio.to_thread(checks_of, config, store_problem)
     return rows + await run_checks(planned, _DEADLINE_S)
 
 
-def checks_of(examined: Examined) -> dict[str, Check]:
+def checks_of(config: RunConfig, store_problem: ConfigError | None = None) -> dict[str, Check]:
     """Return the checks for a deployment's settings; a benchmark takes some from its model's run,
-    as the flow does."""
-    config = examined.config
-    problems: dict[str, PrecisError] = {}
-    if examined.store_problem is not None:
-        problems["store"] = examined.store_problem
+    as the flow does. The problem says why the run can't use its store."""
+    problems: dict[str, PrecisError] = {"store": store_problem} if store_problem else {}
     planned: dict[str, Check] = {}
     if isinstance(config, BenchmarkConfig):
         if not problems:
@@ -352,8 +336,11 @@ async def _check_reach(config: ManagedConfig) -> str:
     return "nothing is on this machine alone"
 
 
-def read_settings(deployment: str, params: Sequence[str] = ()) -> Examined:
-    """Return the settings of a run of a deployment, with `params` over the deployment's.
+def read_settings(
+    deployment: str, params: Sequence[str] = ()
+) -> tuple[RunConfig, ConfigError | None]:
+    """Return the settings of a run of a deployment, with `params` over the deployment's, and why it
+    can't use its store, if it can't.
 
     Raises:
         ConfigError: prefect.yaml has no such deployment of training or a benchmark, or a parameter
@@ -363,8 +350,8 @@ def read_settings(deployment: str, params: Sequence[str] = ()) -> Examined:
     model, parameters = read_deployment(deployment)
     settings = lay_over(model, parameters, read_params(params))
     try:
-        return Examined(model.model_validate(settings))
+        return model.model_validate(settings), None
     except ValidationError as error:
         # A missing store must not hide other problems, as any other error would.
         config = model.model_validate({**settings, "store": _SOME_BUCKET})
-        return Examined(config, ConfigError(problems_in(error)[0]))
+        return config, ConfigError(problems_in(error)[0])

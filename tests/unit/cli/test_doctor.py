@@ -11,12 +11,12 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 from typer.testing import CliRunner
 
 from cli import deployments, doctor, prefect_server
-from cli.doctor import Examined, checks_of, read_settings
+from cli.doctor import checks_of, read_settings
 from precis import checks
 from precis.checks import Check, CheckResult, run_checks
 from precis.cluster import api
 from precis.commands import main as cli
-from precis.config import BenchmarkConfig, ManagedConfig, TrainConfig
+from precis.config import ManagedConfig, TrainConfig
 from precis.errors import ConfigError
 from precis.records.ledger import Ledger, write_ledger
 from precis.store import FolderStore
@@ -46,14 +46,14 @@ async def found_by(planned: dict[str, Check]) -> dict[str, str]:
     return {row.name: row.detail for row in rows}
 
 
-async def row_of(name: str, examined: Examined) -> CheckResult:
-    [row] = await run_checks({name: checks_of(examined)[name]})
+async def row_of(name: str, planned: dict[str, Check]) -> CheckResult:
+    [row] = await run_checks({name: planned[name]})
     return row
 
 
 async def failures(deployment: str, *names: str) -> dict[str, str]:
     """What each of these checks of a deployment says is missing, and what to do."""
-    planned = checks_of(read_settings(deployment))
+    planned = checks_of(*read_settings(deployment))
     rows = await run_checks({name: planned[name] for name in names})
     assert not any(row.ok for row in rows), rows
     return {row.name: f"{row.detail} {row.remedy}" for row in rows}
@@ -68,7 +68,7 @@ async def test_all_that_a_rented_machine_lacks_is_in_one_table() -> None:
         assert "OPENROUTER_API_KEY" in said["second judge"]
         assert "make install-sky" in said["SkyPilot"]
         assert "sky check runpod" in said["SkyPilot's keys"]
-        planned = checks_of(read_settings(deployment))
+        planned = checks_of(*read_settings(deployment))
         assert await planned["budget"]() == "$60.00; what a machine costs is not known"
         assert {"documents", "licence", "W&B"} <= planned.keys()
 
@@ -80,7 +80,7 @@ async def test_what_tinker_needs_is_asked_for_each_by_itself(
     assert "make install-tinker" in said["Tinker's client"]
     assert "TINKER_API_KEY" in said["Tinker"]
     monkeypatch.setenv("TINKER_API_KEY", "tml-key")
-    assert "key is set" in await checks_of(read_settings("train/tinker"))["Tinker"]()
+    assert "key is set" in await checks_of(*read_settings("train/tinker"))["Tinker"]()
 
 
 def put_run(folder: Path, **settings: Any) -> None:
@@ -95,7 +95,7 @@ async def test_a_benchmark_is_examined_with_the_settings_of_its_models_run(
 ) -> None:
     # The variables' sizes, 3591 documents, are more than the bundled corpus has.
     put_run(tmp_path, model="rehearsal-seed1", documents={"train_size": 160, "val_size": 32})
-    found = await found_by(checks_of(read_settings("benchmark/nightly")))
+    found = await found_by(checks_of(*read_settings("benchmark/nightly")))
     assert found["documents"] == "bundled: 160 to train on, 32 held out"
     assert found["model"] == "rehearsal-seed1 is at step 0"
 
@@ -104,13 +104,13 @@ async def test_an_agent_is_examined_with_its_environment_for_its_training_and_it
     tmp_path: Path,
 ) -> None:
     agent = {"model": "game", "environment": GAME}
-    found = await found_by(checks_of(Examined(TrainConfig.model_validate(agent))))
+    found = await found_by(checks_of(TrainConfig.model_validate(agent)))
     assert not {"documents", "judge", "second judge"} & found.keys()
     assert found["environment"].endswith("400 boards to train on, 100 held out")
     assert found["run"] == "game is new"
     assert found["licence"] == "the embedded policy has no base model"
     put_run(tmp_path, **agent)
-    found = await found_by(checks_of(read_settings("benchmark/nightly", ["model=game"])))
+    found = await found_by(checks_of(*read_settings("benchmark/nightly", ["model=game"])))
     assert not {"documents", "judge"} & found.keys()
     assert found["environment"].endswith("400 boards to train on, 100 held out")
 
@@ -118,9 +118,7 @@ async def test_an_agent_is_examined_with_its_environment_for_its_training_and_it
 async def test_a_benchmark_of_no_model_lacks_the_model_and_its_hosted_contenders_their_key() -> (
     None
 ):
-    examined = read_settings("benchmark/nightly", ['hosted=["gpt-4o"]'])
-    assert isinstance(examined.config, BenchmarkConfig)
-    rows = await run_checks(checks_of(examined))
+    rows = await run_checks(checks_of(*read_settings("benchmark/nightly", ['hosted=["gpt-4o"]'])))
     lacking = {row.name: row.detail for row in rows if not row.ok}
     assert lacking.keys() == {"model", "contenders"}
     assert "OPENROUTER_API_KEY" in lacking["contenders"]
@@ -131,8 +129,7 @@ async def test_a_rented_benchmark_without_a_bucket_asks_no_other_one(
 ) -> None:
     opened: list[str] = []
     monkeypatch.setattr(doctor, "open_store", opened.append)
-    examined = read_settings("benchmark/nightly", ['cluster={"where": "sky"}'])
-    planned = checks_of(examined)
+    planned = checks_of(*read_settings("benchmark/nightly", ['cluster={"where": "sky"}']))
     assert "model" not in planned and opened == []
     with pytest.raises(ConfigError, match="can't reach the store"):
         await planned["store"]()
@@ -140,7 +137,7 @@ async def test_a_rented_benchmark_without_a_bucket_asks_no_other_one(
 
 def test_a_word_is_a_setting_and_broken_json_is_none() -> None:
     params = ["model=mine", 'documents={"val_size": 8}', 'config={"documents": {"train_size": 9}}']
-    config = read_settings("train/rehearsal", params).config
+    config, _ = read_settings("train/rehearsal", params)
     assert config.model == "mine"
     found = config.documents
     assert (found.source, found.train_size, found.val_size) == ("bundled", 9, 8)
@@ -161,10 +158,10 @@ async def test_a_run_that_is_continued_says_from_where_and_another_one_is_refuse
     tmp_path: Path,
 ) -> None:
     async def row(*params: str) -> CheckResult:
-        return await row_of("run", read_settings("train/rehearsal", params))
+        return await row_of("run", checks_of(*read_settings("train/rehearsal", params)))
 
     assert (await row()).detail == "rehearsal-seed1 is new"
-    config = read_settings("train/rehearsal").config
+    config, _ = read_settings("train/rehearsal")
     put_run(tmp_path, **{**dict(config), "seed": 4})
     refused = await row()
     assert not refused.ok
@@ -191,7 +188,7 @@ async def test_what_a_warm_start_lacks_is_said(
     async def row(**warm_start: Any) -> CheckResult:
         sizes = {"train_size": 160, "val_size": 32}
         settings = {"environment": environment, "documents": sizes, "warm_start": warm_start}
-        return await row_of("warm start", Examined(TrainConfig.model_validate(settings)))
+        return await row_of("warm start", checks_of(TrainConfig.model_validate(settings)))
 
     missing = await row(source="file", file="missing.jsonl")
     assert not missing.ok and "missing.jsonl" in missing.detail
@@ -220,7 +217,7 @@ async def test_secret_blocks_are_read_whatever_else_this_machine_lacks(
     monkeypatch.setattr(doctor, "adopt_secrets", adopted)
     for secret in ("PREFECT_API_AUTH_STRING", "PREFECT_API_KEY"):
         monkeypatch.setenv(secret, "")
-    found = {row.name: row for row in await doctor._examine(read_settings("train/rehearsal"))}
+    found = {row.name: row for row in await doctor._examine(*read_settings("train/rehearsal"))}
     assert not found["disk"].ok
     assert found["Secret blocks"].detail == "OPENROUTER_API_KEY"
 
@@ -241,7 +238,7 @@ def test_what_cannot_be_examined_is_said(arguments: str, code: int, told: str) -
 async def test_a_managed_job_is_not_to_report_to_the_loopback() -> None:
     parameters = {"store": "s3://bucket/runs", "cluster": {"where": "sky"}}
     config = ManagedConfig.model_validate(parameters)
-    reach = checks_of(Examined(config))["reach"]
+    reach = checks_of(config)["reach"]
     here = temporary_settings({PREFECT_API_URL: "http://127.0.0.1:4200/api"})
     with here, pytest.raises(ConfigError, match="PREFECT_API_URL is http://127"):
         await reach()
@@ -255,4 +252,4 @@ def test_a_deployment_may_have_no_parameters(
     (tmp_path / "prefect.yaml").write_text(yaml.safe_dump({"deployments": [bare, empty]}))
     monkeypatch.setattr(deployments, "ROOT", tmp_path)
     for name in ("train/bare", "train/empty"):
-        assert read_settings(name).config.model == TrainConfig().model
+        assert read_settings(name)[0].model == TrainConfig().model
