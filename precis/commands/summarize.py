@@ -54,18 +54,6 @@ from precis.text import count_words, without_controls
 
 
 @dataclass(frozen=True)
-class Options:
-    """The command's options besides its files."""
-
-    words: int | None
-    model: str
-    url: str
-    context: int | None
-    store: str
-    as_json: bool
-
-
-@dataclass(frozen=True)
 class Result:
     """The result of one file, as printed by `--json`; without questions it has no facts."""
 
@@ -107,14 +95,14 @@ def summarize(
     store: StoreOption = "",
 ) -> None:
     """Summarize files with a model trained here, or with any on a server."""
-    options = Options(words, model, url, context, store, as_json)
     with sentences():
         judged_by = judge_named(judge, judge_model, judge_url)
         if judge != "lexical" and questions is None:
             raise ConfigError("--judge answers --questions: give a file of them too.")
         found = find_files(files)
         asked = _questions(questions, found)
-        failed = asyncio.run(_run(found, options, asked, judged_by))
+        opened = _open_summarizer(words, model, url, context, store)
+        failed = asyncio.run(_run(found, opened, asked, judged_by, as_json))
     if failed:
         raise typer.Exit(1)
 
@@ -138,7 +126,11 @@ def _questions(path: Path | None, found: Sequence[Path]) -> list[FileQuestion]:
 
 
 async def _run(
-    files: Sequence[Path], options: Options, asked: Sequence[FileQuestion], judged_by: JudgeConfig
+    files: Sequence[Path],
+    opened: AbstractAsyncContextManager[tuple[Summarizer, int, str]],
+    asked: Sequence[FileQuestion],
+    judged_by: JudgeConfig,
+    as_json: bool,
 ) -> int:
     """Summarize each file; report failures and continue. Returns the number of failures."""
     failed = 0
@@ -146,7 +138,7 @@ async def _run(
     async with AsyncExitStack() as stack:
         # The judge first: if its key is missing, no model is started.
         judge = await stack.enter_async_context(open_judge(judged_by)) if asked else None
-        summarizer, words, by = await stack.enter_async_context(_open_summarizer(options))
+        summarizer, words, by = await stack.enter_async_context(opened)
         reader = await stack.enter_async_context(FileReader())
         for file in files:
             try:
@@ -173,44 +165,46 @@ async def _run(
                 except PrecisError as error:  # the summary is there
                     say(f"{file}: {error}")
                     failed += 1
-            _show(result, options, words, several=len(files) > 1)
+            _show(result, as_json, words, several=len(files) > 1)
     return failed
 
 
 @asynccontextmanager
-async def _open_summarizer(options: Options) -> AsyncIterator[tuple[Summarizer, int, str]]:
+async def _open_summarizer(
+    words: int | None, model: str, url: str, context: int | None, store: str
+) -> AsyncIterator[tuple[Summarizer, int, str]]:
     """Open the summarizer; return it with the number of words and the name to print."""
     opened: AbstractAsyncContextManager[Server]
-    if options.url:
-        server = server_at(options.url)
-        model = by = await find_served(server.url, options.model, server.key)
-        record = _record_of(options, model)
+    if url:
+        server = server_at(url)
+        served = by = await find_served(server.url, model, server.key)
+        record = _record_of(store, served)
         opened = nullcontext(server)
     else:
-        found, by = await _choose_model(options)
-        model = found.serving_name
+        found, by = await _choose_model(store, model)
+        served = found.serving_name
         record = found.record
         if found.kind == "policy":
             with TemporaryDirectory() as folder:
                 found.fetch(folder_of(Path(folder), found.step))
-                yield PolicySummarizer(model, Path(folder)), options.words or words_of(record), by
+                yield PolicySummarizer(served, Path(folder)), words or words_of(record), by
             return
-        opened = find_or_start_server(found, options.context, note)
+        opened = find_or_start_server(found, context, note)
     # A server may have been started with a smaller context than that of the training.
     trained = (record.tokens_max if record else None) or CONTEXT_TOKENS
-    context = options.context or min(trained, CONTEXT_TOKENS)
+    tokens = context or min(trained, CONTEXT_TOKENS)
     async with (
         opened as server,
-        ServedSummarizer(server.endpoint(model), context) as summarizer,
+        ServedSummarizer(server.endpoint(served), tokens) as summarizer,
     ):
-        yield summarizer, options.words or words_of(record), by
+        yield summarizer, words or words_of(record), by
 
 
-async def _choose_model(options: Options) -> tuple[NamedCheckpoint, str]:
+async def _choose_model(url: str, model: str) -> tuple[NamedCheckpoint, str]:
     """Return the model of the store that is named, or else the best, and what to call it."""
-    store = open_store(options.store or Variables().store)
-    if options.model:
-        found = find_model(store, Reference.parse(options.model))
+    store = open_store(url or Variables().store)
+    if model:
+        found = find_model(store, Reference.parse(model))
         if found.is_agent:
             raise ConfigError(
                 f"{found.serving_name} is an agent, and writes no summaries.",
@@ -225,14 +219,14 @@ async def _choose_model(options: Options) -> tuple[NamedCheckpoint, str]:
     return found, f"{found.with_score}, the best that can be used here; --model names another"
 
 
-def _record_of(options: Options, served: str) -> TrainingRecord | None:
+def _record_of(store: str, served: str) -> TrainingRecord | None:
     """Read the record of a served model; None if it is not named NAME@STEP, like ours, or is not in
     the store."""
     name, _, step = served.partition("@")
     if not step.isdecimal():
         return None
     try:
-        return read_record(open_store(options.store or Variables().store), name)
+        return read_record(open_store(store or Variables().store), name)
     except (ConfigError, StoreError) as error:
         note(f"How {served} was trained is not known here: {error}")
         return None
@@ -246,7 +240,7 @@ async def _summarize(summarizer: Summarizer, text: Text, words: int) -> Result:
     return Result(text.name, summarizer.model, summary, size, document_size, parts, facts=[])
 
 
-def _show(result: Result, options: Options, words: int, *, several: bool) -> None:
+def _show(result: Result, as_json: bool, words: int, *, several: bool) -> None:
     """Print a summary; remarks on it go to standard error."""
     if result.parts > 1:
         note(
@@ -255,7 +249,7 @@ def _show(result: Result, options: Options, words: int, *, several: bool) -> Non
         )
     if result.words > words:
         note(f"{result.file}: the summary has {result.words} words, over the {words} asked for.")
-    if options.as_json:
+    if as_json:
         echo(json.dumps(asdict(result), ensure_ascii=False))
         return
     if several:
