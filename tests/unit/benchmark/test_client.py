@@ -1,7 +1,6 @@
 """Contenders over real HTTP: how they are asked, what they cost, what is asked for only once."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,13 +13,7 @@ from precis.benchmark.contender import ContenderSpec, hosted_contender, local_co
 from precis.benchmark.lineup import serve_baselines, serve_rehearsed
 from precis.benchmark.measure import Attempt, measure
 from precis.benchmark.run import estimate_cost
-from precis.config import (
-    BenchmarkConfig,
-    ContenderConfig,
-    DocumentsConfig,
-    JudgeConfig,
-    RolloutsConfig,
-)
+from precis.config import BenchmarkConfig, ContenderConfig, JudgeConfig, RolloutsConfig
 from precis.environments.protocol import Environment
 from precis.environments.recorder import Recorder
 from precis.environments.summaries.baselines import telegraph
@@ -30,7 +23,7 @@ from precis.environments.summaries.judge.client import KeptVerdicts
 from precis.errors import ConfigError, StaleAdapter
 from precis.llm.budget import Budget, PaidOnce
 from precis.llm.server import ApiError, ChatRequest, Choice, completions_app
-from precis.records.documents import Corpus, Document, read_documents
+from precis.records.documents import Corpus, Document
 from precis.records.ledger import Ledger, write_ledger
 from precis.records.rollout import Scenario, Score, Split, Unscored
 from precis.records.spend import Spend
@@ -41,12 +34,14 @@ from precis.statistics.standings import Contender
 from precis.store import open_store
 from precis.store.kept import KeptRecords
 from tests.support.bridges import document
+from tests.support.corpora import BUNDLED
 from tests.support.environments import services
 from tests.support.local_server import serving
 from tests.support.provider import Provider
 
 KEYS = {"CONTENDER_API_KEY": "sk-secret-key", "OPENROUTER_API_KEY": "sk-or"}
 DOCUMENTS = [document(number) for number in range(4)]
+ONE = DOCUMENTS[:1]
 
 
 @pytest.fixture
@@ -91,24 +86,22 @@ def environment(
     return Summaries(corpus, RolloutsConfig(), services(asked), verdicts=verdicts)
 
 
-ONE = DOCUMENTS[:1]
-
-
-def asking(
+async def ask(
     of: ContenderSpec,
-    *,
+    environment: Environment,
     kept: KeptRecords | None = None,
     budget: Budget | None = None,
-    dry: bool = False,
-) -> ContenderClient:
-    return ContenderClient(of, RolloutsConfig(), budget or Budget(None), kept, dry)
+) -> list[Attempt]:
+    """The attempts of a contender, in a benchmark of its own."""
+    client = ContenderClient(of, RolloutsConfig(), budget or Budget(None), kept)
+    async with Recorder() as recorder, client:
+        return await measure(recorder, client, environment, environment.scenarios("validation"))
 
 
-@asynccontextmanager
-async def opened(folder: Path) -> AsyncIterator[KeptRecords]:
+async def opened(folder: Path) -> KeptRecords:
     kept = KeptRecords(open_store(str(folder)))
     await kept.open()
-    yield kept
+    return kept
 
 
 def texts(found: Sequence[Attempt]) -> list[str]:
@@ -125,14 +118,6 @@ def failing(*statuses: int) -> Callable[[ChatRequest], Choice]:
         return Choice("The mayor did.")
 
     return answer
-
-
-async def attempts(
-    contender: ContenderClient, of: Environment, scenarios: Sequence[Scenario] | None = None
-) -> list[Attempt]:
-    async with Recorder() as recorder:
-        held_out = of.scenarios("validation") if scenarios is None else scenarios
-        return await measure(recorder, contender, of, held_out)
 
 
 def causes(found: Sequence[Attempt]) -> list[str]:
@@ -158,8 +143,7 @@ async def test_a_reasoning_model_gets_no_temperature_and_room_to_think(
 ) -> None:
     keys = {**KEYS, "OPENROUTER_API_KEY": "sk-secret-key"}
     config = entry(url, **settings).settings.model_copy(update={"base_url": url})
-    async with asking(hosted_contender(config, keys)) as contender:
-        await attempts(contender, environment(documents=ONE))
+    await ask(hosted_contender(config, keys), environment(documents=ONE))
     (request,) = provider.requests
     known = {"model", "messages"}
     assert request.model_dump(exclude_unset=True, exclude=known) == sent
@@ -174,13 +158,11 @@ async def test_a_rejected_contender_is_asked_no_more_and_its_key_is_not_told(
     url: str, provider: Provider
 ) -> None:
     provider.answer = failing(*[401] * 9)
-    async with asking(entry(url, limits={"in_flight": 1})) as contender:
-        found = await attempts(contender, environment())
-        asked = len(provider.requests)
-        (again,) = await attempts(contender, environment(documents=ONE))
+    found = await ask(entry(url, limits={"in_flight": 1}), environment())
     assert set(causes(found)) == {"generation_rejected"}
-    score = again.rollout.score
-    assert isinstance(score, Unscored) and len(provider.requests) == asked < 2 * len(DOCUMENTS)
+    assert len(provider.requests) < len(DOCUMENTS)
+    score = found[-1].rollout.score
+    assert isinstance(score, Unscored)
     assert "CONTENDER_API_KEY" in score.detail and "contender 'm'" in score.detail
     assert "sk-secret-key" not in score.detail
 
@@ -189,19 +171,17 @@ async def test_a_model_that_only_thinks_has_no_summary_and_no_zero(
     url: str, provider: Provider
 ) -> None:
     provider.answer = lambda request: Choice("", finish_reason="length")
-    async with asking(entry(url, reasoning=True, tries_max=1)) as contender:
-        found = await attempts(contender, environment(documents=ONE))
+    found = await ask(entry(url, reasoning=True, tries_max=1), environment(documents=ONE))
     assert causes(found) == ["generation_truncated"]
 
 
 async def test_mere_words_score_zero_and_what_a_judge_would_pay_for_them_is_known(
     url: str, provider: Provider
 ) -> None:
-    bundled = read_documents(DocumentsConfig(source="bundled"))[0]
+    bundled = BUNDLED[0]
     provider.answer = lambda request: Choice(telegraph(bundled.text, 350))
     judge = Judge()
-    async with asking(entry(url)) as contender:
-        (one,) = await attempts(contender, environment(judge, documents=[bundled]))
+    (one,) = await ask(entry(url), environment(judge, documents=[bundled]))
     score = one.rollout.score
     assert isinstance(score, Score) and (score.reward, judge.asked) == (0, 1)
     assert (score.metrics["not_prose"], score.metrics["answered"]) == (1, 1)
@@ -212,9 +192,8 @@ async def test_another_checkpoint_than_the_one_asked_for_is_an_error(
 ) -> None:
     provider.serves_as = "m@3"
     trained = local_contender(Contender("trained", 4), "m@4", url, "sk-secret-key", in_flight=2)
-    async with asking(trained) as contender:
-        with pytest.raises(StaleAdapter, match="'m@3' answered where 'm@4'"):
-            await attempts(contender, environment())
+    with pytest.raises(StaleAdapter, match="'m@3' answered where 'm@4'"):
+        await ask(trained, environment())
 
 
 async def test_what_was_paid_for_is_paid_for_once(
@@ -222,15 +201,15 @@ async def test_what_was_paid_for_is_paid_for_once(
 ) -> None:
     judge = Judge()
     for night in (1, 2):
-        async with opened(tmp_path) as kept, asking(entry(url), kept=kept) as contender:
-            found = await attempts(contender, environment(judge, kept=kept))
+        kept = await opened(tmp_path)
+        found = await ask(entry(url), environment(judge, kept=kept), kept)
         assert texts(found) == ["The mayor did."] * 4
         assert [one.kept for one in found] == [night == 2] * 4
     assert (len(provider.requests), judge.asked) == (4, 4)
     for file in (tmp_path / "kept" / "replies").iterdir():
         file.write_text('{"body": {"half')
-    async with opened(tmp_path) as kept, asking(entry(url), kept=kept) as contender:
-        assert causes(await attempts(contender, environment(judge, kept=kept))) == []
+    kept = await opened(tmp_path)
+    assert causes(await ask(entry(url), environment(judge, kept=kept), kept)) == []
     assert len(provider.requests) == 8, "a damaged record is asked for again"
 
 
@@ -240,17 +219,16 @@ async def test_only_what_changed_is_asked_for_anew(
     judge = Judge()
     changed = replace(DOCUMENTS[0], text="The mayor closed the bridge.")
     requests = []
-    async with opened(tmp_path) as kept:
-        for of, documents in [
-            (entry(url), DOCUMENTS),
-            (entry(url), [changed, *DOCUMENTS[1:]]),
-            (entry(url, reasoning=True), ONE),
-            (replace(entry(url), identity="another checkpoint"), ONE),
-        ]:
-            before = len(provider.requests)
-            async with asking(of, kept=kept) as contender:
-                await attempts(contender, environment(judge, documents=documents, kept=kept))
-            requests.append(len(provider.requests) - before)
+    kept = await opened(tmp_path)
+    for of, documents in [
+        (entry(url), DOCUMENTS),
+        (entry(url), [changed, *DOCUMENTS[1:]]),
+        (entry(url, reasoning=True), ONE),
+        (replace(entry(url), identity="another checkpoint"), ONE),
+    ]:
+        before = len(provider.requests)
+        await ask(of, environment(judge, documents=documents, kept=kept), kept)
+        requests.append(len(provider.requests) - before)
     assert requests == [4, 1, 1, 1]
     assert judge.asked == 5
 
@@ -279,8 +257,8 @@ async def test_each_turn_of_an_agent_is_paid_for_once(
     talk = Talk()
     for turns, asked, is_kept in ((2, 2, False), (3, 3, False), (3, 3, True)):
         talk.turns = turns
-        async with opened(tmp_path) as kept, asking(entry(url), kept=kept) as contender:
-            one, other = await attempts(contender, talk)
+        kept = await opened(tmp_path)
+        one, other = await ask(entry(url), talk, kept)
         assert len(other.rollout.calls) == turns
         assert (len(one.rollout.calls), len(provider.requests)) == (turns, asked)
         # Either may be the one that asks, and the other then finds the reply kept.
@@ -290,23 +268,22 @@ async def test_each_turn_of_an_agent_is_paid_for_once(
 async def test_a_failure_is_never_kept(url: str, provider: Provider, tmp_path: Path) -> None:
     provider.answer = failing(503)
     one = environment(documents=ONE)
-    async with opened(tmp_path) as kept, asking(entry(url, tries_max=1), kept=kept) as contender:
-        assert causes(await attempts(contender, one)) == ["generation_server_error"]
-        assert causes(await attempts(contender, one)) == []
-        assert [found.kept for found in await attempts(contender, one)] == [True]
+    once = entry(url, tries_max=1)
+    kept = await opened(tmp_path)
+    assert causes(await ask(once, one, kept)) == ["generation_server_error"]
+    assert causes(await ask(once, one, kept)) == []
+    assert [found.kept for found in await ask(once, one, kept)] == [True]
 
 
 async def test_the_budget_holds_and_what_it_leaves_over_is_no_zero(url: str) -> None:
     of = entry(url, limits={"in_flight": 4}, prices=(0.0, 1000.0))
     budget = Budget(2.0)
-    async with asking(of, budget=budget) as contender:
-        found = await attempts(contender, environment())
+    found = await ask(of, environment(), budget=budget)
     # A request may cost up to 0.764 $ and costs 0.003: not all four fit at the same time, but one
     # after the other they do.
     assert causes(found) == [] and budget.usd == pytest.approx(0.012)
     budget = Budget(0.7695)
-    async with asking(of, budget=budget) as contender:
-        found = await attempts(contender, environment())
+    found = await ask(of, environment(), budget=budget)
     assert causes(found) == ["budget", "budget"]
     assert budget.usd <= 0.7695
 
@@ -315,22 +292,20 @@ async def test_the_forecast_counts_what_is_missing_and_names_what_has_no_price(
     url: str, provider: Provider, tmp_path: Path
 ) -> None:
     unpriced = replace(entry(url), price=None, identity="x", contender=Contender("x"))
-    async with opened(tmp_path) as kept:
-        async with asking(entry(url), kept=kept) as contender:
-            await attempts(contender, environment(documents=DOCUMENTS[:3], kept=kept))
-        asked = len(provider.requests)
-        async with (
-            asking(entry(url), kept=kept, dry=True) as one,
-            asking(unpriced, kept=kept, dry=True) as another,
-            Recorder() as recorder,
-        ):
-            dry = environment(kept=kept, dry=True)
-            ahead, scoring = await estimate_cost(recorder, [one, another], dry)
-    assert ahead.figures == {"rollouts": 5, "kept": 3}
+    kept = await opened(tmp_path)
+    await ask(entry(url), environment(documents=DOCUMENTS[:3], kept=kept), kept)
+    asked = len(provider.requests)
+    clients = []
+    for of in (entry(url), unpriced):
+        clients.append(ContenderClient(of, RolloutsConfig(), Budget(None), kept, dry=True))
+    async with clients[0], clients[1], Recorder() as recorder:
+        dry = environment(kept=kept, dry=True)
+        ahead, scoring = await estimate_cost(recorder, clients, dry, sampled=1)
+    assert ahead.figures == {"rollouts": 13, "kept": 3}
     assert "The price of x is not known." in str(ahead)
-    assert scoring.figures["calls"] == 10
-    assert "5 summaries are to be paid for, up to $" in str(ahead)
-    assert ahead.usd == pytest.approx(764 * 10 / 1e6, rel=0.2)
+    assert scoring.figures["calls"] == 26
+    assert "13 summaries are to be paid for, up to $" in str(ahead)
+    assert ahead.usd == pytest.approx(5 * 764 * 10 / 1e6, rel=0.2)
     assert len(provider.requests) == asked, "a forecast has asked somebody"
 
 
@@ -340,22 +315,16 @@ async def test_a_rehearsed_model_takes_part_beside_the_others(tmp_path: Path) ->
     commit(store, "small", 0, folder, "digest", None)
     write_ledger(store, Ledger(model="small", config="digest", corpus="corpus"), None)
     one = environment(documents=ONE)
-    async with (
-        serve_rehearsed(store, config, "corpus") as (small,),
-        asking(small) as contender,
-    ):
-        assert texts(await attempts(contender, one)) == [DOCUMENTS[0].text]
+    async with serve_rehearsed(store, config, "corpus") as (small,):
+        assert texts(await ask(small, one)) == [DOCUMENTS[0].text]
     with pytest.raises(ConfigError, match="other documents"):
-        async with serve_rehearsed(store, config, "another corpus"):
-            raise AssertionError("unreachable")
+        await serve_rehearsed(store, config, "another corpus").__aenter__()
 
 
 async def test_an_environments_own_baselines_take_part() -> None:
     one = environment(documents=ONE)
     async with serve_baselines(BenchmarkConfig(), one) as found:
         assert [str(each.contender) for each in found] == list(one.usual_baselines)
-        async with asking(found[0]) as contender:
-            assert texts(await attempts(contender, one)) == [DOCUMENTS[0].text]
+        assert texts(await ask(found[0], one)) == [DOCUMENTS[0].text]
     with pytest.raises(ConfigError, match=r"no baseline 'best'\. Give `baselines` some of empty"):
-        async with serve_baselines(BenchmarkConfig(baselines=("best",)), one):
-            raise AssertionError("unreachable")
+        await serve_baselines(BenchmarkConfig(baselines=("best",)), one).__aenter__()
