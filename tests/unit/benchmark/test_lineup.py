@@ -1,22 +1,29 @@
-"""Which checkpoints of the trained model take part in a benchmark, and with which warning."""
+"""What takes part in a benchmark, on which documents, by which settings, and with which warning."""
 
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import polars as pl
 import pytest
 
 from precis.benchmark import report
 from precis.benchmark.contender import ContenderSpec, hosted_contender, local_contender
 from precis.benchmark.lineup import TrainedLineup, checkpoint_digest, line_up_trained, turns
-from precis.config import BenchmarkConfig, ContenderConfig
-from precis.errors import ConfigError, StoreError
-from precis.records.documents import Corpus
-from precis.records.ledger import Ledger, ledger_key
-from precis.run.trained_on import keep_trained_on
+from precis.benchmark.measure import Measured, with_settings_of_its_run
+from precis.benchmark.run import Comparison, compare
+from precis.config import BenchmarkConfig, ContenderConfig, OtherDocuments, TrainConfig
+from precis.errors import ConfigError, DocumentsError, StoreError, UnusableRun
+from precis.records.documents import Corpus, load_corpus, load_others
+from precis.records.ledger import Ledger, Origin, ledger_key, write_ledger
+from precis.records.nouns import Figure
+from precis.records.results import SCHEMA, write_results
+from precis.report.nights import COMPARABLE
+from precis.run.trained_on import keep_trained_on, trained_on
 from precis.statistics.standings import Contender
 from precis.store import FolderStore
-from tests.support.corpora import corpus
+from tests.support import results
+from tests.support.corpora import corpus, rows, source, write_jsonl
 from tests.support.environments import summaries
 from tests.support.runs import make_run
 
@@ -24,9 +31,8 @@ HELD_OUT = corpus()
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> FolderStore:
+def trained(store: FolderStore) -> FolderStore:
     """With the run `m` of three steps, trained on the benchmark's corpus."""
-    store = FolderStore(tmp_path / "store")
     ledger = make_run(store, "m", 3).model_copy(update={"corpus": HELD_OUT.digest})
     store.put(ledger_key("m"), ledger.model_dump_json().encode())
     return store
@@ -44,26 +50,26 @@ def line_up(
 
 
 def test_a_model_of_other_documents_is_refused_but_for_documents_of_the_benchmarks_own(
-    store: FolderStore,
+    trained: FolderStore,
 ) -> None:
     with pytest.raises(ConfigError, match="trained on other documents"):
-        line_up(store, corpus(seed=2))
-    _, seen, (warning,) = line_up(store, corpus(seed=2), test_documents={"source": "own.csv"})
+        line_up(trained, corpus(seed=2))
+    _, seen, (warning,) = line_up(trained, corpus(seed=2), test_documents={"source": "own.csv"})
     assert seen is None
     assert "does not say which documents 'm' was trained on" in warning
     config = BenchmarkConfig(model="nobody", checkpoints="none")
-    assert line_up_trained(store, config, summaries(HELD_OUT, judge=None), print) is None
+    assert line_up_trained(trained, config, summaries(HELD_OUT, judge=None), print) is None
 
 
-def test_documents_that_were_trained_on_are_counted_and_told(store: FolderStore) -> None:
-    ledger = make_run(FolderStore(store.root.parent / "other"), "m", 2)
-    keep_trained_on(store, ledger, [one.text for one in HELD_OUT.validation])
-    _, seen, (warning,) = line_up(store)
+def test_documents_that_were_trained_on_are_counted_and_told(trained: FolderStore) -> None:
+    ledger = make_run(FolderStore(trained.root.parent / "other"), "m", 2)
+    keep_trained_on(trained, ledger, [one.text for one in HELD_OUT.validation])
+    _, seen, (warning,) = line_up(trained)
     assert seen == 2
     assert "trained on 2 of these 2 documents" in warning
     behind = ledger.model_copy(update={"corpus": HELD_OUT.digest})
-    store.put(ledger_key("m"), behind.model_dump_json().encode())
-    assert line_up(store, checkpoints="last")[0] == (2,), "no ledger knows the third"
+    trained.put(ledger_key("m"), behind.model_dump_json().encode())
+    assert line_up(trained, checkpoints="last")[0] == (2,), "no ledger knows the third"
 
 
 @pytest.mark.parametrize(
@@ -88,11 +94,11 @@ def test_the_report_says_how_many_of_its_documents_were_trained_on(
     assert report.count_scenarios(run, trained) == said
 
 
-def test_a_checkpoints_digest_follows_from_its_files(store: FolderStore) -> None:
-    digests = {checkpoint_digest(store, "m", step) for step in (1, 2)}
+def test_a_checkpoints_digest_follows_from_its_files(trained: FolderStore) -> None:
+    digests = {checkpoint_digest(trained, "m", step) for step in (1, 2)}
     assert len(digests) == 2
     with pytest.raises(StoreError, match="holds no checkpoint 9"):
-        checkpoint_digest(store, "m", 9)
+        checkpoint_digest(trained, "m", 9)
 
 
 def test_what_one_process_serves_is_measured_in_turn_and_the_hosted_at_once() -> None:
@@ -104,9 +110,86 @@ def test_what_one_process_serves_is_measured_in_turn_and_the_hosted_at_once() ->
     first = local("lead-350", "http://127.0.0.1:1/v1")
     second = local("centroid", "http://127.0.0.1:1/v1")
     trained = local("trained", "http://127.0.0.1:2/v1")
-    assert list(turns([first, hosted, second, trained, hosted])) == [
-        [hosted],
-        [hosted],
-        [first, second],
-        [trained],
-    ]
+    found = list(turns([first, hosted, second, trained, hosted]))
+    assert found == [[hosted], [hosted], [first, second], [trained]]
+
+
+def ledger(model: str = "m", **settings: Any) -> Ledger:
+    config = TrainConfig(model=model, store="s", **settings)
+    return Ledger(model=model, config="c", corpus="k").under(config.model_dump(mode="json"))
+
+
+def test_all_documents_are_taken_or_some_that_the_seed_draws(tmp_path: Path) -> None:
+    path = write_jsonl(tmp_path / "own.jsonl", rows(12))
+    found = load_others(OtherDocuments(source=str(path)))
+    assert (len(found.train), len(found.validation)) == (0, 12)
+    assert found.digest != load_corpus(source(path, train_size=10, val_size=2)).digest
+    first, again, other = (
+        load_others(OtherDocuments(source=str(path), count=5, seed=seed)) for seed in (1, 1, 2)
+    )
+    assert first == again != other and len(first.validation) == 5
+    with pytest.raises(
+        DocumentsError, match=r"12 documents, but test_documents\.count asks for 13"
+    ):
+        load_others(OtherDocuments(source=str(path), count=13))
+
+
+def test_a_night_on_other_documents_or_by_another_judge_is_not_compared(store: FolderStore) -> None:
+    def night(number: int, **origin: Any) -> pl.DataFrame:
+        known: dict[str, Any] = {**dict.fromkeys(COMPARABLE, "same"), **origin}
+        verdicts = {"d1": [number > 3, True], "d2": [True, True]}
+        return results.rows("m", verdicts, run=str(number), **known)
+
+    folder = store.root / "m" / "results"
+    folder.mkdir(parents=True)
+    write_results(night(1), folder / "1.parquet")
+    write_results(night(2, corpus_digest="own"), folder / "2.parquet")
+    write_results(night(3, judge="another"), folder / "3.parquet")
+    config = BenchmarkConfig(compare_nights=5)
+    run: Any = SimpleNamespace(store=store, name="m", id=SimpleNamespace(id="4"), config=config)
+    nothing = SCHEMA.to_frame()
+    found = compare(run, Measured(night(4), nothing, nothing, None, Figure("accuracy", "", "")))
+    assert found.before is not None and found.before["run"].unique().to_list() == ["1"]
+    assert (found.nights, [each.difference.documents for each in found.changes]) == (1, [2])
+    others = Measured(night(4, judge="a third"), nothing, nothing, None, Figure("accuracy", ""))
+    assert compare(run, others) == Comparison(None, 0, ())
+
+
+def test_what_a_run_was_begun_with_was_trained_on_as_well(store: FolderStore) -> None:
+    known = corpus()
+    before, after = ([one.text for one in part] for part in (known.train, known.validation))
+    keep_trained_on(store, ledger(), before)
+    origin = Origin(model="m", step=3, store=store.url, files="f" * 64, corpus="k")
+    keep_trained_on(store, ledger("n").begin_from(origin), after)
+    assert trained_on(store, "n", before) == [True] * len(before)
+    store.put("n/trained-on.json", b"{")
+    assert trained_on(store, "n", before) is None, "it is damaged"
+    keep_trained_on(store, ledger("n"), after)
+    assert trained_on(store, "n", after) == [True] * len(after)
+
+
+def test_settings_that_are_not_given_are_those_of_the_run(store: FolderStore) -> None:
+    run = ledger(seed=7, documents={"source": "a.csv", "train_size": 9, "val_size": 3})
+    write_ledger(store, run, None)
+    given = BenchmarkConfig.model_validate(
+        {"model": "m", "store": "t", "rollouts": {"in_flight": 2}, "every": 5}
+    )
+    found = with_settings_of_its_run(given, store)
+    assert (found.seed, found.store, found.every) == (7, "t", 5)
+    assert found.documents == TrainConfig.model_validate(run.settings).documents
+    assert found.rollouts.in_flight == 2
+    own = given.model_copy(update={"checkpoints": "none", "model": "nobody"})
+    assert with_settings_of_its_run(own, store) is own
+
+
+def test_a_model_that_is_not_there_is_told_of_those_that_are(store: FolderStore) -> None:
+    with pytest.raises(UnusableRun, match="holds no run 'rehearsal'"):
+        with_settings_of_its_run(BenchmarkConfig(model="rehearsal"), store)
+    old = ledger("m")
+    write_ledger(store, old.under({**old.settings, "documents": {"gone": 1}}), None)
+    with pytest.raises(ConfigError, match=r"documents\.gone"):
+        with_settings_of_its_run(BenchmarkConfig(model="m"), store)
+    store.delete("m/")
+    write_ledger(store, ledger("rehearsal-seed2"), None)
+    with pytest.raises(UnusableRun, match="one of those that are there: rehearsal-seed2"):
+        with_settings_of_its_run(BenchmarkConfig(model="rehearsal"), store)
