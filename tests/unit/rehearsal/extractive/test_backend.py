@@ -54,10 +54,6 @@ async def model(
     await model.openai_client().close()
 
 
-def checkpoint(model: art.TrainableModel[Any, Any], step: int) -> Path:
-    return Path(model.base_path) / f"tests/models/{model.name}/checkpoints/{step:04d}"
-
-
 async def complete(
     model: art.TrainableModel[Any, Any], name: str | None = None, **options: Any
 ) -> ChatCompletion:
@@ -76,22 +72,19 @@ async def rollout(model: art.TrainableModel[Any, Any], seed: int) -> art.Traject
     return art.Trajectory(messages_and_choices=[*messages, choice], reward=reward)
 
 
-async def gather(model: art.TrainableModel[Any, Any], size: int = 6) -> list[art.TrajectoryGroup]:
-    waiting: list[Any] = [
-        art.TrajectoryGroup([rollout(model, 10 * d + n) for n in range(size)]) for d in range(3)
-    ]
-    return await art.gather_trajectory_groups(waiting, pbar_desc=None)
-
-
 async def test_a_stale_sample_is_corrected_for_by_the_probabilities_of_who_sampled_it(
     model: art.TrainableModel[Any, Any], backend: EmbeddedBackend
 ) -> None:
     """Sampled from adapter 0 and trained at 1: the ratio's denominator is adapter 0's."""
-    stale = await gather(model)
+    stale = []
+    for first in (0, 10, 20):
+        stale.append(
+            art.TrajectoryGroup([await rollout(model, seed) for seed in range(first, first + 6)])
+        )
     sampled = [[SENTENCES.samples_of(one) for one in group.trajectories] for group in stale]
     samples, advantages = with_advantages(sampled)
     batch = SENTENCES.batch_of(samples, advantages)
-    folder = checkpoint(model, 0).parents[1]
+    folder = Path(model.base_path) / "tests" / "models" / model.name
     by_first = logprobs_of(load(folder, 0, SENTENCES.layout).policy.weights, batch)
     assert np.allclose(batch.logprobs[batch.valid], by_first[batch.valid])
     await backend.train(model, stale)
