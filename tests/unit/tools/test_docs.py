@@ -6,7 +6,6 @@ What the commands do is tested in tests/services; here each is parsed by the pro
 import json
 import re
 import shlex
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ from typing import Any
 import pytest
 import typer
 import yaml
-from packaging.specifiers import SpecifierSet
 from prefect.cli._app import _app as prefect_cli
 from typer.core import TyperGroup
 
@@ -220,24 +218,3 @@ def test_every_file_and_target_that_a_page_names_is_there(page: Path) -> None:
     makefile = (ROOT / "Makefile").read_text()
     for target in re.findall(r"\bmake (\w+)" if page == README else r"`make (\w+)", text):
         assert f"\n{target}:" in makefile, target
-
-
-def test_the_pythons_that_are_named_are_those_that_may_be_installed_on() -> None:
-    wanted = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"]
-    minors = [minor for minor in range(30) if SpecifierSet(wanted).contains(f"3.{minor}.0")]
-    *others, last = (f"3.{minor}" for minor in minors)
-    named = f"Python {', '.join(others)} or {last}"
-    for page in (README, ROOT / "docs" / "first-rehearsal.md", ROOT / "Makefile"):
-        assert named in page.read_text(), page
-    assert (
-        f"(3, {minors[0]}) <= sys.version_info < (3, {minors[-1] + 1})"
-        in (ROOT / "Makefile").read_text()
-    )
-
-
-def test_the_locks_name_no_registry() -> None:
-    for lock in Path(ROOT).glob("requirements*.lock"):
-        text = lock.read_text()
-        assert "--hash=sha256:" in text
-        assert "://" not in text
-        assert "--index" not in text

@@ -1,4 +1,4 @@
-"""The files for whoever works on Précis fit the programs that read them."""
+"""The files for whoever works on Précis fit the programs that read them, and what they install."""
 
 import shutil
 import subprocess
@@ -6,13 +6,17 @@ import sys
 import tomllib
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
 import yaml
+from hatchling.builders.wheel import WheelBuilder
 from packaging.specifiers import SpecifierSet
 
 from tests.support.programs import put_program
-from tests.support.repository import ROOT
+from tests.support.repository import README, ROOT
+from tests.support.wheel import refused_packages
+from tools.outdated import FILES, pins_in
 
 GITHUB = ROOT / ".github"
 TEMPLATES = GITHUB / "ISSUE_TEMPLATE"
@@ -35,10 +39,11 @@ def test_a_file_for_github_fits_its_schema(schema: str, file: Path) -> None:
     assert done.returncode == 0, done.stdout
 
 
-def test_the_workflow_runs_the_tests_on_every_python_that_may_be_installed_on() -> None:
+def test_every_python_that_may_be_installed_on_is_named_and_tested() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     wanted = SpecifierSet(project["requires-python"])
-    pythons = [f"3.{minor}" for minor in range(30) if wanted.contains(f"3.{minor}.0")]
+    minors = [minor for minor in range(30) if wanted.contains(f"3.{minor}.0")]
+    pythons = [f"3.{minor}" for minor in minors]
     job = WORKFLOW["jobs"]["test"]
     assert job["strategy"]["matrix"]["python"] == pythons
     prefix = "Programming Language :: Python :: 3."
@@ -46,6 +51,11 @@ def test_the_workflow_runs_the_tests_on_every_python_that_may_be_installed_on() 
     assert classified == [f"Programming Language :: Python :: {python}" for python in pythons]
     assert job["steps"][-1]["run"] == ".ci/run"
     assert (ROOT / ".ci" / "run").read_text().endswith("exec make test\n")
+    named = f"Python {', '.join(pythons[:-1])} or {pythons[-1]}"
+    for page in (README, ROOT / "docs" / "first-rehearsal.md", ROOT / "Makefile"):
+        assert named in page.read_text(), page
+    compared = f"(3, {minors[0]}) <= sys.version_info < (3, {minors[-1] + 1})"
+    assert compared in (ROOT / "Makefile").read_text()
 
 
 @pytest.mark.parametrize(("has_compiler", "status"), [(True, 2), (False, 0)])
@@ -73,3 +83,47 @@ def test_only_for_want_of_a_compiler_the_environments_packages_are_left_out(
     assert done.returncode == status, done.stderr
     assert ("needs a C compiler" in done.stdout) == (not has_compiler)
     assert (venv / ".installed-dev").exists() == (not has_compiler)
+
+
+def test_the_locks_name_no_registry() -> None:
+    for lock in Path(ROOT).glob("requirements*.lock"):
+        text = lock.read_text()
+        assert "--hash=sha256:" in text
+        assert "://" not in text
+        assert "--index" not in text
+
+
+def test_every_pin_of_ours_has_a_reason() -> None:
+    pins = [pin for name in FILES for pin in pins_in(ROOT / name)]
+    assert {"prefect", "openpipe-art", "vllm"} <= {pin.requirement.name for pin in pins}
+    assert [str(pin.requirement) for pin in pins if not pin.reason] == []
+
+
+def test_a_wheel_holds_the_library_with_its_licence_and_types_alone(tmp_path: Path) -> None:
+    (built,) = WheelBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"])
+    with ZipFile(built) as wheel:
+        names = wheel.namelist()
+    assert {name.partition("/")[0] for name in names} == {"precis", "precis-0.1.0.dist-info"}
+    assert "precis/data/fictional.parquet" in names
+    assert "precis/report/template/report.css" in names
+    assert "precis/py.typed" in names
+    assert "precis-0.1.0.dist-info/licenses/LICENSE" in names
+
+
+def test_a_trained_model_can_be_used_without_the_pipelines_packages() -> None:
+    refused = refused_packages()
+    assert {"prefect", "art", "openai", "matplotlib", "datasets"} <= set(refused)
+    program = f"""
+import sys
+sys.modules.update(dict.fromkeys({refused}))  # importing one of them fails
+import precis.inference.summarizer, precis.inference.texts, precis.questions.make
+import precis.models.export, precis.models.serving, precis.store.s3
+from precis.commands.main import COMMANDS, load
+for name, command in COMMANDS.items():
+    if command.target.startswith("precis."):
+        load(name)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
