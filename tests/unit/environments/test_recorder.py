@@ -65,9 +65,28 @@ async def ask(model: Any, content: str = "Move.", **options: Any) -> Any:
     return (await create(model=name, messages=messages, **options)).choices[0]
 
 
-async def ask_once(model: Any, scenario: Scenario) -> float:
-    await ask(model)
-    return 1.0
+def asking(*requests: dict[str, Any]) -> Act:
+    """An agent that asks once with each of these options."""
+
+    async def act(model: Any, scenario: Scenario) -> float:
+        for options in requests:
+            await ask(model, **options)
+        return 1.0
+
+    return act
+
+
+ask_once = asking({})
+
+
+async def post(model: Any, key: str, content: str) -> httpx.Response:
+    """Ask over HTTP, as a program does."""
+    async with httpx.AsyncClient() as http:
+        return await http.post(
+            f"{model.inference_base_url}/chat/completions",
+            headers={"authorization": f"Bearer {key}"},
+            content=content,
+        )
 
 
 # As the notebooks of ART have it: the function knows ART alone.
@@ -151,26 +170,16 @@ def call_then_say(request: ChatRequest) -> str | ToolCall:
 
 
 async def test_an_address_is_its_rollout_s_alone_and_ends_with_it(recorder: Recorder) -> None:
-    left: list[tuple[str, str]] = []
+    left: list[Any] = []
 
     async def look(model: Any, scenario: Scenario) -> float:
-        left.append((model.inference_base_url, model.inference_api_key))
-        stranger = openai.AsyncOpenAI(base_url=left[0][0], api_key="guessed", max_retries=0)
-        async with stranger:
-            with pytest.raises(openai.AuthenticationError):
-                messages: Any = [{"role": "user", "content": "Hm."}]
-                await stranger.chat.completions.create(model="m", messages=messages)
+        left.append(model)
+        assert (await post(model, "guessed", "{}")).status_code == 401
         await ask(model)
         return 1.0
 
-    rollout = await play(recorder, look)
-    assert len(rollout.calls) == 1
-    address, key = left[0]
-    async with httpx.AsyncClient() as http:
-        answer = await http.post(
-            f"{address}/chat/completions", headers={"authorization": f"Bearer {key}"}, json={}
-        )
-    assert answer.status_code == 410
+    assert len((await play(recorder, look)).calls) == 1
+    assert (await post(left[0], left[0].inference_api_key, "{}")).status_code == 410
 
 
 async def test_a_client_that_an_agent_closes_is_closed_for_nobody_else(recorder: Recorder) -> None:
@@ -186,15 +195,9 @@ async def test_a_client_that_an_agent_closes_is_closed_for_nobody_else(recorder:
 
 async def test_the_recorder_decides_how_the_policy_samples(recorder: Recorder) -> None:
     scripted = ScriptedPolicy()
-
-    async def act(model: Any, scenario: Scenario) -> float:
-        options: dict[str, Any] = {"temperature": 0.1, "seed": 1, "top_p": 0.5, "logprobs": False}
-        await ask(model, **options, presence_penalty=1.0, stop=["."], max_tokens=20)
-        await ask(model, max_completion_tokens=5000, user="me")
-        await ask(model)
-        return 1.0
-
-    await play(recorder, act, scripted)
+    decided = {"temperature": 0.1, "seed": 1, "top_p": 0.5, "logprobs": False}
+    full = {**decided, "presence_penalty": 1.0, "stop": ["."], "max_tokens": 20}
+    await play(recorder, asking(full, {"max_completion_tokens": 5000, "user": "me"}, {}), scripted)
     first, second, third = (one.model_dump(exclude_unset=True) for one in scripted.requests)
     assert first == {
         "model": MODEL,
@@ -280,12 +283,7 @@ async def test_a_tool_as_servers_take_it_is_kept_and_trained_on(
     recorder: Recorder, tmp_path: Path
 ) -> None:
     """vLLM and the embedded policy take one without its type, and with nothing for a value."""
-
-    async def act(model: Any, scenario: Scenario) -> float:
-        await ask(model, tools=[BARE])
-        return 1.0
-
-    rollout = await play(recorder, act)
+    rollout = await play(recorder, asking({"tools": [BARE]}))
     assert rollout.reward == 1.0, rollout.score
     put_trajectories(FolderStore(tmp_path), "m", "train", 1, [[rollout]], MODEL)
     assert group_of([rollout]).trajectories[0].tools
@@ -297,11 +295,8 @@ async def test_a_tool_as_servers_take_it_is_kept_and_trained_on(
 async def test_a_call_is_trained_on_with_the_tools_that_its_choice_allowed(
     recorder: Recorder, choice: Any, allowed: int
 ) -> None:
-    async def act(model: Any, scenario: Scenario) -> float:
-        await ask(model, tools=[PLAY, {"function": {"name": "pass"}}], tool_choice=choice)
-        return 1.0
-
-    rollout = await play(recorder, act)
+    tools = [PLAY, {"function": {"name": "pass"}}]
+    rollout = await play(recorder, asking({"tools": tools, "tool_choice": choice}))
     assert len(rollout.calls[0].tools) == allowed
 
 
@@ -342,14 +337,12 @@ class Silent(Exception):
 
 
 def ending(how: object) -> Act:
-    """An agent that asks once, and raises or returns this; that hangs for an event."""
+    """An agent that asks once, and raises or returns this."""
 
     async def act(model: Any, scenario: Scenario) -> object:
         await ask(model)
         if isinstance(how, BaseException):
             raise how
-        if isinstance(how, asyncio.Event):
-            await how.wait()
         return how
 
     return act
@@ -363,7 +356,6 @@ def ending(how: object) -> Act:
         (Abort("no more"), "agent_failed", "Abort: no more"),
         (Silent(), "agent_failed", r"^Silent \("),
         (ExceptionGroup("1", [ExceptionGroup("1", [KeyError("a")])]), "agent_failed", "^KeyError"),
-        (asyncio.Event(), "rollout_timeout", "No score within 0.3 s"),
         (asyncio.CancelledError(), "agent_failed", "It cancelled itself"),
         (None, "no_score", "It returned nothing: return a Score"),
         (Unscored("judge_out", OSError("no route")), "judge_out", "^no route$"),  # type: ignore[arg-type]
@@ -377,8 +369,7 @@ def ending(how: object) -> Act:
 async def test_an_agent_s_trouble_costs_its_own_rollout(
     recorder: Recorder, how: object, cause: str, detail: str
 ) -> None:
-    limits = replace(LIMITS, deadline_s=0.3) if cause == "rollout_timeout" else LIMITS
-    rollout = await play(recorder, ending(how), limits=limits)
+    rollout = await play(recorder, ending(how))
     assert isinstance(rollout.score, Unscored)
     assert rollout.score.cause == cause
     assert re.search(detail, rollout.score.detail)
@@ -405,7 +396,7 @@ async def test_an_agent_that_goes_on_after_its_deadline_is_given_up(
         return 1.0
 
     rollout = await play(recorder, stubborn, limits=replace(LIMITS, deadline_s=0.05))
-    assert isinstance(rollout.score, Unscored) and rollout.score.cause == "rollout_timeout"
+    assert rollout.score == Unscored("rollout_timeout", "No score within 0.05 s.")
     assert "still runs" in caplog.text
     freed.set()
     await until(lambda: answers, "the answer to a late call")
@@ -573,12 +564,7 @@ async def test_a_request_that_is_none_is_refused_in_a_sentence(
     recorder: Recorder, body: str, problem: str
 ) -> None:
     async def act(model: Any, scenario: Scenario) -> float:
-        async with httpx.AsyncClient() as http:
-            answer = await http.post(
-                f"{model.inference_base_url}/chat/completions",
-                headers={"authorization": f"Bearer {model.inference_api_key}"},
-                content=body,
-            )
+        answer = await post(model, model.inference_api_key, body)
         assert answer.status_code == 400
         assert problem in answer.json()["error"]["message"]
         await ask(model)
