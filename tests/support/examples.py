@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -44,17 +45,23 @@ def with_settings(name: str, folder: Path, **settings: Any) -> PythonEnvironment
     return load_python(str(file))
 
 
-async def play(environment: Environment, scripted: ScriptedPolicy, games: int) -> list[Rollout]:
-    scenarios = environment.scenarios("train")[:games]
+async def play(
+    environment: Environment,
+    scripted: ScriptedPolicy | None = None,
+    games: int = 1,
+    deadline_s: float = 60.0,
+) -> list[Rollout]:
+    """Attempt an environment's first scenarios, one after the other."""
+    limits = replace(LIMITS, deadline_s=deadline_s)
+    rollouts = []
     async with (
         environment,
-        asked(scripted, limits=LIMITS) as policy,
+        asked(scripted or ScriptedPolicy(), limits=limits) as policy,
         Recorder() as recorder,
     ):
-        rollouts = []
-        for index, scenario in enumerate(scenarios):
+        for index, scenario in enumerate(environment.scenarios("train")[:games]):
             rollouts.append(await recorder.run(policy, environment, scenario, index))
-        return rollouts
+    return rollouts
 
 
 def embedded(seed: int = 1) -> ScriptedPolicy:

@@ -2,7 +2,6 @@
 
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,13 +9,12 @@ import pytest
 from precis.environments import command as module
 from precis.environments.command import CommandEnvironment, load_command, relative_files
 from precis.environments.programs import bypass_proxy, harmless
-from precis.environments.recorder import Recorder
 from precis.errors import ConfigError
 from precis.processes.child import is_running
-from precis.records.rollout import UNJUDGED, Rollout, Unscored
+from precis.records.rollout import UNJUDGED, Unscored
 from tests.services.patience import SHORT_S, stretched, until
+from tests.support.examples import play
 from tests.support.programs import ASKING
-from tests.support.scripted_policy import ScriptedPolicy, asked
 
 SCENARIOS = '{"id": "a", "number": 3}\n{"id": "b", "split": "validation"}\n'
 
@@ -27,12 +25,6 @@ def environment_of(folder: Path, text: str, rubric: str = "") -> CommandEnvironm
     scenarios = folder / "scenarios.jsonl"
     scenarios.write_text(SCENARIOS)
     return load_command([sys.executable, str(program)], str(scenarios), rubric)
-
-
-async def play(environment: CommandEnvironment, deadline_s: float = 20.0) -> Rollout:
-    async with Recorder() as recorder, asked(ScriptedPolicy()) as policy:
-        hurried = replace(policy, limits=replace(policy.limits, deadline_s=deadline_s))
-        return await recorder.run(hurried, environment, environment.scenarios("train")[0])
 
 
 @pytest.mark.parametrize(
@@ -49,7 +41,7 @@ async def play(environment: CommandEnvironment, deadline_s: float = 20.0) -> Rol
 async def test_what_can_t_be_scored_costs_itself(
     tmp_path: Path, text: str, cause: str, detail: str
 ) -> None:
-    rollout = await play(environment_of(tmp_path, text))
+    [rollout] = await play(environment_of(tmp_path, text))
     assert isinstance(rollout.score, Unscored)
     assert rollout.score.cause == cause
     assert detail in rollout.score.detail
@@ -79,11 +71,11 @@ async def test_all_that_it_started_ends_with_it(
     pid = tmp_path / "pid"
     environment = environment_of(tmp_path, STUBBORN.replace("PID", repr(str(pid))) + end)
     began = time.monotonic()
-    rollout = await play(environment, deadline_s)
+    [rollout] = await play(environment, deadline_s=deadline_s)
     while not (pid.exists() and pid.read_text()):  # a busy machine had not started it in time
         deadline_s *= 2
         began = time.monotonic()
-        rollout = await play(environment, deadline_s)
+        [rollout] = await play(environment, deadline_s=deadline_s)
     assert time.monotonic() - began < stretched(deadline_s + 10 if cause else 15)
     assert rollout.score.cause == cause
     await until(lambda: not is_running(int(pid.read_text())), "the end of what it started")
@@ -96,11 +88,12 @@ async def test_it_is_given_no_secrets(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("HARMLESS", "seen")
     assert not set(secrets) & set(harmless())
     text = "print(int('hidden-secret' not in str(os.environ) and 'HARMLESS' in os.environ))"
-    assert (await play(environment_of(tmp_path, text))).reward == 1.0
+    [rollout] = await play(environment_of(tmp_path, text))
+    assert rollout.reward == 1.0
 
 
 async def test_with_a_rubric_it_need_print_nothing(tmp_path: Path) -> None:
-    rollout = await play(environment_of(tmp_path, "", rubric="It is short."))
+    [rollout] = await play(environment_of(tmp_path, "", rubric="It is short."))
     assert rollout.score.cause == UNJUDGED
 
 

@@ -19,6 +19,7 @@ from precis.environments.recorder import Recorder
 from precis.errors import ConfigError, JudgeUnavailable, RolloutError
 from precis.llm.server import ChatRequest, ToolCall
 from precis.records.rollout import Rollout, Scenario, Score, Unscored
+from tests.support.examples import play
 from tests.support.scripted_policy import ScriptedPolicy, asked
 
 AGENT = """
@@ -45,16 +46,9 @@ def write(folder: Path, text: str) -> str:
 
 async def test_what_else_it_defines_is_taken(tmp_path: Path) -> None:
     more = """
-async def checks():
-    return ["The board is missing."]
-
-
-def show(rollout):
-    return f"reward {rollout.reward}"
-
-
-async def rank(group):
-    return group[:1]
+async def checks(): return ["The board is missing."]
+def show(rollout): return f"reward {rollout.reward}"
+async def rank(group): return group[:1]
 """
     async with load_python(write(tmp_path, AGENT + more)) as environment:
         played = Rollout(Scenario("game-0"), 0, (), Score(1.0))
@@ -74,22 +68,12 @@ async def test_a_rank_that_returns_no_rollouts_ends_the_step_with_a_sentence(
 
 async def test_what_an_optional_function_raises_is_said_with_its_line(tmp_path: Path) -> None:
     text = """
-import os
-
-
-def checks():
-    return [os.environ["NO_SUCH_VARIABLE"]]
-
-
-def rank(group):
-    raise SystemExit(3)
-
-
-def baselines():
-    return None
+def checks(): {}["board"]
+def rank(group): raise SystemExit(3)
+def baselines(): return None
 """
     environment = load_python(write(tmp_path, AGENT + text))
-    failed = r"checks failed: KeyError: 'NO_SUCH_VARIABLE' \(.*agent.py, line \d+\)"
+    failed = r"checks failed: KeyError: 'board' \(.*agent.py, line \d+\)"
     with pytest.raises(RolloutError, match=failed):
         await environment.checks()
     with pytest.raises(RolloutError, match="rank failed: SystemExit: 3"):
@@ -116,10 +100,7 @@ async def test_a_rank_that_makes_a_reward_no_number_leaves_it_without_a_score(
     text = """
 from dataclasses import replace
 from precis.environments.protocol import Score
-
-
-def rank(group):
-    return [replace(one, score=Score(float("nan"))) for one in group]
+def rank(group): return [replace(one, score=Score(float("nan"))) for one in group]
 """
     environment = load_python(write(tmp_path, AGENT + text))
     [ranked] = await environment.rank([Rollout(Scenario("game-0"), 0, (), Score(1.0))])
@@ -264,11 +245,7 @@ async def test_a_client_of_another_event_loop_is_explained(
     tmp_path: Path, statement: str, is_explained: bool
 ) -> None:
     text = AGENT + ACROSS_LOOPS.replace("STATEMENT", statement)
-    environment = load_python(write(tmp_path, text))
-    scenario = environment.scenarios("train")[0]
-    async with Recorder() as recorder, asked(ScriptedPolicy()) as policy:
-        await recorder.run(policy, environment, scenario)
-        played = await recorder.run(policy, environment, scenario)
+    _, played = await play(load_python(write(tmp_path, text)), games=2)
     assert isinstance(played.score, Unscored)
     advice = "Each rollout has its own event loop"
     assert (advice in played.score.detail) is is_explained, played.score
@@ -361,7 +338,6 @@ async def test_the_file_that_the_documentation_begins_with_runs_as_it_stands(
 ) -> None:
     code = DOCS.read_text("utf-8").partition("```python\n")[2].partition("```")[0]
     environment = load_python(write(tmp_path, code))
-    scenario = environment.scenarios("validation")[0]
 
     def open_right(request: ChatRequest) -> ToolCall:
         hint = request.messages[-1]["content"]
@@ -369,8 +345,7 @@ async def test_the_file_that_the_documentation_begins_with_runs_as_it_stands(
         return ToolCall("1", "open_door", json.dumps({"side": side}))
 
     for say, reward, calls in ((open_right, 1.0, 3), (lambda _: "Hm.", 0.0, 1)):
-        async with Recorder() as recorder, asked(ScriptedPolicy(say)) as policy:
-            played = await recorder.run(policy, environment, scenario)
+        [played] = await play(environment, ScriptedPolicy(say), 1)
         assert (played.reward, len(played.calls)) == (reward, calls)
 
 
@@ -380,8 +355,6 @@ async def test_an_interrupt_that_an_agent_raises_costs_its_own_rollout(
 ) -> None:
     """As code may that a model has written and an agent runs; Ctrl-C reaches the main thread."""
     text = AGENT.replace('return scenario["seed"] % 2 == 0', f"raise {name}")
-    environment = load_python(write(tmp_path, text))
-    async with Recorder() as recorder, asked(ScriptedPolicy()) as policy:
-        rollout = await recorder.run(policy, environment, environment.scenarios("train")[0])
+    [rollout] = await play(load_python(write(tmp_path, text)))
     assert isinstance(rollout.score, Unscored) and rollout.score.cause == "agent_failed"
     assert re.search(rf"It raised {name}. \(.*agent.py, line \d+\)", rollout.score.detail)

@@ -5,29 +5,26 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from precis.environments import verifiers as module
-from precis.environments.recorder import Recorder
-from precis.environments.verifiers import VerifiersEnvironment, load_verifiers
+from precis.environments.verifiers import load_verifiers
 from precis.errors import ConfigError, RolloutError
 from precis.processes.child import is_running
-from precis.records.rollout import UNJUDGED, Rollout, Score, Unscored
+from precis.records.rollout import UNJUDGED, Score, Unscored
 from precis.settings.environment import VerifiersSettings
 from tests.services.patience import until
-from tests.support.scripted_policy import ScriptedPolicy, asked
+from tests.support.examples import play
 
 DESCRIBED = {
     "version": "0.4.0",
     "digest": "d1",
     "splits": {
-        "train": [{"id": "a", "task": {"idx": 1}}, {"id": "b", "task": {"idx": 2}}],
-        "validation": [{"id": "c", "task": {"idx": 0}}],
+        "train": [{"id": id, "task": {"idx": ord(id)}} for id in "abcd"],
+        "validation": [{"id": "e"}],
     },
 }
 CHILD = """#!PYTHON
@@ -75,26 +72,13 @@ def settings_of(folder: Path, play: str = SCORES, **given: Any) -> VerifiersSett
     return VerifiersSettings(id="doors", python=str(python), config=config, **given)
 
 
-async def play(
-    environment: VerifiersEnvironment, ids: Sequence[str] = ("a",), deadline_s: float = 20.0
-) -> list[Rollout]:
-    """Attempt scenarios by their ids, one after the other."""
-    found = []
-    scenarios = {one.id: one for one in environment.scenarios("train")}
-    async with Recorder() as recorder, asked(ScriptedPolicy()) as policy, environment:
-        hurried = replace(policy, limits=replace(policy.limits, deadline_s=deadline_s))
-        for id in ids:
-            found.append(await recorder.run(hurried, environment, scenarios[id]))
-    return found
-
-
 async def test_it_is_played_at_the_recorders_address_and_ends_when_it_is_closed(
     tmp_path: Path,
 ) -> None:
     tells = "ask(asked); said['metrics']['child'] = os.getpid(); send(said)"
     environment = load_verifiers(settings_of(tmp_path, tells))
-    assert [one.id for one in environment.scenarios("validation")] == ["c"]
-    assert environment.scenarios("train")[1]["task"] == {"idx": 2}
+    assert [one.id for one in environment.scenarios("validation")] == ["e"]
+    assert environment.scenarios("train")[1]["task"] == {"idx": ord("b")}
     [rollout] = await play(environment)
     child = int(rollout.metrics["child"])
     assert rollout.score == Score(0.75, None, {"turns": 1.0, "child": child})
@@ -105,7 +89,7 @@ async def test_it_is_played_at_the_recorders_address_and_ends_when_it_is_closed(
 async def test_a_reward_is_a_success_if_it_is_at_least_success_min(tmp_path: Path) -> None:
     lower = f"said['reward'] -= asked['scenario'] == 'b'; {SCORES}"
     environment = load_verifiers(settings_of(tmp_path, lower, success_min=0.75))
-    rollouts = await play(environment, ["a", "b"])
+    rollouts = await play(environment, games=2)
     scores = [Score(0.75, True, {"turns": 1.0}), Score(-0.25, False, {"turns": 1.0})]
     assert [one.score for one in rollouts] == scores
     assert environment.rules != load_verifiers(settings_of(tmp_path, lower)).rules
@@ -121,7 +105,7 @@ async def test_with_a_rubric_it_need_have_no_reward(tmp_path: Path) -> None:
 async def test_a_child_that_dies_is_replaced(tmp_path: Path) -> None:
     dies = "print('Out of boards.', file=sys.stderr); os._exit(3)"
     text = f"if asked['scenario'] == 'a':\n    {dies}\nelse:\n    {SCORES}"
-    first, second = await play(load_verifiers(settings_of(tmp_path, text)), ["a", "b"])
+    first, second = await play(load_verifiers(settings_of(tmp_path, text)), games=2)
     assert isinstance(first.score, Unscored)
     assert first.score.cause == "environment_died"
     assert "Out of boards." in first.score.detail
@@ -131,7 +115,7 @@ async def test_a_child_that_dies_is_replaced(tmp_path: Path) -> None:
 async def test_a_child_that_always_dies_ends_the_step(tmp_path: Path) -> None:
     environment = load_verifiers(settings_of(tmp_path, "os._exit(1)"))
     with pytest.raises(RolloutError, match="died 3 times and scored nothing in between"):
-        await play(environment, ["a", "a", "a", "a"])
+        await play(environment, games=4)
 
 
 def start_sleeper(pid: Path) -> str:
@@ -148,7 +132,9 @@ if asked['scenario'] == 'a':
     time.sleep(600)
 {SCORES}"""
     began = time.monotonic()
-    first, second = await play(load_verifiers(settings_of(tmp_path, stuck)), ["a", "b"], 4.0)
+    first, second = await play(
+        load_verifiers(settings_of(tmp_path, stuck)), games=2, deadline_s=4.0
+    )
     assert first.score.cause == "rollout_timeout"
     assert second.reward == 0.75, "another child has taken its place"
     assert time.monotonic() - began < 45
@@ -166,7 +152,7 @@ if asked['scenario'] == 'a':
     os._exit(3)
 {SCORES}"""
     try:
-        first, second = await play(load_verifiers(settings_of(tmp_path, killed)), ["a", "b"])
+        first, second = await play(load_verifiers(settings_of(tmp_path, killed)), games=2)
     finally:
         os.kill(int(pid.read_text()), signal.SIGKILL)
     assert first.score.cause == "environment_died"
@@ -174,9 +160,9 @@ if asked['scenario'] == 'a':
 
 
 async def test_a_late_rollout_is_cancelled_and_leaves_the_child_alone(tmp_path: Path) -> None:
-    late = "if asked['scenario'] == 'b': ask(asked); send(said | {'reward': os.getpid()})"
+    late = "if asked['scenario'] != 'b': ask(asked); send(said | {'reward': os.getpid()})"
     environment = load_verifiers(settings_of(tmp_path, late))
-    before, late_one, after = await play(environment, ["b", "a", "b"], 3.0)
+    before, late_one, after = await play(environment, games=3, deadline_s=3.0)
     assert late_one.score.cause == "rollout_timeout"
     assert before.reward == after.reward
 
