@@ -1,6 +1,7 @@
 """At most one step is sampled ahead, and one commit under way: taken once, or given up."""
 
 import asyncio
+from contextlib import nullcontext
 
 import pytest
 
@@ -34,17 +35,29 @@ class Work:
         await self.sample()
 
 
+def sampling(error: Exception | None = None) -> tuple[SamplingAhead, Work]:
+    """Step 4, which is being sampled."""
+    ahead, work = SamplingAhead(), Work(error)
+    ahead.start(4, work.sample())
+    return ahead, work
+
+
+def committing(error: Exception | None = None) -> tuple[CommitPipeline, Work]:
+    """The checkpoint of step 5, which is being committed."""
+    commits, work = CommitPipeline(), Work(error)
+    commits.start(4, work.commit())
+    return commits, work
+
+
 async def test_a_step_goes_on_while_others_work_and_is_taken_once() -> None:
-    ahead = SamplingAhead()
-    sampling = Work()
-    ahead.start(4, sampling.sample())
+    ahead, work = sampling()
     taking = asyncio.create_task(ahead.take(4))
     await asyncio.sleep(0)
     assert not taking.done()
-    sampling.done.set()
-    assert await taking is sampling.rollouts
+    work.done.set()
+    assert await taking is work.rollouts
     assert await ahead.take(4) is None
-    ahead.start(5, sampling.sample())
+    ahead.start(5, work.sample())
     assert ahead.spend == Spend()
     await ahead.wait()
     assert ahead.spend == Spend(calls=5), "what it cost is known from its end until it is taken"
@@ -53,10 +66,8 @@ async def test_a_step_goes_on_while_others_work_and_is_taken_once() -> None:
 
 
 async def test_a_failure_is_raised_to_who_takes_it_and_the_step_can_be_sampled_again() -> None:
-    ahead = SamplingAhead()
-    sampling = Work(JudgeUnavailable("It is out."))
-    ahead.start(4, sampling.sample())
-    sampling.done.set()
+    ahead, work = sampling(JudgeUnavailable("It is out."))
+    work.done.set()
     await ahead.wait()
     assert ahead.spend == Spend()
     with pytest.raises(JudgeUnavailable):
@@ -66,82 +77,57 @@ async def test_a_failure_is_raised_to_who_takes_it_and_the_step_can_be_sampled_a
 
 @pytest.mark.parametrize("is_done", [False, True])
 async def test_what_is_given_up_does_not_go_on(is_done: bool) -> None:
-    ahead = SamplingAhead()
-    sampling = Work(JudgeUnavailable("It is out."))
-    ahead.start(4, sampling.sample())
+    ahead, work = sampling(JudgeUnavailable("It is out."))
     if is_done:
-        sampling.done.set()
+        work.done.set()
     await asyncio.sleep(0)
     await ahead.cancel()
-    assert sampling.cancelled is not is_done
+    assert work.cancelled is not is_done
     assert await ahead.take(4) is None
 
 
-async def test_who_is_cancelled_while_it_waits_cancels_the_sampling() -> None:
-    ahead = SamplingAhead()
-    sampling = Work()
-    ahead.start(4, sampling.sample())
+async def test_who_is_cancelled_while_it_waits_cancels_the_sampling_and_no_commit() -> None:
+    ahead, sampled = sampling()
+    commits, committed = committing()
     taking = asyncio.create_task(ahead.take(4))
-    await asyncio.sleep(0)
-    taking.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await taking
-    assert sampling.cancelled
-
-
-async def test_a_failure_is_raised_to_who_waits_and_told_at_the_end() -> None:
-    commits = CommitPipeline()
-    commit = Work(StoreError("The store is out."))
-    commits.start(0, commit.commit())
-    commit.done.set()
-    with pytest.raises(StoreError):
-        await commits.wait()
-    told: list[str] = []
-    await commits.finish(1.0, told.append)
-    assert told == ["The commit of step 1 failed: The store is out."]
-
-
-async def test_who_is_cancelled_while_it_waits_leaves_the_commit_to_end() -> None:
-    commits = CommitPipeline()
-    commit = Work()
-    commits.start(0, commit.commit())
     waiting = asyncio.create_task(commits.wait())
     await asyncio.sleep(0)
-    waiting.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await waiting
-    commit.done.set()
+    for task in (taking, waiting):
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert sampled.cancelled
+    committed.done.set()
     told: list[str] = []
-    await commits.finish(5.0, told.append)
-    assert commit.ended
+    assert await commits.finish(5.0, told.append)
+    assert committed.ended
     assert not told
 
 
-async def test_a_commit_that_takes_too_long_is_given_up_at_the_end() -> None:
-    commits = CommitPipeline()
-    commit = Work()
-    commits.start(4, commit.commit())
-    told: list[str] = []
-    await commits.finish(0.01, told.append)
-    assert "The commit of step 5 took longer" in told[0]
-    assert not commit.ended
-
-
-@pytest.mark.parametrize("error", [None, TrainerLost("It is gone.")])
-async def test_the_commit_of_a_lost_trainer_is_abandoned(error: Exception | None) -> None:
-    commits = CommitPipeline()
-    commit = Work(error)
-    commits.start(0, commit.commit())
-    commit.done.set()
-    await commits.abandon()
-    assert commits.step is None
-
-
-async def test_what_else_went_wrong_with_an_abandoned_commit_is_raised() -> None:
-    commits = CommitPipeline()
-    commit = Work(StoreError("The store is out."))
-    commits.start(0, commit.commit())
-    commit.done.set()
+async def test_a_failure_is_raised_to_who_waits_and_told_at_the_end() -> None:
+    commits, work = committing(StoreError("The store is out."))
+    work.done.set()
     with pytest.raises(StoreError):
+        await commits.wait()
+    told: list[str] = []
+    assert not await commits.finish(1.0, told.append)
+    assert told == ["The commit of step 5 failed: The store is out."]
+
+
+async def test_a_commit_that_takes_too_long_is_given_up_at_the_end() -> None:
+    commits, work = committing()
+    told: list[str] = []
+    assert not await commits.finish(0.01, told.append)
+    assert "The commit of step 5 took longer" in told[0]
+    assert not work.ended
+
+
+@pytest.mark.parametrize("error", [None, TrainerLost("It is gone."), StoreError("It is out.")])
+async def test_the_commit_of_a_lost_trainer_is_abandoned_and_what_else_failed_is_raised(
+    error: Exception | None,
+) -> None:
+    commits, work = committing(error)
+    work.done.set()
+    with pytest.raises(StoreError) if isinstance(error, StoreError) else nullcontext():
         await commits.abandon()
-    await commits.wait()
+    assert commits.step is None

@@ -66,54 +66,31 @@ def trainer(base: int, newest: int, *, run: str = RUN, content: str = "weights")
 NOBODY = TrainerState()
 
 
-@pytest.mark.parametrize(
-    ("whole", "held", "expected"),
-    [
-        pytest.param([3], trainer(0, 3), ResumePlan(ledger_at(3), "keep"), id="all agree"),
-        pytest.param(
-            [3],
-            trainer(2, 4),
-            ResumePlan(ledger_at(3), "keep", ahead=(trained(3),)),
-            id="trained, not uploaded",
-        ),
-        pytest.param(
-            [3, 4], trainer(2, 4), ResumePlan(ledger_at(4), "keep"), id="uploaded, not booked"
-        ),
-        pytest.param(
-            [3, 4], NOBODY, ResumePlan(ledger_at(4), "restore"), id="uploaded, trainer gone"
-        ),
-        pytest.param(
-            [2], trainer(1, 3), ResumePlan(ledger_at(3), "keep", upload=True), id="healed"
-        ),
-        pytest.param([3], trainer(0, 2), ResumePlan(ledger_at(3), "restore"), id="trainer behind"),
-        pytest.param([3], NOBODY, ResumePlan(ledger_at(3), "restore"), id="trainer gone"),
-        pytest.param(
-            [3],
-            trainer(3, 4, run="theirs"),
-            ResumePlan(ledger_at(3), "restore"),
-            id="another run's",
-        ),
-        pytest.param(
-            [3],
-            trainer(3, 4, content="other"),
-            ResumePlan(ledger_at(3), "restore"),
-            id="other weights",
-        ),
-        pytest.param(
-            [1], NOBODY, ResumePlan(ledger_at(3).rewind(1), "restore"), id="damaged, trainer gone"
-        ),
-        pytest.param(
-            [1],
-            trainer(1, 2),
-            ResumePlan(ledger_at(3).rewind(1), "keep", ahead=(trained(1),)),
-            id="damaged, trainer a step behind",
-        ),
-    ],
-)
+AT_3 = ledger_at(3)
+CASES = {
+    "all agree": ([3], trainer(0, 3), ResumePlan(AT_3, "keep")),
+    "trained, not uploaded": ([3], trainer(2, 4), ResumePlan(AT_3, "keep", ahead=(trained(3),))),
+    "uploaded, not booked": ([3, 4], trainer(2, 4), ResumePlan(ledger_at(4), "keep")),
+    "uploaded, trainer gone": ([3, 4], NOBODY, ResumePlan(ledger_at(4), "restore")),
+    "healed": ([2], trainer(1, 3), ResumePlan(AT_3, "keep", upload=True)),
+    "trainer behind": ([3], trainer(0, 2), ResumePlan(AT_3, "restore")),
+    "trainer gone": ([3], NOBODY, ResumePlan(AT_3, "restore")),
+    "another run's": ([3], trainer(3, 4, run="theirs"), ResumePlan(AT_3, "restore")),
+    "other weights": ([3], trainer(3, 4, content="other"), ResumePlan(AT_3, "restore")),
+    "damaged, trainer gone": ([1], NOBODY, ResumePlan(AT_3.rewind(1), "restore")),
+    "damaged, trainer a step behind": (
+        [1],
+        trainer(1, 2),
+        ResumePlan(AT_3.rewind(1), "keep", ahead=(trained(1),)),
+    ),
+}
+
+
+@pytest.mark.parametrize(("whole", "held", "expected"), CASES.values(), ids=CASES)
 def test_a_run_at_step_three_goes_on(
     whole: list[int], held: TrainerState, expected: ResumePlan
 ) -> None:
-    assert reconcile(ledger_at(3), stored(*whole), held) == expected
+    assert reconcile(AT_3, stored(*whole), held) == expected
 
 
 @pytest.mark.parametrize("held", [NOBODY, trainer(0, 2, run="theirs")])
