@@ -8,7 +8,7 @@ functions of `stages`, `resume` and `warm_start`; a Prefect flow passes the same
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -61,12 +61,6 @@ async def fail_without_judge(run: Run, work: Callable[[], Awaitable[T]]) -> T:
     return await work()
 
 
-@asynccontextmanager
-async def watched_by_nobody(run: Run) -> AsyncIterator[Callable[[], None]]:
-    """Do not follow the run."""
-    yield lambda: None
-
-
 async def show_nobody(name: str, message: str) -> None:
     """Do not show the run's state."""
 
@@ -97,7 +91,9 @@ class Stages:
     imitate: Callable[[Run, DemonstrationJournal], Awaitable[StepRecord]] = imitate
     around_judge: AroundJudge = fail_without_judge
     show_state: Callable[[str, str], Awaitable[None]] = show_nobody
-    watch: Callable[[Run], AbstractAsyncContextManager[Callable[[], None]]] = watched_by_nobody
+    watch: Callable[[Run], AbstractAsyncContextManager[Callable[[], None]]] = lambda run: (
+        nullcontext(lambda: None)
+    )
 
 
 class TrainingLoop:

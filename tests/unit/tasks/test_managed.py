@@ -1,6 +1,7 @@
 """What becomes of a flow run whose managed job could not be launched."""
 
 import logging
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -37,11 +38,6 @@ class Prefect:
     def __init__(self) -> None:
         self.cancelled: list[str] = []
 
-    async def __aenter__(self) -> "Prefect":
-        return self
-
-    async def __aexit__(self, *_: object) -> None: ...
-
     async def create_flow_run(self, *_: Any, **settings: Any) -> Any:
         return SimpleNamespace(id="a-run", name=settings["name"])
 
@@ -58,7 +54,7 @@ async def launched(skypilot: SkyPilot, patch: pytest.MonkeyPatch) -> list[str]:
         return {}
 
     patch.setattr(managed, "jobs", skypilot)
-    patch.setattr(managed, "get_client", lambda: prefect)
+    patch.setattr(managed, "get_client", lambda: nullcontext(prefect))
     patch.setattr(managed, "prices", prices)
     patch.setattr(managed, "check_free", lambda *_: None)
     patch.setattr(managed, "open_store", lambda _: SimpleNamespace(url="s3://b/runs"))

@@ -1,7 +1,6 @@
 """What a run says of its cost before it costs anything."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -67,11 +66,7 @@ async def test_a_benchmark_with_a_shared_limit_that_is_not_there_is_refused_at_o
         async def read_global_concurrency_limit_by_name(self, name: str) -> None:
             raise ObjectNotFound(KeyError(name))
 
-    @asynccontextmanager
-    async def connect() -> AsyncIterator[Server]:
-        yield Server()
-
-    monkeypatch.setattr(tasks.preflight, "get_client", connect)
+    monkeypatch.setattr(tasks.preflight, "get_client", lambda: nullcontext(Server()))
     config = BenchmarkConfig(store="s", checkpoints="none", judge_concurrency_limit="judge")
     with pytest.raises(ConfigError, match="There is no global concurrency limit 'judge'"):
         await look_up_run.fn(config)
