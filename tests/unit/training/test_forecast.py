@@ -21,17 +21,17 @@ from tests.support.bridges import CORPUS
 from tests.support.ledgers import EMPTY, record
 
 
+def config(**settings: Any) -> TrainConfig:
+    """Five steps of 2 × 4, validated at the beginning and at the end."""
+    rollouts = {"groups_per_step": 2, "rollouts_per_group": 4, **settings.pop("rollouts", {})}
+    given = {"store": "/s", "steps": 5, "benchmark": False, "rollouts": rollouts}
+    return TrainConfig.model_validate({**given, **settings})
+
+
 def calls(next_step: int = 0, documents: int = 0, **settings: Any) -> int:
-    """The calls for five steps of 2 × 4, validated at the beginning and at the end."""
-    given = {
-        "store": "/s",
-        "steps": 5,
-        "benchmark": False,
-        "rollouts": {"groups_per_step": 2, "rollouts_per_group": 4},
-        **settings,
-    }
-    config = TrainConfig.model_validate(given)
-    ahead = forecast_judging(config, next_step, CORPUS.validation, "lexical-judge", documents)
+    """The calls for such a run."""
+    run = config(**settings)
+    ahead = forecast_judging(run, next_step, CORPUS.validation, "lexical-judge", documents)
     return int(ahead.figures["calls"])
 
 
@@ -47,8 +47,8 @@ def test_a_warm_start_takes_the_place_of_a_step_and_is_validated() -> None:
 
 
 def test_each_validation_that_is_left_counts_once_and_the_last_one_too() -> None:
-    config = TrainConfig(store="s", steps=25, validate_every=10)
-    assert list(filter(config.validates, range(26))) == [0, 10, 20, 25]
+    run = config(steps=25, validate_every=10)
+    assert list(filter(run.validates, range(26))) == [0, 10, 20, 25]
     a_summary = calls() // (5 * 8 + 2 * 4)
     assert calls(4) == a_summary * (8 + 4), "the first one is past"
 
@@ -74,37 +74,24 @@ def test_the_rest_of_a_run_is_judged_by_its_steps_and_not_by_its_warm_start() ->
 
 
 async def test_summaries_that_ruler_ranks_are_forecast_as_its_groups() -> None:
-    given = {
-        "store": "/s",
-        "steps": 5,
-        "benchmark": False,
-        "rollouts": {"groups_per_step": 2, "rollouts_per_group": 4, "reward": "ruler"},
-        "judge": {"provider": "openrouter"},
-    }
-    config = TrainConfig.model_validate(given)
+    run = config(rollouts={"reward": "ruler"}, judge={"provider": "openrouter"})
     endpoint = Endpoint("http://127.0.0.1:9/v1", "m", "key")
     async with (
-        JudgeClient(endpoint, config.judge) as judge,
-        TrajectoryRuler(endpoint, config.judge, "") as ruler,
+        JudgeClient(endpoint, run.judge) as judge,
+        TrajectoryRuler(endpoint, run.judge, "") as ruler,
     ):
-        environment = Summaries(CORPUS, config.rollouts, Services(judge, ruler))
-        of_judge, of_ruler = environment.forecasts(config, 0)
+        environment = Summaries(CORPUS, run.rollouts, Services(judge, ruler))
+        of_judge, of_ruler = environment.forecasts(run, 0)
     assert of_judge.figures["calls"] == 2 * (2 * 4)
     assert of_ruler.figures["calls"] == 5 * 2
 
 
 def charged(next_step: int = 0, benchmark: bool = False, **trainer: Any) -> Estimate:
     """What a service charges for: five steps of 2 × 4, validated at the beginning and the end."""
-    given = {
-        "store": "/s",
-        "steps": 5,
-        "benchmark": benchmark,
-        "rollouts": {"groups_per_step": 2, "rollouts_per_group": 4, "words_max": 100},
-        "trainer": {"kind": "tinker", **trainer},
-    }
-    config = TrainConfig.model_validate(given)
-    assert isinstance(config.trainer, TinkerTrainer)
-    return forecast_service(config, config.trainer, next_step, CORPUS.validation)
+    service = {"kind": "tinker", **trainer}
+    run = config(benchmark=benchmark, rollouts={"words_max": 100}, trainer=service)
+    assert isinstance(run.trainer, TinkerTrainer)
+    return forecast_service(run, run.trainer, next_step, CORPUS.validation)
 
 
 def test_a_service_reads_and_samples_each_summary_and_trains_on_those_of_steps() -> None:
@@ -133,8 +120,8 @@ def test_a_service_without_prices_has_no_forecast_in_dollars() -> None:
 def test_a_daily_quota_that_does_not_suffice_is_told_with_what_to_do() -> None:
     def with_quota(requests_per_day: int) -> Estimate:
         limits = RateLimits(requests_per_day=requests_per_day)
-        config = JudgeConfig(provider="google", limits=limits)
-        return forecast(config, "google/gemini-2.5-flash", CORPUS.validation, summaries=1000)
+        judge = JudgeConfig(provider="google", limits=limits)
+        return forecast(judge, "google/gemini-2.5-flash", CORPUS.validation, summaries=1000)
 
     short = with_quota(250)
     assert short.figures["days"] == 9
@@ -145,12 +132,11 @@ def test_a_daily_quota_that_does_not_suffice_is_told_with_what_to_do() -> None:
 
 def test_the_second_judge_is_asked_in_validations_alone() -> None:
     judge = {"provider": "openrouter"}
-    given = {"store": "s", "judge": judge, "second_judge": judge, "validate_every": 10}
-    run = TrainConfig.model_validate({**given, "steps": 30, "benchmark": False})
+    run = config(steps=30, validate_every=10, judge=judge, second_judge=judge)
     held_out = CORPUS.validation
     ahead = forecast_second_judge(run, 0, held_out, "openai/gpt-4.1")
     assert ahead is not None and ahead.usd is not None and ahead.usd > 0
     assert ahead.figures["calls"] == 2 * 4 * 4  # two calls, four validations, four documents
     assert str(ahead).startswith("The second judge will be called")
     first = forecast_judging(run, 0, held_out, "google/gemini-2.5-flash")
-    assert first.figures["calls"] == 2 * (30 * 5 * 8 + 4 * 4)
+    assert first.figures["calls"] == 2 * (30 * 2 * 4 + 4 * 4)
