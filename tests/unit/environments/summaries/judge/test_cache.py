@@ -33,20 +33,12 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "judge" / "replies.sqlite"
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1_000_000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 def test_a_full_cache_stays_within_its_bound_and_drops_the_least_recently_used(path: Path) -> None:
-    clock = Clock()
-    with ReplyCache(path, bytes_max=400_000, clock=clock) as cache:
+    now = [1_000_000.0]
+    with ReplyCache(path, bytes_max=400_000, clock=lambda: now[0]) as cache:
         cache.put("read again and again", "x" * 500)
         for index in range(2000):
-            clock.now += 60
+            now[0] += 60
             cache.put(f"key-{index}", "x" * 500)
             assert cache.get("read again and again") is not None
         stats = cache.stats()
@@ -55,11 +47,11 @@ def test_a_full_cache_stays_within_its_bound_and_drops_the_least_recently_used(p
 
 
 def test_pruning_deletes_what_is_old_and_shrinks_the_file(path: Path) -> None:
-    clock = Clock()
-    with ReplyCache(path, clock=clock) as cache:
+    now = [1_000_000.0]
+    with ReplyCache(path, clock=lambda: now[0]) as cache:
         for index in range(200):
             cache.put(f"old-{index}", "x" * 4000)
-        clock.now += 10 * 86_400
+        now[0] += 10 * 86_400
         cache.put("new", "x")
         before = path.stat().st_size + path.with_name(path.name + "-wal").stat().st_size
         assert cache.prune(older_than_s=5 * 86_400) == 200
