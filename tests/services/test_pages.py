@@ -4,93 +4,62 @@ rollouts of games that were really played, and runs compared."""
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Literal
 
-import polars as pl
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect, sync_playwright
 
 from precis.environments.trajectories import put_trajectories
-from precis.records.documents import Document, Question
-from precis.records.nouns import Nouns
-from precis.records.results import Provenance, frame_of
 from precis.records.rollout import Split
-from precis.records.verdict import Answer, Scored
-from precis.report.benchmark_view import Benchmark
-from precis.report.curve import StepPoint
 from precis.report.page import report_html
 from precis.report.rollouts_page import gather_rollouts, rollouts_html
 from precis.report.run_comparison import compare, comparison_html
-from precis.report.wording import Words
 from precis.store import FolderStore
 from precis.text import count_words
 from tests.services.browser import chromium
 from tests.support.examples import embedded, example, play
-from tests.support.reports import HOSTILE, questions, rows
-from tests.support.runs import make_run
-from tests.support.summaries import JudgedSummary, Summary, questions_of, row_of
+from tests.support.reports import HOSTILE, benchmark
+from tests.support.runs import NOW, make_run
 from tests.unit.report.test_rollouts_page import game, repeated
 
-DOCUMENTS = 12
 GAMES = 4
+SHOWN = {"report": "#left-side h3", "rollouts": "#left .score", "compared": "main"}
+"""What each page shows once it is at work."""
 
 
-@pytest.fixture(scope="module")
-def report_address(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A report of three contenders and two checkpoints on documents of two topics."""
-    contenders: list[tuple[str, int | None, list[int | None]]] = [
-        ("trained", 0, [1, 2] * 6),
-        ("trained", 9, [3, 4] * 6),
-        ("lead-350", None, [2, 1] * 6),
-        ("gpt-4o", None, [4, 4, 3, None, 4, 4] * 2),
-    ]
-    results = frame_of(row for each in contenders for row in rows(*each))
-    asked = pl.concat([questions(*each) for each in contenders])
-    curve = [StepPoint(step, reward=0.3 + 0.02 * step) for step in range(9)]
-    path = tmp_path_factory.mktemp("report") / "report.html"
-    words = Words(Nouns("summary", "summaries", "document", "documents"))
-    benchmark = Benchmark(results, curve, ceiling=0.96, questions=asked, words=words)
-    path.write_text(report_html(benchmark))
-    return path.as_uri()
-
-
-@pytest.fixture(scope="module")
-def rollouts_address(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The page of games by two policies, each of a step, and of one rollout with hostile texts."""
-    folder = tmp_path_factory.mktemp("rollouts")
-    store = FolderStore(folder / "store")
+def rollouts_page(store: FolderStore) -> str:
+    """Games by two policies, each of a step, and two rollouts with hostile texts."""
     environment = example("tic_tac_toe.py")
+    splits: tuple[Split, ...] = ("train", "validation")
     for step, seed in ((0, 1), (8, 2)):
-        games = asyncio.run(play(environment, embedded(seed), GAMES))
-        groups = [[one] for one in games]
-        splits: tuple[Split, ...] = ("train", "validation")
+        groups = [[one] for one in asyncio.run(play(environment, embedded(seed), GAMES))]
         for split in splits:
             put_trajectories(store, "m", split, step, groups, f"m@{step}")
     put_trajectories(store, "m", "train", 9, [[game()]], "m@9")
     put_trajectories(store, "m", "train", 10, [[repeated()]], "m@10")
-    file = folder / "rollouts.html"
-    file.write_text(rollouts_html(gather_rollouts(store, "m"), "m", store.url, datetime.now(UTC)))
-    return file.as_uri()
+    return rollouts_html(gather_rollouts(store, "m"), "m", store.url, NOW)
 
 
 @pytest.fixture(scope="module")
-def compared_address(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The page of three runs compared."""
-    folder = tmp_path_factory.mktemp("compared")
+def addresses(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The files of the pages."""
+    folder = tmp_path_factory.mktemp("pages")
     store = FolderStore(folder / "store")
     for model in ("a", "b", "c"):
         make_run(store, model, 3)
-    now = datetime.now(UTC)
-    file = folder / "compared.html"
-    file.write_text(comparison_html(compare(store, ["a", "b", "c"], now), store.url, now))
-    return file.as_uri()
+    pages = {
+        "report": report_html(benchmark()),
+        "rollouts": rollouts_page(store),
+        "compared": comparison_html(compare(store, ["a", "b", "c"], NOW), store.url, NOW),
+    }
+    for name, page in pages.items():
+        (folder / f"{name}.html").write_text(page)
+    return {name: (folder / f"{name}.html").as_uri() for name in pages}
 
 
 @pytest.fixture(scope="module")
-def tab(rollouts_address: str) -> Iterator[Page]:
+def tab(addresses: dict[str, str]) -> Iterator[Page]:
     """A tab of Chromium, once the games are over: both have an event loop of this thread."""
     started = chromium()
     with sync_playwright() as playwright:
@@ -100,10 +69,9 @@ def tab(rollouts_address: str) -> Iterator[Page]:
 
 
 @contextmanager
-def opened(tab: Page, address: str, shown: str) -> Iterator[Page]:
+def opened(tab: Page, addresses: dict[str, str], name: str) -> Iterator[Page]:
     """A page as it first is; whatever it complains of, or asks of others, fails the test."""
     told: list[str] = []
-
     listeners: dict[Any, Callable[[Any], None]] = {
         "console": lambda message: told.append(message.text),
         "pageerror": lambda error: told.append(str(error)),
@@ -113,48 +81,40 @@ def opened(tab: Page, address: str, shown: str) -> Iterator[Page]:
     for event, listener in listeners.items():
         tab.on(event, listener)
     try:
-        tab.goto(address)
-        expect(tab.locator(shown)).to_be_visible()
+        tab.goto(addresses[name])
+        expect(tab.locator(SHOWN[name])).to_be_visible()
         yield tab
     finally:
         for event, listener in listeners.items():
             tab.remove_listener(event, listener)
     # The page itself, and the charts that it holds, are the only requests.
     elsewhere = [one for one in told if not one.startswith("data:image/svg+xml;base64,")]
-    assert elsewhere == [address]
+    assert elsewhere == [addresses[name]]
 
 
 @pytest.fixture
-def report(tab: Page, report_address: str) -> Iterator[Page]:
-    with opened(tab, report_address, "#left-side h3") as page:
+def report(tab: Page, addresses: dict[str, str]) -> Iterator[Page]:
+    with opened(tab, addresses, "report") as page:
         yield page
 
 
 @pytest.fixture
-def rollouts(tab: Page, rollouts_address: str) -> Iterator[Page]:
-    with opened(tab, rollouts_address, "#left .score") as page:
+def rollouts(tab: Page, addresses: dict[str, str]) -> Iterator[Page]:
+    with opened(tab, addresses, "rollouts") as page:
         yield page
 
 
 @pytest.mark.parametrize(
     ("width", "scheme"), [(1280, "light"), (390, "dark")], ids=["light", "dark phone"]
 )
-@pytest.mark.parametrize(
-    ("name", "shown"),
-    [("report", "#left-side h3"), ("rollouts", "#left .score"), ("compared", "main")],
-)
+@pytest.mark.parametrize("name", SHOWN)
 def test_axe_finds_nothing_and_nothing_but_a_table_scrolls_sideways(
-    tab: Page,
-    request: pytest.FixtureRequest,
-    name: str,
-    shown: str,
-    width: int,
-    scheme: Literal["light", "dark"],
+    tab: Page, addresses: dict[str, str], name: str, width: int, scheme: Literal["light", "dark"]
 ) -> None:
     tab.emulate_media(color_scheme=scheme)
     tab.set_viewport_size({"width": width, "height": 844})
     try:
-        with opened(tab, request.getfixturevalue(f"{name}_address"), shown) as page:
+        with opened(tab, addresses, name) as page:
             if name == "rollouts":
                 page.get_by_label("unfold all").check()
             found = Axe().run(page)
@@ -174,13 +134,13 @@ def test_a_topic_filters_figures_and_documents(report: Page) -> None:
     assert trained.locator(".accuracy").inner_text() == "87.5%"
     report.get_by_label("Topic", exact=True).select_option("Topic 1")
     assert trained.locator(".accuracy").inner_text() == "100.0%"
-    assert trained.locator(".documents").inner_text() == str(DOCUMENTS // 2)
+    assert trained.locator(".documents").inner_text() == "4"
     assert not report.locator("#standings .overall").first.is_visible()
-    listed = report.get_by_label("Document", exact=True).locator("option").all_inner_texts()
-    assert listed == [f"d{n} (Topic 1)" for n in sorted(range(1, DOCUMENTS, 2), key=str)]
+    listed = report.get_by_label("Scenario", exact=True).locator("option").all_inner_texts()
+    assert listed == [f"d{n} (Topic 1)" for n in (1, 3, 5, 7)]
     report.get_by_label("Topic", exact=True).select_option("")
     assert trained.locator(".accuracy").inner_text() == "87.5%"
-    assert trained.locator(".documents").inner_text() == str(DOCUMENTS)
+    assert trained.locator(".documents").inner_text() == "8"
 
 
 def test_models_are_filtered_with_the_keyboard_alone(report: Page) -> None:
@@ -201,7 +161,7 @@ def test_models_are_filtered_with_the_keyboard_alone(report: Page) -> None:
 
 def test_two_models_are_read_side_by_side_with_verdicts(report: Page) -> None:
     left, right = report.locator("#left-side"), report.locator("#right-side")
-    report.get_by_label("Document", exact=True).select_option("d3")
+    report.get_by_label("Scenario", exact=True).select_option("d3")
     report.get_by_label("Right").select_option("untrained start")
     assert left.locator("h3").inner_text() == "trained, step 9"
     assert right.locator("h3").inner_text() == "untrained start"
@@ -213,23 +173,13 @@ def test_two_models_are_read_side_by_side_with_verdicts(report: Page) -> None:
     assert "50.0 points ahead of untrained start" in report.locator("#ahead").inner_text()
     report.get_by_role("button", name="Next").click()
     # The next of the same topic: documents are listed topic by topic.
-    assert report.get_by_label("Document", exact=True).input_value() == "d5"
+    assert report.get_by_label("Scenario", exact=True).input_value() == "d5"
 
 
-def test_the_words_that_decided_are_bold(tab: Page, tmp_path: Path) -> None:
-    question = Question("q", "Who opened the bridge?", "Ada Kessler", answerable=True)
-    document = Document("d", "Topic", "Text.", (question,))
-    verdict = Scored((Answer("q", "🎉 It was Ada Kessler <b>.", correct=True, answerable=True),))
-    judged = JudgedSummary(document, Summary("Ada Kessler opened it."), verdict)
-    provenance = Provenance("run-1", "lead-350", None, "lexical-judge", "batched/1", "p", "c", "1")
-    path = tmp_path / "report.html"
-    asked = questions_of([judged], provenance)
-    benchmark = Benchmark(frame_of([row_of(judged, provenance)]), questions=asked)
-    path.write_text(report_html(benchmark))
-    with opened(tab, path.as_uri(), "#left-side .right") as page:
-        line = page.locator("#left-side .right")
-        expect(line).to_have_text("✓ right: 🎉 It was Ada Kessler <b>.")
-        assert line.locator("b").all_inner_texts() == ["Ada", "Kessler"]
+def test_the_words_that_decided_are_bold(report: Page) -> None:
+    line = report.locator("#left-side .right").first
+    expect(line).to_have_text("✓ right: 🎉 It was gold00 <b>.")
+    assert line.locator("b").all_inner_texts() == ["gold00"]
 
 
 def words(page: Page) -> int:
@@ -239,8 +189,8 @@ def words(page: Page) -> int:
 def test_only_differing_documents_are_listed_on_request(report: Page) -> None:
     report.get_by_label("Right").select_option("gpt-4o")
     report.get_by_label("only where their scores differ").check()
-    listed = report.get_by_label("Document", exact=True).locator("option").all_inner_texts()
-    assert 0 < len(listed) < DOCUMENTS
+    listed = report.get_by_label("Scenario", exact=True).locator("option").all_inner_texts()
+    assert 0 < len(listed) < 8
     assert "d1 (Topic 1)" not in listed
 
 
@@ -250,7 +200,7 @@ def test_a_hostile_summary_is_shown_as_text(report: Page) -> None:
 
 
 def test_an_unscored_summary_says_why(report: Page) -> None:
-    report.get_by_label("Document", exact=True).select_option("d3")
+    report.get_by_label("Scenario", exact=True).select_option("d3")
     report.get_by_label("Right").select_option("gpt-4o")
     assert report.locator("#right-side h3 + p").inner_text() == "not scored: timeout"
 

@@ -12,28 +12,39 @@ import polars as pl
 from markdown_it import MarkdownIt
 
 from precis.records.documents import Document, Question
-from precis.records.results import Provenance, Row
+from precis.records.results import Provenance, Row, frame_of
 from precis.records.verdict import Answer, Scored, Unscored, Verdict
+from precis.report.benchmark_view import Benchmark
+from precis.report.curve import StepPoint
 from tests.support.summaries import JudgedSummary, Summary, questions_of, row_of
 
 HOSTILE = "</script><script>alert(1)</script> | *b* `c` ![x](y)"
+CORRECT: list[tuple[str, int | None, list[int | None]]] = [
+    ("trained", 0, [1, 2] * 4),
+    ("trained", 5, [2, 3] * 4),
+    ("trained", 9, [3, 4] * 4),
+    ("lead-350", None, [2, 2, 1, 2, 2, 2, 1, 2]),
+    ("gpt-4o", None, [4, 4, 4, None, None, 4, 4, 4]),
+]
+"""Of each contender, at each step, how many of four answers to each document are right."""
 
 
 def document(index: int, topic: str = "Topic ") -> Document:
     answerable = [
-        Question(f"d{index}-q{k}", f"What of {k}? {HOSTILE}", f"gold {k}", True) for k in range(4)
+        Question(f"d{index}-q{k}", f"What of {k}? {HOSTILE}", f"gold{index}{k}", True)
+        for k in range(4)
     ]
     missing = Question(f"d{index}-q4", "Who paid?", "UNANSWERABLE", answerable=False)
     return Document(f"d{index}", f"{topic}{index % 2}", "Text.", (*answerable, missing))
 
 
 def verdict(of: Document, correct: int) -> Scored:
-    return Scored(
-        tuple(
-            Answer(question.id, f"answer {k}", k < correct or k == 4, question.answerable)
-            for k, question in enumerate(of.questions)
-        )
-    )
+    """So many right of the answerable questions; the last, which has no answer, is declined."""
+    answers = []
+    for k, question in enumerate(of.questions):
+        text = f"🎉 It was {question.answer} <b>." if k < correct else f"answer {k}"
+        answers.append(Answer(question.id, text, k < correct or k == 4, question.answerable))
+    return Scored(tuple(answers))
 
 
 def judged(
@@ -58,6 +69,14 @@ def rows(
 
 def questions(model: str, step: int | None, corrects: Sequence[int | None]) -> pl.DataFrame:
     return questions_of(*judged(model, step, corrects))
+
+
+def benchmark() -> Benchmark:
+    """The benchmark of `CORRECT`, with all its questions."""
+    frame = frame_of(row for given in CORRECT for row in rows(*given))
+    asked = pl.concat(questions(*given) for given in CORRECT)
+    curve = [StepPoint(step, reward=0.5) for step in range(9)]
+    return Benchmark(frame, curve, ceiling=0.96, questions=asked)
 
 
 def embedded(page: str) -> dict[str, Any]:

@@ -26,24 +26,13 @@ from precis.statistics.intervals import Interval
 from precis.statistics.standings import Contender
 from precis.store import FolderStore
 from precis.text import common_words, decisive_words
-from tests.support.reports import HOSTILE, embedded, questions, rendered, rows
-
-CORRECT: list[tuple[str, int | None, list[int | None]]] = [
-    ("trained", 0, [1, 2] * 4),
-    ("trained", 5, [2, 3] * 4),
-    ("trained", 9, [3, 4] * 4),
-    ("lead-350", None, [2, 2, 1, 2, 2, 2, 1, 2]),
-    ("gpt-4o", None, [4, 4, 4, None, None, 4, 4, 4]),
-]
-"""Of each contender, at each step, how many of four answers to each document are right."""
+from tests.support import reports
+from tests.support.reports import HOSTILE, embedded, rendered, rows
 
 
 @pytest.fixture(scope="module")
 def benchmark() -> Benchmark:
-    frame = frame_of(row for given in CORRECT for row in rows(*given))
-    asked = pl.concat(questions(*given) for given in CORRECT)
-    curve = [StepPoint(step, reward=0.5) for step in range(9)]
-    return Benchmark(frame, curve, ceiling=0.96, questions=asked)
+    return reports.benchmark()
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +106,8 @@ def test_the_reader_holds_every_shown_summary_with_its_verdicts(
     first = data["contenders"][0]
     assert first["summaries"]["d0"]["summary"] == f"trained on 0. {HOSTILE}"
     answers = first["summaries"]["d0"]["answers"]
-    assert answers[2:4] == [["answer 2", True, []], ["answer 3", False, []]]
+    right = ["🎉 It was gold02 <b>.", True, [[9, 15]]]
+    assert answers[2:4] == [right, ["answer 3", False, []]]
     assert first["topics"]["Topic 1"] == ["100.0%", "39.8% to 100.0%"]
     assert data["contenders"][3]["summaries"]["d3"]["cause"] == "timeout"
     assert data["documents"][0]["questions"][4]["answerable"] is False
