@@ -10,8 +10,8 @@ senders do not wait long, cancels right away.
 import asyncio
 import signal
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
 from enum import IntEnum
 from functools import partial
 from typing import Any, TypeVar
@@ -80,17 +80,11 @@ class WorkerShutdown:
         await asyncio.wait([called])
         return None if called.cancelled() else called.result()
 
-    @contextmanager
-    def listening(self) -> Iterator[None]:
-        """Handle the signals within the block."""
+    def listen(self) -> None:
+        """Handle the signals until the event loop is closed."""
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGINT, self.on_interrupt)
         loop.add_signal_handler(signal.SIGTERM, self.on_terminate)
-        try:
-            yield
-        finally:
-            loop.remove_signal_handler(signal.SIGINT)
-            loop.remove_signal_handler(signal.SIGTERM)
 
     def _to(self, stage: ShutdownStage) -> None:
         self.stage = stage
@@ -114,23 +108,23 @@ async def work(limit: int, say: Say, query_s: float = _QUERY_S) -> None:
 
 async def _work(limit: int, say: Say, query_s: float) -> None:
     shift = WorkerShutdown()
-    with shift.listening():
-        async with ProcessWorker(work_pool_name=POOL, limit=limit) as worker:
-            beat_s = get_current_settings().worker.heartbeat_seconds
-            beating = asyncio.create_task(_beat(worker, beat_s))
-            try:
-                answered = True
-                while shift.stage == ShutdownStage.WORKING:
-                    # Safe to cancel: it starts runs only after its last request.
-                    looking = _error_of(worker.get_and_submit_flow_runs)
-                    failure = await shift.result_before_signal(looking)
-                    if failure and answered:
-                        say(f"The Prefect server did not answer and will be asked again: {failure}")
-                    answered = not failure
-                    await shift.pause(query_s)
-                await _finish(worker, shift, say)
-            finally:
-                beating.cancel()
+    shift.listen()
+    async with ProcessWorker(work_pool_name=POOL, limit=limit) as worker:
+        beat_s = get_current_settings().worker.heartbeat_seconds
+        beating = asyncio.create_task(_beat(worker, beat_s))
+        try:
+            answered = True
+            while shift.stage == ShutdownStage.WORKING:
+                # Safe to cancel: it starts runs only after its last request.
+                looking = _error_of(worker.get_and_submit_flow_runs)
+                failure = await shift.result_before_signal(looking)
+                if failure and answered:
+                    say(f"The Prefect server did not answer and will be asked again: {failure}")
+                answered = not failure
+                await shift.pause(query_s)
+            await _finish(worker, shift, say)
+        finally:
+            beating.cancel()
 
 
 async def _finish(worker: ProcessWorker, shift: WorkerShutdown, say: Say) -> None:

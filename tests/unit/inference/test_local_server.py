@@ -221,15 +221,6 @@ def test_vllm_is_started_used_and_stopped(
     assert "the-key" not in log.read_text()
 
 
-async def test_vllm_is_stopped_after_an_exception(store: FolderStore, pids: Path) -> None:
-    with pytest.raises(RuntimeError, match="in the block"):
-        async with find_or_start_server(find_model(store, MINE), None, print) as server:
-            assert len(alive(pids)) == 2
-            assert server.key not in repr(server)
-            raise RuntimeError("in the block")
-    assert alive(pids) == []
-
-
 def test_vllm_that_fails_says_why(store: FolderStore, story: Path, pids: Path, bare: Path) -> None:
     put_program(
         bare, "vllm", "echo 'ValueError: Free memory on device cuda:0 is less.' >&2\nexit 1"

@@ -33,19 +33,17 @@ def scenarios(split):
     return [{"id": f"{split}\\x1b[2J"}]
 """
 BY_URL = """
-import json
-from urllib.request import Request, urlopen
+import httpx
 
 def rollout(model, scenario):
     tool = {"type": "function", "function": {"name": "pick", "parameters": {
         "type": "object", "properties": {"side": {"enum": ["left"]}}, "required": ["side"]}}}
     asked = {"messages": [{"role": "user", "content": "Which?"}], "tools": [tool]}
-    request = Request(
+    answer = httpx.post(
         f"{model.inference_base_url}/chat/completions",
-        json.dumps({"model": model.get_inference_name(), **asked}).encode(),
-        {"Authorization": f"Bearer {model.inference_api_key}", "Content-Type": "application/json"},
-    )
-    answer = json.loads(urlopen(request).read())
+        json={"model": model.get_inference_name(), **asked},
+        headers={"Authorization": f"Bearer {model.inference_api_key}"},
+    ).json()
     return bool(answer["choices"][0]["message"]["tool_calls"])
 
 def scenarios(split):
