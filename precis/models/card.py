@@ -1,12 +1,12 @@
 """The model card: a model's base, training data and results, with intervals."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import polars as pl
 
+from precis.markdown import escape, mark_bold, table
 from precis.models.adapter import claimed_base
 from precis.models.base import HUB_NAME, choose_base, public_name
 from precis.models.export import Format
@@ -100,7 +100,7 @@ def _introduction(model: NamedCheckpoint, base: str, repo: str) -> str:
     if record and record.is_agent:
         what = "a policy that picks among the calls that tools allow"
         does = (
-            f"It acts by calling the tools of {_cell(record.documents)}, the environment whose "
+            f"It acts by calling the tools of {escape(record.documents)}, the environment whose "
             "reward it was trained for."
         )
     what = f"a LoRA of {base}" if base else what
@@ -155,7 +155,7 @@ def _training(record: TrainingRecord | None, base: str) -> str:
         rows.append(("its licence", str(licence) if licence else "see the base model's page"))
     if record is None:
         rows.append(("settings", "not written down: the run's `training.json` is missing"))
-        return f"## Training\n\n{_table(('', ''), rows)}"
+        return f"## Training\n\n{table(('', ''), rows)}\n"
     split = f", split {record.documents_split}" if record.documents_split else ""
     bundled = record.documents == "bundled"
     documents = "fictional documents that come with Précis" if bundled else record.documents
@@ -170,7 +170,7 @@ def _training(record: TrainingRecord | None, base: str) -> str:
     rows.append(
         ("Précis", f"{record.version}{f', commit {record.commit}' if record.commit else ''}")
     )
-    return f"## Training\n\n{_table(('', ''), rows)}"
+    return f"## Training\n\n{table(('', ''), rows)}\n"
 
 
 def _results(model: NamedCheckpoint, benchmarked: pl.DataFrame | None) -> str:
@@ -187,37 +187,32 @@ def _results(model: NamedCheckpoint, benchmarked: pl.DataFrame | None) -> str:
     rows = []
     for standing in summarise(benchmarked):
         is_this = standing.contender == Contender(TRAINED, model.step)
-        mark = "**" if is_this else ""
-        unscored = sum(standing.unscored.values())
-        lengths = []
+        name = "this model" if is_this else str(standing.contender)
+        cells = [name, "not scored", ""]
+        if standing.accuracy:
+            cells = [name, words.figure(standing.accuracy.mean), words.bounds(standing.accuracy)]
+        if is_this:
+            cells[:2] = [mark_bold(cell, [(0, len(cell))]) for cell in cells[:2]]
         if not model.is_agent:
             own = rows_by(benchmarked, standing.contender)
-            lengths.append(wording.number(figure_of(own, Figure("words", "words"))))
-            lengths.append(wording.percent(figure_of(own, Figure("over length", "over_length"))))
-        rows.append(
-            (
-                f"{mark}{'this model' if is_this else standing.contender}{mark}",
-                f"{mark}{words.figure(standing.accuracy.mean)}{mark}"
-                if standing.accuracy
-                else "not scored",
-                words.bounds(standing.accuracy) if standing.accuracy else "",
-                *lengths,
-                f"{standing.documents}{f', {unscored} unscored' if unscored else ''}",
-            )
-        )
+            cells.append(wording.number(figure_of(own, Figure("words", "words"))))
+            cells.append(wording.percent(figure_of(own, Figure("over length", "over_length"))))
+        unscored = sum(standing.unscored.values())
+        cells.append(f"{standing.documents}{f', {unscored} unscored' if unscored else ''}")
+        rows.append(cells)
     if model.is_agent:
         measure = validation.measure if validation else "score"
         heads = ["contender", measure, "95 % interval", "scenarios"]
         return (
             "## Results\n\nEach contender attempted the same held-out scenarios, once and "
-            f"greedily, {day}.\n\n{_table(heads, rows)}"
+            f"greedily, {day}.\n\n{table(heads, rows)}\n"
         )
     judge = f"{benchmarked['judge'][0]} ({benchmarked['protocol'][0]})"
     heads = ["contender", "accuracy", "95 % interval", "words", "over length", "documents"]
     return (
         "## Results\n\nAccuracy is the share of the answerable questions that the judge answered "
         "from the summary alone, on documents that were never trained on; the interval is a "
-        f"bootstrap over documents. Judge: {judge}, {day}.\n\n{_table(heads, rows)}"
+        f"bootstrap over documents. Judge: {judge}, {day}.\n\n{table(heads, rows)}\n"
     )
 
 
@@ -234,15 +229,3 @@ def _limits(base: str, is_agent: bool) -> str:
             "questions like those of the benchmark, and for that judge."
         )
     return f"## Limits\n\n{held}{commerce}\n"
-
-
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    table = ""
-    for line in (heads, ["---"] * len(heads), *rows):
-        table += f"| {' | '.join(map(_cell, line))} |\n"
-    return table
-
-
-def _cell(text: str) -> str:
-    """Escape the content of a cell, such as a contender's or file's name."""
-    return " ".join(text.split()).replace("|", "\\|")

@@ -141,7 +141,7 @@ def test_a_research_licence_is_in_the_card(tmp_path: Path) -> None:
     metadata = yaml.safe_load(text.split("---\n")[1])
     assert (metadata["license"], metadata["license_name"]) == ("other", "qwen-research")
     assert "allows no commercial use" in text
-    assert "| documents | one\\|two.parquet, split" in text, "a bar stays in its cell"
+    assert "| documents | one&#124;two.parquet, split" in text, "a bar stays in its cell"
     free = card.card_of(found, "Qwen/Qwen2.5-1.5B-Instruct", "merged", "me/mine", None)
     assert yaml.safe_load(free.split("---\n")[1])["license"] == "apache-2.0"
     assert "commercial" not in free
