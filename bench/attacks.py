@@ -32,8 +32,7 @@ from precis.environments.summaries.prose import commonest_words, prose_share
 from precis.environments.summaries.rewards import disqualify
 from precis.records.documents import Document, load_corpus, read_documents
 from precis.statistics.intervals import paired_interval
-from precis.text import sentences, tokens
-from precis.words import WORDS_MAX, count_words
+from precis.text import WORDS_MAX, count_words, sentences, tokens
 
 _ABSTRACTS = Path(__file__).parents[1] / "tests/data/abstracts.jsonl"
 SMALL = frozenset(

@@ -26,7 +26,7 @@ from precis.records.documents import UNANSWERABLE, Document, Question, read_docu
 from precis.rehearsal.judges import grader, reader
 from precis.rehearsal.judges.words import is_content
 from precis.statistics.intervals import Interval, ratio_interval
-from precis.words import WORDS_MAX
+from precis.text import WORDS_MAX
 
 _MONTHS = [month for month in calendar.month_name if month]
 _DAYS = list(calendar.day_name)

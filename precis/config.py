@@ -24,7 +24,7 @@ from precis.settings.environment import EnvironmentSettings, PythonSettings, Sum
 from precis.settings.identity import ByIdentity, Decides, MayChange, decisive_settings
 from precis.settings.problems import check_hosted, refuse_password
 from precis.settings.trainer import TOOL_CALL_FEATURES, ExtractiveTrainer, Trainer
-from precis.words import WORDS_MAX
+from precis.text import WORDS_MAX
 
 Hosted = Literal[
     "gpt-4o",

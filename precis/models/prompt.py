@@ -9,7 +9,7 @@ from typing import Any
 
 from precis.environments.summaries.prompt import summary_messages, summary_tokens_max
 from precis.models.record import TrainingRecord
-from precis.words import WORDS_MAX
+from precis.text import WORDS_MAX
 
 PROMPT_FILE = "prompt.json"
 DOCUMENT = "{document}"

@@ -13,7 +13,7 @@ from precis.environments.summaries.rewards import disqualify
 from precis.records.documents import Document
 from precis.rehearsal.judges.grader import grade
 from precis.rehearsal.judges.reader import answer
-from precis.words import WORDS_MAX, count_words
+from precis.text import WORDS_MAX, count_words
 from tests.support.corpora import BUNDLED
 
 TWELVE = BUNDLED[::16]

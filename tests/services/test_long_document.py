@@ -7,7 +7,7 @@ import pytest
 
 from precis.config import DocumentsConfig
 from precis.records.documents import CRUDE, load_corpus, read_documents
-from precis.words import count_words
+from precis.text import count_words
 from tests.services.conftest import Precis
 from tests.services.prefect_api import client_of, runs_in
 

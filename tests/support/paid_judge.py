@@ -2,7 +2,7 @@
 
 from precis.llm.server import ApiError, ChatRequest, Completion
 from precis.rehearsal.judges.judge import lexical_judge
-from precis.words import count_words
+from precis.text import count_words
 
 
 class PaidJudge:

@@ -75,7 +75,7 @@ def test_what_is_true_without_prefect_imports_none_of_it(graph: dict[str, set[st
             assert not imported & above, package
     assert not graph["tasks"] & {"flows", "cli", "tools"}
     assert not graph["flows"] & {"cli", "tools"}
-    below = {"config", "environment", "errors", "record", "settings", "store", "text", "words"}
+    below = {"config", "environment", "errors", "record", "settings", "store", "text"}
     ours = {package for package in graph["precis.records"] if package.startswith("precis")}
     assert ours <= {f"precis.{name}" for name in below}
 

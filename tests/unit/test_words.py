@@ -2,8 +2,7 @@
 
 import pytest
 
-from precis.text import copied_share, sentences, tokens
-from precis.words import count_glued, count_words, pieces
+from precis.text import copied_share, count_glued, count_words, pieces, sentences, tokens
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from precis.environments.summaries.judge import JudgeClient, Unscored
 from precis.environments.summaries.prose import prose_share
 from precis.environments.summaries.rewards import disqualify, score_zero
 from precis.inference.facts import open_judge
-from precis.words import count_words
+from precis.text import count_words
 from precis_summaries.taskset import SummaryTask
 
 PACKAGE = "precis_summaries"

@@ -8,7 +8,7 @@ import verifiers.v1 as vf
 from precis.config import DocumentsConfig
 from precis.environments.summaries.prompt import summary_messages, summary_tokens_max
 from precis.records.documents import Document, load_corpus
-from precis.words import WORDS_MAX
+from precis.text import WORDS_MAX
 
 
 class SummaryData(vf.TaskData):

@@ -17,8 +17,7 @@ from precis.environments.summaries.prompt import request_in
 from precis.environments.summaries.prose import commonest_words
 from precis.errors import RolloutError
 from precis.llm.server import ApiError, ChatRequest, Choice, Complete, Completion
-from precis.text import count_words, sentences, tokens
-from precis.words import pieces
+from precis.text import count_words, pieces, sentences, tokens
 
 USUAL_BASELINES = ("lead-350", "random-350", "centroid", "telegraph-350")
 """All but the empty summary, which scores zero without a judge."""

@@ -8,7 +8,7 @@ from typing import Any
 from precis.errors import RolloutError
 from precis.records.documents import Document
 from precis.records.rollout import Scenario
-from precis.words import WORDS_MAX
+from precis.text import WORDS_MAX
 
 _SYSTEM = (
     "You write summaries that keep the facts. A reader who has only your summary will be asked "

@@ -20,7 +20,7 @@ from functools import lru_cache
 from itertools import accumulate, pairwise
 from statistics import fmean
 
-from precis.words import pieces
+from precis.text import pieces
 
 _COMMONEST = 25
 """How many of a document's words count as its common words."""

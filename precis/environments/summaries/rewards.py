@@ -7,7 +7,7 @@ from functools import lru_cache
 from precis.environments.summaries.prose import prose_share
 from precis.records.documents import Document
 from precis.records.verdict import Answer, Disqualified, Scored
-from precis.words import count_glued, count_words, pieces
+from precis.text import count_glued, count_words, pieces
 
 _FOREIGN_SHARE_MAX = 0.1
 _OWN_SHARE_MIN = 0.02

@@ -15,8 +15,7 @@ from precis.errors import PrecisError, RolloutError
 from precis.llm.server import ApiError, ChatRequest, Choice, Completion
 from precis.rehearsal.judges import grader, reader
 from precis.rehearsal.judges.words import has_digit, stem
-from precis.text import sentences, tokens
-from precis.words import pieces
+from precis.text import pieces, sentences, tokens
 
 _REPEATED = 5
 _REPEATED_SHARE_MIN = 0.09

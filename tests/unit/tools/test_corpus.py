@@ -12,8 +12,7 @@ import pytest
 from precis.records.documents import Document, Question
 from precis.rehearsal.judges.grader import grade
 from precis.rehearsal.judges.reader import answer
-from precis.text import count_words, sentences
-from precis.words import WORDS_MAX
+from precis.text import WORDS_MAX, count_words, sentences
 from tools.corpus.make import PATH, corpus, write
 
 

@@ -16,7 +16,7 @@ from precis.environments.summaries.judge.protocol import batches, grade_prompt, 
 from precis.llm.tokens import estimate_tokens
 from precis.records.documents import UNANSWERABLE, Document
 from precis.records.spend import Estimate, Usage, prices_of, usd
-from precis.words import WORDS_MAX
+from precis.text import WORDS_MAX
 
 _MEASURED_MAX = 200
 _CALL_S = 1.0

@@ -26,7 +26,7 @@ from precis.environments.summaries.judge.prompts import (
     judge_messages,
 )
 from precis.records.documents import UNANSWERABLE, Question
-from precis.words import count_words
+from precis.text import count_words
 
 PROTOCOL_VERSION = "4"
 """Raised with every change to a request, to the valid replies, or to the answers that need no

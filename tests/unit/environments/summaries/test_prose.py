@@ -13,7 +13,7 @@ from precis.config import DocumentsConfig
 from precis.environments.summaries.baselines import centroid, lead, random_sentences
 from precis.environments.summaries.prose import prose_share
 from precis.records.documents import Document, read_documents
-from precis.words import WORDS_MAX, pieces
+from precis.text import WORDS_MAX, pieces
 from tests.support.corpora import BUNDLED
 
 DATA = Path(__file__).parents[3] / "data"
