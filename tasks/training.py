@@ -15,7 +15,6 @@ from precis.config import RunConfig
 from precis.errors import JudgeUnavailable
 from precis.records.ledger import Validation
 from precis.records.rollout import Scenario
-from precis.records.warm_start import GroupVariance
 from precis.rollouts.filter import StepRollouts
 from precis.training import opening, resume, stages, warm_start
 from precis.training import validation as validating
@@ -73,10 +72,10 @@ log_validation = task(
 
 
 @retried("measure groups", "step {step}: measure groups of {run.name}")
-async def measure_groups(run: Run, step: int) -> GroupVariance:
+async def measure_groups(run: Run, step: int) -> None:
     """Sample adapter `step` as a step does, and count the groups whose rewards differ."""
     async with judge_slots(run.config):
-        return await warm_start.measure_groups(run, step)
+        await warm_start.measure_groups(run, step)
 
 
 @retried("collect demonstrations", "demonstrations for {run.name}")

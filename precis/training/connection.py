@@ -28,12 +28,6 @@ class TrainerConnection:
         self.losses = 0
         self._start = start
 
-    async def bring_up(self) -> None:
-        """Start it again, perhaps at another address; it no longer knows any model. Raises
-        TrainerError or ClusterError where that fails."""
-        self.meter.stop()
-        await self.client.move_to(await self._start())
-
     async def recover(
         self,
         lost: TrainerLost,
@@ -41,7 +35,8 @@ class TrainerConnection:
         show: Callable[[str, str], Awaitable[None]],
         restore: Callable[[], Awaitable[str]],
     ) -> None:
-        """Start it again and restore it, until both succeed.
+        """Start it again, perhaps at another address, and restore it, until both succeed. Raises
+        TrainerError or ClusterError where the start fails.
 
         Args:
             lost: the loss; it, or the latest one, is raised beyond `losses_max` losses.
@@ -56,7 +51,8 @@ class TrainerConnection:
             await show("Preempted", str(lost))
             await show("Recovering", f"It is started again ({self.losses}).")
             try:
-                await self.bring_up()
+                self.meter.stop()
+                await self.client.move_to(await self._start())
                 message = await restore()
             except TrainerLost as error:
                 lost = error

@@ -20,7 +20,6 @@ from precis.observe.wandb import wandb_log
 from precis.processes.signals import cancel_on_sigterm
 from precis.records.ledger import StepRecord, Validation
 from precis.records.rollout import Scenario
-from precis.records.warm_start import GroupVariance
 from precis.rollouts.filter import StepRollouts, TrainingBatch, split_groups
 from precis.training.resume import resume
 from precis.training.run import Run, work_folder
@@ -84,7 +83,7 @@ class Stages:
     log: Callable[[Run, int, TrainingBatch | None], Awaitable[None]] = log_step
     validate: Callable[[Run, int], Awaitable[Validation]] = validate
     log_validation: Callable[[Run, Validation], Awaitable[None]] = log_validation
-    measure: Callable[[Run, int], Awaitable[GroupVariance]] = measure_groups
+    measure: Callable[[Run, int], Awaitable[None]] = measure_groups
     collect: Callable[[Run, DemonstrationJournal, Sequence[Scenario]], Awaitable[None]] = (
         collect_demonstrations
     )

@@ -88,8 +88,8 @@ class DemonstrationJournal:
         self.kept = added
 
 
-async def measure_groups(run: Run, step: int) -> GroupVariance:
-    """Sample adapter `step` as a step does, and count the groups whose rewards differ.
+async def measure_groups(run: Run, step: int) -> None:
+    """Sample adapter `step` as a step does, and book the number of groups whose rewards differ.
 
     The scenarios are the same before and after a warm start: the first that steps draw.
     """
@@ -118,7 +118,6 @@ async def measure_groups(run: Run, step: int) -> GroupVariance:
         step,
         variance.varied,
     )
-    return variance
 
 
 async def collect_demonstrations(

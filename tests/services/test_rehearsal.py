@@ -1,15 +1,12 @@
 """The whole pipeline as a user runs it: what it shows, and what it keeps."""
 
-import json
 from pathlib import Path
 
 import httpx
 import polars as pl
 import pytest
 
-from precis.config import TrainConfig
 from precis.records.ledger import Ledger
-from precis.training.run import work_folder
 from tests.services.conftest import Precis
 from tests.services.prefect_api import client_of, logs_of, runs_in, tasks_of
 
@@ -97,12 +94,3 @@ def test_prefect_shows_the_run_its_steps_and_its_reports(
     for key in ("rehearsal-seed1-training", "rehearsal-seed1-benchmark"):
         assert "](data:image/png;base64," in artifacts[key]["data"]
     assert "Worst summary of the last step" in artifacts["rehearsal-seed1-training"]["data"]
-
-
-def test_art_has_its_own_files(undisturbed: tuple[Path, str], precis: Precis) -> None:
-    folder_name = work_folder(TrainConfig(model="rehearsal-seed1", store=str(undisturbed[0]))).name
-    files = precis.home / "work" / folder_name / "art" / "precis" / "models" / "rehearsal-seed1"
-    history = (files / "history.jsonl").read_text().splitlines()
-    rows = [json.loads(line) for line in history]
-    assert [row["step"] for row in rows if "train/reward" in row] == list(range(STEPS))
-    assert [row["step"] for row in rows if "val/accuracy" in row] == [0, STEPS]

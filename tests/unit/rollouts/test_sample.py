@@ -17,9 +17,9 @@ from precis.environments.recorder import Recorder
 from precis.environments.summaries import environment as environment_module
 from precis.environments.summaries import rewards
 from precis.environments.summaries.environment import Summaries
-from precis.environments.summaries.judge import Unscored, Verdict
+from precis.environments.summaries.judge import Verdict
 from precis.environments.summaries.prompt import scenario_of
-from precis.errors import JudgeUnavailable, TrainerError, TrainerLost
+from precis.errors import TrainerError, TrainerLost
 from precis.llm.budget import Budget
 from precis.llm.connections import tls_for
 from precis.llm.server import completions_app
@@ -193,14 +193,6 @@ async def test_a_wrong_key_is_the_trainers_fault_and_is_not_told(
         await roll_out(stranger, summaries(CORPUS, Judge()))
     assert not isinstance(raised.value, TrainerLost)
     assert "sk-secret-key" not in str(raised.value)
-
-
-async def test_too_many_unscored_rollouts_stop_the_step_with_their_causes(
-    client: openai.AsyncOpenAI,
-) -> None:
-    judge = Judge(lambda _: Unscored("rate_limited", "Too many requests."))
-    with pytest.raises(JudgeUnavailable, match=r"4 of 4 .*\(4 rate_limited\).*Too many requests"):
-        await gather(client, summaries(CORPUS, judge))
 
 
 def numbered(*names: str) -> list[Document]:

@@ -22,6 +22,7 @@ from precis.store import FolderStore
 from precis.trainer.client import RemoteTrainer
 from precis.trainer.server import trainer_app
 from precis.training.connection import TrainerConnection
+from precis.training.loop import show_nobody
 from precis.training.meter import Meter
 from precis.training.opening import connect_trainer
 from precis.training.run import trainable
@@ -76,11 +77,13 @@ async def test_a_lost_trainer_is_found_at_its_new_address(
     async def start() -> TrainerAddress:
         return address
 
-    connection = TrainerConnection(lost, start, Meter())
-    with pytest.raises(TrainerLost, match="no longer answers"):
+    async def restore() -> str:
+        await model.register(lost)
+        return "It is back."
+
+    with pytest.raises(TrainerLost, match="no longer answers") as loss:
         await lost.state(model)
-    await connection.bring_up()
-    await model.register(connection.client)
+    await TrainerConnection(lost, start, Meter()).recover(loss.value, 1, show_nobody, restore)
     assert await model.get_step() == 0
     assert model.openai_client() is not asking_the_lost
     assert str(model.openai_client().base_url).startswith(address.url)
