@@ -70,11 +70,7 @@ class SentencePicks:
         return choices
 
     def samples_of(self, trajectory: "art.Trajectory") -> list[PickedSample]:
-        """Return the sample of a trajectory's last choice.
-
-        Raises:
-            RolloutError, TrainerError: there is no document, or no choice with its tokens.
-        """
+        """Return the sample of a trajectory's last choice."""
         from openai.types.chat.chat_completion import Choice  # half a second to import
 
         items = trajectory.messages_and_choices
@@ -103,12 +99,7 @@ class SentencePicks:
 
     def demonstrations_of(self, trajectory: "art.Trajectory") -> list[PickedSample]:
         """Return the picks of a trajectory's last message: the policy's own, or for another's
-        summary the most similar sentences, in a random order.
-
-        Raises:
-            RolloutError: the messages before it have no document.
-            TrainerError: no sentence of the document shares words with it.
-        """
+        summary the most similar sentences, in a random order."""
         from openai.types.chat.chat_completion import Choice  # half a second to import
 
         *before, last = trajectory.messages_and_choices

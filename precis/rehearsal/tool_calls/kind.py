@@ -133,11 +133,7 @@ class ToolCallPicks:
         return choices
 
     def samples_of(self, trajectory: "art.Trajectory") -> list[CallSample]:
-        """Return a sample for each call of a rollout.
-
-        Raises:
-            TrainerError: its request does not allow one of them.
-        """
+        """Return a sample for each call of a rollout."""
         samples = []
         for before, tools, item in _answers(trajectory):
             if not isinstance(item, Mapping):
@@ -148,11 +144,7 @@ class ToolCallPicks:
         return samples
 
     def demonstrations_of(self, trajectory: "art.Trajectory") -> list[CallSample]:
-        """Return a sample for each answer to imitate.
-
-        Raises:
-            TrainerError: its request does not allow one of them.
-        """
+        """Return a sample for each answer to imitate."""
         samples = []
         for before, tools, item in _answers(trajectory):
             message = _message(item)
@@ -228,11 +220,7 @@ def _token_shown(message: Message, options: Sequence[Option]) -> int:
 
 def _look(messages: Sequence[Message], tools: Sequence[Any]) -> tuple[Sequence[Option], Seen]:
     """Return the options of a request and their features; cached, for other rollouts with the same
-    request and for training.
-
-    Raises:
-        ApiError: 400, if there are none or too many.
-    """
+    request and for training. Raises ApiError like `list_options`."""
     said = []
     for message in messages:
         calls = [{"function": one.get("function")} for one in message.get("tool_calls") or ()]

@@ -29,6 +29,8 @@ PROSE = "prose"
 Sample = Sequence[Mapping[str, Any]]
 """The rows of one summary."""
 _BY_SUMMARY = ANSWERS_KEY[:-1]  # all but the question
+_AS_TEXT = " as text"
+_KEY_AS_TEXT = [name + _AS_TEXT for name in ANSWERS_KEY]
 _IS_PROSE = "Is this summary prose, written for a person to read? (yes or no)"
 _COLUMNS = (VERDICT, "question", "gold", "answer", *ANSWERS_KEY)
 _HEADINGS = ("", "by the judge", "corrected by the person", "documents ruled on")
@@ -136,10 +138,7 @@ def read_sheet(path: Path, results: pl.DataFrame) -> pl.DataFrame:
         raise ConfigError(
             f"{path} holds no verdict: write `correct` or `wrong` into the column {VERDICT!r}."
         )
-    schema: dict[str, Any] = {"line": pl.Int64, VERDICT: pl.Boolean}
-    for name in ANSWERS_KEY:
-        schema[name] = results.schema[name]
-    given = pl.DataFrame(ruled, schema=schema, orient="row")
+    given = pl.DataFrame(ruled, schema=["line", VERDICT, *_KEY_AS_TEXT], orient="row")
     # A row for each summary, with the judge's ruling on its prose.
     by_summary = results.unique(_BY_SUMMARY, keep="first")
     both = pl.concat(
@@ -152,7 +151,9 @@ def read_sheet(path: Path, results: pl.DataFrame) -> pl.DataFrame:
             ),
         ]
     )
-    found = given.join(both, on=ANSWERS_KEY, how="left", nulls_equal=True, maintain_order="left")
+    as_text = pl.col(ANSWERS_KEY).cast(pl.String).fill_null("").name.suffix(_AS_TEXT)
+    keyed = both.with_columns(as_text)
+    found = given.join(keyed, on=_KEY_AS_TEXT, how="left", maintain_order="left")
     unknown = found.filter(pl.col("correct").is_null())
     if not unknown.is_empty():
         raise ConfigError(
@@ -160,7 +161,7 @@ def read_sheet(path: Path, results: pl.DataFrame) -> pl.DataFrame:
             "it.",
             "Name the results that the sheet was made of, and leave its last columns alone.",
         )
-    twice = found.filter(pl.struct(ANSWERS_KEY).is_duplicated())
+    twice = found.filter(pl.struct(_KEY_AS_TEXT).is_duplicated())
     if not twice.is_empty():
         raise ConfigError(f"{path}, line {twice['line'][-1]}: its question is there twice.")
     return found
@@ -216,7 +217,7 @@ def report_on_sheet(results: pl.DataFrame, sheet: Path) -> str:
     return "\n\n".join(parts)
 
 
-def _verdicts(path: Path) -> Iterator[tuple[object, ...]]:
+def _verdicts(path: Path) -> Iterator[tuple[int | bool | str, ...]]:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -238,11 +239,7 @@ def _verdicts(path: Path) -> Iterator[tuple[object, ...]]:
                 f"{path}, line {rows.line_num}: {word[:40]!r} is not a verdict.",
                 "Write `correct` or `wrong`, or leave it empty.",
             )
-        run, model, given, *summary = _key(row)
-        step = given.strip()
-        if step and not (step.isdecimal() and len(step) < 10):
-            raise ConfigError(f"{path}, line {rows.line_num}: the step {step[:40]!r} is none.")
-        yield rows.line_num, _WORDS[word], run, model, int(step) if step else None, *summary
+        yield rows.line_num, _WORDS[word], *_key(row)
 
 
 def _rows(text: str) -> "csv.DictReader[str]":
