@@ -42,13 +42,15 @@ def test_user_and_password_are_left_out_of_each_address(text: str, shown: str) -
     [
         ConfigError(f"No server answers at {ADDRESS}.", f"Give another than {ADDRESS}."),
         ProviderRejected(f"The judge at {ADDRESS} rejects the key.", 401),
-        ProviderFailed("timeout", f"{ADDRESS} is late."),
+        ProviderFailed("rate_limited", f"{ADDRESS} is busy.", 2.5),
     ],
 )
 def test_no_error_has_it_and_nothing_that_is_printed(
     error: Exception, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for one in (error, pickle.loads(pickle.dumps(error))):
+    copy = pickle.loads(pickle.dumps(error))  # for another process
+    assert type(copy) is type(error) and vars(copy) == vars(error)
+    for one in (error, copy):
         assert PASSWORD not in f"{one} {one!r} {one.args}"
         assert "…@127.0.0.1" in str(one)
     say(f"No server at {ADDRESS}.")

@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from precis.observe import sender
 from precis.observe.observers import Observers, observing, services
 from precis.observe.rollouts import RolloutRecord, records_of
 from precis.observe.samples import sample_table
+from precis.observe.wandb import WandbLog
 from precis.records.rollout import Call, Json, Rollout, Score
 from precis.records.spend import Usage
 from tests.security.hostile import MIB, bomb, dripping, endless, hostile, quoting
@@ -343,3 +345,16 @@ def test_a_rollout_is_seen_with_its_verdict_or_without_one() -> None:
     # With `off_policy_steps` two steps can be sampled from one adapter, of the same document.
     (first,), (second,), (again,) = (told(rollouts(True), step) for step in (0, 1, 1))
     assert first.id != second.id == again.id
+
+
+def test_after_its_end_nothing_more_is_kept_for_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    environment = {"WANDB_API_KEY": "k", "PYTHONHOME": "/nowhere"}  # so that it ends at once
+    log = WandbLog(tmp_path, {"name": "m"}, environment)
+    log._process.wait()
+    log.log(0, {})
+    log._feeder.join()
+    log.table(0, "samples", ["text"], [["long"]])
+    assert log._lines.empty()
+    assert "W&B has ended: ModuleNotFoundError: No module named 'encodings'." in caplog.text
