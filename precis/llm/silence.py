@@ -6,7 +6,6 @@ A server without requests, since the account's limits leave no turn, is not sile
 import asyncio
 import logging
 import weakref
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -36,7 +35,7 @@ class SilenceWatch:
         self._limiter = limiter
         self._asking = 0
         self._sending = 0
-        self._next_tries: Counter[float] = Counter()
+        self._next_tries: list[float] = []
         self._since: float | None = None
         self._cause = ""
         self.is_long = False
@@ -69,13 +68,11 @@ class SilenceWatch:
     def pausing(self, seconds: float) -> Iterator[None]:
         """Count a pause before the next attempt within the block."""
         at = _now() + seconds
-        self._next_tries[at] += 1
+        self._next_tries.append(at)
         try:
             yield
         finally:
-            self._next_tries[at] -= 1
-            if not self._next_tries[at]:
-                del self._next_tries[at]
+            self._next_tries.remove(at)
 
     def failed(self, failure: ProviderFailed) -> None:
         """Record a failed attempt; the first one begins the silence."""

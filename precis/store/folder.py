@@ -30,7 +30,8 @@ class FolderStore:
     """A store in a local folder; a conditional write waits for another process's."""
 
     def __init__(self, root: Path) -> None:
-        self.root = _real(root.expanduser())
+        # `Path.resolve` raises for links that lead back to themselves, up to Python 3.12.
+        self.root = Path(os.path.realpath(root.expanduser()))
 
     @property
     def url(self) -> str:
@@ -130,7 +131,7 @@ class FolderStore:
 
     def _inside(self, relative: str) -> Path:
         """Return a path below the root, symbolic links followed."""
-        path = _real(self.root / relative)
+        path = Path(os.path.realpath(self.root / relative))
         if not path.is_relative_to(self.root):
             raise StoreError(f"{relative!r} leads out of the store {self.root}.")
         return path
@@ -189,14 +190,6 @@ def _files_below(folder: Path) -> Iterator[Path]:
     for place, _, names in os.walk(folder, onerror=fail):
         for name in names:
             yield Path(place, name)
-
-
-def _real(path: Path) -> Path:
-    """Return a path with its symbolic links followed, as far as they lead anywhere.
-
-    `Path.resolve` raises for links that lead back to themselves, up to Python 3.12.
-    """
-    return Path(os.path.realpath(path))
 
 
 def _version(data: bytes) -> str:

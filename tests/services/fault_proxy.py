@@ -12,7 +12,7 @@ import struct
 import threading
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -32,7 +32,6 @@ class Fault(StrEnum):
 
     RESET = "reset"
     """The connection is reset before the server sees the request."""
-    SERVER_ERROR = "server_error"
     SLOW_DOWN = "slow_down"
     """503 SlowDown, as S3 answers to too many requests."""
     SLOW_READ = "slow_read"
@@ -67,18 +66,22 @@ class _Answer:
     body: bytes
 
 
+_SLOW_DOWN = _Answer(
+    503,
+    (("Content-Type", "application/xml"),),
+    b"<?xml version='1.0'?><Error><Code>SlowDown</Code><Message>SlowDown</Message></Error>",
+)
+
+
 class FaultProxy:
     """Forwards HTTP to a server on the loopback and spoils what it is told to.
-
-    Args:
-        dropping: request headers, in lower case, that never reach the server.
 
     Attributes:
         counts: how often each fault was injected; `ok` counts the exchanges left alone.
     """
 
-    def __init__(self, upstream: str, dropping: Collection[str] = ()) -> None:
-        self.upstream, self._dropped = urlsplit(upstream).netloc, {*_NOT_FORWARDED, *dropping}
+    def __init__(self, upstream: str) -> None:
+        self.upstream = urlsplit(upstream).netloc
         self.counts: Counter[str] = Counter()
         self._rules: list[_Rule] = []
         self._weather: tuple[Random, float, tuple[Fault, ...]] | None = None
@@ -114,10 +117,8 @@ class FaultProxy:
         match fault:
             case Fault.RESET:
                 client.reset()
-            case Fault.SERVER_ERROR:
-                client.send(_refusal(500, "InternalError"))
             case Fault.SLOW_DOWN:
-                client.send(_refusal(503, "SlowDown"))
+                client.send(_SLOW_DOWN)
             case Fault.SILENCE:
                 client.wait_for_hang_up()
             case Fault.TORN_REQUEST if body:
@@ -160,9 +161,9 @@ class FaultProxy:
     def _forward(self, client: "_Handler", body: bytes) -> _Answer:
         server = http.client.HTTPConnection(self.upstream, timeout=60)
         try:
-            server.request(client.command, client.path, body, self._sent(client))
+            server.request(client.command, client.path, body, _forwarded(client.headers.items()))
             answer = server.getresponse()
-            kept = tuple(_without(_NOT_FORWARDED, answer.getheaders()).items())
+            kept = tuple(_forwarded(answer.getheaders()).items())
             return _Answer(answer.status, kept, answer.read())
         finally:
             server.close()
@@ -171,14 +172,11 @@ class FaultProxy:
         server = http.client.HTTPConnection(self.upstream, timeout=60)
         try:
             server.putrequest(client.command, client.path, skip_host=True)
-            for name, value in self._sent(client).items():
+            for name, value in _forwarded(client.headers.items()).items():
                 server.putheader(name, value)
             server.endheaders(body[: len(body) // 2])
         finally:
             server.close()
-
-    def _sent(self, client: "_Handler") -> dict[str, str]:
-        return _without(self._dropped, client.headers.items())
 
 
 class _Server(ThreadingHTTPServer):
@@ -232,13 +230,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = True
 
 
-def _without(dropped: Collection[str], headers: Iterable[tuple[str, str]]) -> dict[str, str]:
-    return {name: value for name, value in headers if name.lower() not in dropped}
-
-
-def _refusal(status: int, code: str) -> _Answer:
-    body = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>{code}</Message></Error>"
-    return _Answer(status, (("Content-Type", "application/xml"),), body.encode())
+def _forwarded(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
+    return {name: value for name, value in headers if name.lower() not in _NOT_FORWARDED}
 
 
 def _slowly(body: bytes) -> Iterator[bytes]:

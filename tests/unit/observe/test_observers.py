@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import SecretStr
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -60,13 +59,8 @@ SEEN = RolloutRecord(
 )
 
 
-def environment(**settings: str) -> Variables:
-    """One with these settings and no keys but them, whatever the shell has."""
-    keys = ("openpipe_api_key", "langfuse_public_key", "langfuse_secret_key", "wandb_api_key")
-    known: dict[str, Any] = dict.fromkeys((*keys, "weave_project"))
-    for name, value in settings.items():
-        known[name] = SecretStr(value) if name in keys else value
-    return Variables().model_copy(update=known)
+def variables(**given: str) -> Variables:
+    return Variables.model_validate(given)
 
 
 class Endpoint:
@@ -116,13 +110,13 @@ async def told(settings: Variables, *seen: RolloutRecord) -> None:
 
 
 def test_nobody_is_told_without_a_key() -> None:
-    assert services(environment()) == []
-    assert services(environment(wandb_api_key="k")) == [], "Weave wants a project too"
-    assert services(environment(langfuse_public_key="k")) == []
+    assert services(variables()) == []
+    assert services(variables(wandb_api_key="k")) == [], "Weave wants a project too"
+    assert services(variables(langfuse_public_key="k")) == []
 
 
 async def test_openpipe_gets_each_call_as_a_report(url: str, endpoint: Endpoint) -> None:
-    settings = environment(openpipe_api_key="opk-secret", openpipe_base_url=f"{url}/api/v1")
+    settings = variables(openpipe_api_key="opk-secret", openpipe_base_url=f"{url}/api/v1")
     await told(settings, SEEN)
     assert [path for path, _, _ in endpoint.got] == ["/api/v1/report"] * 2
     (_, headers, first), (_, _, last) = endpoint.got
@@ -149,10 +143,10 @@ async def test_openpipe_gets_each_call_as_a_report(url: str, endpoint: Endpoint)
 async def test_langfuse_gets_a_trace_with_every_call_and_the_scores(
     url: str, endpoint: Endpoint
 ) -> None:
-    settings = environment(
+    settings = variables(
         langfuse_public_key="pk-lf",
         langfuse_secret_key="sk-lf",
-        langfuse_host=url,
+        LANGFUSE_HOST=url,
     )
     await told(settings, SEEN)
     (path, headers, sent), *scores = endpoint.got
@@ -191,7 +185,9 @@ def attributes(span: dict[str, Any]) -> dict[str, Any]:
 
 
 async def test_weave_gets_the_rollout_with_its_calls_within(url: str, endpoint: Endpoint) -> None:
-    settings = environment(wandb_api_key="wb-key", weave_project="team/precis", weave_url=url)
+    settings = variables(
+        wandb_api_key="wb-key", weave_project="team/precis", WF_TRACE_SERVER_URL=url
+    )
     await told(settings, SEEN)
     ((path, headers, sent),) = endpoint.got
     assert path == "/v2/team/precis/calls/complete"
@@ -231,7 +227,7 @@ async def test_a_service_that_refuses_is_told_of_once_and_stops_nothing(
     url: str, endpoint: Endpoint, caplog: pytest.LogCaptureFixture
 ) -> None:
     endpoint.answer = endpoint.fail
-    settings = environment(openpipe_api_key="opk-secret", openpipe_base_url=url)
+    settings = variables(openpipe_api_key="opk-secret", openpipe_base_url=url)
     with caplog.at_level(logging.WARNING, "precis.observe"):
         await told(settings, *[SEEN] * 120)
     first, last = (record.getMessage() for record in caplog.records)
@@ -250,14 +246,14 @@ async def test_a_service_that_refuses_is_told_of_once_and_stops_nothing(
 async def test_an_address_or_a_key_that_is_not_valid_gets_a_sentence(
     url: str, key: str, said: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await told(environment(openpipe_api_key=key, openpipe_base_url=url), SEEN)
+    await told(variables(openpipe_api_key=key, openpipe_base_url=url), SEEN)
     assert said in caplog.text
     assert "OpenPipe did not receive 1 of 1 rollouts" in caplog.text
 
 
 async def test_half_a_character_stops_no_service(url: str, endpoint: Endpoint) -> None:
     keys = dict.fromkeys(("openpipe_api_key", "langfuse_public_key", "langfuse_secret_key"), "k")
-    settings = environment(**keys, openpipe_base_url=url, langfuse_host=url)
+    settings = variables(**keys, openpipe_base_url=url, LANGFUSE_HOST=url)
     half = replace(SEEN.calls[0], choice={"message": {"role": "assistant", "content": "\ud83d"}})
     await told(settings, replace(SEEN, calls=(half,)), SEEN)
     paths = [path for path, _, _ in endpoint.got]
@@ -273,7 +269,7 @@ async def test_a_slow_service_delays_nothing_and_the_end_is_bounded(
 ) -> None:
     monkeypatch.setattr(sender, "_QUEUE_MAX", 10)
     endpoint.answer = endpoint.hang
-    settings = environment(openpipe_api_key="k", openpipe_base_url=url)
+    settings = variables(openpipe_api_key="k", openpipe_base_url=url)
     observers = Observers([sender.Sender(services(settings)[0])])
     began = time.monotonic()
     observers.rollouts([SEEN] * 200)
@@ -294,7 +290,7 @@ async def test_an_answer_without_end_is_not_read(
     answer: Callable[[str], Iterator[bytes]], caplog: pytest.LogCaptureFixture
 ) -> None:
     async with hostile(answer) as server:
-        await told(environment(openpipe_api_key=KEY, openpipe_base_url=server.url), SEEN)
+        await told(variables(openpipe_api_key=KEY, openpipe_base_url=server.url), SEEN)
     assert server.keys == [KEY]
     assert server.sent < 32 * MIB
     first, last = (record.getMessage() for record in caplog.records)
@@ -308,7 +304,7 @@ async def test_an_answer_that_drips_costs_its_deadline(
 ) -> None:
     monkeypatch.setattr(sender, "_DEADLINE_S", 0.5)
     async with dripping() as url:
-        await told(environment(openpipe_api_key=KEY, openpipe_base_url=url), SEEN)
+        await told(variables(openpipe_api_key=KEY, openpipe_base_url=url), SEEN)
     assert "no whole answer within 0.5 s" in caplog.text
 
 
@@ -316,8 +312,8 @@ async def test_an_answer_that_drips_costs_its_deadline(
     ("address", "keys"),
     [
         ("openpipe_base_url", {"openpipe_api_key": KEY}),
-        ("langfuse_host", {"langfuse_public_key": "pk-lf-3b1c5d", "langfuse_secret_key": KEY}),
-        ("weave_url", {"wandb_api_key": KEY, "weave_project": "entity/project"}),
+        ("LANGFUSE_HOST", {"langfuse_public_key": "pk-lf-3b1c5d", "langfuse_secret_key": KEY}),
+        ("WF_TRACE_SERVER_URL", {"wandb_api_key": KEY, "weave_project": "entity/project"}),
     ],
 )
 @pytest.mark.parametrize("quoted", ["{authorization}", KEY, CUT_SHORT[0]])
@@ -326,7 +322,7 @@ async def test_a_key_that_is_quoted_is_not_logged(
 ) -> None:
     answer = quoting(400, lambda sent: quoted.format(last=LAST_FOUR, authorization=sent))
     async with hostile(answer) as server:
-        await told(environment(**keys, **{address: server.url.removesuffix("/v1")}), SEEN)
+        await told(variables(**keys, **{address: server.url.removesuffix("/v1")}), SEEN)
     assert "does not take all rollouts: it answered 400" in caplog.text
     sent = server.keys[0].removeprefix("Basic ")
     for secret in (KEY, sent, LAST_FOUR, "sk-o"):
@@ -355,6 +351,7 @@ def test_after_its_end_nothing_more_is_kept_for_it(
     log._process.wait()
     log.log(0, {})
     log._feeder.join()
+    left = log._lines.qsize()
     log.table(0, "samples", ["text"], [["long"]])
-    assert log._lines.empty()
+    assert log._lines.qsize() == left
     assert "W&B has ended: ModuleNotFoundError: No module named 'encodings'." in caplog.text

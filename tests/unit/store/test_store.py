@@ -76,6 +76,16 @@ def test_of_many_conditional_writers_one_wins(tmp_path: Path) -> None:
     assert [int(blob.data)] == wins
 
 
+def test_a_store_that_ignores_conditions_is_refused(tmp_path: Path) -> None:
+    class Careless(FolderStore):
+        def put_if(self, key: str, data: bytes, version: str | None) -> str:
+            return self.put(key, data)
+
+    with pytest.raises(StoreRefused, match="ignores conditional writes"):
+        Careless(tmp_path).check()
+    assert Careless(tmp_path).keys("") == []
+
+
 def test_a_write_that_fails_leaves_no_temporary_file(store: FolderStore, tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="Can't write"):
         store.upload(tmp_path / "missing", "a")
