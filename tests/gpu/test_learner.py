@@ -138,10 +138,17 @@ def test_a_model_whose_layers_would_be_computed_otherwise_is_refused(
         refuse_other_layers(model, "owner/model", 4096)
 
 
-def test_an_update_is_the_same_however_it_is_packed(base_model: str) -> None:
-    config = TrainConfig(learning_rate=1e-3)
-    together = learner(base_model).update(packed(samples(), 4096)[0], config, OPTIONS)
-    alone = learner(base_model).update(packed(samples(), 256)[0], config, OPTIONS)
+@pytest.mark.parametrize("imitates", [False, True])
+def test_an_update_is_the_same_however_it_is_packed(base_model: str, imitates: bool) -> None:
+    seen = []
+    for tokens_max in (4096, 256):
+        (update,) = packed(samples(), tokens_max)
+        model = learner(base_model)
+        if imitates:
+            seen.append(model.imitate(update, 1e-3))
+        else:
+            seen.append(model.update(update, TrainConfig(learning_rate=1e-3), OPTIONS))
+    together, alone = seen
     assert together["loss/train"] == pytest.approx(alone["loss/train"], rel=0.02)
     assert together["loss/grad_norm"] == pytest.approx(alone["loss/grad_norm"], rel=0.05)
 
@@ -181,11 +188,7 @@ def test_a_learner_that_gave_the_gpu_away_learns_the_same(base_model: str, tmp_p
         moving.move_to(DEVICE)
         learned = moving.update(update, config, OPTIONS)
         assert learned == pytest.approx(expected, rel=1e-9, nan_ok=True)
-    for each, folder in ((staying, "staying"), (moving, "moving")):
-        (tmp_path / folder).mkdir()
-        each.save(tmp_path / folder)
-    one, other = weights(tmp_path / "staying"), weights(tmp_path / "moving")
-    assert all(torch.equal(value, other[name]) for name, value in one.items())
+    assert are_same(saved(staying, tmp_path / "staying"), saved(moving, tmp_path / "moving"))
 
 
 def test_learning_makes_good_answers_likelier(base_model: str) -> None:
@@ -208,24 +211,16 @@ def test_a_learner_that_was_restarted_goes_on_as_one_that_was_not(
     unbroken = learner(base_model)
     for update in updates[:2]:
         unbroken.update(update, config, OPTIONS)
-    (tmp_path / "half").mkdir()
-    unbroken.save(tmp_path / "half")
+    saved(unbroken, tmp_path / "half")
     restarted = learner(base_model, tmp_path / "half")
-    for each, folder in ((unbroken, "unbroken"), (restarted, "restarted")):
-        for update in updates[2:]:
-            each.update(update, config, OPTIONS)
-        (tmp_path / folder).mkdir()
-        each.save(tmp_path / folder)
-    one, other = weights(tmp_path / "unbroken"), weights(tmp_path / "restarted")
-    assert all(torch.equal(value, other[name]) for name, value in one.items())
     (tmp_path / "half" / "optimizer.pt").unlink()
     forgetful = learner(base_model, tmp_path / "half")
-    for update in updates[2:]:
-        forgetful.update(update, config, OPTIONS)
-    (tmp_path / "forgetful").mkdir()
-    forgetful.save(tmp_path / "forgetful")
-    third = weights(tmp_path / "forgetful")
-    assert not all(torch.equal(value, third[name]) for name, value in one.items())
+    for each in (unbroken, restarted, forgetful):
+        for update in updates[2:]:
+            each.update(update, config, OPTIONS)
+    expected = saved(unbroken, tmp_path / "unbroken")
+    assert are_same(expected, saved(restarted, tmp_path / "restarted"))
+    assert not are_same(expected, saved(forgetful, tmp_path / "forgetful"))
 
 
 def test_a_stale_sample_is_weighed_by_the_adapter_that_sampled_it(base_model: str) -> None:
@@ -282,29 +277,18 @@ def test_an_adapter_of_weights_of_4_bits_learns(base_model: str) -> None:
     assert losses[4] < losses[2] < losses[0] - 0.01
 
 
-def test_an_imitation_is_the_same_however_it_is_packed(base_model: str) -> None:
-    together = learner(base_model).imitate(packed(samples(), 4096)[0], 1e-3)
-    alone = learner(base_model).imitate(packed(samples(), 256)[0], 1e-3)
-    assert together["loss/train"] == pytest.approx(alone["loss/train"], rel=0.02)
-    assert together["loss/grad_norm"] == pytest.approx(alone["loss/grad_norm"], rel=0.05)
-
-
 def test_reinforcement_begins_with_a_new_optimizer(base_model: str, tmp_path: Path) -> None:
     """What imitated and goes on, and what begins with its checkpoint, learn the same."""
     shown, step = packed(samples(prompts=4), 4096, updates=2)
     unbroken = learner(base_model)
     unbroken.imitate(shown, 1e-3)
     unbroken.end_imitation()
-    (tmp_path / "warm").mkdir()
-    unbroken.save(tmp_path / "warm")
+    saved(unbroken, tmp_path / "warm")
     restarted = learner(base_model, tmp_path / "warm")
     assert not restarted._optimizer.state
-    for each, folder in ((unbroken, "unbroken"), (restarted, "restarted")):
+    for each in (unbroken, restarted):
         each.update(step, TrainConfig(learning_rate=1e-3), OPTIONS)
-        (tmp_path / folder).mkdir()
-        each.save(tmp_path / folder)
-    one, other = weights(tmp_path / "unbroken"), weights(tmp_path / "restarted")
-    assert all(torch.equal(value, other[name]) for name, value in one.items())
+    assert are_same(saved(unbroken, tmp_path / "on"), saved(restarted, tmp_path / "restarted"))
 
 
 def test_the_kl_penalty_pulls_to_what_reinforcement_began_with(
@@ -322,8 +306,7 @@ def test_the_kl_penalty_pulls_to_what_reinforcement_began_with(
     assert first["loss/kl_policy_ref"] == pytest.approx(0, abs=1e-6)
     second = unbroken.update(step, config, options)
     assert abs(second["loss/kl_policy_ref"]) > 1e-4
-    (tmp_path / "half").mkdir()
-    unbroken.save(tmp_path / "half")
+    saved(unbroken, tmp_path / "half")
     restarted = learner(base_model, tmp_path / "half")
     expected = unbroken.update(step, config, options)
     assert restarted.update(step, config, options) == pytest.approx(expected, rel=1e-5, nan_ok=True)
@@ -354,16 +337,22 @@ def likelihoods(model: Learner, sequence: PackedSequence) -> Any:
 
 def mean_likelihoods(model: Learner, update: Update) -> dict[str, float]:
     (sequence,) = update
-    with torch.no_grad():
-        logprobs = model.logprobs(sequence)[0][0].cpu()
-    advantages = torch.from_numpy(sequence.advantages)[1:]
+    logprobs = likelihoods(model, sequence)[:-1]
+    advantages = sequence.advantages[1:]
     return {
-        "good": float(logprobs[:-1][advantages > 0].mean()),
-        "bad": float(logprobs[:-1][advantages < 0].mean()),
+        "good": float(logprobs[advantages > 0].mean()),
+        "bad": float(logprobs[advantages < 0].mean()),
     }
 
 
-def weights(folder: Path) -> dict[str, Any]:
+def saved(model: Learner, folder: Path) -> dict[str, Any]:
+    """The weights of an adapter, saved into a new folder."""
     from safetensors.torch import load_file
 
+    folder.mkdir()
+    model.save(folder)
     return dict(load_file(folder / "adapter_model.safetensors"))
+
+
+def are_same(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    return all(torch.equal(value, other[name]) for name, value in one.items())

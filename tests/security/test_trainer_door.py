@@ -10,8 +10,6 @@ from typing import Any
 
 import httpx
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from starlette.responses import JSONResponse, Response
 
 from precis.trainer.guard import BODY_BYTES_MAX, Guard
@@ -88,9 +86,12 @@ def is_one_sentence(answer: str) -> bool:
     return set(said) == {"type", "message"} and len(said["message"]) < 500
 
 
-@pytest.mark.parametrize("path", ["/train", "/model/register", "/v1/chat/completions", "/nowhere"])
-async def test_without_the_token_not_a_byte_of_a_body_is_waited_for(port: int, path: str) -> None:
-    status, answer = await say(port, request(path, length=10**10, token="wrong"))
+@pytest.mark.parametrize("path", ["/train", "/v1/chat/completions", "/../file", "/nowhere"])
+@pytest.mark.parametrize("token", ["wrong", "", f"{TOKEN}x", f"Bearer {TOKEN}"])
+async def test_without_the_token_not_a_byte_of_a_body_is_waited_for(
+    port: int, path: str, token: str
+) -> None:
+    status, answer = await say(port, request(path, length=10**10, token=token))
     assert status == 401
     assert is_one_sentence(answer)
 
@@ -140,36 +141,6 @@ async def test_a_websocket_is_closed_unheard() -> None:
 
     await Guard(swallow, TOKEN)({"type": "websocket", "path": "/"}, receive, send)
     assert sent == [{"type": "websocket.close", "code": 1008}]
-
-
-paths = st.lists(
-    st.sampled_from(["register", "v1", "train", "..", "healthz", "file", ""]), max_size=4
-)
-methods = st.sampled_from(["GET", "POST", "PUT", "DELETE", "OPTIONS", "TRACE"])
-tokens = st.sampled_from(
-    [None, "", TOKEN, "Bearer", "Bearer ", "Bearer wrong", f"bearer {TOKEN}", f"Bearer {TOKEN}x"]
-)
-
-
-NOWHERE = trainer_app(CountingBackend(Path("nowhere")), Path("nowhere"), TOKEN)
-
-
-@settings(max_examples=60)
-@given(path=paths, method=methods, token=tokens, body=st.binary(max_size=20))
-def test_whatever_is_asked_without_the_token_is_unauthorized(
-    path: list[str], method: str, token: str | None, body: bytes
-) -> None:
-    headers = {} if token is None else {"authorization": token}
-
-    async def ask() -> int:
-        transport = httpx.ASGITransport(NOWHERE)
-        async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
-            address = "http://x/" + "/".join(path)
-            return (
-                await client.request(method, address, headers=headers, content=body)
-            ).status_code
-
-    assert asyncio.run(ask()) == 401
 
 
 @pytest.mark.parametrize(
