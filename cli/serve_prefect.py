@@ -22,10 +22,11 @@ import httpx
 import typer
 import uvicorn
 from fastapi import FastAPI
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.middleware.base import RequestResponseEndpoint
 from starlette.middleware.trustedhost import TrustedHostMiddleware
-from starlette.responses import PlainTextResponse
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from cli.prefect_settings import server_password
 
@@ -36,37 +37,6 @@ _HEALTH = "/api/health"
 _LOOK_S = 5.0
 _IDLE_MAX_S = 86_400.0
 _FAREWELL_S = 20.0
-
-
-class Perimeter:
-    """Middleware that protects the API's documentation by the password, and keeps pages out of
-    other origins' frames.
-
-    Args:
-        password: `user:password`.
-    """
-
-    def __init__(self, app: ASGIApp, password: str) -> None:
-        self._app = app
-        self._expected = f"Basic {base64.b64encode(password.encode()).decode()}".encode()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            return await self._app(scope, receive, send)
-
-        async def send_unframed(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                headers["Content-Security-Policy"] = "frame-ancestors 'self'"
-                headers["X-Frame-Options"] = "SAMEORIGIN"
-            await send(message)
-
-        app = self._app
-        given = Headers(scope=scope).get("authorization", "").encode()
-        if scope["path"] in _DOCUMENTATION and not hmac.compare_digest(given, self._expected):
-            asks = {"WWW-Authenticate": 'Basic realm="Prefect"'}
-            app = PlainTextResponse("Unauthorized", 401, headers=asks)
-        await app(scope, receive, send_unframed)
 
 
 def app_for(host: str, port: int) -> FastAPI:
@@ -89,7 +59,23 @@ def app_for(host: str, port: int) -> FastAPI:
     from prefect.server.api.server import create_app  # only now: it reads the environment
 
     app: FastAPI = create_app(final=True)
-    app.add_middleware(Perimeter, password=password)
+    expected = f"Basic {base64.b64encode(password.encode()).decode()}".encode()
+
+    @app.middleware("http")
+    async def protect(request: Request, call_next: RequestResponseEndpoint) -> Response:
+        """Require the password for the documentation, and keep pages out of other origins'
+        frames."""
+        given = request.headers.get("authorization", "").encode()
+        path = request.scope["path"]  # a Host header may give `request.url` another
+        if path in _DOCUMENTATION and not hmac.compare_digest(given, expected):
+            asks = {"WWW-Authenticate": 'Basic realm="Prefect"'}
+            answer: Response = PlainTextResponse("Unauthorized", 401, headers=asks)
+        else:
+            answer = await call_next(request)
+        answer.headers["Content-Security-Policy"] = "frame-ancestors 'self'"
+        answer.headers["X-Frame-Options"] = "SAMEORIGIN"
+        return answer
+
     if host in _LOOPBACK:
         app.add_middleware(TrustedHostMiddleware, allowed_hosts=[*_LOOPBACK, page.host])
     return app
