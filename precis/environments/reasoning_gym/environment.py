@@ -46,7 +46,14 @@ class ReasoningGym(AgentEnvironment):
         self._puzzles = puzzles
         self._version = release
         try:
-            _check_settings(settings, puzzles, release)
+            known = puzzles.call_now("datasets")
+            if settings.dataset not in known:
+                near = difflib.get_close_matches(settings.dataset, known, 3, 0.5) or known
+                raise ConfigError(
+                    f"reasoning-gym {release} has no dataset {settings.dataset!r}; it has "
+                    f"{', '.join(near)}.",
+                    "Name one in environment.dataset.",
+                )
             scenarios = _draw(settings, puzzles)
         except IsolatedError as error:
             raise ConfigError(
@@ -172,25 +179,6 @@ def load_reasoning_gym(settings: ReasoningGymSettings) -> ReasoningGym:
         puzzles.close_now()  # until it is opened
 
 
-def _check_settings(settings: ReasoningGymSettings, puzzles: IsolatedModule, release: str) -> None:
-    known = puzzles.call_now("datasets")
-    name = settings.dataset
-    if name not in known:
-        near = difflib.get_close_matches(name, known, 3, 0.5)
-        raise ConfigError(
-            f"reasoning-gym {release} has no dataset {name!r}; it has {', '.join(near or known)}.",
-            "Name one in environment.dataset.",
-        )
-    parameters = puzzles.call_now("parameters", name)
-    for given in settings.parameters:
-        if given not in parameters:
-            listed = ", ".join(f"{key} ({value})" for key, value in parameters.items())
-            raise ConfigError(
-                f"The dataset {name} has no parameter {given!r}; it has {listed or 'none'}.",
-                "Name others in environment.parameters: size and seed are settings beside it.",
-            )
-
-
 def _draw(
     settings: ReasoningGymSettings, puzzles: IsolatedModule
 ) -> Mapping[Split, Sequence[Scenario]]:
@@ -224,4 +212,4 @@ def _draw(
 def _given(settings: ReasoningGymSettings) -> dict[str, Any]:
     """Return the generator's parameters; the size is the most questions to look at."""
     wanted = settings.size + settings.val_size
-    return {**settings.parameters, "size": _SOUGHT * wanted}
+    return {"size": _SOUGHT * wanted, **settings.parameters}

@@ -4,7 +4,7 @@ Some of its generators evaluate an answer, which is a model's text, as Python to
 (`precis.environments.isolated`).
 """
 
-import dataclasses
+import inspect
 import json
 from functools import lru_cache
 from typing import Any
@@ -13,29 +13,12 @@ import reasoning_gym
 from reasoning_gym.factory import DATASETS
 from reasoning_gym.utils import extract_answer
 
-_OURS = ("seed", "size")
-"""Parameters of every generator that are fields of the settings."""
 _MADE_OF_OTHERS = "composite"
 
 
 def datasets() -> list[str]:
     """Return the names of the generators."""
     return sorted(name for name in DATASETS if name != _MADE_OF_OTHERS)
-
-
-def parameters(name: str) -> dict[str, Any]:
-    """Return a generator's parameters with their values, as text."""
-    found = {}
-    for one in dataclasses.fields(DATASETS[name][1]):
-        if one.name in _OURS:
-            continue
-        default: Any = ""
-        if one.default is not dataclasses.MISSING:
-            default = one.default
-        elif one.default_factory is not dataclasses.MISSING:
-            default = one.default_factory()
-        found[one.name] = str(default)
-    return found
 
 
 def questions(name: str, given: dict[str, Any], seed: int, first: int, count: int) -> list[str]:
@@ -64,7 +47,11 @@ def score(name: str, given: dict[str, Any], seed: int, place: int, said: str | N
 
 @lru_cache(maxsize=4)
 def _dataset(name: str, key: str, seed: int) -> Any:
-    return reasoning_gym.create_dataset(name, seed=seed, **json.loads(key))
+    try:
+        return reasoning_gym.create_dataset(name, seed=seed, **json.loads(key))
+    except TypeError as error:
+        known = inspect.signature(DATASETS[name][1])
+        raise TypeError(f"{error}; its parameters are {known}") from error
 
 
 @lru_cache(maxsize=4096)
