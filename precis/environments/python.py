@@ -166,13 +166,6 @@ def load_python(file: str, score: str = "", rubric: str = "") -> PythonEnvironme
         ConfigError: it can't be imported, or lacks a required function.
     """
     path = Path(os.path.expanduser(file)).resolve()
-    try:
-        path.read_bytes()
-    except OSError as error:
-        raise ConfigError(
-            f"The environment {file} can't be read: {error.strerror}.",
-            "Name a Python file that is there.",
-        ) from error
     module = _import(path, file)
     for name, arguments in (("scenarios", ["split"]), ("rollout", ["model", "scenario"])):
         function = getattr(module, name, None)
@@ -302,8 +295,8 @@ def _import(path: Path, file: str) -> ModuleType:
     """Run the file as a module, which may import others in its folder."""
     name = f"precis_environment_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
     spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise ConfigError(f"The environment {file} is not a Python file.", "Name it `….py`.")
+    if spec is None or spec.loader is None or not path.is_file():
+        raise ConfigError(f"{file} is not there, or is not a Python file.", "Name one, `….py`.")
     if str(path.parent) not in sys.path:
         sys.path.append(str(path.parent))
     module = importlib.util.module_from_spec(spec)

@@ -161,9 +161,9 @@ def test_what_is_neither_an_agent_nor_its_deployment_is_refused(
     ("command", "text", "said", "code"),
     [
         ("train", AGENT.replace("[{", "[] and [{"), "gives no scenarios for the split 'train'", 1),
-        ("train", None, "can't be read: No such file or directory", 1),
+        ("train", None, "broken.py is not there", 1),
         ("rehearse --documents", None, "broken.py is neither a file or folder here", 1),
-        ("rehearse --environment", None, "can't be read: No such file or directory", 1),
+        ("rehearse --environment", None, "broken.py is not there", 1),
         ("rehearse --documents a.csv --environment", AGENT, "takes the place of --documents", 1),
         ("train -p steps", AGENT, "-p 'steps' is not of the form name=value", 1),
         ("train -p steps=0", AGENT, "steps", 2),

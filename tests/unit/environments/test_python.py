@@ -311,12 +311,11 @@ def test_a_file_that_can_t_be_used_gets_a_sentence(
         load_python(write(tmp_path, text))
 
 
-def test_a_file_that_is_not_there_or_no_python_gets_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="can't be read: No such file"):
-        load_python(str(tmp_path / "nothing.py"))
+@pytest.mark.parametrize("name", ["nothing.py", "agent.txt"])
+def test_a_file_that_is_not_there_or_no_python_gets_a_sentence(tmp_path: Path, name: str) -> None:
     (tmp_path / "agent.txt").write_text(AGENT)
-    with pytest.raises(ConfigError, match="is not a Python file"):
-        load_python(str(tmp_path / "agent.txt"))
+    with pytest.raises(ConfigError, match=f"{name} is not there, or is not a Python file"):
+        load_python(str(tmp_path / name))
 
 
 ART = {"trainer": {"kind": "art"}}

@@ -98,7 +98,7 @@ def test_an_episode_is_shown_turn_by_turn_with_its_score(store: FolderStore) -> 
         ((GAME, "--model", "nobody"), "nobody"),
         ((GAME, "--url", "ftp://x"), "--url must start with http:// or https://"),
         ((GAME, "--url", "http://127.0.0.1:9/v1"), "No server answers at"),
-        ((EXAMPLES / "missing.py",), "No such file or directory. Name a Python file"),
+        ((EXAMPLES / "missing.py",), "missing.py is not there, or is not a Python file"),
         ((EXAMPLES / "codenames.py",), "holds no model that was trained on these scenarios"),
     ],
 )
