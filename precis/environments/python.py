@@ -13,7 +13,8 @@ import inspect
 import logging
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
@@ -52,18 +53,12 @@ class PythonEnvironment(AgentEnvironment):
         scenarios: dict[Split, Sequence[Scenario]] = {}
         for split in SPLITS:
             try:
-                given = list(module.scenarios(split))
+                scenarios[split] = tuple(map(Scenario.of, module.scenarios(split)))
             except Exception as error:
                 raise ConfigError(
-                    f"{where}: scenarios({split!r}) failed: {describe_error(error)}.",
-                    "Have it return a list of dictionaries.",
-                ) from error
-            try:
-                scenarios[split] = tuple(map(Scenario.of, given))
-            except ValueError as error:
-                raise ConfigError(
-                    f"{where}: what scenarios({split!r}) returned can't be used. {error}",
-                    "Have it return dictionaries with an `id` and what else is JSON.",
+                    f"{where}: scenarios({split!r}) failed: {describe_error(error).rstrip('.')}.",
+                    "Have it return a list of dictionaries, each with an `id` and what else is "
+                    "JSON.",
                 ) from error
         remedy = "Have scenarios(split) return one at least for each of 'train' and 'validation'."
         check_scenarios(where, scenarios, remedy)
@@ -100,12 +95,8 @@ class PythonEnvironment(AgentEnvironment):
     def baselines(self) -> Mapping[str, Complete]:
         if not hasattr(self._module, "baselines"):
             return super().baselines()
-        try:
+        with self._named("baselines"):
             found = self._module.baselines()
-        except PrecisError:
-            raise
-        except Exception as error:
-            raise self._failure("baselines", error) from error
         if not isinstance(found, Mapping):
             raise RolloutError(
                 f"{self._where}: baselines returned {repr(found)[:_SHOWN]}.",
@@ -148,15 +139,19 @@ class PythonEnvironment(AgentEnvironment):
         RolloutError says that it raised."""
         if not hasattr(self._module, name):
             return None
-        try:
+        with self._named(name):
             return await self._threads.run(getattr(self._module, name), *given)
+
+    @contextmanager
+    def _named(self, function: str) -> Iterator[None]:
+        """Name a function of the file in a RolloutError for what it raises."""
+        try:
+            yield
         except PrecisError:
             raise
         except (Exception, SystemExit) as error:
-            raise self._failure(name, error) from error
-
-    def _failure(self, name: str, error: BaseException) -> RolloutError:
-        return RolloutError(f"{self._where}: {name} failed: {describe_error(error)}.")
+            said = f"{self._where}: {function} failed: {describe_error(error)}."
+            raise RolloutError(said) from error
 
 
 def load_python(file: str, score: str = "", rubric: str = "") -> PythonEnvironment:
@@ -167,21 +162,13 @@ def load_python(file: str, score: str = "", rubric: str = "") -> PythonEnvironme
     """
     path = Path(os.path.expanduser(file)).resolve()
     module = _import(path, file)
-    for name, arguments in (("scenarios", ["split"]), ("rollout", ["model", "scenario"])):
-        function = getattr(module, name, None)
-        if not callable(function):
-            raise ConfigError(
-                f"The environment {file} has no function `{name}`.",
-                "Define `scenarios(split)` and `rollout(model, scenario)`.",
-            )
-        signature = inspect.signature(function)
+    for name, *arguments in (("scenarios", "split"), ("rollout", "model", "scenario")):
         try:
-            signature.bind(*arguments)
-        except TypeError as error:
+            inspect.signature(getattr(module, name)).bind(*arguments)
+        except (AttributeError, TypeError) as error:
             raise ConfigError(
-                f"The environment {file} defines {name}{signature}, which does not take "
-                f"({', '.join(arguments)}).",
-                f"Define `{name}({', '.join(arguments)})`.",
+                f"The environment {file} has no function `{name}({', '.join(arguments)})`.",
+                "Define `scenarios(split)` and `rollout(model, scenario)`.",
             ) from error
     _check_optional(module, file)
     rubric = _rubric_of(module, file, score, rubric)
