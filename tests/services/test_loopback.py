@@ -20,7 +20,7 @@ from precis.processes.child import child_service
 
 async def main():
     log = pathlib.Path(sys.argv[1])
-    async with child_service("precis.rehearsal.judges.serve", ["--with-parent"], log) as service:
+    async with child_service("precis.rehearsal.judges.serve", [], log) as service:
         print(service.pid, flush=True)
         await asyncio.sleep(3600)
 
@@ -45,7 +45,7 @@ serve(app, with_parent=True)
 
 async def test_a_child_serves_behind_its_token_and_stops_with_the_block(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    async with child_service("precis.rehearsal.judges.serve", ["--with-parent"], log) as up:
+    async with child_service("precis.rehearsal.judges.serve", [], log) as up:
         async with httpx.AsyncClient(base_url=up.url) as client:
             assert (await client.get("/v1/models")).status_code == 401
             allowed = await client.get(

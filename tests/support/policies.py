@@ -1,21 +1,11 @@
 """States of the embedded policy."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from openai.types.chat import ChatCompletion
 from openai.types.chat.chat_completion import Choice
 
 from precis.records.samples import Sampled, with_tokens
-from precis.rehearsal.extractive.policy import PickedSample
-from precis.rehearsal.train_step import with_advantages
-
-
-def with_advantages_of(
-    groups: Sequence[Sequence[PickedSample]], scale_rewards: bool = True
-) -> tuple[list[PickedSample], list[float]]:
-    """The samples of groups whose rollouts have made one each, and their advantages."""
-    return with_advantages([[[one] for one in group] for group in groups], scale_rewards)
 
 
 def sampled_choice(answer: ChatCompletion) -> Choice:

@@ -73,6 +73,6 @@ async def _reach(
     """Return a judge's endpoint; a lexical one runs until the stack is closed."""
     if config.provider != "lexical":
         return endpoint_for(config, Variables().keys(), own_key)
-    child = launch("precis.rehearsal.judges.serve", ["--with-parent"], log)
+    child = launch("precis.rehearsal.judges.serve", [], log)
     standin = await stack.enter_async_context(child)
     return lexical_endpoint(f"{standin.url}/v1", standin.token)

@@ -18,9 +18,8 @@ from precis.rehearsal.extractive.kind import SENTENCES
 from precis.rehearsal.extractive.policy import PickedSample, logprobs, pick
 from precis.rehearsal.grpo import logprobs_of, objective, pick_logprobs
 from precis.rehearsal.kind import Floats, LinearPolicy
-from precis.rehearsal.train_step import passes
+from precis.rehearsal.train_step import passes, with_advantages
 from precis.settings.trainer import ExtractiveTrainer
-from tests.support.policies import with_advantages_of
 
 ARTICLE = (
     "Bridge closed\n\n"
@@ -52,8 +51,9 @@ def sample(text: str, policy: LinearPolicy, seed: int) -> PickedSample:
     return PickedSample(features, WORDS_MAX, picks, tuple(old.tolist()), kept / len(picks))
 
 
-def groups(policy: LinearPolicy, documents: int = 3, size: int = 6) -> list[list[PickedSample]]:
-    return [[sample(document(d), policy, 100 * d + n) for n in range(size)]
+def groups(policy: LinearPolicy, documents: int = 3) -> list[list[list[PickedSample]]]:
+    """Groups of six rollouts, each of one sample."""
+    return [[[sample(document(d), policy, 100 * d + n)] for n in range(6)]
             for d in range(documents)]  # fmt: skip
 
 
@@ -123,7 +123,7 @@ def test_entropy_is_that_of_the_distribution() -> None:
 
 @pytest.mark.parametrize("clip_epsilon", [0.05, 0.2])
 def test_the_gradient_agrees_with_finite_differences(clip_epsilon: float) -> None:
-    batch = SENTENCES.batch_of(*with_advantages_of(groups(LinearPolicy(random_weights(1), 1))))
+    batch = SENTENCES.batch_of(*with_advantages(groups(LinearPolicy(random_weights(1), 1))))
     weights, reference = random_weights(2), logprobs_of(random_weights(3), batch)
     gradient, metrics = objective(weights, batch, reference, clip_epsilon, 0.1)
     assert metrics["loss/clip_fraction"] > 0
@@ -138,15 +138,15 @@ def test_the_gradient_agrees_with_finite_differences(clip_epsilon: float) -> Non
 
 def test_a_group_of_equal_rewards_is_left_out() -> None:
     first, second = groups(START.policy, documents=2)
-    level = [replace(one, reward=0.1) for one in second]
-    assert with_advantages_of([level, []]) == ([], [])
-    samples, _ = with_advantages_of([first, level])
-    assert {one.features.sentences for one in samples} == {first[0].features.sentences}
+    level = [[replace(one, reward=0.1)] for [one] in second]
+    assert with_advantages([level, []]) == ([], [])
+    samples, _ = with_advantages([first, level])
+    assert {one.features.sentences for one in samples} == {first[0][0].features.sentences}
 
 
 def test_the_order_of_arrival_does_not_change_a_bit() -> None:
-    def trained(found: list[list[PickedSample]]) -> list[bytes]:
-        batch = SENTENCES.batch_of(*with_advantages_of(found))
+    def trained(found: list[list[list[PickedSample]]]) -> list[bytes]:
+        batch = SENTENCES.batch_of(*with_advantages(found))
         done = passes(START, batch, ExtractiveTrainer())
         return [trained.policy.weights.tobytes() for trained, _ in done]
 
