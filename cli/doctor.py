@@ -26,7 +26,6 @@ from cli.deployments import read_deployment, read_params
 from precis import checks
 from precis.benchmark.lineup import hosted_of
 from precis.benchmark.measure import with_settings_of_its_run
-from precis.benchmark.teacher import teacher_of
 from precis.checks import Check, CheckResult, run_checks
 from precis.cleartext import keys_in_clear
 from precis.cluster import api
@@ -59,6 +58,7 @@ from precis.trainer.tinker.check import require_client as require_tinker
 from precis.training.opening import load_agent
 from precis.training.preflight import find_stored_run
 from precis.training.run import identity_of
+from precis.training.warm_start import teacher_of
 from tasks.secrets import adopt_secrets
 
 _SOME_BUCKET = "s3://bucket"
@@ -266,7 +266,7 @@ async def _check_warm_start(config: TrainConfig) -> str:
         found = environment.warm_start.describe(environment.nouns)
     if teacher is None:
         return found
-    endpoint = teacher.spec.endpoint
+    endpoint = teacher.endpoint
     return f"{found}, by {endpoint.model} at {endpoint.base_url}, whose key is set"
 
 

@@ -2,10 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from precis.benchmark.teacher import forecast_teacher, teacher_of
+from precis.benchmark.contender import ContenderSpec
 from precis.checks import Check, CheckResult, check_wandb, run_checks
 from precis.cleartext import keys_in_clear
 from precis.cluster.gpus import gpus_suffice
@@ -16,12 +16,15 @@ from precis.environments.protocol import Environment
 from precis.errors import ConfigError
 from precis.models.licences import check_licence, restriction_of
 from precis.records.ledger import Ledger, find_ledger
+from precis.records.rollout import Scenario
+from precis.records.spend import Estimate, Usage
 from precis.run.continuation import check_settings
 from precis.run.repair import refuse_lost_ledger
 from precis.store import Store, open_store
 from precis.trainer.tinker.check import check_service
 from precis.training.fork import origin_of
 from precis.training.run import Run, identity_of
+from precis.training.warm_start import teacher_of
 
 _log = logging.getLogger(__name__)
 
@@ -102,7 +105,7 @@ class Preflight:
         assert self._environment.warm_start is not None
         found = self._environment.warm_start.describe(self._environment.nouns)
         teacher = teacher_of(self.config)
-        return f"{found}, by {teacher.spec.contender}" if teacher else found
+        return f"{found}, by {teacher.contender}" if teacher else found
 
     async def store(self) -> str:
         """Check that the store can be written, and has the checkpoint to begin or continue with."""
@@ -155,7 +158,7 @@ def announce_cost(run: Run) -> None:
     teacher = teacher_of(config)
     if teacher and run.warm_start and at == 0:
         scenarios = run.warm_start.scenarios
-        found.insert(0, forecast_teacher(teacher.spec, run.environment, scenarios))
+        found.insert(0, forecast_teacher(teacher, run.environment, scenarios))
     for ahead in found:
         _log.info("%s", ahead)
         for sentence in ahead.warnings:
@@ -163,3 +166,27 @@ def announce_cost(run: Run) -> None:
         usd += ahead.usd or 0.0
     if config.budget_usd is not None and usd > config.budget_usd:
         _log.warning("The budget of $%.2f will not last to the last step.", config.budget_usd)
+
+
+def forecast_teacher(
+    spec: ContenderSpec, environment: Environment, scenarios: Sequence[Scenario]
+) -> Estimate:
+    """Return the forecast of asking the teacher for a rollout of each scenario; its dollars exclude
+    reasoning, and are None if the price, or a rollout's requests, are unknown."""
+    usd: float | None = None
+    thinking_usd = 0.0
+    dollars = "at an unknown price"
+    price = spec.price
+    usages = list(map(environment.estimate_usage, scenarios))
+    known = [usage for usage in usages if usage is not None]
+    if price is not None and len(known) == len(usages):
+        usd = sum(map(price.of, known))
+        dollars = f"about ${usd:,.2f}"
+        thinking_usd = len(scenarios) * price.of(Usage(0, spec.thinking_tokens))
+    if thinking_usd:
+        dollars += f", and up to ${thinking_usd:,.2f} of thought"
+    return Estimate(
+        f"The teacher {spec.contender} will be asked for {len(scenarios)} "
+        f"{environment.nouns.rollouts}, {dollars}, less what the store keeps.",
+        usd,
+    )

@@ -15,19 +15,24 @@ from art.trajectories import History
 from art.utils.sft import create_lr_schedule
 from pydantic import Field, ValidationError
 
-from precis.benchmark.teacher import teacher_of
+from precis.benchmark.client import ContenderClient
+from precis.benchmark.contender import ContenderSpec, hosted_contender
+from precis.benchmark.measure import measure
 from precis.config import TrainConfig
+from precis.environment import Variables
+from precis.environments.protocol import Environment
 from precis.errors import BudgetReached, ConfigError, RolloutError, StoreError
 from precis.llm.budget import Budget
 from precis.processes.kill_points import reached
 from precis.record import Amount, Record
 from precis.records.ledger import SERVICE_USD, StepRecord
-from precis.records.rollout import Scenario
+from precis.records.rollout import UNJUDGED, Rollout, Scenario, Unscored
 from precis.records.samples import Sampled, with_tokens
 from precis.records.warm_start import Demonstration, GroupVariance, WarmStartRecord
 from precis.rollouts.filter import mean_metrics, reward_spread, rewards_of, split_groups
 from precis.rollouts.sample import draw_batch
 from precis.store import Store
+from precis.store.kept import KeptRecords
 from precis.store.protocol import OwnObject
 from precis.training.run import Run
 from precis.training.stages import as_trained, sample_scenarios
@@ -132,15 +137,7 @@ async def collect_demonstrations(
     try:
         if teacher is not None:
             environment = environment.unjudged()
-            limit = run.config.budget_usd
-            budget = Budget(None if limit is None else max(0.0, limit - run.usd))
-            try:
-                answered = await teacher.attempt(
-                    environment, scenarios, run.recorder, run.store, budget
-                )
-            finally:
-                run.taught += budget.spend
-            rows = [[one] for one in answered]
+            rows = [[one] for one in await ask_teacher(run, teacher, environment, scenarios)]
         else:
             each = {"rollouts_per_group": settings.samples}
             sampling = run.config.rollouts.model_copy(update=each)
@@ -152,6 +149,58 @@ async def collect_demonstrations(
     reached("demonstrations collected", 0)
     shown = [environment.demonstrate(row, settings.reward_min) for row in rows]
     await _book(run, journal, shown)
+
+
+def teacher_of(config: TrainConfig) -> ContenderSpec | None:
+    """Return the teacher of a run, with its key from the environment; None if it has none."""
+    if config.warm_start is None or config.warm_start.teacher is None:
+        return None
+    try:
+        return hosted_contender(config.warm_start.teacher, Variables().keys())
+    except ConfigError as error:
+        raise ConfigError(f"warm_start.teacher: {error}") from error
+
+
+async def ask_teacher(
+    run: Run, teacher: ContenderSpec, environment: Environment, scenarios: Sequence[Scenario]
+) -> list[Rollout]:
+    """Return the teacher's rollout of each scenario, from kept answers where the store has them.
+
+    Raises:
+        BudgetReached: the next answer might exceed the budget; paid answers are kept.
+        RolloutError: too many rollouts failed.
+        StoreError: an answer can't be stored.
+    """
+    settings = run.config.rollouts
+    limit = run.config.budget_usd
+    budget = Budget(None if limit is None else max(0.0, limit - run.usd))
+    kept = KeptRecords(run.store)
+    await kept.open()
+    try:
+        async with ContenderClient(teacher, settings, budget, kept) as client:
+            attempts = await measure(run.recorder, client, environment, scenarios)
+    finally:
+        run.taught += budget.spend
+    failures: list[Unscored] = []
+    for attempt in attempts:
+        score = attempt.rollout.score
+        if isinstance(score, Unscored) and score.cause != UNJUDGED:
+            failures.append(score)
+    nouns = environment.nouns
+    causes = Counter(failure.cause for failure in failures)
+    if "budget" in causes:
+        raise BudgetReached(
+            f"The next {nouns.rollout} of the teacher {teacher.contender} might lead past "
+            "budget_usd; what it has answered is kept.",
+            "Raise budget_usd and start the run again to continue.",
+        )
+    asked = len(scenarios)
+    if len(failures) > settings.unscored_share_max * asked:
+        raise RolloutError(
+            f"The teacher {teacher.contender} ended only {asked - len(failures)} of {asked} "
+            f"{nouns.rollouts} ({dict(causes)}). The first failure: {failures[0].detail}"
+        )
+    return [attempt.rollout for attempt in attempts]
 
 
 async def _book(
