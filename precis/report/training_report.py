@@ -4,6 +4,7 @@ rollouts that are worth reading."""
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Self
 
 from precis.markdown import escape, quote, table
@@ -227,31 +228,26 @@ def _last_steps(ledger: Ledger) -> str:
     Values that are zero in all of them, such as answers that are too long, have no column.
     """
     shown = ledger.steps[-_STEPS_SHOWN:]
-    totals: dict[str, float] = {}
-    stale = 0
-    usd = 0.0
-    for one in shown:
-        for name, value in one.metrics.items():
-            totals[name] = totals.get(name, 0.0) + abs(value)
-        stale += one.staleness
-        usd += one.judge.usd
-    names = [name for name, total in totals.items() if total]
+    known = dict.fromkeys(chain.from_iterable(one.metrics for one in shown))
+    names = [name for name in known if any(one.metrics.get(name) for one in shown)]
+    head = ["Step", "Reward", "Spread", "Seconds"]
+    is_stale = any(one.staleness for one in shown)
+    if is_stale:
+        head.append("Staleness")
+    is_paid = any(one.judge.usd for one in shown)
+    if is_paid:
+        head.append("Judge")
     rows = []
     rows_of_metrics = []
     for one in shown:
         step = str(one.step)
         row = [step, *map(wording.number, (one.reward, one.reward_std, one.wall_s))]
-        if stale:
+        if is_stale:
             row.append(str(one.staleness))
-        if usd:
+        if is_paid:
             row.append(f"${one.judge.usd:,.4f}")
         rows.append(row)
         rows_of_metrics.append([step, *map(wording.number, map(one.metrics.get, names))])
-    head = ["Step", "Reward", "Spread", "Seconds"]
-    if stale:
-        head.append("Staleness")
-    if usd:
-        head.append("Judge")
     parts = [table(head, rows)]
     if names:
         parts.append("### Metrics of the last steps")

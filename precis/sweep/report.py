@@ -44,15 +44,9 @@ def refuse_unmeasured(name: str, ranked: Sequence[SettingsResult]) -> None:
 def sweep_report(name: str, ranked: Sequence[SettingsResult]) -> str:
     """Return the ranking: a sentence, a table, and what failed."""
     words = _words(ranked)
-    has_words = False
-    are_two = False
-    failures = []
-    for one in ranked:
-        are_two = are_two or len(_measured(one)) == 2
-        for trial in one.trials:
-            has_words = has_words or trial.words is not None
-            if trial.failure:
-                failures.append(trial)
+    trials = list(chain.from_iterable(one.trials for one in ranked))
+    has_words = any(trial.words is not None for trial in trials)
+    failures = [trial for trial in trials if trial.failure]
     head = [
         "Rank",
         "Settings",
@@ -65,7 +59,7 @@ def sweep_report(name: str, ranked: Sequence[SettingsResult]) -> str:
     ]
     rows = [_row(rank, one, words, has_words) for rank, one in enumerate(ranked, 1)]
     parts = [escape(verdict(ranked)), table(head, rows)]
-    if are_two:
+    if any(len(_measured(one)) == 2 for one in ranked):
         parts.append(_OF_TWO)
     if failures:
         lines = ["Runs that did not end well:", ""]
@@ -139,15 +133,9 @@ def _words(ranked: Sequence[SettingsResult]) -> Words:
 
 
 def _row(rank: int, one: SettingsResult, words: Words, has_words: bool) -> list[str]:
-    lengths = []
-    shares = []
-    usd = 0.0
-    for trial in one.trials:
-        usd += trial.usd
-        if trial.words is not None:
-            lengths.append(trial.words)
-        if trial.dropped is not None:
-            shares.append(trial.dropped)
+    lengths = [trial.words for trial in one.trials if trial.words is not None]
+    shares = [trial.dropped for trial in one.trials if trial.dropped is not None]
+    usd = sum(trial.usd for trial in one.trials)
     measured = _measured(one)
     accuracy = "not measured"
     if one.accuracy and len(measured) >= SEEDS_MIN:
