@@ -20,12 +20,11 @@ import pytest
 from precis.environments.summaries.baselines import baselines
 from precis.environments.summaries.judge.endpoint import LEXICAL_MODEL
 from precis.llm.server import ApiError, ChatRequest, Completion, completions_app
-from precis.records.ledger import Ledger
 from precis.records.results import TRAINED, scan_results
 from precis.rehearsal.judges.judge import lexical_judge
 from precis.report.nights import REGRESSION
 from precis.run.checkpoints import committed_steps
-from precis.store import open_store
+from precis.store import Store, open_store
 from tests.services.conftest import ROOT, Precis
 from tests.services.patience import patience_s, until
 from tests.services.prefect_api import client_of
@@ -86,7 +85,7 @@ async def url(hosts: Hosts) -> AsyncIterator[str]:
         yield address
 
 
-def config(precis: Precis, url: str, store: Path, **settings: Any) -> dict[str, Any]:
+def config(url: str, store: Path, **settings: Any) -> dict[str, Any]:
     quick = {"provider": "url", "base_url": url, "backoff_s": 0.01, "prices": [1.0, 1.0]}
     # Hedging asks twice on purpose.
     judge = {"provider": "url", "base_url": url, "model": LEXICAL_MODEL, "hedge_quantile": 0}
@@ -130,7 +129,7 @@ async def test_killed_and_run_again_it_pays_for_nothing_twice_and_says_who_becam
     precis: Precis, hosts: Hosts, url: str, tmp_path: Path
 ) -> None:
     store = tmp_path / "store"
-    settings = config(precis, url, store)
+    settings = config(url, store)
     hosts.answers = 30
     killed = await start(precis, settings, tmp_path / "a")
     await until(lambda: hosts.answers == 0, "the last answer that is given")
@@ -169,17 +168,18 @@ async def test_a_trainer_that_is_lost_in_a_benchmark_is_brought_up_again(
     precis: Precis, url: str, tmp_path: Path
 ) -> None:
     store = tmp_path / "store"
-    settings = config(precis, url, store, model="served", judge={"provider": "lexical"})
+    opened = open_store(str(store))
+    settings = config(url, store, model="served", judge={"provider": "lexical"})
     shared = {name: settings[name] for name in ("model", "store", "documents", "judge")}
     trained = {**shared, "steps": 4, "benchmark": True}
     training = await precis.start_training(trained, log := tmp_path / "training.log")
-    await until(lambda: ledger(store, "served").steps, "the first step")
+    await until(lambda: committed_steps(opened, "served")[1:], "the first step")
     shutil.rmtree(store / "ceilings")  # preflight's: the next one is the benchmark's
     await until(lambda: list(store.glob("ceilings/*")), "the benchmark's ceiling")
     trainer_of(precis, "served").kill()
     assert await asyncio.wait_for(training.wait(), patience_s()) == 0, log.read_text()
     assert "It is started again" in log.read_text()
-    assert_all_scored(store, "served")
+    assert_all_scored(opened, "served")
     # And one that the benchmark has started itself.
     shutil.rmtree(store / "ceilings")
     alone = await start(precis, {**shared, "baselines": [], "every": 1}, precis.home)
@@ -187,48 +187,37 @@ async def test_a_trainer_that_is_lost_in_a_benchmark_is_brought_up_again(
     trainer_of(precis, "served").kill()
     _, output = await finished(alone)
     assert "It is started again" in output
-    assert_all_scored(store, "served")
+    assert_all_scored(opened, "served")
 
 
-def assert_all_scored(store: Path, model: str) -> None:
+def assert_all_scored(store: Store, model: str) -> None:
     """The newest benchmark has measured all checkpoints, and left nothing unscored."""
-    frame = scan_results(open_store(str(store)), model).collect()
+    frame = scan_results(store, model).collect()
     newest = frame.filter(pl.col("night") == pl.col("night").max())
     steps = newest.filter(pl.col("model") == TRAINED)["step"].unique().sort().to_list()
-    assert steps == committed_steps(open_store(str(store)), model)
+    assert steps == committed_steps(store, model)
     assert newest["cause"].drop_nulls().to_list() == []
 
 
-async def the_event(precis: Precis, model: str) -> dict[str, Any]:
+async def the_event(precis: Precis, model: str) -> Any:
     """The regression of the model that the Prefect server knows of."""
     of_model = {"event": {"name": [REGRESSION]}, "resource": {"id": [f"precis.model.{model}"]}}
-    wanted = {"filter": of_model, "limit": 1}
     with client_of(precis.api) as api:
 
-        def events() -> list[dict[str, Any]]:
-            answer = api.post("/events/filter", json=wanted)
-            found: list[dict[str, Any]] = answer.raise_for_status().json()["events"]
-            return found
+        def events() -> Any:
+            answer = api.post("/events/filter", json={"filter": of_model, "limit": 1})
+            return answer.raise_for_status().json()["events"]
 
-        found = await until(events, f"the event that {model} has got worse", pause_s=0.2)
-    event: dict[str, Any] = found[0]
+        (event,) = await until(events, f"the event that {model} has got worse", pause_s=0.2)
     return event
-
-
-def ledger(store: Path, model: str) -> Ledger:
-    path = store / model / "ledger.json"
-    if not path.exists():
-        return Ledger(model=model, config="", corpus="")
-    return Ledger.model_validate_json(path.read_text())
 
 
 def trainer_of(precis: Precis, model: str) -> psutil.Process:
     """The process that trains a model in this home, which its folder names."""
     found = []
-    for process in psutil.process_iter(["cmdline"]):
-        command = " ".join(process.info["cmdline"] or [])
-        is_trainer = "precis.trainer.server" in command and "supervisor" not in command
-        if is_trainer and f"{precis.home}/work/{model}-" in command:
+    for process in precis.processes(f"{precis.home}/work/{model}-"):
+        command = " ".join(process.cmdline())
+        if "precis.trainer.server" in command and "supervisor" not in command:
             found.append(process)
     (trainer,) = found
     return trainer

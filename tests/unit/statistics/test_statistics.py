@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precis.records.nouns import Figure
-from precis.records.results import ATTEMPTS
 from precis.statistics.intervals import (
     Interval,
     bca_bounds,
@@ -128,9 +127,8 @@ def test_the_documents_needed_do_see_the_difference() -> None:
     seen = 0
     for seed in range(100):
         first, second = generator.binomial(4, 0.55, needed), generator.binomial(4, 0.5, needed)
-        low, high = bca_bounds(
-            (first - second).astype(float), np.full(needed, 4.0), 0.95, seed, 200
-        )
+        gains = (first - second).astype(float)
+        low, high = bca_bounds(gains, np.full(needed, 4.0), 0.95, seed, 200)
         seen += low > 0 or high < 0
     assert 65 <= seen <= 95
 
@@ -159,14 +157,9 @@ def test_accuracy_counts_answerable_questions_of_scored_summaries_only() -> None
 def test_differences_are_paired_over_the_documents_both_were_scored_on() -> None:
     trained, lead, gone = Contender("trained", 5), Contender("lead-350"), Contender("gone")
     of_trained = rows("trained", {f"d{index}": [True] * 5 for index in range(9)}, step=5)
-    frame = pl.concat(
-        [
-            of_trained,
-            rows("lead-350", {f"d{index}": [False] * 5 for index in range(8)}),
-            rows("lead-350", {"d8": [None] * 5}),
-            rows("gone", {"d0": [None] * 5}),
-        ]
-    )
+    of_lead = {f"d{index}": [False] * 5 if index < 8 else [None] * 5 for index in range(9)}
+    of_gone = rows("gone", {"d0": [None] * 5})
+    frame = pl.concat([of_trained, rows("lead-350", of_lead), of_gone])
     ((pair, found),) = differences(frame, [(trained, lead), (trained, gone)]).items()
     assert pair == (trained, lead)
     assert (found.accuracy.mean, found.documents) == (1.0, 8)
@@ -195,16 +188,11 @@ def sampled(successes: dict[str, list[float | None]]) -> pl.DataFrame:
     """Attempts at some scenarios; None has no score."""
     rows = []
     for scenario, outcomes in successes.items():
-        for number, outcome in enumerate(outcomes, start=1):
-            row = {
-                **dict.fromkeys(ATTEMPTS, None),
-                "scenario_id": scenario,
-                "attempt": number,
-                "metrics": json.dumps({} if outcome is None else {"success": outcome}),
-                "cause": "timeout" if outcome is None else None,
-            }
-            rows.append(row)
-    return pl.DataFrame(rows, schema=ATTEMPTS)
+        for outcome in outcomes:
+            metrics = json.dumps({} if outcome is None else {"success": outcome})
+            cause = "timeout" if outcome is None else None
+            rows.append({"scenario_id": scenario, "metrics": metrics, "cause": cause})
+    return pl.DataFrame(rows)
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=8), st.integers(1, 8))
