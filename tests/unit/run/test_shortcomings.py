@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 from prefect.logging import disable_run_logger
-from pydantic import ValidationError
 
-from precis.config import Retention, TrainConfig
+from precis.config import TrainConfig
 from precis.records.ledger import Ledger, Validation
 from precis.records.spend import Spend
 from precis.records.warm_start import WarmStartRecord
@@ -82,11 +81,6 @@ def test_a_run_that_stopped_early_says_so_and_is_judged_by_its_best() -> None:
     assert sentence and "at step 2" in sentence and "step 1 (60.0%)" in sentence
     assert shortcoming(known) is None
     assert sentence in training_report(TrainingView(known, RunPlan(steps=2)))
-
-
-def test_patience_needs_the_best_checkpoint_to_stay() -> None:
-    with pytest.raises(ValidationError, match="keep_best"):
-        TrainConfig(store="s", patience=2, retention=Retention(keep_best=0))
 
 
 WARM_START = WarmStartRecord(source="file", scenarios=4, demonstrations=4, left_out={}, reward=None)
