@@ -8,13 +8,11 @@ import asyncio
 import functools
 import importlib.util
 import io
-import math
 import re
 import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any, Literal
 
 import yaml
@@ -135,46 +133,6 @@ async def job_status(name: str, job: int) -> str:
 async def end_jobs(name: str) -> None:
     """End all jobs on the cluster."""
     await call_in_time(lambda: sdk().cancel(name, all=True))
-
-
-async def list_enabled_clouds(clouds: list[str]) -> set[str]:
-    """Return the clouds that SkyPilot has working keys for, by its own check."""
-    answer = await call_in_time(lambda: sdk().check(tuple(clouds), False))
-    enabled: set[str] = set()
-    for cloud in chain.from_iterable(answer.values()):  # of each workspace
-        enabled.add(cloud.lower())
-    return enabled
-
-
-async def prices(gpu: str, count: int, clouds: list[str], *, spot: bool) -> dict[str, HourlyPrice]:
-    """Return the lowest price at each cloud that offers so many of a GPU in one machine, from
-    SkyPilot's catalogue.
-
-    Args:
-        spot: of machines that the cloud can reclaim, where it has a price of them.
-    """
-    answer = await call_in_time(
-        lambda: sdk().list_accelerators(
-            name_filter=f"^{re.escape(gpu)}$",
-            clouds=clouds,
-            require_price=False,
-            case_sensitive=False,
-        )
-    )
-    found = {}
-    for cloud in clouds:
-        rows = []
-        for row in chain.from_iterable(answer.values()):
-            if row.cloud.lower() == cloud and row.accelerator_count == count:
-                rows.append(row)
-        if rows:
-            # NaN where it is not sold so, or the catalogue has no price.
-            reclaimable = [one.spot_price for one in rows if not math.isnan(one.spot_price)]
-            on_demand = [one.price for one in rows if not math.isnan(one.price)]
-            lowest = min(on_demand or reclaimable, default=0.0)
-            charged = min(reclaimable, default=lowest) if spot else lowest
-            found[cloud] = HourlyPrice(charged, lowest)
-    return found
 
 
 def follow_log(name: str, job: int, log: Log) -> None:

@@ -1,5 +1,9 @@
 """SkyPilot's facts before a machine is rented: keys, offers, prices."""
 
+import math
+import re
+from itertools import chain
+
 from precis.cluster import api
 from precis.cluster.site import HourlyPrice
 from precis.errors import ConfigError, NoCapacity
@@ -10,7 +14,8 @@ async def infra_enabled(config: ClusterConfig) -> str:
     """Check that SkyPilot is installed and has keys for the places to rent at. Raises ConfigError
     if it is not, or has none for any of them."""
     clouds = clouds_of(config)
-    enabled = await api.list_enabled_clouds(clouds)
+    answer = await api.call_in_time(lambda: api.sdk().check(tuple(clouds), False))
+    enabled = set(map(str.lower, chain.from_iterable(answer.values())))  # of all workspaces
     usable = []
     left_out = []
     for infra in config.infra:
@@ -65,10 +70,31 @@ async def budget_lasts(config: ClusterConfig, budget_usd: float | None) -> str:
 
 
 async def prices(config: ClusterConfig) -> dict[str, HourlyPrice]:
-    """Return the price of a machine at each cloud that offers it, by the cloud's name; with
-    `spot: first` that on demand, which is the most that it may cost."""
-    is_spot = config.spot == "only"
-    return await api.prices(config.gpu_name, config.gpus, clouds_of(config), spot=is_spot)
+    """Return the lowest price of a machine at each cloud that offers it, by SkyPilot's catalogue;
+    with `spot: first` that on demand, which is the most that it may cost."""
+    clouds = clouds_of(config)
+    answer = await api.call_in_time(
+        lambda: api.sdk().list_accelerators(
+            name_filter=f"^{re.escape(config.gpu_name)}$",
+            clouds=clouds,
+            require_price=False,
+            case_sensitive=False,
+        )
+    )
+    found = {}
+    for cloud in clouds:
+        rows = []
+        for row in chain.from_iterable(answer.values()):
+            if row.cloud.lower() == cloud and row.accelerator_count == config.gpus:
+                rows.append(row)
+        if rows:
+            # NaN where it is not sold so, or the catalogue has no price.
+            reclaimable = [one.spot_price for one in rows if not math.isnan(one.spot_price)]
+            on_demand = [one.price for one in rows if not math.isnan(one.price)]
+            lowest = min(on_demand or reclaimable, default=0.0)
+            charged = min(reclaimable, default=lowest) if config.spot == "only" else lowest
+            found[cloud] = HourlyPrice(charged, lowest)
+    return found
 
 
 def clouds_of(config: ClusterConfig) -> list[str]:
