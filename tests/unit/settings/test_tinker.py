@@ -37,17 +37,15 @@ def test_what_the_service_does_not_have_is_refused(given: dict[str, Any], said: 
     assert said in str(raised.value)
 
 
-def test_clips_are_distances_from_1_here_and_ratios_there() -> None:
-    trainer = TinkerTrainer(loss="cispo", epsilon=1.0, epsilon_high=4.0)
-    assert trainer.loss_config == {"clip_low_threshold": 0.0, "clip_high_threshold": 5.0}
-    assert TinkerTrainer(loss="ppo").loss_config == {}
-
-
-def test_it_is_looked_for_where_it_runs_and_no_machine_is_rented_for_it() -> None:
+def test_it_is_looked_for_where_it_runs() -> None:
     assert TinkerTrainer().address is None
     assert TinkerTrainer(service="skyrl").address == "http://127.0.0.1:8000"
     assert TinkerTrainer(base_url="https://host/api/").address == "https://host/api"
-    rented = {"trainer": {"kind": "tinker"}, "cluster": {"where": "sky"}, "store": "s3://b"}
+
+
+@pytest.mark.parametrize("kind", ["tinker", "serverless"])
+def test_no_machine_is_rented_for_what_trains_elsewhere(kind: str) -> None:
+    rented = {"trainer": {"kind": kind}, "cluster": {"where": "sky"}, "store": "s3://b"}
     with pytest.raises(ValidationError, match="needs no machine of ours"):
         TrainConfig.model_validate(rented)
 

@@ -1,6 +1,7 @@
 """W&B's serverless training behind our trainer, against a server that speaks its protocol."""
 
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,6 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from precis.config import TrainConfig
 from precis.errors import ConfigError, TrainerError
 from precis.run.checkpoints import commit
 from precis.store import FolderStore
@@ -109,6 +109,12 @@ async def wandb() -> AsyncIterator[Wandb]:
 
 @pytest.fixture
 async def trainer(wandb: Wandb, tmp_path: Path) -> AsyncIterator[RemoteTrainer]:
+    async with trainer_in(tmp_path, wandb) as remote:
+        yield remote
+
+
+@asynccontextmanager
+async def trainer_in(tmp_path: Path, wandb: Wandb) -> AsyncIterator[RemoteTrainer]:
     backend = Backend(tmp_path / "trainer", KEY, wandb.url)
     async with serving(trainer_app(backend, tmp_path / "trainer", "token")) as url:
         remote = RemoteTrainer(url, "token", tmp_path / "art")
@@ -247,13 +253,9 @@ async def test_a_step_whose_checkpoint_came_before_a_kill_is_paid_for_once(
         patched.setattr("precis.trainer.journal.Journal.finished", killed)
         with pytest.raises(TrainerError, match="Killed"):
             await train(trainer, model)
-    backend = Backend(tmp_path / "trainer", KEY, wandb.url)
-    async with serving(trainer_app(backend, tmp_path / "trainer", "token")) as next_url:
-        again = RemoteTrainer(next_url, "token", tmp_path / "art")
+    async with trainer_in(tmp_path, wandb) as again:
         await model.register(again)
         result = await train(again, model)
-        await again.close()
-    await backend.close()
     assert (result.step, len(wandb.jobs), wandb.deleted) == (1, 1, [])
     assert 0.5 in result.metrics.values()
 
@@ -262,10 +264,7 @@ async def test_who_only_serves_a_model_deletes_nothing_of_it(
     wandb: Wandb, trainer: RemoteTrainer, model: Model, tmp_path: Path
 ) -> None:
     wandb.steps = [1, 2]  # in training, the second not yet committed
-    store, folder = FolderStore(tmp_path / "store"), tmp_path / "checkpoint"
-    Backend._pull(None, model, 1, folder)  # type: ignore[arg-type]
-    commit(store, "m", 1, folder, "digest")
-    await trainer.fetch(model, 1, StoredModel(store=store.url, name="m"))
+    await trainer.fetch(model, 1, stored(model, 1, tmp_path))
     await model.register(trainer)
     assert (wandb.deleted, wandb.steps) == ([], [1, 2])
 
@@ -273,23 +272,19 @@ async def test_who_only_serves_a_model_deletes_nothing_of_it(
 async def test_a_checkpoint_that_wandb_lacks_is_named(
     wandb: Wandb, trainer: RemoteTrainer, model: Model, tmp_path: Path
 ) -> None:
-    store, folder = FolderStore(tmp_path / "store"), tmp_path / "checkpoint"
-    Backend._pull(None, model, 4, folder)  # type: ignore[arg-type]
-
-    commit(store, "m", 4, folder, "digest")
-    await trainer.restore(model, 4, StoredModel(store=store.url, name="m", run="a-run"))
+    await trainer.restore(model, 4, stored(model, 4, tmp_path))
     with pytest.raises(TrainerError, match="lacks checkpoint 4"):
         await model.register(trainer)
+
+
+def stored(model: Model, step: int, tmp_path: Path) -> StoredModel:
+    """A checkpoint in a store that W&B knows nothing of."""
+    store, folder = FolderStore(tmp_path / "store"), tmp_path / "checkpoint"
+    Backend._pull(None, model, step, folder)  # type: ignore[arg-type]
+    commit(store, "m", step, folder, "digest")
+    return StoredModel(store=store.url, name="m", run="a-run")
 
 
 def test_without_a_key_the_sentence_names_it(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="WANDB_API_KEY"):
         open_wandb(tmp_path)
-
-
-def test_no_machine_is_rented_for_it() -> None:
-    rented = {"where": "sky"}
-    with pytest.raises(ValueError, match="needs no machine of ours"):
-        TrainConfig.model_validate(
-            {"trainer": {"kind": "serverless"}, "cluster": rented, "store": "s3://b"}
-        )
