@@ -3,12 +3,9 @@ weights. The service takes no weights from elsewhere, so a run continues from wh
 """
 
 import asyncio
-import gzip
 import tarfile
-import zlib
-from io import BufferedIOBase
 from pathlib import Path
-from typing import Annotated, BinaryIO
+from typing import Annotated
 
 import httpx
 import tinker
@@ -29,9 +26,6 @@ _ARCHIVE_BYTES_MAX = 64 * 2**30
 _UNPACKED_TIMES = 8
 _UNPACKED_MIN = 16 * 2**20
 """Weights are hardly made smaller by packing; untrained ones are half zeros."""
-_FILES_MAX = 100
-_TOO_MUCH = "it unpacks to more than weights would"
-_GZIP = b"\x1f\x8b"
 _PAUSES_S = (1.0, 5.0, 20.0)
 """Before each new try of a download."""
 
@@ -120,42 +114,15 @@ async def download(url: str, into: Path, bytes_max: int = _ARCHIVE_BYTES_MAX) ->
 
 
 def unpack(archive: Path, into: Path) -> None:
-    """Unpack an archive, plain or by gzip; nothing in it gets out of the folder.
+    """Unpack an archive, plain or compressed; nothing in it gets out of the folder.
 
     Raises:
         tarfile.TarError: it is none, or unpacks to more than weights would.
     """
-    most = max(_UNPACKED_MIN, _UNPACKED_TIMES * archive.stat().st_size)
-    with archive.open("rb") as packed:
-        is_gzip = packed.read(2) == _GZIP
-        packed.seek(0)
-        stream = _Bounded(gzip.GzipFile(fileobj=packed) if is_gzip else packed, most)
-        # As a stream, so that nothing is unpacked that is not counted.
-        with tarfile.open(fileobj=stream, mode="r|") as tar:
-            for number, member in enumerate(tar):
-                if member.issparse() or number >= _FILES_MAX:
-                    raise tarfile.TarError(_TOO_MUCH)
-                tar.extract(member, into, filter="data")
-
-
-class _Bounded(BufferedIOBase):
-    """The readable part of a stream, up to so many bytes."""
-
-    def __init__(self, stream: BinaryIO | gzip.GzipFile, most: int) -> None:
-        self._stream = stream
-        self._left = most
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        """Read so many bytes, or what is left.
-
-        Raises:
-            tarfile.TarError: it is too much, or damaged.
-        """
-        try:
-            found = self._stream.read(-1 if size is None else size)
-        except (OSError, EOFError, zlib.error) as error:
-            raise tarfile.TarError(f"it is damaged ({error})") from error
-        self._left -= len(found)
-        if self._left < 0:
-            raise tarfile.TarError(_TOO_MUCH)
-        return found
+    left = max(_UNPACKED_MIN, _UNPACKED_TIMES * archive.stat().st_size)
+    with tarfile.open(archive, mode="r|*") as tar:
+        for member in tar:
+            left -= member.size
+            if left < 0:
+                raise tarfile.TarError("it unpacks to more than weights would")
+            tar.extract(member, into, filter="data")
