@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from precis.errors import LeaseHeld, LeaseLost, StoreError
-from precis.run.holder import Holder, is_alive
+from precis.run.holder import Holder, is_alive, this_process
 from precis.run.lease import check_free, lease_key, leased, read_lease
 from precis.store import FolderStore
 from tests.services.patience import patience_s, until
@@ -18,16 +18,9 @@ from tests.services.patience import patience_s, until
 
 def elsewhere(store: FolderStore, now: datetime) -> None:
     """Put a lease into the store that another machine took."""
-    holder = Holder(
-        run="theirs",
-        host="far",
-        pid=1,
-        machine="another boot",
-        process_started="1",
-        since=now,
-        expires=now + timedelta(seconds=60),
-    )
-    store.put(lease_key("m"), holder.model_dump_json().encode())
+    holder = this_process("theirs", now, timedelta(seconds=60))
+    there = holder.model_copy(update={"machine": "another boot"})
+    store.put(lease_key("m"), there.model_dump_json().encode())
 
 
 async def test_a_second_run_is_refused_with_who_holds_it_and_how_to_take_over(

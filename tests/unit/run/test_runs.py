@@ -148,12 +148,7 @@ def test_a_page_is_opened_from_the_usual_home_which_is_in_the_current_folder(
     store: FolderStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[str] = []
-
-    def show(url: str) -> bool:
-        opened.append(url)
-        return True
-
-    monkeypatch.setattr(webbrowser, "open", show)
+    monkeypatch.setattr(webbrowser, "open", opened.append)
     monkeypatch.chdir(tmp_path)
     precis_runs("rollouts", "m", store=store, PRECIS_HOME=".precis")
     assert opened == [(tmp_path / ".precis/reports/m/rollouts.html").as_uri()]
