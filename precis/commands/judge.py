@@ -52,9 +52,10 @@ def cache(
             stats = kept.stats()
     except sqlite3.Error as error:
         fail(f"The cache {file} can't be read ({error}). Delete it if it is damaged.")
+    share = stats.hits / max(1, stats.hits + stats.misses)
     typer.echo(
         f"{file}: {stats.entries:,} replies in {stats.bytes / _MIB:.1f} MiB; {stats.hits:,} hits "
-        f"and {stats.misses:,} misses ({stats.hit_rate:.0%}) since it was made."
+        f"and {stats.misses:,} misses ({share:.0%}) since it was made."
     )
 
 

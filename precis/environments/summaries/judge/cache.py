@@ -54,11 +54,6 @@ class CacheStats:
     hits: int
     misses: int
 
-    @property
-    def hit_rate(self) -> float:
-        """The share of look-ups that found a reply; 0 before the first one."""
-        return self.hits / max(1, self.hits + self.misses)
-
 
 class ReplyCache:
     """Replies by key, evicted by least recent use at the file's bound. `close()` writes the counts

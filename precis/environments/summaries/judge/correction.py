@@ -15,7 +15,6 @@ from precis.statistics.intervals import (
     CONFIDENCE,
     DOCUMENTS_MIN,
     NORMAL,
-    Floats,
     Interval,
     ratio_interval,
     widened,
@@ -75,13 +74,13 @@ def prediction_powered(results: pl.DataFrame, person: pl.DataFrame) -> Interval:
     Args:
         person: rows of `results` with the column `person`; at least two documents.
     """
-    ruled = results.filter(were_read())
-    share = _questions(ruled) / _questions(results)
     over = (pl.col("correct").cast(pl.Float64) - pl.col("person").cast(pl.Float64)).sum()
     both = person.group_by("document_id").agg(over.alias("over"), pl.len().alias("ruled"))
     table = correct_by_document(results).join(both, on="document_id", how="left").fill_null(0)
     counted = table.select(pl.col("correct", "asked", "over", "ruled").cast(pl.Float64))
     correct, asked, excess, ruled_on = counted.to_numpy().T
+    read = correct_by_document(results.filter(were_read()))["asked"].to_numpy()
+    share = read.sum() / asked.sum()
     judged = correct.sum() / asked.sum()
     rectifier = excess.sum() / ruled_on.sum()
     added = (correct - judged * asked) / asked.sum()
@@ -94,11 +93,6 @@ def prediction_powered(results: pl.DataFrame, person: pl.DataFrame) -> Interval:
     ) * np.sqrt(variance)
     ends = np.clip([mean, mean - reach, mean + reach], 0.0, 1.0)
     return Interval(*map(float, ends))
-
-
-def _questions(rows: pl.DataFrame) -> float:
-    counts: Floats = correct_by_document(rows)["asked"].to_numpy()
-    return float(counts.sum())
 
 
 def correct_by_document(frame: pl.DataFrame) -> pl.DataFrame:
