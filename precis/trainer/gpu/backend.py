@@ -123,11 +123,8 @@ class GpuBackend(LocalBackend):
                 f"Training step {before} of {model.name} ended at step {result.step}; its log is "
                 f"{self._folder(model) / 'logs'}."
             )
-        if result.metrics.get(TRAIN_GRADIENT_STEPS_KEY) and not self._has_moved(model, before):
-            raise StaleAdapter(
-                f"Training step {before} of {model.name} left the adapter as it was, although "
-                "there were groups to learn from."
-            )
+        if result.metrics.get(TRAIN_GRADIENT_STEPS_KEY):
+            self._check_moved(model, before)
         return result
 
     async def train_sft(
@@ -160,10 +157,7 @@ class GpuBackend(LocalBackend):
         async for metrics in watch_steps(training, f"Training step {step} of {model.name}"):
             seen.append(metrics)
         await self._check_served(model, step + 1)
-        if not self._has_moved(model, step):
-            raise StaleAdapter(
-                f"Imitation in step {step} of {model.name} left the adapter as it was."
-            )
+        self._check_moved(model, step)
         folder = str(folder_of(self._folder(model), step + 1))
         return LocalTrainResult(
             step=step + 1, metrics=average_metric_samples(seen), checkpoint_path=folder
@@ -294,12 +288,15 @@ class GpuBackend(LocalBackend):
         reply.raise_for_status()
         return {card["id"]: card.get("root") for card in reply.json()["data"]}
 
-    def _has_moved(self, model: Model, before: int) -> bool:
-        """Return whether training changed the adapter."""
+    def _check_moved(self, model: Model, before: int) -> None:
+        """Compare the adapter with the one before a training that had something to learn from."""
         folder = self._folder(model)
         old = folder_of(folder, before) / _ADAPTER
         new = folder_of(folder, before + 1) / _ADAPTER
-        return not filecmp.cmp(old, new, shallow=False)
+        if filecmp.cmp(old, new, shallow=False):
+            raise StaleAdapter(
+                f"Training step {before} of {model.name} left the adapter as it was."
+            )
 
     def _folder(self, model: Model) -> Path:
         return Path(get_model_dir(model=model, art_path=self._path))

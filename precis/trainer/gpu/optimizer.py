@@ -26,15 +26,14 @@ def make_optimizer(weights: Sequence[torch.nn.Parameter]) -> torch.optim.AdamW:
 def save_optimizer(
     optimizer: torch.optim.Optimizer,
     folder: Path,
-    reference: Sequence[torch.Tensor] | None = None,
+    reference: list[torch.Tensor] | None = None,
 ) -> None:
     """Write the optimizer's state beside the adapter that it belongs to.
 
     Args:
         reference: the weights of the KL penalty's reference; None where there is none.
     """
-    kept = None if reference is None else list(reference)
-    state = {"state": optimizer.state_dict()["state"], "reference": kept}
+    state = {"state": optimizer.state_dict()["state"], "reference": reference}
     torch.save(state, folder / OPTIMIZER_FILE)
 
 

@@ -49,6 +49,17 @@ class TinkerService:
     address: str | None
     key: str = field(repr=False)
 
+    def __post_init__(self) -> None:
+        """Have the client tell nobody the key: what it would send home about failed requests has it
+        in it, and so may its log, since servers quote it."""
+        os.environ["TINKER_TELEMETRY"] = "0"
+        log = logging.getLogger("tinker")
+        handler = logging.StreamHandler()
+        handler.setFormatter(_Redacted(Redactor(self.key)))
+        log.handlers = [handler]
+        log.setLevel(logging.WARNING)
+        log.propagate = False
+
     @property
     def name(self) -> str:
         """The service's name in messages."""
@@ -57,7 +68,6 @@ class TinkerService:
     async def connect(self) -> tinker.ServiceClient:
         """Open a session; a ConfigError says that the key is refused, a TrainerLost that nothing
         answers."""
-        self._prepare()
 
         def open_client() -> tinker.ServiceClient:
             # Without an address the client takes TINKER_BASE_URL, or else its makers' own.
@@ -82,7 +92,6 @@ class TinkerService:
                     f"{self.name} does not answer ({error or type(error).__name__}).",
                     "See whether it is up, and whether trainer.base_url is its address.",
                 ) from error
-        self._prepare()
         client = tinker.ServiceClient(api_key=self.key, base_url=self.address)
         try:
             served = await run_apart(client.get_server_capabilities)
@@ -112,17 +121,6 @@ class TinkerService:
             raise TrainerLost(f"{self.name} did not {what} within {deadline_s:.0f} s.") from None
         except Exception as error:
             self._raise_ours(what, error, is_saved)
-
-    def _prepare(self) -> None:
-        """Have the client tell nobody the key: what it would send home about failed requests has it
-        in it, and so may its log, since servers quote it."""
-        os.environ["TINKER_TELEMETRY"] = "0"
-        log = logging.getLogger("tinker")
-        handler = logging.StreamHandler()
-        handler.setFormatter(_Redacted(Redactor(self.key)))
-        log.handlers = [handler]
-        log.setLevel(logging.WARNING)
-        log.propagate = False
 
     def _raise_ours(self, what: str, error: Exception, is_saved: bool) -> NoReturn:
         """Raise the error as one of ours; without its cause, whose text may quote the key."""
