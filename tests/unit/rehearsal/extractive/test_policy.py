@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from precis.errors import CorruptCheckpoint
 from precis.rehearsal.checkpoint_files import initial_state, load, save
 from precis.rehearsal.extractive.features import NAMES, featurize
-from precis.rehearsal.extractive.kind import SENTENCES
-from precis.rehearsal.extractive.policy import PickedSample, logprobs, pick
+from precis.rehearsal.extractive.kind import SENTENCES, PickedSample, logprobs, pick
 from precis.rehearsal.grpo import logprobs_of, objective, pick_logprobs
 from precis.rehearsal.kind import Floats, LinearPolicy
 from precis.rehearsal.train_step import passes, with_advantages
