@@ -61,7 +61,7 @@ unit: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest tests $(addprefix --ignore=,$(SERVICES) tests/gpu) -m "not long" -n 3 --dist worksteal
 
 debian:  ## what the tests of `make test` start programs of
-	@tests/services/install.sh chromium postgresql strace
+	@tests/services/install.sh chromium postgresql
 
 services: $(VENV)/.installed-dev debian
 	$(BIN)/python -m pytest $(SERVICES) -m "not long" -n 3 --dist loadfile \

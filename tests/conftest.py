@@ -34,7 +34,7 @@ def have_patience_with_examples() -> None:
 # Each HTTP client makes a context of its own, and reads all authorities for it: 26 ms of a core.
 _FOR_ALL = pytest.MonkeyPatch()
 _FOR_ALL.setattr(ssl, "create_default_context", cache(ssl.create_default_context))
-# Nobody takes the power away; tests/security/services has a process whose disk is looked at.
+# Nobody takes the power away, but for tests/security/test_power_loss.py.
 _FOR_ALL.setattr(os, "fsync", lambda _: None)
 
 
