@@ -8,16 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from cli.deletion import is_of
 from cli.tables import curve, ends
 from precis.config import RunConfig
 from precis.errors import LeaseHeld, StoreError
-from precis.records.documents import Document, Question
 from precis.records.ledger import Metric, ledger_key, load_ledger, write_ledger
-from precis.records.results import Provenance, frame_of, write_results
-from precis.records.verdict import Answer, Scored
+from precis.records.results import write_results
 from precis.report.run_comparison import compare, describe_differences
 from precis.run.reports import report_file
 from precis.store import FolderStore
@@ -25,8 +24,8 @@ from precis.training.deletion import delete
 from precis.training.run import work_folder
 from tests.support.ledgers import measured
 from tests.support.reports import texts
+from tests.support.results import rows
 from tests.support.runs import NOW, hold, make_run, precis_runs
-from tests.support.summaries import JudgedSummary, Summary, row_of
 
 
 @pytest.fixture
@@ -46,19 +45,16 @@ def put_results(
     text: str = "",
 ) -> None:
     """A benchmark of the newest checkpoint: so many of four answers right in each document."""
-    rows = []
-    provenance = Provenance(
-        f"run-{model}", "trained", 3, judge, "batched v1", "p", "k", "0.1.0", NOW
-    )
+    verdicts = {}
+    written = []
     for number, count in enumerate(right):
-        asked = tuple(Question(f"q{n}", "?", "1", answerable=True) for n in range(4))
-        document = Document(f"{prefix}{number}", "topic", "Text.", asked)
-        answers = tuple(Answer(f"q{n}", "1", n < count, answerable=True) for n in range(4))
-        summary = Summary(text or f"{model} on {number}.")
-        rows.append(row_of(JudgedSummary(document, summary, Scored(answers)), provenance))
+        verdicts[f"{prefix}{number}"] = [place < count for place in range(4)]
+        written.append(text or f"{model} on {number}.")
+    run = f"run-{model}"
+    frame = rows("trained", verdicts, 3, run=run, night=NOW, judge=judge, protocol="batched v1")
     path = store.root.parent / "results.parquet"
-    write_results(frame_of(rows), path)
-    store.upload(path, f"{model}/results/run-{model}.parquet")
+    write_results(frame.with_columns(text=pl.Series(written)), path)
+    store.upload(path, f"{model}/results/{run}.parquet")
 
 
 def test_two_runs_are_compared_document_by_document(store: FolderStore) -> None:
