@@ -72,13 +72,11 @@ class ContenderClient:
             self._rollouts.tokens_max + self.spec.thinking_tokens * self._rollouts.turns_max,
         )
         step = self.spec.contender.step
-        parameters = dict(self.spec.parameters)
-        if not index:
-            return Policy(replies, limits, parameters, name=settings.model, step=step)
-        if "temperature" in parameters:
+        parameters = self.spec.parameters
+        if index and "temperature" in parameters:
             parameters["temperature"] = self._rollouts.temperature
         # Paid models may not accept a seed, and their replies are kept anyway.
-        seed_of = None if self.spec.paid else partial(sample_seed, 0, 0)
+        seed_of = partial(sample_seed, 0, 0) if index and not self.spec.paid else None
         return Policy(replies, limits, parameters, seed_of, name=settings.model, step=step)
 
     def complete_request(self, request: CompletionRequest) -> CompletionRequest:

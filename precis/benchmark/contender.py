@@ -11,7 +11,6 @@ from precis.llm.retry import OWN_BACKOFF_S, OWN_TRIES_MAX
 from precis.records.spend import Price, price_of
 from precis.statistics.standings import Contender
 
-_FREE = Price(0.0, 0.0)
 _REMEDY = " (any word will do for an endpoint that asks for none), or leave the contender out"
 
 
@@ -37,7 +36,6 @@ class ContenderSpec:
     """A contender and its way of access.
 
     Attributes:
-        parameters: sent with every request besides the model and the messages.
         price: None if unknown.
         identity: determines a reply together with the request, such as the digest of a checkpoint;
             None if repeating a request is free and gives the same reply.
@@ -46,7 +44,6 @@ class ContenderSpec:
     contender: Contender
     endpoint: Endpoint = field(repr=False)
     settings: ContenderConfig = field(repr=False)
-    parameters: Mapping[str, Any] = field(repr=False)
     price: Price | None = field(repr=False)
     identity: str | None = field(repr=False)
     paid: bool = field(repr=False)
@@ -56,21 +53,29 @@ class ContenderSpec:
         """The most reasoning tokens of a request."""
         return self.settings.thinking_tokens_max if self.settings.reasoning else 0
 
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The parameters of every request besides those of a rollout.
+
+        Greedy, like the trained model. OpenAI's reasoning models take no temperature; OpenRouter
+        takes the effort as `reasoning`, the others by OpenAI's name for it.
+        """
+        config = self.settings
+        parameters: dict[str, Any] = {} if config.reasoning else {"temperature": 0.0}
+        if config.reasoning_effort and config.provider == "openrouter":
+            parameters["reasoning"] = {"effort": config.reasoning_effort}
+        elif config.reasoning_effort:
+            parameters["reasoning_effort"] = config.reasoning_effort
+        return parameters
+
 
 def hosted_contender(config: ContenderConfig, keys: Mapping[str, str]) -> ContenderSpec:
     """Return a hosted model, which is paid for; see `endpoint_of`."""
     role = f"contender {config.called!r}"
     endpoint = endpoint_of(config, keys, role, "CONTENDER_API_KEY", remedy=_REMEDY)
     price = Price(*config.prices) if config.prices else price_of(config.model)
-    return ContenderSpec(
-        Contender(config.called),
-        endpoint,
-        config,
-        parameters_of(config),
-        price,
-        identity=endpoint.base_url,
-        paid=True,
-    )
+    contender = Contender(config.called)
+    return ContenderSpec(contender, endpoint, config, price, endpoint.base_url, paid=True)
 
 
 def local_contender(
@@ -93,19 +98,4 @@ def local_contender(
         backoff_s=OWN_BACKOFF_S,
     )
     endpoint = Endpoint(url, model, key, role=f"contender '{contender}'")
-    parameters = parameters_of(settings)
-    return ContenderSpec(contender, endpoint, settings, parameters, _FREE, identity, paid=False)
-
-
-def parameters_of(config: ContenderConfig) -> dict[str, Any]:
-    """Return the parameters of every request besides those of a rollout.
-
-    Greedy, like the trained model. OpenAI's reasoning models take no temperature; OpenRouter takes
-    the effort as `reasoning`, the others by OpenAI's name for it.
-    """
-    parameters: dict[str, Any] = {} if config.reasoning else {"temperature": 0.0}
-    if config.reasoning_effort and config.provider == "openrouter":
-        parameters["reasoning"] = {"effort": config.reasoning_effort}
-    elif config.reasoning_effort:
-        parameters["reasoning_effort"] = config.reasoning_effort
-    return parameters
+    return ContenderSpec(contender, endpoint, settings, Price(0.0, 0.0), identity, paid=False)

@@ -56,9 +56,6 @@ async def serve_baselines(
                 f"The environment has no baseline {name!r}.",
                 f"Give `baselines` some of {', '.join(known) or 'none'}, or leave it out.",
             )
-    if not names:
-        yield []
-        return
 
     async def complete(request: ChatRequest) -> Completion:
         return await known[request.model](request)

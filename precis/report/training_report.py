@@ -168,17 +168,11 @@ def most_changed(seen: LatestSamples) -> tuple[Rollout, Rollout] | None:
     if seen.first is None or seen.last is None or seen.first.step == seen.last.step:
         return None
     before = {one.scenario.id: one for one in seen.first.rollouts if said(one)}
-    least = 2.0
-    change = None
+    pairs = []
     for new in seen.last.rollouts:
-        old = before.get(new.scenario.id)
-        if old is None or not said(new):
-            continue
-        common = common_words(said(old), said(new))
-        if common < least:
-            least = common
-            change = (old, new)
-    return change
+        if said(new) and new.scenario.id in before:
+            pairs.append((before[new.scenario.id], new))
+    return min(pairs, key=lambda pair: common_words(*map(said, pair)), default=None)
 
 
 def said(rollout: Rollout) -> str:
