@@ -31,7 +31,7 @@ from precis.environments.summaries.judge.protocol import (
     validate_reply,
 )
 from precis.errors import ProviderFailed
-from precis.llm.budget import PaidOnce
+from precis.llm.budget import Budget, PaidOnce
 from precis.llm.concurrency import run_for_each
 from precis.llm.limits import Limiter
 from precis.llm.providers import Endpoint
@@ -239,8 +239,8 @@ class AgentEnvironment(Environment):
 
     ruler: TrajectoryRuler | None = None
     workers: "Workers | None" = None
-    _paid: PaidOnce | None = None
-    """A benchmark's access to the judge, which pays for each reply once."""
+    _paid = PaidOnce(None, Budget(None))
+    """The access to the judge: a benchmark's pays for each reply once."""
 
     def __init__(
         self,
@@ -382,18 +382,14 @@ class AgentEnvironment(Environment):
 
         won = 0.0
         for place, pair in enumerate(([own, other], [other, own])):
-            found: list[float] | Unscored
-            if self._paid is None:
-                found = await ruler.score(pair, tools)
-            else:
-                asked = {**ruler.identity, "effort": ruler.effort}
-                found = await self._paid.ask(
-                    f"rankings/{json_digest([asked, pair, list(tools)])}",
-                    partial(ruler.score, pair, tools),
-                    partial(ruler.estimate_usd, pair, tools),
-                    encode=list,
-                    decode=decode,
-                )
+            asked = {**ruler.identity, "effort": ruler.effort}
+            found = await self._paid.ask(
+                f"rankings/{json_digest([asked, pair, list(tools)])}",
+                partial(ruler.score, pair, tools),
+                partial(ruler.estimate_usd, pair, tools),
+                encode=list,
+                decode=decode,
+            )
             if isinstance(found, Unscored):
                 return found
             mine, its = found[place], found[1 - place]
