@@ -10,13 +10,18 @@ import pytest
 from typer.testing import Result
 
 from precis.config import TrainConfig
+from precis.environments.python import load_python
 from precis.llm.server import ChatRequest, Choice, Completion, ToolCall, completions_app
 from precis.models.record import training_record, write_record
 from precis.models.reference import Reference, find_model
+from precis.records.ledger import Ledger, write_ledger
+from precis.rehearsal.checkpoint_files import initial_state, save
+from precis.rehearsal.tool_calls.kind import TOOL_CALLS
+from precis.run.checkpoints import commit
 from precis.store import FolderStore
-from tests.support.agents import put_agent
 from tests.support.command import run_precis
 from tests.support.examples import EXAMPLES
+from tests.support.ledgers import record
 from tests.support.local_server import served
 from tests.support.runs import train_policy
 from tests.support.wheel import refused_packages
@@ -49,6 +54,18 @@ def rollout(model, scenario):
 def scenarios(split):
     return [{"id": f"{split}-1"}]
 """
+
+
+def put_agent(store: FolderStore, file: Path, folder: Path) -> None:
+    """A run of an agent whose policy is untrained."""
+    config = TrainConfig.model_validate({"environment": str(file), "model": "player"})
+    digest = load_python(str(file)).digest
+    saved = save(folder / "model", initial_state(TOOL_CALLS.layout, 1), TOOL_CALLS.layout)
+    commit(store, "player", 0, saved, "c")
+    commit(store, "player", 1, saved, "c")
+    ledger = Ledger(model="player", config="c", corpus=digest).advance(record(0))
+    write_ledger(store, ledger, None)
+    write_record(store, "player", training_record(config, "", (400, 100)))
 
 
 @pytest.fixture
