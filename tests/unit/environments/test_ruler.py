@@ -30,7 +30,7 @@ from precis.store import FolderStore
 from precis.store.kept import KeptRecords
 from precis.training.validation import validation_of
 from tests.support import unscored
-from tests.support.faulty import Fault, Faults, FaultyServer
+from tests.support.faulty import FaultyServer
 from tests.support.rollouts import calling
 
 RUBRIC = "The word is found."
@@ -45,17 +45,15 @@ def ruler_at(url: str, config: JudgeConfig = CONFIG, **options: Any) -> Trajecto
     return TrajectoryRuler(Endpoint(url, "lexical-judge", "key"), config, RUBRIC, **options)
 
 
-def attempt(*words: str, index: int = 0, result: str = "") -> Rollout:
-    """An attempt that looked up some words, with the result of the last."""
-    messages: list[Any] = [{"role": "user", "content": "Find the bee."}]
-    for place, word in enumerate(words):
-        id = f"{index}-{place}"
-        messages.append(calling("look_up", {"word": word}, id))
-        messages.append({"role": "tool", "tool_call_id": id, "content": f"A {word}."})
-    if result:
-        messages[-1]["content"] = result
+def attempt(word: str, index: int = 0, result: str = "") -> Rollout:
+    """An attempt that looked up a word."""
+    messages: tuple[Any, ...] = (
+        {"role": "user", "content": "Find the bee."},
+        calling("look_up", {"word": word}, str(index)),
+        {"role": "tool", "tool_call_id": str(index), "content": result or f"A {word}."},
+    )
     last = {"finish_reason": "stop", "message": {"role": "assistant", "content": "Done."}}
-    call = Call(tuple(messages), last, (unscored.LOOK_UP,))
+    call = Call(messages, last, (unscored.LOOK_UP,))
     return Rollout(Scenario("word-1"), index, (call,), Unscored(UNJUDGED, "Not yet."))
 
 
@@ -147,7 +145,6 @@ async def scored(ruler: TrajectoryRuler, attempts: Sequence[Rollout]) -> list[fl
         '{"scores": [{"id": "a1", "explanation": "", "score": NaN},'
         ' {"id": "a2", "explanation": "", "score": 1}]}',
         "Both are fine: 0.9.",
-        "{}",
     ],
 )
 async def test_a_malformed_reply_is_asked_for_again_and_never_a_score(reply: str) -> None:
@@ -176,14 +173,12 @@ async def test_a_reply_is_paid_for_once(tmp_path: Path) -> None:
 
 
 async def test_a_judge_of_the_same_account_shares_its_limits() -> None:
-    config = CONFIG.model_copy(update={"tries_max": 1})
-    limited = FaultyServer(judge_app(), Faults({Fault.RATE_LIMITED: 1.0}))
-    async with limited as url, JudgeClient(Endpoint(url, "lexical-judge", "key"), config) as judge:
-        ruler = ruler_at(url, config, limiter=judge.limiter)
-        attempts = [attempt("ant"), attempt("bee", index=1)]
-        await ruler.score(list(map(transcript_of, attempts)))
-        assert judge.limiter.share < 1
-        await ruler.close()
+    url = "http://127.0.0.1:9/v1"
+    async with (
+        JudgeClient(Endpoint(url, "lexical-judge", "key"), CONFIG) as judge,
+        ruler_at(url, limiter=judge.limiter) as ruler,
+    ):
+        assert ruler.limiter is judge.limiter
 
 
 def prefers_bees(data: dict[str, Any]) -> list[float]:
