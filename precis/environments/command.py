@@ -125,14 +125,12 @@ def _score_of(output: str, judged: bool) -> "Score | Unscored | float":
         return Unscored(UNJUDGED, "No judge was asked yet.")
     if isinstance(said, int | float):
         return said
-    if isinstance(said, dict) and said.keys() <= {"reward", "success", "metrics"}:
-        reward, success, metrics = said.get("reward"), said.get("success"), said.get("metrics", {})
-        if (
-            isinstance(reward, int | float)
-            and isinstance(success, bool | None)
-            and isinstance(metrics, dict)
-        ):
-            return Score(reward, success, metrics)
+    if (
+        isinstance(said, dict)
+        and {"reward"} <= said.keys() <= {"reward", "success", "metrics"}
+        and isinstance(said.get("metrics", {}), dict)
+    ):
+        return Score(**said)  # the recorder checks the values
     return Unscored(
         "no_score",
         f"Its last line is {last[:_SHOWN]!r}: print a number, true, false, or an object with "

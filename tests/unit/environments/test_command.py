@@ -31,7 +31,8 @@ def environment_of(folder: Path, text: str, rubric: str = "") -> CommandEnvironm
     ("text", "cause", "detail"),
     [
         ("", "no_score", "Its last line is ''"),
-        ('print(\'{"reward": "much"}\')', "no_score", "print a number"),
+        ('print(\'{"reward": "much"}\')', "no_score", "Its reward is 'much'"),
+        ('print(\'{"reward": 1, "won": true}\')', "no_score", "print a number"),
         ("print('[' * 10**5)", "no_score", "Its last line is"),
         ("os.write(1, bytes(range(256)) * 99)", "no_score", "Its last line is"),
         ("print(1); sys.exit('No board is left.')", "agent_failed", "No board is left."),
