@@ -12,12 +12,26 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from precis.environments.programs import harmless
+from precis.errors import ConfigError
 
 _LINE_MAX = 16 * 1024 * 1024
 _STOP_S = 5.0
+
+
+def release_of(package: str) -> str:
+    """Return the version of a package that has an extra of its name, or raise ConfigError."""
+    try:
+        return version(package)
+    except PackageNotFoundError as error:
+        raise ConfigError(
+            f"This environment needs {package}, which is not installed.",
+            "Run `make install-environments`, for which reasoning-gym needs a C compiler, or "
+            f"`pip install 'precis[{package}]'`.",
+        ) from error
 
 
 class IsolatedError(Exception):

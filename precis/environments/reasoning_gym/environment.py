@@ -5,10 +5,9 @@ import json
 import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
-from precis.environments.isolated import IsolatedError, IsolatedModule, ProcessDied
+from precis.environments.isolated import IsolatedError, IsolatedModule, ProcessDied, release_of
 from precis.environments.ruler import AgentEnvironment
 from precis.errors import ConfigError
 from precis.llm.server import ApiError, ChatRequest, Choice, Complete, Completion, ToolCall
@@ -164,14 +163,7 @@ class ReasoningGym(AgentEnvironment):
 
 def load_reasoning_gym(settings: ReasoningGymSettings) -> ReasoningGym:
     """Return the environment of a generator, with its questions."""
-    try:
-        release = version("reasoning-gym")
-    except PackageNotFoundError as error:
-        raise ConfigError(
-            "environment.kind is 'reasoning_gym', but reasoning-gym is not installed.",
-            "Run `make install-environments`, or `pip install 'precis[reasoning-gym]'`; it needs a "
-            "C compiler.",
-        ) from error
+    release = release_of("reasoning-gym")
     puzzles = IsolatedModule("precis.environments.reasoning_gym.puzzles")
     try:
         return ReasoningGym(settings, puzzles, release)

@@ -7,16 +7,15 @@ import random
 import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 from precis.config import RateLimits
 from precis.environment import Variables
 from precis.environments.clock import clock_stopped
-from precis.environments.isolated import IsolatedError, IsolatedModule, ProcessDied
+from precis.environments.isolated import IsolatedError, IsolatedModule, ProcessDied, release_of
 from precis.environments.ruler import AgentEnvironment
 from precis.environments.session import REFUSALS
-from precis.errors import ConfigError, PrecisError, ProviderError, ProviderRejected
+from precis.errors import PrecisError, ProviderError, ProviderRejected
 from precis.llm.client import ChatClient, CompletionRequest, OwnServer
 from precis.llm.providers import endpoint_of
 from precis.llm.retry import Deadline
@@ -313,13 +312,7 @@ def _explain(error: str) -> str:
 
 def load_textarena(settings: TextArenaSettings) -> TextArenaEnvironment:
     """Return the environment of a game."""
-    try:
-        release = version("textarena")
-    except PackageNotFoundError as error:
-        raise ConfigError(
-            "environment.kind is 'textarena', but TextArena is not installed.",
-            "Run `make install-environments`, or `pip install 'precis[textarena]'`.",
-        ) from error
+    release = release_of("textarena")
     games = IsolatedModule("precis.environments.textarena.games")
     model = opponent_of(settings)
     opponent = Opponent(model, Variables().keys()) if model else None

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from precis.environments.isolated import IsolatedError, IsolatedModule, ProcessDied
+from precis.environments.isolated import IsolatedError, IsolatedModule, ProcessDied, release_of
+from precis.errors import ConfigError
 from precis.processes.child import is_running
 from tests.services.patience import wait_until
 
@@ -99,6 +100,11 @@ def test_a_call_without_an_end_or_a_limit_costs_itself(
     with pytest.raises(IsolatedError, match=r"took longer than 1.5 s, and was ended$|MemoryError"):
         evaluating.call_now("eval", code)
     assert evaluating.call_now("eval", "8") == 8
+
+
+def test_a_package_that_is_not_installed_is_named_with_its_installation() -> None:
+    with pytest.raises(ConfigError, match=r"install-environments.*'precis\[no-such-package\]'"):
+        release_of("no-such-package")
 
 
 def test_a_module_that_is_not_there_gets_a_sentence() -> None:

@@ -1,7 +1,6 @@
 """Puzzles of reasoning-gym: asked through the recorder, scored in a process that is sealed off."""
 
 from collections.abc import Iterator
-from importlib.metadata import PackageNotFoundError
 from importlib.util import find_spec
 from typing import Any
 
@@ -9,7 +8,7 @@ import pytest
 
 from precis.environments.isolated import IsolatedModule, ProcessDied
 from precis.environments.reasoning_gym import environment as module
-from precis.environments.reasoning_gym.environment import ReasoningGym, load_reasoning_gym
+from precis.environments.reasoning_gym.environment import ReasoningGym
 from precis.errors import ConfigError
 from precis.llm.server import ApiError, ChatRequest, ToolCall
 from precis.settings.environment import ReasoningGymSettings
@@ -165,12 +164,3 @@ async def test_it_is_whole_and_says_so_in_preflight(monkeypatch: pytest.MonkeyPa
         assert puzzles.digest == environment("countdown").digest
         assert puzzles.rules != environment("countdown", parameters={"min_numbers": 3}).rules
         assert await puzzles.checks() == ()
-
-
-def test_a_missing_package_is_named_with_its_installation(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(name: str) -> str:
-        raise PackageNotFoundError(name)
-
-    monkeypatch.setattr(module, "version", missing)
-    with pytest.raises(ConfigError, match=r"pip install 'precis\[reasoning-gym\]'"):
-        load_reasoning_gym(ReasoningGymSettings(dataset="countdown"))

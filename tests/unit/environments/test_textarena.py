@@ -5,7 +5,6 @@ import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
 
@@ -230,16 +229,6 @@ async def test_a_game_of_words_is_played_once_its_lists_are_there(lists: Path) -
     finally:
         shutil.rmtree(lists / "corpora")
     assert score_of(rollout).reward > 0
-
-
-def test_a_missing_package_is_named_with_its_installation(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(name: str) -> str:
-        raise PackageNotFoundError(name)
-
-    monkeypatch.setattr(module, "version", missing)
-    with pytest.raises(ConfigError, match="make install-environments") as caught:
-        load_textarena(TextArenaSettings(game="Nim-v0"))
-    assert "pip install 'precis[textarena]'" in str(caught.value)
 
 
 async def test_a_process_that_is_killed_costs_the_games_that_it_held() -> None:
