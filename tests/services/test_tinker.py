@@ -24,7 +24,6 @@ from precis.settings.tinker import TinkerTrainer
 from precis.store import FolderStore
 from precis.trainer.client import RemoteTrainer
 from precis.trainer.protocol import StoredModel
-from precis.trainer.server import trainer_app
 from precis.trainer.tinker.backend import TinkerBackend
 from precis.trainer.tinker.check import check_service
 from precis.trainer.tinker.checkpoints import read_kept
@@ -37,6 +36,7 @@ from tests.support.policies import SAMPLED, sampled_choice
 from tests.support.tinker_policy import CopyingPolicy
 from tests.support.tinker_server import BASE_MODEL, KEY, Fault, TinkerServer
 from tests.support.tokenizers import TEMPLATE_WITH_TOOLS, write_chat_tokenizer
+from tests.support.trainers import Model, trainer_of
 
 # The service's client leaves some of its connections to the garbage collector.
 pytestmark = [
@@ -54,8 +54,6 @@ PROMPT = "".join(chr(ord("a") + part) * 12 for part in range(10))
 CELL = {"type": "object", "properties": {"cell": {"enum": [4, 5]}}, "required": ["cell"]}
 PLAY: Any = {"type": "function", "function": {"name": "play", "parameters": CELL}}
 REWARDED = ("ggg", "hhh", "iii", "jjj")
-
-Model = art.TrainableModel[Any, Any]
 
 
 @pytest.fixture(scope="module")
@@ -97,18 +95,9 @@ def model_of(settings: TinkerTrainer) -> Model:
 
 
 @pytest.fixture
-async def backend(tmp_path: Path) -> AsyncIterator[TinkerBackend]:
-    backend = TinkerBackend(tmp_path / "trainer")
-    yield backend
-    await backend.close()
-
-
-@pytest.fixture
-async def trainer(backend: TinkerBackend, tmp_path: Path) -> AsyncIterator[RemoteTrainer]:
-    async with serving(trainer_app(backend, tmp_path / "trainer", "token")) as url:
-        remote = RemoteTrainer(url, "token", tmp_path / "art")
-        yield remote
-        await remote.close()
+async def trainer(tmp_path: Path) -> AsyncIterator[RemoteTrainer]:
+    async with trainer_of(TinkerBackend(tmp_path / "trainer"), tmp_path) as client:
+        yield client
 
 
 @pytest.fixture
@@ -354,16 +343,13 @@ async def test_a_run_goes_on_elsewhere_with_the_optimizer_that_it_had(
     await finish(trainer, model, 1)
     store = FolderStore(tmp_path / "store")
     await trainer.commit(model, 1, StoredModel(store=store.url, name="m", config="d"))
-    backend = TinkerBackend(tmp_path / "elsewhere")
-    async with serving(trainer_app(backend, tmp_path / "elsewhere", "token")) as url:
-        other = RemoteTrainer(url, "token", tmp_path / "art2")
+    elsewhere = tmp_path / "elsewhere"
+    async with trainer_of(TinkerBackend(elsewhere / "trainer"), elsewhere) as other:
         await other.restore(model, 1, StoredModel(store=store.url, name="m", run="a-run"))
         await model.register(other)
         await train(other, model, 1)
-        await other.close()
     assert newest(service, "0002") == undisturbed
     assert len(service.created) == 2  # the untrained one, and the one that was loaded
-    await backend.close()
 
 
 async def test_weights_that_the_service_has_no_more_are_named(

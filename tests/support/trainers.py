@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,10 @@ from art.types import TrainResult
 from openai.types.chat.chat_completion import Choice
 
 from precis.run.local_checkpoints import folder_of
+from precis.trainer.backend import TrainerBackend
+from precis.trainer.client import RemoteTrainer
+from precis.trainer.server import trainer_app
+from tests.support.local_server import serving
 
 TOKEN = "a-token"
 
@@ -69,6 +74,16 @@ class CountingBackend:
         folder = folder_of(self.path / model.project / "models" / model.name, self.step)
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "weights").write_text(str(self.step))
+
+
+@asynccontextmanager
+async def trainer_of(backend: TrainerBackend, folder: Path) -> AsyncIterator[RemoteTrainer]:
+    """A client of a backend over HTTP; both have their files in a folder."""
+    async with serving(trainer_app(backend, folder / "trainer", TOKEN)) as url:
+        client = RemoteTrainer(url, TOKEN, folder / "art")
+        yield client
+        await client.close()
+    await backend.close()
 
 
 def group(*rewards: float) -> art.TrajectoryGroup:

@@ -1,7 +1,6 @@
 """W&B's serverless training behind our trainer, against a server that speaks its protocol."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,11 +19,10 @@ from precis.run.checkpoints import commit
 from precis.store import FolderStore
 from precis.trainer.client import RemoteTrainer
 from precis.trainer.protocol import StoredModel
-from precis.trainer.server import trainer_app
 from precis.trainer.serverless import WandbBackend, open_wandb
 from tests.support.local_server import serving
 from tests.support.rollouts import calling
-from tests.support.trainers import Model, group
+from tests.support.trainers import Model, group, trainer_of
 
 KEY = "k" * 40
 
@@ -109,18 +107,12 @@ async def wandb() -> AsyncIterator[Wandb]:
 
 @pytest.fixture
 async def trainer(wandb: Wandb, tmp_path: Path) -> AsyncIterator[RemoteTrainer]:
-    async with trainer_in(tmp_path, wandb) as remote:
-        yield remote
+    async with trainer_of(backend_of(wandb, tmp_path), tmp_path) as client:
+        yield client
 
 
-@asynccontextmanager
-async def trainer_in(tmp_path: Path, wandb: Wandb) -> AsyncIterator[RemoteTrainer]:
-    backend = Backend(tmp_path / "trainer", KEY, wandb.url)
-    async with serving(trainer_app(backend, tmp_path / "trainer", "token")) as url:
-        remote = RemoteTrainer(url, "token", tmp_path / "art")
-        yield remote
-        await remote.close()
-    await backend.close()
+def backend_of(wandb: Wandb, tmp_path: Path) -> Backend:
+    return Backend(tmp_path / "trainer", KEY, wandb.url)
 
 
 @pytest.fixture
@@ -253,7 +245,7 @@ async def test_a_step_whose_checkpoint_came_before_a_kill_is_paid_for_once(
         patched.setattr("precis.trainer.journal.Journal.finished", killed)
         with pytest.raises(TrainerError, match="Killed"):
             await train(trainer, model)
-    async with trainer_in(tmp_path, wandb) as again:
+    async with trainer_of(backend_of(wandb, tmp_path), tmp_path) as again:
         await model.register(again)
         result = await train(again, model)
     assert (result.step, len(wandb.jobs), wandb.deleted) == (1, 1, [])

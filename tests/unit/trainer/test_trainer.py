@@ -27,11 +27,10 @@ from precis.trainer.protocol import (
     encode_groups,
 )
 from precis.trainer.server import main as serve_trainer
-from precis.trainer.server import trainer_app
 from tests.services.patience import patience_s
 from tests.support.local_server import serving
 from tests.support.stopped import HOLD_LOCK, stopped_process
-from tests.support.trainers import TOKEN, CountingBackend, Model, group
+from tests.support.trainers import TOKEN, CountingBackend, Model, group, trainer_of
 
 
 @pytest.fixture
@@ -40,16 +39,9 @@ def backend(tmp_path: Path) -> CountingBackend:
 
 
 @pytest.fixture
-async def url(backend: CountingBackend) -> AsyncIterator[str]:
-    async with serving(trainer_app(backend, backend.path, TOKEN)) as address:
-        yield address
-
-
-@pytest.fixture
-async def trainer(url: str, tmp_path: Path) -> AsyncIterator[RemoteTrainer]:
-    remote = RemoteTrainer(url, TOKEN, tmp_path / "art")
-    yield remote
-    await remote.close()
+async def trainer(backend: CountingBackend, tmp_path: Path) -> AsyncIterator[RemoteTrainer]:
+    async with trainer_of(backend, tmp_path) as client:
+        yield client
 
 
 @pytest.fixture
@@ -63,8 +55,8 @@ async def model(trainer: RemoteTrainer, tmp_path: Path) -> AsyncIterator[Model]:
         await model._openai_client.close()
 
 
-async def test_a_wrong_token_is_an_error_of_its_own(url: str, tmp_path: Path) -> None:
-    stranger = RemoteTrainer(url, "wrong", tmp_path)
+async def test_a_wrong_token_is_an_error_of_its_own(trainer: RemoteTrainer, tmp_path: Path) -> None:
+    stranger = RemoteTrainer(trainer.url, "wrong", tmp_path)
     model: Model = art.TrainableModel(name="m", project="p", base_model="b")
     with pytest.raises(Unauthorized):
         await model.register(stranger)
@@ -83,31 +75,33 @@ async def inference(backend: CountingBackend) -> AsyncIterator[None]:
         yield
 
 
-async def ask(url: str, adapter: str) -> httpx.Response:
+async def ask(trainer: RemoteTrainer, adapter: str) -> httpx.Response:
     headers = {"authorization": f"Bearer {TOKEN}"}
-    async with httpx.AsyncClient(base_url=url, headers=headers) as client:
+    async with httpx.AsyncClient(base_url=trainer.url, headers=headers) as client:
         return await client.post("/v1/chat/completions", json={"model": adapter, "messages": []})
 
 
 @pytest.mark.parametrize("asked", ["m", "", "other@0", "m@x"])
 async def test_what_names_no_adapter_is_refused_in_a_sentence(
-    inference: None, model: Model, url: str, asked: str
+    inference: None, model: Model, trainer: RemoteTrainer, asked: str
 ) -> None:
-    answer = await ask(url, asked)
+    answer = await ask(trainer, asked)
     assert answer.status_code == 400
     said = f"{asked!r} is not an adapter of this trainer: ask for MODEL@STEP of m."
     assert answer.json()["message"] == said
 
 
-async def test_an_endpoint_that_is_gone_is_said_in_a_sentence(model: Model, url: str) -> None:
-    answer = await ask(url, "m@0")  # its backend names an address where nobody listens
+async def test_an_endpoint_that_is_gone_is_said_in_a_sentence(
+    model: Model, trainer: RemoteTrainer
+) -> None:
+    answer = await ask(trainer, "m@0")  # its backend names an address where nobody listens
     assert answer.status_code == 502
     assert answer.json()["type"] == "TrainerLost"
     assert "samples for this trainer does not answer (ConnectError" in answer.json()["message"]
 
 
 async def test_who_leaves_before_the_answer_has_it_sampled_no_further(
-    backend: CountingBackend, trainer: RemoteTrainer, model: Model, url: str
+    backend: CountingBackend, trainer: RemoteTrainer, model: Model
 ) -> None:
     asked = asyncio.Event()
     left = asyncio.Event()
@@ -122,7 +116,7 @@ async def test_who_leaves_before_the_answer_has_it_sampled_no_further(
     async with serving(sample) as address:
         backend.inference_url = f"{address}/v1"
         await model.register(trainer)
-        asking = asyncio.create_task(ask(url, "m@0"))
+        asking = asyncio.create_task(ask(trainer, "m@0"))
         async with asyncio.timeout(patience_s()):
             await asked.wait()
             asking.cancel()
