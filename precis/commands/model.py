@@ -76,7 +76,7 @@ def export(
     """Write a checkpoint to a folder: adapter, merged weights or GGUF, with its prompt."""
     with sentences():
         found = _find(name, step, store)
-        to = _expanded(to).absolute()
+        to = Path(os.path.expanduser(to)).absolute()
         proof = export_model(found, to, file_format, base, dtype, converter)
         echo(f"{found.serving_name} is in {to}.")
         if proof is not None:
@@ -107,7 +107,7 @@ def serve(
     directly."""
     address = ServerAddress(host, port)
     with sentences():
-        folder = _expanded(name)
+        folder = Path(os.path.expanduser(name))
         if is_merged(folder):
             length = context or CONTEXT_TOKENS
             served = name_of(folder)
@@ -256,16 +256,6 @@ def _warn_of_rounding(proof: Proof | None) -> None:
             f"Only {proof.kept:.0%} of what the adapter adds is left in 16 bits, since it is small "
             "beside the base's weights: take --dtype float32, or serve the adapter itself."
         )
-
-
-def _expanded(path: str | Path) -> Path:
-    try:
-        return Path(path).expanduser()
-    except RuntimeError as error:
-        raise ConfigError(
-            f"{path} lies in the home of a user who is not there.",
-            "Write ~/… for your own, or the whole path.",
-        ) from error
 
 
 def _find(name: str, step: str, store: str) -> NamedCheckpoint:

@@ -21,7 +21,6 @@ from precis.config import BenchmarkConfig, TrainConfig
 from precis.environments.summaries.prompt import summary_messages
 from precis.models.record import training_record
 from precis.models.reference import Reference, find_model
-from precis.models.serving import DEFAULT_ADDRESS, command_for_merged
 from precis.processes.child import free_port, is_running
 from precis.records.ledger import ledger_key, load_ledger, write_ledger
 from precis.store import FolderStore
@@ -106,23 +105,19 @@ def test_merged_weights_are_served_from_their_folder_as_they_are(
     assert shown[-2:] == last
 
 
-def test_an_adapter_is_served_with_the_calls_of_tools_that_it_was_trained_with(
+def test_an_agent_is_served_with_the_calls_of_tools_that_it_was_trained_with(
     tmp_path: Path,
 ) -> None:
-    done = serve("mine", store=store_with_adapter(tmp_path, AN_AGENT))
-    assert "--enable-auto-tool-choice" in done.stdout
-    assert "--tool-call-parser llama3_json" in done.stdout
-    assert "precis play AGENT.py --url http://127.0.0.1:8000/v1 --model mine@2" in done.stderr
-
-
-def test_merged_weights_are_served_with_tools_too(tmp_path: Path) -> None:
     store = store_with_adapter(tmp_path, AN_AGENT)
+    done = serve("mine", store=store)
+    assert [word for word in words_in(done.stdout) if word in TOOLS] == TOOLS
+    assert "precis play AGENT.py --url http://127.0.0.1:8000/v1 --model mine@2" in done.stderr
     write_base(tmp_path / "base")
     merged = tmp_path / "merged"
     options = ("--format", "merged", "--base", tmp_path / "base", "--to", merged)
     run_precis("model", "export", "mine", *options, store=store)
-    command = command_for_merged("mine@2", merged, 2048, DEFAULT_ADDRESS)
-    assert [one for one in command if one in TOOLS] == TOOLS
+    shown = words_in(serve(merged, store=store).stdout)
+    assert [word for word in shown if word in TOOLS] == TOOLS
     prompt = json.loads((merged / "prompt.json").read_text())
     assert set(prompt) == {"environment", "tool_call_parser", "temperature"}
 
