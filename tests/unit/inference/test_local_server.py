@@ -3,8 +3,6 @@
 import json
 import socket
 import stat
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,13 +22,12 @@ from precis.models.reference import Reference, find_model
 from precis.models.serving import ServerAddress
 from precis.processes.child import is_running
 from precis.store import FolderStore
-from tests.services.patience import patience_s, wait_until
+from tests.services.patience import wait_until
 from tests.support.command import run_precis
 from tests.support.local_server import served
 from tests.support.programs import put_gpu, put_program, put_vllm
 from tests.support.tiny_model import store_with_adapter
 
-PRECIS = str(Path(sys.executable).with_name("precis"))
 MINE = Reference.parse("mine@1")
 STORY = "The mill was built in 1784 by Thomas Aldery. It closed in 1967."
 
@@ -152,21 +149,6 @@ def test_what_does_not_list_its_models_is_passed_over(
         with announced(Server(url=url, key="its-key")):
             done = summarize(story, store=store, code=1)
     assert "does not list its models within" in done.stderr
-
-
-def test_vllm_ends_with_a_command_that_is_killed(store: FolderStore, pids: Path) -> None:
-    # It waits for standard input, which never ends, once vLLM is up.
-    command = [PRECIS, "summarize", "-", "--store", store.url]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
-    try:
-        wait_until(lambda: started(pids) or process.poll() is not None, "the stand-in")
-        assert len(alive(pids)) == 2
-        process.kill()
-        process.wait(patience_s())
-        wait_until(lambda: not alive(pids), "the end of the stand-in's processes")
-    finally:
-        process.kill()
-        process.communicate()
 
 
 def test_a_stranger_where_our_server_was_or_would_be_is_told_nothing(
