@@ -20,9 +20,6 @@ from precis.report.page import benchmark_report, report_files, report_html
 from precis.report.wording import Words
 from precis.store import Store
 
-_COLUMNS_MAX = 3
-"""The most figures beside the measure, in a terminal."""
-
 
 @dataclass(frozen=True)
 class BenchmarkReport:
@@ -126,9 +123,9 @@ def store_report(
 
 def standings_lines(benchmark: Benchmark) -> list[tuple[str, ...]]:
     """Return the table's headings, and a line for each contender, best first: its measure with
-    interval, and the first other figures."""
+    interval, and the first three other figures, which a terminal has room for."""
     words = benchmark.words
-    columns = list(benchmark.columns.items())[:_COLUMNS_MAX]
+    columns = list(benchmark.columns.items())[:3]
     measure = f"{words.measure.capitalize()} (95 % interval)"
     lines = [("Contender", measure, *(heading for heading, _ in columns))]
     for each in benchmark.shown:

@@ -41,8 +41,6 @@ class Theme:
 LIGHT = Theme("#ffffff", "#1f2328", "#59636e", "#e4e8ec", "#c3cad1", "#0072b2", "#d55e00")
 DARK = Theme("#0d1117", "#e6edf3", "#9198a1", "#262c34", "#434b55", "#56b4e9", "#e69f00")
 
-_DPI = 144
-_MARKDOWN_DPI = 100
 _NAME_MAX = 32
 _NAME_END = 11
 """The most characters of a name in a chart, and how many of them are from its end."""
@@ -73,7 +71,7 @@ class Chart:
         """Return the chart as an SVG document; the same chart gives the same bytes."""
         return self._render(theme, "svg", metadata={"Date": None, "Creator": None}).decode()
 
-    def png(self, theme: Theme = LIGHT, dpi: int = _DPI) -> bytes:
+    def png(self, theme: Theme = LIGHT, dpi: int = 144) -> bytes:
         """Return the chart in 256 colours, with a third of the bytes."""
         drawn = self._render(theme, "png", dpi=dpi, metadata={"Software": None})
         with Image.open(io.BytesIO(drawn)) as picture:
@@ -84,7 +82,7 @@ class Chart:
 
     def markdown(self) -> str:
         """Return the chart as an image of PNG data in the text."""
-        data = base64.b64encode(self.png(dpi=_MARKDOWN_DPI)).decode()
+        data = base64.b64encode(self.png(dpi=100)).decode()
         return f"![{escape(self.alt)}](data:image/png;base64,{data})"
 
     def _render(self, theme: Theme, kind: str, **options: Any) -> bytes:

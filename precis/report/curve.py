@@ -26,7 +26,6 @@ from precis.report.charts import (
 from precis.report.wording import heading
 from precis.statistics.intervals import Interval
 
-_SMOOTH_PARTS = 50
 _ACCENT = 0
 _SECOND = 1
 _GREY = 4
@@ -113,7 +112,7 @@ def learning_curve(
         trained = f"trained  {written(held[ends[1]].mean)}"
         lines.append(Line(trained, held, _ACCENT, marker="o", width=2.2))
     # A trailing mean over a fiftieth of the run: a thousand noisy steps would hide the rest.
-    window = max(1, len(rewards) // _SMOOTH_PARTS)
+    window = max(1, len(rewards) // 50)
     recent: deque[float] = deque(maxlen=window)
     smooth = {}
     for step, reward in rewards.items():

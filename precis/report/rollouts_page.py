@@ -36,18 +36,17 @@ class RolloutsData:
     """The content of the page, as JSON.
 
     Attributes:
-        texts: every text once; messages refer to them by index.
+        texts: the index of every text, by which messages refer to it.
         steps: the rollouts, by split, and by step as a string.
         left_out: steps that did not fit.
     """
 
-    texts: list[str] = field(default_factory=list)
+    texts: dict[str, int] = field(default_factory=dict)
     steps: dict[str, dict[str, list[dict[str, Any]]]] = field(
         default_factory=lambda: {split: {} for split in _SPLITS}
     )
     left_out: int = 0
     bytes: int = 0
-    _places: dict[str, int] = field(default_factory=dict)
 
     def place_of(self, text: str) -> int:
         """Return a text's index, after adding it if it is new."""
@@ -55,11 +54,9 @@ class RolloutsData:
             cut = f"\n… cut here: the text has {len(text):,} characters (see `precis runs export`)"
             text = text[:_TEXT_MAX] + cut
         text = text.translate(_CONTROLS)
-        if text not in self._places:
-            self._places[text] = len(self.texts)
-            self.texts.append(text)
+        if text not in self.texts:
             self.bytes += len(text.encode(errors="replace"))
-        return self._places[text]
+        return self.texts.setdefault(text, len(self.texts))
 
     def add(self, split: Split, row: Mapping[str, Any]) -> None:
         """Add a rollout, a row of `scan_trajectories`."""
@@ -168,5 +165,5 @@ def rollouts_html(data: RolloutsData, model: str, place: str, now: datetime) -> 
         title=f"{model}: rollouts",
         facts={"store": place, "read": f"{now:%Y-%m-%d %H:%M} UTC"},
         left_out=data.left_out,
-        rollouts=pack({"texts": data.texts, "splits": data.steps}),
+        rollouts=pack({"texts": list(data.texts), "splits": data.steps}),
     )

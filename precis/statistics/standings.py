@@ -106,8 +106,6 @@ def estimate_pass(successes: int, attempts: int, k: int) -> float:
     Chen et al., "Evaluating Large Language Models Trained on Code" (2021), section 2.1: the chance
     that k of the attempts, drawn without replacement, include a success.
     """
-    if attempts < k:
-        raise ValueError(f"pass@{k} takes {k} attempts, and there are {attempts}")
     return 1.0 - comb(attempts - successes, k) / comb(attempts, k)
 
 

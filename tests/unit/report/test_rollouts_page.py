@@ -48,17 +48,18 @@ def test_a_rollout_has_all_its_conversations_and_its_score(store: FolderStore) -
     put(store, 3, game(), replace(game(1), score=Unscored("timeout", "It took 300 s.")))
     data = gather_rollouts(store, "m")
     shown, unscored = data.steps["train"]["3"]
+    texts = list(data.texts)
     main, helper = shown["conversations"]
-    assert [(one["role"], data.texts[one["text"]]) for one in main] == [
+    assert [(one["role"], texts[one["text"]]) for one in main] == [
         ("user", "Where is it?"),
         ("assistant", ""),
         ("tool", f"␛[31m\ufffd{HOSTILE}"),
         ("assistant", "North."),
     ]
     ((_, name, arguments),) = main[1]["calls"]
-    assert (name, data.texts[arguments]) == ("look", '{"at": "N"}')
+    assert (name, texts[arguments]) == ("look", '{"at": "N"}')
     assert main[2]["of"] == main[1]["calls"][0][0]
-    assert [data.texts[one["text"]] for one in helper] == ["Think.", "Done."]
+    assert [texts[one["text"]] for one in helper] == ["Think.", "Done."]
     assert (shown["reward"], shown["success"], shown["metrics"]) == ("0.5", False, {"turns": "2"})
     assert json.loads(shown["details"]) == {"why": "late"}
     assert (unscored["cause"], unscored["detail"]) == ("timeout", "It took 300 s.")
@@ -101,12 +102,9 @@ def test_each_call_has_its_own_result_though_an_id_comes_again() -> None:
     assert "shell" in read_by_examples(repeated())
 
 
-def test_a_text_of_many_rollouts_is_held_once_and_a_huge_one_is_cut(store: FolderStore) -> None:
-    for step in range(3):
-        put(store, step, game(), game(1), rollout(2, text="x" * 300_000))
-    data = gather_rollouts(store, "m")
-    assert data.texts.count("Where is it?") == 1
-    (long,) = [text for text in data.texts if text.startswith("xx")]
+def test_a_huge_text_is_cut(store: FolderStore) -> None:
+    put(store, 0, rollout(text="x" * 300_000))
+    (long,) = [text for text in gather_rollouts(store, "m").texts if text.startswith("xx")]
     assert len(long) < 101_000 and "300,000 characters" in long
 
 
