@@ -11,15 +11,14 @@ groups' means; each feature has a weight by its hash:
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from precis.rehearsal.kind import Floats
-from precis.rehearsal.tool_calls.options import Option, text_of
+from precis.rehearsal.tool_calls.options import Message, Option, text_of
 from precis.rehearsal.tool_calls.pointers import (
     AROUND,
     ArgumentPointer,
@@ -50,8 +49,6 @@ _MANY = 3
 """Larger numbers count as this."""
 _NOTHING = hashes_of(["nothing"] * 2 * AROUND)
 """The surroundings of a value that is in no message."""
-
-Message = Mapping[str, Any]
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ from precis.records.warm_start import is_imitated
 from precis.rehearsal.endpoint import generator_of, logprob_entries, message_id, prompt_ids
 from precis.rehearsal.kind import Batch, Floats, Integers, Layout, LinearPolicy
 from precis.rehearsal.tool_calls.features import WEIGHTS, Seen, see
-from precis.rehearsal.tool_calls.options import Option, list_options
+from precis.rehearsal.tool_calls.options import Message, Option, list_options
 from precis.settings.trainer import TOOL_CALL_FEATURES
 
 if TYPE_CHECKING:
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 _BLOCK_BYTES = 32 * 2**20
 """The most bytes of one block: a large batch would take gigabytes."""
+_LOOKED_BYTES = 64 * 2**20
+"""Bytes of the cache of requests' features: some thousand small requests."""
+_looked: OrderedDict[str, tuple[Sequence[Option], Seen]] = OrderedDict()
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,13 +88,6 @@ class CallBatch(Batch):
                 features[row, :found, :count] = one.features
                 shares[row, :count] = one.shares
             yield slice(start, start + size), features, shares
-
-
-Message = Mapping[str, Any]
-
-_LOOKED_BYTES = 64 * 2**20
-"""Bytes of the cache of requests' features: some thousand small requests."""
-_looked: OrderedDict[str, tuple[Sequence[Option], Seen]] = OrderedDict()
 
 
 class ToolCallPicks:

@@ -5,13 +5,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
-from precis.rehearsal.tool_calls.options import Option, text_of
+from precis.rehearsal.tool_calls.options import Message, Option, text_of
 
 AROUND = 3
 """The number of words seen before a place, and behind it."""
@@ -20,8 +19,12 @@ _WORD = re.compile(r"\w+|[^\w\s]")
 _LETTERS = re.compile(r"[^\W\d_]+")
 _DIGITS = re.compile(r"\d+")
 _SHAPE_MAX = 12
+_MARKS = re.compile(r"^(?:\[|<\w+>)|(?:\]|</\w+>)$")
+"""Brackets, or an element, around a possible answer."""
 
 Hashes = NDArray[np.uint64]
+Line = tuple[int, int]
+"""A line, by its text's index, 0 for the newest, and its index in that text."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,13 +42,6 @@ class ReadText:
         """Return the places of these words in sequence."""
         starts = self.places.get(words[0], ()) if words else ()
         return [one for one in starts if self.words[one : one + len(words)] == words]
-
-    def around(self, start: int, length: int) -> Hashes:
-        """Return the hashes of the words before a place and behind it."""
-        end = start + AROUND + length
-        return np.concatenate(
-            [self.hashes[start : start + AROUND], self.hashes[end : end + AROUND]]
-        )
 
 
 @lru_cache(maxsize=1 << 12)
@@ -92,14 +88,6 @@ def shape_of(value: str) -> str:
     return _DIGITS.sub("0", _LETTERS.sub(letters, value))[:_SHAPE_MAX]
 
 
-_MARKS = re.compile(r"^(?:\[|<\w+>)|(?:\]|</\w+>)$")
-"""Brackets, or an element, around a possible answer."""
-
-Message = Mapping[str, Any]
-Line = tuple[int, int]
-"""A line, by its text's index, 0 for the newest, and its index in that text."""
-
-
 @dataclass(frozen=True, eq=False)
 class Place:
     """Words in a text, from a word's index on."""
@@ -114,7 +102,11 @@ class Place:
 
     def around(self, length: int) -> Hashes:
         """Return the hashes of the words before the place and behind that many words from it."""
-        return self.text.around(self.start, length)
+        end = self.start + AROUND + length
+        hashes = self.text.hashes
+        return np.concatenate(
+            [hashes[self.start : self.start + AROUND], hashes[end : end + AROUND]]
+        )
 
 
 @dataclass(frozen=True, eq=False)
