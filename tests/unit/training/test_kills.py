@@ -126,9 +126,15 @@ KINDS = {
                 "base_model": BASE_MODEL,
                 "learning_rate": 0.5,
                 "trajectories_per_update": 4,
+                "prices": [1.0, 10.0, 100.0],
             },
             "rollouts": {"groups_per_step": 2, "rollouts_per_group": 6, "replacements_max": 4},
-        }
+        },
+        shows=lambda step: (
+            step.groups_trained > 0
+            and step.trainer["offpolicy/logprob_gap"] < 1e-6
+            and step.machine_usd == step.trainer["costs/service"] > 0
+        ),
     ),
 }
 
@@ -176,6 +182,9 @@ async def test_any_prefix_of_the_writes_then_resume_gives_the_same_bits(
             async with asyncio.TaskGroup() as resuming:
                 for copy, killed_at in disks.items():
                     resuming.create_task(resume(copy, killed_at))
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert any(path.name == "ledger.json" for path in files)
+    assert not [path for path in files if KEY.encode() in path.read_bytes()]
 
 
 async def test_a_machine_that_is_lost_with_the_run_changes_nothing(tmp_path: Path) -> None:

@@ -16,10 +16,7 @@ from tests.support.dying_store import SilentStore
 from tests.support.faulty import FaultyServer
 from tests.support.in_process import Life, live_noting, one_process
 from tests.support.ledgers import record
-from tests.support.local_server import serving
 from tests.support.paid_judge import PaidJudge
-from tests.support.tinker_server import BASE_MODEL, KEY, TinkerServer
-from tests.support.tokenizers import write_chat_tokenizer
 
 STEPS = 3
 KEPT = [("demonstrations kept", 0), ("result stored", 1), ("step trained", 1)]
@@ -63,40 +60,6 @@ async def test_what_is_trained_or_kept_and_not_yet_committed_is_paid_for_once(
             assert all(step.judge.usd >= 0 for step in ledger.steps)
             paid = point.service + judge.usd - before
             assert ledger.usd == pytest.approx(paid), f"killed at {point.name}"
-
-
-@pytest.mark.filterwarnings(
-    # The service's client leaves some of its connections to the garbage collector.
-    "ignore:unclosed:ResourceWarning",
-    "ignore::pytest.PytestUnraisableExceptionWarning",
-)
-async def test_what_a_training_service_charges_is_the_steps_and_its_key_is_in_no_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TINKER_API_KEY", KEY)
-    async with serving(TinkerServer(1).app()) as url:
-        trainer = {
-            "kind": "tinker",
-            "base_url": url,
-            "base_model": BASE_MODEL,
-            "tokenizer": str(write_chat_tokenizer(tmp_path / "tokenizer")),
-            "learning_rate": 0.5,
-            "trajectories_per_update": 4,
-            "prices": [1.0, 10.0, 100.0],
-        }
-        rollouts = {"groups_per_step": 2, "rollouts_per_group": 6, "replacements_max": 4}
-        with one_process(tmp_path / "home"):
-            life = Life(tmp_path / "run", {"trainer": trainer, "rollouts": rollouts})
-            await life.live()
-    ledger = load_ledger(life.store, "m")
-    for step in ledger.steps:
-        assert step.groups_trained
-        assert step.trainer["offpolicy/logprob_gap"] < 1e-6
-        assert step.machine_usd == step.trainer["costs/service"] > 0
-    assert ledger.machine_usd == pytest.approx(sum(one.machine_usd for one in ledger.steps))
-    files = [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert any(path.name == "ledger.json" for path in files)
-    assert not [path for path in files if KEY.encode() in path.read_bytes()]
 
 
 async def test_what_a_service_charges_counts_before_its_step_is_committed(tmp_path: Path) -> None:
