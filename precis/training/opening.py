@@ -44,15 +44,11 @@ _log = logging.getLogger(__name__)
 
 async def read_documents(config: RunConfig) -> Corpus:
     """Read the corpus, split into training and held-out documents, or a benchmark's own."""
-    left_out: list[str] = []
+    warn = partial(_log.warning, "%s")
     own = config.test_documents if isinstance(config, BenchmarkConfig) else None
     if own is not None:
-        corpus = await asyncio.to_thread(load_others, own, left_out.append)
-    else:
-        corpus = await asyncio.to_thread(load_corpus, config.documents, left_out.append)
-    for sentence in left_out:
-        _log.warning("%s", sentence)
-    return corpus
+        return await asyncio.to_thread(load_others, own, warn)
+    return await asyncio.to_thread(load_corpus, config.documents, warn)
 
 
 async def start_trainer(config: RunConfig, host: LocalHost | SkyPilotHost) -> TrainerAddress:

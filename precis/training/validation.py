@@ -20,9 +20,7 @@ from precis.records.nouns import (
     default_figure,
 )
 from precis.records.rollout import Rollout, Score
-from precis.records.trajectories import (
-    read_first_validation,
-)
+from precis.records.trajectories import read_first_validation
 from precis.rollouts.filter import (
     count_causes,
     mean_metrics,
@@ -45,14 +43,23 @@ async def validate(run: Run, step: int) -> Validation:
     settings = run.config.rollouts
     async with greedy_policy(run, step) as policy:
         rollouts = await sample_each(run.recorder, policy, run.environment, run.held_out, settings)
+    first = None
+    if run.environment.compares or run.seen.first is None:
+        try:
+            first = await asyncio.to_thread(
+                read_first_validation, run.store, run.name, run.held_out, before=step
+            )
+        except StoreError as error:
+            if run.environment.compares:
+                raise
+            _log.warning("The report compares with no earlier rollout: %s", error)
     if run.environment.compares:
-        first = await asyncio.to_thread(
-            read_first_validation, run.store, run.name, run.held_out, before=step
-        )
         rollouts = list(await run.environment.compare(rollouts, first and first[1]))
     reached("validation scored", step)
     refuse_too_many_unscored(rollouts, settings)
-    await _show_validation(run, step, rollouts)
+    if first and run.seen.first is None:
+        run.seen = run.seen.add_validation(*first)
+    run.seen = run.seen.add_validation(step, rollouts)
     await keep_rollouts(run, "validation", step, [[one] for one in rollouts], adapter=step)
     earlier = [one.measure for one in run.ledger.validations if one.step < step]
     seconds = time.perf_counter() - start
@@ -77,21 +84,6 @@ async def log_validation(run: Run, validation: Validation) -> None:
     await run.model.log(split="val", metrics=metrics, step=validation.step)
     if run.wandb:
         run.wandb.log(validation.step, validation_metrics(validation))
-
-
-async def _show_validation(run: Run, step: int, rollouts: Sequence[Rollout]) -> None:
-    """Have the report show these rollouts beside the run's first ones."""
-    if run.seen.first is None:
-        try:
-            # Sampled by another process.
-            first = await asyncio.to_thread(
-                read_first_validation, run.store, run.name, run.held_out, before=step
-            )
-            if first:
-                run.seen = run.seen.add_validation(*first)
-        except StoreError as error:
-            _log.warning("The report compares with no earlier rollout: %s", error)
-    run.seen = run.seen.add_validation(step, rollouts)
 
 
 def validation_of(
