@@ -104,18 +104,18 @@ async def opened(folder: Path) -> KeptRecords:
     return kept
 
 
+@pytest.fixture
+async def kept(tmp_path: Path) -> KeptRecords:
+    return await opened(tmp_path)
+
+
 def texts(found: Sequence[Attempt]) -> list[str]:
     return [one.rollout.text for one in found]
 
 
-def failing(*statuses: int) -> Callable[[ChatRequest], Choice]:
-    """Answers these statuses first, and then well."""
-    left = list(statuses)
-
+def refusing(status: int) -> Callable[[ChatRequest], Choice]:
     def answer(request: ChatRequest) -> Choice:
-        if left:
-            raise ApiError(left.pop(0), "not today", "code")
-        return Choice("The mayor did.")
+        raise ApiError(status, "not today", "code")
 
     return answer
 
@@ -145,8 +145,7 @@ async def test_a_reasoning_model_gets_no_temperature_and_room_to_think(
     config = entry(url, **settings).settings.model_copy(update={"base_url": url})
     await ask(hosted_contender(config, keys), environment(documents=ONE))
     (request,) = provider.requests
-    known = {"model", "messages"}
-    assert request.model_dump(exclude_unset=True, exclude=known) == sent
+    assert request.model_dump(exclude_unset=True, exclude={"model", "messages"}) == sent
 
 
 def test_two_contenders_of_one_name_are_refused() -> None:
@@ -157,7 +156,7 @@ def test_two_contenders_of_one_name_are_refused() -> None:
 async def test_a_rejected_contender_is_asked_no_more_and_its_key_is_not_told(
     url: str, provider: Provider
 ) -> None:
-    provider.answer = failing(*[401] * 9)
+    provider.answer = refusing(401)
     found = await ask(entry(url, limits={"in_flight": 1}), environment())
     assert set(causes(found)) == {"generation_rejected"}
     assert len(provider.requests) < len(DOCUMENTS)
@@ -178,10 +177,9 @@ async def test_a_model_that_only_thinks_has_no_summary_and_no_zero(
 async def test_mere_words_score_zero_and_what_a_judge_would_pay_for_them_is_known(
     url: str, provider: Provider
 ) -> None:
-    bundled = BUNDLED[0]
-    provider.answer = lambda request: Choice(telegraph(bundled.text, 350))
+    provider.answer = lambda request: Choice(telegraph(BUNDLED[0].text, 350))
     judge = Judge()
-    (one,) = await ask(entry(url), environment(judge, documents=[bundled]))
+    (one,) = await ask(entry(url), environment(judge, documents=BUNDLED[:1]))
     score = one.rollout.score
     assert isinstance(score, Score) and (score.reward, judge.asked) == (0, 1)
     assert (score.metrics["not_prose"], score.metrics["answered"]) == (1, 1)
@@ -214,12 +212,11 @@ async def test_what_was_paid_for_is_paid_for_once(
 
 
 async def test_only_what_changed_is_asked_for_anew(
-    url: str, provider: Provider, tmp_path: Path
+    url: str, provider: Provider, kept: KeptRecords
 ) -> None:
     judge = Judge()
     changed = replace(DOCUMENTS[0], text="The mayor closed the bridge.")
     requests = []
-    kept = await opened(tmp_path)
     for of, documents in [
         (entry(url), DOCUMENTS),
         (entry(url), [changed, *DOCUMENTS[1:]]),
@@ -234,7 +231,7 @@ async def test_only_what_changed_is_asked_for_anew(
 
 
 async def test_each_turn_of_an_agent_is_paid_for_once(
-    url: str, provider: Provider, tmp_path: Path
+    url: str, provider: Provider, kept: KeptRecords
 ) -> None:
     """Where a game is cut off after two of its turns, the next one goes on from there; and two that
     are played at the same time and begin alike are asked for once."""
@@ -257,7 +254,6 @@ async def test_each_turn_of_an_agent_is_paid_for_once(
     talk = Talk()
     for turns, asked, is_kept in ((2, 2, False), (3, 3, False), (3, 3, True)):
         talk.turns = turns
-        kept = await opened(tmp_path)
         one, other = await ask(entry(url), talk, kept)
         assert len(other.rollout.calls) == turns
         assert (len(one.rollout.calls), len(provider.requests)) == (turns, asked)
@@ -265,12 +261,13 @@ async def test_each_turn_of_an_agent_is_paid_for_once(
         assert (one.kept and other.kept) == is_kept
 
 
-async def test_a_failure_is_never_kept(url: str, provider: Provider, tmp_path: Path) -> None:
-    provider.answer = failing(503)
+async def test_a_failure_is_never_kept(url: str, provider: Provider, kept: KeptRecords) -> None:
+    well = provider.answer
+    provider.answer = refusing(503)
     one = environment(documents=ONE)
     once = entry(url, tries_max=1)
-    kept = await opened(tmp_path)
     assert causes(await ask(once, one, kept)) == ["generation_server_error"]
+    provider.answer = well
     assert causes(await ask(once, one, kept)) == []
     assert [found.kept for found in await ask(once, one, kept)] == [True]
 
@@ -289,10 +286,9 @@ async def test_the_budget_holds_and_what_it_leaves_over_is_no_zero(url: str) -> 
 
 
 async def test_the_forecast_counts_what_is_missing_and_names_what_has_no_price(
-    url: str, provider: Provider, tmp_path: Path
+    url: str, provider: Provider, kept: KeptRecords
 ) -> None:
     unpriced = replace(entry(url), price=None, identity="x", contender=Contender("x"))
-    kept = await opened(tmp_path)
     await ask(entry(url), environment(documents=DOCUMENTS[:3], kept=kept), kept)
     asked = len(provider.requests)
     clients = []

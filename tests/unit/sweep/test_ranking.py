@@ -24,15 +24,11 @@ def test_of_one_or_two_seeds_the_figures_are_told_and_no_interval() -> None:
     assert "With one seed nobody can say" in verdict(ranked)
     ranked = rank([*results(0.1, 0.61, 0.70), *results(0.3, 0.55, 0.69)])
     page = sweep_report("s", ranked)
-    assert "65.5% (61.0% and 70.0%)" in page
-    assert "3.5 (6.0 and 1.0)" in page
+    for said in ("65.5% (61.0% and 70.0%)", "3.5 (6.0 and 1.0)", "two draws can't say"):
+        assert said in page
     assert " to " not in page
-    assert "How much of it is chance, two draws can't say" in page
     assert not ranked[1].is_told_apart
-    assert verdict(ranked).endswith(
-        "1 of 1 others are behind it on every seed. With two seeds it is not known how much of "
-        "that is chance: name 3 or more."
-    )
+    assert "1 of 1 others are behind it on every seed. With two seeds it is" in verdict(ranked)
 
 
 def test_settings_that_nothing_was_compared_with_are_ahead_of_nothing() -> None:
@@ -52,24 +48,20 @@ def test_trials_that_failed_are_named_and_never_a_zero() -> None:
     ranked = rank([failed, *results(0.1, 0.5, 0.6)])
     page = sweep_report("s", ranked)
     assert ranked[-1].accuracy is None
-    assert "not measured" in page
-    assert "s-x-seed1: BudgetReached: 3 &#60; 4 $" in page
-    assert "| 1 | trainer.learning_rate=0.1 | 55.0%" in page
+    best = "| 1 | trainer.learning_rate=0.1 | 55.0%"
+    for said in ("not measured", "s-x-seed1: BudgetReached: 3 &#60; 4 $", best):
+        assert said in page
     # One that was cut short is ranked by the accuracy of fewer steps.
     trial = Trial("s-x-seed2", {"trainer.learning_rate": 0.1}, 2)
     short = TrialResult(trial, accuracy=0.4, steps=12, failure="BudgetReached: Spent.")
     page = sweep_report("s", rank([*results(0.1, 0.5), short]))
-    assert "- s-x-seed2: BudgetReached: Spent. Ranked by its newest validation; " in page
-    assert "it has come to step 12." in page
+    assert "Spent. Ranked by its newest validation; it has come to step 12." in page
 
 
 def test_the_figures_are_there_for_a_program() -> None:
-    lines = trial_lines(rank(results(0.1, 0.5, None))).splitlines()
-    first = json.loads(lines[0])
-    assert first["changes"] == {"trainer.learning_rate": 0.1}
-    assert first["seed"] == 0
-    assert first["accuracy"] == 0.5
-    assert json.loads(lines[1])["accuracy"] is None
+    first, second = map(json.loads, trial_lines(rank(results(0.1, 0.5, None))).splitlines())
+    assert (first["changes"], first["seed"]) == ({"trainer.learning_rate": 0.1}, 0)
+    assert (first["accuracy"], second["accuracy"]) == (0.5, None)
 
 
 def test_settings_of_an_agent_are_ranked_by_its_own_measure() -> None:
