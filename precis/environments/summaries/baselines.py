@@ -28,17 +28,12 @@ _REDUNDANCY = 0.5
 def baselines() -> dict[str, Complete]:
     """Return the baselines by model name, each for `precis.llm.server.completions_app`."""
     return {
-        "empty": _complete_with(empty),
+        "empty": _complete_with(lambda text, words_max: ""),  # the floor of the scale
         "lead-350": _complete_with(lead),
         "random-350": _complete_with(random_sentences),
         "centroid": _complete_with(centroid),
         "telegraph-350": _complete_with(telegraph),
     }
-
-
-def empty(text: str, words_max: int) -> str:
-    """Return no summary, the floor of the scale."""
-    return ""
 
 
 def lead(text: str, words_max: int) -> str:

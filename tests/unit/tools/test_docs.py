@@ -107,17 +107,13 @@ def _is_taken_by_prefect(arguments: list[str]) -> None:
     settings |= json.loads(given.get("config", "{}"))
     deployment = "".join(tokens[2:3])
     if deployment.startswith("sweep/"):
-        _is_taken_by_sweep(deployment, settings)
+        parameters = DEPLOYMENTS[deployment]["parameters"]
+        config = SweepConfig.model_validate({**parameters, "store": "st", **settings})
+        tried = DEPLOYMENTS[config.deployment]["parameters"]
+        check_trials(plan_trials(config), tried, config.store)
         return
     model = BenchmarkConfig if deployment.startswith("benchmark/") else TrainConfig
     model.model_validate({"store": "s3://bucket/prefix", **settings})
-
-
-def _is_taken_by_sweep(deployment: str, settings: dict[str, Any]) -> None:
-    parameters = DEPLOYMENTS[deployment]["parameters"]
-    config = SweepConfig.model_validate({**parameters, "store": "st", **settings})
-    tried = DEPLOYMENTS[config.deployment]["parameters"]
-    check_trials(plan_trials(config), tried, config.store)
 
 
 def _as_prefect_reads(value: str) -> Any:
