@@ -14,13 +14,9 @@ from precis.environments.summaries.show import show_summary
 from precis.llm.server import ApiError, ChatRequest
 from precis.records.verdict import Disqualified
 from precis.text import count_words, sentences
+from tests.support.corpora import BUNDLED
 from tests.support.reports import judged
 
-TEXT = (
-    "Harbor news. The council of Elmford approved a harbor budget on Tuesday. Rain is expected. "
-    "The harbor budget of 3.5 million pays for a new harbor wall. Cats were seen. "
-    "The council approved a harbor budget on Tuesday in Elmford. Residents asked for benches."
-)
 PARAGRAPHS = st.lists(
     st.lists(st.sampled_from(["Ada", "went", "home", "in", "May", "!", "3.5"]), min_size=1).map(
         lambda words: " ".join(words) + "."
@@ -44,7 +40,7 @@ def test_a_baseline_keeps_whole_sentences_in_order_within_the_limit(
 
 async def test_baselines_answer_as_a_policy_does() -> None:
     for name, complete in baselines().items():
-        asked = ChatRequest(model=name, messages=summary_messages(TEXT, words_max=20), n=2)
+        asked = ChatRequest(model=name, messages=summary_messages(BUNDLED[0].text, 20), n=2)
         answer = await complete(asked)
         first, second = (choice.content for choice in answer.choices)
         assert answer.model == name
