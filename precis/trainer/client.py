@@ -1,7 +1,6 @@
 """The client of a trainer: an `art.Backend`, so that ART's own model works against it."""
 
 import asyncio
-import hashlib
 import json
 from collections.abc import AsyncIterator, Iterable
 from contextlib import aclosing
@@ -21,7 +20,8 @@ from precis.errors import PrecisError, TrainerError, TrainerLost
 from precis.llm.connections import tls_for
 from precis.record import first_problem
 from precis.records.ledger import StepRecord
-from precis.records.manifests import Checkpoint, File
+from precis.records.manifests import Checkpoint
+from precis.run.checkpoints import files_in
 from precis.settings.imitation import ImitatesInOnePass
 from precis.trainer.guard import BODY_BYTES_MAX
 from precis.trainer.protocol import (
@@ -210,13 +210,16 @@ class RemoteTrainer(ImitatesInOnePass):
             try:
                 async with self._http.stream("POST", "/file", json=asked.model_dump()) as answer:
                     await _raise_if_refused(answer)
-                    if not await _write_file(answer, target, file):
-                        raise TrainerError(
-                            f"The trainer at {self.url} sent something else than the "
-                            f"{file.bytes} bytes of {file.path!r} that it said it holds."
-                        )
+                    with target.open("wb") as written:
+                        async for piece in answer.aiter_bytes():
+                            written.write(piece)
             except httpx.TransportError as error:
                 raise self._loss_from(error) from error
+        if not set(held[step]) <= set(files_in(into)):
+            raise TrainerError(
+                f"The trainer at {self.url} sent something else than the files of checkpoint "
+                f"{step} that it said it holds."
+            )
 
     async def _checkpoint(
         self, action: str, model: Model, step: int, stored: StoredModel, **more: Any
@@ -302,17 +305,3 @@ async def _raise_if_refused(answer: httpx.Response) -> None:
         said = content[:200].decode(errors="replace")
         refusal = TrainerError(f"The trainer answered {answer.status_code}: {said}")
     raise refusal
-
-
-async def _write_file(answer: httpx.Response, into: Path, expected: File) -> bool:
-    """Write an answer's body to a file, up to the expected size; return whether it matches."""
-    digest = hashlib.sha256()
-    left = expected.bytes
-    with into.open("wb") as file:
-        async for piece in answer.aiter_bytes():
-            left -= len(piece)
-            if left < 0:
-                return False
-            digest.update(piece)
-            file.write(piece)
-    return left == 0 and digest.hexdigest() == expected.sha256

@@ -50,8 +50,6 @@ from precis.trainer.tinker.check import require_client
 _LOCK_PATIENCE_S = 30.0
 """The time to wait for a trainer whose flow was killed to be gone."""
 _PROXY_TIMEOUT = httpx.Timeout(1200, connect=5)
-_CLIENT_LEFT = 499
-"""The status of an answer that nobody waits for."""
 _NO_JSON = "The request's body is not JSON that can be read."
 _HOP_HEADERS = {"host", "authorization", "content-length", "connection", "transfer-encoding"}
 _COMPLETIONS_PATH = re.compile(r"[A-Za-z0-9_-]+(/[A-Za-z0-9_-]+)*")
@@ -177,7 +175,7 @@ async def completions(path: str, request: Request, service: Served) -> Response:
             )
             answer = await _while_connected(request, asking)
     except ClientDisconnect:
-        return Response(status_code=_CLIENT_LEFT)
+        return Response(status_code=499)  # nobody waits for it
     except httpx.TransportError as error:  # its engine has ended, and this process ends next
         lost = TrainerLost(f"What samples for this trainer does not answer ({error!r}).")
         return _refusal(lost, 502)

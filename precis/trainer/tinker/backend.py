@@ -1,8 +1,8 @@
 """The Tinker API as a trainer of ours has to be."""
 
 import asyncio
-import itertools
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, cast
 
@@ -116,7 +116,7 @@ class TinkerBackend(ImitatesInOnePass):
             longest = trained.settings.tokens_max
             demonstrations = tokenize_demonstrations(trajectories, trained.tokenizer, longest)
             endless = make_imitations(demonstrations, batch_size, f"{self._seed}/sft")
-            updates = list(itertools.islice(endless, len(learning_rates)))
+            updates = list(islice(endless, len(learning_rates)))
             return await trained.learn(updates, learning_rates, _sizes(updates))
 
     async def forget(self, model: Model) -> None:
@@ -150,7 +150,8 @@ def _settings_of(model: Model, options: Mapping[str, Any] | None = None) -> Tink
 
 
 def _sizes(updates: Sequence[Update]) -> dict[str, float]:
+    samples = chain.from_iterable(update.samples for update in updates)
     return {
-        "data/step_trainer_tokens": float(sum(update.trained for update in updates)),
+        "data/step_trainer_tokens": float(sum(sample.trained for sample in samples)),
         TRAIN_GRADIENT_STEPS_KEY: float(len(updates)),
     }

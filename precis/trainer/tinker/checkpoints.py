@@ -20,7 +20,6 @@ from precis.trainer.tinker.service import TinkerService
 _ARCHIVE_S = 1200.0
 """The service makes an archive when it is first asked for one."""
 _DOWNLOAD_S = 2 * 3600.0
-_DOWNLOAD_TIMEOUT = httpx.Timeout(60, connect=10)
 _ARCHIVE_BYTES_MAX = 64 * 2**30
 """An adapter of every expert of the largest open models, at rank 32, has some 40 GB."""
 _UNPACKED_TIMES = 8
@@ -98,9 +97,7 @@ async def download(url: str, into: Path, bytes_max: int = _ARCHIVE_BYTES_MAX) ->
         httpx.HTTPError: the download failed.
     """
     async with (
-        httpx.AsyncClient(
-            timeout=_DOWNLOAD_TIMEOUT, follow_redirects=True, verify=tls_for(url)
-        ) as http,
+        httpx.AsyncClient(timeout=60, follow_redirects=True, verify=tls_for(url)) as http,
         http.stream("GET", url, headers={"Accept-Encoding": "identity"}) as answer,
     ):
         answer.raise_for_status()

@@ -34,16 +34,6 @@ class Update:
     data: list[tinker.Datum]
     samples: Sequence[TrainingSample]
 
-    @property
-    def tokens(self) -> int:
-        """The number of tokens that go through the model."""
-        return sum(datum.model_input.length for datum in self.data)
-
-    @property
-    def trained(self) -> int:
-        """The number of tokens that are learned from."""
-        return sum(sample.trained for sample in self.samples)
-
 
 def make_updates(
     samples: Sequence[TrainingSample], count: int, weighting: Weighting, seed: str

@@ -212,7 +212,7 @@ class TinkerModel:
                 forward = model.forward_backward(update.data, loss, config or None)
                 move = model.optim_step(tinker.AdamParams(learning_rate=rate))
                 output, _ = await session.ask("train", asyncio.gather(forward, move), _UPDATE_S)
-                self.count["trained"] += update.tokens
+                self.count["trained"] += sum(datum.model_input.length for datum in update.data)
                 metrics = {"loss/learning_rate": rate}
                 if "loss:sum" in output.metrics:
                     metrics["loss/train"] = output.metrics["loss:sum"]

@@ -33,10 +33,6 @@ _NO_KEY = "tml-none"
 """The key for a SkyRL server where none is set: the client insists on one, SkyRL on none."""
 _SHORT_S = 300.0
 _CONNECT_S = 10.0
-_REFUSED_KEY = (401, 403)
-_UNPAID = 402
-_REFUSED = (400, 413, 422)
-_GONE = 404
 _STATUS = re.compile(r"\bstatus (\d{3})\b")
 """The form of the HTTP status in the client's errors that have no attribute for it."""
 _TEXT_MAX = 500
@@ -130,17 +126,17 @@ class TinkerService:
         status = int(found.group(1)) if found else None
         if isinstance(error, tinker.APIStatusError):
             status = error.status_code
-        if status in _REFUSED_KEY:
+        if status in (401, 403):
             raise ConfigError(
                 f"{self.name} refuses TINKER_API_KEY ({said}).", "Set a valid key, here or in .env."
             ) from None
-        if status == _UNPAID:
+        if status == 402:
             raise ConfigError(f"{self.name} wants the account to be paid for ({said}).") from None
         user = tinker.types.RequestErrorCategory.User
         is_users = isinstance(error, tinker.RequestFailedError) and error.category is user
-        if status in _REFUSED or is_users:
+        if status in (400, 413, 422) or is_users:
             raise TrainerError(f"{self.name} refuses to {what}: {said}") from None
-        if status == _GONE and is_saved:
+        if status == 404 and is_saved:
             raise TrainerError(
                 f"{self.name} can't {what}, which it no longer has, and takes no weights from "
                 f"elsewhere: {said}",
