@@ -181,7 +181,6 @@ def load_python(file: str, score: str = "", rubric: str = "") -> PythonEnvironme
 
 
 def _check_optional(module: ModuleType, file: str) -> None:
-    """Refuse an optional definition of the wrong type."""
     for name in _FUNCTIONS:
         if not callable(getattr(module, name, len)):
             raise ConfigError(f"The environment {file} has a {name} that is not a function.")

@@ -60,7 +60,6 @@ class VerifiersEnvironment(AgentEnvironment):
         self._children = _Children(settings)  # shared with copies of this
 
     async def rollout(self, model: "art.Model[Any, Any]", scenario: Scenario) -> Score | Unscored:
-        """Have the child attempt a scenario."""
         said = await self._children.play(
             {
                 "scenario": scenario.id,
@@ -78,7 +77,6 @@ class VerifiersEnvironment(AgentEnvironment):
         return Score(said["reward"], success, said["metrics"])
 
     async def open(self) -> None:
-        """Start the child."""
         await self._children.running()
 
     async def close(self) -> None:

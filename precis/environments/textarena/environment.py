@@ -261,7 +261,6 @@ class TextArenaEnvironment(AgentEnvironment):
         return reply.choices[0].message.content or ""
 
     async def _text_of(self, state: Mapping[str, Any], number: int) -> str:
-        """Return the game's text for the player to move."""
         text: str = state["text"]
         if not self._settings.show_moves:
             return text
@@ -275,7 +274,6 @@ class TextArenaEnvironment(AgentEnvironment):
         told: list[dict[str, Any]],
         draw: random.Random,
     ) -> Any:
-        """Make another seat's move; return the game's state."""
         seed = draw.getrandbits(32)
         if self._opponent is None:
             return await self._games.call("play_randomly", number, seed)
@@ -286,7 +284,6 @@ class TextArenaEnvironment(AgentEnvironment):
         return await self._games.call("play", number, move)
 
     async def _move_randomly(self, request: ChatRequest) -> Completion:
-        """Answer with a random move that the game allows."""
         conversation = json.dumps(request.messages)
         games = self._under_way.get(conversation)
         if not games:

@@ -108,9 +108,8 @@ def play(number: int, move: str) -> dict[str, Any]:
 
 
 def play_randomly(number: int, seed: int) -> dict[str, Any]:
-    """Make a legal move, if one is found, else any; return state and move."""
-    move = choose_randomly(number, seed)
-    return {**play(number, move), "move": move}
+    """Make a legal move, if one is found, else any; return the game's state."""
+    return play(number, choose_randomly(number, seed))
 
 
 def choose_randomly(number: int, seed: int) -> str:
