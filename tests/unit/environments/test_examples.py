@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 from precis.config import TrainConfig
-from precis.environments.python import load_python
 from precis.llm.server import ChatRequest, Completion, ToolCall
-from precis.records.rollout import Score
 from tests.support.examples import (
     EXAMPLES,
+    call,
     embedded,
     example,
     module_of,
@@ -25,7 +24,6 @@ from tests.support.examples import (
 from tests.support.repository import ROOT
 from tests.support.scripted_policy import ScriptedPolicy
 
-FILE = EXAMPLES / "tic_tac_toe.py"
 PAGE = (ROOT / "docs" / "examples.md").read_text("utf-8")
 PLAYED = re.findall(r"^make rehearse ENVIRONMENT=examples/(\S+)$", PAGE, re.M)
 """The files of the page's commands."""
@@ -39,7 +37,7 @@ HANDS_OVER = ["openai_agents.py"]
 def any_free_cell(request: ChatRequest) -> ToolCall:
     free = [sign for sign in request.messages[-1]["content"] if sign.isdigit()]
     cell = random.Random(str(request.messages)).choice(free)
-    return ToolCall(f"call-{len(request.messages)}", "play", f'{{"cell": {cell}}}')
+    return call(request, "play", cell=int(cell))
 
 
 class TwoCalls(ScriptedPolicy):
@@ -91,46 +89,47 @@ async def test_the_embedded_policy_has_an_answer_to_every_request(name: str) -> 
     assert len({str(call.message) for one in rollouts for call in one.calls}) > 1
 
 
-@pytest.mark.parametrize("name", [one for one in SCORED if one not in HANDS_OVER])
-@pytest.mark.parametrize(
-    "said",
-    [
-        ToolCall("c", "no_such_tool", "{}"),
-        ToolCall("c", "FIRST", "{"),
-        ToolCall("c", "FIRST", "null"),
-        ToolCall("c", "FIRST", '{"NAME": {"$gt": 0}}'),
-        "I would rather not.",
-    ],
-)
-async def test_an_agent_that_makes_no_call_of_use_ends_at_a_limit_with_a_score(
-    name: str, said: str | ToolCall
-) -> None:
-    def say(request: ChatRequest) -> str | ToolCall:
-        if isinstance(said, str):
-            return said
-        function = (request.tools or [])[0]["function"]
-        tool = said.name.replace("FIRST", function["name"])
-        argument = next(iter(function["parameters"]["properties"]))
-        return ToolCall(
-            f"call-{len(request.messages)}", tool, said.arguments.replace("NAME", argument)
-        )
+ARGUMENTS = [
+    "null",
+    "[" * 1500,
+    '{"a":' * 1200,
+    '{"NAME": {"$gt": 0}}',
+    '{"NAME": 1e999}',
+    '{"NAME": NaN}',
+    '{"NAME": ' + "9" * 5000 + "}",
+    '{"NAME": "\\u0000\\ud83d"}',
+    '{"NAME": [[[]]], "__class__": {"__init__": 1}}',
+    "\x00\x1b[2J",
+]
 
-    for rollout in await play(example(name), ScriptedPolicy(say), 1):
+
+@pytest.mark.parametrize("name", [one for one in SCORED if one not in HANDS_OVER])
+async def test_an_agent_that_makes_no_call_of_use_ends_at_a_limit_with_a_score(name: str) -> None:
+    for arguments in [*ARGUMENTS, "an unknown tool"]:
+
+        def say(request: ChatRequest, arguments: str = arguments) -> str | ToolCall:
+            if any(one["role"] == "assistant" for one in request.messages):
+                return "I would rather not."
+            function = (request.tools or [])[0]["function"]
+            if arguments == "an unknown tool":
+                return call(request, "no_such_tool")
+            argument = next(iter(function["parameters"]["properties"]))
+            given = arguments.replace("NAME", argument)
+            return ToolCall("first", function["name"], given)
+
+        [rollout] = await play(example(name), ScriptedPolicy(say))
         score = score_of(rollout)
-        assert not score.success
-        assert score.reward <= 0
-        assert score.metrics["illegal"] == len(rollout.calls) <= 10
+        assert not score.success, arguments
+        assert score.reward <= 0, arguments
+        assert score.metrics["illegal"] == len(rollout.calls) <= 10, arguments
 
 
 async def test_games_are_played_to_their_end() -> None:
-    rollouts = await play(load_python(str(FILE)), ScriptedPolicy(any_free_cell), 24)
-    scores = [one.score for one in rollouts]
-    assert all(isinstance(one, Score) for one in scores)
-    assert {one.reward for one in scores} == {0.0, 0.5, 1.0}
+    rollouts = await play(example("tic_tac_toe.py"), ScriptedPolicy(any_free_cell), 24)
+    assert {score_of(one).reward for one in rollouts} == {0.0, 0.5, 1.0}
     for rollout in rollouts:
         assert rollout.metrics == {"turns": len(rollout.calls), "illegal": 0}
-        assert isinstance(rollout.score, Score)
-        assert rollout.score.success == (rollout.reward == 1.0)
+        assert score_of(rollout).success == (rollout.reward == 1.0)
 
 
 def test_a_perfect_opponent_never_loses(tmp_path: Path) -> None:
