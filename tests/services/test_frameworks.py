@@ -20,20 +20,18 @@ import openai
 import pytest
 
 from precis.environments.conversations import conversations_of
-from precis.environments.recorder import Recorder
 from precis.environments.show import show_conversation
 from precis.environments.trajectories import group_of, put_trajectories
 from precis.errors import ConfigError
 from precis.llm.server import ChatRequest, Choice, Completion, ToolCall
-from precis.records.rollout import Rollout, Scenario
+from precis.records.rollout import Scenario
 from precis.records.samples import sampled_in
 from precis.rehearsal.endpoint import logprob_entries
 from precis.store import FolderStore
 from tests.services.patience import patience_s
-from tests.support import scripted_policy
 from tests.support.examples import EXAMPLES, call, example, module_of, play, score_of
 from tests.support.repository import ROOT
-from tests.support.scripted_policy import ScriptedPolicy, asked
+from tests.support.scripted_policy import Act, Agent, ScriptedPolicy
 
 LANGGRAPH, AGENTS_SDK = "langgraph_agent.py", "openai_agents.py"
 
@@ -152,7 +150,7 @@ async def test_whatever_the_agents_sdk_sends_is_answered_and_recorded(
         assert (said, usage.output_tokens) == ("It is 10 – or so.", 9)
         return 1.0
 
-    _assert_recorded(await _summed(act))
+    await _assert_recorded(act)
 
 
 @pytest.mark.parametrize("streaming", [False, True])
@@ -198,7 +196,7 @@ async def test_whatever_langgraph_sends_is_answered_and_recorded(
         assert said.usage_metadata["output_tokens"] == 3
         return 1.0
 
-    _assert_recorded(await _summed(act))
+    await _assert_recorded(act)
 
 
 class _Sums(ScriptedPolicy):
@@ -218,13 +216,8 @@ class _Sums(ScriptedPolicy):
         return Completion(self.model, [choice], prompt_ids=[9] * (turn + 1))
 
 
-async def _summed(act: Any) -> Rollout:
-    agent = scripted_policy.Agent(act)
-    async with asked(_Sums()) as policy, Recorder() as recorder:
-        return await recorder.run(policy, agent, Scenario("a"))
-
-
-def _assert_recorded(rollout: Rollout) -> None:
+async def _assert_recorded(act: Act) -> None:
+    [rollout] = await play(Agent(act), _Sums())
     assert rollout.reward == 1.0, rollout.score
     assert [one.token_ids for one in rollout.calls] == [(1, 2, 3)] * 3
     (conversation,) = conversations_of(rollout.calls)
