@@ -5,25 +5,24 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
+import polars as pl
 import pytest
 import yaml
 from typer.testing import Result
 
-from precis.environments.summaries.judge import Answer, Scored
 from precis.models import card
 from precis.models.export import write_modelfile
 from precis.models.licences import check_licence, licence_of, restriction_of
 from precis.models.reference import Reference, find_model
-from precis.records.documents import Document, Question
-from precis.records.results import Provenance, frame_of, write_results
+from precis.records.results import write_results
 from precis.settings.trainer import ArtTrainer, ExtractiveTrainer
 from precis.statistics.standings import summarise
 from precis.store import FolderStore
 from tests.support.command import run_precis
 from tests.support.hub_server import HubServer
 from tests.support.local_server import served
+from tests.support.results import rows
 from tests.support.runs import train_policy
-from tests.support.summaries import JudgedSummary, Summary, row_of
 from tests.support.tiny_model import AN_AGENT, AS_TRAINED, store_with_adapter
 
 TOKEN = "hf_token_of_the_test"
@@ -32,21 +31,16 @@ TOKEN = "hf_token_of_the_test"
 pytestmark = pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")
 
 
-def put_benchmark(store: FolderStore, name: str, night: datetime, folder: Path) -> None:
+def put_benchmark(store: FolderStore, day: int, folder: Path) -> None:
     """A benchmark of step 2 and a baseline: three of four questions against one of four."""
-    rows = []
-    for number in range(4):
-        question = Question(f"q{number}", "?", "1", answerable=True)
-        document = Document(f"d{number}", "topic", "Text.", (question,))
-        for model, step, right in (("trained", 2, number < 3), ("lead-350", None, number < 1)):
-            verdict = Scored((Answer(question.id, "1", correct=right, answerable=True),))
-            provenance = Provenance(
-                f"{night:%Y%m%d}", model, step, "gemini-2.5-flash", "batched v1", "p", "k", "0.1.0",
-                night,
-            )  # fmt: skip
-            rows.append(row_of(JudgedSummary(document, Summary("One word."), verdict), provenance))
-    write_results(frame_of(rows), folder / "results.parquet")
-    store.upload(folder / "results.parquet", f"{name}/results/{night:%Y%m%d}.parquet")
+    night = datetime(2026, 11, day, tzinfo=UTC)
+    judge = {"judge": "gemini-2.5-flash", "protocol": "batched v1"}
+    found = []
+    for model, step, right in (("trained", 2, 3), ("lead-350", None, 1)):
+        verdicts = {f"d{number}": [number < right] for number in range(4)}
+        found.append(rows(model, verdicts, step, words=2, night=night, corpus_digest="k", **judge))
+    write_results(pl.concat(found), folder / "results.parquet")
+    store.upload(folder / "results.parquet", f"mine/results/{night:%Y%m%d}.parquet")
 
 
 @pytest.fixture
@@ -77,7 +71,7 @@ def push(
 def test_an_adapter_goes_up_with_its_prompt_and_a_card(
     store: FolderStore, hub: HubServer, address: str, tmp_path: Path
 ) -> None:
-    put_benchmark(store, "mine", datetime(2026, 11, 20, tzinfo=UTC), tmp_path)
+    put_benchmark(store, 20, tmp_path)
     done = push("mine", "--repo", "me/mine-3b", "--private", store=store, hub=address)
     assert done.stdout.strip().endswith(f"me/mine-3b/commit/{'c' * 40}")
     assert hub.repos == {"me/mine-3b": True}
@@ -92,8 +86,8 @@ def test_an_adapter_goes_up_with_its_prompt_and_a_card(
 def test_the_card_says_what_it_was_trained_on_and_how_sure_its_figures_are(
     store: FolderStore, hub: HubServer, address: str, tmp_path: Path
 ) -> None:
-    put_benchmark(store, "mine", datetime(2026, 11, 19, tzinfo=UTC), tmp_path)
-    put_benchmark(store, "mine", datetime(2026, 11, 20, tzinfo=UTC), tmp_path)
+    put_benchmark(store, 19, tmp_path)
+    put_benchmark(store, 20, tmp_path)
     push("mine", "--repo", "me/mine", store=store, hub=address)
     text = hub.files["me/mine", "README.md"].decode()
     _, head, body = text.split("---\n", 2)
