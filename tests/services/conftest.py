@@ -61,7 +61,6 @@ LONGEST = (
     "test_lost_server.py",
     "test_commands.py",
     "test_workers.py",
-    "test_long_document.py",
     "test_mcp.py",
     "test_rehearsal.py",
     "test_compose.py",
