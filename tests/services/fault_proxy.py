@@ -1,30 +1,30 @@
 """Bad weather between a client and an HTTP server: a proxy that spoils chosen exchanges.
 
-with FaultProxy("http://127.0.0.1:5000") as proxy:
+with fault_proxy("http://127.0.0.1:5000") as proxy:
     proxy.spoil(Fault.LOST_ACK, method="PUT", path="latest.json")
     …                                    # the client talks to proxy.url
     assert proxy.counts[Fault.LOST_ACK] == 1
 """
 
-import http.client
-import socket
-import struct
-import threading
-import time
+import asyncio
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from random import Random
-from typing import Any, Self
-from urllib.parse import urlsplit
+from typing import Any
+
+import httpx
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from tests.support.local_server import served
 
 _NOT_FORWARDED = {"connection", "keep-alive", "transfer-encoding", "expect"}
-_RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 _SLOW_PIECE = 256 * 1024
 _SLOW_PAUSE_S = 0.02
+_SLOW_DOWN = Response("<Error><Code>SlowDown</Code></Error>", 503, media_type="application/xml")
 
 
 class Fault(StrEnum):
@@ -55,23 +55,6 @@ class _Rule:
     path: str
     times: int
 
-    def takes(self, method: str, path: str) -> bool:
-        return self.times > 0 and self.method in ("", method) and self.path in path
-
-
-@dataclass(frozen=True)
-class _Answer:
-    status: int
-    headers: tuple[tuple[str, str], ...]
-    body: bytes
-
-
-_SLOW_DOWN = _Answer(
-    503,
-    (("Content-Type", "application/xml"),),
-    b"<?xml version='1.0'?><Error><Code>SlowDown</Code><Message>SlowDown</Message></Error>",
-)
-
 
 class FaultProxy:
     """Forwards HTTP to a server on the loopback and spoils what it is told to.
@@ -80,12 +63,12 @@ class FaultProxy:
         counts: how often each fault was injected; `ok` counts the exchanges left alone.
     """
 
+    url: str
+
     def __init__(self, upstream: str) -> None:
-        self.upstream = urlsplit(upstream).netloc
+        self._upstream = httpx.URL(upstream)
         self.counts: Counter[str] = Counter()
-        self._rules: list[_Rule] = []
-        self._weather: tuple[Random, float, tuple[Fault, ...]] | None = None
-        self._lock = threading.Lock()
+        self.clear()
 
     def spoil(self, fault: Fault, method: str = "", path: str = "", times: int = 1) -> None:
         """Spoil the next requests of this method whose path contains `path`."""
@@ -93,148 +76,83 @@ class FaultProxy:
 
     def rain(self, share: float, seed: int, *faults: Fault) -> None:
         """Spoil a share of all requests, by faults drawn at random."""
-        self._weather = (Random(seed), share, faults or tuple(Fault))
+        self._share = share
+        self._draw = Random(seed)
+        self._faults = faults
 
     def clear(self) -> None:
         """Spoil nothing any more."""
-        self._rules, self._weather = [], None
+        self._rules: list[_Rule] = []
+        self.rain(0.0, 0)
 
-    def __enter__(self) -> Self:
-        self._server = _Server(self)
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,))
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
-
-    def exchange(self, client: "_Handler", body: bytes) -> None:
-        """Answer a client's request, well or badly."""
-        fault = self._pick(client.command, client.path)
-        match fault:
-            case Fault.RESET:
-                client.reset()
-            case Fault.SLOW_DOWN:
-                client.send(_SLOW_DOWN)
-            case Fault.SILENCE:
-                client.wait_for_hang_up()
-            case Fault.TORN_REQUEST if body:
-                self._forward_half(client, body)
-                client.reset()
-            case _:
-                self._answer(client, self._forward(client, body), fault)
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            return
+        request = Request(scope, receive)
+        body = await request.body()
+        path = scope["raw_path"] + b"?" + scope["query_string"]
+        fault = self._pick(request.method, path.decode())
+        self.counts[fault or "ok"] += 1
+        connection = send.__self__.transport  # uvicorn's
+        if fault is Fault.RESET:
+            connection.abort()
+            return
+        if fault is Fault.SLOW_DOWN:
+            await _SLOW_DOWN(scope, receive, send)
+            return
+        if fault is Fault.SILENCE:
+            await receive()
+            return
+        is_torn = fault is Fault.TORN_REQUEST and body
+        async with httpx.AsyncClient(timeout=60, trust_env=False) as client:
+            with suppress(ConnectionResetError):
+                answer = await client.request(
+                    request.method,
+                    self._upstream.copy_with(raw_path=path),
+                    content=_half(body) if is_torn else body,
+                    headers=_forwarded(request.headers),
+                )
+        if is_torn or fault is Fault.LOST_ACK:
+            connection.abort()
+            return
+        content = answer.content
+        if fault is Fault.TORN_ANSWER:
+            content = content[: len(content) // 2]
+        elif fault is Fault.ALTERED_ANSWER and content and answer.is_success:
+            middle = len(content) // 2
+            content = content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
+        # The server ends the connection of an app that sends less than it has announced.
+        reply = Response(content, answer.status_code, _forwarded(answer.headers))
+        if fault is Fault.SLOW_READ:
+            reply = StreamingResponse(_slowly(content), reply.status_code, reply.headers)
+        await reply(scope, receive, send)
 
     def _pick(self, method: str, path: str) -> Fault | None:
-        with self._lock:
-            rule = next((rule for rule in self._rules if rule.takes(method, path)), None)
-            fault = rule.fault if rule else self._drawn()
-            if rule:
+        for rule in self._rules:
+            if rule.times and rule.method in ("", method) and rule.path in path:
                 rule.times -= 1
-            self.counts[fault or "ok"] += 1
-        return fault
-
-    def _drawn(self) -> Fault | None:
-        if self._weather is None:
-            return None
-        draw, share, faults = self._weather
-        return draw.choice(faults) if draw.random() < share else None
-
-    def _answer(self, client: "_Handler", answer: _Answer, fault: Fault | None) -> None:
-        if fault is Fault.LOST_ACK:
-            client.reset()
-        elif fault is Fault.SLOW_READ:
-            client.send(answer, _slowly(answer.body))
-        elif fault is Fault.TORN_ANSWER and answer.body:
-            client.send(answer, iter([answer.body[: len(answer.body) // 2]]))
-            client.reset()
-        elif fault is Fault.ALTERED_ANSWER and answer.body and answer.status < 300:
-            middle = len(answer.body) // 2
-            flipped = bytes([answer.body[middle] ^ 1])
-            pieces = [answer.body[:middle], flipped, answer.body[middle + 1 :]]
-            client.send(answer, iter(pieces))
-        else:
-            client.send(answer)
-
-    def _forward(self, client: "_Handler", body: bytes) -> _Answer:
-        server = http.client.HTTPConnection(self.upstream, timeout=60)
-        try:
-            server.request(client.command, client.path, body, _forwarded(client.headers.items()))
-            answer = server.getresponse()
-            kept = tuple(_forwarded(answer.getheaders()).items())
-            return _Answer(answer.status, kept, answer.read())
-        finally:
-            server.close()
-
-    def _forward_half(self, client: "_Handler", body: bytes) -> None:
-        server = http.client.HTTPConnection(self.upstream, timeout=60)
-        try:
-            server.putrequest(client.command, client.path, skip_host=True)
-            for name, value in _forwarded(client.headers.items()).items():
-                server.putheader(name, value)
-            server.endheaders(body[: len(body) // 2])
-        finally:
-            server.close()
+                return rule.fault
+        return self._draw.choice(self._faults) if self._draw.random() < self._share else None
 
 
-class _Server(ThreadingHTTPServer):
-    request_queue_size = 128
-    daemon_threads = True
-
-    def __init__(self, proxy: FaultProxy) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.proxy = proxy
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Clients that hang up are part of the weather."""
+@contextmanager
+def fault_proxy(upstream: str) -> Iterator[FaultProxy]:
+    """Forward to a server while the block lasts."""
+    proxy = FaultProxy(upstream)
+    with served(proxy) as proxy.url:
+        yield proxy
 
 
-class _Handler(BaseHTTPRequestHandler):
-    server: _Server
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-
-    def _take(self) -> None:
-        body = self.rfile.read(int(self.headers.get("content-length", 0)))
-        self.server.proxy.exchange(self, body)
-
-    do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = _take
-
-    def log_message(self, *_: object) -> None:
-        """Quiet: the proxy counts instead."""
-
-    def send(self, answer: _Answer, pieces: Iterator[bytes] | None = None) -> None:
-        self.send_response_only(answer.status)
-        lengths = [value for name, value in answer.headers if name.lower() == "content-length"]
-        for name, value in answer.headers:
-            if name.lower() != "content-length":
-                self.send_header(name, value)
-        is_head = self.command == "HEAD" and lengths
-        self.send_header("Content-Length", lengths[0] if is_head else str(len(answer.body)))
-        self.end_headers()
-        for piece in pieces if pieces is not None else iter([answer.body]):
-            self.wfile.write(piece)
-
-    def reset(self) -> None:
-        self.wfile.flush()
-        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
-        # Both file objects share the socket, which is closed with the last of them.
-        self.close_connection = True
-        self.connection.close()
-
-    def wait_for_hang_up(self) -> None:
-        with suppress(OSError):
-            self.rfile.read(1)
-        self.close_connection = True
-
-
-def _forwarded(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
-    return {name: value for name, value in headers if name.lower() not in _NOT_FORWARDED}
-
-
-def _slowly(body: bytes) -> Iterator[bytes]:
+async def _slowly(body: bytes) -> AsyncIterator[bytes]:
     for start in range(0, len(body), _SLOW_PIECE):
-        time.sleep(_SLOW_PAUSE_S)
+        await asyncio.sleep(_SLOW_PAUSE_S)
         yield body[start : start + _SLOW_PIECE]
+
+
+async def _half(body: bytes) -> AsyncIterator[bytes]:
+    yield body[: len(body) // 2]
+    raise ConnectionResetError
+
+
+def _forwarded(headers: Any) -> dict[str, str]:
+    return {name: value for name, value in headers.items() if name.lower() not in _NOT_FORWARDED}

@@ -22,7 +22,7 @@ from precis.run.retention import prune
 from precis.store import s3, s3_client
 from precis.store.s3 import S3Store
 from precis.store.s3_client import DOWNLOAD, client_for, finish
-from tests.services.fault_proxy import Fault, FaultProxy
+from tests.services.fault_proxy import Fault, FaultProxy, fault_proxy
 from tests.services.patience import stretched
 from tests.services.s3_server import new_store, settings_for, through
 from tests.support.newest_checkpoint import newest_whole
@@ -48,7 +48,7 @@ def small_parts() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def weather(s3_url: str) -> Iterator[FaultProxy]:
     """One address for all tests, so that they share a client, which takes long to make."""
-    with FaultProxy(s3_url) as proxy:
+    with fault_proxy(s3_url) as proxy:
         yield proxy
 
 
