@@ -43,10 +43,6 @@ pytestmark = [
 KEY = "a-key-that-must-not-be-seen"
 
 
-def judge() -> FaultyServer:
-    return FaultyServer(completions_app(lexical_judge, lambda: [LEXICAL_MODEL], KEY))
-
-
 def out_from_the_second_step(store: Path, refusal: JSONResponse, is_back: asyncio.Event) -> ASGIApp:
     """A judge that refuses all from the first step's commit on, until it is back."""
     lexical = completions_app(lexical_judge, lambda: [LEXICAL_MODEL], KEY)
@@ -168,14 +164,14 @@ def _progress_of(api: httpx.Client, run: str) -> str:
 async def test_a_run_at_its_budget_fails_by_that_name_with_what_to_do(
     precis: Precis, tmp_path: Path, home: dict[str, str]
 ) -> None:
-    async with judge() as url:
+    app = completions_app(lexical_judge, lambda: [LEXICAL_MODEL], KEY)
+    async with FaultyServer(app) as url:
         settings = config(tmp_path, url, budget_usd=0.001)
         settings["judge"] |= {"prices": {LEXICAL_MODEL: [1.0, 1.0]}}
-        await train_here(precis, settings, **home)
-    state = _state_of(precis, tmp_path)
-    assert (state["type"], state["name"]) == ("FAILED", "BudgetReached")
-    assert state["message"].startswith("The run has spent $")
-    assert "Raise budget_usd and start it again to continue." in state["message"]
+        state = await train_here(precis, settings, **home)
+    assert (state.type, state.name) == ("FAILED", "BudgetReached")
+    assert state.message.startswith("The run has spent $")
+    assert "Raise budget_usd and start it again to continue." in state.message
 
 
 async def test_flows_with_one_key_share_its_limit(
@@ -247,13 +243,6 @@ async def test_a_run_on_s3_is_benchmarked_there_and_each_of_its_completions_repo
     trained = next(one for one in reported if one["metadata"]["split"] == "train")
     assert trained["reqPayload"]["model"] == "judged@0"
     assert 0 <= float(trained["metadata"]["score.reward"]) <= 1
-
-
-def _state_of(precis: Precis, store: Path) -> dict[str, Any]:
-    """The state of the last run with this store."""
-    with client_of(precis.api) as api:
-        state: dict[str, Any] = runs_in(api, str(store))[0]["state"]
-    return state
 
 
 def _has_committed(store: Path, steps: int) -> bool:
