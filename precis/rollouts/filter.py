@@ -141,15 +141,11 @@ def refuse_too_many_unscored(rollouts: Sequence[Rollout], config: RolloutsConfig
     causes = count_causes(rollouts).most_common()
     usual = causes[0][0]
     first = next(one.detail for one in unscored if one.cause == usual)
-    listed = []
-    theirs = 0
-    for cause, count in causes:
-        listed.append(f"{count} {cause}")
-        if cause.startswith(_NOT_THE_JUDGE):
-            theirs += count
+    listed = ", ".join(f"{count} {cause}" for cause, count in causes)
+    theirs = sum(count for cause, count in causes if cause.startswith(_NOT_THE_JUDGE))
     message = (
-        f"{len(unscored)} of {len(rollouts)} rollouts have no score ({', '.join(listed)}), more "
-        f"than the allowed share of {config.unscored_share_max:.0%}. The first {usual}: {first}"
+        f"{len(unscored)} of {len(rollouts)} rollouts have no score ({listed}), more than the "
+        f"allowed share of {config.unscored_share_max:.0%}. The first {usual}: {first}"
     )
     # Waiting for the judge would not help against failures of policy or agent.
     if 2 * theirs > len(unscored):
