@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from precis.config import RolloutsConfig, TrainConfig
+from precis.config import RolloutsConfig
 from precis.environments.summaries.environment import Summaries
 from precis.environments.summaries.services import Services
 from precis.records.documents import Corpus
@@ -17,8 +17,3 @@ def summaries(
 ) -> Summaries:
     settings = RolloutsConfig.model_validate(rollouts)
     return Summaries(corpus, settings, services(judge, ruler, second))
-
-
-def summaries_of(config: TrainConfig, corpus: Corpus, judge: Any, second: Any = None) -> Summaries:
-    """The environment of a training run."""
-    return Summaries(corpus, config.rollouts, services(judge, second=second))

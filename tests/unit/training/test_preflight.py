@@ -15,7 +15,7 @@ from precis.store import open_store
 from precis.training import preflight as training_preflight
 from precis.training.preflight import Preflight
 from tests.support.corpora import corpus
-from tests.support.environments import summaries_of
+from tests.support.environments import summaries
 from tests.support.runs import make_run
 
 LOCAL = {"documents", "judge", "store", "W&B", "licence", "environment"}
@@ -51,7 +51,7 @@ def preflight(
     **settings: Any,
 ) -> Preflight:
     config = TrainConfig.model_validate({"store": str(folder / "store"), **settings})
-    environment = summaries_of(config, corpus(), judge, second)
+    environment = summaries(corpus(), judge, second=second)
     told = [] if warnings is None else warnings
     return Preflight(config, environment, told.append)
 
