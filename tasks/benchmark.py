@@ -12,9 +12,9 @@ from precis.benchmark.contender import ContenderSpec
 from precis.benchmark.lineup import TrainedLineup
 from precis.benchmark.measure import Measured, with_settings_of_its_run
 from precis.benchmark.report import BenchmarkReport
-from precis.benchmark.run import BenchmarkRun, Comparison
+from precis.benchmark.run import BenchmarkRun
 from precis.config import BenchmarkConfig
-from precis.report.nights import REGRESSION, verdict_in_words
+from precis.report.nights import REGRESSION, Comparison
 from precis.store import open_store
 from precis.training import serving
 from precis.training.run import work_folder
@@ -67,7 +67,7 @@ async def compare_with_before(
     """Compare this benchmark with earlier ones; emit an event if a contender got worse."""
     comparison = await asyncio.to_thread(running.compare, run, measured)
     if comparison.regressions:
-        get_run_logger().warning("%s", verdict_in_words(comparison.changes, comparison.nights))
+        get_run_logger().warning("%s", comparison.verdict)
         emit(REGRESSION, run.name, report.regression_of(run, trained, comparison))
     return comparison
 

@@ -8,14 +8,14 @@ from typing import Any
 
 from precis.benchmark.lineup import TrainedLineup
 from precis.benchmark.measure import Measured, report_folder
-from precis.benchmark.run import BenchmarkRun, Comparison
+from precis.benchmark.run import BenchmarkRun
 from precis.observe.samples import tell_benchmark
 from precis.observe.wandb import wandb_log
 from precis.records.results import write_results
 from precis.report import wording
 from precis.report.benchmark_view import Benchmark
 from precis.report.curve import curve_of
-from precis.report.nights import nightly_section, regression_payload, verdict_in_words
+from precis.report.nights import Comparison
 from precis.report.page import benchmark_report, report_files, report_html
 from precis.report.wording import Words
 from precis.store import Store
@@ -56,8 +56,7 @@ async def publish(
         # The curve is of the run's held-out documents.
         curve_of(ledger) if ledger and not config.test_documents else [],
         measured.ceiling,
-        comparison.before,
-        comparison.changes,
+        comparison,
         measured.questions,
         Words(
             environment.nouns,
@@ -81,7 +80,6 @@ async def publish(
             if log:
                 await asyncio.to_thread(tell_benchmark, log, run.name, benchmark, Path(files))
     nouns = environment.nouns
-    nights = nightly_section(comparison.changes, comparison.nights, nouns)
     headings, *standings = standings_lines(benchmark)
     count = len(environment.scenarios("validation"))
     report = BenchmarkReport(
@@ -92,10 +90,10 @@ async def publish(
         headings,
         tuple(standings),
         run.budget.usd,
-        comparison.regressions,
+        tuple(map(str, comparison.regressions)),
         environment.caveat,
     )
-    return report, benchmark_report(benchmark) + nights
+    return report, benchmark_report(benchmark) + comparison.section(nouns)
 
 
 def store_report(
@@ -142,7 +140,7 @@ def regression_of(
     steps = trained.ledger.next_step if trained else 0
     folder = report_folder(run.name, steps, run.config, run.environment.digest)
     report = f"{run.store.url}/{folder}{run.id.id}/report.html"
-    return regression_payload(comparison.changes, comparison.nights, run.name, report)
+    return comparison.payload(run.name, report)
 
 
 def benchmark_facts(
@@ -169,7 +167,7 @@ def benchmark_facts(
         "Began": f"{run.id.began:%Y-%m-%d %H:%M} UTC",
         nouns.rollouts.capitalize(): f"${spend.usd:,.2f}{unpriced}",
         **({"Judging": f"${scoring_usd:,.2f}"} if judge else {}),
-        "Nights": verdict_in_words(comparison.changes, comparison.nights),
+        "Nights": comparison.verdict,
     }
 
 

@@ -4,9 +4,6 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
-
-import polars as pl
 
 from precis.benchmark.client import ContenderClient
 from precis.benchmark.contender import ContenderSpec
@@ -29,7 +26,7 @@ from precis.records.results import results_before
 from precis.records.rollout import Rollout, Unscored
 from precis.records.spend import Estimate, Usage
 from precis.records.trajectories import read_first_validation
-from precis.report.nights import NightlyChange, changes, comparable
+from precis.report.nights import Comparison, compare_nights
 from precis.store import open_store
 from precis.store.kept import KeptRecords
 
@@ -207,27 +204,8 @@ async def announce_cost(run: BenchmarkRun, contenders: Sequence[ContenderSpec]) 
         )
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """A benchmark beside the comparable rows of earlier nights; None if there are none."""
-
-    before: pl.DataFrame | None
-    nights: int
-    changes: tuple[NightlyChange, ...]
-
-    @property
-    def regressions(self) -> tuple[str, ...]:
-        """A sentence for each contender that is worse than before, beyond chance."""
-        return tuple(str(change) for change in self.changes if change.is_regression)
-
-
 def compare(run: BenchmarkRun, measured: Measured) -> Comparison:
     """Compare the rows of a benchmark with those of the model's earlier ones under the same rules
     and on the same scenarios."""
     earlier = results_before(run.store, run.name, run.id.id, run.config.compare_nights)
-    before = comparable(earlier, measured.frame)
-    nights = before["run"].n_unique()
-    if not nights:
-        return Comparison(None, 0, ())
-    found = changes(measured.frame, before, measured.figure.is_share)
-    return Comparison(before, nights, tuple(found))
+    return compare_nights(measured.frame, earlier, measured.figure.is_share)

@@ -64,7 +64,7 @@ def charts_of(benchmark: Benchmark) -> dict[str, Chart]:
     if order and 1 < len(benchmark.topics) <= _TOPICS_MAX and words.is_share:
         charts["topics"] = by_topic(benchmark.topics, order, words)
     if len({each.night for each in benchmark.nights}) > 1:
-        worse = [each.contender.model for each in benchmark.regressions]
+        worse = [each.contender.model for each in benchmark.comparison.regressions]
         charts["nights"] = over_nights(benchmark.nights, worse, words)
     return charts
 

@@ -11,7 +11,7 @@ from precis.records.nouns import COMPARED, PREFERRED, Figure
 from precis.records.questions import QUESTIONS
 from precis.records.results import ATTEMPTS
 from precis.report.curve import StepPoint
-from precis.report.nights import NightlyAccuracy, NightlyChange, nights_of
+from precis.report.nights import Comparison, NightlyAccuracy, nights_of
 from precis.report.wording import Words, heading, name, number, percent
 from precis.statistics.intervals import DOCUMENTS_MIN, Difference, Interval
 from precis.statistics.standings import (
@@ -54,8 +54,7 @@ class Benchmark:
         frame: all rows, in `precis.records.results.SCHEMA`.
         validated: a point for each step of the training.
         ceiling: the best that any policy could reach; None if unknown.
-        before: the rows of earlier nights, to be drawn with these.
-        changes: each contender's change since earlier nights, worst first.
+        comparison: with the benchmarks of earlier nights.
         questions: the questions about the rollouts, in `precis.records.questions.QUESTIONS`.
         words: those of the environment.
         attempts: the sampled attempts, in `precis.records.results.ATTEMPTS`.
@@ -64,8 +63,7 @@ class Benchmark:
     frame: pl.DataFrame
     validated: Sequence[StepPoint] = ()
     ceiling: float | None = None
-    before: pl.DataFrame | None = None
-    changes: Sequence[NightlyChange] = ()
+    comparison: Comparison = field(default_factory=Comparison)
     questions: pl.DataFrame = field(default_factory=QUESTIONS.to_frame)
     words: Words = field(default_factory=Words)
     attempts: pl.DataFrame = field(default_factory=ATTEMPTS.to_frame)
@@ -142,7 +140,8 @@ class Benchmark:
     @cached_property
     def nights(self) -> list[NightlyAccuracy]:
         """The accuracy by night, tonight included; empty without earlier nights."""
-        return [] if self.before is None else nights_of(pl.concat([self.before, self.frame]))
+        before = self.comparison.before
+        return [] if before is None else nights_of(pl.concat([before, self.frame]))
 
     @cached_property
     def turns(self) -> Mapping[Contender, Interval]:
@@ -194,11 +193,6 @@ class Benchmark:
                     means[each] = number(mean if isinstance(mean, float) else None)
                 columns[f"{heading(count)} a {words.nouns.rollout}"] = means
         return columns
-
-    @property
-    def regressions(self) -> list[NightlyChange]:
-        """The contenders that are worse than on earlier nights, beyond chance."""
-        return [each for each in self.changes if each.is_regression]
 
     def headlines(self) -> list[Headline]:
         """Return the trained policy's results, and its lead over its start and over the others."""

@@ -68,12 +68,6 @@ class NightlyChange:
         )
 
 
-def comparable(before: pl.DataFrame, tonight: pl.DataFrame) -> pl.DataFrame:
-    """Return the earlier rows of the same judge, protocol, prompts and corpus as tonight's."""
-    origins = tonight.select(COMPARABLE).unique()
-    return before.join(origins, on=COMPARABLE, how="semi", nulls_equal=True)
-
-
 def changes(
     tonight: pl.DataFrame, before: pl.DataFrame, is_share: bool = True
 ) -> list[NightlyChange]:
@@ -103,6 +97,95 @@ def changes(
     for each, change in zip(different, corrected, strict=True):
         found.append(replace(each, difference=change))
     return sorted(found, key=lambda each: each.difference.accuracy.mean)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A benchmark beside those of earlier nights.
+
+    Attributes:
+        before: their comparable rows; None without any.
+        changes: the change of each contender since then, worst first.
+    """
+
+    before: pl.DataFrame | None = None
+    changes: Sequence[NightlyChange] = ()
+
+    @property
+    def regressions(self) -> list[NightlyChange]:
+        """The contenders that are worse than before, beyond chance."""
+        return [each for each in self.changes if each.is_regression]
+
+    @property
+    def nights(self) -> int:
+        """The number of earlier benchmarks."""
+        return 0 if self.before is None else self.before["run"].n_unique()
+
+    @property
+    def _earlier(self) -> str:
+        count = self.nights
+        return "the benchmark before" if count == 1 else f"the {count} benchmarks before"
+
+    @property
+    def verdict(self) -> str:
+        """A sentence on the contenders that are worse, or that none is."""
+        if not self.changes:
+            return "There is no comparable benchmark before this one."
+        if not self.regressions:
+            return f"No contender is worse than on {self._earlier}, beyond chance."
+        return f"Worse than on {self._earlier}: {'; '.join(map(str, self.regressions))}."
+
+    def section(self, nouns: Nouns) -> str:
+        """Return Markdown on every comparable contender, worst first; empty without any."""
+        if not self.changes:
+            return ""
+        words = Words(is_share=self.changes[0].is_share)
+        unit = "Points" if words.is_share else "Difference"
+        since = f"Since {self._earlier}"
+        head = [since, unit, "95 % interval", "p, corrected", nouns.scenarios.capitalize()]
+        rows = []
+        for each in self.changes:
+            found = each.difference
+            gap = words.gap(found.accuracy)
+            bounds = words.gap_bounds(found.accuracy)
+            corrected = "< 0.001" if found.p_value < 0.001 else f"{found.p_value:.3f}"
+            rows.append([name(each.contender), gap, bounds, corrected, str(found.documents)])
+        return f"\n**{escape(self.verdict)}**\n\n{table(head, rows)}\n"
+
+    def payload(self, model: str, report: str) -> dict[str, Any]:
+        """Return the payload of the event: a sentence for people, and the figures for programs."""
+        regressions = []
+        for change in self.regressions:
+            found = change.difference
+            # Points have two decimals, and differences of rewards four: rewards may be small.
+            unit, scale, digits = ("points", 100, 2) if change.is_share else ("difference", 1, 4)
+            told = {
+                "contender": str(change.contender),
+                "before": str(change.before),
+                unit: round(scale * found.accuracy.mean, digits),
+                "low": round(scale * found.accuracy.low, digits),
+                "high": round(scale * found.accuracy.high, digits),
+                "p_value": found.p_value,
+                "documents": found.documents,
+            }
+            regressions.append(told)
+        return {
+            "model": model,
+            "report": report,
+            "message": self.verdict,
+            "nights": self.nights,
+            "regressions": regressions,
+        }
+
+
+def compare_nights(tonight: pl.DataFrame, earlier: pl.DataFrame, is_share: bool) -> Comparison:
+    """Compare the rows of a benchmark with earlier ones of the same judge, protocol, prompts and
+    corpus."""
+    origins = tonight.select(COMPARABLE).unique()
+    before = earlier.join(origins, on=COMPARABLE, how="semi", nulls_equal=True)
+    if before.is_empty():
+        return Comparison()
+    return Comparison(before, changes(tonight, before, is_share))
 
 
 @dataclass(frozen=True)
@@ -163,65 +246,3 @@ def over_nights(nights: Iterable[NightlyAccuracy], worse: Iterable[str], words: 
         several = sum(each.date() == night.date() for each in times) > 1
         ticks[place] = f"{night:%-d %b %H:%M}" if several else f"{night:%-d %b}"
     return line_chart(title, words.nouns.subtitle, drawn, alt, is_share=words.is_share, ticks=ticks)
-
-
-def nightly_section(changes: Sequence[NightlyChange], nights: int, nouns: Nouns) -> str:
-    """Return Markdown on every comparable contender, worst first; empty without any."""
-    if not changes:
-        return ""
-    unit = "Points" if changes[0].is_share else "Difference"
-    since = f"Since {_earlier(nights)}"
-    head = [since, unit, "95 % interval", "p, corrected", nouns.scenarios.capitalize()]
-    rows = []
-    words = Words(is_share=changes[0].is_share)
-    for each in changes:
-        found = each.difference
-        gap = words.gap(found.accuracy)
-        bounds = words.gap_bounds(found.accuracy)
-        corrected = "< 0.001" if found.p_value < 0.001 else f"{found.p_value:.3f}"
-        rows.append([name(each.contender), gap, bounds, corrected, str(found.documents)])
-    return f"\n**{escape(verdict_in_words(changes, nights))}**\n\n{table(head, rows)}\n"
-
-
-def verdict_in_words(changes: Sequence[NightlyChange], nights: int) -> str:
-    """Return a sentence on the contenders that are worse, or that none is."""
-    if not changes:
-        return "There is no comparable benchmark before this one."
-    worse = [str(each) for each in changes if each.is_regression]
-    if not worse:
-        return f"No contender is worse than on {_earlier(nights)}, beyond chance."
-    return f"Worse than on {_earlier(nights)}: {'; '.join(worse)}."
-
-
-def regression_payload(
-    changes: Sequence[NightlyChange], nights: int, model: str, report: str
-) -> dict[str, Any]:
-    """Return the payload of the event: a sentence for people, and the figures for programs."""
-    regressions = []
-    for change in changes:
-        if not change.is_regression:
-            continue
-        difference = change.difference
-        # Points have two decimals, and differences of rewards four: rewards may be small.
-        unit, scale, digits = ("points", 100, 2) if change.is_share else ("difference", 1, 4)
-        told = {
-            "contender": str(change.contender),
-            "before": str(change.before),
-            unit: round(scale * difference.accuracy.mean, digits),
-            "low": round(scale * difference.accuracy.low, digits),
-            "high": round(scale * difference.accuracy.high, digits),
-            "p_value": difference.p_value,
-            "documents": difference.documents,
-        }
-        regressions.append(told)
-    return {
-        "model": model,
-        "report": report,
-        "message": verdict_in_words(changes, nights),
-        "nights": nights,
-        "regressions": regressions,
-    }
-
-
-def _earlier(nights: int) -> str:
-    return "the benchmark before" if nights == 1 else f"the {nights} benchmarks before"

@@ -11,14 +11,14 @@ from precis.benchmark import report
 from precis.benchmark.contender import ContenderSpec, hosted_contender, local_contender
 from precis.benchmark.lineup import TrainedLineup, checkpoint_digest, line_up_trained, turns
 from precis.benchmark.measure import Measured, with_settings_of_its_run
-from precis.benchmark.run import Comparison, compare
+from precis.benchmark.run import compare
 from precis.config import BenchmarkConfig, ContenderConfig, OtherDocuments, TrainConfig
 from precis.errors import ConfigError, DocumentsError, StoreError, UnusableRun
 from precis.records.documents import Corpus, load_corpus, load_others
 from precis.records.ledger import Ledger, Origin, ledger_key, write_ledger
 from precis.records.nouns import Figure
 from precis.records.results import SCHEMA, write_results
-from precis.report.nights import COMPARABLE
+from precis.report.nights import COMPARABLE, Comparison
 from precis.run.trained_on import keep_trained_on, trained_on
 from precis.statistics.standings import Contender
 from precis.store import FolderStore
@@ -152,7 +152,7 @@ def test_a_night_on_other_documents_or_by_another_judge_is_not_compared(store: F
     assert found.before is not None and found.before["run"].unique().to_list() == ["1"]
     assert (found.nights, [each.difference.documents for each in found.changes]) == (1, [2])
     others = Measured(night(4, judge="a third"), nothing, nothing, None, Figure("accuracy", ""))
-    assert compare(run, others) == Comparison(None, 0, ())
+    assert compare(run, others) == Comparison()
 
 
 def test_what_a_run_was_begun_with_was_trained_on_as_well(store: FolderStore) -> None:

@@ -11,7 +11,7 @@ from precis.records.results import SCHEMA, frame_of, row_of
 from precis.records.rollout import Rollout, Scenario, Score
 from precis.report.benchmark_charts import charts_of
 from precis.report.benchmark_view import Benchmark
-from precis.report.nights import changes, nightly_section, regression_payload
+from precis.report.nights import compare_nights
 from precis.report.page import benchmark_report, report_html
 from precis.report.wording import Words
 from precis.statistics.intervals import Interval, paired_difference, ratio_interval
@@ -100,11 +100,10 @@ def test_a_change_of_a_reward_is_no_percentage_points() -> None:
     worse = [{**one, "reward": one["reward"] - 2.0} for one in scores]
     before = games("trained", 4, scores, "reward")
     tonight = games("trained", 4, worse, "reward")
-    found = changes(tonight, before, is_share=False)
-    assert found[0].is_regression
-    assert str(found[0]).startswith("trained@4: -2 (-2 to -2) on 12 scenarios")
-    assert "| Difference |" in nightly_section(found, 1, Nouns())
-    (told,) = regression_payload(found, 1, "m", "report.html")["regressions"]
+    found = compare_nights(tonight, before, is_share=False)
+    assert str(found.regressions[0]).startswith("trained@4: -2 (-2 to -2) on 12 scenarios")
+    assert "| Difference |" in found.section(Nouns())
+    (told,) = found.payload("m", "report.html")["regressions"]
     assert told["difference"] == -2 and "points" not in told
 
 

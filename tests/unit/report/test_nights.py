@@ -5,13 +5,7 @@ import html
 import polars as pl
 
 from precis.records.nouns import Nouns
-from precis.report.nights import (
-    NightlyChange,
-    changes,
-    nightly_section,
-    regression_payload,
-    verdict_in_words,
-)
+from precis.report.nights import Comparison, NightlyChange, compare_nights
 from precis.statistics.intervals import Difference, Interval
 from precis.statistics.standings import Contender
 from tests.support.results import rows
@@ -28,11 +22,16 @@ WORSE = change("trained", -0.1, 0.03, 0.0002)
 SAME = change("gpt-4o", 0.01, 0.05, 0.6)
 
 
+def since(nights: int, *changes: NightlyChange) -> Comparison:
+    return Comparison(pl.DataFrame({"run": list(range(nights))}), changes)
+
+
 def test_a_regression_is_told_with_its_figures() -> None:
-    sentence = verdict_in_words([WORSE, SAME], 3)
+    found = since(3, WORSE, SAME)
+    sentence = found.verdict
     assert sentence.startswith("Worse than on the 3 benchmarks before: trained@9: -10.0 points")
     assert sentence.endswith("on 91 scenarios, corrected p < 0.001.")
-    payload = regression_payload([WORSE, SAME], 3, "m", "s3://b/m/benchmarks/0009/report.html")
+    payload = found.payload("m", "s3://b/m/benchmarks/0009/report.html")
     (told,) = payload["regressions"]
     assert (told["contender"], told["before"]) == ("trained@9", "trained@5")
     assert (told["points"], told["low"], told["high"], told["documents"]) == (-10, -13, -7, 91)
@@ -40,16 +39,16 @@ def test_a_regression_is_told_with_its_figures() -> None:
 
 
 def test_every_comparison_is_shown_worst_first() -> None:
-    section = nightly_section([WORSE, SAME], 2, Nouns())
+    section = since(2, WORSE, SAME).section(Nouns())
     rows = [line for line in html.unescape(section).splitlines() if line.startswith("| ")]
     assert rows[0].startswith("| Since the 2 benchmarks before | Points | 95 % interval | ")
     assert "trained, step 9 | -10.0 | -13.0 to -7.0 | < 0.001 | 91" in rows[2]
     assert "gpt-4o | +1.0 | -4.0 to +6.0 | 0.600 | 91" in rows[3]
-    assert nightly_section([], 0, Nouns()) == ""
+    assert Comparison().section(Nouns()) == ""
 
 
 def test_a_contender_s_name_is_no_markup() -> None:
-    section = nightly_section([change("a|<b>", -0.1, -0.05, 0.001)], 1, Nouns())
+    section = since(1, change("a|<b>", -0.1, -0.05, 0.001)).section(Nouns())
     assert section.splitlines()[-1].startswith("| a&#124;&#60;b&#62; |")
     assert "**Worse than on the benchmark before: a&#124;&#60;b&#62;" in section
 
@@ -63,19 +62,18 @@ def night(model: str, correct: int, documents: int = 20, step: int | None = None
     return rows(model, {f"d{index}": answers for index in range(documents)}, step)
 
 
-def regressions(tonight: pl.DataFrame, before: pl.DataFrame) -> list[NightlyChange]:
-    """The contenders that do worse tonight than before, beyond chance; worst first."""
-    return [change for change in changes(tonight, before) if change.is_regression]
+def compare(tonight: pl.DataFrame, earlier: pl.DataFrame) -> Comparison:
+    return compare_nights(tonight, earlier, is_share=True)
 
 
 def test_a_contender_that_lost_answers_everywhere_is_a_regression() -> None:
-    (found,) = regressions(night("gpt-4o", 2), night("gpt-4o", 3))
+    (found,) = compare(night("gpt-4o", 2), night("gpt-4o", 3)).regressions
     assert found.contender == Contender("gpt-4o")
     assert found.difference.accuracy.mean == -0.25
     assert str(found).startswith("gpt-4o: -25.0 points (-37.6 to -20.8) on 20 scenarios, corrected")
-    (averaged,) = changes(night("m", 3), pl.concat([night("m", 2), night("m", 4)]))
+    (averaged,) = compare(night("m", 3), pl.concat([night("m", 2), night("m", 4)])).changes
     assert averaged.difference.accuracy.mean == 0
-    assert changes(night("m", 2), night("m", 4).clear()) == []
+    assert compare(night("m", 2), night("m", 4).clear()) == Comparison()
 
 
 def test_what_one_comparison_would_flag_is_no_alarm_among_four() -> None:
@@ -84,8 +82,8 @@ def test_what_one_comparison_would_flag_is_no_alarm_among_four() -> None:
     others = [f"other-{index}" for index in range(3)]
     even = [rows(name, {f"d{i}": RIGHT if i % 2 else WRONG for i in range(20)}) for name in others]
     odd = [rows(name, {f"d{i}": WRONG if i % 2 else RIGHT for i in range(20)}) for name in others]
-    assert [found.contender.model for found in regressions(tonight, before)] == ["m"]
-    worst, *_ = changes(pl.concat([tonight, *even]), pl.concat([before, *odd]))
+    assert [found.contender.model for found in compare(tonight, before).regressions] == ["m"]
+    worst, *_ = compare(pl.concat([tonight, *even]), pl.concat([before, *odd])).changes
     assert worst.contender == Contender("m")
     assert worst.difference.accuracy.high < 0
     assert not worst.is_regression
@@ -94,6 +92,6 @@ def test_what_one_comparison_would_flag_is_no_alarm_among_four() -> None:
 def test_the_newest_checkpoint_is_compared_with_the_newest_before() -> None:
     before = pl.concat([night("trained", 1, step=0), night("trained", 4, step=30)])
     tonight = pl.concat([night("trained", 1, step=0), night("trained", 2, step=40)])
-    (found,) = regressions(tonight, before)
+    (found,) = compare(tonight, before).regressions
     assert (found.contender, found.before) == (Contender("trained", 40), Contender("trained", 30))
     assert "against trained@30" in str(found)

@@ -20,7 +20,7 @@ from precis.report import wording
 from precis.report.benchmark_charts import charts_of
 from precis.report.benchmark_view import Benchmark
 from precis.report.curve import StepPoint
-from precis.report.nights import changes
+from precis.report.nights import compare_nights
 from precis.report.page import benchmark_report, reader_data, report_html
 from precis.statistics.intervals import Interval
 from precis.statistics.standings import Contender
@@ -148,13 +148,12 @@ def test_a_regression_is_announced_on_the_page() -> None:
 
     before = pl.concat([night(day, [4] * 12) for day in (18, 19)])
     tonight, same = night(20, [2, 1] * 6), night(20, [4] * 12)
-    worse = Benchmark(tonight, before=before, changes=changes(tonight, before))
-    assert [each.contender for each in worse.regressions] == [Contender("gpt-4o")]
+    worse = Benchmark(tonight, comparison=compare_nights(tonight, before, is_share=True))
     assert "▼" in charts_of(worse)["nights"].svg()
     page = report_html(worse)
     assert "Worse than on the nights before" in page
     assert "the mean of the 2 nights" in page
-    well = Benchmark(same, before=before, changes=changes(same, before))
+    well = Benchmark(same, comparison=compare_nights(same, before, is_share=True))
     assert "Worse than on the nights before" not in report_html(well)
 
 
