@@ -16,8 +16,17 @@ from typing import Annotated
 
 import typer
 
-from precis.commands.judge_options import JudgeModel, JudgeName, JudgeUrl, judge_named
-from precis.commands.terminal import ServerUrl, StoreOption, echo, note, say, sentences
+from precis.commands.terminal import (
+    JudgeModel,
+    JudgeName,
+    JudgeUrl,
+    ServerUrl,
+    StoreOption,
+    echo,
+    note,
+    say,
+    sentences,
+)
 from precis.config import JudgeConfig
 from precis.environment import Variables
 from precis.errors import ConfigError, DocumentsError, PrecisError, StoreError
@@ -96,7 +105,7 @@ def summarize(
 ) -> None:
     """Summarize files with a model trained here, or with any on a server."""
     with sentences():
-        judged_by = judge_named(judge, judge_model, judge_url)
+        judged_by = JudgeConfig(provider=judge, model=judge_model, base_url=judge_url)
         if judge != "lexical" and questions is None:
             raise ConfigError("--judge answers --questions: give a file of them too.")
         found = find_files(files)

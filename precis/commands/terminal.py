@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Annotated, NoReturn
+from typing import Annotated, Literal, NoReturn
 
 import typer
 from pydantic import ValidationError
@@ -19,6 +19,9 @@ CONTINUES = "The same command continues from the last committed step."
 ServerUrl = Annotated[
     str, typer.Option(help="An OpenAI-compatible server, with its /v1; PRECIS_API_KEY.")
 ]
+JudgeName = Literal["lexical", "openrouter", "google", "url"]
+JudgeModel = Annotated[str, typer.Option(help="Its model; empty takes the provider's.")]
+JudgeUrl = Annotated[str, typer.Option(help="Its endpoint, for judge `url`.")]
 StoreOption = Annotated[
     str,
     typer.Option(
