@@ -1,17 +1,13 @@
 """The ledger: what it takes, what it refuses, and its numbers as a table."""
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from precis.errors import StoreError
-from precis.records.ledger import Ledger, Validation, ledger_key, load_ledger
+from precis.records.ledger import Ledger, Validation
 from precis.records.metrics import metrics_frame
 from precis.records.warm_start import WarmStartRecord
-from precis.store import FolderStore
 from tests.support.ledgers import EMPTY, record, validation, variance
 
 share = st.floats(0, 1)
@@ -37,16 +33,6 @@ def test_a_step_cannot_be_skipped_or_repeated() -> None:
     for step in (0, 2):
         with pytest.raises(ValidationError, match="do not run from 0"):
             ledger.advance(record(step))
-
-
-@pytest.mark.parametrize(
-    "data", [b"", b"{", b'{"model": "m", "config": "c", "corpus": "k", "future": 1}']
-)
-def test_a_ledger_that_is_not_understood_is_refused(tmp_path: Path, data: bytes) -> None:
-    store = FolderStore(tmp_path)
-    store.put(ledger_key("m"), data)
-    with pytest.raises(StoreError, match="can't be read as a ledger"):
-        load_ledger(store, "m")
 
 
 @given(rewards=st.lists(share, min_size=1, max_size=8), back=st.integers(0, 8))
