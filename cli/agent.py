@@ -28,12 +28,13 @@ def agent_config(file: str, given: Mapping[str, Any], deployment: str = "") -> T
     settings that can't be used.
     """
     settings = _settings_of(file, given.get("environment"))
-    if settings["kind"] == "python" and isinstance(settings.get("file"), str):
+    kind = settings.get("kind")
+    if kind == "python" and isinstance(settings.get("file"), str):
         load_python(settings["file"], settings.get("score", ""), settings.get("rubric", ""))
     command = settings.get("command")
     first = command[0] if isinstance(command, list) and command else ""
     names = [settings.get(name) for name in ("file", "game", "dataset", "id")]
-    model = name_of(Path(str(next(filter(None, [*names, first]), settings["kind"]))))
+    model = name_of(Path(str(next(filter(None, [*names, first]), kind))))
     base: dict[str, Any] = {
         "trainer": {"kind": "tool_calls"},
         # Two cores answer everything here: more requests at a time would only wait longer.
@@ -42,14 +43,14 @@ def agent_config(file: str, given: Mapping[str, Any], deployment: str = "") -> T
         "judge_patience_s": 0,
     }
     if deployment:
-        kind, base = read_deployment(deployment)
-        if kind is not TrainConfig:
+        flow, base = read_deployment(deployment)
+        if flow is not TrainConfig:
             raise ConfigError(
                 f"{deployment} does not train in the flow's own process, which has the file.",
                 "Take one of flows/train.py, such as train/h100.",
             )
     else:
-        if settings["kind"] == "textarena":
+        if kind == "textarena":
             settings.setdefault("show_moves", True)  # the policy picks one of them
         model = f"rehearsal-{model}-seed{given.get('seed', 1)}"
     own = {"model": model, **given, "environment": settings}
@@ -76,11 +77,6 @@ def _settings_of(file: str, given: Any) -> dict[str, Any]:
             f"The environment {file} is not YAML: {problem}.",
             "Write it as {kind: textarena, game: ConnectFour-v0}.",
         ) from error
-    if not isinstance(settings, dict) or not isinstance(settings.get("kind"), str):
-        raise ConfigError(
-            f"The environment {file} names no kind.",
-            "Give one, as in {kind: textarena, game: ConnectFour-v0}.",
-        )
     if isinstance(settings.get("file"), str):
         settings["file"] = _located(settings["file"])
     return {**beside, **settings}

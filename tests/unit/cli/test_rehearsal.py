@@ -64,8 +64,9 @@ def test_a_file_may_be_given_by_its_settings(file: str, monkeypatch: pytest.Monk
     config = agent_config(given, {})
     assert config.model == "rehearsal-my_agent-seed1"
     assert config.environment == PythonSettings(file=file, score="ruler", rubric="It is polite.")
-    with pytest.raises(ValidationError, match="file"):
-        agent_config("{kind: python}", {})
+    for wrong, problem in (("{kind: python}", "file"), ("{game: Nim-v0}", "kind"), ("{}", "kind")):
+        with pytest.raises(ValidationError, match=problem):
+            agent_config(wrong, {})
 
 
 def test_a_file_has_the_same_path_however_it_is_spelled(
@@ -146,8 +147,6 @@ def test_the_model_of_a_deployments_summaries_is_never_an_agents(file: str) -> N
         (None, "train/managed", "train/managed does not train in the flow's own process"),
         (None, "h100", "has no deployment 'h100'"),
         ("{kind: textarena", "", r"is not YAML: expected .*'<stream end>'\. Write it as"),
-        ("{game: Nim-v0}", "", "names no kind"),
-        ("{}", "", "names no"),
     ],
 )
 def test_what_is_neither_an_agent_nor_its_deployment_is_refused(
