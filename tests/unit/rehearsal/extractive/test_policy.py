@@ -19,6 +19,7 @@ from precis.rehearsal.grpo import logprobs_of, objective, pick_logprobs
 from precis.rehearsal.kind import Floats, LinearPolicy
 from precis.rehearsal.train_step import passes, with_advantages
 from precis.settings.trainer import ExtractiveTrainer
+from tests.support.corpora import BUNDLED
 
 ARTICLE = (
     "Bridge closed\n\n"
@@ -28,18 +29,7 @@ ARTICLE = (
     "Repairs cost $40,000 and start at 7:30 a.m. on Monday."
 )
 START = initial_state(SENTENCES.layout, 1)
-WORDS_MAX = 30
-
-
-def document(seed: int, count: int = 20) -> str:
-    source = random.Random(seed)
-    fillers = ["People like the place.", "There are many views on this.", "It was a day like any."]
-    facts = ["The mill lost ${} in May.", "Ada Lind paid {} crowns.", "The road closed at {}:30."]
-    return " ".join(
-        source.choice(facts).format(source.randint(2, 9)) if source.random() < 0.3
-        else source.choice(fillers)
-        for _ in range(count)
-    )  # fmt: skip
+WORDS_MAX = 100
 
 
 def sample(text: str, policy: LinearPolicy, seed: int) -> PickedSample:
@@ -52,7 +42,7 @@ def sample(text: str, policy: LinearPolicy, seed: int) -> PickedSample:
 
 def groups(policy: LinearPolicy, documents: int = 3) -> list[list[list[PickedSample]]]:
     """Groups of six rollouts, each of one sample."""
-    return [[[sample(document(d), policy, 100 * d + n)] for n in range(6)]
+    return [[[sample(BUNDLED[d].text, policy, 100 * d + n)] for n in range(6)]
             for d in range(documents)]  # fmt: skip
 
 
