@@ -182,18 +182,16 @@ def split(text: str, tokens_max: int) -> list[str]:
         return [text]
     pieces: list[str] = []
     for sentence in sentences(text):
-        is_short = estimate_most_tokens(sentence) <= tokens_max
-        pieces += [sentence] if is_short else _cut_by_tokens(sentence, tokens_max)
+        if estimate_most_tokens(sentence) <= tokens_max:
+            pieces.append(sentence)
+            continue
+        # Scripts without spaces have very long words. No character takes more than four bytes.
+        size = max(1, tokens_max * BYTES_PER_TOKEN_MIN // 4)
+        chunks: list[str] = []
+        for word in sentence.split():
+            chunks += textwrap.wrap(word, size, break_on_hyphens=False)
+        pieces += _join(chunks, " ", tokens_max)
     return _join(pieces, "\n", tokens_max, wanted=total / math.ceil(total / tokens_max))
-
-
-def _cut_by_tokens(sentence: str, tokens_max: int) -> list[str]:
-    """Return a sentence in pieces that fit: scripts without spaces have very long words."""
-    size = max(1, tokens_max * BYTES_PER_TOKEN_MIN // 4)  # no character takes more than four bytes
-    chunks: list[str] = []
-    for word in sentence.split():
-        chunks += textwrap.wrap(word, size, break_on_hyphens=False)
-    return _join(chunks, " ", tokens_max)
 
 
 def _join(pieces: Iterable[str], mark: str, tokens_max: int, wanted: float = math.inf) -> list[str]:

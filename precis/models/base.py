@@ -23,7 +23,6 @@ _HUB_ID = re.compile(rf"{HUB_NAME.pattern}|[A-Za-z0-9][A-Za-z0-9._-]*")
 """The same, or one of the Hub's few models without an owner."""
 _NAME = TypeAdapter(BaseModelName)
 _OBJECT = TypeAdapter(dict[str, Any])
-_NAME_SHOWN = 100
 _NAME_IT = "Name it with --base."
 
 _QUANTIZED = {"U8", "I8", "F8_E4M3", "F8_E5M2", "I32"}
@@ -44,15 +43,13 @@ def choose_base(named: str, recorded: str, claimed: str) -> str:
                 "Write OWNER/NAME, or the folder's path.",
             )
         return named
-    for name in (recorded, claimed):
-        try:
-            _NAME.validate_python(name or "none")
-        except ValidationError:
-            raise ConfigError(
-                f"The checkpoint names {name[:_NAME_SHOWN]!r} as its base model, which is not a "
-                "model's name.",
-                _NAME_IT,
-            ) from None
+    try:
+        _NAME.validate_python(claimed or "none")  # the record's is valid
+    except ValidationError:
+        raise ConfigError(
+            f"The checkpoint names {claimed[:100]!r} as its base, which is not a model's name.",
+            _NAME_IT,
+        ) from None
     if recorded and claimed and recorded != claimed:
         raise ConfigError(
             f"The run was trained on {recorded}, but its adapter names {claimed} as its base.",
