@@ -19,7 +19,7 @@ from precis.llm.server import ChatRequest, Choice, Completion, ToolCall, complet
 from precis.processes.child import free_port
 from precis.records.rollout import UNJUDGED, Rollout, Unscored
 from tests.services.patience import patience_s, wait_until
-from tests.support.examples import EXAMPLES, call, example, module_of, play, with_settings
+from tests.support.examples import EXAMPLES, call, example, play, with_settings
 from tests.support.local_server import serving
 from tests.support.scripted_policy import ScriptedPolicy
 
@@ -55,22 +55,11 @@ server.run()
 """
 
 
-@pytest.fixture
-def environment() -> PythonEnvironment:
-    return example("mcp_agent.py")
-
-
-@pytest.fixture
-def odd(
-    environment: PythonEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> PythonEnvironment:
+def odd(folder: Path, **settings: Any) -> PythonEnvironment:
     """The example with a server whose tools misbehave."""
-    file = tmp_path / "odd.py"
+    file = folder / "odd.py"
     file.write_text(ODD, "utf-8")
-    module = module_of(environment)
-    monkeypatch.setattr(module, "SERVER", [sys.executable, str(file)])
-    monkeypatch.setattr(module, "TOOL_S", 1.0)
-    return environment
+    return example("mcp_agent.py", SERVER=[sys.executable, str(file)], TOOL_S=1.0, **settings)
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +102,8 @@ def is_unjudged(rollout: Rollout) -> bool:
     return isinstance(rollout.score, Unscored) and rollout.score.cause == UNJUDGED
 
 
-async def test_the_tools_of_a_server_over_stdio_are_called(environment: PythonEnvironment) -> None:
+async def test_the_tools_of_a_server_over_stdio_are_called() -> None:
+    environment = example("mcp_agent.py")
     policy = ScriptedPolicy(asks)
     for rollout in await play(environment, policy, 2):
         assert is_unjudged(rollout)
@@ -125,19 +115,15 @@ async def test_the_tools_of_a_server_over_stdio_are_called(environment: PythonEn
     assert not await environment.checks()
 
 
-async def test_the_tools_of_a_server_over_http_are_called(
-    environment: PythonEnvironment, url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module_of(environment), "SERVER", url)
+async def test_the_tools_of_a_server_over_http_are_called(url: str) -> None:
+    environment = example("mcp_agent.py", SERVER=url)
     assert not await environment.checks()
     rollouts = await play(environment, ScriptedPolicy(asks), 2)
     assert [len(results(one)) for one in rollouts] == [2, 2]
     assert all(map(is_unjudged, rollouts))
 
 
-async def test_a_server_over_http_is_sent_the_token(
-    environment: PythonEnvironment, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_server_over_http_is_sent_the_token(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -147,10 +133,9 @@ async def test_a_server_over_http_is_sent_the_token(
         await send({"type": "http.response.start", "status": 403, "headers": []})
         await send({"type": "http.response.body", "body": b""})
 
-    module = module_of(environment)
     async with serving(app) as url:
-        monkeypatch.setattr(module, "SERVER", f"{url}/mcp?key=a-key-of-the-office")
-        monkeypatch.setattr(module, "TOKEN", "OFFICE_TOKEN")
+        server = f"{url}/mcp?key=a-key-of-the-office"
+        environment = example("mcp_agent.py", SERVER=server, TOKEN="OFFICE_TOKEN")
         (problem,) = await environment.checks()
         assert problem.endswith("the variable OFFICE_TOKEN is not set.")
         assert not seen
@@ -177,18 +162,14 @@ BAD: dict[tuple[str, str], str] = {
 """Calls of one attempt, one after the other, and how the answer to each begins."""
 
 
-async def test_bad_calls_and_tools_are_answered(
-    odd: PythonEnvironment, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module_of(odd), "TURNS_MAX", len(BAD) + 2)
-
+async def test_bad_calls_and_tools_are_answered(tmp_path: Path) -> None:
     def say(request: ChatRequest) -> str | ToolCall:
         turn = sum(one["role"] == "assistant" for one in request.messages)
         if turn < len(BAD):
             return ToolCall(f"call-{turn}", *list(BAD)[turn])
         return "Hm." if turn == len(BAD) else call(request, "complete_task")
 
-    (rollout,) = await play(odd, ScriptedPolicy(say), 1)
+    (rollout,) = await play(odd(tmp_path, TURNS_MAX=len(BAD) + 2), ScriptedPolicy(say))
     answers = results(rollout)
     assert [one[: len(said)] for one, said in zip(answers, BAD.values(), strict=True)] == [
         *BAD.values()
@@ -198,10 +179,11 @@ async def test_bad_calls_and_tools_are_answered(
     assert rollout.calls[-1].messages[-1]["content"] == "Call a tool, or complete_task."
 
 
-async def test_an_agent_that_never_completes_its_task_ends(odd: PythonEnvironment) -> None:
-    (rollout,) = await play(odd, ScriptedPolicy(lambda _: ToolCall("c", "fail", "{}")), 1)
+async def test_an_agent_that_never_completes_its_task_ends(tmp_path: Path) -> None:
+    policy = ScriptedPolicy(lambda _: ToolCall("c", "fail", "{}"))
+    (rollout,) = await play(odd(tmp_path, TURNS_MAX=10), policy)
     assert is_unjudged(rollout)
-    assert len(rollout.calls) == module_of(odd).TURNS_MAX
+    assert len(rollout.calls) == 10
 
 
 @pytest.mark.parametrize(
@@ -217,14 +199,9 @@ async def test_an_agent_that_never_completes_its_task_ends(odd: PythonEnvironmen
     ],
 )
 async def test_a_server_that_can_t_be_started_is_one_sentence(
-    environment: PythonEnvironment,
-    monkeypatch: pytest.MonkeyPatch,
-    program: list[str] | str,
-    problem: str,
+    program: list[str] | str, problem: str
 ) -> None:
-    module = module_of(environment)
-    monkeypatch.setattr(module, "SERVER", program)
-    monkeypatch.setattr(module, "START_S", 2)
+    environment = example("mcp_agent.py", SERVER=program, START_S=2)
     (said,) = await environment.checks()
     assert re.fullmatch(problem, said)
     (rollout,) = await play(environment, ScriptedPolicy(), 1)
@@ -233,7 +210,7 @@ async def test_a_server_that_can_t_be_started_is_one_sentence(
 
 
 async def test_a_server_sees_only_the_variables_that_are_named(
-    environment: PythonEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "tells.py"
     file.write_text(
@@ -243,9 +220,8 @@ async def test_a_server_sees_only_the_variables_that_are_named(
     )
     monkeypatch.setenv("OPENAI_API_KEY", "a-key")
     monkeypatch.setenv("OFFICE_KEY", "another")
-    module = module_of(environment)
-    monkeypatch.setattr(module, "SERVER", [sys.executable, str(file)])
-    monkeypatch.setattr(module, "VARIABLES", ["OFFICE_KEY"])
+    server = [sys.executable, str(file)]
+    environment = example("mcp_agent.py", SERVER=server, VARIABLES=["OFFICE_KEY"])
 
     def say(request: ChatRequest) -> ToolCall:
         return call(request, "complete_task" if len(request.messages) > 2 else "tell")

@@ -23,8 +23,14 @@ LIMITS = Limits(deadline_s=60.0, turns_max=50, tokens_max=8192)
 """What a run's settings are without a word, with a shorter deadline."""
 
 
-def example(name: str) -> PythonEnvironment:
-    return load_python(str(EXAMPLES / name))
+def example(name: str, **settings: Any) -> PythonEnvironment:
+    """An example, with other settings at its top; `with_settings` has those that
+    it reads when it is loaded."""
+    environment = load_python(str(EXAMPLES / name))
+    for setting, value in settings.items():
+        assert hasattr(module_of(environment), setting)
+        setattr(module_of(environment), setting, value)
+    return environment
 
 
 def module_of(environment: PythonEnvironment) -> ModuleType:

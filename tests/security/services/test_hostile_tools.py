@@ -18,7 +18,6 @@ from tests.services.patience import until
 from tests.support.examples import (
     call,
     example,
-    module_of,
     play,
     with_settings,
 )
@@ -57,10 +56,8 @@ def server(tmp_path: Path) -> list[str]:
 
 
 @pytest.fixture
-def environment(server: list[str], monkeypatch: pytest.MonkeyPatch) -> PythonEnvironment:
-    loaded = example("mcp_agent.py")
-    monkeypatch.setattr(module_of(loaded), "SERVER", server)
-    return loaded
+def environment(server: list[str]) -> PythonEnvironment:
+    return example("mcp_agent.py", SERVER=server)
 
 
 def reads(request: ChatRequest) -> ToolCall:

@@ -23,10 +23,8 @@ from tests.support.scripted_policy import ScriptedPolicy
 AGENT: Any = module_of(example("art_e.py"))
 
 
-@pytest.fixture
-def for_models(tmp_path: Path) -> PythonEnvironment:
-    """The example for a language model, which writes what it searches for."""
-    return with_settings("art_e.py", tmp_path, MINIATURE=False)
+FOR_MODELS = example("art_e.py", MINIATURE=False)
+"""The example for a language model, which writes what it searches for."""
 
 
 def question_of(request: ChatRequest) -> Any:
@@ -85,11 +83,9 @@ async def test_who_searches_and_reads_answers_right() -> None:
     assert question_of(policy.requests[2]).answer in listed[2]["return_final_answer"]
 
 
-async def test_to_a_model_the_tools_are_the_same_in_every_turn(
-    for_models: PythonEnvironment,
-) -> None:
+async def test_to_a_model_the_tools_are_the_same_in_every_turn() -> None:
     policy = ScriptedPolicy(reader)
-    for rollout in await play(for_models, policy, 4):
+    for rollout in await play(FOR_MODELS, policy, 4):
         assert score_of(rollout).reward == 1.0
     assert {str(request.tools) for request in policy.requests} == {str(policy.requests[0].tools)}
     assert set(enums(policy.requests[0]).values()) == {None}
@@ -99,13 +95,11 @@ async def test_to_a_model_the_tools_are_the_same_in_every_turn(
     ("answer", "success"),
     [("Nobody knows", False), ("", False), ("the {}", True), (" {}. ", True), ("{} or 7", False)],
 )
-async def test_an_answer_is_right_word_for_word(
-    for_models: PythonEnvironment, answer: str, success: bool
-) -> None:
+async def test_an_answer_is_right_word_for_word(answer: str, success: bool) -> None:
     def say(request: ChatRequest) -> ToolCall:
         return reader(request, answer.format(question_of(request).answer) or "-")
 
-    (rollout,) = await play(for_models, ScriptedPolicy(say), 1)
+    (rollout,) = await play(FOR_MODELS, ScriptedPolicy(say), 1)
     assert score_of(rollout).success is success
     assert score_of(rollout).reward == pytest.approx(1.0 if success else 0.3)
 
@@ -119,9 +113,7 @@ async def test_an_answer_is_right_word_for_word(
         ("delete_all", "{}", "This call can't be made: call search_inbox, "),
     ],
 )
-async def test_a_call_that_can_t_be_made_is_answered(
-    for_models: PythonEnvironment, tool: str, arguments: str, said: str
-) -> None:
+async def test_a_call_that_can_t_be_made_is_answered(tool: str, arguments: str, said: str) -> None:
     def say(request: ChatRequest) -> ToolCall:
         if len(request.messages) == 2:
             return ToolCall("first", tool, arguments)
@@ -130,7 +122,7 @@ async def test_a_call_that_can_t_be_made_is_answered(
             return call(request, "search_inbox", keywords=client)
         return reader(request)
 
-    (rollout,) = await play(for_models, ScriptedPolicy(say), 1)
+    (rollout,) = await play(FOR_MODELS, ScriptedPolicy(say), 1)
     result = rollout.calls[1].messages[-1]
     assert (result["role"], result["tool_call_id"]) == ("tool", "first")
     assert result["content"].startswith(said)
@@ -165,9 +157,9 @@ def in_other_words(request: ChatRequest) -> ToolCall:
     ("verdict", "reward"), [('{"correct": true}', 1.0), ('{"correct": false}', 0.3)]
 )
 async def test_a_judge_rules_on_an_answer_in_other_words(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verdict: str, reward: float
+    monkeypatch: pytest.MonkeyPatch, verdict: str, reward: float
 ) -> None:
-    environment = with_settings("art_e.py", tmp_path, MINIATURE=False, JUDGE="a-judge")
+    environment = example("art_e.py", MINIATURE=False, JUDGE="a-judge")
     async with judge(monkeypatch, verdict) as asked:
         (rollout,) = await play(environment, ScriptedPolicy(in_other_words), 1)
         assert score_of(rollout).reward == pytest.approx(reward)
@@ -181,9 +173,9 @@ async def test_a_judge_rules_on_an_answer_in_other_words(
     [("Yes.", 200), ('{"correct": "very"}', 200), ("[]", 200), ("[" * 5000, 200), ("", 400)],
 )
 async def test_a_verdict_that_can_t_be_read_is_no_score(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verdict: str, status: int
+    monkeypatch: pytest.MonkeyPatch, verdict: str, status: int
 ) -> None:
-    environment = with_settings("art_e.py", tmp_path, MINIATURE=False, JUDGE="a-judge")
+    environment = example("art_e.py", MINIATURE=False, JUDGE="a-judge")
     async with judge(monkeypatch, verdict, status):
         (rollout,) = await play(environment, ScriptedPolicy(in_other_words), 1)
     assert isinstance(rollout.score, Unscored)
@@ -191,9 +183,9 @@ async def test_a_verdict_that_can_t_be_read_is_no_score(
 
 
 async def test_a_judge_that_can_t_be_asked_pauses_the_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    environment = with_settings("art_e.py", tmp_path, MINIATURE=False, JUDGE="a-judge")
+    environment = example("art_e.py", MINIATURE=False, JUDGE="a-judge")
     async with judge(monkeypatch, "", 401):
         with pytest.raises(JudgeUnavailable, match="a-judge can't be asked"):
             await play(environment, ScriptedPolicy(in_other_words), 1)

@@ -4,7 +4,6 @@ import random
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +18,6 @@ from tests.support.examples import (
     module_of,
     play,
     score_of,
-    with_settings,
 )
 from tests.support.repository import ROOT
 from tests.support.scripted_policy import ScriptedPolicy
@@ -132,8 +130,8 @@ async def test_games_are_played_to_their_end() -> None:
         assert score_of(rollout).success == (rollout.reward == 1.0)
 
 
-def test_a_perfect_opponent_never_loses(tmp_path: Path) -> None:
-    game: Any = module_of(with_settings("tic_tac_toe.py", tmp_path, STRENGTH=1.0))
+def test_a_perfect_opponent_never_loses() -> None:
+    game: Any = module_of(example("tic_tac_toe.py", STRENGTH=1.0))
     chance = random.Random(1)
     for _ in range(50):
         board = "123456789"

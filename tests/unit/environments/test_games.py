@@ -4,7 +4,6 @@ import itertools
 import random
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ from precis.environments.conversations import conversations_of
 from precis.environments.trajectories import trajectory_of
 from precis.llm.server import ChatRequest, ToolCall
 from precis.records.rollout import Rollout
-from tests.support.examples import call, example, module_of, play, score_of, with_settings
+from tests.support.examples import call, example, module_of, play, score_of
 from tests.support.scripted_policy import ScriptedPolicy
 
 LOCKED_ROOMS = example("locked_rooms.py")
@@ -178,8 +177,8 @@ def test_a_call_against_the_rules_is_told_which() -> None:
         assert CODENAMES.guess_problem({"word": word}, left, guesses) == said
 
 
-async def test_a_free_clue_is_no_part_of_a_word_on_the_board(tmp_path: Path) -> None:
-    environment = with_settings("codenames.py", tmp_path, FREE_CLUES=True)
+async def test_a_free_clue_is_no_part_of_a_word_on_the_board() -> None:
+    environment = example("codenames.py", FREE_CLUES=True)
     board = next(iter(owners()))
     given = iter([f"{board}s", board[:-1].upper(), "two words", "zoo"])
 
