@@ -14,7 +14,7 @@ from precis.observe.wandb import wandb_log
 from precis.records.results import write_results
 from precis.report import wording
 from precis.report.benchmark_view import Benchmark
-from precis.report.curve import curve_of
+from precis.report.curve import Curve, curve_of
 from precis.report.nights import Comparison
 from precis.report.page import benchmark_report, report_files, report_html
 from precis.report.wording import Words
@@ -54,7 +54,7 @@ async def publish(
     benchmark = Benchmark(
         measured.frame,
         # The curve is of the run's held-out documents.
-        curve_of(ledger) if ledger and not config.test_documents else [],
+        curve_of(ledger) if ledger and not config.test_documents else Curve(),
         measured.ceiling,
         comparison,
         measured.questions,

@@ -7,7 +7,7 @@ from matplotlib.ticker import PercentFormatter
 
 from precis.report.benchmark_view import Benchmark, Topics, select_ranked
 from precis.report.charts import Chart, Theme, add_legend, shorten, titled_axes
-from precis.report.curve import StepPoint, learning_curve
+from precis.report.curve import Curve, learning_curve
 from precis.report.nights import over_nights
 from precis.report.wording import Words, name
 from precis.statistics.intervals import Interval
@@ -29,29 +29,30 @@ def charts_of(benchmark: Benchmark) -> dict[str, Chart]:
     """
     words = benchmark.words
     charts = {}
-    if benchmark.curve:
+    curve = benchmark.curve
+    if curve.rewards or curve.held_out:
         levels = {}
         for contender, accuracy in select_ranked(benchmark.standings).items():
             if contender.step is None and accuracy.mean:
                 levels[contender.model] = accuracy.mean
         charts["learning-curve"] = learning_curve(
-            benchmark.curve,
+            curve,
             levels,
             benchmark.ceiling,
             title=f"Held-out {words.measure}, by training step",
             subtitle=words.nouns.subtitle,
             is_share=words.is_share,
         )
-    points = []
+    turns = {}
     levels = {}
     for contender, found in benchmark.turns.items():
         if contender.step is None:
             levels[contender.model] = found.mean
         else:
-            points.append(StepPoint(contender.step, accuracy=found))
-    if len(points) > 1:
+            turns[contender.step] = found
+    if len(turns) > 1:
         charts["turns"] = learning_curve(
-            points,
+            Curve(held_out=turns),
             levels,
             title="Turns that a success takes, by training step",
             subtitle=f"On held-out {words.nouns.scenarios}, greedy",

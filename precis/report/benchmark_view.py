@@ -1,6 +1,6 @@
 """A benchmark's data for the page and the artifact."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations, product
@@ -10,7 +10,7 @@ import polars as pl
 from precis.records.nouns import COMPARED, PREFERRED, Figure
 from precis.records.questions import QUESTIONS
 from precis.records.results import ATTEMPTS
-from precis.report.curve import StepPoint
+from precis.report.curve import Curve
 from precis.report.nights import Comparison, NightlyAccuracy, nights_of
 from precis.report.wording import Words, heading, name, number, percent
 from precis.statistics.intervals import DOCUMENTS_MIN, Difference, Interval
@@ -52,7 +52,7 @@ class Benchmark:
 
     Attributes:
         frame: all rows, in `precis.records.results.SCHEMA`.
-        validated: a point for each step of the training.
+        training: the curve of the training.
         ceiling: the best that any policy could reach; None if unknown.
         comparison: with the benchmarks of earlier nights.
         questions: the questions about the rollouts, in `precis.records.questions.QUESTIONS`.
@@ -61,7 +61,7 @@ class Benchmark:
     """
 
     frame: pl.DataFrame
-    validated: Sequence[StepPoint] = ()
+    training: Curve = field(default_factory=Curve)
     ceiling: float | None = None
     comparison: Comparison = field(default_factory=Comparison)
     questions: pl.DataFrame = field(default_factory=QUESTIONS.to_frame)
@@ -92,15 +92,14 @@ class Benchmark:
         return select_ranked(self.shown)
 
     @property
-    def curve(self) -> list[StepPoint]:
-        """A point for each training step; for checkpoints that the benchmark has ranked, its
-        accuracy replaces the training's."""
-        by_step = {point.step: point for point in self.validated}
+    def curve(self) -> Curve:
+        """The curve of the training; for checkpoints that the benchmark has ranked, its accuracy
+        replaces the training's."""
+        held_out = dict(self.training.held_out)
         for contender, accuracy in select_ranked(self.standings).items():
-            step = contender.step
-            if step is not None:
-                by_step[step] = replace(by_step.get(step, StepPoint(step)), accuracy=accuracy)
-        return [by_step[step] for step in sorted(by_step)]
+            if contender.step is not None:
+                held_out[contender.step] = accuracy
+        return replace(self.training, held_out=held_out)
 
     @cached_property
     def ahead(self) -> Mapping[Pair, Difference]:

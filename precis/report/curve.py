@@ -1,8 +1,8 @@
 """The charts of a run, step by step: the learning curve, the time by phase, and further figures."""
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import chain, cycle
 from statistics import fmean
 
@@ -33,36 +33,32 @@ _GREY = 4
 
 
 @dataclass(frozen=True)
-class StepPoint:
-    """A step's values for the learning curve.
+class Curve:
+    """A policy's values, by the step of the checkpoint that was sampled from and validated; 0 is
+    the untrained start.
 
     Attributes:
-        step: the checkpoint that was sampled from and validated; 0 is the untrained start.
-        reward: mean reward of its rollouts; None for the last checkpoint, which has none.
-        accuracy: on the held-out documents; None if the step was not validated.
-        second: the same by a second judge, or None.
+        rewards: mean reward of the rollouts.
+        held_out: the measure on the held-out documents.
+        second: the same by a second judge.
     """
 
-    step: int
-    reward: float | None = None
-    accuracy: Interval | None = None
-    second: float | None = None
+    rewards: Mapping[int, float] = field(default_factory=dict)
+    held_out: Mapping[int, Interval] = field(default_factory=dict)
+    second: Mapping[int, Interval] = field(default_factory=dict)
 
 
-def curve_of(ledger: Ledger) -> list[StepPoint]:
-    """Return the ledger's learning curve, a point for each adapter."""
-    points = {}
-    for one in ledger.steps:
-        points[one.step] = StepPoint(one.step, one.reward)
-    points[ledger.next_step] = StepPoint(ledger.next_step)
-    for validation in ledger.validations:
-        if validation.step in points:
-            points[validation.step] = replace(
-                points[validation.step],
-                accuracy=interval_of(validation.score),
-                second=validation.second.value if validation.second else None,
-            )
-    return list(points.values())
+def curve_of(ledger: Ledger) -> Curve:
+    """Return the ledger's learning curve."""
+    rewards = {one.step: one.reward for one in ledger.steps}
+    held_out = {}
+    second = {}
+    for one in ledger.validations:
+        if one.step in rewards or one.step == ledger.next_step:
+            held_out[one.step] = interval_of(one.score)
+            if one.second:
+                second[one.step] = exact(one.second.value)
+    return Curve(rewards, held_out, second)
 
 
 def interval_of(metric: Metric) -> Interval:
@@ -78,7 +74,7 @@ def exact(value: float) -> Interval:
 
 
 def learning_curve(
-    points: Iterable[StepPoint],
+    curve: Curve,
     baselines: Mapping[str, float] | None = None,
     ceiling: float | None = None,
     *,
@@ -92,17 +88,7 @@ def learning_curve(
     def written(value: float, digits: int = 0) -> str:
         return f"{value:.{digits}%}" if is_share else f"{value:.3g}"
 
-    ordered = sorted(points, key=lambda point: point.step)
-    held = {}
-    second = {}
-    rewards: dict[int, float] = {}
-    for one in ordered:
-        if one.accuracy is not None:
-            held[one.step] = one.accuracy
-        if one.second is not None:
-            second[one.step] = exact(one.second)
-        if one.reward is not None:
-            rewards[one.step] = one.reward
+    held = dict(sorted(curve.held_out.items()))
     lines = []
     alt = f"{title}: no step was validated yet"
     if held:
@@ -112,10 +98,10 @@ def learning_curve(
         trained = f"trained  {written(held[ends[1]].mean)}"
         lines.append(Line(trained, held, _ACCENT, marker="o", width=2.2))
     # A trailing mean over a fiftieth of the run: a thousand noisy steps would hide the rest.
-    window = max(1, len(rewards) // 50)
+    window = max(1, len(curve.rewards) // 50)
     recent: deque[float] = deque(maxlen=window)
     smooth = {}
-    for step, reward in rewards.items():
+    for step, reward in curve.rewards.items():
         recent.append(reward)
         smooth[step] = exact(fmean(recent))
     # Rewards of another scale would be cut off; without a validation the scale is theirs.
@@ -123,10 +109,10 @@ def learning_curve(
     has_shares = is_share and (are_shares or bool(held))
     if are_shares or not has_shares:
         lines.append(Line("training reward", smooth, _SECOND))
-    if second:
-        opinion = written(second[max(second)].mean)
-        lines.append(Line(f"second judge  {opinion}", second, _ACCENT, "--"))
-    steps = (0, max(1, ordered[-1].step if ordered else 1))
+    if curve.second:
+        opinion = written(curve.second[max(curve.second)].mean)
+        lines.append(Line(f"second judge  {opinion}", curve.second, _ACCENT, "--"))
+    steps = (0, max([1, *curve.rewards, *held]))
     for name, level in (baselines or {}).items():
         label = f"{shorten(name)}  {written(level)}"
         lines.append(Line(label, dict.fromkeys(steps, exact(level)), _GREY, "--"))

@@ -9,7 +9,7 @@ import pytest
 
 from precis.observe import wandb
 from precis.observe.wandb import wandb_log
-from precis.report.curve import StepPoint, learning_curve
+from precis.report.curve import Curve, learning_curve
 from tests.services.patience import stretched, until
 from tests.services.wandb_server import WandbServer
 
@@ -98,7 +98,7 @@ async def test_metrics_and_charts_reach_the_server_under_one_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chart = tmp_path / "curve.png"
-    chart.write_bytes(learning_curve([StepPoint(0, 0.1), StepPoint(1, 0.2)], {}, None).png())
+    chart.write_bytes(learning_curve(Curve({0: 0.1, 1: 0.2})).png())
     server = WandbServer()
     async with server as url:
         monkeypatch.setenv("WANDB_MODE", "online")

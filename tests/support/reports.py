@@ -15,7 +15,7 @@ from precis.records.documents import Document, Question
 from precis.records.results import Provenance, Row, frame_of
 from precis.records.verdict import Answer, Scored, Unscored, Verdict
 from precis.report.benchmark_view import Benchmark
-from precis.report.curve import StepPoint
+from precis.report.curve import Curve
 from tests.support.summaries import JudgedSummary, Summary, questions_of, row_of
 
 HOSTILE = "</script><script>alert(1)</script> | *b* `c` ![x](y)"
@@ -75,7 +75,7 @@ def benchmark() -> Benchmark:
     """The benchmark of `CORRECT`, with all its questions."""
     frame = frame_of(row for given in CORRECT for row in rows(*given))
     asked = pl.concat(questions(*given) for given in CORRECT)
-    curve = [StepPoint(step, reward=0.5) for step in range(9)]
+    curve = Curve(dict.fromkeys(range(9), 0.5))
     return Benchmark(frame, curve, ceiling=0.96, questions=asked)
 
 

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from precis.report.benchmark_charts import by_topic, comparison
 from precis.report.benchmark_view import Benchmark
 from precis.report.charts import DARK, LIGHT, Chart, Theme, shorten
-from precis.report.curve import StepPoint, learning_curve
+from precis.report.curve import Curve, learning_curve
 from precis.report.nights import NightlyAccuracy, nights_of, over_nights
 from precis.report.wording import Words, dollars
 from precis.statistics.intervals import Interval
@@ -20,11 +20,7 @@ from precis.statistics.standings import Contender
 from tests.support.reports import texts
 from tests.support.results import rows
 
-CURVE = [
-    StepPoint(0, 0.41, Interval(0.42, 0.36, 0.48)),
-    StepPoint(1, 0.52),
-    StepPoint(2, None, Interval(0.71, 0.66, 0.77)),
-]
+CURVE = Curve({0: 0.41, 1: 0.52}, {0: Interval(0.42, 0.36, 0.48), 2: Interval(0.71, 0.66, 0.77)})
 TRAINED = Contender("trained", 30)
 MEASURED = {
     Contender("lead-350"): Interval(0.47, 0.41, 0.53),
@@ -72,18 +68,18 @@ def test_lines_and_bars_are_named_with_their_values() -> None:
 
 
 def test_a_run_without_steps_and_one_without_validation_are_drawn() -> None:
-    assert "training step" in texts(learning_curve([]).svg())
-    assert "training reward" in texts(learning_curve([StepPoint(0, 1.0)]).svg())
+    assert "training step" in texts(learning_curve(Curve()).svg())
+    assert "training reward" in texts(learning_curve(Curve({0: 1.0})).svg())
     assert texts(comparison({}, None, None, Words()).svg())
 
 
 def test_rewards_of_another_scale_than_the_held_out_share_are_not_cut_off() -> None:
-    rewards = [StepPoint(0, 5.0), StepPoint(1, 7.0)]
+    rewards = {0: 5.0, 1: 7.0}
     figure = Figure()
-    learning_curve(rewards).draw(figure, LIGHT)
+    learning_curve(Curve(rewards)).draw(figure, LIGHT)
     low, high = figure.axes[0].get_ylim()
     assert low < 5 and high > 7
-    shares = texts(learning_curve([*rewards, StepPoint(2, None, Interval(0.5, 0.4, 0.6))]).svg())
+    shares = texts(learning_curve(Curve(rewards, {2: Interval(0.5, 0.4, 0.6)})).svg())
     assert "training reward" not in shares and "60.0%" in shares
 
 
@@ -95,11 +91,8 @@ def test_a_name_is_never_markup_nor_a_formula() -> None:
 
 
 def test_a_curve_of_rewards_has_no_percentages() -> None:
-    points = [
-        StepPoint(0, -3.0, accuracy=Interval(-2.0, -4.0, 0.0)),
-        StepPoint(5, accuracy=Interval(12.5, 10.0, 14.0)),
-    ]
-    chart = learning_curve(points, title="Reward", subtitle="On held-out boards", is_share=False)
+    curve = Curve({0: -3.0}, {0: Interval(-2.0, -4.0, 0.0), 5: Interval(12.5, 10.0, 14.0)})
+    chart = learning_curve(curve, title="Reward", subtitle="On held-out boards", is_share=False)
     assert chart.alt == "Reward: -2 at step 0, 12.5 at step 5"
     shown = texts(chart.svg())
     assert "trained  12.5" in shown

@@ -19,7 +19,7 @@ from precis.records.results import SCHEMA, frame_of
 from precis.report import wording
 from precis.report.benchmark_charts import charts_of
 from precis.report.benchmark_view import Benchmark
-from precis.report.curve import StepPoint
+from precis.report.curve import Curve
 from precis.report.nights import compare_nights
 from precis.report.page import benchmark_report, reader_data, report_html
 from precis.statistics.intervals import Interval
@@ -244,15 +244,14 @@ def test_more_topics_than_a_picture_has_room_for_are_not_drawn() -> None:
 
 
 def test_a_checkpoint_that_could_not_be_measured_keeps_its_point_of_the_curve() -> None:
-    known = Interval(0.5, 0.4, 0.6)
+    known = Curve(held_out={4: Interval(0.5, 0.4, 0.6)})
     gone = rows("trained", 4, [4, *[None] * 7])
-    found = Benchmark(frame_of(gone), [StepPoint(4, accuracy=known)])
-    assert found.curve == [StepPoint(4, accuracy=known)]
+    assert Benchmark(frame_of(gone), known).curve == known
 
 
 def test_a_long_name_can_be_drawn() -> None:
     long = [*rows("n" * 2000, None, [2, 2], "t" * 2000), *rows("trained", 4, [3, 4], "t" * 2000)]
-    assert report_html(Benchmark(frame_of(long), [StepPoint(0, reward=0.5)]))
+    assert report_html(Benchmark(frame_of(long), Curve({0: 0.5})))
 
 
 def test_a_second_benchmark_of_a_step_leaves_the_first_s_report(tmp_path: Path) -> None:
