@@ -10,7 +10,7 @@ from functools import cache
 
 from starlette.responses import JSONResponse
 
-from tests.support.faulty import Fault, Faults, FaultyServer
+from tests.support.faulty import Fault, FaultyServer
 
 MIB = 2**20
 
@@ -80,8 +80,8 @@ def bomb(_: str) -> Iterator[bytes]:
 @asynccontextmanager
 async def dripping() -> AsyncIterator[str]:
     """A server whose answer takes hours, though no wait for a byte of it is long; its address."""
-    faults = Faults({Fault.DRIPPING: 1.0}, drip_s=0.05)
-    async with FaultyServer(JSONResponse("x" * MIB), faults) as url:
+    app = JSONResponse("x" * MIB)
+    async with FaultyServer(app, 1.0, [Fault.DRIPPING], drip_s=0.05) as url:
         yield url
 
 

@@ -17,7 +17,7 @@ from precis.llm.retry import Deadline
 from precis.llm.silence import SilenceWatch, silences
 from precis.records.spend import Price, Spend, Usage
 from tests.services.patience import until
-from tests.support.faulty import Fault, Faults, FaultyServer
+from tests.support.faulty import Fault, FaultyServer
 
 KEY = "sk-secret-key-of-somebody"
 SILENT = Endpoint("http://somebody:password@127.0.0.1:9/v1", "m", KEY)
@@ -149,7 +149,7 @@ async def test_a_reply_without_usage_costs_what_was_expected() -> None:
 async def test_a_request_whose_reply_broke_off_is_counted_and_one_that_was_not_sent_is_not() -> (
     None
 ):
-    async with FaultyServer(without_usage, Faults({Fault.BROKEN_OFF: 1.0})) as url:
+    async with FaultyServer(without_usage, 1.0, [Fault.BROKEN_OFF]) as url:
         spend = await spent(url)
     assert (spend.calls, spend.given_up) == (0, 1)
     assert spend.usd == pytest.approx(0.001)

@@ -34,7 +34,7 @@ from precis.training.meter import Meter
 from precis.training.run import PROJECT, Run
 from precis.training.validation import validate
 from tests.support import unscored
-from tests.support.faulty import Faults, FaultyServer
+from tests.support.faulty import FaultyServer
 from tests.support.in_process import Life, one_process
 from tests.support.paid_judge import PaidJudge
 
@@ -128,13 +128,12 @@ async def test_steps_and_validations_stand_in_arts_files_without_any_key(tmp_pat
 
 @asynccontextmanager
 async def paid(
-    folder: Path, faults: Faults | None = None, **settings: Any
+    folder: Path, fault_share: float = 0.0, **settings: Any
 ) -> AsyncIterator[tuple[Life, PaidJudge]]:
     """A run whose judge is behind HTTP and takes a dollar a million tokens."""
     judge = PaidJudge()
-    async with FaultyServer(
-        completions_app(judge.complete, lambda: [LEXICAL_MODEL], KEY), faults
-    ) as url:
+    app = completions_app(judge.complete, lambda: [LEXICAL_MODEL], KEY)
+    async with FaultyServer(app, fault_share, seed=3) as url:
         fast = {"call_timeout_s": 5, "backoff_s": 0.01, "limits": {"requests_per_minute": 100_000}}
         # Hedging, which a busy machine gives cause for, asks and pays twice.
         prices = {"prices": {LEXICAL_MODEL: [1.0, 1.0]}, "hedge_quantile": 0}
@@ -147,9 +146,8 @@ async def test_one_fault_of_the_judge_in_five_costs_no_score(
 ) -> None:
     async with paid(tmp_path / "calm") as (calm, _):
         await calm.live()
-    faults = Faults.evenly(0.2, seed=3, retry_after_s=0.05, slow_s=0.1, drip_s=0.001)
     monkeypatch.setenv("PRECIS_HOME", str(tmp_path / "other-home"))  # another cache of replies
-    async with paid(tmp_path / "storm", faults) as (storm, _):
+    async with paid(tmp_path / "storm", 0.2) as (storm, _):
         await storm.live()
     assert digests(storm) == digests(calm)
     assert all(not step.unscored for step in ledger(storm).steps)
