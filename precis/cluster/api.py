@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import yaml
 
@@ -21,7 +21,6 @@ from precis.cluster.site import HourlyPrice
 from precis.errors import ClusterError, ConfigError, NoCapacity, PrecisError
 
 Log = Callable[[str], None]
-Status = Literal["INIT", "UP", "STOPPED", "AUTOSTOPPING", "PENDING"]
 
 _ASK_S = 120.0
 _DOWN_S = 600.0
@@ -45,13 +44,14 @@ class Cluster:
     """The state of a cluster, as SkyPilot knows it.
 
     Attributes:
+        status: SkyPilot's name for it, such as UP or INIT.
         infra: its place: cloud, region, zone.
         launched_at: seconds since 1970.
         envs: the variables, without secrets, of the task it was launched with.
     """
 
     name: str
-    status: Status
+    status: str
     infra: str
     price: HourlyPrice
     launched_at: float

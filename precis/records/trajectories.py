@@ -85,7 +85,6 @@ def scan_trajectories(
             keys[trajectories_key(model, split, step)] = step
     contents = read_files(store, keys)
     files = [_scan(store, key, contents[key], step) for key, step in keys.items()]
-    empty = _FILE.to_frame().lazy().with_columns(step=_step(0))
     # The names of all metrics in the files, except those of other columns.
     taken = {"step", "group", "reward", "text", "messages", *_METADATA.to_schema()}
     names: dict[str, pl.DataType] = {}
@@ -94,7 +93,7 @@ def scan_trajectories(
             for name in json.loads(metrics or "{}"):
                 if name not in taken:
                     names[name] = pl.Float64()
-    frame = pl.concat(files) if files else empty
+    frame = pl.concat([_FILE.to_frame().lazy().with_columns(step=_step(0)), *files])
     spoken = pl.col("messages").list.last().struct
     return frame.with_columns(
         metadata=pl.col("metadata").str.json_decode(_METADATA),

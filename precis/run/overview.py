@@ -1,12 +1,12 @@
 """The runs in a store: progress, cost and holder of each."""
 
-import hashlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 
 from precis.errors import CorruptCheckpoint, StoreError, UnusableRun
+from precis.record import json_digest
 from precis.records.ledger import Ledger, Validation, find_ledger, ledger_key, no_ledger
 from precis.run.checkpoints import complete_manifest, verify
 from precis.run.holder import Holder, is_alive
@@ -74,7 +74,6 @@ class Overview:
         last = self.last
         best = self.ledger.best
         measure = last.measure if last else ""
-        yardstick = repr([self.ledger.corpus, asked, measure])
         return ListedRun(
             model=self.model,
             step=self.ledger.next_step,
@@ -86,7 +85,7 @@ class Overview:
             best_step=best.step if best else None,
             usd=self.ledger.usd,
             held_by=self.holder.run if self.holder else None,
-            yardstick=hashlib.sha256(yardstick.encode()).hexdigest(),
+            yardstick=json_digest([self.ledger.corpus, asked, measure]),
         )
 
 

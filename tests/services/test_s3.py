@@ -25,7 +25,7 @@ from precis.store.s3_client import DOWNLOAD, client_for, finish
 from tests.services.fault_proxy import Fault, FaultProxy, fault_proxy
 from tests.services.patience import stretched
 from tests.services.s3_server import new_store, settings_for, through
-from tests.support.newest_checkpoint import newest_whole
+from tests.support.runs import newest_whole
 
 pytestmark = pytest.mark.services
 

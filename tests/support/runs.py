@@ -1,4 +1,4 @@
-"""Runs in a store, and the command that shows them."""
+"""Runs in a store with their checkpoints, and the command that shows them."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -7,9 +7,10 @@ from typing import Any
 
 from precis.environments.trajectories import put_trajectories
 from precis.records.ledger import Ledger, write_ledger
+from precis.records.manifests import Checkpoint, File
 from precis.rehearsal import checkpoint_files
 from precis.rehearsal.extractive.kind import SENTENCES
-from precis.run.checkpoints import commit
+from precis.run.checkpoints import commit, complete_around, manifest
 from precis.run.holder import this_process
 from precis.run.lease import lease_key
 from precis.store import FolderStore, Store
@@ -57,3 +58,16 @@ def train_policy(store: FolderStore, name: str, folder: Path, steps: int = 2) ->
     for step in range(steps):
         ledger = ledger.advance(record(step)).add_validation(validation(step, 0.5 - step / 10))
     write_ledger(store, ledger, None)
+
+
+def newest_whole(store: Store, model: str, at_most: int = 9999) -> Checkpoint | None:
+    """The newest whole checkpoint up to a step; None if none is whole."""
+    found = complete_around(store, model, at_most, lambda _: None)
+    return next((found[step] for step in sorted(found, reverse=True) if step <= at_most), None)
+
+
+def file_key(store: Store, model: str, step: int, path: str) -> str:
+    """Where the store keeps a file of a committed checkpoint."""
+    checkpoint = manifest(store, model, step)
+    assert checkpoint is not None
+    return checkpoint.key_of(File(path=path, bytes=0, sha256="0" * 64))

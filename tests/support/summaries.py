@@ -9,7 +9,7 @@ import polars as pl
 from precis.environments.summaries.prompt import scenario_of
 from precis.environments.summaries.show import questions_about
 from precis.records import questions, results
-from precis.records.documents import Document
+from precis.records.documents import Document, Question
 from precis.records.nouns import Figure
 from precis.records.results import Provenance, Row
 from precis.records.rollout import Call, Rollout, Score, Unscored
@@ -31,6 +31,18 @@ class Summary:
     completion_tokens: int = 0
     usd: float | None = None
     served_by: str = ""
+
+
+DOCUMENT = Document(
+    id="d1",
+    topic="Local News",
+    text="The bridge opened in May.",
+    questions=(
+        Question("q1", "When did the bridge open?", "In May", answerable=True),
+        Question("q2", "Who paid?", "UNANSWERABLE", answerable=False),
+    ),
+)
+SUMMARY = Summary("The bridge opened in May.", seconds=0.5, prompt_tokens=40, usd=0.001)
 
 
 @dataclass(frozen=True)
@@ -105,3 +117,7 @@ def questions_of(judged: Sequence[JudgedSummary], provenance: Provenance) -> pl.
         rollout = one.rollout
         asked.append((rollout.scenario.id, questions_about(rollout)))
     return questions.questions_of(asked, provenance)
+
+
+def provenance(model: str = "trained", step: int | None = 3) -> Provenance:
+    return Provenance("run-1", model, step, "lexical-judge", "batched/1", "p0", "c0", "0.1.0")

@@ -19,8 +19,14 @@ from precis.records.results import (
 )
 from precis.records.verdict import Answer, Scored
 from precis.store import Blob, FolderStore, Store, open_store
-from tests.support.answers import DOCUMENT, SUMMARY, provenance
-from tests.support.summaries import JudgedSummary, questions_of, row_of
+from tests.support.summaries import (
+    DOCUMENT,
+    SUMMARY,
+    JudgedSummary,
+    provenance,
+    questions_of,
+    row_of,
+)
 
 SCORED = Scored((Answer("q1", "May", True, True), Answer("q2", "the city", False, False)))
 

@@ -23,7 +23,7 @@ from precis.statistics.standings import (
     success_of,
     turns_of_successes,
 )
-from tests.support.answers import provenance
+from tests.support.summaries import provenance
 
 GAMES = Words(Nouns("game", "games", "board", "boards", success="win rate"), "win rate")
 REWARDED = Words(GAMES.nouns, "reward", is_share=False)

@@ -17,7 +17,7 @@ from precis.run.checkpoints import (
 from precis.run.local_checkpoints import folder_of, keep_only, steps_here, write_checkpoint
 from precis.store import FolderStore
 from tests.support.dying_store import Killed, MortalStore
-from tests.support.newest_checkpoint import file_key, newest_whole
+from tests.support.runs import file_key, newest_whole
 
 names = st.from_regex(r"(sub/|\.c/)?\.?[ab]{1,2}", fullmatch=True)
 

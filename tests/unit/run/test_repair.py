@@ -24,8 +24,7 @@ from precis.trainer.protocol import TrainerState
 from precis.training.reconcile import reconcile
 from tests.support.dying_store import Killed, MortalStore
 from tests.support.ledgers import record
-from tests.support.newest_checkpoint import file_key
-from tests.support.runs import NOW, hold, make_run, precis_runs
+from tests.support.runs import NOW, file_key, hold, make_run, precis_runs
 
 STEPS = 4
 NO_TRAINER = TrainerState(run="", checkpoints={}, trained={})

@@ -16,8 +16,7 @@ from precis.store import FolderStore
 from precis.trainer.protocol import TrainedStep, TrainerState
 from precis.training.reconcile import reconcile
 from tests.support.dying_store import Killed, MortalStore
-from tests.support.newest_checkpoint import file_key
-from tests.support.runs import hold, make_run
+from tests.support.runs import file_key, hold, make_run
 
 STEPS, BACK = 4, 1
 

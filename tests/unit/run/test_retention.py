@@ -12,7 +12,7 @@ from precis.run.checkpoints import commit, committed_steps, complete_around
 from precis.run.retention import kept, prune
 from precis.store import Blob, FolderStore
 from tests.support.dying_store import Killed, MortalStore
-from tests.support.newest_checkpoint import file_key, newest_whole
+from tests.support.runs import file_key, newest_whole
 
 steps = st.sets(st.integers(0, 60), min_size=1, max_size=25)
 policies = st.builds(

@@ -15,9 +15,8 @@ from precis.run.export import export
 from precis.run.overview import kept_checkpoints, list_runs
 from precis.store import FolderStore
 from tests.support.ledgers import EMPTY, measured, record
-from tests.support.newest_checkpoint import file_key
 from tests.support.rollouts import ROLLOUTS
-from tests.support.runs import NOW, hold, make_run, precis_runs
+from tests.support.runs import NOW, file_key, hold, make_run, precis_runs
 
 
 @pytest.fixture

@@ -19,8 +19,7 @@ from precis.training.run import Run
 from tests.support import echoing
 from tests.support.dying_store import Killed, MortalStore
 from tests.support.ledgers import record
-from tests.support.newest_checkpoint import file_key
-from tests.support.runs import make_run
+from tests.support.runs import file_key, make_run
 
 
 @pytest.fixture
