@@ -27,6 +27,7 @@ _FULL_LINE = 0.6
 _PDF = b"%pdf-"
 _ZIP = b"pk\x03\x04"
 """The first bytes of PDFs and of Word files, in small letters."""
+_SURROUNDINGS = ["head", "nav", "footer", "aside", "form", "img", "svg", "noscript"]
 _LIST_ITEM = re.compile(r"[-*+•#>|`~]|\d+[.)]\s")
 _HYPHENATED = re.compile(r"[^\W\d_]-$")
 
@@ -239,20 +240,12 @@ def _read_html(html: str) -> tuple[str, str]:
     from markdownify import MarkdownConverter
 
     class MainTextConverter(MarkdownConverter):
-        """Leaves out the surroundings of a page's text; markdownify looks up a method for each
-        tag."""
+        """Leaves out the surroundings of a page's text."""
 
-        def drop(self, element: Any, text: str, parent_tags: Any) -> str:
-            return ""
-
-        convert_head = drop
-        convert_nav = drop
-        convert_footer = drop
-        convert_aside = drop
-        convert_form = drop
-        convert_img = drop
-        convert_svg = drop
-        convert_noscript = drop
+        def convert_soup(self, soup: Any) -> str:
+            for element in soup(_SURROUNDINGS):
+                element.extract()
+            return str(super().convert_soup(soup))
 
     converter = MainTextConverter(
         strip=["a", "b", "strong", "i", "em"],
