@@ -61,7 +61,9 @@ class Tokenizer:
     def __call__(self, text: str, *, add_special_tokens: bool) -> dict[str, list[int]]:
         return {"input_ids": [0] * add_special_tokens + list(map(ord, text))}
 
-    def apply_chat_template(self, messages: Any, *, add_generation_prompt: bool) -> list[int]:
+    def apply_chat_template(
+        self, messages: Any, *, add_generation_prompt: bool, return_dict: bool
+    ) -> list[int]:
         ids = [id for one in messages for id in (1, *map(ord, one["content"]))]
         return [*ids, 2] if add_generation_prompt else ids
 

@@ -154,7 +154,7 @@ def _render(
         declared.append({"type": "function", "function": {**ordered, **function}})
     options = {"tools": declared} if declared else {}
     ids: list[int] = tokenizer.apply_chat_template(
-        messages, add_generation_prompt=add_generation_prompt, **options
+        messages, add_generation_prompt=add_generation_prompt, return_dict=False, **options
     )
     return ids
 

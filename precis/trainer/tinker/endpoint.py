@@ -15,7 +15,7 @@ from precis.run.local_checkpoints import steps_here
 from precis.trainer.gpu.tokens import for_template
 from precis.trainer.tinker.checkpoints import read_kept
 from precis.trainer.tinker.model import TinkerModel
-from precis.trainer.tinker.tokenizer import BEGIN, ChatTokenizer, read_calls
+from precis.trainer.tinker.tokenizer import BEGIN, read_calls
 
 _SAMPLE_S = 1200.0
 
@@ -42,7 +42,7 @@ class TinkerEndpoint:
         try:
             messages = list(map(for_template, asked.messages))
             prompt = model.tokenizer.apply_chat_template(
-                messages, add_generation_prompt=True, tools=tools
+                messages, add_generation_prompt=True, tools=tools, return_dict=False
             )
         except Exception as error:  # a template is code of the model's makers, and refuses so
             raise ApiError(
@@ -113,7 +113,7 @@ async def _sample(
 
 def _choice(
     sequence: tinker.SampledSequence,
-    tokenizer: ChatTokenizer,
+    tokenizer: Any,
     asked: ChatRequest,
     calls_tools: bool,
 ) -> Choice:
@@ -124,7 +124,7 @@ def _choice(
         for token, logprob in zip(tokens, sequence.logprobs or [], strict=True):
             entries.append({"token": f"token_id:{token}", "logprob": logprob, "top_logprobs": []})
     ids = tokens if asked.return_token_ids else None
-    text = tokenizer.decode(tokens)
+    text = tokenizer.decode(tokens, skip_special_tokens=True)
     text, calls = read_calls(text, len(asked.messages)) if calls_tools else (text, [])
     finish = "tool_calls" if calls else sequence.stop_reason
     return Choice(text, finish, entries, len(tokens), tool_calls=calls, token_ids=ids)
@@ -135,7 +135,8 @@ def _tools(asked: ChatRequest, model: TinkerModel) -> list[Mapping[str, Any]] | 
     tools = callable_tools(asked.tools, asked.tool_choice)
     if not tools:
         return None
-    if not model.tokenizer.has_tool_calls:
+    template = str(model.tokenizer.chat_template)
+    if BEGIN not in template or "tools" not in template:
         raise ApiError(
             400,
             "The chat template of the base model writes no calls of tools in Hermes' form "

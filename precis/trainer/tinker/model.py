@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import tinker
 from art.metrics_taxonomy import average_metric_samples
@@ -29,7 +29,6 @@ from precis.store.durable import make_folder
 from precis.trainer.tinker.checkpoints import Kept, copy_weights, read_kept
 from precis.trainer.tinker.data import IMITATION, Update, logprob_gap
 from precis.trainer.tinker.service import TinkerService, close_client, run_apart
-from precis.trainer.tinker.tokenizer import ChatTokenizer
 
 Metrics = dict[str, float]
 T = TypeVar("T")
@@ -150,7 +149,7 @@ class TinkerModel:
     folder: Path
     settings: TinkerTrainer
     service: TinkerService
-    tokenizer: ChatTokenizer
+    tokenizer: Any
     seed: int
     count: Counter[str] = field(default_factory=Counter)
     _session: TinkerSession | None = None

@@ -3,8 +3,7 @@ in the form that most open models have learned."""
 
 import json
 import re
-from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from precis.errors import ConfigError
@@ -13,48 +12,6 @@ from precis.llm.server import ToolCall
 BEGIN = "<tool_call>"
 """The beginning of a call in a chat template of Hermes' form, as in those of Qwen2.5 and Qwen3."""
 _CALL = re.compile(r"<tool_call>\s*(.*?)\s*(?:</tool_call>|$)", re.DOTALL)
-
-
-class ChatTokenizer:
-    """Transformers' tokenizer, as `precis.trainer.gpu.tokens` needs it, and the text of what was
-    sampled.
-
-    A model that may think before it answers is asked not to: the answer's words count.
-    `has_tool_calls` says whether its chat template writes calls in Hermes' form.
-    """
-
-    def __init__(self, tokenizer: Any) -> None:
-        self._tokenizer = tokenizer
-        self.eos_token_id: int = tokenizer.eos_token_id
-        template = str(tokenizer.chat_template)
-        self.has_tool_calls = BEGIN in template and "tools" in template
-
-    def __call__(self, text: str, *, add_special_tokens: bool) -> dict[str, list[int]]:
-        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=add_special_tokens)
-        return {"input_ids": ids}
-
-    def apply_chat_template(
-        self,
-        messages: Sequence[Any],
-        *,
-        add_generation_prompt: bool,
-        tools: Sequence[Any] | None = None,
-    ) -> list[int]:
-        """Return the tokens of a conversation."""
-        ids: list[int] = self._tokenizer.apply_chat_template(
-            list(messages),
-            tools=tools,
-            add_generation_prompt=add_generation_prompt,
-            enable_thinking=False,  # templates that know no thinking pass it over
-            tokenize=True,
-            return_dict=False,
-        )
-        return ids
-
-    def decode(self, tokens: Sequence[int]) -> str:
-        """Return the text of an answer, without its end."""
-        text: str = self._tokenizer.decode(list(tokens), skip_special_tokens=True)
-        return text
 
 
 def read_calls(text: str, turn: int) -> tuple[str, list[ToolCall]]:
@@ -74,9 +31,12 @@ def read_calls(text: str, turn: int) -> tuple[str, list[ToolCall]]:
 
 
 @lru_cache(maxsize=4)
-def load_tokenizer(name: str) -> ChatTokenizer:
-    """Return a tokenizer of the Hub, or of a folder; a ConfigError says that there is none, or it
-    has no chat template."""
+def load_tokenizer(name: str) -> Any:
+    """Return Transformers' tokenizer of the Hub, or of a folder.
+
+    A model that may think before it answers is asked not to: the answer's words count. A
+    ConfigError says that there is no tokenizer, or it has no chat template.
+    """
     from transformers import AutoTokenizer  # seconds to import
     from transformers.utils import logging
 
@@ -95,4 +55,7 @@ def load_tokenizer(name: str) -> ChatTokenizer:
             f"The tokenizer of {name!r} has no chat template, or no end of an answer.",
             "Take an instruction-tuned base model, or name its tokenizer in trainer.tokenizer.",
         )
-    return ChatTokenizer(tokenizer)
+    # Templates that know no thinking pass it over.
+    rendering = partial(tokenizer.apply_chat_template, enable_thinking=False)
+    tokenizer.apply_chat_template = rendering
+    return tokenizer
