@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from precis.config import BenchmarkConfig, TrainConfig
 from precis.environments import threads
-from precis.environments.python import PythonEnvironment, files_of, load_python
+from precis.environments.python import PythonEnvironment, load_python
 from precis.environments.recorder import Recorder
 from precis.errors import ConfigError, JudgeUnavailable, RolloutError
 from precis.llm.server import ChatRequest, ToolCall
@@ -249,33 +249,6 @@ async def test_a_client_of_another_event_loop_is_explained(
     assert isinstance(played.score, Unscored)
     advice = "Each rollout has its own event loop"
     assert (advice in played.score.detail) is is_explained, played.score
-
-
-def test_a_file_may_import_from_a_folder_without_an_init(tmp_path: Path) -> None:
-    folder = tmp_path / "boards_of_this_test"
-    folder.mkdir()
-    (folder / "rules.py").write_text("BOARDS = 3\n")
-    text = f"""
-import {folder.name}.rules
-{AGENT}
-def draw():
-    try:
-        from . import drawing
-    except ImportError:
-        import drawing
-"""
-    (tmp_path / "drawing.py").write_text("WIDTH = 9\n")
-    file = Path(write(tmp_path, text))
-    assert len(load_python(str(file)).scenarios("train")) == 4
-    found = {path.name for path in files_of(file)}
-    assert found == {"agent.py", "rules.py", "drawing.py"}
-
-
-def test_a_folder_may_be_called_like_a_package(tmp_path: Path) -> None:
-    (tmp_path / "xml").mkdir()  # as wandb makes one
-    file = Path(write(tmp_path, f"import xml.dom\n{AGENT}"))
-    assert len(load_python(str(file)).scenarios("train")) == 4
-    assert [path.name for path in files_of(file)] == ["agent.py"]
 
 
 @pytest.mark.parametrize(

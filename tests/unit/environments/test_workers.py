@@ -56,15 +56,18 @@ def test_the_files_that_it_needs_are_sent(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "parts").mkdir()
-    needed = ("agent.py", "beside.py", "parts/__init__.py", "parts/deck.py", "parts/cards.jsonl")
-    for name in (*needed, "unused.py", ".env"):
+    (tmp_path / "boards").mkdir()
+    needed = {"agent.py", "beside.py", "parts/__init__.py", "parts/deck.py", "parts/cards.jsonl"}
+    needed |= {"boards/rules.py", "drawing.py"}
+    for name in (*needed, "unused.py", "parts/unused.py", ".env"):
         (tmp_path / name).touch()
     (tmp_path / "agent.py").write_text(
-        f"import json, beside\nfrom parts import deck\n{listed} = ['parts/cards.jsonl']"
+        "import json, beside\nfrom boards import *\nfrom parts import deck\n"
+        f"def draw(): from . import drawing\n{listed} = ['parts/cards.jsonl']"
     )
     found = files_of(tmp_path / "agent.py")
     names = {str(one.relative_to(tmp_path)) for one in found}
-    assert names == set(needed)
+    assert names == needed
     command = [sys.executable, "agent.py", "--deck", "parts/deck.py", "../elsewhere.py"]
     assert set(relative_files(command)) == {"agent.py", "parts/deck.py"}
 
