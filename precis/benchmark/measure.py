@@ -2,12 +2,11 @@
 
 import asyncio
 import json
-import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import product
-from typing import Any, Self
+from typing import Any
 
 import polars as pl
 from pydantic import ValidationError
@@ -30,20 +29,6 @@ from precis.run.overview import list_runs
 from precis.settings.overrides import overlay
 from precis.settings.problems import problems_in
 from precis.store import Store
-
-
-@dataclass(frozen=True)
-class BenchmarkId:
-    """A benchmark's start time, and the id of its results."""
-
-    began: datetime
-    id: str
-
-    @classmethod
-    def now(cls) -> Self:
-        """Return the id of a benchmark that starts now."""
-        began = datetime.now(UTC)
-        return cls(began, f"{began:%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}")
 
 
 @dataclass(frozen=True)
@@ -106,13 +91,15 @@ class Measured:
 def results_of(
     measured: Sequence[tuple[ContenderSpec, Sequence[Attempt]]],
     environment: Environment,
-    night: BenchmarkId,
+    run: str,
+    began: datetime,
     ceiling: float | None,
     measure: str = "",
 ) -> Measured:
     """Return the rows of all contenders, and the questions about their rollouts.
 
     Args:
+        run: the benchmark's id.
         measure: the measure of the run that trained the model; empty if unknown.
     """
     scores = []
@@ -128,7 +115,7 @@ def results_of(
     questions = []
     for spec, attempts in measured:
         provenance = Provenance(
-            run=night.id,
+            run=run,
             model=spec.contender.model,
             step=spec.contender.step,
             judge=identity.get("model", ""),
@@ -136,7 +123,7 @@ def results_of(
             prompts_digest=identity.get("prompts", ""),
             corpus_digest=environment.digest,
             code_version=__version__,
-            night=night.began,
+            night=began,
             parameters=json.dumps(spec.parameters, sort_keys=True),
         )
         asked = []

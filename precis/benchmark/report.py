@@ -72,8 +72,8 @@ async def publish(
     facts = benchmark_facts(run, trained, comparison)
     # In threads: of thousands of documents it takes longer than a lease lasts without renewal.
     page = await asyncio.to_thread(report_html, benchmark, facts, published=config.published)
-    await asyncio.to_thread(store_report, run.store, run.name, run.id.id, folder, benchmark, page)
-    run_id = ledger.run_id if ledger else run.id.id
+    await asyncio.to_thread(store_report, run.store, run.name, run.id, folder, benchmark, page)
+    run_id = ledger.run_id if ledger else run.id
     with TemporaryDirectory() as files:
         # The wait for it is bounded.
         async with wandb_log(run.name, run_id, config.model_dump(), wandb_folder) as log:
@@ -139,7 +139,7 @@ def regression_of(
     """Return an event's payload for contenders worse than before, with the report's address."""
     steps = trained.ledger.next_step if trained else 0
     folder = report_folder(run.name, steps, run.config, run.environment.digest)
-    report = f"{run.store.url}/{folder}{run.id.id}/report.html"
+    report = f"{run.store.url}/{folder}{run.id}/report.html"
     return comparison.payload(run.name, report)
 
 
@@ -164,7 +164,7 @@ def benchmark_facts(
         nouns.scenarios.capitalize(): count_scenarios(run, trained),
         **({"Caveat": environment.caveat} if environment.caveat else {}),
         **({"Attempts": attempts} if run.sampled else {}),
-        "Began": f"{run.id.began:%Y-%m-%d %H:%M} UTC",
+        "Began": f"{run.began:%Y-%m-%d %H:%M} UTC",
         nouns.rollouts.capitalize(): f"${spend.usd:,.2f}{unpriced}",
         **({"Judging": f"${scoring_usd:,.2f}"} if judge else {}),
         "Nights": comparison.verdict,

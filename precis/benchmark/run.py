@@ -2,8 +2,10 @@
 
 import asyncio
 import logging
+import secrets
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import UTC, datetime
 
 from precis.benchmark.client import ContenderClient
 from precis.benchmark.contender import ContenderSpec
@@ -14,7 +16,7 @@ from precis.benchmark.lineup import (
     serve_baselines,
     serve_rehearsed,
 )
-from precis.benchmark.measure import Attempt, BenchmarkId, Measured, measure
+from precis.benchmark.measure import Attempt, Measured, measure
 from precis.config import BenchmarkConfig
 from precis.environments.protocol import Environment
 from precis.environments.recorder import Recorder
@@ -50,7 +52,8 @@ class BenchmarkRun:
         self.recorder = recorder
         self.observers = observers
         self.store = open_store(config.store)
-        self.id = BenchmarkId.now()
+        self.began = datetime.now(UTC)
+        self.id = f"{self.began:%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
         self.kept = KeptRecords(self.store)
         before = environment.spend
         self.budget = Budget(config.dollars_max, lambda: environment.spend.since(before).usd)
@@ -73,7 +76,7 @@ class BenchmarkRun:
         if not attempt.kept:
             origin = {"split": "benchmark", "contender": str(contender.contender)}
             model = contender.endpoint.model
-            seen = records_of([attempt.rollout], self.id.id, model, origin, attempt.parameters)
+            seen = records_of([attempt.rollout], self.id, model, origin, attempt.parameters)
             self.observers.rollouts(seen)
 
     async def read_first(self) -> list[Rollout]:
@@ -207,5 +210,5 @@ async def announce_cost(run: BenchmarkRun, contenders: Sequence[ContenderSpec]) 
 def compare(run: BenchmarkRun, measured: Measured) -> Comparison:
     """Compare the rows of a benchmark with those of the model's earlier ones under the same rules
     and on the same scenarios."""
-    earlier = results_before(run.store, run.name, run.id.id, run.config.compare_nights)
+    earlier = results_before(run.store, run.name, run.id, run.config.compare_nights)
     return compare_nights(measured.frame, earlier, measured.figure.is_share)

@@ -68,37 +68,6 @@ class NightlyChange:
         )
 
 
-def changes(
-    tonight: pl.DataFrame, before: pl.DataFrame, is_share: bool = True
-) -> list[NightlyChange]:
-    """Compare every contender with itself, and the newest checkpoint with the newest before it;
-    worst first.
-
-    The earlier rows must be comparable. If a contender has the same score as before on every
-    document, no test can detect a difference; it is listed, but not counted among the comparisons
-    (Tarone, 1990).
-    """
-    then_there = contenders(before)
-    pairs = [(each, each) for each in contenders(tonight) if each in then_there]
-    for now, then in product(newest(contenders(tonight)), newest(then_there)):
-        if now.model == then.model and now.step != then.step:
-            pairs.append((now, then))
-    found = []
-    different = []
-    for now, then in pairs:
-        change = difference(rows_by(tonight, now), rows_by(before, then))
-        if change is None:
-            continue
-        if change.is_none:
-            found.append(NightlyChange(now, then, change, is_share))
-        else:
-            different.append(NightlyChange(now, then, change, is_share))
-    corrected = correct_p_values([each.difference for each in different])
-    for each, change in zip(different, corrected, strict=True):
-        found.append(replace(each, difference=change))
-    return sorted(found, key=lambda each: each.difference.accuracy.mean)
-
-
 @dataclass(frozen=True)
 class Comparison:
     """A benchmark beside those of earlier nights.
@@ -179,13 +148,36 @@ class Comparison:
 
 
 def compare_nights(tonight: pl.DataFrame, earlier: pl.DataFrame, is_share: bool) -> Comparison:
-    """Compare the rows of a benchmark with earlier ones of the same judge, protocol, prompts and
-    corpus."""
+    """Compare every contender with itself in earlier benchmarks by the same judge, protocol,
+    prompts and corpus, and the newest checkpoint with the newest before it.
+
+    If a contender has the same score as before on every document, no test can detect a difference;
+    it is listed, but not counted among the comparisons (Tarone, 1990).
+    """
     origins = tonight.select(COMPARABLE).unique()
     before = earlier.join(origins, on=COMPARABLE, how="semi", nulls_equal=True)
     if before.is_empty():
         return Comparison()
-    return Comparison(before, changes(tonight, before, is_share))
+    then_there = contenders(before)
+    pairs = [(each, each) for each in contenders(tonight) if each in then_there]
+    for now, then in product(newest(contenders(tonight)), newest(then_there)):
+        if now.model == then.model and now.step != then.step:
+            pairs.append((now, then))
+    found = []
+    different = []
+    for now, then in pairs:
+        change = difference(rows_by(tonight, now), rows_by(before, then))
+        if change is None:
+            continue
+        if change.is_none:
+            found.append(NightlyChange(now, then, change, is_share))
+        else:
+            different.append(NightlyChange(now, then, change, is_share))
+    corrected = correct_p_values([each.difference for each in different])
+    for each, change in zip(different, corrected, strict=True):
+        found.append(replace(each, difference=change))
+    found.sort(key=lambda each: each.difference.accuracy.mean)
+    return Comparison(before, found)
 
 
 @dataclass(frozen=True)

@@ -136,19 +136,16 @@ def comparison_html(found: RunComparison, place: str, now: datetime) -> str:
 def overlays(ledgers: Mapping[str, Ledger]) -> list[Chart]:
     """Return charts of the held-out score, the reward and the turns to success by step, if
     known."""
-    scores: dict[str, dict[int, Interval]] = {}
-    rewards: dict[str, dict[int, Interval]] = {}
-    turns: dict[str, dict[int, Interval]] = {}
+    scores: dict[str, Mapping[int, Interval]] = {}
+    rewards: dict[str, Mapping[int, Interval]] = {}
+    turns: dict[str, Mapping[int, Interval]] = {}
     measures: dict[str, bool] = {}
     for name, ledger in ledgers.items():
-        scores[name], rewards[name], turns[name] = {}, {}, {}
-        for validation in ledger.validations:
-            scores[name][validation.step] = interval_of(validation.score)
-            measures[validation.measure] = validation.score.is_share
-        for one in ledger.steps:
-            rewards[name][one.step] = exact(one.reward)
-            if TURNS in one.metrics:
-                turns[name][one.step] = exact(one.metrics[TURNS])
+        steps = ledger.steps
+        scores[name] = {one.step: interval_of(one.score) for one in ledger.validations}
+        rewards[name] = {one.step: exact(one.reward) for one in steps}
+        turns[name] = {one.step: exact(one.metrics[TURNS]) for one in steps if TURNS in one.metrics}
+        measures |= {one.measure: one.score.is_share for one in ledger.validations}
     is_share = bool(measures) and all(measures.values())
     charts = []
     for title, by_run, of_share in (

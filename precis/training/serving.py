@@ -109,7 +109,7 @@ async def serve_checkpoints(
                 # The model's runs have the same machine, which a benchmark takes down at its end,
                 # and a sweep takes down what no live run holds.
                 remedy = "Its machine is the run's: benchmark the model when that has ended."
-                held = leased(run.store, run.name, f"benchmark {run.id.id}", remedy=remedy)
+                held = leased(run.store, run.name, f"benchmark {run.id}", remedy=remedy)
                 lease = await stack.enter_async_context(held)
             # Of this process alone: it only serves the checkpoints that it fetches.
             folder = stack.enter_context(scratch_folder(work_folder(run.config) / "trainers"))
@@ -201,4 +201,4 @@ async def measure_all(
             "Give it `checkpoints`, `hosted`, `contenders` or `baselines`.",
         )
     measured_by = checkpoints.measure if checkpoints else ""
-    return results_of(everyone, run.environment, run.id, ceiling, measured_by)
+    return results_of(everyone, run.environment, run.id, run.began, ceiling, measured_by)

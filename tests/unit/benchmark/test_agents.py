@@ -11,7 +11,7 @@ import pytest
 from precis.benchmark.client import ContenderClient
 from precis.benchmark.contender import hosted_contender
 from precis.benchmark.lineup import RANDOM, play_randomly
-from precis.benchmark.measure import BenchmarkId, measure, results_of
+from precis.benchmark.measure import measure, results_of
 from precis.benchmark.report import store_report
 from precis.benchmark.run import BenchmarkRun, open_benchmark, serve_others
 from precis.config import BenchmarkConfig, ContenderConfig, RolloutsConfig
@@ -30,6 +30,7 @@ from precis.training.serving import CheckpointServer, measure_all, measure_conte
 from tests.support import echoing
 from tests.support.examples import EXAMPLES
 from tests.support.local_server import serving
+from tests.support.runs import NOW
 
 BOARDS = 4
 SAMPLED = 4
@@ -96,7 +97,7 @@ async def test_a_hosted_model_plays_once_greedily_and_is_sampled_for_pass_at_k(
     assert len(hosted.requests) == asked, "a reply was paid for twice"
     assert [one.rollout.score for one in again] == [one.rollout.score for one in attempts]
 
-    measured = results_of([(spec, attempts)], game, BenchmarkId.now(), None)
+    measured = results_of([(spec, attempts)], game, "a-night", NOW, None)
     assert len(measured.frame) == BOARDS
     assert sorted(measured.attempts["attempt"].unique()) == [1, 2, 3, 4]
     for rows, temperature in ((measured.frame, 0.0), (measured.attempts, 1.0)):

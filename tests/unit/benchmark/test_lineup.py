@@ -146,7 +146,7 @@ def test_a_night_on_other_documents_or_by_another_judge_is_not_compared(store: F
     write_results(night(2, corpus_digest="own"), folder / "2.parquet")
     write_results(night(3, judge="another"), folder / "3.parquet")
     config = BenchmarkConfig(compare_nights=5)
-    run: Any = SimpleNamespace(store=store, name="m", id=SimpleNamespace(id="4"), config=config)
+    run: Any = SimpleNamespace(store=store, name="m", id="4", config=config)
     nothing = SCHEMA.to_frame()
     found = compare(run, Measured(night(4), nothing, nothing, None, Figure("accuracy", "", "")))
     assert found.before is not None and found.before["run"].unique().to_list() == ["1"]

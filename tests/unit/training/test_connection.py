@@ -212,7 +212,7 @@ async def test_a_rented_machine_is_held_while_a_benchmark_of_its_own_is_at_work_
         config=BenchmarkConfig.model_validate(RENTED),
         store=store,
         name="m",
-        id=SimpleNamespace(id="b-1"),
+        id="b-1",
     )
 
     async def start(*_: object) -> TrainerAddress:
