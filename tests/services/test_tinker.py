@@ -324,7 +324,7 @@ async def test_nobody_waits_in_a_session_that_was_left(
     settings = settings_for(address, tokenizer)
     found = find_service(settings)
     session = TinkerSession(found, await found.connect(), settings)
-    service.polls = sys.maxsize
+    service.withholds = True
     waiting = asyncio.create_task(session.begin_model(seed=0))
     await until(lambda: "retrieve_future" in service.asked, "the client's question for the model")
     await session.close()
@@ -551,20 +551,14 @@ async def ask_with_tools(model: Model, messages: list[Any], **options: Any) -> A
     )
 
 
-def have_written(text: str, tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have the policy sample this text, whatever it is asked."""
-    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
-    sampled = ([*ids, END], [-0.5] * (len(ids) + 1))
-    monkeypatch.setattr(CopyingPolicy, "sample", lambda *_: sampled)
-
-
 async def test_an_agent_calls_tools_and_its_next_prompt_continues_what_was_sampled(
     trainer: RemoteTrainer, player: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await begin(trainer, player)
     tokenizer = load_tokenizer(str(tmp_path / "with_tools"))
     written = 'I take it.\n<tool_call>\n{"name": "play", "arguments": {"cell": 5}}\n</tool_call>'
-    have_written(written, tokenizer, monkeypatch)
+    ids = [*tokenizer(written)["input_ids"], END]
+    monkeypatch.setattr(CopyingPolicy, "sample", lambda *_: (ids, [-0.5] * len(ids)))
     messages: list[Any] = [{"role": "user", "content": "1 2 3"}]
     first = await ask_with_tools(player, messages)
     choice = first.choices[0]
@@ -587,25 +581,16 @@ async def test_an_agent_calls_tools_and_its_next_prompt_continues_what_was_sampl
     assert "<tools>" not in tokenizer.decode(uncalled.prompt_token_ids)
 
 
-async def test_a_message_in_parts_is_read_as_text_and_one_of_a_picture_is_refused(
-    trainer: RemoteTrainer, player: Model
-) -> None:
-    await begin(trainer, player)
-    parts = [{"type": "text", "text": "1 2"}, {"type": "text", "text": "3"}]
-    asked = await ask_with_tools(player, [{"role": "user", "content": "1 2\n3"}])
-    again = await ask_with_tools(player, [{"role": "user", "content": parts}])
-    assert again.prompt_token_ids == asked.prompt_token_ids
-    picture = [{"type": "image_url", "image_url": {"url": "data:,"}}]
-    with pytest.raises(openai.BadRequestError, match="can't write these messages: KeyError"):
-        await ask_with_tools(player, [{"role": "user", "content": picture}])
-
-
-async def test_a_template_without_calls_of_tools_is_refused_in_a_sentence(
-    trainer: RemoteTrainer, model: Model
+async def test_what_a_chat_template_cannot_write_is_refused_in_a_sentence(
+    trainer: RemoteTrainer, model: Model, player: Model
 ) -> None:
     await begin(trainer, model)
     with pytest.raises(openai.BadRequestError, match="writes no calls of tools in Hermes' form"):
         await ask_with_tools(model, [{"role": "user", "content": "1 2 3"}])
+    await begin(trainer, player)
+    picture = [{"type": "image_url", "image_url": {"url": "data:,"}}]
+    with pytest.raises(openai.BadRequestError, match="can't write these messages: KeyError"):
+        await ask_with_tools(player, [{"role": "user", "content": picture}])
 
 
 @pytest.mark.parametrize(

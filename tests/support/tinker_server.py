@@ -43,7 +43,6 @@ class _Model:
     """A model in a session; `results` are by the number of the request in its sequence."""
 
     policy: CopyingPolicy
-    rank: int
     results: dict[int, str] = field(default_factory=dict)
     turn: int = 1
 
@@ -54,7 +53,7 @@ class TinkerServer:
     Attributes:
         key: that it asks for.
         faults: still to come; each is used up by one request.
-        polls: how often a result is not yet there when it is asked for.
+        withholds: no result is there when it is asked for.
         asked: the paths of all requests, in order.
         learned: the data of each forward_backward that was done, with its loss.
         moved: the models whose optimizer has moved, one entry for each move.
@@ -64,7 +63,7 @@ class TinkerServer:
     def __init__(self, end: int, *, only_newest: bool = False) -> None:
         self.key = KEY
         self.faults: deque[Fault] = deque()
-        self.polls = 0
+        self.withholds = False
         self.asked: list[str] = []
         self.learned: list[Json] = []
         self.moved: list[str] = []
@@ -79,7 +78,7 @@ class TinkerServer:
         self._sessions: set[str] = set()
         self.models: dict[str, _Model] = {}
         self._samplers: dict[str, Callable[[], CopyingPolicy]] = {}
-        self._results: dict[str, tuple[int, Json]] = {}
+        self._results: dict[str, Json] = {}
 
     def app(self) -> FastAPI:
         """Its face."""
@@ -163,7 +162,7 @@ class TinkerServer:
             raise HTTPException(400, f"The base model {body['base_model']} is not supported.")
         self.created.append(body)
         name = f"run-{next(self._ids)}"
-        self.models[name] = _Model(CopyingPolicy(), body["lora_config"]["rank"])
+        self.models[name] = _Model(CopyingPolicy())
         return self._result({"model_id": name, "type": "create_model"})
 
     async def _load(self, body: Json) -> Json:
@@ -251,11 +250,9 @@ class TinkerServer:
     async def _retrieve(self, body: Json) -> Json:
         if body["request_id"] not in self._results:
             raise HTTPException(404, "Future not found")
-        polls, result = self._results[body["request_id"]]
-        if polls < self.polls:
-            self._results[body["request_id"]] = (polls + 1, result)
+        if self.withholds:
             return {"type": "try_again", "request_id": body["request_id"], "queue_state": "active"}
-        return result
+        return self._results[body["request_id"]]
 
     async def _capabilities(self, request: Request) -> Response:
         self._refuse_stranger(request)
@@ -293,7 +290,7 @@ class TinkerServer:
 
     def _result(self, result: Json) -> Json:
         name = f"request-{next(self._ids)}"
-        self._results[name] = (0, result)
+        self._results[name] = result
         return {"request_id": name}
 
     def _open_sampler(self, policy: Callable[[], CopyingPolicy]) -> str:
