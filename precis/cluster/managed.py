@@ -67,7 +67,8 @@ def agent_files(config: ManagedConfig) -> dict[str, str]:
 
 
 def variables(config: ManagedConfig, server: ServerAccess) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the environment variables of a run on its machine: plain ones, and secrets."""
+    """Return the environment variables of a run on its machine: plain ones, and secrets, of which
+    only the keys that the run uses."""
     store_keys, settings = s3_variables()
     lock = "requirements.lock"
     if config.environment.kind in ("textarena", "reasoning_gym"):  # packages of others
@@ -82,7 +83,10 @@ def variables(config: ManagedConfig, server: ServerAccess) -> tuple[dict[str, st
         "PRECIS_LOCK": lock,
         "PRECIS_SECONDS_MAX": seconds_max(config.cluster),
     }
-    return envs, {**store_keys, **keys_of(config), **server.secrets}
+    wanted = {"HF_TOKEN", "LANGFUSE_PUBLIC_KEY", "LANGFUSE_SECRET_KEY", "OPENPIPE_API_KEY"}
+    wanted |= {"WANDB_API_KEY", *(variable for _, variable, _ in models_asked(config))}
+    keys = {name: key for name, key in Variables().keys().items() if name in wanted}
+    return envs, {**store_keys, **keys, **server.secrets}
 
 
 def _observers() -> dict[str, str]:
@@ -100,15 +104,6 @@ def _observers() -> dict[str, str]:
         if address and keys.get(key):
             found[name] = address
     return found
-
-
-def keys_of(config: ManagedConfig) -> dict[str, str]:
-    """Return the keys that the run uses, except the store's, by their variables."""
-    wanted = {"HF_TOKEN", "LANGFUSE_PUBLIC_KEY", "LANGFUSE_SECRET_KEY", "OPENPIPE_API_KEY"}
-    wanted.add("WANDB_API_KEY")
-    for _, variable, _ in models_asked(config):
-        wanted.add(variable)
-    return {name: key for name, key in Variables().keys().items() if name in wanted}
 
 
 def check_reach(config: ManagedConfig, server_url: str) -> None:

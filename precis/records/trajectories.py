@@ -109,16 +109,20 @@ def scan_trajectories(
     )
 
 
-def read_rollouts(
-    store: Store, model: str, split: Split, step: int, scenarios: Iterable[Scenario]
-) -> list[Rollout]:
-    """Return a step's rollouts of some scenarios, in the store's order.
+def read_first_validation(
+    store: Store, model: str, scenarios: Iterable[Scenario], before: int | None = None
+) -> tuple[int, list[Rollout]] | None:
+    """Return the step of a model's first validation in the store, before a step, with its rollouts
+    of these scenarios in the store's order, or None.
 
     Each has the last call of every conversation, with all messages before it; the first
-    conversation comes last.
+    conversation comes last. The step is not read from the ledger: a rebuilt one has none.
     """
+    step = next(iter(trajectory_steps(store, model, "validation")), None)
+    if step is None or (before is not None and step >= before):
+        return None
     known = {scenario.id: scenario for scenario in scenarios}
-    key = trajectories_key(model, split, step)
+    key = trajectories_key(model, "validation", step)
     frame = _scan(store, key, read_files(store, [key])[key], step).collect()
     rollouts = []
     for row in frame.iter_rows(named=True):
@@ -126,21 +130,7 @@ def read_rollouts(
         scenario = known.get(metadata["scenario_id"])
         if scenario is not None:
             rollouts.append(_read_rollout(row, metadata, scenario))
-    return rollouts
-
-
-def read_first_validation(
-    store: Store, model: str, scenarios: Iterable[Scenario], before: int | None = None
-) -> tuple[int, list[Rollout]] | None:
-    """Return the step of a model's first validation in the store, before a step, with its rollouts
-    of these scenarios, or None.
-
-    It is not read from the ledger: a rebuilt one has none.
-    """
-    for step in trajectory_steps(store, model, "validation"):
-        if before is None or step < before:
-            return step, read_rollouts(store, model, "validation", step, scenarios)
-    return None
+    return step, rollouts
 
 
 def _read_rollout(

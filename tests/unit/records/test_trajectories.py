@@ -10,7 +10,7 @@ from precis.environments.trajectories import put_trajectories
 from precis.errors import StoreError
 from precis.records.rollout import Rollout
 from precis.records.trajectories import (
-    read_rollouts,
+    read_first_validation,
     scan_trajectories,
     trajectories_key,
     trajectory_steps,
@@ -43,15 +43,21 @@ def test_every_rollout_is_kept_with_its_score(store: FolderStore) -> None:
 
 
 def test_what_was_kept_reads_back_as_it_was_but_for_token_ids(store: FolderStore) -> None:
-    put(store, 0)
-    kept = read_rollouts(store, "m", "train", 0, [SCENARIO])
+    assert read_first_validation(store, "m", [SCENARIO]) is None
+    for step in (3, 4):
+        put_trajectories(store, "m", "validation", step, ROLLOUTS, f"m@{step}")
+    found = read_first_validation(store, "m", [SCENARIO], before=4)
+    assert found
+    step, kept = found
+    assert step == 3
     told = [one for group in ROLLOUTS for one in group]
     assert [(one.index, one.score, one.text) for one in kept] == [
         (one.index, one.score, one.text) for one in told
     ]
     (call,) = kept[0].calls
     assert (call.messages, call.usage) == (told[0].calls[0].messages, told[0].calls[0].usage)
-    assert read_rollouts(store, "m", "train", 0, []) == []
+    assert read_first_validation(store, "m", []) == (3, [])
+    assert read_first_validation(store, "m", [], before=3) is None
 
 
 def test_all_steps_of_a_model_are_one_frame(store: FolderStore) -> None:
