@@ -16,7 +16,7 @@ from precis.environment import Variables
 from precis.environments.protocol import Environment
 from precis.errors import ConfigError, StoreError
 from precis.llm.loop_server import served_completions
-from precis.llm.server import ChatRequest, Choice, Completion, ToolCall, callable_tools
+from precis.llm.server import ChatRequest, Completion, callable_tools
 from precis.records.ledger import Ledger, load_ledger
 from precis.rehearsal.checkpoint_files import POLICY_FILE
 from precis.rehearsal.endpoint import PolicyEndpoint
@@ -76,12 +76,7 @@ async def play_randomly(asked: ChatRequest) -> Completion:
     options = list_options(asked.messages, callable_tools(asked.tools, asked.tool_choice))
     decisive = json.dumps([asked.messages, asked.tools, asked.seed], sort_keys=True)
     picked = int.from_bytes(hashlib.sha256(decisive.encode()).digest()[:8]) % len(options)
-    option = options[picked]
-    calls = []
-    if option.name:
-        calls.append(ToolCall(f"call_{len(asked.messages)}", option.name, option.content))
-    text = "" if calls else option.content
-    return Completion(asked.model, [Choice(text, completion_tokens=1, tool_calls=calls)])
+    return Completion(asked.model, [options[picked].answer(asked.messages)])
 
 
 @asynccontextmanager

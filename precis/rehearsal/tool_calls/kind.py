@@ -3,13 +3,13 @@
 import json
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from precis.errors import TrainerError
-from precis.llm.server import ApiError, ChatRequest, Choice, ToolCall, callable_tools
+from precis.llm.server import ApiError, ChatRequest, Choice, callable_tools
 from precis.records.samples import tokens_of
 from precis.records.warm_start import is_imitated
 from precis.rehearsal.endpoint import generator_of, logprob_entries, message_id, prompt_ids
@@ -110,20 +110,11 @@ class ToolCallPicks:
                 texts = [f"{one.name}{one.content}" for one in options]
                 picked = int(policy.rank(logprobs, texts)[0])
             option = options[picked]
-            token = option.token
-            calls = []
-            if option.name:
-                # Calls of a conversation have different ids, the same in a repeated rollout.
-                id = f"call_{len(asked.messages)}"
-                calls.append(ToolCall(id, option.name, option.content))
-            logprob = float(logprobs[picked])
-            choice = Choice(
-                "" if calls else option.content,
-                "tool_calls" if calls else "stop",
-                logprob_entries([token], [logprob]) if asked.logprobs else None,
-                completion_tokens=1,
-                tool_calls=calls,
-                token_ids=[token] if asked.return_token_ids else None,
+            entries = logprob_entries([option.token], [float(logprobs[picked])])
+            choice = replace(
+                option.answer(asked.messages),
+                logprobs=entries if asked.logprobs else None,
+                token_ids=[option.token] if asked.return_token_ids else None,
             )
             choices.append(choice)
         return choices

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from precis.llm.server import ApiError
+from precis.llm.server import ApiError, Choice, ToolCall
 from precis.rehearsal.endpoint import message_id
 
 OPTIONS_MAX = 512
@@ -42,6 +42,14 @@ class Option:
             return message_id({"role": "assistant", "content": self.content})
         function = {"name": self.name, "arguments": self.content}
         return message_id({"tool_calls": [{"function": function}]})
+
+    def answer(self, messages: Sequence[Message]) -> Choice:
+        """Return it as the answer to some messages."""
+        if not self.name:
+            return Choice(self.content, completion_tokens=1)
+        # Calls of a conversation have different ids, the same in a repeated rollout.
+        call = ToolCall(f"call_{len(messages)}", self.name, self.content)
+        return Choice("", "tool_calls", completion_tokens=1, tool_calls=[call])
 
 
 def list_options(messages: Sequence[Message], tools: Sequence[Schema]) -> list[Option]:

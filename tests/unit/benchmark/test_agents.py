@@ -130,7 +130,7 @@ async def test_a_random_player_picks_from_all_calls_and_by_the_seed_alone() -> N
         tool_choice="none",
     )
     (choice,) = (await play_randomly(uncalled)).choices
-    assert (choice.content, choice.tool_calls) == ("[left]", [])
+    assert (choice.content, choice.tool_calls) == ("[left]", ())
 
 
 async def test_a_benchmark_in_which_nobody_takes_part_is_refused(tmp_path: Path) -> None:
