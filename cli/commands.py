@@ -22,6 +22,18 @@ if TYPE_CHECKING:
 
 console = plain_console()
 
+_AGENT = (
+    "A Python file with `scenarios` and `rollout`, or settings such as `{kind: textarena, game: "
+    "ConnectFour-v0}`"
+)
+Params = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--param", "-p", help="A setting over the deployment's, as a run takes it: steps=50."
+    ),
+]
+Limit = Annotated[int, typer.Option(min=1, help="Runs at the same time.")]
+
 
 def rehearse(
     steps: Annotated[int, typer.Option(min=1, help="Steps to train.")] = 30,
@@ -32,13 +44,7 @@ def rehearse(
             "which rules make crude questions."
         ),
     ] = "bundled",
-    environment: Annotated[
-        str,
-        typer.Option(
-            help="A Python file with `scenarios` and `rollout`, or settings such as `{kind: "
-            "textarena, game: ConnectFour-v0}`, in place of summaries."
-        ),
-    ] = "",
+    environment: Annotated[str, typer.Option(help=f"{_AGENT}, in place of summaries.")] = "",
     seed: Annotated[
         int, typer.Option(min=SEED_MIN, max=SEED_MAX, help="Seed of everything that is drawn.")
     ] = 1,
@@ -81,13 +87,7 @@ def rehearse(
 
 
 def train(
-    file: Annotated[
-        str,
-        typer.Argument(
-            help="A Python file with `scenarios` and `rollout`, or settings such as `{kind: "
-            "textarena, game: ConnectFour-v0}`."
-        ),
-    ],
+    file: Annotated[str, typer.Argument(help=f"{_AGENT}.")],
     deployment: Annotated[
         str,
         typer.Option(
@@ -95,12 +95,7 @@ def train(
             "of a rehearsal: the embedded policy, on this machine."
         ),
     ] = "",
-    params: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--param", "-p", help="A setting over those, as a deployment's run takes it: steps=50."
-        ),
-    ] = None,
+    params: Params = None,
     name: Annotated[
         str, typer.Option(help="Name of the model; by default made of the file's.")
     ] = "",
@@ -161,7 +156,7 @@ def up(
         bool | None,
         typer.Option(help="Apply the automations; by default, only if PostgreSQL is configured."),
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Runs at the same time.")] = 4,
+    limit: Limit = 4,
 ) -> None:
     """Start server and worker, deploy everything, and work until Ctrl-C."""
     from cli.up import up as stand_up
@@ -171,9 +166,7 @@ def up(
         stand_up(terminal, share=share, port=port, automations=automations, limit=limit)
 
 
-def worker(
-    limit: Annotated[int, typer.Option(min=1, help="Runs at the same time.")] = 4,
-) -> None:
+def worker(limit: Limit = 4) -> None:
     """Work for a running server; when stopped, let the current runs finish."""
     with sentences():
         from cli import prefect_server
@@ -191,12 +184,7 @@ def doctor(
     deployment: Annotated[
         str, typer.Argument(help="Whose settings to examine, as prefect.yaml names it.")
     ] = "train/rehearsal",
-    params: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--param", "-p", help="A setting over the deployment's, as a run takes it: steps=50."
-        ),
-    ] = None,
+    params: Params = None,
 ) -> None:
     """Check what a run needs, and explain how to fix what is missing."""
     with sentences():
