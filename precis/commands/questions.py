@@ -220,7 +220,7 @@ async def _make(
 def _dropped(made: Sequence[DocumentQuestions], rows: Sequence[dict[str, str]]) -> str:
     counts: Counter[str] = Counter()
     for one in made:
-        counts.update(dict(one.dropped))
+        counts.update(one.dropped)
     offered = sum(len(one.unanswered) for one in made)
     counts["unanswerable and not needed"] = offered - _count_unanswerable(rows)
     told = ", ".join(f"{count:,} {why}" for why, count in counts.items() if count)

@@ -6,8 +6,9 @@ does not answer is kept if the judge declines it.
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from difflib import SequenceMatcher
 from functools import partial
 from typing import Any, Protocol
@@ -45,7 +46,7 @@ class DocumentQuestions:
     text: Text
     answered: tuple[WrittenQuestion, ...] = ()
     unanswered: tuple[WrittenQuestion, ...] = ()
-    dropped: tuple[tuple[str, int], ...] = ()
+    dropped: Mapping[str, int] = field(default_factory=dict)
     problem: str = ""
 
 
@@ -196,12 +197,7 @@ def _sift(
 ) -> DocumentQuestions:
     answered: list[WrittenQuestion] = []
     unanswered: list[WrittenQuestion] = []
-    dropped = {
-        "nearly the same": len(written) - len(different),
-        "not answered from the document": 0,
-        "answered without it": 0,
-        "answered though unanswerable": 0,
-    }
+    dropped = Counter({"nearly the same": len(written) - len(different)})
     for one, by_text, by_guess in zip(different, read.answers, guessed.answers, strict=True):
         if not one.answerable:
             if by_text.correct:
@@ -214,7 +210,7 @@ def _sift(
             dropped["answered without it"] += 1
         else:
             answered.append(one)
-    return DocumentQuestions(text, tuple(answered), tuple(unanswered), tuple(dropped.items()))
+    return DocumentQuestions(text, tuple(answered), tuple(unanswered), dropped)
 
 
 def _untried(text: Text, verdict: Unscored) -> DocumentQuestions:

@@ -270,7 +270,7 @@ async def test_what_the_judge_knows_without_the_document_is_not_asked() -> None:
         maker = QuestionMaker(asking, client)
         [made] = await maker.make([Text("a.txt", document.text.strip())])
     assert known.text not in [one.question for one in made.answered]
-    assert dict(made.dropped)["answered without it"] == 1
+    assert made.dropped["answered without it"] == 1
     assert len(made.unanswered) == UNANSWERED
 
 
