@@ -12,8 +12,8 @@ from rich.console import Console
 
 from cli import prefect_server
 from cli.prefect_server import PrefectServer, keep_running
-from cli.prefect_settings import on_postgres
-from precis.environment import Variables, private_home
+from cli.prefect_settings import on_postgres, server_password
+from precis.environment import private_home
 from precis.errors import ConfigError, PrecisError
 
 ROOT = Path(__file__).parents[1]
@@ -59,8 +59,7 @@ def up(
 def demand_password() -> None:
     """Raise ConfigError if there is no password for a server that others can reach, or it is too
     short."""
-    given = Variables().prefect_server_api_auth_string
-    user, _, password = (given.get_secret_value() if given else "").partition(":")
+    user, _, password = (server_password() or "").partition(":")
     if not user or len(password) < _PASSWORD_MIN:
         raise ConfigError(
             "A server that others can reach runs their code, so it needs a password: set "
