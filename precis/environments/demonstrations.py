@@ -14,7 +14,7 @@ from precis.environments.conversations import conversations_of
 from precis.errors import ConfigError
 from precis.record import Finite, first_problem, json_digest, read_json_file
 from precis.records.nouns import Nouns
-from precis.records.rollout import UNJUDGED, Rollout, Scenario, typed_tool
+from precis.records.rollout import UNJUDGED, Rollout, Scenario, Tool, typed_tool
 from precis.records.warm_start import Demonstration, ShownConversation, is_imitated
 from precis.text import count_of
 
@@ -54,14 +54,6 @@ class WarmStart:
         return said
 
 
-class _ToolName(BaseModel):
-    name: str
-
-
-class _Tool(BaseModel):
-    function: _ToolName
-
-
 class _CalledFunction(BaseModel):
     name: str
     arguments: Json[dict[str, Any]]
@@ -81,7 +73,7 @@ class _Row(BaseModel):
     """The parts of a file's line that are checked; the others go to the trainer as they are."""
 
     messages: list[_Message]
-    tools: list[_Tool] | None = None
+    tools: list[Tool] | None = None
     reward: Finite | None = None
 
 

@@ -27,22 +27,10 @@ from precis.llm.retry import Deadline
 from precis.llm.server import callable_tools
 from precis.llm.tokens import estimate_tokens_with_margin
 from precis.record import first_problem
-from precis.records.rollout import Call, Scenario, Unscored, typed_tool
+from precis.records.rollout import Call, Scenario, Tool, Unscored, typed_tool
 from precis.records.spend import Usage
 
 T = TypeVar("T")
-
-
-class _Function(BaseModel, strict=True):
-    name: str
-    description: str | None = None
-    parameters: dict[str, Any] | None = None
-    strict: bool | None = None
-
-
-class _Tool(BaseModel):
-    type: Literal["function"] = "function"
-    function: _Function
 
 
 class _ToolCall(BaseModel):
@@ -62,7 +50,7 @@ class _Request(BaseModel, strict=True):
     others may be anything. JSON with half of a character, which no file can store, is refused."""
 
     messages: list[_Message] = Field(min_length=1)
-    tools: list[_Tool] | None = None
+    tools: list[Tool] | None = None
     n: Literal[1] | None = None
     max_tokens: int | None = None
     max_completion_tokens: int | None = None

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Self
 
+from pydantic import BaseModel
+
 from precis.records.spend import Usage
 
 Json = Mapping[str, Any]
@@ -207,6 +209,20 @@ def tool_calls_of(message: Json) -> list[tuple[str, str, Any]]:
         given = called.get("arguments", called.get("input", ""))
         calls.append((str(called.get("name")), str(given), call.get("id")))
     return calls
+
+
+class _Function(BaseModel, strict=True):
+    name: str
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+    strict: bool | None = None
+
+
+class Tool(BaseModel):
+    """A tool that can be trained on: a function, as in OpenAI's types."""
+
+    type: Literal["function"] = "function"
+    function: _Function
 
 
 def typed_tool(tool: Json) -> dict[str, Any]:
