@@ -123,20 +123,11 @@ def by_topic(topics: Topics, order: Sequence[Contender], words: Words) -> Chart:
     def draw(figure: Figure, theme: Theme) -> None:
         axes = titled_axes(figure, theme, title, "95% interval of the first")
         for place, contender in enumerate(order):
-            at = []
-            means = []
-            lows = []
-            highs = []
-            for row, topic in enumerate(rows):
-                if contender in topics[topic]:
-                    accuracy = topics[topic][contender]
-                    at.append(row)
-                    means.append(accuracy.mean)
-                    lows.append(accuracy.low)
-                    highs.append(accuracy.high)
+            found = [topics[topic].get(contender) for topic in rows]
+            at = [row for row, one in enumerate(found) if one]
             colour = theme.colours[min(place, 4)]
             axes.plot(
-                means,
+                [one.mean for one in found if one],
                 at,
                 linestyle="",
                 marker=_MARKERS[place % len(_MARKERS)],
@@ -144,6 +135,8 @@ def by_topic(topics: Topics, order: Sequence[Contender], words: Words) -> Chart:
                 label=shorten(name(contender)),
             )
             if contender == first:
+                lows = [one.low for one in found if one]
+                highs = [one.high for one in found if one]
                 axes.hlines(at, lows, highs, color=colour, linewidth=1.6, alpha=0.6)
         axes.set_xlim(-0.01, 1.01)
         axes.set_yticks(range(len(rows)), list(map(shorten, rows)))

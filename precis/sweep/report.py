@@ -124,7 +124,6 @@ def trial_lines(ranked: Sequence[SettingsResult]) -> str:
 
 
 def _words(ranked: Sequence[SettingsResult]) -> Words:
-    """Return the words for the trials' measure, as their ledgers say."""
     for one in ranked:
         for trial in one.trials:
             if trial.accuracy is not None:
@@ -156,7 +155,6 @@ def _row(rank: int, one: SettingsResult, words: Words, has_words: bool) -> list[
 
 
 def _measured(one: SettingsResult) -> list[float]:
-    """Return the accuracies of the seeds that were measured."""
     return [trial.accuracy for trial in one.trials if trial.accuracy is not None]
 
 

@@ -43,7 +43,6 @@ def rollouts_page(store: FolderStore) -> str:
 
 @pytest.fixture(scope="module")
 def addresses(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The files of the pages."""
     folder = tmp_path_factory.mktemp("pages")
     store = FolderStore(folder / "store")
     for model in ("a", "b", "c"):

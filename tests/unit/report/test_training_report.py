@@ -165,11 +165,6 @@ def test_of_one_scored_rollout_or_one_validation_nothing_is_best_or_changed() ->
     assert most_changed(LatestSamples().add_validation(0, [judged(0, "a")])) is None
 
 
-def test_a_thousand_steps_are_no_thousand_shapes() -> None:
-    svg = phases(ledger_of(1000)).svg()
-    assert svg.count("<path") < 150
-
-
 def test_the_time_of_a_step_is_drawn_at_its_step_in_a_rebuilt_ledger_too() -> None:
     records = [record(step).model_copy(update={"seconds": {"train": 4.0}}) for step in (4, 6)]
     rebuilt = Ledger(
