@@ -7,6 +7,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from precis.environments.isolated import IsolatedModule
 from precis.environments.protocol import Environment
 from precis.environments.python import PythonEnvironment, load_python
 from precis.environments.recorder import Recorder
@@ -79,6 +80,13 @@ def embedded(seed: int = 1) -> ScriptedPolicy:
         return choice.tool_calls[0] if choice.tool_calls else choice.content
 
     return ScriptedPolicy(answer)
+
+
+class LastingModule(IsolatedModule):
+    """One process for all tests of a file: it takes seconds to start."""
+
+    async def close(self) -> None:
+        pass
 
 
 class Baseline(ScriptedPolicy):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from precis.environments.isolated import IsolatedModule, ProcessDied
+from precis.environments.isolated import ProcessDied
 from precis.environments.reasoning_gym import environment as module
 from precis.environments.reasoning_gym.environment import ReasoningGym
 from precis.errors import ConfigError
@@ -14,21 +14,14 @@ from precis.llm.server import ApiError, ChatRequest, ToolCall
 from precis.settings.environment import ReasoningGymSettings
 from precis.training.opening import load_agent
 from tests.services.needs import leave_out
-from tests.support.examples import Baseline, embedded, play, score_of
+from tests.support.examples import Baseline, LastingModule, embedded, play, score_of
 from tests.support.scripted_policy import ScriptedPolicy
 
 UNANSWERED = {"boxnet", "graph_color", "propositional_logic", "rubiks_cube", "rush_hour"}
 """Many answers are right there, and the generator names none."""
 
 
-class Puzzles(IsolatedModule):
-    """One process for all tests: it takes seconds to start."""
-
-    async def close(self) -> None:
-        pass
-
-
-PUZZLES = Puzzles("precis.environments.reasoning_gym.puzzles")
+PUZZLES = LastingModule("precis.environments.reasoning_gym.puzzles")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -83,7 +76,7 @@ async def test_the_solver_solves_all_and_a_guess_is_mostly_wrong() -> None:
 async def test_an_answer_that_can_t_be_scored_in_time_is_no_zero() -> None:
     """That a call without an end ends its process alone, test_isolated.py shows."""
 
-    class DiesOnce(Puzzles):
+    class DiesOnce(LastingModule):
         async def call(self, function: str, *arguments: Any) -> Any:
             if arguments[-1] == "too long":
                 raise ProcessDied("It took longer than 30 s, and was ended.")

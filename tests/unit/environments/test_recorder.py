@@ -327,10 +327,6 @@ async def test_a_stream_is_given_of_a_whole_answer(recorder: Recorder) -> None:
     assert said[-1].usage.completion_tokens == 3
 
 
-class Abort(BaseException):
-    """An error of a library that means to end its program."""
-
-
 class Silent(Exception):
     def __str__(self) -> str:
         raise ValueError("It can't be said.")
@@ -353,7 +349,7 @@ def ending(how: object) -> Act:
     [
         (KeyError("board"), "agent_failed", r"KeyError: 'board' \(.*test_recorder.py, line \d+\)"),
         (OSError("No https://me:pass@host"), "agent_failed", "No https://…@host"),
-        (Abort("no more"), "agent_failed", "Abort: no more"),
+        (SystemExit(3), "agent_failed", "SystemExit: 3"),
         (Silent(), "agent_failed", r"^Silent \("),
         (ExceptionGroup("1", [ExceptionGroup("1", [KeyError("a")])]), "agent_failed", "^KeyError"),
         (asyncio.CancelledError(), "agent_failed", "It cancelled itself"),

@@ -12,7 +12,7 @@ import pytest
 from pydantic import ValidationError
 
 from precis.config import RunConfig
-from precis.environments.isolated import IsolatedError, IsolatedModule
+from precis.environments.isolated import IsolatedError
 from precis.environments.recorder import Recorder
 from precis.environments.textarena import environment as module
 from precis.environments.textarena.environment import (
@@ -24,7 +24,7 @@ from precis.errors import ConfigError, ProviderRejected
 from precis.llm.server import ApiError, ChatRequest, Choice, Completion, completions_app
 from precis.records.rollout import Rollout
 from precis.settings.environment import OpponentSettings, TextArenaSettings, opponent_of
-from tests.support.examples import LIMITS, Baseline, play, score_of
+from tests.support.examples import LIMITS, Baseline, LastingModule, play, score_of
 from tests.support.local_server import served
 from tests.support.scripted_policy import ScriptedPolicy, asked
 
@@ -34,11 +34,7 @@ GAMES = ["TicTacToe-v0", "Nim-v0", "KuhnPoker-v0", "ThreePlayerTicTacToe-v0"]
 ALONE = ["FrozenLake-v0", "Blackjack-v0"]
 
 
-class Games(IsolatedModule):
-    """One process for all tests: it takes seconds to start."""
-
-    async def close(self) -> None:
-        pass
+GAMES_PROCESS = LastingModule("precis.environments.textarena.games")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -52,9 +48,6 @@ def lists(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setenv("OPPONENT_API_KEY", KEY)
         yield folder
     GAMES_PROCESS.close_now()
-
-
-GAMES_PROCESS = Games("precis.environments.textarena.games")
 
 
 def environment(game: str, **given: Any) -> TextArenaEnvironment:
@@ -266,13 +259,13 @@ def test_settings_that_can_t_work_are_refused(given: dict[str, Any], problem: st
 
 async def test_a_game_whose_start_is_given_up_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     called: list[tuple[Any, ...]] = []
-    call = Games.call
+    call = LastingModule.call
 
-    async def watched(games: Games, function: str, *arguments: Any) -> Any:
+    async def watched(games: LastingModule, function: str, *arguments: Any) -> Any:
         called.append((function, *arguments))
         return await call(games, function, *arguments)
 
-    monkeypatch.setattr(Games, "call", watched)
+    monkeypatch.setattr(LastingModule, "call", watched)
     game = environment("TicTacToe-v0")
     [scenario, *_] = game.scenarios("train")
     model: Any = None  # it is asked for nothing
