@@ -28,9 +28,7 @@ PUZZLES = LastingModule("precis.environments.reasoning_gym.puzzles")
 def process() -> Iterator[None]:
     if find_spec("reasoning_gym") is None:
         leave_out("reasoning-gym is not installed, which needs a C compiler")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HIDDEN_API_KEY", "a-key-that-must-not-be-seen")
-        yield
+    yield
     PUZZLES.close_now()
 
 
@@ -73,20 +71,19 @@ async def test_the_solver_solves_all_and_a_guess_is_mostly_wrong() -> None:
         await puzzles.baselines()["solver"](nobodys)
 
 
-async def test_an_answer_that_can_t_be_scored_in_time_is_no_zero() -> None:
+async def test_an_answer_that_can_t_be_scored_in_time_is_no_zero(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """That a call without an end ends its process alone, test_isolated.py shows."""
+    call = LastingModule.call
 
-    class DiesOnce(LastingModule):
-        async def call(self, function: str, *arguments: Any) -> Any:
-            if arguments[-1] == "too long":
-                raise ProcessDied("It took longer than 30 s, and was ended.")
-            return await PUZZLES.call(function, *arguments)
+    async def dies_once(puzzles: LastingModule, function: str, *arguments: Any) -> Any:
+        if arguments[-1] == "too long":
+            raise ProcessDied("It took longer than 30 s, and was ended.")
+        return await call(puzzles, function, *arguments)
 
-        def call_now(self, function: str, *arguments: Any) -> Any:
-            return PUZZLES.call_now(function, *arguments)
-
-    settings = ReasoningGymSettings(dataset="spiral_matrix", size=2, val_size=1)
-    puzzles = ReasoningGym(settings, DiesOnce(""), "0.1.25")
+    monkeypatch.setattr(LastingModule, "call", dies_once)
+    puzzles = environment("spiral_matrix", size=2, val_size=1)
     said = iter(["<answer>too long</answer>", "<answer>[1]</answer>"])
     late, scored = await play(puzzles, ScriptedPolicy(lambda _: next(said)), 2)
     assert late.score.cause == "environment_died"
