@@ -108,7 +108,19 @@ def load_command(
     else:
         where = " ".join([*command, "scenarios"])
         for split in SPLITS:
-            found[split] = _ask_for_scenarios(command, split)
+            asked = [*command, "scenarios", split]
+            output, problem = output_of(asked, _SCENARIOS_S, harmless())
+            if problem:
+                raise ConfigError(
+                    f"`{' '.join(asked)}` {problem}.",
+                    "Have it print one JSON object with an `id` a line, or name a file in "
+                    "`environment.scenarios`.",
+                )
+            try:
+                lines = output.split("\n")
+                found[split] = list(read_json_lines(lines, lambda _, given: Scenario.of(given)))
+            except ValueError as error:
+                raise ConfigError(f"{' '.join(asked)}, {error}") from error
         remedy = "Have it print one at least for each of `scenarios train` and `… validation`."
     check_scenarios(where, found, remedy)
     return CommandEnvironment(command, found, rubric)
@@ -136,24 +148,6 @@ def _score_of(output: str, judged: bool) -> "Score | Unscored | float":
         f"Its last line is {last[:_SHOWN]!r}: print a number, true, false, or an object with "
         "`reward`, and `success` and `metrics` if you like.",
     )
-
-
-def _ask_for_scenarios(command: Sequence[str], split: Split) -> list[Scenario]:
-    """Run `COMMAND scenarios SPLIT`, which prints a JSON object a line."""
-    asked = [*command, "scenarios", split]
-    where = " ".join(asked)
-    output, problem = output_of(asked, _SCENARIOS_S, harmless())
-    if problem:
-        raise ConfigError(
-            f"`{where}` {problem}.",
-            "Have it print one JSON object with an `id` a line, or name a file in "
-            "`environment.scenarios`.",
-        )
-    try:
-        lines = output.split("\n")
-        return list(read_json_lines(lines, lambda _, given: Scenario.of(given)))
-    except ValueError as error:
-        raise ConfigError(f"{where}, {error}") from error
 
 
 def relative_files(command: Sequence[str]) -> dict[str, Path]:
