@@ -50,7 +50,6 @@ from precis.trainer.tinker.check import require_client
 _LOCK_PATIENCE_S = 30.0
 """The time to wait for a trainer whose flow was killed to be gone."""
 _PROXY_TIMEOUT = httpx.Timeout(1200, connect=5)
-_NO_JSON = "The request's body is not JSON that can be read."
 _HOP_HEADERS = {"host", "authorization", "content-length", "connection", "transfer-encoding"}
 _COMPLETIONS_PATH = re.compile(r"[A-Za-z0-9_-]+(/[A-Za-z0-9_-]+)*")
 """A path below /v1; what has dots, or anything else that a URL may be bent with, is none."""
@@ -161,7 +160,7 @@ async def completions(path: str, request: Request, service: Served) -> Response:
     try:
         given = json.loads(body or b"{}")
     except (ValueError, RecursionError) as error:
-        raise TrainerError(_NO_JSON) from error
+        raise TrainerError("The request's body is not JSON that can be read.") from error
     model = given.get("model", "") if isinstance(given, dict) else ""
     asked = model if isinstance(model, str) else ""
     name = service.served_as(asked) if request.method == "POST" else asked
@@ -213,10 +212,7 @@ async def _refuse(_: Request, error: Exception) -> Response:
 
 async def _refuse_invalid(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    # 400 for what is not JSON, 422 for what does not fit the protocol, with the first reason.
     first = error.errors()[0]
-    if first["type"] == "json_invalid":
-        return _refusal(TrainerError(_NO_JSON), 400)
     where = ".".join(map(str, first["loc"]))
     return _refusal(TrainerError(f"The request does not fit: {where}: {first['msg']}."), 422)
 
