@@ -29,7 +29,21 @@ class Gpu:
 
 async def gpus_suffice(wanted: int) -> str:
     """List the GPUs that a trainer on this machine sees. Raises ConfigError if they are too few."""
-    gpus = seen = await asyncio.to_thread(_list_gpus)
+    try:
+        listing = await asyncio.to_thread(
+            subprocess.check_output, _COMMAND, stderr=subprocess.DEVNULL, timeout=_ANSWER_S
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise ConfigError(
+            f"trainer.kind is 'art', and {_COMMAND[0]} lists no GPU of this machine ({error}).",
+            f"Run it by hand to see why. {_RENT}",
+        ) from error
+    gpus = []
+    for line in listing.decode(errors="replace").splitlines():
+        fields = line.split(", ")
+        if len(fields) == _FIELDS:
+            gpus.append(Gpu(*fields))
+    seen = gpus
     named = os.environ.get(_VISIBLE)
     if named is not None:  # CUDA names them by index, or by the beginning of their id
         seen = []
@@ -46,19 +60,3 @@ async def gpus_suffice(wanted: int) -> str:
             "Set it to 1, and off_policy_steps to 0." if seen else _RENT,
         )
     return found
-
-
-def _list_gpus() -> list[Gpu]:
-    try:
-        listing = subprocess.run(_COMMAND, capture_output=True, check=True, timeout=_ANSWER_S)
-    except (OSError, subprocess.SubprocessError) as error:
-        raise ConfigError(
-            f"trainer.kind is 'art', and {_COMMAND[0]} lists no GPU of this machine ({error}).",
-            f"Run it by hand to see why. {_RENT}",
-        ) from error
-    gpus = []
-    for line in listing.stdout.decode(errors="replace").splitlines():
-        fields = line.split(", ")
-        if len(fields) == _FIELDS:
-            gpus.append(Gpu(*fields))
-    return gpus
