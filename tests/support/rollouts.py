@@ -1,7 +1,7 @@
 """A document, and scored rollouts of it."""
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 from precis.environments.summaries.judge import Answer, Scored
@@ -76,7 +76,7 @@ ROLLOUTS = [
         rollout(2, Unscored("generation_timeout", "Too late."), text=None),
     ],
     [
-        replace(rollout(0, Score(0.0, False, {"over_length": 1.0}))),
+        rollout(0, Score(0.0, False, {"over_length": 1.0})),
         rollout(1, Score(0.25, True)),
     ],
 ]

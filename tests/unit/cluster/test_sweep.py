@@ -6,7 +6,6 @@ import sys
 import threading
 import time
 import warnings
-from enum import Enum
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -36,10 +35,6 @@ def skypilot() -> Any:
 @pytest.fixture(scope="module", autouse=True)
 def imported() -> None:
     skypilot()
-
-
-class Up(Enum):
-    UP = "UP"
 
 
 class Sdk:
@@ -77,7 +72,7 @@ def record(name: str, envs: dict[str, str] | None = None, age_h: float = 5) -> A
     )
     return SimpleNamespace(
         name=name,
-        status=Up.UP,
+        status=SimpleNamespace(value="UP"),
         handle=SimpleNamespace(launched_resources=resources),
         launched_at=time.time() - age_h * 3600,
         last_creation_yaml=yaml.safe_dump({"envs": envs}) if envs else None,

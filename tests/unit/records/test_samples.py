@@ -12,8 +12,7 @@ from openai.types.chat.chat_completion import Choice
 from precis.environments.trajectories import trajectory_of
 from precis.errors import TrainerError
 from precis.records.rollout import Call, Json, Rollout, Scenario, Score
-from precis.records.samples import TokenSequence, count_prefix_breaks, join_calls
-from precis.trainer.gpu.packing import TrainingSample
+from precis.records.samples import count_prefix_breaks, join_calls
 from precis.trainer.gpu.tokens import samples_of
 from precis.trainer.protocol import decode_groups, digest_of, encode_groups
 
@@ -114,27 +113,23 @@ def test_each_sampled_token_is_trained_once_behind_what_the_model_has_read(
         whole = [*call.prompt_ids, *call.token_ids]
         assert any(one.token_ids[: len(whole)] == whole for one in sequences)
     for sequence in sequences:
-        known = [value for value in sequence.logprobs if not math.isnan(value)]
-        assert len(known) == sum(sequence.mask)
+        assert len(known_in(sequence.logprobs)) == sum(sequence.mask)
     # And so the trainer gets them over the wire.
     here = group_of(calls)
     (there,) = decode_groups(json.loads(json.dumps(encode_groups([here]))))
     samples = samples_of([there], scale_rewards=False)
     own = [one for one in samples if one.advantage > 0]
-    assert sorted(map(essence_of_sample, own)) == sorted(map(essence_of_sequence, sequences))
+    assert sorted((one.token_ids, one.assistant_mask, known_in(one.logprobs)) for one in own) == (
+        sorted((one.token_ids, one.mask, known_in(one.logprobs)) for one in sequences)
+    )
     assert {one.advantage for one in own} == {0.5}
     assert {one.rollout_tokens for one in own} == {sum(len(call.token_ids) for call in calls)}
     assert count_prefix_breaks([there]) == count - 1
     assert digest_of(encode_groups([there])) == digest_of(encode_groups([here]))
 
 
-def essence_of_sample(one: TrainingSample) -> tuple[Any, ...]:
-    logprobs = [value for value in one.logprobs if not math.isnan(value)]
-    return one.token_ids, one.assistant_mask, logprobs
-
-
-def essence_of_sequence(one: TokenSequence) -> tuple[Any, ...]:
-    return one.token_ids, one.mask, [value for value in one.logprobs if not math.isnan(value)]
+def known_in(logprobs: Sequence[float]) -> list[float]:
+    return [value for value in logprobs if not math.isnan(value)]
 
 
 def test_a_group_s_rollouts_share_their_first_prompt() -> None:
