@@ -218,7 +218,6 @@ class SkyPilotHost:
         """Return the trainer's address at this end of a new tunnel, once it answers there."""
         tunnel = Tunnel(ssh_to(self.name), keys.port, self.log)
         self._tunnel = tunnel
-        tunnel.open()
         address = TrainerAddress(tunnel.url, keys.token)
         try:
             async with asyncio.timeout(patience_s):

@@ -36,7 +36,8 @@ def ssh_to(cluster: str) -> list[str]:
 
 
 class Tunnel:
-    """Forwards `url` to a port of the cluster's loopback, and reconnects when the connection drops.
+    """Forwards `url` to a port of the cluster's loopback until closed, and reconnects when the
+    connection drops. It is made before the connection is up.
 
     Args:
         ssh: the ssh command, ending with the cluster's name.
@@ -48,26 +49,18 @@ class Tunnel:
         self._port = port
         self._log = log
         self._local_port = free_port()
-        self._keeping: asyncio.Task[None] | None = None
+        self._keeping = asyncio.create_task(self._keep())
 
     @property
     def url(self) -> str:
         """The local end; it stays the same across reconnections."""
         return f"http://127.0.0.1:{self._local_port}"
 
-    def open(self) -> None:
-        """Connect, and stay connected until closed; returns before the connection is up."""
-        if self._keeping is None:
-            self._keeping = asyncio.create_task(self._keep())
-
     async def close(self) -> None:
         """Disconnect; idempotent."""
-        keeping = self._keeping
-        self._keeping = None
-        if keeping is not None:
-            keeping.cancel()
-            with suppress(asyncio.CancelledError):
-                await keeping
+        self._keeping.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._keeping
 
     async def _keep(self) -> None:
         drops = 0

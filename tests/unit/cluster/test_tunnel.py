@@ -51,7 +51,6 @@ def connections(folder: Path) -> list[str]:
 async def test_a_tunnel_leads_to_the_trainer_and_comes_back_when_it_dropped(tmp_path: Path) -> None:
     said: list[str] = []
     tunnel = Tunnel(ssh(tmp_path), 23456, said.append)
-    tunnel.open()
     address = TrainerAddress(tunnel.url, "right")
     try:
         await until(lambda: answers(address), "an answer through the tunnel")
@@ -74,7 +73,6 @@ async def test_a_tunnel_that_has_lasted_is_made_again_at_once(
     monkeypatch.setattr(tunnels, "_PAUSES_S", (0.01, 600))
     said: list[str] = []
     tunnel = Tunnel(ssh(tmp_path), 23456, said.append)
-    tunnel.open()
     try:
         await until(lambda: len(connections(tmp_path)) >= 3, "a third tunnel")
     finally:
