@@ -13,8 +13,8 @@ replaced. On the machine everything listens on the loopback only.
 import asyncio
 import threading
 import time
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
@@ -59,8 +59,7 @@ class SkyPilotHost:
     """The time, in seconds since 1970, at which the last `up` had rented its machine; None if it
     found the trainer running."""
     _started_from: str = ""
-    _tunnel: Tunnel | None = None
-    _pinging: asyncio.Task[None] | None = None
+    _connection: AsyncExitStack = field(default_factory=AsyncExitStack)
 
     @property
     def name(self) -> str:
@@ -217,7 +216,7 @@ class SkyPilotHost:
     async def _connect(self, keys: Keys, patience_s: float) -> TrainerAddress:
         """Return the trainer's address at this end of a new tunnel, once it answers there."""
         tunnel = Tunnel(ssh_to(self.name), keys.port, self.log)
-        self._tunnel = tunnel
+        self._connection.push_async_callback(tunnel.close)
         address = TrainerAddress(tunnel.url, keys.token)
         try:
             async with asyncio.timeout(patience_s):
@@ -228,17 +227,12 @@ class SkyPilotHost:
             raise ClusterError(
                 f"The trainer on cluster {self.name} did not answer within {patience_s:.0f} s."
             ) from error
-        self._pinging = asyncio.create_task(_ping(address))
+        self._connection.callback(asyncio.create_task(_ping(address)).cancel)
         return address
 
     async def leave(self) -> None:
         """Leave the machine running: `up` finds it again, or autostop takes it down."""
-        if self._pinging is not None:
-            self._pinging.cancel()
-            self._pinging = None
-        if self._tunnel is not None:
-            await self._tunnel.close()
-            self._tunnel = None
+        await self._connection.aclose()
 
 
 async def answers(address: TrainerAddress) -> bool:
