@@ -78,10 +78,8 @@ class Lease:
         try:
             async with asyncio.timeout(_LOST_S):
                 await self.check()
-        except LeaseLost:
-            return True
-        except (StoreError, TimeoutError):
-            return False
+        except (StoreError, TimeoutError) as error:
+            return isinstance(error, LeaseLost)
         return False
 
     async def _advance(self, released: bool) -> None:

@@ -32,8 +32,7 @@ ByIdentity = Annotated[T, Effect.BY_IDENTITY]
 
 def effect_of(field: FieldInfo) -> Effect | None:
     """Return the mark of a setting, or None if it has none."""
-    marks = [mark for mark in field.metadata if isinstance(mark, Effect)]
-    return marks[0] if marks else None
+    return next((mark for mark in field.metadata if isinstance(mark, Effect)), None)
 
 
 def decisive_settings(settings: Record) -> dict[str, Any]:
