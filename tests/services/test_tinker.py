@@ -176,22 +176,18 @@ def newest(service: TinkerServer, name: str) -> list[float]:
 @pytest.fixture(scope="module")
 def undisturbed(tokenizer: Path, tmp_path_factory: pytest.TempPathFactory) -> list[float]:
     """What two steps come to where nothing goes wrong."""
-    return asyncio.run(train_undisturbed(tokenizer, tmp_path_factory.mktemp("undisturbed")))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TINKER_API_KEY", KEY)
+        return asyncio.run(train_undisturbed(tokenizer, tmp_path_factory.mktemp("undisturbed")))
 
 
 async def train_undisturbed(tokenizer: Path, folder: Path) -> list[float]:
     service = TinkerServer(END)
-    async with serving(service.app()) as address:
+    backend = TinkerBackend(folder / "trainer")
+    async with serving(service.app()) as address, trainer_of(backend, folder) as trainer:
         model = model_of(settings_for(address, tokenizer))
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("TINKER_API_KEY", KEY)
-            backend = TinkerBackend(folder)
-            await model.register(backend)
-        for step in range(2):
-            group = await sample_group(model, step)
-            await backend.train(model, [group])
+        await finish(trainer, model)
         await model.openai_client().close()
-        await backend.close()
     return newest(service, "0002")
 
 
