@@ -152,29 +152,26 @@ def rank(results: Sequence[TrialResult]) -> list[SettingsResult]:
     groups: dict[str, list[TrialResult]] = {}
     for result in in_one_measure(results):
         groups.setdefault(str(sorted(result.trial.changes.items())), []).append(result)
-    measured = []
-    unmeasured = []
+    found = []
     for trials in groups.values():
-        changes = trials[0].trial.changes
         values = [one.accuracy for one in trials if one.accuracy is not None]
+        accuracy = None
         if values:
             ends = (0.0, 1.0) if all(one.is_share for one in trials) else (-math.inf, math.inf)
             accuracy = interval_over_seeds(values, *ends)
-            measured.append(SettingsResult(changes, tuple(trials), accuracy))
-        else:
-            unmeasured.append(SettingsResult(changes, tuple(trials), None))
-    measured.sort(key=lambda one: one.accuracy.mean if one.accuracy else 0.0, reverse=True)
-    ranked = measured[:1]
-    for settings in measured[1:]:
+        found.append(SettingsResult(trials[0].trial.changes, tuple(trials), accuracy))
+    found.sort(key=lambda one: one.accuracy.mean if one.accuracy else -math.inf, reverse=True)
+    ranked = found[:1]
+    for settings in found[1:]:
         # The lead of the best settings, on each seed that both were measured with.
         theirs = {their.trial.seed: their.accuracy for their in settings.trials}
         gaps = []
-        for best in measured[0].trials:
+        for best in found[0].trials:
             other = theirs.get(best.trial.seed)
             if best.accuracy is not None and other is not None:
                 gaps.append(best.accuracy - other)
         ranked.append(replace(settings, gaps=tuple(gaps)))
-    return [*ranked, *unmeasured]
+    return ranked
 
 
 def interval_over_seeds(values: Sequence[float], least: float = 0.0, most: float = 1.0) -> Interval:
