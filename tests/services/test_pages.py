@@ -16,7 +16,6 @@ from precis.report.page import report_html
 from precis.report.rollouts_page import gather_rollouts, rollouts_html
 from precis.report.run_comparison import compare, comparison_html
 from precis.store import FolderStore
-from precis.text import count_words
 from tests.services.browser import chromium
 from tests.support.examples import embedded, example, play
 from tests.support.reports import HOSTILE, benchmark
@@ -110,18 +109,17 @@ def rollouts(tab: Page, addresses: dict[str, str]) -> Iterator[Page]:
 def test_axe_finds_nothing_and_nothing_but_a_table_scrolls_sideways(
     tab: Page, addresses: dict[str, str], name: str, width: int, scheme: Literal["light", "dark"]
 ) -> None:
-    tab.emulate_media(color_scheme=scheme)
-    tab.set_viewport_size({"width": width, "height": 844})
-    try:
-        with opened(tab, addresses, name) as page:
-            if name == "rollouts":
-                page.get_by_label("unfold all").check()
-            found = Axe().run(page)
-            assert found.violations_count == 0, found.generate_report()
-            assert page.evaluate("document.documentElement.scrollWidth") == width
-    finally:
-        tab.emulate_media(color_scheme="null")
-        tab.set_viewport_size({"width": 1280, "height": 900})
+    assert tab.context.browser
+    page = tab.context.browser.new_page(
+        viewport={"width": width, "height": 844}, color_scheme=scheme
+    )
+    with opened(page, addresses, name):
+        if name == "rollouts":
+            page.get_by_label("unfold all").check()
+        found = Axe().run(page)
+        assert found.violations_count == 0, found.generate_report()
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+    page.close()
 
 
 def shown_rows(page: Page) -> list[str]:
@@ -164,7 +162,7 @@ def test_two_models_are_read_side_by_side_with_verdicts(report: Page) -> None:
     report.get_by_label("Right").select_option("untrained start")
     assert left.locator("h3").inner_text() == "trained, step 9"
     assert right.locator("h3").inner_text() == "untrained start"
-    assert left.locator("h3 + p").inner_text() == f"4 of 4 right, {words(report)} words"
+    assert left.locator("h3 + p").inner_text() == "4 of 4 right, 12 words"
     assert left.locator("li").count() == 5
     assert left.locator(".right").count() == 5
     assert right.locator(".wrong").count() == 2
@@ -179,10 +177,6 @@ def test_the_words_that_decided_are_bold(report: Page) -> None:
     line = report.locator("#left-side .right").first
     expect(line).to_have_text("✓ right: 🎉 It was gold00 <b>.")
     assert line.locator("b").all_inner_texts() == ["gold00"]
-
-
-def words(page: Page) -> int:
-    return count_words(page.locator("#left-side .summary").inner_text())
 
 
 def test_only_differing_documents_are_listed_on_request(report: Page) -> None:
