@@ -183,17 +183,10 @@ def with_settings_of_its_run(config: BenchmarkConfig, store: Store) -> Benchmark
 
 def checkpoints_to_take(committed: Sequence[int], config: BenchmarkConfig) -> list[int]:
     """Return the committed steps to measure; with `every`, the first and the last too."""
-    if config.checkpoints == "none" or not committed:
+    if not committed:
         return []
     ends = [committed[0], committed[-1]]
     if config.checkpoints == "every":
         return [step for step in committed if step % config.every == 0 or step in ends]
     wanted = ends if config.checkpoints == "ends" else ends[1:]
     return list(dict.fromkeys(wanted))
-
-
-def report_folder(model: str, steps: int, config: BenchmarkConfig, digest: str) -> str:
-    """Return the folder in the store of a model's newest report after `steps` steps; with
-    `test_documents` it is another."""
-    own = f"-{digest[:8]}" if config.test_documents else ""
-    return f"{model}/benchmarks/{steps:04d}{own}/"

@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from precis.benchmark.lineup import TrainedLineup
-from precis.benchmark.measure import Measured, report_folder
+from precis.benchmark.measure import Measured
 from precis.benchmark.run import BenchmarkRun
 from precis.observe.samples import tell_benchmark
 from precis.observe.wandb import wandb_log
@@ -50,7 +50,7 @@ async def publish(
     environment = run.environment
     ledger = trained.ledger if trained else None
     steps = ledger.next_step if ledger else 0
-    folder = report_folder(run.name, steps, config, environment.digest)
+    folder = report_folder(run, trained)
     benchmark = Benchmark(
         measured.frame,
         # The curve is of the run's held-out documents.
@@ -96,6 +96,14 @@ async def publish(
     return report, benchmark_report(benchmark) + comparison.section(nouns)
 
 
+def report_folder(run: BenchmarkRun, trained: TrainedLineup | None) -> str:
+    """Return the folder in the store of the newest report after so many steps of training; with
+    `test_documents` it is another."""
+    steps = trained.ledger.next_step if trained else 0
+    own = f"-{run.environment.digest[:8]}" if run.config.test_documents else ""
+    return f"{run.name}/benchmarks/{steps:04d}{own}/"
+
+
 def store_report(
     store: Store, model: str, benchmark_id: str, folder: str, benchmark: Benchmark, page: str
 ) -> None:
@@ -137,9 +145,7 @@ def regression_of(
     run: BenchmarkRun, trained: TrainedLineup | None, comparison: Comparison
 ) -> dict[str, Any]:
     """Return an event's payload for contenders worse than before, with the report's address."""
-    steps = trained.ledger.next_step if trained else 0
-    folder = report_folder(run.name, steps, run.config, run.environment.digest)
-    report = f"{run.store.url}/{folder}{run.id}/report.html"
+    report = f"{run.store.url}/{report_folder(run, trained)}{run.id}/report.html"
     return comparison.payload(run.name, report)
 
 

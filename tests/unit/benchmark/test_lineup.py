@@ -87,11 +87,14 @@ def test_the_report_says_how_many_of_its_documents_were_trained_on(
 ) -> None:
     given = {"test_documents": {"source": "own.csv"}} if own else {}
     run: Any = SimpleNamespace(
+        name="m",
         config=BenchmarkConfig.model_validate({"model": "m", **given}),
         environment=summaries(HELD_OUT, judge=None),
     )
     trained = TrainedLineup(Ledger(model="m", config="c", corpus="k"), (1,), seen)
     assert report.count_scenarios(run, trained) == said
+    folder = f"m/benchmarks/0000-{HELD_OUT.digest[:8]}/" if own else "m/benchmarks/0000/"
+    assert report.report_folder(run, trained) == folder, "documents of its own"
 
 
 def test_a_checkpoints_digest_follows_from_its_files(trained: FolderStore) -> None:

@@ -10,9 +10,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
-from precis.benchmark.measure import report_folder
 from precis.benchmark.report import store_report
-from precis.config import BenchmarkConfig
 from precis.markdown import escape, mark_bold, table
 from precis.records.nouns import COMPARED, PREFERRED
 from precis.records.results import SCHEMA, frame_of
@@ -264,12 +262,6 @@ def test_a_second_benchmark_of_a_step_leaves_the_first_s_report(tmp_path: Path) 
     for name in ("first", "second"):
         assert (folder / name / "report.html").read_text() == name
         assert (folder / name / "results.parquet").exists()
-
-
-def test_other_documents_than_were_held_out_have_a_report_of_their_own() -> None:
-    other = BenchmarkConfig.model_validate({"test_documents": {"source": "other.jsonl"}})
-    assert report_folder("m", 4, BenchmarkConfig(), "0123456789") == "m/benchmarks/0004/"
-    assert report_folder("m", 4, other, "0123456789") == "m/benchmarks/0004-01234567/"
 
 
 def deciding(
