@@ -8,7 +8,7 @@ from typing import Any, get_args
 import polars as pl
 
 from precis.errors import StoreError
-from precis.records.results import Provenance, metric, read_results
+from precis.records.results import KEY, Provenance, metric, read_results
 from precis.records.verdict import Disqualified
 
 _COLUMNS: dict[str, pl.DataType | pl.datatypes.DataTypeClass] = {
@@ -26,8 +26,7 @@ _COLUMNS: dict[str, pl.DataType | pl.datatypes.DataTypeClass] = {
 QUESTIONS = pl.Schema(_COLUMNS)
 """The columns. `answer` and `correct` are null if the summary is unscored."""
 
-_KEY = ("run", "model", "step", "scenario_id", "question_id")
-_ROLLOUT = ("run", "model", "step", "scenario_id")
+_KEY = (*KEY, "question_id")
 
 _UNREAD: tuple[Disqualified, ...] = ("empty", "over_length", "wrong_script")
 """The reasons for a zero without the judge in a benchmark."""
@@ -81,7 +80,7 @@ def answers_in(results: pl.DataFrame, questions: pl.DataFrame) -> pl.DataFrame:
     for cause in get_args(Disqualified):
         why = pl.when(metric(cause) > 0).then(pl.lit(cause)).otherwise(why)
     both = questions.join(
-        results.with_columns(disqualified=why), on=_ROLLOUT, how="inner", nulls_equal=True
+        results.with_columns(disqualified=why), on=KEY, how="inner", nulls_equal=True
     )
     renamed = both.rename({"scenario_id": "document_id", "text": "summary"})
     return renamed.sort(ANSWERS_KEY, nulls_last=False)

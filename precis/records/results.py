@@ -228,8 +228,6 @@ def read_results(source: Path | BytesIO, where: str = "") -> pl.DataFrame:
     where = where or str(source)
     try:
         frame = pl.read_parquet(source)
-    except FileNotFoundError as error:
-        raise StoreError(f"Can't read the results in {where}: there is no such file.") from error
     except (OSError, pl.exceptions.PolarsError) as error:
         raise StoreError(f"Can't read the results in {where}: {error}") from error
     if frame.schema != SCHEMA:
