@@ -1,9 +1,5 @@
 """Children on the loopback: they start, they ask for their token, they go with their parent."""
 
-import asyncio
-import os
-import signal
-import sys
 from pathlib import Path
 
 import httpx
@@ -13,19 +9,6 @@ import pytest
 from precis.errors import TrainerError
 from precis.processes.child import child_service
 from tests.services.patience import patience_s
-
-_PARENT = """
-import asyncio, pathlib, sys
-from precis.processes.child import child_service
-
-async def main():
-    log = pathlib.Path(sys.argv[1])
-    async with child_service("precis.rehearsal.judges.serve", [], log) as service:
-        print(service.pid, flush=True)
-        await asyncio.sleep(3600)
-
-asyncio.run(main())
-"""
 
 _CHATTY = """
 import subprocess, sys
@@ -55,18 +38,6 @@ async def test_a_child_serves_behind_its_token_and_stops_with_the_block(tmp_path
         listening = {c.laddr.ip for c in psutil.Process(up.pid).net_connections("inet")}
         assert listening == {"127.0.0.1"}
     assert not psutil.pid_exists(up.pid)
-
-
-async def test_a_child_goes_when_its_parent_is_killed(tmp_path: Path) -> None:
-    parent = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", _PARENT, str(tmp_path / "log"), stdout=asyncio.subprocess.PIPE
-    )
-    assert parent.stdout is not None
-    child = psutil.Process(int(await asyncio.wait_for(parent.stdout.readline(), patience_s())))
-    os.kill(parent.pid, signal.SIGKILL)
-    await parent.wait()
-    psutil.wait_procs([child], timeout=patience_s())
-    assert not child.is_running()
 
 
 async def test_a_child_never_waits_for_a_reader_of_what_it_prints(

@@ -58,25 +58,20 @@ class WandbServer:
         return JSONResponse({"data": answer(body.get("variables") or {})})
 
     def _on_Viewer(self, _: Any) -> Any:
-        teams = {"edges": [{"node": {"name": "team"}}]}
-        return {"viewer": {"id": "1", "entity": "team", "flags": "{}", "teams": teams}}
+        return {"viewer": {"id": "1", "entity": "team", "flags": "{}"}}
 
     def _on_RunResumeStatus(self, variables: Any) -> Any:
         name = variables["name"]
         rows = self.history.get(name, [])
         bucket = {
-            "id": name,
             "name": name,
             "summaryMetrics": "{}",
-            "displayName": name,
             "logLineCount": 0,
             "historyLineCount": len(rows),
             "eventsLineCount": 0,
             "historyTail": json.dumps([json.dumps(row) for row in rows[-1:]]),
             "eventsTail": "[]",
             "config": "{}",
-            "tags": [],
-            "notes": None,
             "wandbConfig": '{"t": 1}',
         }
         known = bucket if name in self.runs else None
@@ -89,12 +84,7 @@ class WandbServer:
         bucket = {
             "id": name,
             "name": name,
-            "displayName": variables.get("displayName") or name,
-            "description": "",
-            "config": variables.get("config") or "{}",
-            "sweepName": None,
             "project": project,
-            "historyLineCount": len(self.history.get(name, [])),
         }
         return {"upsertBucket": {"bucket": bucket, "inserted": self.runs[name] == 1}}
 
