@@ -20,16 +20,11 @@ class Budget:
     def __init__(
         self, dollars_max: float | None, judging: Callable[[], float] = lambda: 0.0
     ) -> None:
-        self._dollars_max = dollars_max
+        self.dollars_max = dollars_max
         self._judging = judging
         self.spend = Spend()
         self._reserved: list[float] = []
         self._freed = asyncio.Event()
-
-    @property
-    def is_limited(self) -> bool:
-        """True if there is a limit."""
-        return self._dollars_max is not None
 
     @property
     def usd(self) -> float:
@@ -48,11 +43,11 @@ class Budget:
         Raises:
             BudgetReached: there is no room, and no request in flight that could make some.
         """
-        if self._dollars_max is not None:
-            while self.usd + sum(self._reserved) + usd > self._dollars_max:
+        if self.dollars_max is not None:
+            while self.usd + sum(self._reserved) + usd > self.dollars_max:
                 if not self._reserved:
                     raise BudgetReached(
-                        f"${self.usd:.2f} of dollars_max ${self._dollars_max:.2f} are spent, and "
+                        f"${self.usd:.2f} of dollars_max ${self.dollars_max:.2f} are spent, and "
                         "the next request might lead past it."
                     )
                 self._freed.clear()

@@ -9,13 +9,11 @@ import zlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import cache
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import httpx
 
 from precis.llm.redaction import Redactor
-
-C = TypeVar("C", bound=httpx.AsyncClient)
 
 ONE_CONNECTION = httpx.Limits(max_connections=1, max_keepalive_connections=1)
 REPLY_BYTES_MAX = 4 * 2**20
@@ -104,7 +102,7 @@ class BoundedClient(httpx.AsyncClient):
         return content
 
 
-class ClientPool(Generic[C]):
+class ClientPool:
     """Clients of one kept-alive connection each, most recently used first.
 
     httpcore's own pool scans all its connections several times in every request.
@@ -113,13 +111,13 @@ class ClientPool(Generic[C]):
         open_client: makes a client with the limits ONE_CONNECTION.
     """
 
-    def __init__(self, open_client: Callable[[], C]) -> None:
+    def __init__(self, open_client: Callable[[], httpx.AsyncClient]) -> None:
         self._open = open_client
-        self._all: list[C] = []
-        self._free: list[C] = []
+        self._all: list[httpx.AsyncClient] = []
+        self._free: list[httpx.AsyncClient] = []
 
     @asynccontextmanager
-    async def client(self) -> AsyncIterator[C]:
+    async def client(self) -> AsyncIterator[httpx.AsyncClient]:
         """Lend a client for one request."""
         if self._free:
             client = self._free.pop()

@@ -18,7 +18,6 @@ T = TypeVar("T")
 _RECENT = 128
 _ANSWERED_MIN = 5
 _FLOOR_S = 0.25
-"""Nothing is late before."""
 _LOOK_S = 0.05
 
 
@@ -59,9 +58,10 @@ class LatencyWindow:
 
 class Hedging:
     """Sends a request again, once, if it is later than a share of recent ones and the limits have a
-    spare turn."""
+    spare turn. Nothing is late before `floor_s`."""
 
-    def __init__(self, quantile: float, limiter: Limiter) -> None:
+    def __init__(self, quantile: float, limiter: Limiter, floor_s: float = _FLOOR_S) -> None:
+        self._floor_s = floor_s
         self._quantile = quantile
         self._limiter = limiter
         self._windows = defaultdict[str, LatencyWindow](partial(LatencyWindow, quantile))
@@ -87,7 +87,7 @@ class Hedging:
         def late() -> bool:
             now_s = clock()
             for window, since_s in ((own, began_s), (self._ages, verdict_began_s)):
-                if now_s - since_s >= _FLOOR_S and window.is_late(since_s, now_s):
+                if now_s - since_s >= self._floor_s and window.is_late(since_s, now_s):
                     return True
             return False
 

@@ -100,8 +100,9 @@ def _span(
         "spanId": own,
         "name": name,
         "kind": _INTERNAL,
-        "startTimeUnixNano": _nanoseconds(began_at),
-        "endTimeUnixNano": _nanoseconds(ended_at),
+        # Rounded to microseconds, the precision of a float of this century's seconds.
+        "startTimeUnixNano": str(round(1e6 * began_at) * 1000),
+        "endTimeUnixNano": str(round(1e6 * ended_at) * 1000),
         "attributes": _attributes(told),
         "status": {"code": _OK},
     }
@@ -109,11 +110,6 @@ def _span(
 
 def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
-
-
-def _nanoseconds(seconds: float) -> str:
-    """Convert with microsecond precision, the most of a float of this century's seconds."""
-    return str(round(1e6 * seconds) * 1000)
 
 
 def _attributes(values: dict[str, Any]) -> list[dict[str, Any]]:

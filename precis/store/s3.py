@@ -74,8 +74,21 @@ class S3Store:
                     return self._read(answer, key)
             return self._read(self._ask(self._s3.get_object, key), key)
 
-    def put(self, key: str, data: bytes) -> str:
-        return self._put(key, data)
+    def put(self, key: str, data: bytes, **options: Any) -> str:
+        with self._explaining(f"write {self._at(key)}"):
+            try:
+                answer = self._s3.put_object(
+                    Bucket=self.bucket,
+                    Key=self._key(key),
+                    Body=data,
+                    **self._write_options(),
+                    **options,
+                )
+            except ClientError as error:
+                if "IfMatch" in options and is_absent(error):
+                    raise StoreConflict(f"{self._at(key)} was deleted in between.") from error
+                raise
+        return str(answer["ETag"])
 
     def put_if(self, key: str, data: bytes, version: str | None) -> str:
         write = secrets.token_hex(8)
@@ -86,7 +99,7 @@ class S3Store:
                 # The standard has the ETag in its quotes; Ceph (16) accepts it only without.
                 condition = {"IfMatch": version if tries % 2 == 0 else version.strip('"')}
             try:
-                return self._put(key, data, Metadata={_WRITE: write}, **condition)
+                return self.put(key, data, Metadata={_WRITE: write}, **condition)
             except StoreRefused:
                 raise
             except StoreError as error:
@@ -211,22 +224,6 @@ class S3Store:
         """Return an object's metadata, with its version; None where there is no object."""
         with self._explaining(f"look at {self._at(key)}"):
             return self._ask(self._s3.head_object, key)
-
-    def _put(self, key: str, data: bytes, **options: Any) -> str:
-        with self._explaining(f"write {self._at(key)}"):
-            try:
-                answer = self._s3.put_object(
-                    Bucket=self.bucket,
-                    Key=self._key(key),
-                    Body=data,
-                    **self._write_options(),
-                    **options,
-                )
-            except ClientError as error:
-                if "IfMatch" in options and is_absent(error):
-                    raise StoreConflict(f"{self._at(key)} was deleted in between.") from error
-                raise
-        return str(answer["ETag"])
 
     def _size(self, key: str) -> int:
         found = self._head(key)

@@ -25,15 +25,9 @@ from precis.records.spend import Usage
 from tests.services.patience import until
 
 
-@pytest.fixture(autouse=True)
-def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("precis.llm.hedging._FLOOR_S", 0.0)
-    monkeypatch.setattr("precis.llm.hedging._LOOK_S", 0.005)
-
-
 def hedging(limiter: Limiter | None = None, quantile: float = 0.5) -> Hedging:
     """One that knows quick requests already, so that what takes 20 ms is late."""
-    hedges = Hedging(quantile, limiter or Limiter(RateLimits()))
+    hedges = Hedging(quantile, limiter or Limiter(RateLimits()), floor_s=0.0)
     for tail in (hedges._windows["answers"], hedges._ages):
         for _ in range(20):
             tail.add_wait(0.02)
@@ -87,8 +81,8 @@ async def test_a_request_is_late_when_its_verdict_is(others: int) -> None:
 
 
 async def test_what_is_quick_unknown_or_not_to_be_hedged_is_asked_for_once() -> None:
-    unknown = Hedging(0.5, Limiter(RateLimits()))
-    for hedges, wait_s in ((hedging(), 0.0), (unknown, 0.05), (hedging(quantile=0.0), 0.05)):
+    unknown = Hedging(0.5, Limiter(RateLimits()), floor_s=0.0)
+    for hedges, wait_s in ((hedging(), 0.0), (unknown, 0.2), (hedging(quantile=0.0), 0.2)):
         ask = Requests((wait_s, "first"))
         assert await first(hedges, ask) == "first"
         assert ask.sent == 1
@@ -189,7 +183,7 @@ def test_of_requests_that_start_together_no_more_than_the_rest_are_ever_late(
 
 
 async def test_waits_that_hedges_cut_short_do_not_lead_to_ever_more_hedges() -> None:
-    hedges = Hedging(0.5, Limiter(RateLimits()))
+    hedges = Hedging(0.5, Limiter(RateLimits()), floor_s=0.0)
     for tail in (hedges._windows["answers"], hedges._ages):
         for _ in range(12):
             tail.add_wait(0.0)

@@ -169,7 +169,8 @@ class KeptVerdicts:
             return Scored(answers, record["is_prose"])
 
         def usd() -> float:
-            ahead = self.forecast([document], 1) if self.paid.budget.is_limited else None
+            is_limited = self.paid.budget.dollars_max is not None
+            ahead = self.forecast([document], 1) if is_limited else None
             return (ahead.usd or 0.0) if ahead else 0.0
 
         return await self.paid.ask(
