@@ -10,7 +10,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from precis.benchmark.contender import PRESETS, ContenderSpec, hosted_contender, local_contender
-from precis.benchmark.measure import checkpoints_to_take
 from precis.config import BenchmarkConfig
 from precis.environment import Variables
 from precis.environments.protocol import Environment
@@ -196,5 +195,10 @@ def line_up_trained(
     final = ledger.final
     last = final.step if ledger.stopped_early is not None and final else ledger.next_step
     committed = [step for step in committed_steps(store, config.model) if step <= last]
-    steps = checkpoints_to_take(committed, config)
+    ends = {*committed[:1], *committed[-1:]}
+    steps = committed[-1:]
+    if config.checkpoints == "ends":
+        steps = sorted(ends)
+    elif config.checkpoints == "every":
+        steps = [step for step in committed if step % config.every == 0 or step in ends]
     return TrainedLineup(ledger, tuple(steps), None if seen is None else len(seen))

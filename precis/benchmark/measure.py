@@ -179,14 +179,3 @@ def with_settings_of_its_run(config: BenchmarkConfig, store: Store) -> Benchmark
             f"The settings that {config.model!r} was trained with can't be taken over "
             f"({problems_in(error)[0]}): give the benchmark this setting itself."
         ) from error
-
-
-def checkpoints_to_take(committed: Sequence[int], config: BenchmarkConfig) -> list[int]:
-    """Return the committed steps to measure; with `every`, the first and the last too."""
-    if not committed:
-        return []
-    ends = [committed[0], committed[-1]]
-    if config.checkpoints == "every":
-        return [step for step in committed if step % config.every == 0 or step in ends]
-    wanted = ends if config.checkpoints == "ends" else ends[1:]
-    return list(dict.fromkeys(wanted))
