@@ -32,10 +32,6 @@ logger = logging.getLogger(__name__)
 Warn = Callable[[str], None]
 
 
-def _log(sentence: str) -> None:
-    logger.warning("%s", sentence)
-
-
 @dataclass(frozen=True)
 class Question:
     """One question about a document.
@@ -84,7 +80,7 @@ class Corpus:
         return json_digest(parts)
 
 
-def load_corpus(config: DocumentsConfig, warn: Warn = _log) -> Corpus:
+def load_corpus(config: DocumentsConfig, warn: Warn = logger.warning) -> Corpus:
     """Read and split a corpus; `warn` reports what is left out.
 
     Raises DocumentsError with file, row and column, or if there are too few for the split.
@@ -92,7 +88,7 @@ def load_corpus(config: DocumentsConfig, warn: Warn = _log) -> Corpus:
     return split(read_documents(config, warn), config)
 
 
-def load_others(config: OtherDocuments, warn: Warn = _log) -> Corpus:
+def load_others(config: OtherDocuments, warn: Warn = logger.warning) -> Corpus:
     """Read documents to benchmark on, none of them to train on; see `load_corpus`."""
     documents = sorted(read_documents(config, warn), key=lambda document: document.id)
     if config.count is None:
@@ -105,7 +101,7 @@ def load_others(config: OtherDocuments, warn: Warn = _log) -> Corpus:
     return Corpus((), tuple(random.Random(config.seed).sample(documents, config.count)))
 
 
-def read_documents(config: DocumentSource, warn: Warn = _log) -> list[Document]:
+def read_documents(config: DocumentSource, warn: Warn = logger.warning) -> list[Document]:
     """Read all documents of a source with an answerable question; `warn` reports the number of
     others.
 

@@ -46,19 +46,13 @@ def test_a_name_is_never_cut(store: FolderStore) -> None:
     assert len(listed.splitlines()) == 3
 
 
-def test_an_empty_store_holds_no_runs(tmp_path: Path) -> None:
-    assert "holds no runs yet. `make rehearse`" in precis_runs(
-        "list", store=FolderStore(tmp_path / "none")
-    )
-    assert not (tmp_path / "none").exists()
+def test_an_empty_store_holds_no_runs_and_its_path_is_said_as_it_is(tmp_path: Path) -> None:
+    none = FolderStore(tmp_path / "[new] :key: [/old]")
+    assert f"{none.url} holds no runs yet. `make rehearse`" in precis_runs("list", store=none)
+    assert not none.root.exists()
     (tmp_path / "file").touch()
     said = precis_runs("list", store=FolderStore(tmp_path / "file"), code=1)
     assert "A file or a broken link lies where a folder is needed" in said
-
-
-def test_a_path_is_said_as_it_is(tmp_path: Path) -> None:
-    store = FolderStore(tmp_path / "[new] :key: [/old]")
-    assert store.url in precis_runs("list", store=store)
 
 
 def test_a_run_is_shown_with_steps_and_checkpoints(store: FolderStore) -> None:
