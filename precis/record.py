@@ -2,11 +2,9 @@
 
 import hashlib
 import json
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from pydantic import (
@@ -19,8 +17,6 @@ from pydantic import (
 )
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
-
-from precis.errors import ConfigError
 
 T = TypeVar("T")
 
@@ -123,29 +119,6 @@ def read_json_lines(lines: Iterable[str], read: Callable[[int, dict[str, Any]], 
         except ValueError as error:
             raise ValueError(f"line {number}: {error}") from None
         yield given
-
-
-def read_json_file(
-    file: str, holds: str, read: Callable[[int, dict[str, Any]], T], remedy: str
-) -> list[T]:
-    """Return what `read` makes of the objects of a JSONL file; see `read_json_lines`.
-
-    Raises:
-        ConfigError: the file can't be read, is empty, or has an invalid line, whose number is
-            named; `remedy` says what to write.
-    """
-    try:
-        text = Path(os.path.expanduser(file)).read_text(encoding="utf-8-sig")
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "it is not text in UTF-8"
-        raise ConfigError(f"The {holds} in {file} can't be read: {reason}.", remedy) from error
-    try:
-        found = list(read_json_lines(text.split("\n"), read))
-    except ValueError as error:
-        raise ConfigError(f"{file}, {error}", remedy) from error
-    if not found:
-        raise ConfigError(f"{file} holds no {holds}.", remedy)
-    return found
 
 
 def first_problem(error: ValidationError) -> str:

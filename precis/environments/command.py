@@ -19,8 +19,9 @@ from precis.environments.programs import end, harmless, output_of, start, tail
 from precis.environments.protocol import SPLITS, check_scenarios
 from precis.environments.ruler import AgentEnvironment
 from precis.errors import ConfigError
-from precis.record import read_json_file, read_json_lines
+from precis.record import read_json_lines
 from precis.records.rollout import UNJUDGED, Scenario, Score, Split, Unscored
+from precis.records.rows import read_json_file
 
 if TYPE_CHECKING:
     import art

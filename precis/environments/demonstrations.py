@@ -12,9 +12,10 @@ from pydantic import BaseModel, Json, ValidationError
 from precis.config import WarmStartConfig
 from precis.environments.conversations import conversations_of
 from precis.errors import ConfigError
-from precis.record import Finite, first_problem, json_digest, read_json_file
+from precis.record import Finite, first_problem, json_digest
 from precis.records.nouns import Nouns
 from precis.records.rollout import UNJUDGED, Rollout, Scenario, Tool, typed_tool
+from precis.records.rows import read_json_file
 from precis.records.warm_start import Demonstration, ShownConversation, is_imitated
 from precis.text import count_of
 

@@ -13,8 +13,8 @@ from precis.environments.summaries.judge.endpoint import LEXICAL_MODEL, lexical_
 from precis.errors import JudgeUnavailable
 from precis.inference.texts import INPUT_NAME, STANDARD_INPUT
 from precis.llm.loop_server import served_completions
-from precis.record import read_json_file
 from precis.records.documents import Document, Question
+from precis.records.rows import read_json_file
 from precis.rehearsal.judges.judge import lexical_judge
 
 Fate = Literal["kept", "lost", "not in the document"]

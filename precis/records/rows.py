@@ -1,4 +1,5 @@
-"""The rows of a corpus: from a parquet, JSONL or CSV file, a folder of them, or the Hub.
+"""The rows of a corpus: from a parquet, JSONL or CSV file, a folder of them, or the Hub; and the
+lines of other JSONL files.
 
 Unreadable or invalid rows are refused with their place.
 """
@@ -7,16 +8,18 @@ import csv
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from precis.config import DocumentSource
-from precis.errors import DocumentsError
+from precis.errors import ConfigError, DocumentsError
 from precis.record import read_json_lines
+
+T = TypeVar("T")
 
 COLUMNS = (
     "document_id",
@@ -181,3 +184,26 @@ def _innermost(error: BaseException) -> str:
         error = error.__cause__
     lines = str(error).strip().splitlines()
     return lines[0].partition(". ")[0].rstrip(".!") if lines else type(error).__name__
+
+
+def read_json_file(
+    file: str, holds: str, read: Callable[[int, dict[str, Any]], T], remedy: str
+) -> list[T]:
+    """Return what `read` makes of the objects of a JSONL file; see `read_json_lines`.
+
+    Raises:
+        ConfigError: the file can't be read, is empty, or has an invalid line, whose number is
+            named; `remedy` says what to write.
+    """
+    try:
+        text = Path(os.path.expanduser(file)).read_text(encoding="utf-8-sig")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "it is not text in UTF-8"
+        raise ConfigError(f"The {holds} in {file} can't be read: {reason}.", remedy) from error
+    try:
+        found = list(read_json_lines(text.split("\n"), read))
+    except ValueError as error:
+        raise ConfigError(f"{file}, {error}", remedy) from error
+    if not found:
+        raise ConfigError(f"{file} holds no {holds}.", remedy)
+    return found
