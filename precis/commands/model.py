@@ -76,7 +76,13 @@ def export(
     """Write a checkpoint to a folder: adapter, merged weights or GGUF, with its prompt."""
     with sentences():
         found = _find(name, step, store)
-        to = Path(os.path.expanduser(to)).absolute()
+        try:
+            to = to.expanduser().absolute()
+        except RuntimeError as error:
+            raise ConfigError(
+                f"{to} lies in the home of a user who is not there.",
+                "Write ~/… for your own, or the whole path.",
+            ) from error
         proof = export_model(found, to, file_format, base, dtype, converter)
         echo(f"{found.serving_name} is in {to}.")
         if proof is not None:

@@ -10,7 +10,15 @@ from typing import Annotated
 
 import typer
 
-from precis.commands.terminal import JudgeModel, JudgeName, JudgeUrl, agree, say, sentences
+from precis.commands.terminal import (
+    JudgeModel,
+    JudgeName,
+    JudgeUrl,
+    agree,
+    judge_named,
+    say,
+    sentences,
+)
 from precis.config import JudgeConfig
 from precis.errors import ConfigError, DocumentsError
 from precis.inference.facts import open_judge
@@ -76,7 +84,7 @@ def make(
                 "--url and --model name a model that writes the questions: give both, or neither, "
                 "and rules write them."
             )
-        judged_by = JudgeConfig(provider=judge, model=judge_model, base_url=judge_url)
+        judged_by = judge_named(judge, judge_model, judge_url)
         if not url and judge != "lexical":
             raise ConfigError(
                 "Rules write for nothing, and the lexical judge tries what they write: leave "

@@ -23,6 +23,7 @@ from precis.commands.terminal import (
     ServerUrl,
     StoreOption,
     echo,
+    judge_named,
     note,
     say,
     sentences,
@@ -105,7 +106,7 @@ def summarize(
 ) -> None:
     """Summarize files with a model trained here, or with any on a server."""
     with sentences():
-        judged_by = JudgeConfig(provider=judge, model=judge_model, base_url=judge_url)
+        judged_by = judge_named(judge, judge_model, judge_url)
         if judge != "lexical" and questions is None:
             raise ConfigError("--judge answers --questions: give a file of them too.")
         found = find_files(files)

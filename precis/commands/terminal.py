@@ -10,7 +10,8 @@ import typer
 from pydantic import ValidationError
 from rich.console import Console
 
-from precis.errors import PrecisError, without_passwords
+from precis.config import JudgeConfig
+from precis.errors import ConfigError, PrecisError, without_passwords
 from precis.settings.problems import problems_in
 from precis.text import without_controls
 
@@ -48,6 +49,26 @@ def sentences() -> Iterator[None]:
         for problem in problems_in(error):
             say(problem)
         raise typer.Exit(2) from None
+
+
+def judge_named(judge: JudgeName, model: str, url: str) -> JudgeConfig:
+    """Return the settings of a command's judge. Raises ConfigError with the option that is missing
+    or invalid."""
+    if judge == "url" and not (url and model):
+        raise ConfigError("--judge url needs --judge-url and --judge-model.")
+    if judge != "url" and url:
+        raise ConfigError("--judge-url is the address of judge `url`.", "Give --judge url too.")
+    if judge == "lexical" and model:
+        raise ConfigError(
+            "--judge-model is a hosted judge's.", "Give --judge too: openrouter, google or url."
+        )
+    try:
+        return JudgeConfig(provider=judge, model=model, base_url=url)
+    except ValidationError:
+        raise ConfigError(
+            "--judge-url is not an address without a password.",
+            "Write http://HOST:PORT/v1; its key is read from JUDGE_API_KEY.",
+        ) from None
 
 
 def say(sentence: str, style: str = "red") -> None:

@@ -30,6 +30,8 @@ QUESTIONS = [
     {"question": "What is the name of the king's dog?", "answer": "Rex"},
 ]
 
+URL_JUDGE = ("--judge", "url", "--judge-model", "m", "--judge-url")
+
 
 @pytest.fixture
 def store(tmp_path: Path) -> FolderStore:
@@ -224,6 +226,12 @@ def test_models_are_named_by_step_or_best(store: FolderStore) -> None:
         (("--judge", "google", "--questions", "{questions}"), "GEMINI_API_KEY"),
         (("--judge", "google", "--questions", "{questions}", "--model", "no"), "GEMINI_API_KEY"),
         (("--judge", "google"), "--judge answers --questions: give a file of them too."),
+        (("--judge", "url"), "--judge url needs --judge-url and --judge-model."),
+        (("--judge-model", "m"), "Give --judge too: openrouter, google or url."),
+        (("--judge-url", "http://localhost/v1"), "Give --judge url too."),
+        ((*URL_JUDGE, "http://["), "--judge-url is not an address"),
+        ((*URL_JUDGE, "127.0.0.1:1"), "--judge-url is not an address"),
+        ((*URL_JUDGE, "http://a:b@localhost"), "JUDGE_API_KEY"),
     ],
 )
 def test_a_mistake_gets_one_sentence(
@@ -233,13 +241,6 @@ def test_a_mistake_gets_one_sentence(
     done = summarize(story, *filled, store=store, GEMINI_API_KEY="", code=1)
     assert said in done.stderr
     assert len(done.stderr.splitlines()) == 1
-
-
-def test_options_of_a_judge_that_contradict_each_other_are_refused(
-    store: FolderStore, story: Path
-) -> None:
-    done = summarize(story, "--judge", "url", store=store, code=2)
-    assert done.stderr == "judge provider 'url' needs base_url and model\n"
 
 
 @pytest.fixture

@@ -322,6 +322,8 @@ def test_a_folder_that_holds_something_is_not_written_to(
     assert "is not empty" in done.stderr
     done = export("mine", "--to", tmp_path / TOO_LONG, store=store, code=1)
     assert "File name too long. Choose another folder." in done.stderr
+    done = export("mine", "--to", "~no-such-user/out", store=store, code=1)
+    assert "lies in the home of a user who is not there." in done.stderr
     done = export("mine", "--to", "/", store=store, code=1)
     assert "/ is there already, and is not empty." in done.stderr
     (tmp_path / "empty").mkdir()

@@ -331,6 +331,7 @@ UNREACHED = ("--url", "http://127.0.0.1:9/v1", "--model", "w")
         (("--out", "corpus.csv"), "must end in .parquet"),
         (("--url", "ftp://x"), "must start with http"),
         (("--url", "http://host:port/v1"), "The address of the writer is invalid."),
+        (("--judge", "url"), "--judge url needs --judge-url and --judge-model."),
         (("--price", "nan", "1"), "--price takes two amounts"),
         (("--price", "1", "-1"), "--price takes two amounts"),
         (("--model", ""), "give both, or neither"),
