@@ -1,5 +1,6 @@
 """A trainer that was started again is called at its new address, and serves what it did before."""
 
+import time
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from functools import partial
@@ -11,8 +12,9 @@ import pytest
 
 from precis.benchmark.contender import ContenderSpec, local_contender
 from precis.benchmark.lineup import TrainedLineup
-from precis.cluster.site import TrainerAddress
-from precis.cluster.skypilot import answers
+from precis.cluster.api import Cluster
+from precis.cluster.site import HourlyPrice, TrainerAddress
+from precis.cluster.skypilot import SkyPilotHost, answers
 from precis.config import BenchmarkConfig, TrainConfig
 from precis.errors import LeaseHeld, LeaseLost, TrainerError, TrainerLost
 from precis.records.ledger import Metric
@@ -146,6 +148,26 @@ async def test_a_rented_machine_is_left_to_the_run_that_took_the_lease_over(
         rented(address, tmp_path, held),
     ):
         pass
+    assert len(taken_down) == 1
+
+
+@pytest.mark.parametrize(("held_s", "usd"), [(1800.0, 1.0), (None, 0.0)])
+async def test_a_rented_machine_costs_from_its_installation_on_and_none_twice(
+    held_s: float | None,
+    usd: float,
+    address: TrainerAddress,
+    tmp_path: Path,
+    taken_down: list[str],
+) -> None:
+    async def start(_: object, host: SkyPilotHost) -> TrainerAddress:
+        host.cluster = Cluster("m", "UP", "slurm/lab/gpu", HourlyPrice(2.0, 2.0), 0.0, {})
+        host.held_since = None if held_s is None else time.time() - held_s
+        return address
+
+    config = TrainConfig.model_validate(RENTED)
+    starting: Any = start
+    async with connect_trainer(config, tmp_path / "trainer", start=starting) as trainer:
+        assert trainer.meter.usd == pytest.approx(usd, abs=0.05)
     assert len(taken_down) == 1
 
 
