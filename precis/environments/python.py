@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import replace
+from importlib.machinery import all_suffixes
 from pathlib import Path
 from threading import Lock
 from types import ModuleType
@@ -232,8 +233,13 @@ def files_of(path: Path) -> list[Path]:
         file = waiting.pop()
         if file in trees or not file.is_file() or not file.is_relative_to(folder):
             continue
-        with _PARSING:
-            trees[file] = ast.parse(file.read_bytes())
+        try:
+            with _PARSING:
+                trees[file] = ast.parse(file.read_bytes())
+        except (SyntaxError, ValueError):
+            if file == path:
+                raise
+            trees[file] = ast.Module([], [])  # it is compiled, or another Python's
         for node in ast.walk(trees[file]):
             place = folder
             names: list[str] = []
@@ -248,8 +254,10 @@ def files_of(path: Path) -> list[Path]:
                     continue
                 for depth, part in enumerate(parts):
                     within = place.joinpath(*parts[:depth])
-                    # All modules of a package are imported by `*`.
-                    waiting += [*within.glob(f"{part}.py"), within / part / "__init__.py"]
+                    waiting.append(within / part / "__init__.py")
+                    for suffix in all_suffixes():
+                        # All modules of a package are imported by `*`.
+                        waiting += within.glob(f"{part}{suffix}")
     found = [path, *sorted(trees.keys() - {path})]
     for statement in trees[path].body:
         match statement:

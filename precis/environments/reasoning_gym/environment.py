@@ -44,6 +44,12 @@ class ReasoningGym(AgentEnvironment):
         self._settings = settings
         self._puzzles = puzzles
         self._version = release
+        for name in ("size", "seed"):
+            if name in settings.parameters:
+                raise ConfigError(
+                    f"environment.parameters can't set the {name} of the dataset.",
+                    f"Set environment.{name} instead.",
+                )
         try:
             known = puzzles.call_now("datasets")
             if settings.dataset not in known:

@@ -133,6 +133,8 @@ async def test_a_malformed_call_is_counted(arguments: str) -> None:
     ("given", "complaint"),
     [
         ({"dataset": "countdwn"}, "has no dataset 'countdwn'; it has countdown"),
+        ({"dataset": "countdown", "parameters": {"size": 9}}, r"Set environment\.size instead"),
+        ({"dataset": "countdown", "parameters": {"seed": 9}}, r"Set environment\.seed instead"),
         (
             {"dataset": "countdown", "parameters": {"min_number": 3}},
             r"argument 'min_number'; its parameters are \(min_numbers: int = 4, .*\. Change env",

@@ -554,6 +554,10 @@ CALLED = '{"messages": [{"role": "assistant", "tool_calls": [%s]}]}'
         (f'{{{ASKED}, "tools": "play"}}', "tools: "),
         (f'{{{ASKED}, "tools": [{{"function": {{}}}}]}}', "tools.0.function.name: "),
         (f'{{{ASKED}, "tools": [{{"type": "custom"}}]}}', "tools.0.type: "),
+        (
+            f'{{{ASKED}, "tools": [{{"function": {{"name": "a", "parameters": []}}}}]}}',
+            "parameters: ",
+        ),
     ],
 )
 async def test_a_request_that_is_none_is_refused_in_a_sentence(

@@ -103,7 +103,7 @@ async def test_with_a_rubric_it_need_have_no_reward(tmp_path: Path) -> None:
 
 
 async def test_a_child_that_dies_is_replaced(tmp_path: Path) -> None:
-    dies = "print('Out of boards.', file=sys.stderr); os._exit(3)"
+    dies = "channel.sendall(b'{'); print('Out of boards.', file=sys.stderr); os._exit(3)"
     text = f"if asked['scenario'] == 'a':\n    {dies}\nelse:\n    {SCORES}"
     first, second = await play(load_verifiers(settings_of(tmp_path, text)), games=2)
     assert isinstance(first.score, Unscored)

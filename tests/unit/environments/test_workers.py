@@ -12,7 +12,6 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
-from unittest.mock import AsyncMock
 
 import openai
 import pytest
@@ -58,13 +57,16 @@ def test_the_files_that_it_needs_are_sent(
     (tmp_path / "parts").mkdir()
     (tmp_path / "boards").mkdir()
     needed = {"agent.py", "beside.py", "parts/__init__.py", "parts/deck.py", "parts/cards.jsonl"}
-    needed |= {"boards/rules.py", "drawing.py"}
-    for name in (*needed, "unused.py", "parts/unused.py", ".env"):
+    needed |= {"boards/rules.py", "drawing.py", "parts/suits.py", "compiled.so", "of_python_2.py"}
+    for name in (*needed, "unused.py", "parts/unused.py", "suits.py", ".env"):
         (tmp_path / name).touch()
     (tmp_path / "agent.py").write_text(
-        "import json, beside\nfrom boards import *\nfrom parts import deck\n"
+        "import json, beside, compiled, of_python_2\nfrom boards import *\nfrom parts import deck\n"
         f"def draw(): from . import drawing\n{listed} = ['parts/cards.jsonl']"
     )
+    (tmp_path / "parts" / "deck.py").write_text("from . import suits")
+    (tmp_path / "compiled.so").write_bytes(b"\x7fELF\0")
+    (tmp_path / "of_python_2.py").write_text("print 'a'")
     found = files_of(tmp_path / "agent.py")
     names = {str(one.relative_to(tmp_path)) for one in found}
     assert names == needed
@@ -237,7 +239,12 @@ async def test_a_worker_that_has_died_is_asked_for_no_further_attempt(
     for number, player in enumerate(workers._players):
         player.play = SimpleNamespace(remote=play(number))
         player.start = SimpleNamespace(remote=asyncio.Event().wait)
-    model: Any = AsyncMock()
+
+    async def get_step() -> int:
+        return 0
+
+    sent = ("trainable", "name", "inference_api_key", "inference_base_url", "inference_model_name")
+    model: Any = SimpleNamespace(get_step=get_step, **dict.fromkeys(sent))
     causes = [(await workers.play(model, Scenario(str(number)))).cause for number in range(6)]
     assert causes == ["worker_died", *[None] * 5]
     await workers.close()
