@@ -12,6 +12,7 @@ from cli import prefect_process, serve_prefect
 from cli.prefect_server import PrefectServer, keep_running
 from cli.prefect_settings import find_api_url
 from cli.serve_prefect import LastUse, end_when_unused
+from precis.environment import Variables
 from precis.errors import ConfigError, LockHeld
 from tests.support.stopped import stopped_process
 
@@ -72,6 +73,16 @@ def test_profiles_of_prefect_that_can_not_be_read_are_named(
         find_api_url()
     (tmp_path / "profiles.toml").write_text('[profiles.mine]\nPREFECT_API_URL = "http://a/api/"')
     assert find_api_url() == "http://a/api"
+
+
+def test_a_server_named_in_the_file_of_variables_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(Variables.model_config, "env_file", ".env")
+    monkeypatch.setenv("PREFECT_API_URL", "")
+    (tmp_path / ".env").write_text("PREFECT_API_URL=http://team/api\n")
+    assert find_api_url() == "http://team/api"
 
 
 class Clock:
