@@ -211,10 +211,11 @@ def summaries_side_by_side(found: RunComparison, count: int) -> Iterator[str]:
     """Yield the summaries or rollouts of the first two runs for the documents or scenarios on which
     they differ most."""
     first, second, *_ = (run.line for run in found.runs)
-    for document, *sides in found.documents.head(count).iter_rows():
-        yield f"── {document}"
-        for run, text, score in ((first, *sides[:2]), (second, *sides[2:])):
-            yield f"{run.model}, {run.measure} {_figure(score, run)}: {text}"
+    for one in found.documents.head(count).iter_rows(named=True):
+        yield f"── {one['document']}"
+        for side, run in (("first", first), ("second", second)):
+            accuracy = _figure(one[f"{side}_accuracy"], run)
+            yield f"{run.model}, {run.measure} {accuracy}: {one[side]}"
 
 
 def ends(runs: list[list[float]]) -> tuple[float, float]:

@@ -123,11 +123,20 @@ def by_topic(topics: Topics, order: Sequence[Contender], words: Words) -> Chart:
     def draw(figure: Figure, theme: Theme) -> None:
         axes = titled_axes(figure, theme, title, "95% interval of the first")
         for place, contender in enumerate(order):
-            found = [topics[topic].get(contender) for topic in rows]
-            at = [row for row, one in enumerate(found) if one]
+            at = []
+            means = []
+            lows = []
+            highs = []
+            for row, topic in enumerate(rows):
+                if contender in topics[topic]:
+                    accuracy = topics[topic][contender]
+                    at.append(row)
+                    means.append(accuracy.mean)
+                    lows.append(accuracy.low)
+                    highs.append(accuracy.high)
             colour = theme.colours[min(place, 4)]
             axes.plot(
-                [one.mean for one in found if one],
+                means,
                 at,
                 linestyle="",
                 marker=_MARKERS[place % len(_MARKERS)],
@@ -135,8 +144,6 @@ def by_topic(topics: Topics, order: Sequence[Contender], words: Words) -> Chart:
                 label=shorten(name(contender)),
             )
             if contender == first:
-                lows = [one.low for one in found if one]
-                highs = [one.high for one in found if one]
                 axes.hlines(at, lows, highs, color=colour, linewidth=1.6, alpha=0.6)
         axes.set_xlim(-0.01, 1.01)
         axes.set_yticks(range(len(rows)), list(map(shorten, rows)))

@@ -55,10 +55,11 @@ def compare(store: Store, models: Sequence[str], now: datetime) -> RunComparison
     judges = everyone.select("judge", "protocol").unique().sort(pl.all())
     documents = _by_document(first, "first").join(_by_document(second, "second"), on="document")
     apart = (pl.col("first_accuracy") - pl.col("second_accuracy")).abs()
-    measured = differences(everyone, product([Contender(models[0])], map(Contender, models[1:])))
+    own, *others = map(Contender, models)
+    measured = differences(everyone, product([own], others))
     return RunComparison(
         runs,
-        {model: measured.get((Contender(models[0]), Contender(model))) for model in models[1:]},
+        {other.model: measured.get((own, other)) for other in others},
         tuple(", ".join(filter(None, row)) for row in judges.iter_rows()),
         documents.sort([apart, "document"], descending=[True, False]),
     )
@@ -136,16 +137,21 @@ def comparison_html(found: RunComparison, place: str, now: datetime) -> str:
 def overlays(ledgers: Mapping[str, Ledger]) -> list[Chart]:
     """Return charts of the held-out score, the reward and the turns to success by step, if
     known."""
-    scores: dict[str, Mapping[int, Interval]] = {}
-    rewards: dict[str, Mapping[int, Interval]] = {}
-    turns: dict[str, Mapping[int, Interval]] = {}
+    scores: dict[str, dict[int, Interval]] = {}
+    rewards: dict[str, dict[int, Interval]] = {}
+    turns: dict[str, dict[int, Interval]] = {}
     measures: dict[str, bool] = {}
     for name, ledger in ledgers.items():
-        steps = ledger.steps
-        scores[name] = {one.step: interval_of(one.score) for one in ledger.validations}
-        rewards[name] = {one.step: exact(one.reward) for one in steps}
-        turns[name] = {one.step: exact(one.metrics[TURNS]) for one in steps if TURNS in one.metrics}
-        measures |= {one.measure: one.score.is_share for one in ledger.validations}
+        scores[name] = {}
+        rewards[name] = {}
+        turns[name] = {}
+        for validation in ledger.validations:
+            scores[name][validation.step] = interval_of(validation.score)
+            measures[validation.measure] = validation.score.is_share
+        for one in ledger.steps:
+            rewards[name][one.step] = exact(one.reward)
+            if TURNS in one.metrics:
+                turns[name][one.step] = exact(one.metrics[TURNS])
     is_share = bool(measures) and all(measures.values())
     charts = []
     for title, by_run, of_share in (
