@@ -73,6 +73,21 @@ def test_documents_that_were_trained_on_are_counted_and_told(trained: FolderStor
 
 
 @pytest.mark.parametrize(
+    ("chosen", "steps"),
+    [
+        ({"checkpoints": "ends"}, (0, 3)),
+        ({"checkpoints": "last"}, (3,)),
+        ({"checkpoints": "every", "every": 1}, (0, 1, 2, 3)),
+        ({"checkpoints": "every", "every": 2}, (0, 2, 3)),
+    ],
+)
+def test_every_nth_checkpoint_takes_part_beside_the_first_and_the_last(
+    trained: FolderStore, chosen: dict[str, Any], steps: tuple[int, ...]
+) -> None:
+    assert line_up(trained, **chosen)[0] == steps
+
+
+@pytest.mark.parametrize(
     ("own", "seen", "said"),
     [
         (True, 0, "2 of own.csv, none of them trained on"),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
-from precis.benchmark.report import store_report
+from precis.benchmark.report import standings_lines, store_report
 from precis.markdown import escape, mark_bold, table
 from precis.records.nouns import COMPARED, PREFERRED
 from precis.records.results import SCHEMA, frame_of
@@ -162,6 +162,15 @@ def test_an_empty_benchmark_makes_an_empty_report() -> None:
     assert "Contender" in benchmark_report(empty)
 
 
+def test_once_the_page_is_made_no_figure_is_left_to_compute() -> None:
+    benchmark = reports.benchmark()
+    report_html(benchmark)
+    computed = set(vars(benchmark))
+    standings_lines(benchmark)
+    benchmark_report(benchmark)
+    assert set(vars(benchmark)) == computed, "the event loop would wait for it"
+
+
 def test_the_benchmark_artifact_has_both_pictures_and_all_standings(benchmark: Benchmark) -> None:
     markdown = benchmark_report(benchmark)
     html = rendered(markdown)
@@ -245,6 +254,8 @@ def test_a_checkpoint_that_could_not_be_measured_keeps_its_point_of_the_curve() 
     known = Curve(held_out={4: Interval(0.5, 0.4, 0.6)})
     gone = rows("trained", 4, [4, *[None] * 7])
     assert Benchmark(frame_of(gone), known).curve == known
+    measured = Benchmark(frame_of(rows("trained", 4, [4] * 8)), known)
+    assert measured.curve.held_out[4].mean == 1.0, "in place of the training's"
 
 
 def test_a_long_name_can_be_drawn() -> None:

@@ -73,6 +73,7 @@ def test_settings_of_an_agent_are_ranked_by_its_own_measure() -> None:
             ledger = ledger.add_validation(measured(2, {"reward": score}))
             trial = Trial(f"s-{rate}-seed{seed}", {"trainer.learning_rate": rate}, seed)
             found.append(result_of(trial, ledger))
+    found.append(TrialResult(Trial("s-gone", {"trainer.learning_rate": 0.9}, 0), failure="Lost."))
     ranked = rank(found)
     page = sweep_report("s", ranked)
     assert "| Reward (95 % interval over seeds) | Behind the best |" in page
@@ -81,6 +82,7 @@ def test_settings_of_an_agent_are_ranked_by_its_own_measure() -> None:
     assert "| Words |" not in page
     behind = ranked[1].behind
     assert behind is not None and behind.mean > 1
+    assert ranked[-1].accuracy is None, "a reward below zero is ahead of none"
 
 
 def test_trials_without_a_success_at_their_first_validation_are_ranked_by_successes_too() -> None:
