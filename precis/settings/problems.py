@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 from pydantic import ValidationError
 
 _WORDS = {
-    "extra_forbidden": "there is no such setting; docs/configuration.md lists them all",
+    "extra_forbidden": "there is no such setting{of_kind}; docs/configuration.md lists them all",
     "model_attributes_type": "Input should be an object with settings by their names",
     "model_type": "Input should be an object with settings by their names",
     "tuple_type": "Input should be a list",
@@ -27,12 +27,13 @@ def problems_in(error: ValidationError) -> list[str]:
         if problem["type"] == "default_factory_not_called":
             continue  # another setting is invalid, which is reported too
         names = [name for name in map(str, problem["loc"]) if not name.startswith(_ALTERNATIVES)]
-        if names and names[0] in _WITH_KIND:
-            del names[1:2]
+        of_kind = ""
+        if len(names) > 1 and names[0] in _WITH_KIND:
+            of_kind = f" of kind '{names.pop(1)}'"
         where = ".".join(names)
         what = problem["msg"].removeprefix("Value error, ")
         if problem["type"] in _WORDS:
-            what = _WORDS[problem["type"]].format(**problem.get("ctx", {}))
+            what = _WORDS[problem["type"]].format(of_kind=of_kind, **problem.get("ctx", {}))
         found.append(f"{where}: {what}" if where else what)
     return found
 

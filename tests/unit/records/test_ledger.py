@@ -33,6 +33,9 @@ def test_a_step_cannot_be_skipped_or_repeated() -> None:
     for step in (0, 2):
         with pytest.raises(ValidationError, match="do not run from 0"):
             ledger.advance(record(step))
+    rebuilt = {**EMPTY.model_dump(), "next_step": 2, "rebuilt_at": 2}
+    with pytest.raises(ValidationError, match="do not run from 2"):
+        Ledger.model_validate({**rebuilt, "steps": (record(0), record(0))})
 
 
 @given(rewards=st.lists(share, min_size=1, max_size=8), back=st.integers(0, 8))

@@ -95,6 +95,9 @@ def test_all_nights_are_read_as_one_lazy_table(tmp_path: Path) -> None:
     assert scanned.collect().equals(pl.concat(frames))
     later = scanned.filter(pl.col("night") > datetime(2026, 11, 2, 12, tzinfo=UTC)).select("run")
     assert later.unique().collect().rows() == [("20261103T030000Z-0000",)]
+    older = frames[0].drop("served_by", "kept")  # as an older version has written them
+    older.write_parquet(tmp_path / "m" / "results" / "20261101T030000Z-0000.parquet")
+    assert scan_results(store, "m").collect()["kept"].null_count() == len(older)
     assert scan_results(store, "another").collect().schema == SCHEMA
 
 

@@ -12,7 +12,7 @@ from openai.types.chat.chat_completion import Choice
 from precis.environments.trajectories import trajectory_of
 from precis.errors import TrainerError
 from precis.records.rollout import Call, Json, Rollout, Scenario, Score
-from precis.records.samples import count_prefix_breaks, join_calls
+from precis.records.samples import Sampled, count_prefix_breaks, join_calls
 from precis.trainer.gpu.tokens import samples_of
 from precis.trainer.protocol import decode_groups, digest_of, encode_groups
 
@@ -137,6 +137,13 @@ def test_a_group_s_rollouts_share_their_first_prompt() -> None:
     assert len(samples) == 2
     assert len({one.prompt_id for one in samples}) == 1
     assert {one.prompt_length for one in samples} == {len(three_turns()[0].prompt_ids) - 1}
+
+
+def test_a_call_continues_the_longest_of_the_samples_that_its_prompt_begins_with() -> None:
+    cut = Sampled([1], [2], [0])
+    whole = Sampled([1], [2, 3], [0, 0])
+    sequences = join_calls([cut, whole, Sampled([1, 2, 3, 4], [5], [0])])
+    assert [one.token_ids for one in sequences] == [[1, 2], [1, 2, 3, 4, 5]]
 
 
 def test_prompts_are_sent_once() -> None:

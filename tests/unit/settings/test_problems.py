@@ -38,7 +38,7 @@ def test_a_setting_is_named_and_settings_that_do_not_go_together_speak_for_thems
     ]
     assert problems(TrainConfig, {"trainer": {"kind": "art", "epsilon": 0, "lr": 1}}) == [
         "trainer.epsilon: Input should be greater than 0",
-        "trainer.lr: there is no such setting; docs/configuration.md lists them all",
+        "trainer.lr: there is no such setting of kind 'art'; docs/configuration.md lists them all",
     ]
     assert problems(TrainConfig, {"environment": {"moves_max": 3}}) == [
         "environment: its `kind` is missing; docs/configuration.md lists them all"
