@@ -153,6 +153,16 @@ async def test_one_fault_of_the_judge_in_five_costs_no_score(
     assert all(not step.unscored for step in ledger(storm).steps)
 
 
+async def test_the_same_summaries_are_judged_from_the_cache(tmp_path: Path) -> None:
+    async with paid(tmp_path / "first", steps=1) as (first, judge):
+        await first.live()
+        spent = judge.usd
+        second = Life(tmp_path / "second", first.settings)
+        await second.live()
+    assert digests(second) == digests(first)
+    assert judge.usd == spent > 0
+
+
 @pytest.mark.parametrize("off_policy_steps", [0, 1])
 async def test_the_run_stops_at_its_budget_and_continues_with_a_larger_one(
     off_policy_steps: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
