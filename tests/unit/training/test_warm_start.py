@@ -27,6 +27,7 @@ from precis.records.rollout import Scenario
 from precis.records.samples import tokens_of
 from precis.records.trajectories import scan_trajectories
 from precis.records.warm_start import Demonstration, ShownConversation
+from precis.run.trained_on import trained_on
 from precis.store import FolderStore
 from precis.trainer.protocol import decode_groups, encode_groups
 from precis.training.warm_start import DemonstrationJournal, sft_options, trajectory_of
@@ -129,15 +130,18 @@ async def test_a_file_of_summaries_needs_no_judge_to_begin_with(tmp_path: Path) 
     rows = []
     for document in (*corpus.train[:4], *corpus.validation[:1]):
         rows.append({"document_id": document.id, "summary": lead(document.text, 100)})
+    own = "A harbour was built in Ost."
+    rows.append({"text": own, "summary": own})
     file = tmp_path / "summaries.jsonl"
     file.write_text("\n".join(json.dumps(row) for row in rows))
     life = run(tmp_path / "store", {}, source="file", file=str(file))
     await life.live()
     made = load_ledger(life.store, "m").steps[0].warm_start
     assert made is not None
-    assert (made.source, made.scenarios, made.demonstrations) == ("file", 4, 4)
+    assert (made.source, made.scenarios, made.demonstrations) == ("file", 5, 5)
     assert made.left_out == {"held_out": 1}
     assert made.reward is None
+    assert trained_on(life.store, "m", [own]) == [True], "a benchmark on it would test nothing"
     async with life.opened() as again:
         assert {one.id for one in again.drawn} == {one.id for one in corpus.train[4:]}
 
