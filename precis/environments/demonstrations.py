@@ -171,10 +171,11 @@ def prepare_warm_start(
             break
     causes = dict(left_out)
     if len(given) == left_out.total():
+        lower = "" if config.reward_min is None else ", or lower warm_start.reward_min"
         raise ConfigError(
             f"{config.file} holds nothing that can be imitated ({causes}).",
             f"Give it {nouns.rollouts} of {nouns.scenarios} that are not held out, in the form "
-            "that docs/configuration.md describes, or lower warm_start.reward_min.",
+            f"that docs/configuration.md describes{lower}.",
         )
     if left_out:
         logger.warning("Demonstrations of %s are left out: %s.", config.file, causes)

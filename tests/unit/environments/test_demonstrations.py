@@ -133,8 +133,9 @@ def test_a_line_that_can_not_be_used_is_named_with_what_to_do(
     ("rows", "settings", "complaint"),
     [
         ([], {}, "holds no demonstrations. Give a rollout a line"),
-        ([row(id="lamp-9")], {}, "holds nothing that can be imitated"),
-        ([row(reward=0.1)], {"reward_min": 0.5}, "{'below_reward_min': 1}"),
+        ([row(id="lamp-9")], {}, "holds nothing that can be imitated ({'held_out': 1})."),
+        ([row(id="lamp-9")], {}, "in the form that docs/configuration.md describes."),
+        ([row(reward=0.1)], {"reward_min": 0.5}, "describes, or lower warm_start.reward_min."),
         ([row()], {"reward_min": 0.5}, "line 1: there is no reward"),
         ([row(id=f"lamp-{n}") for n in range(8)], {}, "leaves no scenario for the steps"),
     ],
