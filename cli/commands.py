@@ -29,7 +29,7 @@ _AGENT = (
 Params = Annotated[
     list[str] | None,
     typer.Option(
-        "--param", "-p", help="A setting over the deployment's, as a run takes it: steps=50."
+        "--param", "-p", help="A setting over those, as a deployment's run takes it: steps=50."
     ),
 ]
 Limit = Annotated[int, typer.Option(min=1, help="Runs at the same time.")]
