@@ -1,7 +1,7 @@
 """A machine that comes up, against stand-ins for SkyPilot and ssh."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,10 +24,13 @@ class Tunnel:
     """To a trainer on this machine."""
 
     url = "http://127.0.0.1:9"
+    opened = 0
 
-    def __init__(self, *_: object) -> None: ...
+    def __init__(self, *_: object) -> None:
+        Tunnel.opened += 1
 
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        Tunnel.opened -= 1
 
 
 @dataclass
@@ -72,7 +75,7 @@ class Cloud:
 
 
 @pytest.fixture
-def cloud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cloud:
+def cloud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cloud]:
     code = tmp_path / "checkout" / "precis" / "trainer.py"
     code.parent.mkdir(parents=True)
     code.write_text("1")
@@ -89,7 +92,9 @@ def cloud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cloud:
     monkeypatch.setattr(task, "TASK", tmp_path / "checkout" / "trainer.sky.yaml")
     put_program(tmp_path, "ssh", "exit 1")
     monkeypatch.setenv("PATH", str(tmp_path))
-    return cloud
+    monkeypatch.setattr(Tunnel, "opened", 0)
+    yield cloud
+    assert not Tunnel.opened, "each is closed in the end"
 
 
 @pytest.mark.parametrize(("failures", "is_lost"), [(1, False), (5, False), (6, True)])
@@ -115,6 +120,7 @@ async def test_a_look_at_the_job_may_fail_while_the_trainer_is_installed(
     if is_lost:
         with pytest.raises(ClusterError, match="connection reset"):
             await host._await_trainer(keys, 1)
+        await host.leave()
         return
     address = await host._await_trainer(keys, 1)
     assert (address.url, address.token) == (Tunnel.url, keys.token)

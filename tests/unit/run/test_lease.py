@@ -118,6 +118,7 @@ async def test_a_store_that_was_down_for_longer_than_the_lease_costs_nothing(
         await asyncio.sleep(0.1)
         with pytest.raises(StoreError, match="down"):
             await lease.check()
+        assert not await lease.is_lost()  # its machine would be left running
         store.down = False
         await lease.check()
 
