@@ -246,7 +246,7 @@ def files_of(path: Path) -> list[Path]:
             if isinstance(node, ast.Import):
                 names = [one.name for one in node.names]
             elif isinstance(node, ast.ImportFrom):
-                place = file.parents[node.level - 1] if node.level else folder
+                place = Path(*file.parts[: -node.level]) if node.level else folder
                 names = [f"{node.module or ''}.{one.name}" for one in node.names]
             for name in names:
                 parts = [part for part in name.split(".") if part]

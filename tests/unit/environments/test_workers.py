@@ -64,7 +64,10 @@ def test_the_files_that_it_needs_are_sent(
         "import json, beside, compiled, of_python_2\nfrom boards import *\nfrom parts import deck\n"
         f"def draw(): from . import drawing\n{listed} = ['parts/cards.jsonl']"
     )
-    (tmp_path / "parts" / "deck.py").write_text("from . import suits")
+    too_high = "." * 99
+    (tmp_path / "parts" / "deck.py").write_text(
+        f"from . import suits\ntry: from {too_high} import unused\nexcept ImportError: pass"
+    )
     (tmp_path / "compiled.so").write_bytes(b"\x7fELF\0")
     (tmp_path / "of_python_2.py").write_text("print 'a'")
     found = files_of(tmp_path / "agent.py")
