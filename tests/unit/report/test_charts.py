@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from precis.report.benchmark_charts import by_topic, comparison
 from precis.report.benchmark_view import Benchmark
 from precis.report.charts import DARK, LIGHT, Chart, Theme, shorten
-from precis.report.curve import Curve, learning_curve
+from precis.report.curve import Curve, exact, learning_curve
 from precis.report.nights import NightlyAccuracy, nights_of, over_nights
 from precis.report.wording import Words, dollars
 from precis.statistics.intervals import Interval
@@ -20,7 +20,11 @@ from precis.statistics.standings import Contender
 from tests.support.reports import texts
 from tests.support.results import rows
 
-CURVE = Curve({0: 0.41, 1: 0.52}, {0: Interval(0.42, 0.36, 0.48), 2: Interval(0.71, 0.66, 0.77)})
+CURVE = Curve(
+    {0: 0.41, 1: 0.52},
+    {0: Interval(0.42, 0.36, 0.48), 2: Interval(0.71, 0.66, 0.77)},
+    {0: exact(0.4), 2: exact(0.6)},
+)
 TRAINED = Contender("trained", 30)
 MEASURED = {
     Contender("lead-350"): Interval(0.47, 0.41, 0.53),
@@ -60,6 +64,7 @@ def test_lines_and_bars_are_named_with_their_values() -> None:
     shown = texts(CHARTS["curve"].svg())
     for label in ("trained  71%", "training reward", "lead-350  47%", "the ceiling  93%"):
         assert label in shown
+    assert "second judge  60%" in shown
     assert "42.0% at step 0, 71.0% at step 2" in CHARTS["curve"].alt
     shown = texts(CHARTS["comparison"].svg())
     assert {"74.0% (69.0% to 79.0%)", "47.0% (41.0% to 53.0%)", "ceiling 93%"} <= set(shown)

@@ -74,6 +74,9 @@ def test_a_contender_that_lost_answers_everywhere_is_a_regression() -> None:
     (averaged,) = compare(night("m", 3), pl.concat([night("m", 2), night("m", 4)])).changes
     assert averaged.difference.accuracy.mean == 0
     assert compare(night("m", 2), night("m", 4).clear()) == Comparison()
+    same = night("same", 3)
+    tonight, before = (pl.concat([night("gpt-4o", count), same]) for count in (2, 3))
+    assert compare(tonight, before).regressions == [found], "without a change it is no comparison"
 
 
 def test_what_one_comparison_would_flag_is_no_alarm_among_four() -> None:
@@ -90,8 +93,9 @@ def test_what_one_comparison_would_flag_is_no_alarm_among_four() -> None:
 
 
 def test_the_newest_checkpoint_is_compared_with_the_newest_before() -> None:
-    before = pl.concat([night("trained", 1, step=0), night("trained", 4, step=30)])
-    tonight = pl.concat([night("trained", 1, step=0), night("trained", 2, step=40)])
+    others = [night("trained", 1, step=0), night("gpt-4o", 5)]
+    before = pl.concat([*others, night("trained", 4, step=30)])
+    tonight = pl.concat([*others, night("trained", 2, step=40)])
     (found,) = compare(tonight, before).regressions
     assert (found.contender, found.before) == (Contender("trained", 40), Contender("trained", 30))
     assert "against trained@30" in str(found)

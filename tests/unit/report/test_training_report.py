@@ -16,7 +16,7 @@ from precis.records.rollout import Call, Rollout, Scenario, Score, Unscored
 from precis.records.spend import Spend
 from precis.records.warm_start import WarmStartRecord
 from precis.report.charts import LIGHT
-from precis.report.curve import phases, trends
+from precis.report.curve import curve_of, phases, trends
 from precis.report.training_report import (
     LatestSamples,
     TrainingView,
@@ -135,6 +135,7 @@ def test_it_warns_as_soon_as_reward_and_second_judge_part_ways() -> None:
     ledger = ledger_of(15).model_copy(update={"validations": tuple(validations)})
     assert "judge diverge" in rendered(training_report(TrainingView(ledger, RunPlan(20, 1), SEEN)))
     assert "judge diverge" in (shortcoming(ledger) or "")
+    assert list(curve_of(ledger).second) == [0, 10]
 
 
 def test_a_run_without_steps_has_a_report() -> None:
