@@ -44,6 +44,8 @@ _TIMEOUT = httpx.Timeout(5 * HEARTBEAT_S, connect=5, write=60)
 _RECONNECTS: tuple[float, ...] = (0.2, 0.5, 1, 2, 4)
 """Seconds before each retry of a connection that was lost without a heartbeat."""
 
+_UNEXPLAINED = {"type": "TrainerError", "message": "The trainer failed and did not say why."}
+
 Model = art.TrainableModel[Any, Any]
 _Record = TypeVar("_Record", bound=BaseModel)
 
@@ -80,7 +82,8 @@ class RemoteTrainer(ImitatesInOnePass):
     def _client(self) -> httpx.AsyncClient:
         return httpx.AsyncClient(
             base_url=self.url,
-            headers={"authorization": f"Bearer {self._token}"},
+            # Uncompressed, to be read raw: ART has httpx keep all that is read otherwise.
+            headers={"authorization": f"Bearer {self._token}", "accept-encoding": "identity"},
             timeout=_TIMEOUT,
             verify=tls_for(self.url),
             trust_env=False,  # no proxy reaches a loopback, and none may see the token
@@ -211,8 +214,10 @@ class RemoteTrainer(ImitatesInOnePass):
                 async with self._http.stream("POST", "/file", json=asked.model_dump()) as answer:
                     await _raise_if_refused(answer)
                     with target.open("wb") as written:
-                        async for piece in answer.aiter_bytes():
+                        async for piece in answer.aiter_raw():
                             written.write(piece)
+                            if written.tell() > file.bytes:
+                                break  # one without end would fill the disk
             except httpx.TransportError as error:
                 raise self._loss_from(error) from error
         if not set(held[step]) <= set(files_in(into)):
@@ -237,7 +242,7 @@ class RemoteTrainer(ImitatesInOnePass):
                     if event.event == "result":
                         return event.data
                     if event.event == "error":
-                        raise _error(event.data)
+                        raise _error({**_UNEXPLAINED, **event.data})
                 raise httpx.RemoteProtocolError("The trainer's answer ended before its result.")
             except httpx.TransportError as error:
                 if failures == len(_RECONNECTS):
@@ -254,11 +259,13 @@ class RemoteTrainer(ImitatesInOnePass):
             )
         async with aclosing(await self._http.send(request, stream=True)) as answer:
             await _raise_if_refused(answer)
-            begun = b""
-            async for piece in answer.aiter_bytes():
-                *lines, begun = (begun + piece).split(b"\n")
-                for line in lines:
-                    yield _read(Event, line)
+            begun = bytearray()
+            async for piece in answer.aiter_raw():
+                *ends, rest = piece.split(b"\n")
+                for end in ends:
+                    yield _read(Event, bytes(begun + end))
+                    begun.clear()
+                begun += rest
 
     def _loss_from(self, error: Exception) -> TrainerLost:
         return TrainerLost(f"The trainer at {self.url} no longer answers ({error!r}).")

@@ -28,6 +28,16 @@ def holes() -> bytes:
     return info.tobuf(tarfile.PAX_FORMAT) + content.ljust(1024, b"\0") + bytes(1024)  # fmt: skip
 
 
+def less_than_nothing() -> bytes:
+    """A folder that is said to have -1 TiB, and then a file."""
+    header = bytearray(tarfile.TarInfo("folder").tobuf())
+    header[124:136] = (-(2**40)).to_bytes(12, "big", signed=True)
+    header[156:157] = tarfile.DIRTYPE
+    header[148:156] = b" " * 8  # the checksum, which counts as blanks in itself
+    header[148:156] = b"%06o\0 " % sum(header)
+    return gzip.compress(bytes(header) + tar_of(("w", bytes(60 * MIB))), 1)
+
+
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
 def test_weights_come_as_they_were_packed(pack: type[bytes], tmp_path: Path) -> None:
     weights = bytes(range(256)) * 400
@@ -42,6 +52,7 @@ def test_weights_come_as_they_were_packed(pack: type[bytes], tmp_path: Path) -> 
     [
         pytest.param(lambda: gzip.compress(tar_of(("w", bytes(315 * MIB))), 1), id="zeros"),
         pytest.param(holes, id="holes"),
+        pytest.param(less_than_nothing, id="less than nothing"),
     ],
 )
 def test_little_does_not_unpack_to_much(made: Callable[[], bytes], tmp_path: Path) -> None:

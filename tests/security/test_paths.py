@@ -1,5 +1,6 @@
 """What a bucket or a trainer names is never a path out of where it belongs, nor without bounds."""
 
+import asyncio
 import hashlib
 import json
 import shlex
@@ -267,10 +268,14 @@ def test_an_error_of_a_trainer_is_looked_up_among_ours_only(kind: str) -> None:
     assert type(_error({"type": ["x"], "message": 7})) is TrainerError
 
 
+PIECE = 65_536
+
+
 class Lying:
     """A trainer that says and sends what it likes."""
 
     def __init__(self) -> None:
+        self.event: Any = "result"
         self.state: dict[str, Any] = {}
         self.files: dict[str, list[bytes]] = {}
 
@@ -278,7 +283,8 @@ class Lying:
         asked = json.loads((await receive())["body"])
         pieces = self.files.get(asked.get("path", ""), [])
         if scope["path"] == "/model/state":
-            pieces = [Event(event="result", data=self.state).model_dump_json().encode() + b"\n"]
+            answer = Event(event=self.event, data=self.state).model_dump_json().encode() + b"\n"
+            pieces = [answer[at : at + PIECE] for at in range(0, len(answer), PIECE)]
         await send({"type": "http.response.start", "status": 200, "headers": []})
         for piece in pieces:
             await send({"type": "http.response.body", "body": piece, "more_body": True})
@@ -298,6 +304,7 @@ async def lying() -> AsyncIterator[tuple[Lying, str]]:
         ("../../outside", [CONTENT], "no TrainerState"),
         ("/OUTSIDE", [CONTENT], "no TrainerState"),
         ("weights", [CONTENT, b"and more"], "sent something else"),
+        ("weights", [bytes(PIECE)] * 200, "sent something else"),
         ("weights", [CONTENT[:-1]], "sent something else"),
         ("weights", [b"plantad"], "sent something else"),
     ],
@@ -315,7 +322,41 @@ async def test_what_a_trainer_sends_is_what_it_said_and_stays_where_it_belongs(
     with pytest.raises(TrainerError, match=said):
         await trainer.save(model, 0, tmp_path / "kept" / "deep" / "files")
     assert not list(tmp_path.rglob("outside"))
+    kept = [one.stat().st_size for one in tmp_path.rglob("weights")]
+    assert sum(kept) < 20 * PIECE
     app.state = {"run": "r"}
     with pytest.raises(TrainerError, match="holds no checkpoint 4"):
         await trainer.save(model, 4, tmp_path / "files")
+    await trainer.close()
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        ({}, "did not say why"),
+        ({"type": "StepConflict"}, "did not say why"),
+        ({"message": "said so"}, "said so"),
+    ],
+)
+async def test_an_error_of_a_trainer_that_lacks_a_part_is_one_sentence(
+    lying: tuple[Lying, str], tmp_path: Path, data: dict[str, str], said: str
+) -> None:
+    app, url = lying
+    app.event = "error"
+    app.state = data
+    trainer = RemoteTrainer(url, "token", tmp_path)
+    model: Any = art.TrainableModel(name="m", project="p", base_model="b")
+    with pytest.raises(TrainerError, match=said):
+        await trainer.state(model)
+    await trainer.close()
+
+
+async def test_a_long_answer_is_read_in_seconds(lying: tuple[Lying, str], tmp_path: Path) -> None:
+    app, url = lying
+    app.state = {"run": "x" * (1024 * PIECE)}
+    trainer = RemoteTrainer(url, "token", tmp_path)
+    model: Any = art.TrainableModel(name="m", project="p", base_model="b")
+    async with asyncio.timeout(20):  # it takes one; as the square of its length, a minute and more
+        state = await trainer.state(model)
+    assert state.run == app.state["run"]
     await trainer.close()

@@ -119,7 +119,8 @@ def unpack(archive: Path, into: Path) -> None:
     left = max(_UNPACKED_MIN, _UNPACKED_TIMES * archive.stat().st_size)
     with tarfile.open(archive, mode="r|*") as tar:
         for member in tar:
-            left -= member.size
+            # At least a block: a size may be negative, and each file takes some of the disk.
+            left -= max(member.size, tarfile.BLOCKSIZE)
             if left < 0:
                 raise tarfile.TarError("it unpacks to more than weights would")
             tar.extract(member, into, filter="data")

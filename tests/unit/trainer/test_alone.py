@@ -22,16 +22,19 @@ LOST_S = 1.5
 @pytest.fixture
 def ended(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     """Set when a guard ends its process, which these tests share and so need."""
+    stopping = threading.Event()
     ended = threading.Event()
 
     def kill(process: int, sent: int) -> None:
         assert (process, sent) == (os.getpid(), signal.SIGTERM)
+        stopping.set()
 
     ending = SimpleNamespace(getpid=os.getpid, kill=kill, _exit=lambda _: ended.set())
     monkeypatch.setattr(guard, "os", ending)
     monkeypatch.setattr(guard, "_STOP_S", 0)
     yield ended
     assert ended.wait(patience_s()), "a trainer without a client lives on"
+    assert stopping.is_set(), "it has no time for an orderly stop"
 
 
 async def app(scope: Any, receive: Any, send: Any) -> None:
