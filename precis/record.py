@@ -20,6 +20,12 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 T = TypeVar("T")
 
+_OF_PYTHON = {
+    "model_type": "Input should be an object",
+    "json_type": "Input should be JSON in a text",
+}
+"""What to say for errors that pydantic words in terms of Python's types."""
+
 
 @dataclass(frozen=True)
 class Matching:
@@ -125,4 +131,5 @@ def first_problem(error: ValidationError) -> str:
     """Return the first problem of a record, and its place."""
     first = error.errors(include_url=False)[0]
     where = ".".join(map(str, first["loc"]))
-    return f"{where}: {first['msg']}" if where else first["msg"]
+    said = _OF_PYTHON.get(first["type"], first["msg"])
+    return f"{where}: {said}" if where else said

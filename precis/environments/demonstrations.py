@@ -60,20 +60,20 @@ class _CalledFunction(BaseModel):
     arguments: Json[dict[str, Any]]
 
 
-class _ToolCall(BaseModel):
+class _ShownCall(BaseModel):
     function: _CalledFunction
 
 
-class _Message(BaseModel):
+class _ShownMessage(BaseModel):
     role: Literal["system", "developer", "user", "assistant", "tool"]
     content: str | list[Any] | None = None
-    tool_calls: list[_ToolCall] | None = None
+    tool_calls: list[_ShownCall] | None = None
 
 
 class _Row(BaseModel):
     """The parts of a file's line that are checked; the others go to the trainer as they are."""
 
-    messages: list[_Message]
+    messages: list[_ShownMessage]
     tools: list[Tool] | None = None
     reward: Finite | None = None
 

@@ -116,6 +116,7 @@ def test_a_run_is_told_apart_by_what_its_file_shows(tmp_path: Path) -> None:
             "line 2: messages.0.tool_calls.0.function.arguments: Invalid JSON",
         ),
         (row(messages=[{"role": "user", "content": 7}]), "line 2: messages.0.content."),
+        (row(messages=["Press it."]), "line 2: messages.0: Input should be an object."),
         (row(reward="much"), "line 2: reward: Input should be a valid number"),
         (row(reward=float("nan")), "line 2: reward: Input should be a finite number"),
     ],
