@@ -92,6 +92,8 @@ async def test_a_hosted_model_plays_once_greedily_and_is_sampled_for_pass_at_k(
             asked = len(hosted.requests)
             again = await measure(recorder, client, game, held_out, sampled=SAMPLED)
     assert len(attempts) == BOARDS * (1 + SAMPLED)
+    sampled = sum(len(one.rollout.calls) for one in attempts if one.rollout.index)
+    assert sum(one.temperature == 1.0 for one in hosted.requests) == sampled, "each is its own"
     assert {one.temperature for one in hosted.requests} == {0.0, 1.0}
     assert {one.seed for one in hosted.requests} == {None}, "not every provider takes one"
     assert len(hosted.requests) == asked, "a reply was paid for twice"

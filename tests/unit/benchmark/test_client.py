@@ -166,6 +166,14 @@ async def test_a_rejected_contender_is_asked_no_more_and_its_key_is_not_told(
     assert "sk-secret-key" not in score.detail
 
 
+async def test_a_contender_that_refuses_a_request_is_asked_the_others(
+    url: str, provider: Provider
+) -> None:
+    provider.answer = refusing(422)
+    await ask(entry(url, limits={"in_flight": 1}), environment())
+    assert len(provider.requests) == len(DOCUMENTS)
+
+
 async def test_a_model_that_only_thinks_has_no_summary_and_no_zero(
     url: str, provider: Provider
 ) -> None:
