@@ -71,7 +71,7 @@ def _settings_of(file: str, given: Any) -> dict[str, Any]:
         return {**beside, "kind": "python", "file": _located(file)}
     try:
         settings = yaml.safe_load(file)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:  # the latter for a date that does not exist
         problem = getattr(error, "problem", error)  # without the excerpt, which has several lines
         raise ConfigError(
             f"The environment {file} is not YAML: {problem}.",

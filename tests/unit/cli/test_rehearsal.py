@@ -146,6 +146,7 @@ def test_the_model_of_a_deployments_summaries_is_never_an_agents(file: str) -> N
     [
         (None, "train/managed", "train/managed does not train in the flow's own process"),
         (None, "h100", "has no deployment 'h100'"),
+        ("{kind: 2020-13-45}", "", "is not YAML: month must be in 1"),
         ("{kind: textarena", "", r"is not YAML: expected .*'<stream end>'\. Write it as"),
     ],
 )
