@@ -190,7 +190,7 @@ async def test_the_proxys_path_stays_below_what_it_stands_for(
     assert upstream == ["/v1/models"]
 
 
-@pytest.mark.parametrize("name", ["../../outside", "a/b", "..", ""])
+@pytest.mark.parametrize("name", ["../../outside", "a/b", "..", "", "a b", "m\n", "m" * 65])
 @pytest.mark.parametrize("which", ["name", "project"])
 async def test_a_name_that_is_a_path_is_refused_and_makes_no_folder(
     port: int, tmp_path: Path, which: str, name: str

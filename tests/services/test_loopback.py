@@ -1,5 +1,8 @@
 """Children on the loopback: they start, they ask for their token, they go with their parent."""
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import httpx
@@ -38,6 +41,19 @@ async def test_a_child_serves_behind_its_token_and_stops_with_the_block(tmp_path
         listening = {c.laddr.ip for c in psutil.Process(up.pid).net_connections("inet")}
         assert listening == {"127.0.0.1"}
     assert not psutil.pid_exists(up.pid)
+
+
+def test_a_judge_goes_when_its_parent_is_gone() -> None:
+    command = [sys.executable, "-m", "precis.rehearsal.judges.serve"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe) as judge:
+        assert judge.stdin and judge.stdout
+        try:
+            assert "port" in json.loads(judge.stdout.readline())
+            judge.stdin.close()  # as the kernel does when the parent ends
+            assert judge.wait(patience_s()) == 0
+        finally:
+            judge.kill()
 
 
 async def test_a_child_never_waits_for_a_reader_of_what_it_prints(

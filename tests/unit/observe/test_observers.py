@@ -60,7 +60,8 @@ SEEN = RolloutRecord(
 
 
 def variables(**given: str) -> Variables:
-    return Variables.model_validate(given)
+    # No project of Weave but a given one, whatever the shell has; its keys are gone already.
+    return Variables.model_validate({"weave_project": None, **given})
 
 
 class Endpoint:
