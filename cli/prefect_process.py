@@ -141,8 +141,9 @@ def _start(host: str, port: int | None = None) -> bool:
     os.environ.setdefault("PREFECT_UI_URL", f"http://{name}:{port}")
     lock = home() / "server.pid"
     serve = [sys.executable, "-m", "cli.serve_prefect", "--host", host, "--port", str(port)]
-    with lock.open("w") as pid, (home() / "server.log").open("ab") as log:
+    with lock.open("a+") as pid, (home() / "server.log").open("ab") as log:
         acquire(pid)
+        pid.truncate(0)
         process = subprocess.Popen(
             [*serve, "--lock", str(lock)],
             stdin=subprocess.DEVNULL,
