@@ -129,6 +129,14 @@ def test_an_answer_of_weight_0_is_read_and_not_imitated(tokenizer: Any) -> None:
     assert '"cell": 7' in learned(one, tokenizer)
 
 
+def test_a_model_that_may_think_is_asked_not_to(tmp_path: Path) -> None:
+    template = TEMPLATE_WITH_TOOLS + "{% if enable_thinking is false %}<think></think>{% endif %}"
+    tokenizer = load_tokenizer(str(write_chat_tokenizer(tmp_path, template)))
+    messages = [{"role": "user", "content": "Hello."}]
+    ids = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
+    assert tokenizer.decode(ids).endswith("<think></think>")
+
+
 def test_a_template_that_drops_thoughts_makes_samples_of_their_own(
     tokenizer: Any,
 ) -> None:
