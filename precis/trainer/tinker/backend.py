@@ -76,7 +76,7 @@ class TinkerBackend(ImitatesInOnePass):
         trajectory_groups: Iterable[art.TrajectoryGroup],
         **options: Any,
     ) -> LocalTrainResult:
-        """Train one step with the options of `TinkerTrainer.options`.
+        """Train one step; options are settings of `TinkerTrainer` that replace the model's.
 
         Raises TrainerError where the service refuses it, and TrainerLost where something was lost
         on the way: the step is then as if it had not begun.
