@@ -118,9 +118,10 @@ def test_processes_that_share_a_cache_lose_nothing_and_a_killed_one_breaks_nothi
         with ReplyCache(path) as cache:
             for number in range(400):
                 cache.put(f"ours-{number}", "reply " * 40)
+                if number % 100 == 0:
+                    # Ours alone can take every turn at the lock of a busy disk.
+                    assert other.stdout.readline()
         other.kill()
-        written = len(other.stdout.readlines())
-    assert written > 0
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
     with ReplyCache(path) as cache:
