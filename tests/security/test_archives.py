@@ -2,8 +2,10 @@
 
 import gzip
 import tarfile
+import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Literal
 
 import httpx
 import pytest
@@ -63,17 +65,40 @@ def test_little_does_not_unpack_to_much(made: Callable[[], bytes], tmp_path: Pat
     assert sum(sizes) <= 20 * MIB
 
 
+@pytest.mark.parametrize("kind", [tarfile.PAX_FORMAT, tarfile.GNU_FORMAT])
+def test_a_name_without_end_is_not_read_into_memory(kind: Literal[1, 2], tmp_path: Path) -> None:
+    header = tarfile.TarInfo("w" * 40 * MIB).tobuf(kind)
+    archive = written(gzip.compress(header, 1), tmp_path)
+    tracemalloc.start()
+    try:
+        with pytest.raises(tarfile.TarError, match="a name in it has more than 65,536 bytes"):
+            unpack(archive, tmp_path / "out")
+        assert tracemalloc.get_traced_memory()[1] < 10 * MIB
+    finally:
+        tracemalloc.stop()
+
+
 @pytest.mark.parametrize(
     "archive",
     [
         b"no archive",
         gzip.compress(tar_of(("w", bytes(99_999))))[:90],
         tar_of(("w", bytes(99_999)))[:5000],
+        gzip.compress(tar_of(("a", b"a"), ("b", b"b"))[:1024]),
+        tar_of(("a", b"a"), ("b", b"b"))[:1024],
         tar_of(("../out-of-it", b"x")),
         b"\x1f\x8bno gzip",
     ],
     # Packed bytes have the time in them: named by them, a test had another name in each process.
-    ids=["no archive", "cut", "cut tar", "out of the folder", "no gzip"],
+    ids=[
+        "no archive",
+        "cut",
+        "cut tar",
+        "cut between two files",
+        "tar cut between two files",
+        "out of the folder",
+        "no gzip",
+    ],
 )
 def test_what_is_damaged_or_leads_out_is_one_kind_of_error(archive: bytes, tmp_path: Path) -> None:
     with pytest.raises(tarfile.TarError):

@@ -24,6 +24,7 @@ from precis.settings.tinker import TinkerTrainer
 from precis.store import FolderStore
 from precis.trainer.client import RemoteTrainer
 from precis.trainer.protocol import StoredModel
+from precis.trainer.tinker import checkpoints
 from precis.trainer.tinker.backend import TinkerBackend
 from precis.trainer.tinker.check import check_service
 from precis.trainer.tinker.checkpoints import read_kept
@@ -246,12 +247,27 @@ async def test_a_checkpoint_has_the_weights_and_says_where_the_service_has_them(
     store = FolderStore(tmp_path / "store")
     checkpoint = await trainer.commit(model, 1, StoredModel(store=store.url, name="m", config="d"))
     names = [file.path for file in checkpoint.files]
-    assert names == ["adapter_model.json", "metrics.json", "tinker.json"]
+    assert names == ["adapter_config.json", "adapter_model.json", "metrics.json", "tinker.json"]
     restore(store, "m", 1, tmp_path / "restored")
     weights = json.loads((tmp_path / "restored" / "adapter_model.json").read_text())
     kept = read_kept(tmp_path / "restored")
     assert weights == service.saved[kept.state].logits.tolist()
     assert weights == service.saved[kept.sampler].logits.tolist()
+
+
+async def test_an_archive_of_weights_that_is_cut_is_downloaded_again(
+    service: TinkerServer, trainer: RemoteTrainer, model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoints, "_PAUSES_S", (0.0,))
+    service.faults.append(Fault("archives", "cut"))
+    await begin(trainer, model)
+    names = [file.path for file in (await trainer.state(model)).checkpoints[0]]
+    assert "adapter_model.json" in names
+    assert not service.faults
+    group = await sample_group(model, 0)
+    service.faults.extend([Fault("archives", "cut")] * 2)
+    with pytest.raises(TrainerLost, match=r"archive of tinker://.* can't be unpacked: it is cut"):
+        await trainer.train(model, [group], step=0, run="a-run")
 
 
 REQUESTS = ("asample", "forward_backward", "retrieve_future", "optim_step", "save_weights")

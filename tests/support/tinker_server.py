@@ -268,7 +268,10 @@ class TinkerServer:
         assert "x-api-key" not in request.headers
         path = "tinker://{run}/{kind}/{name}".format_map(request.path_params)
         weights = json.dumps(self.saved[path].logits.tolist()).encode()
-        return Response(tar_of(("adapter_model.json", weights)), media_type="application/x-tar")
+        archive = tar_of(("adapter_config.json", b"{}"), ("adapter_model.json", weights))
+        if self._next_fault("archives"):
+            archive = archive[:1024]  # between the two
+        return Response(archive, media_type="application/x-tar")
 
     async def _in_turn(self, body: Json, work: Callable[[_Model], Json]) -> Json:
         """Do what a model is asked for in the order of its requests; a repeat has the result."""

@@ -25,6 +25,7 @@ _ARCHIVE_BYTES_MAX = 64 * 2**30
 _UNPACKED_TIMES = 8
 _UNPACKED_MIN = 16 * 2**20
 """Weights are hardly made smaller by packing; untrained ones are half zeros."""
+_NAME_MAX = 2**16
 _PAUSES_S = (1.0, 5.0, 20.0)
 """Before each new try of a download."""
 
@@ -60,33 +61,30 @@ async def copy_weights(
     service: TinkerService, client: tinker.ServiceClient, sampler: str, into: Path
 ) -> None:
     """Copy the weights that the service has under a path into a folder; a TrainerLost says that
-    they can't be had."""
+    they can't be had. The archive's address may be signed, so no message quotes it."""
     run, _, checkpoint = sampler.removeprefix("tinker://").partition("/")
     rest = client.create_rest_client()
     asked = rest.get_checkpoint_archive_url_async(run, checkpoint)
     archive = await service.ask(f"give the weights of {sampler}", asked, _ARCHIVE_S)
     file = into / ".archive"
     try:
-        await _download(archive.url, file, sampler)
-        await asyncio.to_thread(unpack, file, into)
+        for pause in (*_PAUSES_S, None):
+            try:
+                async with asyncio.timeout(_DOWNLOAD_S):
+                    await download(archive.url, file)
+                return await asyncio.to_thread(unpack, file, into)
+            except (httpx.HTTPError, TimeoutError, tarfile.ReadError):
+                if pause is None:
+                    raise
+                await asyncio.sleep(pause)
+    except (httpx.HTTPError, TimeoutError) as error:
+        raise TrainerLost(
+            f"The weights of {sampler} can't be downloaded: {type(error).__name__}."
+        ) from None
     except tarfile.TarError as error:
         raise TrainerLost(f"The archive of {sampler} can't be unpacked: {error}.") from error
     finally:
         file.unlink(missing_ok=True)
-
-
-async def _download(url: str, into: Path, what: str) -> None:
-    """Download a file; the address may be signed, so no message quotes it."""
-    for pause in (*_PAUSES_S, None):
-        try:
-            async with asyncio.timeout(_DOWNLOAD_S):
-                return await download(url, into)
-        except (httpx.HTTPError, TimeoutError) as error:
-            if pause is None:
-                raise TrainerLost(
-                    f"The weights of {what} can't be downloaded: {type(error).__name__}."
-                ) from None
-            await asyncio.sleep(pause)
 
 
 async def download(url: str, into: Path, bytes_max: int = _ARCHIVE_BYTES_MAX) -> None:
@@ -110,17 +108,32 @@ async def download(url: str, into: Path, bytes_max: int = _ARCHIVE_BYTES_MAX) ->
                 file.write(part)
 
 
+class _Header(tarfile.TarInfo):
+    """A header whose name is not too long: tarfile reads names of any length into memory."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> "_Header":
+        header = super().frombuf(buf, encoding, errors)
+        if not header.isfile() and header.size > _NAME_MAX:
+            raise tarfile.TarError(f"a name in it has more than {_NAME_MAX:,} bytes")
+        return header
+
+
 def unpack(archive: Path, into: Path) -> None:
     """Unpack an archive, plain or compressed; nothing in it gets out of the folder.
 
     Raises:
-        tarfile.TarError: it is none, or unpacks to more than weights would.
+        tarfile.ReadError: it is none, or was cut.
+        tarfile.TarError: it unpacks to more than weights would, or out of the folder.
     """
     left = max(_UNPACKED_MIN, _UNPACKED_TIMES * archive.stat().st_size)
-    with tarfile.open(archive, mode="r|*") as tar:
+    with tarfile.open(archive, mode="r|*", tarinfo=_Header) as tar:
         for member in tar:
             # At least a block: a size may be negative, and each file takes some of the disk.
             left -= max(member.size, tarfile.BLOCKSIZE)
             if left < 0:
                 raise tarfile.TarError("it unpacks to more than weights would")
             tar.extract(member, into, filter="data")
+        # An archive ends in two blocks of zeros. The loop ends at the first, or where it was cut.
+        if tar.fileobj is None or tar.fileobj.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):
+            raise tarfile.ReadError("it is cut off")
