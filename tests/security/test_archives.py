@@ -2,10 +2,8 @@
 
 import gzip
 import tarfile
-import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Literal
 
 import httpx
 import pytest
@@ -65,17 +63,14 @@ def test_little_does_not_unpack_to_much(made: Callable[[], bytes], tmp_path: Pat
     assert sum(sizes) <= 20 * MIB
 
 
-@pytest.mark.parametrize("kind", [tarfile.PAX_FORMAT, tarfile.GNU_FORMAT])
-def test_a_name_without_end_is_not_read_into_memory(kind: Literal[1, 2], tmp_path: Path) -> None:
-    header = tarfile.TarInfo("w" * 40 * MIB).tobuf(kind)
-    archive = written(gzip.compress(header, 1), tmp_path)
-    tracemalloc.start()
-    try:
-        with pytest.raises(tarfile.TarError, match="a name in it has more than 65,536 bytes"):
-            unpack(archive, tmp_path / "out")
-        assert tracemalloc.get_traced_memory()[1] < 10 * MIB
-    finally:
-        tracemalloc.stop()
+@pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME])
+def test_a_name_without_end_is_not_read_into_memory(kind: bytes, tmp_path: Path) -> None:
+    header = tarfile.TarInfo("w")
+    header.type = kind
+    header.size = 40 * MIB
+    archive = gzip.compress(header.tobuf() + bytes(40 * MIB), 1)
+    with pytest.raises(tarfile.TarError, match="a name in it has more than 65,536 bytes"):
+        unpack(written(archive, tmp_path), tmp_path / "out")
 
 
 @pytest.mark.parametrize(
