@@ -377,6 +377,23 @@ async def test_weights_that_the_service_has_no_more_are_named(
         await trainer.train(model, [group], step=0, run="a-run")
 
 
+async def test_a_refusal_in_many_lines_is_one_line_here(
+    service: TinkerServer,
+    trainer: RemoteTrainer,
+    model: Model,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    await begin(trainer, model)
+    group = await sample_group(model, 0)
+
+    def refuse(*_: Any) -> None:
+        raise ValueError("The loss\n  has no\n\ntargets.")
+
+    monkeypatch.setattr(CopyingPolicy, "learn", refuse)
+    with pytest.raises(TrainerError, match=r"refuses to train: .*The loss has no targets\. "):
+        await trainer.train(model, [group], step=0, run="a-run")
+
+
 async def test_the_key_is_written_nowhere(
     service: TinkerServer,
     trainer: RemoteTrainer,
