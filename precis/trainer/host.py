@@ -41,7 +41,8 @@ class TrainerService:
         self.path = path
         self.models: dict[str, Model] = {}
         self._specs: dict[str, ModelSpec] = {}
-        self.inference: tuple[str, str] | None = None
+        self.endpoints: dict[str, tuple[str, str]] = {}
+        """Each model's address and key for completions."""
         self._settled: set[Path] = set()
         self._training = asyncio.Lock()
         self._jobs: dict[str, Job] = {}
@@ -73,7 +74,7 @@ class TrainerService:
             self._specs[spec.name] = spec
         model = self.models[spec.name]
         await self.backend.register(model)
-        self.inference = await self.backend._prepare_backend_for_training(model, None)
+        self.endpoints[spec.name] = await self.backend._prepare_backend_for_training(model, None)
         return {"step": await self.backend._get_step(model)}
 
     def served_as(self, asked: str) -> str:
@@ -84,10 +85,10 @@ class TrainerService:
                 adapter.
         """
         name, _, step = asked.rpartition("@")
-        if name not in self.models or not _STEP.fullmatch(step):
+        if name not in self.endpoints or not _STEP.fullmatch(step):
             raise TrainerError(
                 f"{asked[:200]!r} is not an adapter of this trainer: ask for MODEL@STEP of "
-                f"{', '.join(self.models) or 'a registered model'}."
+                f"{', '.join(self.endpoints)}."
             )
         return self.backend._model_inference_name(self.models[name], int(step))
 

@@ -150,11 +150,10 @@ async def keep(spec: ModelSpec, steps: list[int], service: Served) -> StreamingR
 async def completions(path: str, request: Request, service: Served) -> Response:
     """Pass a request on to the backend's own endpoint, under the backend's name of the model; end
     it there when its client leaves."""
-    if service.inference is None:
+    if not service.endpoints:
         raise TrainerError("No model is registered: nothing to ask for completions.")
     if not _COMPLETIONS_PATH.fullmatch(path):
         raise TrainerError(f"/v1/{path[:200]} is not a path of the completions API.")
-    base_url, api_key = service.inference
     headers = {k: v for k, v in request.headers.items() if k not in _HOP_HEADERS}
     body = await request.body()
     try:
@@ -163,7 +162,11 @@ async def completions(path: str, request: Request, service: Served) -> Response:
         raise TrainerError("The request's body is not JSON that can be read.") from error
     model = given.get("model", "") if isinstance(given, dict) else ""
     asked = model if isinstance(model, str) else ""
-    name = service.served_as(asked) if request.method == "POST" else asked
+    name = asked
+    base_url, api_key = list(service.endpoints.values())[-1]
+    if request.method == "POST":
+        name = service.served_as(asked)
+        base_url, api_key = service.endpoints[asked.rpartition("@")[0]]
     try:
         async with request.app.state.pool.client() as client:
             asking = client.request(

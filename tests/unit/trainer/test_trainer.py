@@ -78,7 +78,8 @@ async def inference(backend: CountingBackend) -> AsyncIterator[None]:
 async def ask(trainer: RemoteTrainer, adapter: str) -> httpx.Response:
     headers = {"authorization": f"Bearer {TOKEN}"}
     async with httpx.AsyncClient(base_url=trainer.url, headers=headers) as client:
-        return await client.post("/v1/chat/completions", json={"model": adapter, "messages": []})
+        body = {"model": adapter, "messages": [{"role": "user", "content": "summarize"}]}
+        return await client.post("/v1/chat/completions", json=body)
 
 
 @pytest.mark.parametrize("asked", ["m", "", "other@0", "m@x"])
@@ -89,6 +90,20 @@ async def test_what_names_no_adapter_is_refused_in_a_sentence(
     assert answer.status_code == 400
     said = f"{asked!r} is not an adapter of this trainer: ask for MODEL@STEP of m."
     assert answer.json()["message"] == said
+
+
+async def test_of_two_models_each_is_asked_at_its_own_endpoint(
+    backend: CountingBackend, inference: None, trainer: RemoteTrainer, model: Model, tmp_path: Path
+) -> None:
+    """A GPU's backend has a vLLM for each."""
+    await model.register(trainer)
+    backend.inference_url = "http://127.0.0.1:9/v1"
+    other: Model = art.TrainableModel(
+        name="other", project="p", base_model="b", base_path=str(tmp_path), report_metrics=[]
+    )
+    await other.register(trainer)
+    assert (await ask(trainer, "m@0")).status_code == 200
+    assert (await ask(trainer, "other@0")).status_code == 502
 
 
 async def test_an_endpoint_that_is_gone_is_said_in_a_sentence(
