@@ -31,7 +31,7 @@ async def delete_from_prefect(model: str, store: str) -> int:
     # In a thread: it runs another event loop, and ours has a lease to renew meanwhile.
     found = await asyncio.to_thread(server.find_or_start)
     try:
-        await asyncio.to_thread(found.wait)
+        await found.wait()
         from prefect import get_client
         from prefect.client.schemas.filters import FlowFilter, FlowFilterName
         from prefect.exceptions import PrefectException

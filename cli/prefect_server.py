@@ -51,15 +51,15 @@ class PrefectServer:
         """The file with the `user:password` of its pages, if it is ours."""
         return process.home() / "password" if self.ours else None
 
-    def wait(self) -> None:
+    async def wait(self) -> None:
         """Return once it answers. Raises PrecisError if it has not after three minutes, or has
         ended."""
         deadline = time.monotonic() + _READY_TIMEOUT_S
-        while not self.answers():
+        while not await asyncio.to_thread(self.answers):
             if time.monotonic() > deadline or (self.ours and not process.is_up()):
                 hint = f"Its log: {process.home() / 'server.log'}." if self.ours else "Is it up?"
                 raise PrecisError(f"The Prefect server at {self.api} does not answer. {hint}")
-            time.sleep(0.1)
+            await asyncio.sleep(0.1)
 
     async def lost(self) -> None:
         """Return once it has not answered for forty seconds, or ours is neither running nor
@@ -159,9 +159,7 @@ async def _watch(server: PrefectServer, say: Callable[[str], None]) -> None:
         try:
             if await asyncio.to_thread(process.start_again):
                 say("The Prefect server had died, and was restarted.")
-                await asyncio.to_thread(
-                    server.wait
-                )  # a server that keeps dying is not restarted for ever
+                await server.wait()  # a server that keeps dying is not restarted for ever
         except (OSError, PrecisError) as error:
             say(f"The Prefect server has died, and can't be restarted: {error}")
             return

@@ -142,7 +142,7 @@ def rehearse(
     from flows.train import train  # takes seconds, while the server starts
 
     started = time.perf_counter()
-    server.wait()
+    asyncio.run(server.wait())
     trouble = asyncio.run(unreachable())
     if trouble:
         console.print(trouble, soft_wrap=True)

@@ -98,7 +98,7 @@ def _stand_up(server: PrefectServer, console: Console, automations: bool | None)
     from cli import automations as automating
     from cli import pool  # imports Prefect, while the server starts
 
-    server.wait()
+    asyncio.run(server.wait())
     asyncio.run(prefect_server.check())
     console.print(f"Prefect      {server.ui}", soft_wrap=True)
     if server.password_file:

@@ -3,7 +3,7 @@
 import json
 import math
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -167,7 +167,8 @@ def _cut_by_words(sentence: str, words_max: int) -> list[str]:
         return [sentence]
     width = max(1, len(sentence) * words_max // words * 9 // 10)
     cut: list[str] = []
-    for piece in textwrap.wrap(sentence, width, break_on_hyphens=False):
+    spaced = " ".join(_words(sentence, width))
+    for piece in textwrap.wrap(spaced, width, break_on_hyphens=False):
         cut.extend([piece] if len(piece) == 1 else _cut_by_words(piece, words_max))
     return cut
 
@@ -187,11 +188,18 @@ def split(text: str, tokens_max: int) -> list[str]:
             continue
         # Scripts without spaces have very long words. No character takes more than four bytes.
         size = max(1, tokens_max * BYTES_PER_TOKEN_MIN // 4)
-        chunks: list[str] = []
-        for word in sentence.split():
-            chunks += textwrap.wrap(word, size, break_on_hyphens=False)
-        pieces += _join(chunks, " ", tokens_max)
+        pieces += _join(_words(sentence, size), " ", tokens_max)
     return _join(pieces, "\n", tokens_max, wanted=total / math.ceil(total / tokens_max))
+
+
+def _words(text: str, size: int) -> Iterator[str]:
+    """Yield the words of a text, those of more than `size` characters in parts.
+
+    `textwrap` takes time with the square of a long word's length.
+    """
+    for word in text.split():
+        for start in range(0, len(word), size):
+            yield word[start : start + size]
 
 
 def _join(pieces: Iterable[str], mark: str, tokens_max: int, wanted: float = math.inf) -> list[str]:

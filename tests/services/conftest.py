@@ -43,10 +43,11 @@ JUDGE_KEY = "a-key-that-must-not-be-seen"
 """What `precis up` has in its environment for its runs' judge."""
 COMMAND = Path(sys.executable).with_name("precis")
 SERVER = """
+import asyncio
 from cli import prefect_server
 
 prefect_server._READY_TIMEOUT_S = {ready_timeout_s}
-prefect_server.find_or_start().wait()
+asyncio.run(prefect_server.find_or_start().wait())
 """
 
 LONGEST = (

@@ -1,6 +1,9 @@
 """A Prefect server of our own: its start and stop, one at a time, and its end when it is unused."""
 
 import asyncio
+import os
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -24,6 +27,28 @@ from cli import prefect_process
 with prefect_process._alone():
     os.kill(os.getpid(), signal.SIGSTOP)
 """
+UP = """
+import asyncio, os, signal
+from cli import prefect_process, up, worker
+from cli.prefect_server import PrefectServer
+from precis.commands.terminal import plain_console
+
+async def work(*_):
+    shutdown = worker.WorkerShutdown()
+    shutdown.listen()
+    while not restarted:
+        await asyncio.sleep(0.01)
+    asyncio.get_running_loop().call_later(0.5, os.kill, os.getpid(), signal.SIGINT)
+    await shutdown.pause(60)
+
+restarted = []
+prefect_process.start_again = lambda: restarted.append(1) or True
+prefect_process.is_up = lambda: True
+worker.work = work
+server = PrefectServer("http://127.0.0.1:9/api", ours=True)
+asyncio.run(up._work(1, server, plain_console()))
+"""
+"""What `precis up` does once it works; its server was restarted, and does not answer yet."""
 
 
 def test_a_stop_does_not_wait_for_ever_for_a_process_that_is_stopped_while_it_starts_one(
@@ -36,6 +61,12 @@ def test_a_stop_does_not_wait_for_ever_for_a_process_that_is_stopped_while_it_st
         pytest.raises(LockHeld, match=f"prefect/lock is held by process {holder.pid} on "),
     ):
         prefect_process.stop()
+
+
+def test_ctrl_c_does_not_wait_for_a_restarted_server_that_does_not_answer_yet(home: Path) -> None:
+    command = [sys.executable, "-c", UP]
+    done = subprocess.run(command, env={**os.environ, "PREFECT_HOME": str(home)}, timeout=100)
+    assert done.returncode == 0
 
 
 async def test_a_server_that_ends_at_once_is_not_started_for_ever(

@@ -1,5 +1,7 @@
 """Files of each kind become text, and what can't be read is said in one sentence."""
 
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -8,7 +10,7 @@ from hypothesis import strategies as st
 
 from precis.errors import DocumentsError
 from precis.inference.prose import prose
-from precis.inference.summarizer import split
+from precis.inference.summarizer import _cut_by_words, split
 from precis.inference.texts import Text, find_files, kind_of, read_content, unwrap
 from precis.llm.tokens import estimate_most_tokens
 from tests.support.files import pdf, word_file
@@ -153,3 +155,12 @@ def test_parts_hold_every_word_and_none_is_too_long(text: str, tokens_max: int) 
     assert all(estimate_most_tokens(part) <= tokens_max for part in parts)
     kept = "".join("".join(part.split()) for part in parts)
     assert kept == "".join(text.split())
+
+
+@pytest.mark.parametrize("cut", [split, _cut_by_words])
+def test_a_word_as_long_as_a_file_is_cut_in_seconds(cut: Callable[[str, int], list[str]]) -> None:
+    """In a time that grew with the square of its length it took 11 s and 48 s."""
+    word = "a" * 5_000_000
+    began = time.process_time()
+    assert sum(len(part.replace(" ", "")) for part in cut(word, 20)) == len(word)
+    assert time.process_time() - began < 5
