@@ -50,8 +50,7 @@ async def run_training(
             await loop.train()
             if config.benchmark:
                 benchmark = benchmark_with(environment, run.trainer)
-                async with run.machine_booked():
-                    report: BenchmarkReport = await benchmark(**dict(BenchmarkConfig.of(config)))
+                report: BenchmarkReport = await benchmark(**dict(BenchmarkConfig.of(config)))
                 return completed(run.ledger, report, idle)
     announce_trained(config)
     return completed(run.ledger, None, idle)

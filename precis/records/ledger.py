@@ -202,6 +202,9 @@ class Ledger(Record):
     """The run's id for W&B, and for a trainer with its checkpoints."""
     usd: Amount = 0.0
     """The run's spend so far."""
+    pending_usd: Amount = 0.0
+    """The part of it that belongs to a step whose training a run's end has interrupted. If the
+    trainer has finished the step, its record has that cost too."""
     rebuilt_at: Step | None = None
     """The step at which the ledger was rebuilt from the checkpoints' manifests, or None. Before it,
     steps without a checkpoint have no record, and there are no validations."""
@@ -267,9 +270,16 @@ class Ledger(Record):
         variances = sorted((*others, variance), key=lambda known: known.step)
         return self._with(variances=tuple(variances), usd=self.usd + usd)
 
-    def charge(self, usd: float) -> Self:
-        """Return the ledger with further spend beside steps and validations."""
-        return self._with(usd=self.usd + usd)
+    def charge(self, usd: float, pending_usd: float = 0.0) -> Self:
+        """Return the ledger with further spend beside steps and validations, of which a part is
+        pending."""
+        return self._with(usd=self.usd + usd, pending_usd=self.pending_usd + pending_usd)
+
+    def settle(self, *, is_recorded: bool) -> Self:
+        """Return the ledger without pending spend: it stays in the total unless a step's record
+        brings it."""
+        usd = self.usd - self.pending_usd if is_recorded else self.usd
+        return self._with(usd=usd, pending_usd=0.0)
 
     def under(self, settings: Mapping[str, Any]) -> Self:
         """Return the ledger with the settings of the run that writes it."""

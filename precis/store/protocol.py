@@ -93,12 +93,15 @@ class OwnObject:
 
     Args:
         version: at which this process has read the object; None if there was none.
+
+    Attributes:
+        version: at which it has last read or written it.
     """
 
     def __init__(self, store: Store, key: str, version: str | None) -> None:
         self._store = store
         self._key = key
-        self._version = version
+        self.version = version
         self._unanswered: list[bytes] = []
         self._writing = threading.Lock()
 
@@ -108,14 +111,14 @@ class OwnObject:
         with self._writing:
             self._unanswered.append(data)
             try:
-                self._version = self._store.put_if(self._key, data, self._version)
+                self.version = self._store.put_if(self._key, data, self.version)
             except StoreConflict:
                 present = self._store.get(self._key)
                 if present is None or present.data not in self._unanswered:
                     raise
-                self._version = self._store.put_if(self._key, data, present.version)
+                self.version = self._store.put_if(self._key, data, present.version)
             self._unanswered.clear()
-            return self._version
+            return self.version
 
 
 def prove_store(store: Store) -> None:

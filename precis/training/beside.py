@@ -100,12 +100,12 @@ class CommitPipeline(_OneAtATime[None]):
         if error and not isinstance(error, TrainerLost):
             raise error
 
-    async def finish(self, grace_s: float, warn: Callable[[str], None]) -> bool:
+    async def finish(self, grace_s: float, warn: Callable[[str], None]) -> None:
         """Let the commit of a run that ends succeed, or give it up after so many seconds; raise
-        nothing, but warn of one that did not succeed, and return False."""
+        nothing, but warn of one that did not succeed, and keep its `step`."""
         task = self._task
         if task is None or self.step is None:
-            return True
+            return
         checkpoint = self.step + 1
         await asyncio.wait({task}, timeout=grace_s)
         if not task.done():
@@ -117,5 +117,4 @@ class CommitPipeline(_OneAtATime[None]):
         elif error := task.exception():
             warn(f"The commit of step {checkpoint} failed: {error}")
         else:
-            return True
-        return False
+            self._release()

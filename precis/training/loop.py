@@ -243,12 +243,8 @@ class TrainingLoop:
                 await self._wait_for_commit()
             finally:
                 await run.ahead.cancel()
-                # A commit that was given up may still write the ledger.
-                if await run.commits.finish(COMMIT_GRACE_S, _log.warning):
-                    try:
-                        await run.book_rest(of_machine=True)
-                    except StoreError as error:
-                        _log.warning("What the run has spent last is not in its ledger: %s", error)
+                await run.commits.finish(COMMIT_GRACE_S, _log.warning)
+                await run.book_rest(run.unbooked)
 
     @asynccontextmanager
     async def recovering(self) -> AsyncIterator[None]:

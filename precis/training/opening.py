@@ -133,7 +133,12 @@ async def open_run(
         connect_trainer(config, folder, launch, start, lease) as trainer,
         Recorder.of(config) as recorder,
     ):
-        yield Run(config, environment, recorder, store, lease, trainer)
+        run = Run(config, environment, recorder, store, lease, trainer)
+        try:
+            yield run
+        finally:
+            if run.described is None:  # else the loop has booked the step in progress
+                await run.book_rest()
 
 
 @asynccontextmanager

@@ -120,7 +120,8 @@ async def _with_trainer(run: Run) -> ResumePlan:
             _log.warning("%s The checkpoint before it is used.", error)
             damaged.add(at)
             continue
-        await run.write_ledger(plan.ledger)
+        is_recorded = at + len(plan.ahead) > ledger.next_step
+        await run.write_ledger(plan.ledger.settle(is_recorded=is_recorded))
         if not plan.upload:  # which moves the pointer, too
             await asyncio.to_thread(repair_pointer, run.store, run.name, at, run.lease.id)
         return plan

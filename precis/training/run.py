@@ -3,8 +3,7 @@
 import asyncio
 import hashlib
 import logging
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 from shlex import quote
@@ -202,39 +201,22 @@ class Run:
             )
         return None
 
-    async def book_rest(self, *, of_machine: bool = False) -> None:
-        """Book spending that belongs to no step or validation, such as measuring a ceiling.
-
-        Args:
-            of_machine: with the cost of the machine, where no step follows whose record has it.
-        """
-        spend = self.unbooked
-        meter = self.trainer.meter
-        machine_usd = meter.unbooked_usd if of_machine else 0.0
-        pending = self.described
-        if pending is not None:  # its record has its part of both, and may be committed on resume
-            spend = spend.since(pending.judge)
-            machine_usd = max(0.0, machine_usd - pending.machine_usd)
+    async def book_rest(self, spend: Spend = _NOTHING) -> None:
+        """Book the cost of the machine, and other spending, for which no step will be committed; a
+        failure is logged."""
+        machine_usd = self.trainer.meter.unbooked_usd
         usd = spend.usd + machine_usd
-        if usd >= _USD_MIN:
-            await self.write_ledger(self.ledger.charge(usd), spend)
-            meter.book(machine_usd, saved_usd=0.0)
-
-    @asynccontextmanager
-    async def machine_booked(self) -> AsyncIterator[None]:
-        """Book the cost of the machine for the block, in which no step is trained, however it
-        ends."""
+        if usd < _USD_MIN or self._stored.version is None:
+            return
+        if self.commits.step is not None:  # a commit that was given up may still write the ledger
+            return
+        pending_usd = self.described.usd if self.described else 0.0
         try:
-            yield
-        finally:
-            usd = self.trainer.meter.unbooked_usd
-            if usd >= _USD_MIN:
-                try:
-                    await self.write_ledger(self.ledger.charge(usd))
-                except StoreError as error:
-                    _log.warning("The machine's last $%.2f are not in its ledger: %s", usd, error)
-                else:
-                    self.trainer.meter.book(usd, saved_usd=0.0)
+            await self.write_ledger(self.ledger.charge(usd, pending_usd), spend)
+        except StoreError as error:
+            _log.warning("The run's last $%.2f are not in its ledger: %s", usd, error)
+        else:
+            self.trainer.meter.book(machine_usd, saved_usd=0.0)
 
     @property
     def usd(self) -> float:

@@ -208,10 +208,11 @@ async def _book(
 ) -> None:
     """Keep the collected demonstrations, and book their cost."""
     await run.lease.check()
-    usd = run.unbooked.usd
+    spend = run.unbooked
     # The cost first: demonstrations can be collected again from kept replies.
-    await run.book_rest()
-    await asyncio.to_thread(journal.add, demonstrations, usd)
+    if spend.usd > 0:
+        await run.write_ledger(run.ledger.charge(spend.usd), spend)
+    await asyncio.to_thread(journal.add, demonstrations, spend.usd)
     reached("demonstrations kept", 0)
 
 

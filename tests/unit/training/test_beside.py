@@ -99,8 +99,9 @@ async def test_who_is_cancelled_while_it_waits_cancels_the_sampling_and_no_commi
     assert sampled.cancelled
     committed.done.set()
     told: list[str] = []
-    assert await commits.finish(5.0, told.append)
+    await commits.finish(5.0, told.append)
     assert committed.ended
+    assert commits.step is None
     assert not told
 
 
@@ -110,14 +111,16 @@ async def test_a_failure_is_raised_to_who_waits_and_told_at_the_end() -> None:
     with pytest.raises(StoreError):
         await commits.wait()
     told: list[str] = []
-    assert not await commits.finish(1.0, told.append)
+    await commits.finish(1.0, told.append)
+    assert commits.step == 4
     assert told == ["The commit of step 5 failed: The store is out."]
 
 
 async def test_a_commit_that_takes_too_long_is_given_up_at_the_end() -> None:
     commits, work = committing()
     told: list[str] = []
-    assert not await commits.finish(0.01, told.append)
+    await commits.finish(0.01, told.append)
+    assert commits.step == 4
     assert "The commit of step 5 took longer" in told[0]
     assert not work.ended
 

@@ -1,5 +1,6 @@
 """Whole runs in this process: a step stale, warmed, judged for pay, forked, ended early."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -229,10 +230,15 @@ async def test_what_was_paid_for_a_step_that_was_not_trained_is_booked(
         assert ledger(life).usd == pytest.approx(judge.usd)
 
 
-async def test_a_step_that_a_lost_trainer_has_trained_is_booked_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("is_trained", [True, False])
+@pytest.mark.parametrize("error", [TrainerLost, asyncio.CancelledError])
+async def test_a_step_that_ends_with_its_run_is_booked_once(
+    error: type[BaseException],
+    is_trained: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The next start finds it trained, and commits it with its cost."""
+    """The next start finds it trained, and commits it with its cost, or samples it again."""
     hours = 0.0
 
     def work(point: str, step: int | None) -> None:
@@ -240,8 +246,9 @@ async def test_a_step_that_a_lost_trainer_has_trained_is_booked_once(
         hours += point in ("validation scored", "step trained")
 
     async def train_and_be_lost(*step: Any) -> StepRecord:
-        await stages.train_step(*step)
-        raise TrainerLost("It is gone.")
+        if is_trained:
+            await stages.train_step(*step)
+        raise error("It is gone.")
 
     async with paid(tmp_path / "run", recoveries_max=0) as (life, judge):
         with monkeypatch.context() as patch:
@@ -251,13 +258,16 @@ async def test_a_step_that_a_lost_trainer_has_trained_is_booked_once(
                 patch.setattr(kill_points, "_hooks", [work])
                 loop = TrainingLoop(run, Stages(train=train_and_be_lost))
                 await loop.resume()
-                with pytest.raises(TrainerLost):
+                with pytest.raises(error):
                     await loop.train()
-        assert (hours, ledger(life).next_step) == (2, 0)
+        assert (hours, ledger(life).next_step) == (1 + is_trained, 0)
+        assert ledger(life).usd == pytest.approx(judge.usd + 2.0 * hours)
         await life.live()
         first = ledger(life).steps[0]
-        assert first.judge.usd > 0 and first.machine_usd == 2.0
-        assert ledger(life).usd == pytest.approx(judge.usd + 2 * 2.0)
+        assert (first.machine_usd, first.judge.usd > 0) == (
+            (2.0, True) if is_trained else (0.0, False)
+        )
+        assert ledger(life).usd == pytest.approx(judge.usd + 2.0 * hours)
 
 
 async def test_what_a_machine_cost_after_the_last_step_is_booked(

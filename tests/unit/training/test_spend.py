@@ -80,17 +80,17 @@ async def test_the_machine_is_booked_for_a_benchmark_after_the_training(
 ) -> None:
     """Its judging is in its own report."""
     hours = 0.0
-    async with Life(tmp_path, {}).opened() as run:
-        await run.read_ledger()
-        run.trainer.meter = meter = Meter(lambda: 3600 * hours)
-        meter.start(HourlyPrice(2.0, 2.0))
-        with pytest.raises(ValueError) if fails else nullcontext():
-            async with run.machine_booked():
-                hours = 3.0
-                if fails:
-                    raise ValueError
-        assert load_ledger(run.store, "m").usd == pytest.approx(6.0)
-        assert meter.unbooked_usd == 0
+    with pytest.raises(ValueError) if fails else nullcontext():
+        async with Life(tmp_path, {}).opened() as run:
+            await run.read_ledger()
+            await run.write_ledger(run.ledger)
+            run.trainer.meter = meter = Meter(lambda: 3600 * hours)
+            meter.start(HourlyPrice(2.0, 2.0))
+            hours = 3.0
+            if fails:
+                raise ValueError
+    assert load_ledger(run.store, "m").usd == pytest.approx(6.0)
+    assert meter.unbooked_usd == 0
 
 
 async def test_a_written_ledger_whose_answer_was_lost_does_not_end_its_run(tmp_path: Path) -> None:
