@@ -12,6 +12,10 @@ class RecordedClient(openai.AsyncOpenAI):
     """A client that an agent may close: all rollouts share the connection, which the recorder
     closes."""
 
+    def __init__(self, **given: Any) -> None:  # of its copies with other options, too
+        super().__init__(**given)
+        self.chat.completions = _Completions(self)  # type: ignore[misc]  # it is cached there
+
     async def close(self) -> None:
         """Do nothing."""
 
@@ -39,8 +43,6 @@ def recorded_client(
 ) -> RecordedClient:
     """Return the client of a rollout. It does not retry and has no timeout: the recorder does
     both."""
-    client = RecordedClient(
+    return RecordedClient(
         base_url=base_url, api_key=key, http_client=http, max_retries=0, timeout=None
     )
-    client.chat.completions = _Completions(client)  # type: ignore[misc]  # it is cached there
-    return client

@@ -302,6 +302,8 @@ def _explain(error: str) -> str:
             "it needs word lists of nltk, and may download nothing here: run `python -m "
             "nltk.downloader words averaged_perceptron_tagger_eng` first."
         )
+    if "SyntaxError: f-string" in error:
+        return "its code needs Python 3.12 or later."
     if "OpenRouter" in error:
         return "a model at OpenRouter is part of it, and it has no network and no key here."
     return f"{shown}."

@@ -21,6 +21,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from precis.environments import recorder as recorder_module
+from precis.environments.recorded_client import _Completions, recorded_client
 from precis.environments.recorder import Recorder, score_of
 from precis.environments.session import Limits, Policy
 from precis.environments.trajectories import group_of, put_trajectories
@@ -274,6 +275,13 @@ async def test_messages_of_any_form_arrive_as_they_were_said(recorder: Recorder)
     said = [[one["role"] for one in call.messages] for call in rollout.calls]
     assert said == [["user"], ["user", "assistant", "user"]]
     assert rollout.calls[0].messages[0] == {"role": "user", "content": "Move."}
+
+
+async def test_a_client_with_other_options_does_not_look_at_each_message_either() -> None:
+    """Else each call with 24 messages takes 5 ms of a core in place of 1."""
+    async with httpx.AsyncClient() as http:
+        ours = recorded_client("http://127.0.0.1:9/v1", "a key", http)
+        assert isinstance(ours.with_options(timeout=1).chat.completions, _Completions)
 
 
 BARE = {"function": {"name": "play", "description": None, "parameters": None, "strict": None}}

@@ -208,6 +208,13 @@ async def test_preflight_says_what_keeps_a_game_from_being_played(game: str, rea
     assert all(problem.endswith(".") and problem.count("\n") == 0 for problem in problems)
 
 
+def test_preflight_names_the_python_that_a_game_needs() -> None:
+    """Python 3.11 can't read the code of Chess, which later ones play."""
+    assert "needs Python 3.12" in module._explain(
+        "SyntaxError: f-string: unmatched '[' (env.py, line 62)"
+    )
+
+
 async def test_a_game_of_words_is_played_once_its_lists_are_there(lists: Path) -> None:
     words = lists / "corpora" / "words"
     words.mkdir(parents=True)
