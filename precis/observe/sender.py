@@ -108,7 +108,11 @@ class Sender:
     async def _feed(self) -> None:
         service = self._service
         async with BoundedClient(
-            service.url, service.key, bytes_max=_REPLY_BYTES_MAX, **service.options
+            service.url,
+            service.key,
+            bytes_max=_REPLY_BYTES_MAX,
+            timeout=None,  # `post` has a deadline
+            **service.options,
         ) as client:
             while seen := self._waiting.get():  # this thread may block
                 batch = [seen]
