@@ -123,6 +123,10 @@ class TrainingLoop:
             self.stages.watch(run) as self._tell,
             self._finish_on_exit(),
         ):
+            if run.wandb:
+                # `resume` has committed these before there was a W&B run to tell.
+                for step in range(run.found_at, run.ledger.next_step):
+                    run.wandb.log(step, run.metrics_of(step))
             while not run.is_done:
                 async with self.recovering():
                     await self.go_on()

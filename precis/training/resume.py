@@ -33,6 +33,7 @@ async def resume(
     """
     await run.read_ledger()
     await begin_from_origin(run)
+    run.found_at = run.ledger.next_step
     learned = run.environment.learned
     await asyncio.to_thread(keep_trained_on, run.store, run.ledger, learned)
     step = await asyncio.to_thread(
@@ -55,7 +56,10 @@ async def resume(
         checkpoint = await run.trainer.client.commit(run.model, at, run.stored_model, record)
         if run.ledger.checkpoints.get(at) != checkpoint.digest:
             await run.write_ledger(run.ledger.add_digest(at, checkpoint.digest))
-    # Steps that an earlier process had trained when it died: committed, not repeated.
+    # Steps that an earlier process had committed when it died, without a word in the ledger.
+    for step in range(run.found_at, run.ledger.next_step):
+        await log(run, step, None)
+    # Steps that it had trained: committed, not repeated.
     for trained in plan.ahead:
         note = StepRecord.model_validate(trained.note)
         await commit(run, as_trained(note, trained.digest, trained.result["metrics"]))

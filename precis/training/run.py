@@ -70,6 +70,7 @@ class Run:
         described: the step that this process has described last, until the ledger has it; the cost
             in the record of any other step was spent by another process.
         service_usd: the charge of a training service for that step.
+        found_at: the step of the ledger as `resume` found it.
         seen: the latest samples, for the report.
         wandb, observers: the other receivers of the run's records, while it trains.
         first_adapter: the adapter that reinforcement begins with.
@@ -106,6 +107,7 @@ class Run:
         self.service_usd = 0.0
         self.first_adapter = 0 if self.warm_start is None else 1
         self.oldest_adapter = self.first_adapter
+        self.found_at = 0
         self.seen = LatestSamples()
         self.wandb: WandbLog | None = None
         self.observers = Observers([])
