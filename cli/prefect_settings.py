@@ -7,57 +7,86 @@ from pathlib import Path
 from precis.environment import Variables
 from precis.errors import ConfigError
 
+_SECRETS = ("PREFECT_API_AUTH_STRING", "PREFECT_API_KEY")
+"""The password of a server, and the key of Prefect Cloud."""
+
 
 def find_api_url() -> str | None:
     """Return the address of the server that is configured in the environment, `.env` or Prefect's
-    active profile. Raises ConfigError if the profiles can't be read."""
-    named = Variables().prefect_api_url or _profile().get("PREFECT_API_URL")
+    own files. Raises ConfigError if they can't be read."""
+    named = Variables().prefect_api_url
+    for settings in _files():
+        named = named or settings.get("PREFECT_API_URL")
     return named.rstrip("/") if named else None
 
 
 def secrets_for(api: str) -> dict[str, str]:
     """Return the password and the key to send to a server, by their variables; empty for none.
 
-    A profile's are for the profile's server alone, and the password of the servers that we start
-    is not for Prefect Cloud. Raises ConfigError if the profiles can't be read.
+    A file's are for the file's server alone, and the password of the servers that we start is not
+    for Prefect Cloud. Raises ConfigError if a file can't be read, or a secret is not in ASCII.
     """
     given = Variables().keys()
-    profile = _profile()
+    secrets = {name: given.get(name, "") for name in _SECRETS}
     # Cloud has an address for each workspace.
-    its_server, _, _ = profile.get("PREFECT_API_URL", api).partition("/accounts/")
     server, _, _ = api.partition("/accounts/")
-    is_profiles = its_server.rstrip("/") == server.rstrip("/")
-    secrets = {}
-    for variable in ("PREFECT_API_AUTH_STRING", "PREFECT_API_KEY"):
-        of_profile = profile.get(variable, "") if is_profiles else ""
-        secrets[variable] = given.get(variable) or of_profile
+    for settings in _files():
+        its_server, _, _ = settings.get("PREFECT_API_URL", api).partition("/accounts/")
+        if its_server.rstrip("/") == server.rstrip("/"):
+            for name in _SECRETS:
+                secrets[name] = secrets[name] or settings.get(name, "")
     if not any(secrets.values()) and "/workspaces/" not in api:
         secrets["PREFECT_API_AUTH_STRING"] = server_password() or ""
+    for name, secret in secrets.items():
+        _check_ascii(name, secret)
     return secrets
 
 
-def _profile() -> dict[str, str]:
-    """Return the settings of Prefect's active profile."""
+def _files() -> list[dict[str, str]]:
+    """Return the settings of each of Prefect's files by their variables, the first that counts
+    first."""
     home = Path(os.path.expanduser(os.environ.get("PREFECT_HOME", "~/.prefect")))
-    file = home / "profiles.toml"
+    files = [Path("prefect.toml"), Path("pyproject.toml"), home / "profiles.toml"]
+    return [_settings_in(file) for file in files]
+
+
+def _settings_in(file: Path) -> dict[str, str]:
+    """Return the settings of the server in one of these files; of profiles the active one's."""
     try:
-        profiles = tomllib.loads(file.read_text("utf-8"))
-        active = os.environ.get("PREFECT_PROFILE", profiles.get("active", ""))
-        settings = profiles.get("profiles", {}).get(active, {})
+        written = tomllib.loads(file.read_text("utf-8"))
+        if file.name == "profiles.toml":
+            active = os.environ.get("PREFECT_PROFILE", written.get("active", ""))
+            settings = written.get("profiles", {}).get(active, {})
+        else:
+            if file.name == "pyproject.toml":
+                written = written.get("tool", {}).get("prefect", {})
+            api = written.get("api", {})
+            settings = {f"PREFECT_API_{name.upper()}": value for name, value in api.items()}
         return {name: str(value) for name, value in settings.items()}
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, AttributeError, TypeError) as error:
         raise ConfigError(
-            f"Prefect's profiles in {file} can't be read: {error}.",
-            "Mend or delete the file, or set PREFECT_API_URL.",
+            f"Prefect's settings in {file} can't be read: {error}.", "Mend the file."
         ) from error
 
 
 def server_password() -> str | None:
-    """Return the `user:password` for a server that we start."""
+    """Return the `user:password` for a server that we start. Raises ConfigError if it is not in
+    ASCII."""
     given = Variables().prefect_server_api_auth_string
-    return given.get_secret_value() if given else None
+    if given is None:
+        return None
+    _check_ascii("PREFECT_SERVER_API_AUTH_STRING", given.get_secret_value())
+    return given.get_secret_value()
+
+
+def _check_ascii(variable: str, secret: str) -> None:
+    if not secret.isascii():
+        raise ConfigError(
+            f"{variable} has a character that is not in ASCII, and Prefect fails on those.",
+            "Choose a password without accents, and copy a key again.",
+        )
 
 
 def on_postgres() -> bool:

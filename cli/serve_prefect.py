@@ -29,6 +29,8 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from cli.prefect_settings import server_password
+from precis.commands.terminal import sentences
+from precis.errors import ConfigError
 
 _LOOPBACK = ("127.0.0.1", "localhost")
 _DOCUMENTATION = ("/openapi.json", "/docs", "/docs/oauth2-redirect", "/redoc")
@@ -47,7 +49,7 @@ def app_for(host: str, port: int) -> FastAPI:
     """
     password = server_password()
     if password is None:
-        sys.exit(
+        raise ConfigError(
             "Who reaches a Prefect server can run code on its workers, so this one does not start "
             "without a password: set PREFECT_SERVER_API_AUTH_STRING to `user:password`."
         )
@@ -142,7 +144,8 @@ def main(
 ) -> None:
     """Serve until SIGTERM, or until the lock's folder is gone or the server is unused."""
     last_use = LastUse()
-    app = last_use.around(app_for(host, port))
+    with sentences():
+        app = last_use.around(app_for(host, port))
     server = uvicorn.Server(uvicorn.Config(app, host=host, port=port, log_level="warning"))
 
     def end(reason: str) -> None:

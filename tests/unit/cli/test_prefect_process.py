@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 from cli import prefect_process, serve_prefect
 from cli.prefect_server import PrefectServer, keep_running
-from cli.prefect_settings import find_api_url
+from cli.prefect_settings import find_api_url, secrets_for
 from cli.serve_prefect import LastUse, end_when_unused
 from precis.environment import Variables
 from precis.errors import ConfigError, LockHeld
@@ -69,6 +69,17 @@ def test_ctrl_c_does_not_wait_for_a_restarted_server_that_does_not_answer_yet(ho
     assert done.returncode == 0
 
 
+@pytest.fixture
+def unset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of this process and of Prefect's profiles, with the active one `mine`."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(Variables.model_config, "env_file", ".env")
+    monkeypatch.setenv("PREFECT_API_URL", "")
+    monkeypatch.setenv("PREFECT_HOME", str(tmp_path))
+    monkeypatch.setenv("PREFECT_PROFILE", "mine")
+    return tmp_path
+
+
 async def test_a_server_that_ends_at_once_is_not_started_for_ever(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -92,28 +103,50 @@ async def test_a_server_that_ends_at_once_is_not_started_for_ever(
     assert "can't be restarted" in said[1] and "server.log" in said[1]
 
 
-@pytest.mark.parametrize("written", ["not [toml", "profiles = 5", "[profiles]\nmine = 1"])
-def test_profiles_of_prefect_that_can_not_be_read_are_named(
-    written: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("file", "written"),
+    [
+        ("profiles.toml", "not [toml"),
+        ("profiles.toml", "profiles = 5"),
+        ("profiles.toml", "[profiles]\nmine = 1"),
+        ("prefect.toml", "api = 5"),
+    ],
+)
+def test_settings_of_prefect_that_can_not_be_read_are_named(
+    file: str, written: str, unset: Path
 ) -> None:
-    monkeypatch.delenv("PREFECT_API_URL", raising=False)
-    monkeypatch.setenv("PREFECT_HOME", str(tmp_path))
-    monkeypatch.setenv("PREFECT_PROFILE", "mine")
-    (tmp_path / "profiles.toml").write_text(written)
-    with pytest.raises(ConfigError, match=r"profiles in .*profiles\.toml can't be read"):
+    (unset / file).write_text(written)
+    with pytest.raises(ConfigError, match=rf"settings in .*{file} can't be read"):
         find_api_url()
-    (tmp_path / "profiles.toml").write_text('[profiles.mine]\nPREFECT_API_URL = "http://a/api/"')
-    assert find_api_url() == "http://a/api"
 
 
-def test_a_server_named_in_the_file_of_variables_is_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_server_is_found_where_prefect_finds_it_and_gets_the_secrets_of_its_own_file(
+    unset: Path,
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(Variables.model_config, "env_file", ".env")
-    monkeypatch.setenv("PREFECT_API_URL", "")
-    (tmp_path / ".env").write_text("PREFECT_API_URL=http://team/api\n")
-    assert find_api_url() == "http://team/api"
+    api = 'url = "http://%s/api/"\nkey = "of-%s"\n'
+    written = {
+        "profiles.toml": '[profiles.mine]\nPREFECT_API_URL = "http://profile/api/"\n',
+        "pyproject.toml": f"[tool.prefect.api]\n{api % ('project', 'project')}",
+        "prefect.toml": f"[api]\n{api % ('folder', 'folder')}",
+        ".env": "PREFECT_API_URL=http://team/api\n",
+    }
+    for file, server in zip(written, ("profile", "project", "folder", "team"), strict=True):
+        (unset / file).write_text(written[file])
+        assert find_api_url() == f"http://{server}/api"
+        key = f"of-{server}" if server in ("project", "folder") else ""
+        assert secrets_for(f"http://{server}/api")["PREFECT_API_KEY"] == key
+
+
+@pytest.mark.parametrize(
+    "variable", ["PREFECT_SERVER_API_AUTH_STRING", "PREFECT_API_AUTH_STRING", "PREFECT_API_KEY"]
+)
+def test_a_password_that_prefect_fails_on_is_refused_in_a_sentence(
+    variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its server answers each request with such a one by an error of its own."""
+    monkeypatch.setenv(variable, "ana:señor-secreto")
+    with pytest.raises(ConfigError, match=f"{variable} has a character that is not in ASCII"):
+        secrets_for("http://team/api")
 
 
 class Clock:
