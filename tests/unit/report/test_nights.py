@@ -70,7 +70,7 @@ def test_a_contender_that_lost_answers_everywhere_is_a_regression() -> None:
     (found,) = compare(night("gpt-4o", 2), night("gpt-4o", 3)).regressions
     assert found.contender == Contender("gpt-4o")
     assert found.difference.accuracy.mean == -0.25
-    assert str(found).startswith("gpt-4o: -25.0 points (-37.6 to -20.8) on 20 scenarios, corrected")
+    assert str(found).startswith("gpt-4o: -25.0 points (-37.6 to -16.6) on 20 scenarios, corrected")
     (averaged,) = compare(night("m", 3), pl.concat([night("m", 2), night("m", 4)])).changes
     assert averaged.difference.accuracy.mean == 0
     assert compare(night("m", 2), night("m", 4).clear()) == Comparison()

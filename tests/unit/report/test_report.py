@@ -106,7 +106,7 @@ def test_the_reader_holds_every_shown_summary_with_its_verdicts(
     answers = first["summaries"]["d0"]["answers"]
     right = ["🎉 It was gold02 <b>.", True, [[9, 15]]]
     assert answers[2:4] == [right, ["answer 3", False, []]]
-    assert first["topics"]["Topic 1"] == ["100.0%", "39.8% to 100.0%"]
+    assert first["topics"]["Topic 1"] == ["100.0%", "0.0% to 100.0%"], "four documents say little"
     assert data["contenders"][3]["summaries"]["d3"]["cause"] == "timeout"
     assert data["documents"][0]["questions"][4]["answerable"] is False
 
