@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import shutil
 from collections.abc import Awaitable, Callable
 
 from precis.config import RunConfig
@@ -41,6 +42,9 @@ async def resume(
     )
     if step:
         _log.info("Uploaded the checkpoint of step %d, which was kept here.", step)
+    for folder in work_folder(run.config).glob("kept-*"):
+        if folder != run.kept_folder:  # of the run before a restart
+            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
     plan = await _with_trainer(run)
     await _bring_stale_adapter(run, plan)
     environment = run.environment
