@@ -4,6 +4,8 @@ import asyncio
 import base64
 import json
 import logging
+import os
+import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import replace
@@ -277,6 +279,7 @@ async def test_a_slow_service_delays_nothing_and_the_end_is_bounded(
     assert time.monotonic() - began < 60, "one after another they take 200 s"
     await asyncio.to_thread(observers.close, 0.2)
     assert time.monotonic() - began < 8
+    assert "it takes them slower than they come" in caplog.text
     assert "OpenPipe did not receive" in caplog.text
 
 
@@ -356,3 +359,23 @@ def test_after_its_end_nothing_more_is_kept_for_it(
     log.table(0, "samples", ["text"], [["long"]])
     assert log._lines.qsize() == left
     assert "W&B has ended: ModuleNotFoundError: No module named 'encodings'." in caplog.text
+
+
+@pytest.mark.parametrize("is_deleted", [False, True])
+def test_why_wandb_has_ended_is_said_once_without_its_key(
+    is_deleted: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    output = tmp_path / "wandb.log"
+    output.write_text("OSError: of the run before\n")
+    (tmp_path / "wandb.py").write_text(f"import sys\nsys.exit('\\x1b[1mNo project for {KEY}.')")
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    environment = {**os.environ, "PYTHONPATH": path, "WANDB_API_KEY": KEY}
+    log = WandbLog(tmp_path, {"name": "m"}, environment)
+    log._process.wait()
+    if is_deleted:
+        output.unlink()
+    log.log(0, {})
+    log.finish()
+    cause = "It printed nothing" if is_deleted else "No project for …"
+    [said] = caplog.messages
+    assert said.startswith(f"W&B has ended: {cause}. The run continues")
