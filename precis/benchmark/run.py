@@ -210,5 +210,6 @@ async def announce_cost(run: BenchmarkRun, contenders: Sequence[ContenderSpec]) 
 def compare(run: BenchmarkRun, measured: Measured) -> Comparison:
     """Compare the rows of a benchmark with those of the model's earlier ones under the same rules
     and on the same scenarios."""
-    earlier = results_before(run.store, run.name, run.id, run.config.compare_nights)
-    return compare_nights(measured.frame, earlier, measured.figure.is_share)
+    nights = run.config.compare_nights
+    before = results_before(run.store, run.name, run.id, measured.frame, nights)
+    return compare_nights(measured.frame, before, measured.figure.is_share)

@@ -6,7 +6,7 @@ in a second table (`precis.records.questions`).
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from io import BytesIO
@@ -62,6 +62,9 @@ one, to which `usd` and `seconds` then belong."""
 ATTEMPTS = pl.Schema({**_COLUMNS, "attempt": pl.Int64})
 """A row of a contender's sampled attempt at a scenario, with its number. These are in a separate
 file, used only for pass@k."""
+
+COMPARABLE = ("judge", "protocol", "prompts_digest", "corpus_digest")
+"""The columns that must be the same on two nights for their figures to be comparable."""
 
 KEY = ("run", "model", "step", "scenario_id")
 """The unique key of a row, and the order of a file's rows."""
@@ -172,11 +175,13 @@ def result_keys(store: Store, model: str) -> list[str]:
     return store.keys(f"{model}/results/")
 
 
-def scan_results(store: Store, model: str, nights: int | None = None) -> pl.LazyFrame:
-    """Return the results of a model's nights, or of its newest `nights`, as one lazy table in
-    SCHEMA; a query reads only the columns and row groups that it needs."""
-    keys = result_keys(store, model)
-    keys = keys if nights is None else keys[max(0, len(keys) - nights) :]
+def scan_results(store: Store, model: str) -> pl.LazyFrame:
+    """Return the results of a model's nights as one lazy table in SCHEMA; a query reads only the
+    columns and row groups that it needs."""
+    return _scan(store, result_keys(store, model))
+
+
+def _scan(store: Store, keys: Sequence[str]) -> pl.LazyFrame:
     if not keys:
         return SCHEMA.to_frame().lazy()
     from pyarrow import dataset
@@ -203,23 +208,30 @@ def newest_results(store: Store, model: str, took_part: pl.Expr) -> pl.DataFrame
     return SCHEMA.to_frame()
 
 
-def results_before(store: Store, model: str, night: str, nights: int) -> pl.DataFrame:
-    """Return the results of at most `nights` nights before one, given by its id."""
-    if not nights:
-        return SCHEMA.to_frame()
+def results_before(
+    store: Store, model: str, night: str, tonight: pl.DataFrame, nights: int
+) -> pl.DataFrame:
+    """Return the rows comparable with tonight's (`COMPARABLE`) of the newest `nights` nights that
+    have some, besides the one with the id `night`. Nights are read from the newest back."""
     from pyarrow import ArrowException
 
-    rows = scan_results(store, model, nights + 1).filter(pl.col("run") != night)
-    with files_of(store):
-        try:
-            frame = rows.collect()
-        except (pl.exceptions.PolarsError, ArrowException) as error:
-            raise StoreError(
-                f"The results of earlier nights in {store.url}/{model}/results/ can't be read: "
-                f"{error} Move the file that is not one of results away."
-            ) from error
-    newest = frame["run"].unique().sort(descending=True).head(nights)
-    return frame.filter(pl.col("run").is_in(newest.implode()))
+    origins = tonight.lazy().select(COMPARABLE).unique()
+    found: list[pl.DataFrame] = []
+    for key in reversed(result_keys(store, model)):
+        if len(found) == nights:
+            break
+        rows = _scan(store, [key]).filter(pl.col("run") != night)
+        with files_of(store):
+            try:
+                frame = rows.join(origins, on=COMPARABLE, how="semi", nulls_equal=True).collect()
+            except (pl.exceptions.PolarsError, ArrowException) as error:
+                raise StoreError(
+                    f"The results of an earlier night in {store.url}/{key} can't be read: {error} "
+                    "Move the file away if it is not one of results."
+                ) from error
+        if not frame.is_empty():
+            found.append(frame)
+    return pl.concat([SCHEMA.to_frame(), *reversed(found)])
 
 
 def read_results(source: Path | BytesIO, where: str = "") -> pl.DataFrame:

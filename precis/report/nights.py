@@ -27,8 +27,6 @@ from precis.statistics.standings import (
 
 REGRESSION = "precis.benchmark.regression"
 """The event that a benchmark emits when a contender is worse than before, beyond chance."""
-COMPARABLE = ("judge", "protocol", "prompts_digest", "corpus_digest")
-"""The columns that must be the same on two nights for their figures to be comparable."""
 
 _TICKS_MAX = 7
 _STYLES = ("-", "--", ":", "-.")
@@ -147,15 +145,13 @@ class Comparison:
         }
 
 
-def compare_nights(tonight: pl.DataFrame, earlier: pl.DataFrame, is_share: bool) -> Comparison:
-    """Compare every contender with itself in earlier benchmarks by the same judge, protocol,
-    prompts and corpus, and the newest checkpoint with the newest before it.
+def compare_nights(tonight: pl.DataFrame, before: pl.DataFrame, is_share: bool) -> Comparison:
+    """Compare every contender with itself in the comparable rows of benchmarks before, and the
+    newest checkpoint with the newest before it.
 
     If a contender has the same score as before on every document, no test can detect a difference;
     it is listed, but not counted among the comparisons (Tarone, 1990).
     """
-    origins = tonight.select(COMPARABLE).unique()
-    before = earlier.join(origins, on=COMPARABLE, how="semi", nulls_equal=True)
     if before.is_empty():
         return Comparison()
     then_there = contenders(before)

@@ -35,12 +35,13 @@ def test_nights_are_one_lazy_table(store: S3Store) -> None:
     later = pl.col("night").dt.day() > 1
     right = scan_results(store, "m").filter(later).group_by("run").agg(pl.col("score").sum())
     assert right.sort("run").collect()["score"].to_list() == [0, 1]
-    before = results_before(store, "m", "20261103T030000Z-0000", 7)
+    tonight = "20261103T030000Z-0000"
+    before = results_before(store, "m", tonight, frames[2], 7)
     assert before.equals(pl.concat(frames[:2]))
     impatient = {"tries_max": 1, "timeout_s": 1.0, "aws_endpoint_url": "http://127.0.0.1:9"}
     gone = store.settings.model_copy(update=impatient)
     with pytest.raises(StoreError):
-        results_before(S3Store(store.bucket, store.prefix, gone), "m", "20261103T030000Z-0000", 7)
+        results_before(S3Store(store.bucket, store.prefix, gone), "m", tonight, frames[2], 7)
 
 
 def test_trajectories_are_read(store: S3Store) -> None:

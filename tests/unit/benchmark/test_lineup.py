@@ -17,8 +17,8 @@ from precis.errors import ConfigError, DocumentsError, StoreError, UnusableRun
 from precis.records.documents import Corpus, load_corpus, load_others
 from precis.records.ledger import Ledger, Origin, ledger_key, write_ledger
 from precis.records.nouns import Figure
-from precis.records.results import SCHEMA, write_results
-from precis.report.nights import COMPARABLE, Comparison
+from precis.records.results import COMPARABLE, SCHEMA, write_results
+from precis.report.nights import Comparison
 from precis.run.trained_on import keep_trained_on, trained_on
 from precis.statistics.standings import Contender
 from precis.store import FolderStore
@@ -163,7 +163,7 @@ def test_a_night_on_other_documents_or_by_another_judge_is_not_compared(store: F
     write_results(night(1), folder / "1.parquet")
     write_results(night(2, corpus_digest="own"), folder / "2.parquet")
     write_results(night(3, judge="another"), folder / "3.parquet")
-    config = BenchmarkConfig(compare_nights=5)
+    config = BenchmarkConfig(compare_nights=1)
     run: Any = SimpleNamespace(store=store, name="m", id="4", config=config)
     nothing = SCHEMA.to_frame()
     found = compare(run, Measured(night(4), nothing, nothing, None, Figure("accuracy", "", "")))

@@ -104,11 +104,11 @@ def test_all_nights_are_read_as_one_lazy_table(tmp_path: Path) -> None:
 def test_the_nights_before_one_leave_it_out(tmp_path: Path) -> None:
     store = open_store(str(tmp_path))
     for night in (1, 2, 3, 4):
-        stored(store, night)
-    before = results_before(store, "m", "20261104T030000Z-0000", 2)
+        tonight = stored(store, night)
+    before = results_before(store, "m", "20261104T030000Z-0000", tonight, 2)
     nights = before["run"].unique().sort().to_list()
     assert nights == ["20261102T030000Z-0000", "20261103T030000Z-0000"]
-    assert results_before(store, "m", "20261104T030000Z-0000", 0).is_empty()
+    assert results_before(store, "m", "20261104T030000Z-0000", tonight, 0).is_empty()
 
 
 def test_the_newest_results_are_read_from_the_newest_night_back(tmp_path: Path) -> None:
@@ -128,9 +128,9 @@ def test_the_newest_results_are_read_from_the_newest_night_back(tmp_path: Path) 
 
 def test_a_night_that_is_no_results_is_named(tmp_path: Path) -> None:
     store = open_store(str(tmp_path))
-    stored(store, 1)
+    tonight = stored(store, 1)
     store.put("m/results/20261102T030000Z-0000.parquet", b"not parquet")
-    with pytest.raises(StoreError, match=r"earlier nights in .*m/results/ can't be read"):
-        results_before(store, "m", "20261103T030000Z-0000", 7)
+    with pytest.raises(StoreError, match=r"earlier night in .*m/results/20261102T03.* can't be"):
+        results_before(store, "m", "20261103T030000Z-0000", tonight, 7)
     with pytest.raises(StoreError, match=r"Can't read the results in .*20261102T03"):
         newest_results(store, "m", pl.col("score") > 0)
