@@ -90,7 +90,7 @@ async def publish(
         f"{count} held-out {nouns.scenario if count == 1 else nouns.scenarios}",
         headings,
         tuple(standings),
-        run.budget.usd,
+        run.budget.usd + run.machine_usd,
         tuple(map(str, comparison.regressions)),
         environment.caveat,
     )
@@ -174,6 +174,7 @@ def benchmark_facts(
         "Began": f"{run.began:%Y-%m-%d %H:%M} UTC",
         nouns.rollouts.capitalize(): f"${spend.usd:,.2f}{unpriced}",
         **({"Judging": f"${scoring_usd:,.2f}"} if judge else {}),
+        **({"Machine": f"${run.machine_usd:,.2f}"} if run.machine_usd else {}),
         "Nights": comparison.verdict,
     }
 

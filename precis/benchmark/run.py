@@ -38,6 +38,8 @@ _log = logging.getLogger(__name__)
 class BenchmarkRun:
     """The tools of a benchmark, without its findings.
 
+    `machine_usd` is the cost of a machine that was rented for it alone.
+
     Not a dataclass: Prefect traverses those, with all they hold, on every task call.
     """
 
@@ -55,6 +57,7 @@ class BenchmarkRun:
         self.began = datetime.now(UTC)
         self.id = f"{self.began:%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
         self.kept = KeptRecords(self.store)
+        self.machine_usd = 0.0
         before = environment.spend
         self.budget = Budget(config.dollars_max, lambda: environment.spend.since(before).usd)
         self.environment = (

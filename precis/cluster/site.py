@@ -2,11 +2,14 @@
 
 import json
 import os
+import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
 PRICES_VARIABLE = "PRECIS_PRICES"
 """The variable with the price at each cloud that a managed job may rent from, as JSON."""
+_HELD_SINCE_VARIABLE = "PRECIS_HELD_SINCE"
+"""A managed job's variable with the time at which its installation began."""
 _SKYPILOT_VARIABLE = "SKYPILOT_CLUSTER_INFO"
 """SkyPilot's variable that names the cloud of the machine."""
 
@@ -42,3 +45,9 @@ def price_here() -> HourlyPrice | None:
     machine = json.loads(os.environ.get(_SKYPILOT_VARIABLE, "{}"))
     found = prices.get(machine.get("cloud", "").lower())
     return HourlyPrice(**found) if found else None
+
+
+def held_here_s() -> float:
+    """Return how long a managed job has held this machine; 0 if no job has rented it."""
+    since = os.environ.get(_HELD_SINCE_VARIABLE)
+    return max(0.0, time.time() - float(since)) if since else 0.0

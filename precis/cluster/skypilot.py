@@ -11,6 +11,7 @@ replaced. On the machine everything listens on the loopback only.
 """
 
 import asyncio
+import math
 import threading
 import time
 from contextlib import AsyncExitStack, suppress
@@ -22,6 +23,7 @@ import httpx
 from precis.cluster import api
 from precis.cluster.api import Cluster, Log
 from precis.cluster.keys import Keys, cluster_name, forget_keys, read_keys, write_keys
+from precis.cluster.meter import Meter
 from precis.cluster.site import HourlyPrice, TrainerAddress
 from precis.cluster.task import started_from, trainer_task
 from precis.cluster.tunnel import Tunnel, require_ssh, ssh_to
@@ -32,6 +34,7 @@ from precis.run.lease import Lease
 _FOUND_S = 12.0
 """The time for a running trainer to answer through a new tunnel."""
 _PING_S = 5.0
+_BOOT_S = 20.0
 _JOB_S = 5.0
 _JOB_FAILURES_MAX = 6
 _JOB_ENDED = {"FAILED", "FAILED_SETUP", "FAILED_DRIVER", "CANCELLED", "SUCCEEDED"}
@@ -47,17 +50,17 @@ class SkyPilotHost:
         log: receives the output of SkyPilot and the trainer.
         lease: the run's. All runs of a model share one machine; a run that has lost the lease
             leaves it alone.
+        meter: runs while it holds a machine, from the moment that SkyPilot asked for it.
     """
 
     config: RunConfig
     home: Path
     log: Log
     lease: Lease | None = None
+    meter: Meter = field(default_factory=Meter)
     cluster: Cluster | None = None
     """The machine, once it is up, with its price."""
-    held_since: float | None = None
-    """The time, in seconds since 1970, at which the last `up` had rented its machine; None if it
-    found the trainer running."""
+    _asked_at: float = math.inf
     _started_from: str = ""
     _connection: AsyncExitStack = field(default_factory=AsyncExitStack)
 
@@ -86,7 +89,6 @@ class SkyPilotHost:
         """
         require_ssh()
         await self.leave()
-        self.held_since = None
         if self.lease is not None:
             await self.lease.check()
         try:
@@ -125,6 +127,7 @@ class SkyPilotHost:
         except ClusterError:
             self.log(f"The trainer of cluster {self.name} does not answer.")
             return None
+        self.meter.start(self.cluster.price)
         took = time.monotonic() - began
         self.log(f"Found the trainer of cluster {self.name} again, after {took:.1f} s.")
         return address
@@ -153,6 +156,7 @@ class SkyPilotHost:
         keys = Keys.new(self._started_from)
         task = trainer_task(self.config, keys)
         write_keys(self.home, self.name, keys)
+        booting = asyncio.create_task(self._watch_boot())
         try:
             job = await api.launch(
                 task,
@@ -162,7 +166,9 @@ class SkyPilotHost:
                 self.config.cluster.provision_timeout_s,
             )
             self.cluster = await api.find(self.name)
-            self.held_since = self.cluster.launched_at if self.cluster else None
+            if self.cluster is not None:
+                since = min(self._asked_at, self.cluster.launched_at)
+                self.meter.start(self.cluster.price, max(0.0, time.time() - since))
             return await self._await_trainer(keys, job)
         except BaseException:
             # Leave no machine behind whose trainer never answered.
@@ -174,6 +180,18 @@ class SkyPilotHost:
                     f"{self.name}`; where it came up, its autostop takes it down."
                 )
             raise
+        finally:
+            booting.cancel()
+
+    async def _watch_boot(self) -> None:
+        """Note when SkyPilot asks a place for the machine, which it forgets once that is up."""
+        self._asked_at = math.inf
+        while True:
+            await asyncio.sleep(_BOOT_S)
+            with suppress(PrecisError):
+                cluster = await api.find(self.name)
+                if cluster is not None and cluster.status == "INIT":
+                    self._asked_at = cluster.launched_at
 
     async def _await_trainer(self, keys: Keys, job: int) -> TrainerAddress:
         def follow() -> None:
@@ -232,6 +250,7 @@ class SkyPilotHost:
 
     async def leave(self) -> None:
         """Leave the machine running: `up` finds it again, or autostop takes it down."""
+        self.meter.stop()
         await self._connection.aclose()
 
 

@@ -3,10 +3,10 @@
 import logging
 from collections.abc import Awaitable, Callable
 
+from precis.cluster.meter import Meter
 from precis.cluster.site import TrainerAddress
 from precis.errors import TrainerLost
 from precis.trainer.client import RemoteTrainer
-from precis.training.meter import Meter
 
 _log = logging.getLogger(__name__)
 
@@ -16,7 +16,7 @@ class TrainerConnection:
 
     Attributes:
         client: talks to the trainer at its present address.
-        meter: the cost of its machine; the code that starts the machine starts the meter.
+        meter: the cost of its machine; the code that rents the machine starts and stops it.
         losses: how often it was lost since a step was last committed, or its benchmark began.
     """
 
@@ -51,7 +51,6 @@ class TrainerConnection:
             await show("Preempted", str(lost))
             await show("Recovering", f"It is started again ({self.losses}).")
             try:
-                self.meter.stop()
                 await self.client.move_to(await self._start())
                 message = await restore()
             except TrainerLost as error:

@@ -2,14 +2,14 @@
 
 import asyncio
 import logging
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 
 from precis.cluster.local import LocalHost
-from precis.cluster.site import TrainerAddress
+from precis.cluster.meter import Meter
+from precis.cluster.site import TrainerAddress, held_here_s
 from precis.cluster.skypilot import SkyPilotHost
 from precis.config import BenchmarkConfig, RunConfig, TrainConfig
 from precis.environment import private_home
@@ -25,15 +25,15 @@ from precis.environments.summaries.services import connect_ruler, start_services
 from precis.environments.textarena.environment import load_textarena
 from precis.environments.verifiers import load_verifiers
 from precis.environments.workers import Workers
-from precis.errors import ConfigError
+from precis.errors import ConfigError, StoreError
 from precis.processes.child import Launch, child_service
 from precis.records.documents import Corpus, load_corpus, load_others
+from precis.records.ledger import read_ledger, write_ledger
 from precis.run.lease import Lease, leased
 from precis.settings.environment import AgentSettings
 from precis.store import open_store
 from precis.trainer.client import RemoteTrainer
 from precis.training.connection import TrainerConnection
-from precis.training.meter import Meter
 from precis.training.run import Run, work_folder
 
 Read = Callable[[RunConfig], Awaitable[Corpus]]
@@ -128,9 +128,23 @@ async def open_run(
     """
     store = open_store(config.store)
     folder = work_folder(config) / "trainer"
+
+    async def book_failed_start(usd: float) -> None:
+        """Put a machine whose trainer never answered into the run's ledger, if it has one."""
+        why = "The run has none yet."
+        try:
+            await lease.check()
+            ledger, version = await asyncio.to_thread(read_ledger, store, config.model, "", "")
+            if version is not None:
+                await asyncio.to_thread(write_ledger, store, ledger.charge(usd), version)
+                return
+        except StoreError as error:
+            why = str(error)
+        _log.warning("The $%.2f for the machine of this start are in no ledger: %s", usd, why)
+
     async with (
         leased(store, config.model, name, take_over=config.take_over, one_run=True) as lease,
-        connect_trainer(config, folder, launch, start, lease) as trainer,
+        connect_trainer(config, folder, launch, start, lease, book_failed_start) as trainer,
         Recorder.of(config) as recorder,
     ):
         run = Run(config, environment, recorder, store, lease, trainer)
@@ -148,10 +162,12 @@ async def connect_trainer(
     launch: Launch = child_service,
     start: Start = start_trainer,
     lease: Lease | None = None,
+    book: Callable[[float], Awaitable[None]] | None = None,
 ) -> AsyncIterator[TrainerConnection]:
     """Provide a running trainer while the block lasts; `folder` is for one on this machine.
 
-    A rented machine is left to the run that has taken over the lease, if there is one.
+    A rented machine is left to the run that has taken over the lease, if there is one. `book` gets
+    the dollars of a start that fails.
     """
     meter = Meter()
     cluster = config.cluster
@@ -159,26 +175,29 @@ async def connect_trainer(
     if cluster.where == "local":
         log = work_folder(config) / "trainer.log"
         host = LocalHost(folder, config.seed, log, config.trainer.backend, launch)
+        if host.price is not None:  # it runs in a managed job
+            meter.start(host.price, held_here_s())
     else:
-        host = SkyPilotHost(config, private_home(), _log.info, lease)
+        host = SkyPilotHost(config, private_home(), _log.info, lease, meter)
 
     async def bring_up() -> TrainerAddress:
-        """Start the trainer, and the meter of a rented machine, whose installation counts too."""
         address = await start(config, host)
-        price = host.price
-        if price is not None:
-            since = host.held_since if isinstance(host, SkyPilotHost) else None
-            meter.start(price, 0.0 if since is None else max(0.0, time.time() - since))
+        if host.price is not None:
             _log.info(
                 "The trainer runs on %s, at $%.2f an hour by SkyPilot's catalogue.",
                 host.place,
-                price.usd_per_hour,
+                host.price.usd_per_hour,
             )
         return address
 
     keep = cluster.keep_on_failure
     try:
-        address = await bring_up()
+        try:
+            address = await bring_up()
+        except BaseException:
+            if book is not None and meter.usd:
+                await book(meter.usd)
+            raise
         client = RemoteTrainer(address.url, address.token, work_folder(config) / "art")
         try:
             yield TrainerConnection(client, bring_up, meter)

@@ -3,7 +3,9 @@
 import asyncio
 import hashlib
 import logging
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from shlex import quote
@@ -36,7 +38,6 @@ from precis.trainer.client import Model
 from precis.trainer.protocol import StoredModel
 from precis.training.beside import CommitPipeline, SamplingAhead
 from precis.training.connection import TrainerConnection
-from precis.training.meter import Stopwatch
 
 PROJECT = "precis"
 
@@ -45,6 +46,30 @@ _log = logging.getLogger(__name__)
 _NOTHING = Spend()
 _USD_MIN = 1e-9
 """Dollars; smaller sums are rounding errors."""
+
+
+class Stopwatch:
+    """Seconds spent in each named phase since the last reset."""
+
+    def __init__(self) -> None:
+        self._seconds: dict[str, float] = {}
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Count the time that the block takes under `name`, also when it fails."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._seconds[name] = self._seconds.get(name, 0.0) + time.perf_counter() - start
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """The seconds by phase so far."""
+        return dict(self._seconds)
+
+    def reset(self) -> None:
+        self._seconds.clear()
 
 
 class Run:

@@ -103,6 +103,7 @@ async def serve_checkpoints(
         yield None
         return
     async with AsyncExitStack() as stack:
+        is_own = trainer is None
         if trainer is None:
             lease = None
             if run.config.cluster.where == "sky":
@@ -120,6 +121,8 @@ async def serve_checkpoints(
         server = CheckpointServer(fetching, trainer, recoveries_max, show, trained.measure)
         await server.fetch()
         yield server
+        if is_own:
+            run.machine_usd = trainer.meter.usd
 
 
 async def fetch_checkpoints(

@@ -12,8 +12,8 @@ from precis.benchmark.client import ContenderClient
 from precis.benchmark.contender import hosted_contender
 from precis.benchmark.lineup import RANDOM, play_randomly
 from precis.benchmark.measure import measure, results_of
-from precis.benchmark.report import store_report
-from precis.benchmark.run import BenchmarkRun, open_benchmark, serve_others
+from precis.benchmark.report import publish, store_report
+from precis.benchmark.run import BenchmarkRun, compare, open_benchmark, serve_others
 from precis.config import BenchmarkConfig, ContenderConfig, RolloutsConfig
 from precis.environments.python import load_python
 from precis.environments.recorder import Recorder
@@ -161,6 +161,11 @@ async def test_a_benchmark_measures_as_the_run_of_its_checkpoints(tmp_path: Path
         alone = await measure_all(run, None, others, measure_contender, no_ceiling)
     assert measured.figure == Figure("reward", REWARD)
     assert alone.figure.name == "success rate"
+    run.machine_usd = 1.5
+    report, _ = await publish(run, None, alone, compare(run, alone), tmp_path)
+    assert report.usd == 1.5
+    page = run.store.get(f"{run.name}/benchmarks/0000/report.html")
+    assert page is not None and "$1.50" in page.data.decode()
 
 
 def test_attempts_are_for_agents() -> None:

@@ -3,6 +3,8 @@
 import json
 import re
 import shutil
+import subprocess
+import time
 from dataclasses import replace
 from math import nan
 from pathlib import Path
@@ -223,6 +225,13 @@ def test_a_server_on_the_loopback_is_refused_unless_it_is_meant(
     monkeypatch.setenv("LANGFUSE_SECRET_KEY", "canary")
     with pytest.raises(ConfigError, match="LANGFUSE_HOST is http://localhost:3000, which on"):
         check_reach(config(), URL)
+
+
+def test_a_job_knows_when_its_installation_began(tmp_path: Path) -> None:
+    lines = [line for line in TASK.read_text().splitlines() if ".held-since" in line]
+    script = "\n".join([*lines, "printenv PRECIS_HELD_SINCE"])
+    told = subprocess.run(["bash", "-euc", script], cwd=tmp_path, capture_output=True, check=True)
+    assert float(told.stdout) == pytest.approx(time.time(), abs=60)
 
 
 def test_a_machine_knows_its_price_by_its_cloud(monkeypatch: pytest.MonkeyPatch) -> None:

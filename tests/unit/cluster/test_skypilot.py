@@ -1,17 +1,19 @@
 """A machine that comes up, against stand-ins for SkyPilot and ssh."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from precis.cluster import api, skypilot, task
+from precis.cluster.api import Cluster
 from precis.cluster.keys import Keys
+from precis.cluster.site import HourlyPrice
 from precis.cluster.skypilot import SkyPilotHost
 from precis.config import RunConfig
 from precis.errors import ClusterError, ConfigError, LeaseLost
@@ -39,6 +41,8 @@ class Cloud:
 
     code: Path
     is_up: bool = False
+    status: str = "UP"
+    age_s: float = 1800.0
     answers: bool = True
     launched: int = 0
     ended: int = 0
@@ -47,8 +51,9 @@ class Cloud:
     at_launch: Callable[[], Awaitable[None]] | None = None
 
     async def find(self, name: str, *, refresh: bool = False) -> Any:
-        up = SimpleNamespace(status="UP", infra="", price=None, launched_at=60.0 * self.launched)
-        return up if self.is_up else None
+        since = time.time() - self.age_s
+        known = Cluster(name, self.status, "", HourlyPrice(2.0, 2.0), since, {})
+        return known if self.is_up else None
 
     async def launch(self, *_: object) -> int:
         self.launched += 1
@@ -180,6 +185,28 @@ async def test_a_machine_that_may_be_left_behind_is_named(
     assert f"Run `sky down {host.name}`" in cloud.said[-1]
 
 
+async def test_a_machine_costs_from_its_boot_on_although_its_start_fails(
+    cloud: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def boot() -> None:
+        cloud.status, cloud.age_s = "INIT", 3600
+        await asyncio.sleep(0.1)
+        cloud.status, cloud.age_s, cloud.answers = "UP", 1800, False
+
+    async def job_status(name: str, job: int) -> str:
+        return "FAILED_SETUP"
+
+    monkeypatch.setattr(skypilot, "_BOOT_S", 0.001)
+    monkeypatch.setattr(skypilot, "_JOB_S", 0.001)
+    monkeypatch.setattr(api, "job_status", job_status)
+    cloud.at_launch = boot
+    host = cloud.host()
+    with pytest.raises(ClusterError, match="FAILED_SETUP"):
+        await host.up()
+    assert cloud.taken_down == [host.name]
+    assert host.meter.usd == pytest.approx(2.0, abs=0.01)
+
+
 @pytest.mark.parametrize(
     "changed",
     [
@@ -222,10 +249,13 @@ async def test_a_trainer_is_known_by_the_code_that_it_was_sent_and_not_by_that_o
     cloud.answers = False
     started = await host.up()
     assert cloud.launched == 2
-    assert host.held_since == 120  # its installation is paid for
+    assert host.meter.usd == pytest.approx(2 * 1.0, abs=0.01)  # of each half an hour
     assert await host.up() == started
-    assert host.held_since is None
+    found_usd = host.meter.usd
+    assert found_usd == pytest.approx(2 * 1.0, abs=0.01)
+    assert host.meter.usd > found_usd
     await host.leave()
+    assert host.meter.usd == host.meter.usd > found_usd  # it stands still
     again = cloud.host()
     assert await again.up() == started
     await again.leave()

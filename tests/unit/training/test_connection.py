@@ -12,12 +12,12 @@ import pytest
 
 from precis.benchmark.contender import ContenderSpec, local_contender
 from precis.benchmark.lineup import TrainedLineup
-from precis.cluster.api import Cluster
-from precis.cluster.site import HourlyPrice, TrainerAddress
-from precis.cluster.skypilot import SkyPilotHost, answers
+from precis.cluster.meter import Meter
+from precis.cluster.site import HourlyPrice, TrainerAddress, as_variable
+from precis.cluster.skypilot import answers
 from precis.config import BenchmarkConfig, TrainConfig
-from precis.errors import LeaseHeld, LeaseLost, TrainerError, TrainerLost
-from precis.records.ledger import Metric
+from precis.errors import ClusterError, LeaseHeld, LeaseLost, TrainerError, TrainerLost
+from precis.records.ledger import Metric, load_ledger, write_ledger
 from precis.run.lease import Lease, check_free, leased
 from precis.statistics.standings import Contender
 from precis.store import FolderStore
@@ -25,8 +25,7 @@ from precis.trainer.client import RemoteTrainer
 from precis.trainer.server import trainer_app
 from precis.training.connection import TrainerConnection
 from precis.training.loop import show_nobody
-from precis.training.meter import Meter
-from precis.training.opening import connect_trainer
+from precis.training.opening import connect_trainer, open_run
 from precis.training.run import trainable
 from precis.training.serving import CheckpointServer, serve_checkpoints
 from tests.support.ledgers import EMPTY, measured
@@ -151,24 +150,43 @@ async def test_a_rented_machine_is_left_to_the_run_that_took_the_lease_over(
     assert len(taken_down) == 1
 
 
-@pytest.mark.parametrize(("held_s", "usd"), [(1800.0, 1.0), (None, 0.0)])
-async def test_a_rented_machine_costs_from_its_installation_on_and_none_twice(
-    held_s: float | None,
-    usd: float,
-    address: TrainerAddress,
-    tmp_path: Path,
-    taken_down: list[str],
+async def test_a_managed_jobs_machine_costs_from_its_installation_on(
+    address: TrainerAddress, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def start(_: object, host: SkyPilotHost) -> TrainerAddress:
-        host.cluster = Cluster("m", "UP", "slurm/lab/gpu", HourlyPrice(2.0, 2.0), 0.0, {})
-        host.held_since = None if held_s is None else time.time() - held_s
+    async def start(*_: object) -> TrainerAddress:
         return address
 
-    config = TrainConfig.model_validate(RENTED)
-    starting: Any = start
-    async with connect_trainer(config, tmp_path / "trainer", start=starting) as trainer:
-        assert trainer.meter.usd == pytest.approx(usd, abs=0.05)
-    assert len(taken_down) == 1
+    monkeypatch.setenv("PRECIS_PRICES", as_variable({"runpod": HourlyPrice(2.0, 2.0)}))
+    monkeypatch.setenv("SKYPILOT_CLUSTER_INFO", '{"cloud": "RunPod"}')
+    monkeypatch.setenv("PRECIS_HELD_SINCE", f"{time.time() - 1800:.0f}")
+    config = TrainConfig(model="m", store=str(tmp_path / "store"))
+    async with connect_trainer(config, tmp_path / "trainer", start=start) as trainer:
+        assert trainer.meter.usd == pytest.approx(1.0, abs=0.01)
+
+
+async def test_what_a_start_that_fails_has_cost_is_in_the_runs_ledger(
+    tmp_path: Path,
+    taken_down: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def fail(_: object, host: Any) -> TrainerAddress:
+        host.meter.start(HourlyPrice(2.0, 2.0), held_s=1800)
+        raise ClusterError("Its installation failed.")
+
+    async def begin() -> None:
+        nothing: Any = None
+        with pytest.raises(ClusterError):
+            async with open_run(TrainConfig.model_validate(RENTED), nothing, "r", start=fail):
+                pass
+
+    store = FolderStore(tmp_path)
+    monkeypatch.setattr("precis.training.opening.open_store", lambda _: store)
+    await begin()
+    assert "The $1.00 for the machine of this start are in no ledger: The run" in caplog.text
+    write_ledger(store, EMPTY.charge(4.0), None)
+    await begin()
+    assert load_ledger(store, "m").usd == pytest.approx(4.0 + 1.0, abs=0.01)
 
 
 NEWEST = Contender("trained", 4)
@@ -237,7 +255,8 @@ async def test_a_rented_machine_is_held_while_a_benchmark_of_its_own_is_at_work_
         id="b-1",
     )
 
-    async def start(*_: object) -> TrainerAddress:
+    async def start(_: object, host: Any) -> TrainerAddress:
+        host.meter.start(HourlyPrice(2.0, 2.0), held_s=1800)
         return await place.start()
 
     async def fetch(_run: object, _lineup: object, trainer: RemoteTrainer) -> list[ContenderSpec]:
@@ -258,3 +277,4 @@ async def test_a_rented_machine_is_held_while_a_benchmark_of_its_own_is_at_work_
             check_free(store, "m")
     check_free(store, "m")
     assert len(taken_down) == 1
+    assert run.machine_usd == pytest.approx(1.0, abs=0.01)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from precis.cluster.meter import Meter
 from precis.cluster.site import HourlyPrice
 from precis.environments.summaries.judge.endpoint import LEXICAL_MODEL
 from precis.errors import (
@@ -31,7 +32,6 @@ from precis.run.restart import restart
 from precis.store import FolderStore
 from precis.training import stages
 from precis.training.loop import Stages, TrainingLoop
-from precis.training.meter import Meter
 from precis.training.run import PROJECT, Run
 from precis.training.validation import validate
 from tests.support import unscored

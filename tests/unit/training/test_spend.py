@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from precis.cluster.meter import Meter
 from precis.cluster.site import HourlyPrice
 from precis.environments.summaries.judge.endpoint import LEXICAL_MODEL
 from precis.errors import StoreConflict, StoreError
 from precis.llm.server import completions_app
 from precis.records.ledger import load_ledger, read_ledger, write_ledger
-from precis.training.meter import Meter
 from tests.support.dying_store import SilentStore
 from tests.support.faulty import FaultyServer
 from tests.support.in_process import Life, live_noting, one_process

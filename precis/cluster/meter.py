@@ -1,8 +1,7 @@
-"""The meters of a run: dollars of the rented machine, and wall time by phase."""
+"""The cost of rented machines."""
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 from precis.cluster.site import HourlyPrice
 
@@ -69,27 +68,3 @@ class Meter:
     @property
     def _running_hours(self) -> float:
         return 0.0 if self._since is None else (self._now() - self._since) / 3600
-
-
-class Stopwatch:
-    """Seconds spent in each named phase since the last reset."""
-
-    def __init__(self) -> None:
-        self._seconds: dict[str, float] = {}
-
-    @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
-        """Count the time that the block takes under `name`, also when it fails."""
-        start = time.perf_counter()
-        try:
-            yield
-        finally:
-            self._seconds[name] = self._seconds.get(name, 0.0) + time.perf_counter() - start
-
-    @property
-    def seconds(self) -> dict[str, float]:
-        """The seconds by phase so far."""
-        return dict(self._seconds)
-
-    def reset(self) -> None:
-        self._seconds.clear()
