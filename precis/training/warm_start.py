@@ -32,6 +32,7 @@ from precis.records.warm_start import Demonstration, GroupVariance, WarmStartRec
 from precis.rollouts.filter import mean_metrics, reward_spread, rewards_of, split_groups
 from precis.rollouts.sample import draw_batch
 from precis.store import Store
+from precis.store.files import read_files
 from precis.store.kept import KeptRecords
 from precis.store.protocol import OwnObject
 from precis.training.run import Run
@@ -46,10 +47,8 @@ _log = logging.getLogger(__name__)
 
 
 class Collected(Record):
-    """The kept results of a warm start under way."""
+    """Demonstrations, of one batch or of all."""
 
-    identity: str
-    """Digest of the run's settings; demonstrations of other settings are not this run's."""
     demonstrations: tuple[Demonstration, ...] = Field(())
     usd: Amount = 0.0
     """The cost of collecting them."""
@@ -58,25 +57,27 @@ class Collected(Record):
 class DemonstrationJournal:
     """The demonstrations of a run, in the order in which they were collected.
 
-    Each batch is in the store before the next begins, so that a killed run asks and pays for
-    nothing again. A run that has lost the lease can't write any more.
+    Each batch is in the store, as an object of its own, before the next begins, so that a killed
+    run asks and pays for nothing again. A run that has lost the lease can't write any more.
     """
 
     def __init__(self, store: Store, model: str, identity: str) -> None:
-        key = f"{model}/warm-start.json"
-        blob = store.get(key)
-        self._stored = OwnObject(store, key, blob.version if blob else None)
-        self.kept = Collected(identity=identity)
-        if blob is not None:
+        self.kept = Collected()
+        self._store = store
+        # Demonstrations of other settings are not this run's.
+        self._folder = f"{model}/warm-start/{identity}/"
+        self._unkept_usd = 0.0
+        keys = store.keys(self._folder)
+        for key, data in read_files(store, keys).items():
             try:
-                before = Collected.model_validate_json(blob.data)
+                self._include(Collected.model_validate_json(data))
             except ValidationError as error:
                 raise StoreError(
                     f"{store.url}/{key} can't be read as the demonstrations of a warm start.",
-                    "Delete it: they are collected anew.",
+                    f"Delete {store.url}/{self._folder}: they are collected anew.",
                 ) from error
-            if before.identity == identity:
-                self.kept = before
+        self._batches = len(keys)
+        self._next = self._begin_batch()
 
     def missing(self, scenarios: Sequence[Scenario]) -> list[Scenario]:
         """Return the scenarios without demonstrations."""
@@ -84,13 +85,22 @@ class DemonstrationJournal:
         return [scenario for scenario in scenarios if scenario.id not in known]
 
     def add(self, more: Sequence[Demonstration], usd: float = 0.0) -> None:
-        """Put more into the store, which cost `usd`; StoreConflict where another run wrote."""
+        """Put a batch into the store, which cost `usd`; StoreConflict where another run wrote."""
         # Counted even if the write fails: a second try pays for nothing again.
-        self.kept = self.kept.model_copy(update={"usd": self.kept.usd + usd})
-        demonstrations = (*self.kept.demonstrations, *more)
-        added = self.kept.model_copy(update={"demonstrations": demonstrations})
-        self._stored.write(added.model_dump_json().encode())
-        self.kept = added
+        self._unkept_usd += usd
+        batch = Collected(demonstrations=tuple(more), usd=self._unkept_usd)
+        self._next.write(batch.model_dump_json().encode())
+        self._include(batch)
+        self._unkept_usd = 0.0
+        self._batches += 1
+        self._next = self._begin_batch()
+
+    def _include(self, batch: Collected) -> None:
+        demonstrations = (*self.kept.demonstrations, *batch.demonstrations)
+        self.kept = Collected(demonstrations=demonstrations, usd=self.kept.usd + batch.usd)
+
+    def _begin_batch(self) -> OwnObject:
+        return OwnObject(self._store, f"{self._folder}{self._batches:05d}.json", None)
 
 
 async def measure_groups(run: Run, step: int) -> None:

@@ -22,6 +22,7 @@ import pytest
 from precis.records.ledger import StepRecord, load_ledger
 from precis.records.trajectories import scan_trajectories
 from precis.run.checkpoints import committed_steps, manifest, restore
+from precis.store.files import read_files
 from precis.trainer.tinker.checkpoints import read_kept
 from tests.support import unscored
 from tests.support.in_process import Life, Point, live_noting, one_process
@@ -239,14 +240,16 @@ def outcome(life: Life, service: TinkerServer) -> Any:
     for split in ("train", "validation"):
         frame = scan_trajectories(store, "m", split).collect()
         rollouts[split] = frame.drop("seconds").to_dicts()
-    kept = store.get("m/warm-start.json")
+    shown = []
+    for batch in read_files(store, store.keys("m/warm-start/")).values():
+        shown += json.loads(batch)["demonstrations"]
     steps = committed_steps(store, "m")
     return {
         "steps": [one.model_dump(exclude=TIMES | {"machine_usd"}) for one in ledger.steps],
         "validations": [one.model_dump(exclude={"seconds"}) for one in ledger.validations],
         "variances": [one.model_dump(exclude={"seconds"}) for one in ledger.variances],
         "rollouts": rollouts,
-        "demonstrations": json.loads(kept.data)["demonstrations"] if kept else None,
+        "demonstrations": shown,
         "weights": {step: weights_of(life, step, service) for step in steps},
         "latest": getattr(store.get("m/latest.json"), "data", None) if not service.saved else None,
     }

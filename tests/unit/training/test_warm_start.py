@@ -245,6 +245,7 @@ def test_what_was_collected_is_there_for_who_goes_on_with_the_same_settings(
     again.add([shown(2)])
     collected = DemonstrationJournal(store, "m", "c").kept.demonstrations
     assert collected == tuple(map(shown, range(3)))
+    assert len(store.keys("m/warm-start/")) == 2, "each batch is written once"
     with pytest.raises(StoreConflict):
         late.add([shown(3)])  # two processes can't both add
     other = DemonstrationJournal(store, "m", "other")
@@ -269,8 +270,8 @@ def test_what_a_batch_has_cost_counts_though_its_write_is_tried_again(tmp_path: 
 
 def test_a_damaged_collection_says_what_to_do(tmp_path: Path) -> None:
     store = FolderStore(tmp_path)
-    store.put("m/warm-start.json", b"{")
-    with pytest.raises(StoreError, match="Delete it"):
+    store.put("m/warm-start/c/00000.json", b"{")
+    with pytest.raises(StoreError, match=r"00000.json can't be read .* Delete .*/m/warm-start/c/:"):
         DemonstrationJournal(store, "m", "c")
 
 
