@@ -235,7 +235,7 @@ def _standings(benchmark: Benchmark) -> str:
             *(column[each.contender] for column in benchmark.columns.values()),
         ]
         if priced:
-            row.append("" if each.usd_per_1000 is None else wording.dollars(each.usd_per_1000))
+            row.append(wording.cost(each))
         row.append(wording.causes(each.unscored))
         rows.append(row)
     return table(head, rows)

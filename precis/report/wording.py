@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from precis.records.ledger import Ledger
 from precis.records.nouns import Figure, Nouns
 from precis.statistics.intervals import Difference, Interval
-from precis.statistics.standings import Contender
+from precis.statistics.standings import Contender, Standing
 
 _CAUSES = {"no_reference": "without an attempt of the first validation to compare with"}
 """Descriptions of causes whose names are not clear."""
@@ -108,6 +108,13 @@ def dollars(cost: float) -> str:
         return "free"
     digits = 0 if cost >= 10 else max(2, 1 - math.floor(math.log10(cost)))
     return f"${cost:,.{digits}f}".removesuffix(".00")
+
+
+def cost(standing: Standing) -> str:
+    """Format the cost of a thousand of a contender's rollouts; empty if it is unknown."""
+    if standing.usd_per_1000 is None:
+        return ""
+    return ("at most " if standing.is_bound else "") + dollars(standing.usd_per_1000)
 
 
 def warm_start(ledger: Ledger) -> str:

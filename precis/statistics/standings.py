@@ -49,6 +49,7 @@ class Standing:
         documents: how many scenarios have a score.
         unscored: scenarios without one, by cause; they are in no other figure.
         usd, usd_per_1000: the cost of the rollouts, and of a thousand of them.
+        is_bound: whether that is an upper bound, since replies did not count their tokens.
         complete: whether so few are unscored that the contender can be ranked.
     """
 
@@ -58,6 +59,7 @@ class Standing:
     unscored: Mapping[str, int]
     usd: float | None
     usd_per_1000: float | None
+    is_bound: bool
     complete: bool
 
 
@@ -140,6 +142,7 @@ def summarise(frame: pl.DataFrame) -> list[Standing]:
         scored = group.filter(pl.col("cause").is_null())
         missing = group["cause"].drop_nulls().value_counts(sort=True)
         mean_usd = _mean(group["usd"])
+        uncounted = group.filter(pl.col("usd") > 0, pl.col("prompt_tokens") == 0)
         standing = Standing(
             contender=Contender(group["model"][0], group["step"][0]),
             accuracy=accuracy_of(scores_by_scenario(group)),
@@ -147,6 +150,7 @@ def summarise(frame: pl.DataFrame) -> list[Standing]:
             unscored=dict(missing.iter_rows()),
             usd=_total(group["usd"]),
             usd_per_1000=None if mean_usd is None else 1000 * mean_usd,
+            is_bound=not uncounted.is_empty(),
             complete=len(group) - len(scored) <= UNSCORED_SHARE_MAX * len(group),
         )
         standings.append(standing)

@@ -293,6 +293,22 @@ async def test_the_budget_holds_and_what_it_leaves_over_is_no_zero(url: str) -> 
     assert budget.usd <= 0.7695
 
 
+@pytest.mark.parametrize(("hedge_quantile", "asked"), [(0.0, 1), (0.85, 0)])
+async def test_a_verdict_needs_room_for_requests_that_may_be_sent_twice(
+    hedge_quantile: float, asked: int
+) -> None:
+    judge: Any = Judge()
+    settings = {"provider": "google", "prices": {"m": (1.0, 1.0)}, "hedge_quantile": hedge_quantile}
+    verdicts = KeptVerdicts(
+        judge, JudgeConfig.model_validate(settings), 350, PaidOnce(None, Budget(None))
+    )
+    ahead = verdicts.forecast(ONE, 1)
+    assert ahead is not None and ahead.usd
+    paid = PaidOnce(None, Budget(1.5 * ahead.usd))
+    await replace(verdicts, paid=paid).score(ONE[0], "The mayor did.")
+    assert judge.asked == asked
+
+
 async def test_the_forecast_counts_what_is_missing_and_names_what_has_no_price(
     url: str, provider: Provider, kept: KeptRecords
 ) -> None:

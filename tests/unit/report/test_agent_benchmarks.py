@@ -82,6 +82,18 @@ def test_turns_tokens_and_dollars_stand_beside_the_win_rate(benchmark: Benchmark
     assert chart.png()
 
 
+def test_a_cost_by_an_estimate_of_the_tokens_is_shown_as_an_upper_bound() -> None:
+    counted = games("counted", None, [won(5), lost(1)] * 4)
+    nothing = pl.lit(0, pl.Int64)
+    uncounted = games("uncounted", None, [won(5), lost(1)] * 4).with_columns(
+        prompt_tokens=nothing, completion_tokens=nothing
+    )
+    benchmark = Benchmark(pl.concat([counted, uncounted]), words=GAMES)
+    report = benchmark_report(benchmark)
+    assert (report.count("| $2 |"), report.count("| at most $2 |")) == (1, 1)
+    assert "at most $2<" in report_html(benchmark)
+
+
 def test_of_a_reward_the_share_of_successes_is_a_column_and_no_points_are_spoken_of() -> None:
     trained = games("trained", 4, [won(3), lost(2)] * 4, measure="reward")
     other = games("random", None, [won(5), lost(1)] * 4, measure="reward")

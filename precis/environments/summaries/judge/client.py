@@ -171,7 +171,8 @@ class KeptVerdicts:
         def usd() -> float:
             is_limited = self.paid.budget.dollars_max is not None
             ahead = self.forecast([document], 1) if is_limited else None
-            return (ahead.usd or 0.0) if ahead else 0.0
+            sent = 2 if self.config.hedge_quantile else 1  # a late request is sent twice
+            return sent * (ahead.usd or 0.0) if ahead else 0.0
 
         return await self.paid.ask(
             f"verdicts/{json_digest([asked, repr(document), summary])}",
