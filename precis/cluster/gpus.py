@@ -33,9 +33,16 @@ async def gpus_suffice(wanted: int) -> str:
         listing = await asyncio.to_thread(
             subprocess.check_output, _COMMAND, stderr=subprocess.DEVNULL, timeout=_ANSWER_S
         )
-    except (OSError, subprocess.SubprocessError) as error:
+    except subprocess.TimeoutExpired as error:
         raise ConfigError(
-            f"trainer.kind is 'art', and {_COMMAND[0]} lists no GPU of this machine ({error}).",
+            f"trainer.kind is 'art', and {_COMMAND[0]} did not answer for {_ANSWER_S:g} s: the "
+            "GPU's driver hangs.",
+            f"Restart this machine; `dmesg` may have the cause. {_RENT}",
+        ) from error
+    except (OSError, subprocess.CalledProcessError) as error:
+        why = error.strerror if isinstance(error, OSError) else f"exit status {error.returncode}"
+        raise ConfigError(
+            f"trainer.kind is 'art', and {_COMMAND[0]} lists no GPU of this machine ({why}).",
             f"Run it by hand to see why. {_RENT}",
         ) from error
     gpus = []

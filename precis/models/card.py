@@ -154,7 +154,7 @@ def _training(record: TrainingRecord | None, base: str) -> str:
         rows.append(("base model", base))
         rows.append(("its licence", str(licence) if licence else "see the base model's page"))
     if record is None:
-        rows.append(("settings", "not written down: the run's `training.json` is missing"))
+        rows.append(("settings", "not written down: the run's training.json is missing"))
         return f"## Training\n\n{table(('', ''), rows)}\n"
     split = f", split {record.documents_split}" if record.documents_split else ""
     bundled = record.documents == "bundled"

@@ -24,7 +24,7 @@ class Licence:
     def __str__(self) -> str:
         if not self.research_only:
             return self.id
-        return f"{self.id}: research and evaluation only, no commercial use ({self.research_only})"
+        return f"{self.id}: research and evaluation only, no commercial use"
 
 
 _APACHE = Licence("apache-2.0")

@@ -134,7 +134,8 @@ def test_a_research_licence_is_in_the_card(tmp_path: Path) -> None:
     text = card.card_of(found, "Qwen/Qwen2.5-3B-Instruct", "merged", "me/mine", None)
     metadata = yaml.safe_load(text.split("---\n")[1])
     assert (metadata["license"], metadata["license_name"]) == ("other", "qwen-research")
-    assert "allows no commercial use" in text
+    assert "allows no commercial use: https://huggingface.co/Qwen/" in text
+    assert "https&#58;" not in text, "an address in a table is no link"
     assert "| documents | one&#124;two.parquet, split" in text, "a bar stays in its cell"
     free = card.card_of(found, "Qwen/Qwen2.5-1.5B-Instruct", "merged", "me/mine", None)
     assert yaml.safe_load(free.split("---\n")[1])["license"] == "apache-2.0"
