@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from precis.config import RateLimits
+from precis.config import RateLimits, TrainConfig
 from precis.environment import Variables
 from precis.environments.clock import clock_stopped
 from precis.environments.isolated import IsolatedError, IsolatedModule, ProcessDied, release_of
@@ -23,7 +23,7 @@ from precis.llm.server import ApiError, ChatRequest, Choice, Complete, Completio
 from precis.llm.tokens import estimate_tokens_with_margin
 from precis.records.nouns import Nouns
 from precis.records.rollout import Scenario, Score, Split, Unscored
-from precis.records.spend import PRICES, Spend, Usage
+from precis.records.spend import PRICES, Estimate, Spend, Usage, price_of
 from precis.settings.environment import OpponentSettings, TextArenaSettings, opponent_of
 
 if TYPE_CHECKING:
@@ -94,6 +94,18 @@ class Opponent:
         except PrecisError as error:
             return [f"The opponent {self._settings.model!r} does not answer: {error}"]
         return ()
+
+    def forecast(self, games: int, turns_max: int) -> Estimate:
+        """Return the forecast of its moves, without dollars: a game's length is not known."""
+        model = self._settings.model
+        unpriced = f"No price is known for the opponent {model}: its moves are not counted."
+        return Estimate(
+            f"The opponent {model} will play about {games:,} games, of at most {turns_max} turns "
+            "each; their cost is not known in advance.",
+            None,
+            () if price_of(model) else (unpriced,),
+            {"games": games},
+        )
 
     async def close(self) -> None:
         """Close its connections."""
@@ -199,6 +211,18 @@ class TextArenaEnvironment(AgentEnvironment):
         finally:
             with suppress(IsolatedError):
                 await self._games.call("end", number)
+
+    def forecasts(self, config: TrainConfig, next_step: int) -> Sequence[Estimate]:
+        """Return the estimate for the opponent's games from a step on, before the benchmark."""
+        if self._opponent is None:
+            return ()
+        settings = config.rollouts
+        groups = settings.groups_per_step + settings.replacements_max
+        games = max(0, config.steps - next_step) * groups * settings.rollouts_per_group
+        validations = sum(map(config.validates, range(next_step, config.steps + 1)))
+        games += validations * self._settings.val_size
+        turns_max = min(self._settings.moves_max, settings.turns_max)
+        return [self._opponent.forecast(games, turns_max)]
 
     def baselines(self) -> Mapping[str, Complete]:
         return {"random": self._move_randomly}

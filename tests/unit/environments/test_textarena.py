@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from precis.config import RunConfig
+from precis.config import RunConfig, TrainConfig
 from precis.environments.isolated import IsolatedError
 from precis.environments.recorder import Recorder
 from precis.environments.textarena import environment as module
@@ -174,6 +174,19 @@ async def test_an_opponent_that_fails_costs_the_game_and_one_that_refuses_the_ke
         given = TextArenaSettings.model_validate({"game": "Nim-v0", "opponent": settings})
         with pytest.raises(ProviderRejected, match="OPPONENT_API_KEY"):
             await play(load_textarena(given), ScriptedPolicy(lambda _: "[0 1]"), 2)
+
+
+@pytest.mark.parametrize(("model", "is_priced"), [("o", False), ("openai/gpt-4.1", True)])
+def test_the_games_of_a_paid_opponent_are_forecast(model: str, is_priced: bool) -> None:
+    sizes = {"groups_per_step": 2, "rollouts_per_group": 4, "replacements_max": 1}
+    settings = {"steps": 5, "validate_every": 5, "rollouts": {**sizes, "turns_max": 9}}
+    config = TrainConfig.model_validate(settings)
+    paid = {"model": model, "provider": "url", "base_url": "http://127.0.0.1:9/v1"}
+    (ahead,) = environment("Nim-v0", opponent=paid, val_size=7).forecasts(config, 3)
+    assert ahead.figures["games"] == (5 - 3) * (2 + 1) * 4 + 7
+    assert f"opponent {model} will play about 31 games, of at most 9 turns" in str(ahead)
+    assert bool(ahead.warnings) != is_priced
+    assert not environment("Nim-v0").forecasts(config, 0)
 
 
 async def test_an_opponent_is_tried_in_preflight() -> None:

@@ -105,6 +105,9 @@ async def test_a_run_that_has_spent_its_budget_keeps_what_the_teacher_wrote(tmp_
         assert "Raise budget_usd and start the run again to continue" in str(stopped.value)
         paid = writer.asked
         assert 0 < paid < 5
+        with pytest.raises(BudgetReached):
+            await poor.live()
+        assert writer.asked == paid, "what an earlier start has spent is forgotten"
         assert 0 < load_ledger(poor.store, "m").usd <= 4.0
         await run(tmp_path / "store", {"budget_usd": 400.0}, **warm).live()
     assert writer.asked == 5
