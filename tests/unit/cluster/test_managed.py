@@ -63,7 +63,8 @@ def test_on_its_machine_the_run_trains_beside_the_flow_and_is_the_same_run() -> 
 def test_only_the_keys_that_the_run_needs_travel_and_as_secrets(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for name in ("OPENROUTER_API_KEY", "GEMINI_API_KEY", "WANDB_API_KEY", "CONTENDER_API_KEY"):
+    of_the_run = {"OPENROUTER_API_KEY", "WANDB_API_KEY", "HF_TOKEN"}
+    for name in ("GEMINI_API_KEY", "CONTENDER_API_KEY", *of_the_run):
         monkeypatch.setenv(name, f"{name}-canary")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "bucket-canary")
     wanted = config(judge={"provider": "openrouter"})
@@ -71,7 +72,6 @@ def test_only_the_keys_that_the_run_needs_travel_and_as_secrets(
     assert "canary" not in repr(server)
     envs, secrets = variables(wanted, server)
     assert "canary" not in str(envs)
-    of_the_run = {"OPENROUTER_API_KEY", "WANDB_API_KEY"}
     assert set(secrets) == {"PREFECT_API_AUTH_STRING", "AWS_SECRET_ACCESS_KEY", *of_the_run}
     assert envs["PREFECT_API_URL"] == URL
 

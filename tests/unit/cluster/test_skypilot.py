@@ -19,6 +19,7 @@ from precis.config import RunConfig
 from precis.errors import ClusterError, ConfigError, LeaseLost
 from precis.run.lease import Lease, leased
 from precis.store import FolderStore
+from tests.services.patience import until
 from tests.support.programs import put_program
 
 
@@ -44,6 +45,7 @@ class Cloud:
     status: str = "UP"
     age_s: float = 1800.0
     answers: bool = True
+    asked: int = 0
     launched: int = 0
     ended: int = 0
     taken_down: list[str] = field(default_factory=list)
@@ -70,6 +72,7 @@ class Cloud:
         self.is_up = False
 
     async def answer(self, *_: object) -> bool:
+        self.asked += 1
         if not self.answers:
             await asyncio.sleep(0.02)
         return self.answers
@@ -130,6 +133,20 @@ async def test_a_look_at_the_job_may_fail_while_the_trainer_is_installed(
     address = await host._await_trainer(keys, 1)
     assert (address.url, address.token) == (Tunnel.url, keys.token)
     await host.leave()
+
+
+async def test_a_trainer_hears_of_its_client_until_that_leaves(
+    cloud: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rented machine ends when no client has called for long."""
+    monkeypatch.setattr(skypilot, "_PING_S", 0.001)
+    host = cloud.host()
+    await host.up()
+    await until(lambda: cloud.asked > 5, "pings without a request")
+    await host.leave()
+    asked = cloud.asked
+    await asyncio.sleep(0.05)
+    assert cloud.asked == asked
 
 
 async def test_a_machine_is_left_to_a_run_that_took_over_while_it_came_up(
