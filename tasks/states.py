@@ -23,7 +23,7 @@ from prefect.states import Completed, Crashed, Failed, Running
 
 from precis.errors import BudgetReached, JudgeUnavailable, LeaseLost, PrecisError
 from precis.records.ledger import Ledger
-from precis.run.holder import Holder
+from precis.run.lease import Holder
 from precis.run.shortcomings import shortcoming, stopped
 
 P = ParamSpec("P")

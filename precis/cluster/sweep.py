@@ -15,8 +15,7 @@ from precis.cluster import api
 from precis.cluster.api import Cluster
 from precis.cluster.keys import PREFIX, cluster_name, forget_keys
 from precis.errors import ConfigError, PrecisError
-from precis.run.holder import Holder, is_alive
-from precis.run.lease import read_lease
+from precis.run.lease import Holder, is_alive, read_lease
 from precis.store import open_store
 
 Done = Literal["taken down", "kept", "failed"]

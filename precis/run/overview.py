@@ -9,8 +9,7 @@ from precis.errors import CorruptCheckpoint, StoreError, UnusableRun
 from precis.record import json_digest
 from precis.records.ledger import Ledger, Validation, find_ledger, ledger_key, no_ledger
 from precis.run.checkpoints import complete_manifest, verify
-from precis.run.holder import Holder, is_alive
-from precis.run.lease import read_lease
+from precis.run.lease import Holder, is_alive, read_lease
 from precis.run.repair import refuse_lost_ledger
 from precis.run.retention import steps_begun
 from precis.store import Store

@@ -1,7 +1,7 @@
 """Going back to an earlier step of a run, for good.
 
 On resume a run continues from its own steps in store and trainer beyond the ledger
-(`precis.training.reconcile`). So the ledger is written first, and names another run, to which no
+(`precis.training.resume`). So the ledger is written first, and names another run, to which no
 later checkpoint belongs. Before that one write the old run can be resumed, and after it the
 restarted one:
 

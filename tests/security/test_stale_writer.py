@@ -21,13 +21,12 @@ from precis.run.checkpoints import (
     repair_pointer,
     restore,
 )
-from precis.run.holder import this_process
-from precis.run.lease import check_lease, lease_key, read_lease
+from precis.run.lease import check_lease, lease_key, read_lease, this_process
 from precis.run.restart import restart
 from precis.run.retention import prune
 from precis.store import Blob, FolderStore
 from precis.trainer.protocol import TrainerState
-from precis.training.reconcile import reconcile
+from precis.training.resume import reconcile
 from tests.services.patience import patience_s
 from tests.support.ledgers import record
 from tests.support.runs import make_run

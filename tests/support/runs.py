@@ -11,8 +11,7 @@ from precis.records.manifests import Checkpoint, File
 from precis.rehearsal import checkpoint_files
 from precis.rehearsal.extractive.kind import SENTENCES
 from precis.run.checkpoints import commit, complete_around, manifest
-from precis.run.holder import this_process
-from precis.run.lease import lease_key
+from precis.run.lease import lease_key, this_process
 from precis.store import FolderStore, Store
 from tests.support.command import run_precis
 from tests.support.ledgers import record, validation

@@ -23,8 +23,7 @@ from precis.commands.main import app
 from precis.config import BenchmarkConfig, DocumentsConfig, TrainConfig
 from precis.errors import ConfigError, LeaseHeld
 from precis.records.ledger import Ledger, write_ledger
-from precis.run.holder import this_process
-from precis.run.lease import lease_key, leased
+from precis.run.lease import lease_key, leased, this_process
 from precis.settings.environment import (
     CommandSettings,
     PythonSettings,

@@ -10,8 +10,15 @@ from typing import Any
 import pytest
 
 from precis.errors import LeaseHeld, LeaseLost, StoreError
-from precis.run.holder import Holder, is_alive, this_process
-from precis.run.lease import check_free, lease_key, leased, read_lease
+from precis.run.lease import (
+    Holder,
+    check_free,
+    is_alive,
+    lease_key,
+    leased,
+    read_lease,
+    this_process,
+)
 from precis.store import FolderStore
 from tests.services.patience import patience_s, until
 

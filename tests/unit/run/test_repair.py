@@ -21,7 +21,7 @@ from precis.run.restart import restart
 from precis.run.retention import prune, remove
 from precis.store import FolderStore
 from precis.trainer.protocol import TrainerState
-from precis.training.reconcile import reconcile
+from precis.training.resume import reconcile
 from tests.support.dying_store import Killed, MortalStore
 from tests.support.ledgers import record
 from tests.support.runs import NOW, file_key, hold, make_run, precis_runs

@@ -14,7 +14,7 @@ from precis.run.lease import lease_key
 from precis.run.restart import restart
 from precis.store import FolderStore
 from precis.trainer.protocol import TrainedStep, TrainerState
-from precis.training.reconcile import reconcile
+from precis.training.resume import reconcile
 from tests.support.dying_store import Killed, MortalStore
 from tests.support.runs import file_key, hold, make_run
 

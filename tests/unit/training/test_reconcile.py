@@ -11,7 +11,7 @@ from precis.errors import CorruptCheckpoint
 from precis.records.ledger import Ledger, StepRecord
 from precis.records.manifests import Checkpoint, File, files_digest
 from precis.trainer.protocol import TrainedStep, TrainerState
-from precis.training.reconcile import ResumePlan, reconcile
+from precis.training.resume import ResumePlan, reconcile
 from tests.support import ledgers
 
 RUN = "ours"
