@@ -54,10 +54,9 @@ def curve_of(ledger: Ledger) -> Curve:
     held_out = {}
     second = {}
     for one in ledger.validations:
-        if one.step in rewards or one.step == ledger.next_step:
-            held_out[one.step] = interval_of(one.score)
-            if one.second:
-                second[one.step] = exact(one.second.value)
+        held_out[one.step] = interval_of(one.score)
+        if one.second:
+            second[one.step] = exact(one.second.value)
     return Curve(rewards, held_out, second)
 
 

@@ -209,5 +209,6 @@ def test_a_model_that_is_not_there_is_told_of_those_that_are(store: FolderStore)
         with_settings_of_its_run(BenchmarkConfig(model="m"), store)
     store.delete("m/")
     write_ledger(store, ledger("rehearsal-seed2"), None)
-    with pytest.raises(UnusableRun, match="one of those that are there: rehearsal-seed2"):
+    store.put("damaged/ledger.json", b"{")
+    with pytest.raises(UnusableRun, match=r"that are there: damaged, rehearsal-seed2\.$"):
         with_settings_of_its_run(BenchmarkConfig(model="rehearsal"), store)

@@ -70,6 +70,10 @@ def test_a_quarter_of_the_scenarios_is_set_apart_where_the_settings_do_not_say_h
     assert [one.id for one in found.scenarios] == ["lamp-6", "lamp-7"]
     with pytest.raises(ConfigError, match="sets 8 scenarios apart, of 8"):
         prepare_warm_start(WarmStartConfig(scenarios=8), environment)
+    many = [Scenario(str(number)) for number in range(1000)]
+    environment.scenarios = lambda _: many  # type: ignore[method-assign]
+    found = prepare_warm_start(WarmStartConfig(), environment)
+    assert found is not None and len(found.scenarios) == 200, "a quarter would be more"
 
 
 def test_a_files_scenarios_are_set_apart_and_held_out_ones_are_left_out(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from precis.errors import ConfigError
 from precis.llm.server import ApiError, ChatRequest, ToolCall
 from precis.settings.environment import ReasoningGymSettings
 from precis.training.opening import load_agent
+from precis.training.validation import validation_of
 from tests.services.needs import leave_out
 from tests.support.examples import Baseline, LastingModule, embedded, play, score_of
 from tests.support.scripted_policy import ScriptedPolicy
@@ -63,7 +64,8 @@ async def test_the_solver_solves_all_and_a_guess_is_mostly_wrong() -> None:
     puzzles = environment("countdown", size=12)
     solved = await play(puzzles, Baseline(puzzles, "solver"), 12)
     guessed = await play(puzzles, Baseline(puzzles, "random"), 12)
-    assert all(score_of(one).reward == 1 for one in solved)
+    validation = validation_of(0, solved, 1.0, puzzles)
+    assert (validation.measure, str(validation.score)) == ("solved", "100.0%")
     assert sum(bool(score_of(one).success) for one in guessed) < 6
     assert len({one.text for one in guessed}) > 1
     nobodys = ChatRequest(model="m", messages=[{"role": "user", "content": "?"}])

@@ -16,6 +16,7 @@ from precis.errors import ConfigError, RolloutError
 from precis.processes.child import is_running
 from precis.records.rollout import UNJUDGED, Score, Unscored
 from precis.settings.environment import VerifiersSettings
+from precis.training.validation import validation_of
 from tests.services.patience import until
 from tests.support.examples import play
 
@@ -92,6 +93,8 @@ async def test_a_reward_is_a_success_if_it_is_at_least_success_min(tmp_path: Pat
     rollouts = await play(environment, games=2)
     scores = [Score(0.75, True, {"turns": 1.0}), Score(-0.25, False, {"turns": 1.0})]
     assert [one.score for one in rollouts] == scores
+    validation = validation_of(0, rollouts, 1.0, environment)
+    assert (validation.measure, str(validation.score)) == ("success rate", "50.0%")
     assert environment.rules != load_verifiers(settings_of(tmp_path, lower)).rules
 
 

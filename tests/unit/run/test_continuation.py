@@ -54,6 +54,19 @@ def test_a_group_of_settings_is_named_by_what_differs(changed: Any, said: str) -
     assert "another name (model)" in refused and "`precis runs delete m`" in refused
 
 
+@pytest.mark.parametrize(
+    ("environment", "name"),
+    [
+        ({"kind": "verifiers", "id": "doors"}, "verifiers' environment doors"),
+        ({"kind": "reasoning_gym", "dataset": "countdown"}, "countdown"),
+        ({"kind": "textarena", "game": "Nim-v0"}, "Nim-v0"),
+    ],
+)
+def test_an_environment_that_has_changed_is_named(environment: Any, name: str) -> None:
+    same = config(environment=environment, trainer={"kind": "art"})
+    assert f"other settings: {name}, its scenarios, or" in refusal(same, same)
+
+
 @pytest.mark.parametrize("trainer", ["tool_calls", "art"])
 def test_who_trains_an_agent_is_told_the_options_of_its_command(trainer: str) -> None:
     agent = {"environment": "/agents/doors.py", "trainer": {"kind": trainer}}

@@ -243,7 +243,11 @@ async def test_a_run_that_stops_early_has_booked_what_it_sampled_ahead(tmp_path:
 async def test_what_was_paid_for_a_step_that_failed_is_booked(tmp_path: Path) -> None:
     """Its verdicts are kept and cost nothing again, so that no later step can book them."""
     async with paid(tmp_path / "run") as (life, judge):
-        judge.answers_left = 9
+        judge.answers_left = 2
+        with pytest.raises(JudgeUnavailable):
+            await life.live()
+        assert not ledger(life).validations, "a score of one document of two is no validation"
+        judge.answers_left = 7
         with pytest.raises(JudgeUnavailable):
             await life.live()
         failed = ledger(life)
