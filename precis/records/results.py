@@ -6,7 +6,7 @@ in a second table (`precis.records.questions`).
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from io import BytesIO
@@ -199,12 +199,9 @@ def _scan(store: Store, keys: Sequence[str]) -> pl.LazyFrame:
 def newest_results(store: Store, model: str, took_part: pl.Expr) -> pl.DataFrame:
     """Return the rows of a model's newest benchmark with a row that matches `took_part`, or none.
     Nights are read from the newest back, until one is found."""
-    for key in reversed(result_keys(store, model)):
-        blob = store.get(key)
-        if blob is not None:
-            rows = read_results(BytesIO(blob.data), f"{store.url}/{key}")
-            if not rows.filter(took_part).is_empty():
-                return rows
+    for rows in _nights_back(store, model):
+        if not rows.filter(took_part).is_empty():
+            return rows
     return SCHEMA.to_frame()
 
 
@@ -212,26 +209,34 @@ def results_before(
     store: Store, model: str, night: str, tonight: pl.DataFrame, nights: int
 ) -> pl.DataFrame:
     """Return the rows comparable with tonight's (`COMPARABLE`) of the newest `nights` nights that
-    have some, besides the one with the id `night`. Nights are read from the newest back."""
+    have some, besides the one with the id `night`."""
+    origins = tonight.select(COMPARABLE).unique()
+    found = [SCHEMA.to_frame()]
+    if nights:
+        for rows in _nights_back(store, model):
+            others = rows.filter(pl.col("run") != night)
+            alike = others.join(origins, on=COMPARABLE, how="semi", nulls_equal=True)
+            if not alike.is_empty():
+                found.append(alike)
+            if len(found) > nights:
+                break
+    return pl.concat(reversed(found))
+
+
+def _nights_back(store: Store, model: str) -> Iterator[pl.DataFrame]:
+    """Yield each night's rows, the newest night first. Raises StoreError if one can't be read."""
     from pyarrow import ArrowException
 
-    origins = tonight.lazy().select(COMPARABLE).unique()
-    found: list[pl.DataFrame] = []
     for key in reversed(result_keys(store, model)):
-        if len(found) == nights:
-            break
-        rows = _scan(store, [key]).filter(pl.col("run") != night)
         with files_of(store):
             try:
-                frame = rows.join(origins, on=COMPARABLE, how="semi", nulls_equal=True).collect()
+                rows = _scan(store, [key]).collect()
             except (pl.exceptions.PolarsError, ArrowException) as error:
                 raise StoreError(
-                    f"The results of an earlier night in {store.url}/{key} can't be read: {error} "
-                    "Move the file away if it is not one of results."
+                    f"The results of a night in {store.url}/{key} can't be read: {error} Move the "
+                    "file away if it is not one of results."
                 ) from error
-        if not frame.is_empty():
-            found.append(frame)
-    return pl.concat([SCHEMA.to_frame(), *reversed(found)])
+        yield rows
 
 
 def read_results(source: Path | BytesIO, where: str = "") -> pl.DataFrame:

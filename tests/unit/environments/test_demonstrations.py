@@ -64,14 +64,14 @@ def test_what_earned_too_little_is_no_example(
 
 
 def test_a_quarter_of_the_scenarios_is_set_apart_where_the_settings_do_not_say_how_many() -> None:
-    environment = load_python(str(echoing.__file__))
+    environment: Any = load_python(str(echoing.__file__))
     found = prepare_warm_start(WarmStartConfig(), environment)
     assert found is not None
     assert [one.id for one in found.scenarios] == ["lamp-6", "lamp-7"]
     with pytest.raises(ConfigError, match="sets 8 scenarios apart, of 8"):
         prepare_warm_start(WarmStartConfig(scenarios=8), environment)
     many = [Scenario(str(number)) for number in range(1000)]
-    environment.scenarios = lambda _: many  # type: ignore[method-assign]
+    environment.scenarios = lambda _: many
     found = prepare_warm_start(WarmStartConfig(), environment)
     assert found is not None and len(found.scenarios) == 200, "a quarter would be more"
 
