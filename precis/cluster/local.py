@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import socket
 import sys
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
@@ -12,7 +11,7 @@ from tempfile import TemporaryDirectory
 
 import httpx
 
-from precis.cluster.site import HourlyPrice, TrainerAddress, price_here
+from precis.cluster.site import TrainerAddress
 from precis.errors import ConfigError
 from precis.processes.child import ChildService, Launch, child_service, is_running
 from precis.settings.trainer import BackendName
@@ -42,16 +41,6 @@ class LocalHost:
     launch: Launch = child_service
     _child: AsyncExitStack = field(default_factory=AsyncExitStack)
     _service: ChildService | None = None
-
-    @property
-    def place(self) -> str:
-        """The name of this machine."""
-        return socket.gethostname()
-
-    @property
-    def price(self) -> HourlyPrice | None:
-        """The price of this machine, if a managed job has rented it."""
-        return price_here()
 
     async def up(self) -> TrainerAddress:
         """Start the trainer unless it runs.

@@ -39,15 +39,11 @@ def as_variable(prices: Mapping[str, HourlyPrice]) -> str:
     return json.dumps({cloud: asdict(price) for cloud, price in prices.items()})
 
 
-def price_here() -> HourlyPrice | None:
-    """Return the price of this machine, if a managed job has rented it and the price is known."""
+def rented_here() -> tuple[HourlyPrice, float] | None:
+    """Return the price of this machine, and the seconds since its installation began, if a managed
+    job has rented it and the price is known."""
     prices = json.loads(os.environ.get(PRICES_VARIABLE, "{}"))
     machine = json.loads(os.environ.get(_SKYPILOT_VARIABLE, "{}"))
     found = prices.get(machine.get("cloud", "").lower())
-    return HourlyPrice(**found) if found else None
-
-
-def held_here_s() -> float:
-    """Return how long a managed job has held this machine; 0 if no job has rented it."""
-    since = os.environ.get(_HELD_SINCE_VARIABLE)
-    return max(0.0, time.time() - float(since)) if since else 0.0
+    since = float(os.environ.get(_HELD_SINCE_VARIABLE) or time.time())
+    return (HourlyPrice(**found), max(0.0, time.time() - since)) if found else None

@@ -24,7 +24,7 @@ from precis.cluster import api
 from precis.cluster.api import Cluster, Log
 from precis.cluster.keys import Keys, cluster_name, forget_keys, read_keys, write_keys
 from precis.cluster.meter import Meter
-from precis.cluster.site import HourlyPrice, TrainerAddress
+from precis.cluster.site import TrainerAddress
 from precis.cluster.task import started_from, trainer_task
 from precis.cluster.tunnel import Tunnel, require_ssh, ssh_to
 from precis.config import RunConfig
@@ -58,8 +58,6 @@ class SkyPilotHost:
     log: Log
     lease: Lease | None = None
     meter: Meter = field(default_factory=Meter)
-    cluster: Cluster | None = None
-    """The machine, once it is up, with its price."""
     _asked_at: float = math.inf
     _started_from: str = ""
     _connection: AsyncExitStack = field(default_factory=AsyncExitStack)
@@ -68,16 +66,6 @@ class SkyPilotHost:
     def name(self) -> str:
         """The cluster's name."""
         return cluster_name(self.config.model, self.config.store)
-
-    @property
-    def place(self) -> str:
-        """The name and place of the cluster."""
-        return f"{self.name} ({self.cluster.infra})" if self.cluster else self.name
-
-    @property
-    def price(self) -> HourlyPrice | None:
-        """The price of the machine, once it is up."""
-        return self.cluster.price if self.cluster else None
 
     async def up(self) -> TrainerAddress:
         """Start the trainer, or find it again; idempotent.
@@ -105,14 +93,13 @@ class SkyPilotHost:
             return
         await api.down(self.name)
         forget_keys(self.home, self.name)
-        self.cluster = None
 
     async def _find(self) -> TrainerAddress | None:
         """Return the running trainer, if it answers and is the one that this run would start."""
         began = time.monotonic()
         keys = read_keys(self.home, self.name)
-        self.cluster = await api.find(self.name)
-        if keys is None or self.cluster is None or self.cluster.status != "UP":
+        cluster = await api.find(self.name)
+        if keys is None or cluster is None or cluster.status != "UP":
             return None
         # Once: files that change during the run must not end its trainer when a connection drops.
         self._started_from = self._started_from or started_from(self.config)
@@ -127,7 +114,7 @@ class SkyPilotHost:
         except ClusterError:
             self.log(f"The trainer of cluster {self.name} does not answer.")
             return None
-        self.meter.start(self.cluster.price)
+        self._hold(cluster, time.time())
         took = time.monotonic() - began
         self.log(f"Found the trainer of cluster {self.name} again, after {took:.1f} s.")
         return address
@@ -165,10 +152,9 @@ class SkyPilotHost:
                 self.log,
                 self.config.cluster.provision_timeout_s,
             )
-            self.cluster = await api.find(self.name)
-            if self.cluster is not None:
-                since = min(self._asked_at, self.cluster.launched_at)
-                self.meter.start(self.cluster.price, max(0.0, time.time() - since))
+            cluster = await api.find(self.name)
+            if cluster is not None:
+                self._hold(cluster, min(self._asked_at, cluster.launched_at))
             return await self._await_trainer(keys, job)
         except BaseException:
             # Leave no machine behind whose trainer never answered.
@@ -182,6 +168,14 @@ class SkyPilotHost:
             raise
         finally:
             booting.cancel()
+
+    def _hold(self, cluster: Cluster, since: float) -> None:
+        """Start the meter of a machine that is held since then."""
+        self.meter.start(cluster.price, max(0.0, time.time() - since))
+        self.log(
+            f"Cluster {self.name} ({cluster.infra}) costs ${cluster.price.usd_per_hour:.2f} an "
+            "hour by SkyPilot's catalogue."
+        )
 
     async def _watch_boot(self) -> None:
         """Note when SkyPilot asks a place for the machine, which it forgets once that is up."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from precis.cluster.local import LocalHost
 from precis.cluster.meter import Meter
-from precis.cluster.site import TrainerAddress, held_here_s
+from precis.cluster.site import TrainerAddress, rented_here
 from precis.cluster.skypilot import SkyPilotHost
 from precis.config import BenchmarkConfig, RunConfig, TrainConfig
 from precis.environment import private_home
@@ -175,21 +175,14 @@ async def connect_trainer(
     if cluster.where == "local":
         log = work_folder(config) / "trainer.log"
         host = LocalHost(folder, config.seed, log, config.trainer.backend, launch)
-        if host.price is not None:  # it runs in a managed job
-            meter.start(host.price, held_here_s())
+        rented = rented_here()
+        if rented is not None:
+            meter.start(*rented)
+            usd_per_hour = rented[0].usd_per_hour
+            _log.info("This machine costs $%.2f an hour by SkyPilot's catalogue.", usd_per_hour)
     else:
         host = SkyPilotHost(config, private_home(), _log.info, lease, meter)
-
-    async def bring_up() -> TrainerAddress:
-        address = await start(config, host)
-        if host.price is not None:
-            _log.info(
-                "The trainer runs on %s, at $%.2f an hour by SkyPilot's catalogue.",
-                host.place,
-                host.price.usd_per_hour,
-            )
-        return address
-
+    bring_up = partial(start, config, host)
     keep = cluster.keep_on_failure
     try:
         try:

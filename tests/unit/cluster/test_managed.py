@@ -25,7 +25,7 @@ from precis.cluster.managed import (
     variables,
 )
 from precis.cluster.offers import budget_lasts, gpu_offered, prices
-from precis.cluster.site import PRICES_VARIABLE, HourlyPrice, as_variable, price_here
+from precis.cluster.site import PRICES_VARIABLE, HourlyPrice, as_variable, rented_here
 from precis.cluster.task import CHECKOUT, trainer_task
 from precis.config import ManagedConfig
 from precis.environments.python import load_python
@@ -235,13 +235,14 @@ def test_a_job_knows_when_its_installation_began(tmp_path: Path) -> None:
 
 
 def test_a_machine_knows_its_price_by_its_cloud(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert price_here() is None
+    assert rented_here() is None
     known = {"runpod": HourlyPrice(1.2, 2.9)}
     monkeypatch.setenv(PRICES_VARIABLE, as_variable(known))
     monkeypatch.setenv("SKYPILOT_CLUSTER_INFO", json.dumps({"cloud": "RunPod", "region": "CA"}))
-    assert price_here() == known["runpod"]
+    found = rented_here()
+    assert found and found[0] == known["runpod"]
     monkeypatch.setenv("SKYPILOT_CLUSTER_INFO", json.dumps({"cloud": "AWS", "region": "CA"}))
-    assert price_here() is None
+    assert rented_here() is None
 
 
 @pytest.mark.parametrize(

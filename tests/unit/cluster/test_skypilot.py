@@ -222,6 +222,7 @@ async def test_a_machine_costs_from_its_boot_on_although_its_start_fails(
         await host.up()
     assert cloud.taken_down == [host.name]
     assert host.meter.usd == pytest.approx(2.0, abs=0.01)
+    assert any("costs $2.00 an hour" in line for line in cloud.said)
 
 
 @pytest.mark.parametrize(
