@@ -140,11 +140,7 @@ def export_run(
     with sentences():
         from precis.run.export import export
 
-        try:
-            files = export(_open(store, model), model, to, file_format, checkpoint)
-        except OSError as error:
-            fail(f"Can't write {error.filename}: {error.strerror}. Choose another folder.")
-        for file in files:
+        for file in export(_open(store, model), model, to, file_format, checkpoint):
             echo(str(file))
 
 
@@ -262,11 +258,7 @@ def open_report(
     with sentences():
         from precis.run.reports import report_file
 
-        try:
-            file = report_file(_open(store, model), model, step)
-        except OSError as error:
-            fail(f"Can't write {error.filename}: {error.strerror}. Set PRECIS_HOME to a folder.")
-        _open_in_browser(file)
+        _open_in_browser(report_file(_open(store, model), model, step))
 
 
 @app.command("rollouts")
@@ -322,12 +314,9 @@ def delete_run(
 def _show_page(page: str, to: Path | None, usual: Path) -> None:
     """Write a page to `to`; without it, to its usual place, and open it."""
     file = to or usual
-    try:
-        if to is None:
-            usual.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(page, "utf-8")
-    except OSError as error:
-        fail(f"Can't write {file}: {error.strerror}. Choose another file with --to.")
+    if to is None:
+        usual.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(page, "utf-8")
     if to is None:
         _open_in_browser(file)
     else:

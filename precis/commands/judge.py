@@ -40,7 +40,8 @@ def cache(
     """Show the size of the judge's cache and how often it was hit, or prune it."""
     with sentences():
         file = path or Variables().home / CACHE_FILE
-    if not file.exists():
+        is_there = file.exists()
+    if not is_there:
         typer.echo(f"There is no cache at {file}: no judge was asked yet.")
         return
     bytes_max = None if prune_to_mb is None else prune_to_mb * _MIB
@@ -97,12 +98,9 @@ def audit(
         if not chosen:
             raise ConfigError("These results hold no verdict of a judge: nothing to audit.")
         check_sheet(sheet, chosen)
-    try:
         if sheet.exists():  # a person may have filled it in
             typer.echo(f"{sheet} is there already, and stays as it is.")
         else:
             sheet.parent.mkdir(parents=True, exist_ok=True)
             sheet.write_text(as_sheet(chosen), encoding="utf-8")
             typer.echo(f"Fill in {sheet}, and give it with --filled.")
-    except OSError as error:
-        fail(f"Can't write {error.filename or sheet}: {error.strerror}. Choose another --out.")

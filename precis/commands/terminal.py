@@ -49,6 +49,13 @@ def sentences() -> Iterator[None]:
         for problem in problems_in(error):
             say(problem)
         raise typer.Exit(2) from None
+    except OSError as error:
+        if error.filename is None:  # of no file, such as a connection
+            raise
+        fail(
+            f"Can't use {error.filename}: {error.strerror}. Let this user read and write there, or "
+            "choose another place (PRECIS_HOME for .precis)."
+        )
 
 
 def judge_named(judge: JudgeName, model: str, url: str) -> JudgeConfig:

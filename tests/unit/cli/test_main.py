@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from typer.core import TyperGroup
@@ -90,6 +91,15 @@ def test_without_a_checkout_its_commands_are_not_listed_and_say_what_they_need(
     assert "rehearse" not in listed
     with pytest.raises(SystemExit, match="`precis rehearse` needs a checkout of Précis"):
         load("rehearse")
+
+
+def test_a_file_that_can_t_be_used_gets_a_sentence(home: Path) -> None:
+    """As where `sudo precis up` has made the folder."""
+    file = home / "prefect" / "api-url"
+    file.mkdir(parents=True)
+    done = CliRunner().invoke(app, ["runs"], env={"PREFECT_API_URL": ""})
+    assert done.exit_code == 1
+    assert f"Can't use {file}: Is a directory." in " ".join(done.output.split())
 
 
 def test_a_key_that_cannot_be_sent_is_not_kept() -> None:

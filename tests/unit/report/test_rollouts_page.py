@@ -149,4 +149,4 @@ def test_the_command_writes_the_page(store: FolderStore, tmp_path: Path) -> None
     assert printed.strip() == str(file)
     assert "m: rollouts" in file.read_text()
     said = precis_runs("rollouts", "m", "--to", str(tmp_path / "no" / "x"), store=store, code=1)
-    assert "Choose another file" in said
+    assert "choose another place" in said

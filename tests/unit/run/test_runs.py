@@ -171,7 +171,7 @@ def test_what_is_not_committed_is_not_exported(store: FolderStore, tmp_path: Pat
         (("repair", "/a/folder"), "holds no run '/a/folder'"),
         (("restart", "/a/folder", "--step", "0"), "holds no run '/a/folder'"),
         (("export", "m", "--to", "{folder}/out", "--checkpoint", "7"), "0007/ has no manifest"),
-        (("export", "m", "--to", "{folder}/file"), "Choose another folder"),
+        (("export", "m", "--to", "{folder}/file"), "choose another place"),
         (("export", "m", "--to", "{folder}/taken"), "metrics.parquet"),
     ],
 )

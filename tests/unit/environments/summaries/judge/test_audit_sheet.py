@@ -180,7 +180,7 @@ def test_what_the_command_can_t_do_is_a_sentence(tmp_path: Path) -> None:
     path = tmp_path / "results.parquet"
     write_tables(DOZEN, FROM, path)
     for given, said in {
-        ("--out", str(path / "audit.csv")): "Can't write",
+        ("--out", str(path / "audit.csv")): "Can't use",
         ("--contender", "nobody"): "'nobody' is none of trained@3",
         ("--filled", str(tmp_path / "none.csv")): "Can't read",
     }.items():
