@@ -136,7 +136,7 @@ def standings_lines(benchmark: Benchmark) -> list[tuple[str, ...]]:
     measure = f"{words.measure.capitalize()} (95 % interval)"
     lines = [("Contender", measure, *(heading for heading, _ in columns))]
     for each in benchmark.shown:
-        name = wording.name(each.contender)
+        name = wording.of_standing(each)
         score = words.interval(each.accuracy) or "not scored"
         lines.append((name, score, *(column[each.contender] for _, column in columns)))
     return lines

@@ -60,7 +60,6 @@ def report_html(
         words=benchmark.words,
         smallest=smallest,
         resamples=statistics.RESAMPLES,
-        nights_before=len({each.night for each in benchmark.nights}) - 1,
         unscored_share_max=UNSCORED_SHARE_MAX,
         documents_min=statistics.DOCUMENTS_MIN,
     )
@@ -228,9 +227,8 @@ def _standings(benchmark: Benchmark) -> str:
     head = ["Contender", measure, *benchmark.columns, *dollars, "Not scored"]
     rows = []
     for each in benchmark.standings:
-        name = wording.name(each.contender)
         row = [
-            name if each.complete else f"{name} (incomplete)",
+            wording.of_standing(each),
             benchmark.words.interval(each.accuracy),
             *(column[each.contender] for column in benchmark.columns.values()),
         ]

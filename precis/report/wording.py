@@ -81,6 +81,12 @@ def name(contender: Contender) -> str:
     return f"{contender.model}, step {contender.step}" if contender.step else "untrained start"
 
 
+def of_standing(standing: Standing) -> str:
+    """Return a contender's name in a table, where it may be incomplete."""
+    said = name(standing.contender)
+    return said if standing.complete else f"{said} (incomplete)"
+
+
 def heading(name: str) -> str:
     """Return a metric's name as a column's heading: `over_length` is `Over length`."""
     words = name.replace("_", " ")

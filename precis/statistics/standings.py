@@ -46,7 +46,7 @@ class Standing:
 
     Attributes:
         accuracy: the sum of the scores over that of the weights; None without a scored rollout.
-        documents: how many scenarios have a score.
+        documents: how many scenarios the accuracy is of.
         unscored: scenarios without one, by cause; they are in no other figure.
         usd, usd_per_1000: the cost of the rollouts, and of a thousand of them.
         is_bound: whether that is an upper bound, since replies did not count their tokens.
@@ -139,19 +139,19 @@ def summarise(frame: pl.DataFrame) -> list[Standing]:
     with a larger share of unscored rollouts."""
     standings = []
     for group in frame.partition_by(["model", "step"], maintain_order=True):
-        scored = group.filter(pl.col("cause").is_null())
-        missing = group["cause"].drop_nulls().value_counts(sort=True)
+        counts = scores_by_scenario(group)
+        missing = group["cause"].drop_nulls()
         mean_usd = _mean(group["usd"])
         uncounted = group.filter(pl.col("usd") > 0, pl.col("prompt_tokens") == 0)
         standing = Standing(
             contender=Contender(group["model"][0], group["step"][0]),
-            accuracy=accuracy_of(scores_by_scenario(group)),
-            documents=len(scored),
-            unscored=dict(missing.iter_rows()),
+            accuracy=accuracy_of(counts),
+            documents=len(counts),
+            unscored=dict(missing.value_counts(sort=True).iter_rows()),
             usd=_total(group["usd"]),
             usd_per_1000=None if mean_usd is None else 1000 * mean_usd,
             is_bound=not uncounted.is_empty(),
-            complete=len(group) - len(scored) <= UNSCORED_SHARE_MAX * len(group),
+            complete=len(missing) <= UNSCORED_SHARE_MAX * len(group),
         )
         standings.append(standing)
 

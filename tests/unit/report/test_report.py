@@ -1,5 +1,6 @@
 import json
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from precis.report.curve import Curve
 from precis.report.nights import compare_nights
 from precis.report.page import benchmark_report, reader_data, report_html
 from precis.statistics.intervals import Interval
-from precis.statistics.standings import Contender
+from precis.statistics.standings import Contender, documents_to_see
 from precis.store import FolderStore
 from precis.text import common_words, decisive_words
 from tests.support import reports
@@ -74,6 +75,7 @@ def test_a_contender_with_too_many_unscored_is_shown_but_not_ranked(
     (line,) = [row for row in table_rows(page) if row[0].startswith("gpt-4o")]
     assert line[0] == "gpt-4o incomplete, not ranked"
     assert line[-1] == "2 timeout"
+    assert "gpt-4o (incomplete)" in [one[0] for one in standings_lines(benchmark)]
     assert not [name for name, chart in charts_of(benchmark).items() if "gpt-4o" in chart.alt]
 
 
@@ -142,15 +144,17 @@ def test_the_methods_name_judge_protocol_and_digests(page: str) -> None:
 def test_a_regression_is_announced_on_the_page() -> None:
     def night(day: int, corrects: list[int | None]) -> pl.DataFrame:
         began = pl.lit(datetime(2026, 11, day, 3, tzinfo=UTC))
-        return frame_of(rows("gpt-4o", None, corrects)).with_columns(began.alias("night"))
+        frame = frame_of(rows("gpt-4o", None, corrects))
+        return frame.with_columns(night=began, run=pl.lit(str(day)))
 
-    before = pl.concat([night(day, [4] * 12) for day in (18, 19)])
+    failed = night(17, [4, 4, *[None] * 10])
+    before = pl.concat([failed, *[night(day, [4] * 12) for day in (18, 19)]])
     tonight, same = night(20, [2, 1] * 6), night(20, [4] * 12)
     worse = Benchmark(tonight, comparison=compare_nights(tonight, before, is_share=True))
     assert "▼" in charts_of(worse)["nights"].svg()
     page = report_html(worse)
     assert "Worse than on the nights before" in page
-    assert "the mean of the 2 nights" in page
+    assert "the mean of the 3 nights before" in " ".join(page.split())
     well = Benchmark(same, comparison=compare_nights(same, before, is_share=True))
     assert "Worse than on the nights before" not in report_html(well)
 
@@ -242,6 +246,21 @@ def test_too_few_documents_or_too_much_alike_foretell_no_number_of_them(
     page = " ".join(report_html(found).split())
     assert found.documents_needed is None
     assert "Too few scenarios, or too much alike, to say how many" in page
+
+
+def test_the_documents_needed_are_those_of_the_trained_model_and_the_best_of_the_others() -> None:
+    best = rows("gpt-4o", None, [4, 4, 4, 4, 4, 4, 3, 4])
+    second = rows("lead-350", None, [4, 3, 4, 2, 4, 3, 4, 3])
+    trained = rows("trained", 4, [1, 3, 2, 1, 4, 2, 3, 1])
+    three = Benchmark(frame_of([*best, *second, *trained]))
+    own, first, other = (frame_of(one) for one in (trained, best, second))
+    assert three.documents_needed == documents_to_see(own, first)
+    assert "trained, step 4 and the best of the others" in " ".join(report_html(three).split())
+    assert replace(three, words=wording.Words(is_share=False)).documents_needed is None
+    unscored = rows("trained", 4, [1, 3, None, 1, 4, 2, 3, 1])
+    incomplete = Benchmark(frame_of([*best, *second, *unscored]))
+    assert incomplete.documents_needed == documents_to_see(first, other)
+    assert "between the two best, four times" in " ".join(report_html(incomplete).split())
 
 
 def test_more_topics_than_a_picture_has_room_for_are_not_drawn() -> None:

@@ -160,6 +160,9 @@ def test_accuracy_counts_answerable_questions_of_scored_summaries_only() -> None
     assert standing.accuracy.mean == 5 / 8
     assert figure_of(frame, Figure("honest", "declined", "unanswerable")) == 0.5
     assert standing.documents == 2
+    unmeasured = rows("a", {"d3": [True]}).with_columns(score=pl.lit(None, pl.Float64))
+    (standing,) = summarise(pl.concat([frame, unmeasured]))
+    assert (standing.documents, standing.unscored) == (2, {}), "it is in no accuracy"
     unscored = rows("a", {"d2": [None] * 5}, words=900)
     scored = {f"d{n}": [True] * 5 for n in range(10, 19)}
     frame = pl.concat([rows("a", scored, words=80), unscored])
