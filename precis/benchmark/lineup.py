@@ -13,7 +13,7 @@ from precis.benchmark.contender import PRESETS, ContenderSpec, hosted_contender,
 from precis.config import BenchmarkConfig
 from precis.environment import Variables
 from precis.environments.protocol import Environment
-from precis.errors import ConfigError, StoreError
+from precis.errors import ConfigError
 from precis.llm.loop_server import served_completions
 from precis.llm.server import ChatRequest, Completion, callable_tools
 from precis.records.ledger import Ledger, load_ledger
@@ -21,7 +21,7 @@ from precis.rehearsal.checkpoint_files import POLICY_FILE
 from precis.rehearsal.endpoint import PolicyEndpoint
 from precis.rehearsal.extractive.kind import SENTENCES
 from precis.rehearsal.tool_calls.options import list_options
-from precis.run.checkpoints import committed_steps, manifest, restore
+from precis.run.checkpoints import committed_steps, restore
 from precis.run.local_checkpoints import folder_of
 from precis.run.trained_on import trained_on
 from precis.statistics.standings import Contender
@@ -118,14 +118,6 @@ def _fetch_newest(store: Store, model: str, corpus_digest: str | None, folder: P
             "Name one that `precis rehearse` has trained, or leave `extractive` empty.",
         )
     return step
-
-
-def checkpoint_digest(store: Store, model: str, step: int) -> str:
-    """Return a digest of a checkpoint's files, which determine its replies."""
-    found = manifest(store, model, step)
-    if found is None:
-        raise StoreError(f"{store.url} holds no checkpoint {step} of {model!r}.")
-    return found.digest
 
 
 def turns(contenders: Iterable[ContenderSpec]) -> Iterator[list[ContenderSpec]]:

@@ -9,15 +9,14 @@ _FREE = HourlyPrice(0.0, 0.0)
 
 
 class Meter:
-    """Adds up a price by the hour; it runs from `start` to `stop`, any number of times."""
+    """Adds up a price by the hour, less what is in a ledger; it runs from `start` to `stop`, any
+    number of times."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
         self._usd = 0.0
         self._saved_usd = 0.0
         self._hours = 0.0
-        self._booked = 0.0
-        self._saved_booked = 0.0
         self._since: float | None = None
         self._price = _FREE
 
@@ -29,25 +28,15 @@ class Meter:
 
     def stop(self) -> None:
         """Stop counting, once the machine is given back; idempotent."""
-        self._usd = self.usd
-        self._saved_usd = self.saved_usd
+        self._usd = self.unbooked_usd
+        self._saved_usd = self.unbooked_saved_usd
         self._hours = self.hours
         self._since = None
 
-    def book(self, usd: float, saved_usd: float) -> None:
-        """Record the part of the cost, and of the savings by spot, that is in a ledger."""
-        self._booked += usd
-        self._saved_booked += saved_usd
-
-    @property
-    def unbooked_usd(self) -> float:
-        """Dollars that are in no ledger yet."""
-        return max(0.0, self.usd - self._booked)
-
-    @property
-    def unbooked_saved_usd(self) -> float:
-        """Dollars that spot has saved and that are in no ledger yet."""
-        return max(0.0, self.saved_usd - self._saved_booked)
+    def book(self, usd: float, saved_usd: float = 0.0) -> None:
+        """Take off the part of the cost, and of the savings by spot, that is in a ledger."""
+        self._usd -= usd
+        self._saved_usd -= saved_usd
 
     @property
     def hours(self) -> float:
@@ -55,15 +44,15 @@ class Meter:
         return self._hours + self._running_hours
 
     @property
-    def usd(self) -> float:
-        """Dollars that the machines have cost so far."""
-        return self._usd + self._running_hours * self._price.usd_per_hour
+    def unbooked_usd(self) -> float:
+        """Dollars that are in no ledger yet."""
+        return max(0.0, self._usd + self._running_hours * self._price.usd_per_hour)
 
     @property
-    def saved_usd(self) -> float:
-        """Dollars saved so far by machines that a cloud may take back."""
+    def unbooked_saved_usd(self) -> float:
+        """Dollars saved by machines that a cloud may take back, and in no ledger yet."""
         saved_per_hour = self._price.on_demand_usd_per_hour - self._price.usd_per_hour
-        return self._saved_usd + self._running_hours * max(0.0, saved_per_hour)
+        return max(0.0, self._saved_usd + self._running_hours * max(0.0, saved_per_hour))
 
     @property
     def _running_hours(self) -> float:

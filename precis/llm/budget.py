@@ -15,7 +15,8 @@ T = TypeVar("T")
 
 
 class Budget:
-    """Adds up the spend on requests and judging, and enforces a limit; None for no limit."""
+    """Enforces a limit on the `spend` on requests, which they add to, and on judging; None for no
+    limit."""
 
     def __init__(
         self, dollars_max: float | None, judging: Callable[[], float] = lambda: 0.0
@@ -30,10 +31,6 @@ class Budget:
     def usd(self) -> float:
         """The dollars spent so far."""
         return self.spend.usd + self._judging()
-
-    def add(self, cost: Spend) -> None:
-        """Count a request's cost."""
-        self.spend += cost
 
     @asynccontextmanager
     async def reserve(self, usd: float) -> AsyncIterator[None]:

@@ -300,7 +300,7 @@ class ChatClient:
         model = self.endpoint.model
         cost = Spend.of_call(model, usage, self._prices, given_up=given_up)
         self.spend += cost
-        self._budget.add(cost)
+        self._budget.spend += cost
         return usd(model, usage, self._prices)
 
     def _timeout(self) -> ProviderFailed:

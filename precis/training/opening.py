@@ -188,8 +188,8 @@ async def connect_trainer(
         try:
             address = await bring_up()
         except BaseException:
-            if book is not None and meter.usd:
-                await book(meter.usd)
+            if book is not None and meter.unbooked_usd:
+                await book(meter.unbooked_usd)
             raise
         client = RemoteTrainer(address.url, address.token, work_folder(config) / "art")
         try:

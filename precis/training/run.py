@@ -243,7 +243,7 @@ class Run:
         except StoreError as error:
             _log.warning("The run's last $%.2f are not in its ledger: %s", usd, error)
         else:
-            self.trainer.meter.book(machine_usd, saved_usd=0.0)
+            self.trainer.meter.book(machine_usd)
 
     @property
     def usd(self) -> float:

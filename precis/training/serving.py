@@ -1,6 +1,5 @@
 """A model's checkpoints, served by a trainer during their benchmark."""
 
-import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -9,7 +8,7 @@ from itertools import chain
 from typing import Any, TypeVar
 
 from precis.benchmark.contender import ContenderSpec, local_contender
-from precis.benchmark.lineup import RANDOM, TrainedLineup, checkpoint_digest, turns
+from precis.benchmark.lineup import RANDOM, TrainedLineup, turns
 from precis.benchmark.measure import Attempt, Measured, measure, results_of
 from precis.benchmark.run import BenchmarkRun
 from precis.cluster.local import scratch_folder
@@ -122,7 +121,7 @@ async def serve_checkpoints(
         await server.fetch()
         yield server
         if is_own:
-            run.machine_usd = trainer.meter.usd
+            run.machine_usd = trainer.meter.unbooked_usd
 
 
 async def fetch_checkpoints(
@@ -144,7 +143,7 @@ async def fetch_checkpoints(
                 url=str(model.inference_base_url),
                 key=str(model.inference_api_key),
                 in_flight=run.config.rollouts.in_flight,
-                identity=await asyncio.to_thread(checkpoint_digest, run.store, run.name, step),
+                identity=trained.ledger.checkpoints.get(step),
             )
         )
     return contenders

@@ -9,11 +9,11 @@ import pytest
 
 from precis.benchmark import report
 from precis.benchmark.contender import ContenderSpec, hosted_contender, local_contender
-from precis.benchmark.lineup import TrainedLineup, checkpoint_digest, line_up_trained, turns
+from precis.benchmark.lineup import TrainedLineup, line_up_trained, turns
 from precis.benchmark.measure import Measured, with_settings_of_its_run
 from precis.benchmark.run import compare
 from precis.config import BenchmarkConfig, ContenderConfig, OtherDocuments, TrainConfig
-from precis.errors import ConfigError, DocumentsError, StoreError, UnusableRun
+from precis.errors import ConfigError, DocumentsError, UnusableRun
 from precis.records.documents import Corpus, load_corpus, load_others
 from precis.records.ledger import Ledger, Origin, ledger_key, write_ledger
 from precis.records.nouns import Figure
@@ -110,13 +110,6 @@ def test_the_report_says_how_many_of_its_documents_were_trained_on(
     assert report.count_scenarios(run, trained) == said
     folder = f"m/benchmarks/0000-{HELD_OUT.digest[:8]}/" if own else "m/benchmarks/0000/"
     assert report.report_folder(run, trained) == folder, "documents of its own"
-
-
-def test_a_checkpoints_digest_follows_from_its_files(trained: FolderStore) -> None:
-    digests = {checkpoint_digest(trained, "m", step) for step in (1, 2)}
-    assert len(digests) == 2
-    with pytest.raises(StoreError, match="holds no checkpoint 9"):
-        checkpoint_digest(trained, "m", 9)
 
 
 def test_what_one_process_serves_is_measured_in_turn_and_the_hosted_at_once() -> None:

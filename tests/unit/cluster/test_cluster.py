@@ -90,16 +90,16 @@ def test_a_meter_adds_up_machines_of_different_prices() -> None:
     meter = Meter(now=lambda: clock[0])
     meter.start(HourlyPrice(2.0, 2.0))
     clock[0] = 1800
-    assert meter.usd == pytest.approx(1.0)
+    assert meter.unbooked_usd == pytest.approx(1.0)
     meter.stop()
     clock[0] = 2400
     meter.start(HourlyPrice(4.0, 7.0), held_s=600)
     clock[0] = 5400
     meter.stop()
     clock[0] = 90_000
-    assert meter.usd == pytest.approx(5.0)
+    assert meter.unbooked_usd == pytest.approx(5.0)
     assert meter.hours == pytest.approx(1.5)
-    assert meter.saved_usd == pytest.approx(3.0)
+    assert meter.unbooked_saved_usd == pytest.approx(3.0)
     meter.book(3.0, 1.0)
     assert meter.unbooked_usd == pytest.approx(2.0)
     assert meter.unbooked_saved_usd == pytest.approx(2.0)

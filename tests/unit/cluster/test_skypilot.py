@@ -221,7 +221,7 @@ async def test_a_machine_costs_from_its_boot_on_although_its_start_fails(
     with pytest.raises(ClusterError, match="FAILED_SETUP"):
         await host.up()
     assert cloud.taken_down == [host.name]
-    assert host.meter.usd == pytest.approx(2.0, abs=0.01)
+    assert host.meter.unbooked_usd == pytest.approx(2.0, abs=0.01)
     assert any("costs $2.00 an hour" in line for line in cloud.said)
 
 
@@ -267,13 +267,13 @@ async def test_a_trainer_is_known_by_the_code_that_it_was_sent_and_not_by_that_o
     cloud.answers = False
     started = await host.up()
     assert cloud.launched == 2
-    assert host.meter.usd == pytest.approx(2 * 1.0, abs=0.01)  # of each half an hour
+    assert host.meter.unbooked_usd == pytest.approx(2 * 1.0, abs=0.01)  # of each half an hour
     assert await host.up() == started
-    found_usd = host.meter.usd
+    found_usd = host.meter.unbooked_usd
     assert found_usd == pytest.approx(2 * 1.0, abs=0.01)
-    assert host.meter.usd > found_usd
+    assert host.meter.unbooked_usd > found_usd
     await host.leave()
-    assert host.meter.usd == host.meter.usd > found_usd  # it stands still
+    assert host.meter.unbooked_usd == host.meter.unbooked_usd > found_usd  # it stands still
     again = cloud.host()
     assert await again.up() == started
     await again.leave()
