@@ -128,17 +128,6 @@ def test_one_client_serves_many_threads(s3_url: str, direct: S3Store) -> None:
 
 
 @pytest.mark.parametrize("fault", Fault)
-def test_a_write_is_carried_out_in_spite_of_one_fault(
-    store: S3Store, direct: S3Store, proxy: FaultProxy, fault: Fault
-) -> None:
-    proxy.spoil(fault, "PUT")
-    version = store.put("key", b"content")
-    blob = direct.get("key")
-    assert blob is not None and (blob.data, blob.version) == (b"content", version)
-    assert proxy.counts[fault] == 1
-
-
-@pytest.mark.parametrize("fault", Fault)
 def test_a_conditional_write_wins_once_in_spite_of_one_fault(
     store: S3Store, direct: S3Store, proxy: FaultProxy, fault: Fault
 ) -> None:

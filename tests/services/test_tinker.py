@@ -345,25 +345,6 @@ async def test_nobody_waits_in_a_session_that_was_left(
             await waiting
 
 
-async def test_a_run_goes_on_elsewhere_with_the_optimizer_that_it_had(
-    service: TinkerServer,
-    trainer: RemoteTrainer,
-    model: Model,
-    undisturbed: list[float],
-    tmp_path: Path,
-) -> None:
-    await finish(trainer, model, 1)
-    store = FolderStore(tmp_path / "store")
-    await trainer.commit(model, 1, StoredModel(store=store.url, name="m", config="d"))
-    elsewhere = tmp_path / "elsewhere"
-    async with trainer_of(TinkerBackend(elsewhere / "trainer"), elsewhere) as other:
-        await other.restore(model, 1, StoredModel(store=store.url, name="m", run="a-run"))
-        await model.register(other)
-        await train(other, model, 1)
-    assert newest(service, "0002") == undisturbed
-    assert len(service.created) == 2  # the untrained one, and the one that was loaded
-
-
 async def test_weights_that_the_service_has_no_more_are_named(
     service: TinkerServer, trainer: RemoteTrainer, model: Model
 ) -> None:

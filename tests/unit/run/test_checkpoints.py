@@ -16,8 +16,7 @@ from precis.run.checkpoints import (
 )
 from precis.run.local_checkpoints import folder_of, keep_only, steps_here, write_checkpoint
 from precis.store import FolderStore
-from tests.support.dying_store import Killed, MortalStore
-from tests.support.runs import file_key, newest_whole
+from tests.support.runs import file_key
 
 names = st.from_regex(r"(sub/|\.c/)?\.?[ab]{1,2}", fullmatch=True)
 
@@ -59,21 +58,6 @@ def test_from_a_step_on_every_whole_checkpoint_is_found_and_below_it_only_the_ne
     warnings: list[str] = []
     assert sorted(complete_around(store, "m", 4, warnings.append)) == [1, 5]
     assert file_key(store, "m", 4, "weights") + " is missing" in "".join(warnings)
-
-
-@pytest.mark.parametrize("writes", range(4))
-def test_a_commit_that_was_killed_leaves_the_checkpoint_before(
-    store: FolderStore, folder: Path, writes: int
-) -> None:
-    commit(store, "m", 1, folder, "digest")
-    (folder / "weights").write_bytes(b"new")
-    with pytest.raises(Killed):
-        commit(MortalStore(store.root, writes), "m", 2, folder, "digest")
-    pointer = store.get("m/latest.json")
-    assert pointer is not None and pointer.data == b'{"step": 1}'
-    assert newest_whole(store, "m", at_most=1) is not None
-    assert commit(store, "m", 2, folder, "digest") == newest_whole(store, "m")
-    assert commit(store, "m", 2, folder, "digest") == newest_whole(store, "m"), "once more"
 
 
 @settings(max_examples=50)
