@@ -9,7 +9,6 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -239,17 +238,15 @@ def _nights_back(store: Store, model: str) -> Iterator[pl.DataFrame]:
         yield rows
 
 
-def read_results(source: Path | BytesIO, where: str = "") -> pl.DataFrame:
-    """Read a file of results. Raises StoreError, with the address `where` if given, if it does not
-    exist or is not one."""
-    where = where or str(source)
+def read_results(path: Path) -> pl.DataFrame:
+    """Read a file of results. Raises StoreError if it does not exist or is not one."""
     try:
-        frame = pl.read_parquet(source)
+        frame = pl.read_parquet(path)
     except (OSError, pl.exceptions.PolarsError) as error:
-        raise StoreError(f"Can't read the results in {where}: {error}") from error
+        raise StoreError(f"Can't read the results in {path}: {error}") from error
     if frame.schema != SCHEMA:
         raise StoreError(
-            f"{where} is not a file of results of this version: its columns are "
+            f"{path} is not a file of results of this version: its columns are "
             f"{', '.join(frame.columns)}. Run the benchmark again to make one."
         )
     return frame

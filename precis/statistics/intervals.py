@@ -69,11 +69,12 @@ def ratio_interval(
 ) -> Interval:
     """Return `sum(parts) / sum(wholes)` with its 95 % interval from a bootstrap over the pairs.
 
-    A pair is a document: its correct answers and its questions, above zero. If all documents have
-    the same share right, the interval has the exact bound of Clopper and Pearson (1934) for the
-    share of such documents; of the others anything from none to all may be right. A ratio that is
-    not a share, such as a reward of any size, has an interval without width then. Fewer than
-    `DOCUMENTS_MIN` documents bound no share: the interval is then from 0 to 1.
+    A pair is a document: its correct answers and its questions, above zero. If each is won or lost,
+    the interval is Wilson's (`share_interval`). If all documents have the same share right, it has
+    the exact bound of Clopper and Pearson (1934) for the share of such documents; of the others
+    anything from none to all may be right. A ratio that is not a share, such as a reward of any
+    size, has an interval without width then. Fewer than `DOCUMENTS_MIN` documents bound no share:
+    the interval is then from 0 to 1.
 
     Args:
         of_share: False for a ratio that is not a share, even if it is between 0 and 1.
@@ -85,6 +86,8 @@ def ratio_interval(
     whole = np.asarray(wholes, float)
     if not len(part) or len(part) != len(whole) or np.any(whole <= 0):
         raise ValueError("an interval needs one part for each whole, and wholes above zero")
+    if of_share and np.all(whole == 1) and np.all((part == 0) | (part == 1)):
+        return share_interval(int(part.sum()), len(part))
     bounds = (0.0, 1.0) if of_share and _are_shares(part, whole) else None
     return _interval(part, whole, bounds, bounds)
 

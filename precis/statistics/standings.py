@@ -196,11 +196,7 @@ def accuracy_of(counts: pl.DataFrame) -> Interval | None:
     """Return the score over scenarios as `scores_by_scenario` counts them; None without any."""
     if counts.is_empty():
         return None
-    scores = counts["score"].to_numpy()
-    weights = counts["weight"].to_numpy()
-    if np.all(weights == 1) and np.all((scores == 0) | (scores == 1)):
-        return share_interval(int(scores.sum()), len(scores))  # each is won or lost
-    return ratio_interval(scores, weights)
+    return ratio_interval(counts["score"].to_numpy(), counts["weight"].to_numpy())
 
 
 def differences(frame: pl.DataFrame, pairs: Iterable[Pair]) -> dict[Pair, Difference]:

@@ -98,13 +98,8 @@ def read_result(store: Store, trial: Trial, failure: str) -> TrialResult:
 
 def result_of(trial: Trial, ledger: Ledger, failure: str = "") -> TrialResult:
     """Return the result of a trial by its ledger."""
-    untrained = None
-    last = None
-    for one in ledger.validations:
-        if one.step == 0:
-            untrained = one.score.value
-        else:
-            last = ledger.final
+    first = ledger.validations[0] if ledger.validations else None
+    last = ledger.final if ledger.validations and ledger.validations[-1].step else None
     dropped = trained = 0
     for step in ledger.steps:
         dropped += sum(step.groups_dropped.values())
@@ -114,7 +109,7 @@ def result_of(trial: Trial, ledger: Ledger, failure: str = "") -> TrialResult:
     shares = {name: metric.value for name, metric in metrics.items() if metric.is_share}
     return TrialResult(
         trial,
-        start=untrained,
+        start=first.score.value if first and first.step == 0 else None,
         accuracy=last.score.value if last else None,
         steps=ledger.next_step,
         words=metrics["words"].value if "words" in metrics else None,

@@ -83,10 +83,8 @@ def verdict(ranked: Sequence[SettingsResult]) -> str:
     if best.accuracy is None:
         return "No run was measured."
     words = _words(ranked)
-    score = words.figure(best.accuracy.mean)
-    found = f"Best: {describe(best.changes)}, {words.measure} {score} on the held-out scenarios"
-    if words.measure == "accuracy":
-        found = f"Best: {describe(best.changes)}, {score} on the held-out scenarios"
+    score = f"{words.measure} {words.figure(best.accuracy.mean)}".removeprefix("accuracy ")
+    found = f"Best: {describe(best.changes)}, {score} on the held-out scenarios"
     others = ranked[1:]
     if not others:
         return f"{found}. It was compared with no other settings."

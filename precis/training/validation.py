@@ -30,7 +30,7 @@ from precis.rollouts.filter import (
 from precis.rollouts.sample import sample_each
 from precis.run.shortcomings import narrowed
 from precis.run.validations import last_gain, parted
-from precis.statistics.intervals import ratio_interval, share_interval
+from precis.statistics.intervals import ratio_interval
 from precis.training.run import Run
 from precis.training.stages import greedy_policy, keep_rollouts
 
@@ -173,10 +173,7 @@ def _measure(
     by_definition = figure.part == PREFERRED and any(
         one is not None and TRANSCRIPT in one.details for one in scores
     )
-    if figure.part == SUCCESS:
-        interval = share_interval(known.count(1), len(known))
-    else:
-        interval = ratio_interval(known, wholes)
+    interval = ratio_interval(known, wholes)
     return Metric(
         value=interval.mean,
         low=None if by_definition else interval.low,

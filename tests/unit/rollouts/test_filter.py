@@ -11,6 +11,7 @@ from precis.errors import ConfigError, JudgeUnavailable, RolloutError
 from precis.records.nouns import Figure
 from precis.records.rollout import Scenario, Score, Unscored
 from precis.rollouts.filter import count_causes, refuse_too_many_unscored, split_groups
+from precis.statistics.intervals import share_interval
 from precis.training.validation import validation_of
 from tests.support.bridges import CORPUS
 from tests.support.environments import summaries
@@ -90,6 +91,9 @@ def test_a_validation_has_the_interval_of_a_benchmark_whatever_its_order() -> No
     turned = validation_of(0, sampled[::-1], 1.0, GAMES).score
     assert (first.low, first.high) == (turned.low, turned.high)
     assert turned.scores == (1, 0.25, 0.5, 1, 1, 0, 0, 1)
+    won_or_lost = validation_of(0, sampled[:5], 1.0, GAMES).score
+    wilson = share_interval(3, 5)
+    assert (won_or_lost.low, won_or_lost.high) == (wilson.low, wilson.high)
 
 
 def test_a_validation_without_any_verdict_is_no_zero() -> None:
