@@ -68,7 +68,8 @@ async def compare_with_before(
     comparison = await asyncio.to_thread(running.compare, run, measured)
     if comparison.regressions:
         get_run_logger().warning("%s", comparison.verdict)
-        emit(REGRESSION, run.name, report.regression_of(run, trained, comparison))
+        page = f"{run.store.url}/{report.report_folder(run, trained)}{run.id}/report.html"
+        emit(REGRESSION, run.name, comparison.payload(run.name, page))
     return comparison
 
 

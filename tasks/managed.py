@@ -4,7 +4,6 @@ import asyncio
 from typing import Any
 
 from prefect import Flow, get_client
-from prefect.client.schemas.objects import FlowRun
 from prefect.logging import get_run_logger
 from prefect.settings import get_current_settings
 from prefect.states import Cancelled
@@ -19,8 +18,6 @@ from precis.errors import ClusterError
 from precis.run.lease import check_free
 from precis.store import open_store
 from tasks.policy import retried
-
-_TAGS = ["precis", "train", "managed"]
 
 
 @retried("find job", "find the job of {config.model}")
@@ -47,7 +44,14 @@ async def launch_job(config: ManagedConfig, training: Flow[Any, Any]) -> Managed
         await asyncio.to_thread(check_free, open_store(config.store), config.model)
     offered = await prices(config.cluster)
     logger = get_run_logger()
-    run = await _make_run(config, training)
+    async with get_client() as client:
+        # Without a deployment, so that no worker takes it.
+        run = await client.create_flow_run(
+            training,
+            name=f"train {config.model} to step {config.steps}",
+            parameters={"config": config.on_its_machine().model_dump(mode="json")},
+            tags=["precis", "train", "managed"],
+        )
     try:
         described = managed_task(config, str(run.id), _server(config), offered)
         deadline_s = config.cluster.provision_timeout_s
@@ -71,18 +75,6 @@ async def launch_job(config: ManagedConfig, training: Flow[Any, Any]) -> Managed
             "machine is off, a lost one is not started again. docs/managed.md has other places."
         )
     return ManagedJob(job, name, "PENDING", 0)
-
-
-async def _make_run(config: ManagedConfig, training: Flow[Any, Any]) -> FlowRun:
-    """Return a new run of the flow, without a deployment, so that no worker takes it."""
-    beside_trainer = config.on_its_machine()
-    async with get_client() as client:
-        return await client.create_flow_run(
-            training,
-            name=f"train {config.model} to step {config.steps}",
-            parameters={"config": beside_trainer.model_dump(mode="json")},
-            tags=_TAGS,
-        )
 
 
 async def _may_be_taken(name: str) -> bool:

@@ -4,7 +4,6 @@ import asyncio
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from precis.benchmark.lineup import TrainedLineup
 from precis.benchmark.measure import Measured
@@ -140,14 +139,6 @@ def standings_lines(benchmark: Benchmark) -> list[tuple[str, ...]]:
         score = words.interval(each.accuracy) or "not scored"
         lines.append((name, score, *(column[each.contender] for _, column in columns)))
     return lines
-
-
-def regression_of(
-    run: BenchmarkRun, trained: TrainedLineup | None, comparison: Comparison
-) -> dict[str, Any]:
-    """Return an event's payload for contenders worse than before, with the report's address."""
-    report = f"{run.store.url}/{report_folder(run, trained)}{run.id}/report.html"
-    return comparison.payload(run.name, report)
 
 
 def benchmark_facts(
