@@ -95,18 +95,6 @@ class Opponent:
             return [f"The opponent {self._settings.model!r} does not answer: {error}"]
         return ()
 
-    def forecast(self, games: int, turns_max: int) -> Estimate:
-        """Return the forecast of its moves, without dollars: a game's length is not known."""
-        model = self._settings.model
-        unpriced = f"No price is known for the opponent {model}: its moves are not counted."
-        return Estimate(
-            f"The opponent {model} will play about {games:,} games, of at most {turns_max} turns "
-            "each; their cost is not known in advance.",
-            None,
-            () if price_of(model) else (unpriced,),
-            {"games": games},
-        )
-
     async def close(self) -> None:
         """Close its connections."""
         await self._client.close()
@@ -213,8 +201,10 @@ class TextArenaEnvironment(AgentEnvironment):
                 await self._games.call("end", number)
 
     def forecasts(self, config: TrainConfig, next_step: int) -> Sequence[Estimate]:
-        """Return the estimate for the opponent's games from a step on, before the benchmark."""
-        if self._opponent is None:
+        """Return the estimate for an opponent's games from a step on, before the benchmark; without
+        dollars, since the length of a game is not known."""
+        opponent = opponent_of(self._settings)
+        if opponent is None:
             return ()
         settings = config.rollouts
         groups = settings.groups_per_step + settings.replacements_max
@@ -222,7 +212,13 @@ class TextArenaEnvironment(AgentEnvironment):
         validations = sum(map(config.validates, range(next_step, config.steps + 1)))
         games += validations * self._settings.val_size
         turns_max = min(self._settings.moves_max, settings.turns_max)
-        return [self._opponent.forecast(games, turns_max)]
+        said = (
+            f"The opponent {opponent.model} will play about {games:,} games, of at most "
+            f"{turns_max} turns each; their cost is not known in advance."
+        )
+        unpriced = f"No price is known for {opponent.model}: its moves are not counted."
+        warnings = () if price_of(opponent.model) else (unpriced,)
+        return [Estimate(said, None, warnings, {"games": games})]
 
     def baselines(self) -> Mapping[str, Complete]:
         return {"random": self._move_randomly}
