@@ -14,7 +14,7 @@ from functools import partial
 from itertools import chain
 from typing import Any, Protocol, TypeVar
 
-from precis.errors import PrecisError, StoreError, TrainerLost
+from precis.errors import StoreError, TrainerLost
 from precis.observe.observers import observing
 from precis.observe.wandb import wandb_log
 from precis.processes.signals import cancel_on_sigterm
@@ -168,7 +168,7 @@ class TrainingLoop:
         is_last = step + 1 >= run.config.steps or run.limit_reached() is not None
         if run.config.off_policy_steps and not is_last:
             run.ahead.start(step + 1, self.stages.gather(run, step + 1))
-        record = await self._train(self.stages.train(run, record, batch))
+        record = await self.stages.train(run, record, batch)
         # The next step's time begins here; the commit times itself.
         run.stopwatch.reset()
         run.commits.start(step, self._commit_and_log(record, batch))
@@ -191,19 +191,9 @@ class TrainingLoop:
                 await self._stop_at_limits()
                 collect = partial(self.stages.collect, run, journal, batch)
                 await self.stages.around_judge(run, collect)
-        record = await self._train(self.stages.imitate(run, journal))
+        record = await self.stages.imitate(run, journal)
         run.stopwatch.reset()
         run.commits.start(record.step, self._commit_and_log(record, None))
-
-    async def _train(self, training: Awaitable[StepRecord]) -> StepRecord:
-        """Return the record of a trained step. After a failure no record will have its cost, unless
-        the trainer was lost: that may have trained it nevertheless."""
-        try:
-            return await training
-        except PrecisError as error:
-            if not isinstance(error, TrainerLost):
-                self.run.described = None
-            raise
 
     async def _commit_and_log(self, record: StepRecord, batch: TrainingBatch | None) -> None:
         """Commit a trained step, and then show it; a warm start has no batch."""
