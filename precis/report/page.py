@@ -41,11 +41,6 @@ def report_html(
     sources = {}
     for column in _SOURCES:
         sources[column] = list(map(str, benchmark.frame[column].drop_nulls().unique().sort()))
-    # The smallest difference that these documents detect with 80 % power.
-    documents = benchmark.frame["scenario_id"].n_unique()
-    smallest = None
-    if benchmark.documents_needed is not None:
-        smallest = statistics.smallest_difference(benchmark.documents_needed, documents)
     return template.render(
         title="Précis benchmark",
         facts=facts or {},
@@ -58,10 +53,8 @@ def report_html(
         reader=pack(reader_data(benchmark)),
         wording=wording,
         words=benchmark.words,
-        smallest=smallest,
-        resamples=statistics.RESAMPLES,
+        statistics=statistics,
         unscored_share_max=UNSCORED_SHARE_MAX,
-        documents_min=statistics.DOCUMENTS_MIN,
     )
 
 

@@ -19,7 +19,6 @@ from precis.statistics.intervals import (
     holm,
     paired_difference,
     ratio_interval,
-    share_interval,
 )
 
 UNSCORED_SHARE_MAX = 0.1
@@ -90,9 +89,9 @@ def count_with(rows: pl.DataFrame, name: str) -> tuple[int, int]:
 
 def success_of(rows: pl.DataFrame) -> Interval | None:
     """Return the share of successes with Wilson's interval; None if they are not counted."""
-    known = rows.filter(pl.col("cause").is_null()).select(metric("success")).to_series()
-    known = known.drop_nulls()
-    return share_interval(int(known.sum()), len(known)) if len(known) else None
+    scored = rows.filter(pl.col("cause").is_null())
+    known = _drop_nulls(scored.select(metric("success")).to_series())
+    return ratio_interval(known, np.ones(len(known))) if len(known) else None
 
 
 def turns_of_successes(rows: pl.DataFrame) -> Interval | None:

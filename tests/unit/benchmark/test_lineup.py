@@ -153,17 +153,19 @@ def test_a_night_on_other_documents_or_by_another_judge_is_not_compared(store: F
 
     folder = store.root / "m" / "results"
     folder.mkdir(parents=True)
-    write_results(night(1), folder / "1.parquet")
-    write_results(night(2, corpus_digest="own"), folder / "2.parquet")
-    write_results(night(3, judge="another"), folder / "3.parquet")
-    config = BenchmarkConfig(compare_nights=1)
-    run: Any = SimpleNamespace(store=store, name="m", id="4", config=config)
+    for number, origin in enumerate([{}, {}, {"corpus_digest": "own"}, {"judge": "another"}, {}]):
+        write_results(night(number, **origin), folder / f"{number}.parquet")
+    run: Any = SimpleNamespace(store=store, name="m", id="4")
+    run.config = BenchmarkConfig(compare_nights=1)
     nothing = SCHEMA.to_frame()
-    found = compare(run, Measured(night(4), nothing, nothing, None, Figure("accuracy", "", "")))
+    measured = Measured(night(4), nothing, nothing, None, Figure("accuracy", ""))
+    found = compare(run, measured)
     assert found.before is not None and found.before["run"].unique().to_list() == ["1"]
     assert (found.nights, [each.difference.documents for each in found.changes]) == (1, [2])
     others = Measured(night(4, judge="a third"), nothing, nothing, None, Figure("accuracy", ""))
     assert compare(run, others) == Comparison()
+    run.config = BenchmarkConfig(compare_nights=0)
+    assert compare(run, measured) == Comparison()
 
 
 def test_what_a_run_was_begun_with_was_trained_on_as_well(store: FolderStore) -> None:

@@ -101,16 +101,6 @@ def test_all_nights_are_read_as_one_lazy_table(tmp_path: Path) -> None:
     assert scan_results(store, "another").collect().schema == SCHEMA
 
 
-def test_the_nights_before_one_leave_it_out(tmp_path: Path) -> None:
-    store = open_store(str(tmp_path))
-    for night in (1, 2, 3, 4):
-        tonight = stored(store, night)
-    before = results_before(store, "m", "20261104T030000Z-0000", tonight, 2)
-    nights = before["run"].unique().sort().to_list()
-    assert nights == ["20261102T030000Z-0000", "20261103T030000Z-0000"]
-    assert results_before(store, "m", "20261104T030000Z-0000", tonight, 0).is_empty()
-
-
 def test_the_newest_results_are_read_from_the_newest_night_back(tmp_path: Path) -> None:
     store = FolderStore(tmp_path)
     frames = {night: stored(store, night, correct=night < 3) for night in (1, 2, 3)}
