@@ -164,6 +164,7 @@ def test_a_night_on_other_documents_or_by_another_judge_is_not_compared(store: F
     assert (found.nights, [each.difference.documents for each in found.changes]) == (1, [2])
     others = Measured(night(4, judge="a third"), nothing, nothing, None, Figure("accuracy", ""))
     assert compare(run, others) == Comparison()
+    run.id = "5"
     run.config = BenchmarkConfig(compare_nights=0)
     assert compare(run, measured) == Comparison()
 
