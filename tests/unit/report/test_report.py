@@ -22,7 +22,7 @@ from precis.report.curve import Curve
 from precis.report.nights import compare_nights
 from precis.report.page import benchmark_report, reader_data, report_html
 from precis.statistics.intervals import Interval
-from precis.statistics.standings import Contender, documents_to_see
+from precis.statistics.standings import Contender, documents_to_see, rows_by
 from precis.store import FolderStore
 from precis.text import common_words, decisive_words
 from tests.support import reports
@@ -249,17 +249,14 @@ def test_too_few_documents_or_too_much_alike_foretell_no_number_of_them(
 
 
 def test_the_documents_needed_are_those_of_the_trained_model_and_the_best_of_the_others() -> None:
-    best = rows("gpt-4o", None, [4, 4, 4, 4, 4, 4, 3, 4])
-    second = rows("lead-350", None, [4, 3, 4, 2, 4, 3, 4, 3])
-    trained = rows("trained", 4, [1, 3, 2, 1, 4, 2, 3, 1])
-    three = Benchmark(frame_of([*best, *second, *trained]))
-    own, first, other = (frame_of(one) for one in (trained, best, second))
-    assert three.documents_needed == documents_to_see(own, first)
-    assert "trained, step 4 and the best of the others" in " ".join(report_html(three).split())
-    assert replace(three, words=wording.Words(is_share=False)).documents_needed is None
-    unscored = rows("trained", 4, [1, 3, None, 1, 4, 2, 3, 1])
-    incomplete = Benchmark(frame_of([*best, *second, *unscored]))
-    assert incomplete.documents_needed == documents_to_see(first, other)
+    found = small([0, 1, 2, 0, 1, 0, 1, 0], [4, 4, 3, 4, 4, 2, 4, 4])
+    lead, start, own = (rows_by(found.frame, one) for one in found.ranked)
+    assert found.documents_needed == documents_to_see(own, lead)
+    assert "trained, step 4 and the best of the others" in " ".join(report_html(found).split())
+    assert replace(found, words=wording.Words(is_share=False)).documents_needed is None
+    unscored = own.with_columns(score=pl.lit(None, pl.Float64), cause=pl.lit("timeout"))
+    incomplete = Benchmark(pl.concat([lead, start, unscored]))
+    assert incomplete.documents_needed == documents_to_see(lead, start)
     assert "between the two best, four times" in " ".join(report_html(incomplete).split())
 
 

@@ -77,12 +77,6 @@ def test_two_runs_are_compared_document_by_document(store: FolderStore) -> None:
     assert "b − a: -37.5 points" in back
 
 
-def test_no_difference_has_a_chance_of_zero(store: FolderStore) -> None:
-    put_results(store, "a", [4] * 20)
-    put_results(store, "b", [0] * 20)
-    assert "95 %; p < 0.001), paired over 20" in precis_runs("compare", "a", "b", store=store)
-
-
 def test_what_a_policy_wrote_is_shown_and_never_acted_on(store: FolderStore) -> None:
     put_results(store, "a", [4] * 6, text="\x1b[2J\x1b]0;owned\x07Read [link=/]this[/] :key: now.")
     put_results(store, "b", [0] * 6)
@@ -110,7 +104,6 @@ def test_several_runs_lie_over_each_other_on_a_page(store: FolderStore, tmp_path
     put_results(store, "b", [2, 3, 2, 3, 2, 3, 2, 0])
     told = precis_runs("compare", "a", "b", "c", store=store)
     assert told.count("95 %; corrected p = 0.124)") == 2
-    assert "default-src &#39;none&#39;" in page or "default-src 'none'" in page
     terminal = precis_runs("compare", "a", "b", "c", store=store).splitlines()
     assert terminal[0].split() == ["a", "b", "c"]
     assert terminal[1].split() == ["steps", "3", "3", "5"]

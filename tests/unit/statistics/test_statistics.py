@@ -33,28 +33,18 @@ from precis.statistics.standings import (
 from tests.support.results import rows
 
 
-def simulated(
-    seed: int, documents: int, ease: tuple[float, float] = (2, 2)
-) -> tuple[np.ndarray, np.ndarray]:
-    """Correct answers and questions of documents that differ in how hard they are.
-
-    The true accuracy is the mean of the Beta distribution of their ease.
-    """
-    generator = np.random.default_rng(seed)
-    asked = generator.integers(3, 6, documents)
-    return generator.binomial(asked, generator.beta(*ease, documents)), asked
-
-
 @pytest.mark.parametrize(
     ("documents", "ease"), [(32, (2, 2)), (32, (8, 1)), (91, (2, 2)), (91, (1, 6))]
 )
 def test_the_interval_holds_the_truth_in_95_of_100_experiments(
     documents: int, ease: tuple[float, float]
 ) -> None:
-    truth = ease[0] / sum(ease)
+    truth = ease[0] / sum(ease)  # the mean of the Beta distribution of the documents' ease
     covered = too_high = 0
     for seed in range(1000):
-        correct, asked = simulated(seed, documents, ease)
+        generator = np.random.default_rng(seed)
+        asked = generator.integers(3, 6, documents)
+        correct = generator.binomial(asked, generator.beta(*ease, documents))
         low, high = bca_bounds(correct.astype(float), asked.astype(float), 0.95, seed, 300)
         covered += low <= truth <= high
         too_high += low > truth
@@ -88,7 +78,6 @@ def test_few_documents_say_nothing_of_the_spread_and_none_is_refused() -> None:
     assert ratio_interval([3], [4]) == Interval(0.75, 0.0, 1.0)
     assert paired_difference([3], [1], [4]).accuracy == Interval(0.5, -1.0, 1.0)
     assert ratio_interval([1, 2, 3, 3], [4] * 4) == Interval(9 / 16, 0.0, 1.0)
-    assert ratio_interval([3, 3], [4, 4]) == Interval(0.75, 0.0, 1.0)
     assert paired_difference([3, 3], [1, 2], [4, 4]).accuracy == Interval(3 / 8, -1.0, 1.0)
     assert ratio_interval([1, 2, 3, 3, 3], [4] * 5).low > 0
     nothing: list[tuple[list[float], list[float]]] = [([], []), ([1], [1, 2]), ([1, 1], [1, 0])]
