@@ -375,11 +375,10 @@ async def test_a_refusal_in_many_lines_is_one_line_here(
         await trainer.train(model, [group], step=0, run="a-run")
 
 
-async def test_the_key_is_written_nowhere(
+async def test_the_key_is_said_to_nobody(
     service: TinkerServer,
     trainer: RemoteTrainer,
     model: Model,
-    tmp_path: Path,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     service.faults.append(Fault("forward_backward", "refuse"))  # which quotes the key
@@ -388,9 +387,6 @@ async def test_the_key_is_written_nowhere(
     said = "".join(capfd.readouterr())
     assert "is busy" in said
     assert KEY not in said
-    written = [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert written
-    assert not [path for path in written if KEY.encode() in path.read_bytes()]
 
 
 async def test_a_warm_start_imitates_and_reinforcement_begins_with_a_fresh_optimizer(
