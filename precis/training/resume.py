@@ -94,14 +94,13 @@ async def resume(
         checkpoint = await run.trainer.client.commit(run.model, at, run.stored_model, record)
         if run.ledger.checkpoints.get(at) != checkpoint.digest:
             await run.write_ledger(run.ledger.add_digest(at, checkpoint.digest))
-    # Steps that an earlier process had committed when it died, without a word in the ledger.
-    for step in range(run.found_at, run.ledger.next_step):
-        await log(run, step, None)
-    # Steps that it had trained: committed, not repeated.
+    # Steps that an earlier process had trained when it died: committed, not repeated.
     for trained in plan.ahead:
         note = StepRecord.model_validate(trained.note)
         await commit(run, as_trained(note, trained.digest, trained.result["metrics"]))
-        await log(run, run.ledger.next_step - 1, None)
+    # The same, and those that it had committed, but not noted in the ledger.
+    for step in range(run.found_at, run.ledger.next_step):
+        await log(run, step, None)
     idle = nothing_to_train(run.ledger, run.config.steps)
     if idle:
         _log.warning("%s", idle)

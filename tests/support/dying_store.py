@@ -1,6 +1,7 @@
 """A store whose user is killed in the middle of what it does, and one that loses an answer."""
 
-from collections.abc import Sequence
+import shutil
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 
 from precis.errors import StoreError
@@ -48,6 +49,24 @@ class MortalStore(FolderStore):
     def _live(self) -> None:
         if self.left < 0:
             raise Killed
+
+
+async def kill_at_each_write(
+    store: FolderStore, folder: Path, work: Callable[[FolderStore], Awaitable[object]]
+) -> AsyncIterator[FolderStore]:
+    """What some work leaves of a store when it is killed before each of its writes in turn, and at
+    last when it comes to its end."""
+    writes = 0
+    was_killed = True
+    while was_killed:
+        copy = FolderStore(shutil.copytree(store.root, folder / str(writes)))
+        try:
+            await work(MortalStore(copy.root, writes))
+            was_killed = False
+        except Killed:
+            copy.delete("m/lease.json")  # its process would be dead
+        yield copy
+        writes += 1
 
 
 class SilentStore(FolderStore):

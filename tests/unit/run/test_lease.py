@@ -105,28 +105,19 @@ async def test_a_renewal_that_was_cancelled_loses_nothing(store: FolderStore) ->
     assert holder is not None and holder.released
 
 
-class StubbornStore(FolderStore):
-    """Refuses to write while it is down."""
-
-    down = False
-
-    def put_if(self, key: str, data: bytes, version: str | None) -> str:
-        if self.down:
-            raise StoreError("The store is down.")
-        return super().put_if(key, data, version)
-
-
 async def test_a_store_that_was_down_for_longer_than_the_lease_costs_nothing(
-    tmp_path: Path,
+    store: FolderStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = StubbornStore(tmp_path)
+    def refuse(*_: object) -> None:
+        raise StoreError("The store is down.")
+
     async with leased(store, "m", "first", ttl_s=0.06) as lease:
-        store.down = True
-        await asyncio.sleep(0.1)
-        with pytest.raises(StoreError, match="down"):
-            await lease.check()
-        assert not await lease.is_lost()  # its machine would be left running
-        store.down = False
+        with monkeypatch.context() as down:
+            down.setattr(store, "put_if", refuse)
+            await asyncio.sleep(0.1)
+            with pytest.raises(StoreError, match="down"):
+                await lease.check()
+            assert not await lease.is_lost()  # its machine would be left running
         await lease.check()
 
 

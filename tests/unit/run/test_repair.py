@@ -22,7 +22,7 @@ from precis.run.retention import prune, remove
 from precis.store import FolderStore
 from precis.trainer.protocol import TrainerState
 from precis.training.resume import reconcile
-from tests.support.dying_store import Killed, MortalStore
+from tests.support.dying_store import kill_at_each_write
 from tests.support.ledgers import record
 from tests.support.runs import NOW, file_key, hold, make_run, precis_runs
 
@@ -180,22 +180,15 @@ async def test_killed_at_any_write_a_repair_can_be_done_again(
 ) -> None:
     store.put(ledger_key("m"), b"garbage")
     store.delete(pointer_key("m"))
-    writes = 0
-    killed = True
-    while killed:
-        cut_off = FolderStore(shutil.copytree(store.root, tmp_path / str(writes)))
-        try:
-            await repair(MortalStore(cut_off.root, writes), "m")
-            killed = False
-        except Killed:
-            cut_off.delete(lease_key("m"))  # its process would be dead
+    intact = []
+    async for cut_off in kill_at_each_write(store, tmp_path, lambda its: repair(its, "m")):
         try:
             await repair(cut_off, "m")
-        except ConfigError:  # the ledger was written already
-            assert writes > 1
+            intact.append(False)
+        except ConfigError:
+            intact.append(True)
         assert load_ledger(cut_off, "m").next_step == STEPS
-        writes += 1
-    assert writes == 4  # the copy, the ledger, the pointer
+    assert intact == [False, False, True, True]  # the copy, the ledger, the pointer
 
 
 async def test_a_repaired_run_goes_on_with_the_settings_that_it_had(store: FolderStore) -> None:

@@ -15,7 +15,7 @@ from precis.run.restart import restart
 from precis.store import FolderStore
 from precis.trainer.protocol import TrainedStep, TrainerState
 from precis.training.resume import reconcile
-from tests.support.dying_store import Killed, MortalStore
+from tests.support.dying_store import kill_at_each_write
 from tests.support.runs import file_key, hold, make_run
 
 STEPS, BACK = 4, 1
@@ -50,16 +50,6 @@ def trainers(store: FolderStore, run: str) -> tuple[TrainerState, TrainerState]:
     )
 
 
-async def kill_restart(folder: Path, writes: int) -> bool:
-    """Whether a restart is killed before so many writes."""
-    try:
-        await restart(MortalStore(folder, writes), "m", BACK)
-    except Killed:
-        FolderStore(folder).delete(lease_key("m"))  # its process would be dead
-        return True
-    return False
-
-
 async def test_killed_at_any_write_it_leaves_a_run_that_goes_on(
     store: FolderStore, tmp_path: Path
 ) -> None:
@@ -67,10 +57,8 @@ async def test_killed_at_any_write_it_leaves_a_run_that_goes_on(
     lost, kept = trainers(store, old.run_id)
     undisturbed = FolderStore(shutil.copytree(store.root, tmp_path / "undisturbed"))
     await restart(undisturbed, "m", BACK)
-    goes_on_at, writes, killed = [], 0, True
-    while killed:
-        cut_off = FolderStore(shutil.copytree(store.root, tmp_path / str(writes)))
-        killed = await kill_restart(cut_off.root, writes)
+    goes_on_at = []
+    async for cut_off in kill_at_each_write(store, tmp_path, lambda its: restart(its, "m", BACK)):
         ledger = load_ledger(cut_off, "m")
         whole = complete_around(cut_off, "m", ledger.next_step)
         plans = [reconcile(ledger, whole, trainer) for trainer in (lost, kept)]
@@ -81,7 +69,6 @@ async def test_killed_at_any_write_it_leaves_a_run_that_goes_on(
             assert all(plan.ledger == ledger and plan.trainer == "restore" for plan in plans)
         await restart(cut_off, "m", BACK)
         assert contents(cut_off) == contents(undisturbed)
-        writes += 1
     # The ledger; then the pointer, 3 manifests and their folders, and 4 files of trajectories.
     assert goes_on_at == [[STEPS, STEPS]] + [[BACK, BACK]] * 12
 

@@ -1,6 +1,5 @@
 """A run that begins with another run's checkpoint."""
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,7 @@ from precis.store import Blob, FolderStore
 from precis.training.fork import begin_from_origin, fork, origin_of
 from precis.training.run import Run
 from tests.support import echoing
-from tests.support.dying_store import Killed, MortalStore
+from tests.support.dying_store import kill_at_each_write
 from tests.support.ledgers import record
 from tests.support.runs import file_key, make_run
 
@@ -89,23 +88,13 @@ async def begin(store: FolderStore, wanted: FromCheckpoint | None, corpus: str =
     return run.ledger
 
 
-async def begin_and_die(folder: Path, writes: int, wanted: FromCheckpoint) -> bool:
-    """Whether a run that begins is killed before so many writes."""
-    try:
-        await begin(MortalStore(folder, writes), wanted)
-    except Killed:
-        return True
-    return False
-
-
 async def test_a_run_that_is_cut_off_while_it_begins_begins_with_the_same(
     store: FolderStore, tmp_path: Path
 ) -> None:
     restore(store, "m", 0, newer := tmp_path / "newer")
-    newest, begun_with, writes, killed = FromCheckpoint(model="m"), [], 0, True
-    while killed:
-        cut_off = FolderStore(shutil.copytree(store.root, tmp_path / str(writes)))
-        killed = await begin_and_die(cut_off.root, writes, newest)
+    newest = FromCheckpoint(model="m")
+    begun_with = []
+    async for cut_off in kill_at_each_write(store, tmp_path, lambda its: begin(its, newest)):
         commit(cut_off, "m", 4, newer, "c")
         ledger, version = read_ledger(cut_off, "m", "c", "k")
         write_ledger(cut_off, ledger.advance(record(3)), version)
@@ -113,7 +102,6 @@ async def test_a_run_that_is_cut_off_while_it_begins_begins_with_the_same(
         assert ledger.origin is not None
         assert origin_of(cut_off, FromCheckpoint(model="forked")).files == ledger.origin.files
         begun_with.append(ledger.origin.step)
-        writes += 1
     # Before the ledger is written nothing is decided; then come a file, manifest and pointer.
     assert begun_with == [4, 3, 3, 3, 3]
 
