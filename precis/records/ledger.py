@@ -94,8 +94,8 @@ class Metric(Record):
 
     value: Finite
     low: Finite | None = None
-    """Lower end of the 95 % interval (a bootstrap over scenarios; Wilson's for a share of
-    successes); None if not computed."""
+    """Lower end of the 95 % interval (a bootstrap over scenarios; Wilson's if each scores 0 or 1);
+    None if not computed."""
     high: Finite | None = None
     """Upper end."""
     is_share: bool = False

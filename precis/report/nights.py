@@ -97,7 +97,7 @@ class Comparison:
     def verdict(self) -> str:
         """A sentence on the contenders that are worse, or that none is."""
         if not self.changes:
-            return "There is no comparable benchmark before this one."
+            return "No benchmark before this one has results to compare with."
         if not self.regressions:
             return f"No contender is worse than on {self._earlier}, beyond chance."
         return f"Worse than on {self._earlier}: {'; '.join(map(str, self.regressions))}."
@@ -109,14 +109,13 @@ class Comparison:
         words = Words(is_share=self.changes[0].is_share)
         unit = "Points" if words.is_share else "Difference"
         since = f"Since {self._earlier}"
-        head = [since, unit, "95 % interval", "p, corrected", nouns.scenarios.capitalize()]
+        head = [since, unit, "95 % interval", "Corrected", nouns.scenarios.capitalize()]
         rows = []
         for each in self.changes:
             found = each.difference
             gap = words.gap(found.accuracy)
             bounds = words.gap_bounds(found.accuracy)
-            corrected = "< 0.001" if found.p_value < 0.001 else f"{found.p_value:.3f}"
-            rows.append([name(each.contender), gap, bounds, corrected, str(found.documents)])
+            rows.append([name(each.contender), gap, bounds, found.chance, str(found.documents)])
         return f"\n**{escape(self.verdict)}**\n\n{table(head, rows)}\n"
 
     def payload(self, model: str, report: str) -> dict[str, Any]:

@@ -15,8 +15,8 @@ NORMAL = NormalDist()
 CONFIDENCE = 0.95
 RESAMPLES = 4000
 DOCUMENTS_MIN = 5
-"""With fewer documents, figures that rest on their spread are not shown: of shares of two to four,
-the bootstrap's interval held the truth 69 to 92 times in a hundred simulated experiments."""
+"""With fewer documents, figures that rest on their spread are not shown: the bootstrap's interval
+would hold the truth too seldom."""
 POWER = 0.8
 """The share of experiments that detect a real difference."""
 _DIFFERENCE = 0.03

@@ -169,7 +169,7 @@ def rank(results: Sequence[TrialResult]) -> list[SettingsResult]:
     return ranked
 
 
-def interval_over_seeds(values: Sequence[float], least: float = 0.0, most: float = 1.0) -> Interval:
+def interval_over_seeds(values: Sequence[float], least: float, most: float) -> Interval:
     """Return the mean with Student's 95 % interval, cut to the bounds of a value."""
     mean = fmean(values)
     if len(values) < SEEDS_MIN:

@@ -42,8 +42,8 @@ def test_every_comparison_is_shown_worst_first() -> None:
     section = since(2, WORSE, SAME).section(Nouns())
     rows = [line for line in html.unescape(section).splitlines() if line.startswith("| ")]
     assert rows[0].startswith("| Since the 2 benchmarks before | Points | 95 % interval | ")
-    assert "trained, step 9 | -10.0 | -13.0 to -7.0 | < 0.001 | 91" in rows[2]
-    assert "gpt-4o | +1.0 | -4.0 to +6.0 | 0.600 | 91" in rows[3]
+    assert "trained, step 9 | -10.0 | -13.0 to -7.0 | p < 0.001 | 91" in rows[2]
+    assert "gpt-4o | +1.0 | -4.0 to +6.0 | p = 0.600 | 91" in rows[3]
     assert Comparison().section(Nouns()) == ""
 
 
