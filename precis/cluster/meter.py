@@ -5,8 +5,6 @@ from collections.abc import Callable
 
 from precis.cluster.site import HourlyPrice
 
-_FREE = HourlyPrice(0.0, 0.0)
-
 
 class Meter:
     """Adds up a price by the hour, less what is in a ledger; it runs from `start` to `stop`, any
@@ -18,7 +16,7 @@ class Meter:
         self._saved_usd = 0.0
         self._hours = 0.0
         self._since: float | None = None
-        self._price = _FREE
+        self._price = HourlyPrice(0.0, 0.0)
 
     def start(self, price: HourlyPrice, held_s: float = 0.0) -> None:
         """Count the price of a machine, held for `held_s` seconds already, from its beginning."""

@@ -8,8 +8,6 @@ from dataclasses import asdict, dataclass, field
 
 PRICES_VARIABLE = "PRECIS_PRICES"
 """The variable with the price at each cloud that a managed job may rent from, as JSON."""
-_HELD_SINCE_VARIABLE = "PRECIS_HELD_SINCE"
-"""A managed job's variable with the time at which its installation began."""
 _SKYPILOT_VARIABLE = "SKYPILOT_CLUSTER_INFO"
 """SkyPilot's variable that names the cloud of the machine."""
 
@@ -45,5 +43,5 @@ def rented_here() -> tuple[HourlyPrice, float] | None:
     prices = json.loads(os.environ.get(PRICES_VARIABLE, "{}"))
     machine = json.loads(os.environ.get(_SKYPILOT_VARIABLE, "{}"))
     found = prices.get(machine.get("cloud", "").lower())
-    since = float(os.environ.get(_HELD_SINCE_VARIABLE) or time.time())
+    since = float(os.environ.get("PRECIS_HELD_SINCE") or time.time())
     return (HourlyPrice(**found), max(0.0, time.time() - since)) if found else None

@@ -303,7 +303,7 @@ async def test_a_step_that_ends_with_its_run_is_booked_once(
 async def test_what_a_machine_cost_after_the_last_step_is_booked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its training, its commit and its validation, each for an hour here."""
+    """Its training, its commit and its validation, each for an hour here, and a benchmark."""
     hours = 0.0
 
     def work(point: str, step: int | None) -> None:
@@ -311,14 +311,18 @@ async def test_what_a_machine_cost_after_the_last_step_is_booked(
         hours += point in ("step trained", "pointer moved", "validation scored")
 
     life = Life(tmp_path / "run", {})
-    async with life.opened() as run:
-        run.trainer.meter = Meter(lambda: 3600 * hours)
-        run.trainer.meter.start(HourlyPrice(2.0, 2.0))
-        run.trainer.losses = 1
-        monkeypatch.setattr(kill_points, "_hooks", [work])
-        loop = TrainingLoop(run)
-        await loop.resume()
-        await loop.train()
+    with pytest.raises(TrainerError):
+        async with life.opened() as run:
+            run.trainer.meter = Meter(lambda: 3600 * hours)
+            run.trainer.meter.start(HourlyPrice(2.0, 2.0))
+            run.trainer.losses = 1
+            monkeypatch.setattr(kill_points, "_hooks", [work])
+            loop = TrainingLoop(run)
+            await loop.resume()
+            await loop.train()
+            assert ledger(life).usd == 2.0 * hours
+            hours += 3
+            raise TrainerError("The benchmark failed.")
     assert ledger(life).usd == 2.0 * hours > ledger(life).machine_usd > 0
     assert run.trainer.losses == 0, "steps were committed since"
 

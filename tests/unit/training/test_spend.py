@@ -1,17 +1,15 @@
 """What a run says that it has spent is what was charged, whatever died meanwhile."""
 
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from precis.cluster.meter import Meter
-from precis.cluster.site import HourlyPrice
 from precis.environments.summaries.judge.endpoint import LEXICAL_MODEL
 from precis.errors import StoreConflict, StoreError
 from precis.llm.server import completions_app
-from precis.records.ledger import load_ledger, read_ledger, write_ledger
+from precis.records.ledger import find_ledger, load_ledger, read_ledger, write_ledger
+from precis.records.spend import Spend
 from tests.support.dying_store import SilentStore
 from tests.support.faulty import FaultyServer
 from tests.support.in_process import Life, live_noting, one_process
@@ -74,23 +72,17 @@ async def test_what_a_service_charges_counts_before_its_step_is_committed(tmp_pa
         assert run.usd == pytest.approx(4.0)
 
 
-@pytest.mark.parametrize("fails", [False, True])
-async def test_the_machine_is_booked_for_a_benchmark_after_the_training(
-    fails: bool, tmp_path: Path
+async def test_nothing_is_booked_where_no_ledger_is_yet_or_a_commit_may_still_write_it(
+    tmp_path: Path,
 ) -> None:
-    """Its judging is in its own report."""
-    hours = 0.0
-    with pytest.raises(ValueError) if fails else nullcontext():
-        async with Life(tmp_path, {}).opened() as run:
-            await run.read_ledger()
-            await run.write_ledger(run.ledger)
-            run.trainer.meter = meter = Meter(lambda: 3600 * hours)
-            meter.start(HourlyPrice(2.0, 2.0))
-            hours = 3.0
-            if fails:
-                raise ValueError
-    assert load_ledger(run.store, "m").usd == pytest.approx(6.0)
-    assert meter.unbooked_usd == 0
+    async with Life(tmp_path, {}).opened() as run:
+        await run.read_ledger()
+        await run.book_rest(Spend(usd=1.0))
+        assert find_ledger(run.store, "m") is None
+        await run.write_ledger(run.ledger)
+        run.commits.step = 0
+        await run.book_rest(Spend(usd=1.0))
+        assert load_ledger(run.store, "m").usd == 0
 
 
 async def test_a_written_ledger_whose_answer_was_lost_does_not_end_its_run(tmp_path: Path) -> None:
