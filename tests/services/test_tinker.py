@@ -266,7 +266,7 @@ async def test_an_archive_of_weights_that_is_cut_is_downloaded_again(
     assert not service.faults
     group = await sample_group(model, 0)
     service.faults.extend([Fault("archives", "cut")] * 2)
-    with pytest.raises(TrainerLost, match=r"archive of tinker://.* can't be unpacked: it is cut"):
+    with pytest.raises(TrainerLost, match=r"archive of tinker://.* can't be had: it is cut"):
         await trainer.train(model, [group], step=0, run="a-run")
 
 

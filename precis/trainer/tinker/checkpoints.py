@@ -77,12 +77,9 @@ async def copy_weights(
                 if pause is None:
                     raise
                 await asyncio.sleep(pause)
-    except (httpx.HTTPError, TimeoutError) as error:
-        raise TrainerLost(
-            f"The weights of {sampler} can't be downloaded: {type(error).__name__}."
-        ) from None
-    except tarfile.TarError as error:
-        raise TrainerLost(f"The archive of {sampler} can't be unpacked: {error}.") from error
+    except (httpx.HTTPError, TimeoutError, tarfile.TarError) as error:
+        why = error if isinstance(error, tarfile.TarError) else type(error).__name__
+        raise TrainerLost(f"The archive of {sampler} can't be had: {why}.") from None
     finally:
         file.unlink(missing_ok=True)
 
