@@ -59,6 +59,7 @@ from precis.models.record import TrainingRecord, read_record
 from precis.models.reference import NamedCheckpoint, Reference, find_model
 from precis.models.serving import CONTEXT_TOKENS
 from precis.run.local_checkpoints import folder_of
+from precis.settings.trainer import ExtractiveTrainer
 from precis.store import open_store
 from precis.text import count_words, without_controls
 
@@ -185,6 +186,7 @@ async def _open_summarizer(
 ) -> AsyncIterator[tuple[Summarizer, int, str]]:
     """Open the summarizer; return it with the number of words and the name to print."""
     opened: AbstractAsyncContextManager[Server]
+    found: NamedCheckpoint | None = None
     if url:
         server = server_at(url)
         served = by = await find_served(server.url, model, server.key)
@@ -194,18 +196,24 @@ async def _open_summarizer(
         found, by = await _choose_model(store, model)
         served = found.serving_name
         record = found.record
-        if found.kind == "policy":
-            with TemporaryDirectory() as folder:
-                found.fetch(folder_of(Path(folder), found.step))
-                yield PolicySummarizer(served, Path(folder)), words or words_of(record), by
-            return
         opened = find_or_start_server(found, context, note)
+    if record and record.is_agent:
+        raise ConfigError(
+            f"{served} is an agent, and writes no summaries.",
+            f"Watch it with `precis play AGENT.py --model {served}`.",
+        )
+    if found and found.kind == "policy":
+        with TemporaryDirectory() as folder:
+            found.fetch(folder_of(Path(folder), found.step))
+            yield PolicySummarizer(served, Path(folder)), words or words_of(record), by
+        return
     # A server may have been started with a smaller context than that of the training.
     trained = (record.tokens_max if record else None) or CONTEXT_TOKENS
     tokens = context or min(trained, CONTEXT_TOKENS)
+    picks = record is not None and record.base_model == ExtractiveTrainer.base_model
     async with (
         opened as server,
-        ServedSummarizer(server.endpoint(served), tokens) as summarizer,
+        ServedSummarizer(server.endpoint(served), tokens, picks) as summarizer,
     ):
         yield summarizer, words or words_of(record), by
 
@@ -214,13 +222,8 @@ async def _choose_model(url: str, model: str) -> tuple[NamedCheckpoint, str]:
     """Return the model of the store that is named, or else the best, and what to call it."""
     store = open_store(url or Variables().store)
     if model:
-        found = find_model(store, Reference.parse(model))
-        if found.is_agent:
-            raise ConfigError(
-                f"{found.serving_name} is an agent, and writes no summaries.",
-                f"Watch it with `precis play AGENT.py --model {found.serving_name}`.",
-            )
-        return found, found.serving_name
+        named = find_model(store, Reference.parse(model))
+        return named, named.serving_name
     none = StoreError(
         f"{store.url} holds no model that summarizes.",
         "`make rehearse` trains one in a minute; or name another store (--store).",

@@ -112,14 +112,13 @@ class PolicySummarizer:
 class ServedSummarizer:
     """A model behind an OpenAI-compatible server.
 
-    `async with ServedSummarizer(endpoint, 4096) as summarizer: await summarizer.write(…)`
+    `async with ServedSummarizer(endpoint, 4096, False) as summarizer: await summarizer.write(…)`
     """
 
-    picks_sentences = False
-
-    def __init__(self, endpoint: Endpoint, context_tokens: int) -> None:
+    def __init__(self, endpoint: Endpoint, context_tokens: int, picks_sentences: bool) -> None:
         self.model = endpoint.model
         self.context_tokens = context_tokens
+        self.picks_sentences = picks_sentences
         limits = RateLimits(in_flight=_IN_FLIGHT)
         settings = OwnServer(limits, _CALL_TIMEOUT_S, _TRIES_MAX, _BACKOFF_S)
         self._client = ChatClient(endpoint, settings, prices={})

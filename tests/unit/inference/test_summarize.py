@@ -13,6 +13,7 @@ from precis.environments.summaries.prompt import request_in
 from precis.errors import ConfigError
 from precis.inference.summarizer import room_for_text
 from precis.llm.server import ChatRequest, Choice, Completion, completions_app
+from precis.models.record import TrainingRecord, write_record
 from precis.models.reference import Reference, find_model
 from precis.records.ledger import ledger_key, load_ledger
 from precis.store import FolderStore, Store
@@ -21,7 +22,7 @@ from tests.support.command import run_precis
 from tests.support.ledgers import validation
 from tests.support.local_server import served
 from tests.support.runs import train_policy
-from tests.support.tiny_model import put_run, write_adapter
+from tests.support.tiny_model import AN_AGENT, AS_TRAINED, put_run, write_adapter
 
 STORY = """The mill was built in 1784 by Thomas Aldery. It closed in 1967.
 Nobody knows where the bell went. People walked by the river."""
@@ -305,6 +306,20 @@ def test_a_served_model_is_asked_for_what_it_was_trained_for(
     command = ["summarize", str(story), "--url", server, "--model", "mine@3", "--store", "gs://x"]
     done = CliRunner().invoke(app, command, env={"PRECIS_API_KEY": "the-key", "COLUMNS": "200"})
     assert "How mine@3 was trained is not known here" in done.stderr
+
+
+def test_a_served_policy_reads_prose_alone_and_a_served_agent_is_refused(
+    store: FolderStore, server: str, seen: list[ChatRequest], tmp_path: Path
+) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# The mill\n\n| year |\n|---|\n| 1784 |\n\nIt closed in **1967**.\n")
+    asked = (page, "--url", server, "--model", "mine@3")
+    write_record(store, "mine", TrainingRecord(**{**AS_TRAINED, "base_model": "extractive"}))
+    ask(*asked, store=store)
+    write_record(store, "mine", TrainingRecord(**AN_AGENT))
+    refused = ask(*asked, store=store, code=1)
+    assert "mine@3 is an agent, and writes no summaries." in refused.stderr
+    assert [request_in(one.messages).text for one in seen] == ["It closed in 1967."]
 
 
 def test_a_summary_is_shown_though_its_judge_fails(
