@@ -115,13 +115,13 @@ def _stand_up(server: PrefectServer, console: Console, automations: bool | None)
     console.print(f"Deployments  {', '.join(asyncio.run(pool.deployments()))}", soft_wrap=True)
     console.print(f"Automations  {', '.join(applied) or _WITHOUT_AUTOMATIONS}", soft_wrap=True)
     console.print("\nIn another terminal:", soft_wrap=True)
-    commands = [f"export PREFECT_API_URL={server.api}"]
+    console.print(f"  export PREFECT_API_URL={server.api}", soft_wrap=True)
     if server.password_file:
-        commands.append(f'export PREFECT_API_AUTH_STRING="$(cat {server.password_file})"')
-    commands += ["prefect deployment run 'train/rehearsal'", "precis runs"]
-    for command in commands:
-        console.print(f"  {command}", soft_wrap=True)
-    console.print("\nCtrl-C waits for the runs that are going, and then stops all this.")
+        key = f'"$(cat {server.password_file})"'
+        console.print(f"  export PREFECT_API_AUTH_STRING={key}", soft_wrap=True)
+    console.print("  prefect deployment run 'train/rehearsal'\n  precis runs")
+    and_server = " and the server" if server.started else ""
+    console.print(f"\nCtrl-C waits for the current runs, and then stops the worker{and_server}.")
 
 
 async def _work(limit: int, server: PrefectServer, console: Console) -> None:

@@ -131,6 +131,7 @@ def test_it_deploys_and_works_and_ctrl_c_cancels_in_order_and_stops_nothing_else
     log = precis.home / "worker.log"
     of_sweeps = len(log.read_text())
     assert f"export PREFECT_API_URL={precis.api}" in told
+    assert "and then stops the worker. " in told, "nor the server, which it has found"
     for deployment in ("benchmark/nightly", "benchmark/rehearsal", "train/rehearsal"):
         assert deployment in told
     assert "Automations none: with SQLite" in told

@@ -155,7 +155,7 @@ def test_up_brings_its_server_back_unless_it_was_stopped(tmp_path: Path) -> None
         precis.take(database)
     up = Up(precis, tmp_path / "up.txt")
     try:
-        up.prints("Worker takes")
+        assert "then stops the worker and the server. " in up.prints("Worker takes")
         with client_of(precis.api) as api:
             wait_until(lambda: _has_a_worker(api), "the worker")
             kill_server(precis)
