@@ -18,7 +18,7 @@ PACKAGES = $$(grep -c == $<)
 
 # uv installs in seconds what takes pip more than a minute.
 ifdef UV
-MAKE_VENV = $(UV) venv --quiet --clear --python $(PYTHON) $(VENV)
+MAKE_VENV = $(UV) venv --quiet --clear --seed --python $(PYTHON) $(VENV)
 INSTALL = $(UV) pip install --quiet --python $(BIN)/python
 else
 # Install uv from its lock, and fall back to pip, which honours index settings that uv does not read.

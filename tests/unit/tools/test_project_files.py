@@ -85,6 +85,15 @@ def test_only_for_want_of_a_compiler_the_environments_packages_are_left_out(
     assert (venv / ".installed-dev").exists() == (not has_compiler)
 
 
+def test_the_environment_that_uv_makes_has_pip(tmp_path: Path) -> None:
+    """Messages and pages tell users to install packages by it."""
+    uv = put_program(tmp_path, "uv", f'echo "$@" > {tmp_path}/asked')
+    venv = tmp_path / "venv"
+    command = ["make", f"UV={uv}", f"VENV={venv}", f"{venv}/bin/python"]
+    subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
+    assert "--seed" in (tmp_path / "asked").read_text()
+
+
 def test_the_locks_name_no_registry() -> None:
     for lock in Path(ROOT).glob("requirements*.lock"):
         text = lock.read_text()

@@ -18,6 +18,7 @@ from tests.services.patience import (
     read_to_end,
     wait_until,
 )
+from tests.support.programs import put_program
 from tests.support.watchdog import interrupted_after
 
 INSTALL = Path(needs.__file__).with_name("install.sh")
@@ -120,8 +121,7 @@ def test_what_is_missing_is_named_and_fails_where_all_is_to_run(
 def test_without_root_nothing_is_installed_and_what_is_missing_is_said(tmp_path: Path) -> None:
     programs = {"id": "echo 1000", "dpkg-query": "exit 1", "apt-get": f"touch {tmp_path}/called"}
     for name, line in programs.items():
-        (tmp_path / name).write_text(f"#!/bin/sh\n{line}\n")
-        (tmp_path / name).chmod(0o755)
+        put_program(tmp_path, name, line)
     environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     command = [str(INSTALL), "chromium", "postgresql"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
