@@ -65,8 +65,7 @@ def sdk() -> Any:
         from sky.client import sdk as client
     except ImportError as error:
         raise ConfigError(
-            "cluster.where is 'sky', but SkyPilot is not installed: run `make install-sky`, or "
-            "`pip install 'precis[sky]'`."
+            "SkyPilot is not installed: run `make install-sky`, or `pip install 'precis[sky]'`."
         ) from error
     return client
 

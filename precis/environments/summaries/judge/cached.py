@@ -28,7 +28,7 @@ _PASSING_FAILURES = {
     "judge.limits or use another key.",
     "timeout": "It may be overloaded, or still loading its model: start again later, or raise "
     "judge.call_timeout_s.",
-    "connection": "Check judge.base_url and that it is up, then start again.",
+    "connection": "Check the network, and judge.base_url if it is set; then start again.",
     "server_error": "The fault is the server's own: start again when it has recovered.",
 }
 """Causes of temporary failures, with the remedy."""

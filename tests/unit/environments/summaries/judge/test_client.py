@@ -177,6 +177,10 @@ async def test_preflight_tells_a_judge_that_works_from_one_that_does_not() -> No
     async with judge_of(saying("Hi!"), tries_max=1) as (judge, _):
         with pytest.raises(JudgeError, match="trial question"):
             await judge.check()
+    hosted = JudgeConfig(provider="openrouter", tries_max=1)
+    async with JudgeClient(Endpoint("http://127.0.0.1:9/v1", "m", "k"), hosted) as judge:
+        with pytest.raises(JudgeUnavailable, match="Check the network"):
+            await judge.check()
 
 
 async def test_a_judge_that_is_out_for_an_hour_is_not_waited_for() -> None:
