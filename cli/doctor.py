@@ -4,6 +4,8 @@ import asyncio
 import logging
 import os
 import shlex
+import signal
+import threading
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -65,6 +67,8 @@ _SOME_BUCKET = "s3://bucket"
 """A placeholder for a store not yet named, so that everything else can be checked."""
 _DEADLINE_S = 300.0
 """For each check: SkyPilot's first look at a cloud is slow."""
+_FAREWELL_S = 3.0
+"""The time that interrupted checks have to clean up."""
 
 
 def examine_deployment(deployment: str, params: Sequence[str], console: Console) -> bool:
@@ -76,7 +80,7 @@ def examine_deployment(deployment: str, params: Sequence[str], console: Console)
     logging.disable(logging.WARNING)  # libraries' messages about retries; the table is enough
     try:
         with console.status("Checking …"):
-            rows = asyncio.run(_examine(config, store_problem))
+            rows = asyncio.run(_examine(config, store_problem, console))
     finally:
         logging.disable(logging.NOTSET)
     table = Table(box=None, pad_edge=False)
@@ -103,7 +107,9 @@ def examine_deployment(deployment: str, params: Sequence[str], console: Console)
     return not failed
 
 
-async def _examine(config: RunConfig, store_problem: ConfigError | None) -> list[CheckResult]:
+async def _examine(
+    config: RunConfig, store_problem: ConfigError | None, console: Console
+) -> list[CheckResult]:
     """Return a row for each check, after loading keys that only the server's Secret blocks hold."""
     of_machine: dict[str, Check] = {
         "Python": checks.check_python,
@@ -116,7 +122,15 @@ async def _examine(config: RunConfig, store_problem: ConfigError | None) -> list
     if answers and prefect_server.find() is not None:
         rows += await run_checks({"Secret blocks": _adopt_secrets}, _DEADLINE_S)
     planned = await asyncio.to_thread(checks_of, config, store_problem)
-    return rows + await run_checks(planned, _DEADLINE_S)
+    try:
+        return rows + await run_checks(planned, _DEADLINE_S)
+    except asyncio.CancelledError:
+        # Nothing ends a check's thread: without a network the Hub's client retries for long.
+        farewell = threading.Timer(_FAREWELL_S, os._exit, (128 + signal.SIGINT,))
+        farewell.daemon = True
+        farewell.start()
+        console.show_cursor()
+        raise
 
 
 def checks_of(config: RunConfig, store_problem: ConfigError | None = None) -> dict[str, Check]:

@@ -16,6 +16,7 @@ from precis import checks
 from precis.checks import Check, CheckResult, run_checks
 from precis.cluster import api
 from precis.commands import main as cli
+from precis.commands.terminal import plain_console
 from precis.config import ManagedConfig, TrainConfig
 from precis.errors import ConfigError
 from precis.records.ledger import Ledger, write_ledger
@@ -217,7 +218,8 @@ async def test_secret_blocks_are_read_whatever_else_this_machine_lacks(
     monkeypatch.setattr(doctor, "adopt_secrets", adopted)
     for secret in ("PREFECT_API_AUTH_STRING", "PREFECT_API_KEY"):
         monkeypatch.setenv(secret, "")
-    found = {row.name: row for row in await doctor._examine(*read_settings("train/rehearsal"))}
+    rows = await doctor._examine(*read_settings("train/rehearsal"), plain_console())
+    found = {row.name: row for row in rows}
     assert not found["disk"].ok
     assert found["Secret blocks"].detail == "OPENROUTER_API_KEY"
 

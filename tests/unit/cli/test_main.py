@@ -193,6 +193,26 @@ def test_a_rehearsal_that_is_told_to_end_says_how_it_continues(
     assert ("cleaned up" in said) == (phase == "training")
 
 
+HANGING = """
+import asyncio, time
+from cli import doctor
+from precis.commands.terminal import plain_console
+
+def hang():
+    print("ready", flush=True)
+    time.sleep(600)
+
+doctor.checks_of = lambda *_: {"documents": lambda: asyncio.to_thread(hang)}
+doctor.examine_deployment("train/rehearsal", [], plain_console())
+"""
+
+
+def test_an_interrupted_doctor_does_not_wait_for_a_check_that_nothing_ends() -> None:
+    process = signalled(HANGING, "", signal.SIGINT)
+    read_to_end(process)
+    assert process.returncode == 130
+
+
 def test_a_rehearsal_that_outlives_its_terminal_goes_on() -> None:
     """As nohup has it: SIGHUP is ignored."""
     ignoring = f"import signal\nsignal.signal(signal.SIGHUP, signal.SIG_IGN)\n{REHEARSAL}"
