@@ -118,7 +118,10 @@ def by_topic(topics: Topics, order: Sequence[Contender], words: Words) -> Chart:
     own = {topic: found[first] for topic, found in topics.items() if first in found}
     rows = sorted(topics, key=lambda topic: -own[topic].mean if topic in own else 1.0)
     title = f"{words.measure.capitalize()}, by topic"
-    subtitle = f"95% interval of the first on {DOCUMENTS_MIN} {words.nouns.scenarios} or more"
+    bounded = [topic for topic, accuracy in own.items() if accuracy.high - accuracy.low < 1]
+    subtitle = words.nouns.subtitle
+    if bounded:
+        subtitle += f"; 95% interval of the first on {DOCUMENTS_MIN} or more"
     shown = [f"{topic} {own[topic].mean:.0%}" for topic in rows if topic in own]
 
     def draw(figure: Figure, theme: Theme) -> None:
@@ -139,10 +142,9 @@ def by_topic(topics: Topics, order: Sequence[Contender], words: Words) -> Chart:
                 color=colour,
                 label=shorten(name(contender)),
             )
-        for row, topic in enumerate(rows):
-            if topic in own and own[topic].high - own[topic].low < 1:
-                ends = (own[topic].low, own[topic].high)
-                axes.hlines(row, *ends, color=theme.accent, linewidth=1.6, alpha=0.6)
+        for topic in bounded:
+            ends = (own[topic].low, own[topic].high)
+            axes.hlines(rows.index(topic), *ends, color=theme.accent, linewidth=1.6, alpha=0.6)
         axes.set_xlim(-0.01, 1.01)
         axes.set_yticks(range(len(rows)), list(map(shorten, rows)))
         axes.tick_params(axis="y", labelcolor=theme.ink)

@@ -72,6 +72,15 @@ def test_lines_and_bars_are_named_with_their_values() -> None:
     assert "trained, step 30 74.0% (69.0% to 79.0%)" in CHARTS["comparison"].alt
 
 
+def test_a_topic_of_few_documents_has_no_interval() -> None:
+    assert "On held-out scenarios, greedy" in texts(CHARTS["topics"].svg())
+    six = rows("a", {f"d{number}": [True, number > 2, False] for number in range(6)}, topic="News")
+    chart = by_topic(Benchmark(six).topics, [Contender("a")], Words())
+    shown = "On held-out scenarios, greedy; 95% interval of the first on 5 or more"
+    assert shown in texts(chart.svg()) and "LineCollection" in chart.svg()
+    assert "LineCollection" not in CHARTS["topics"].svg()
+
+
 def test_a_run_without_steps_and_one_without_validation_are_drawn() -> None:
     assert "training step" in texts(learning_curve(Curve()).svg())
     assert "training reward" in texts(learning_curve(Curve({0: 1.0})).svg())
