@@ -539,6 +539,10 @@ class TrainConfig(RunConfig):
         is_warm = self.warm_start is not None and step == 1
         return is_warm or step % self.validate_every == 0 or step >= self.steps
 
+    def count_validations(self, first: int) -> int:
+        """Return how many adapters from `first` on are validated."""
+        return sum(map(self.validates, range(first, self.steps + 1)))
+
     def identity(self, corpus_digest: str, judge: Mapping[str, str], shown: str = "") -> str:
         """Return the digest of the settings that determine the result, which a resumed run must
         match.

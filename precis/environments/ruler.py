@@ -307,7 +307,7 @@ class AgentEnvironment(Environment):
         rollouts = config.rollouts
         steps = max(0, config.steps - next_step)
         groups = steps * (rollouts.groups_per_step + rollouts.replacements_max)
-        validations = sum(map(config.validates, range(next_step, config.steps + 1)))
+        validations = config.count_validations(next_step)
         pairs = 2 * validations * len(self.scenarios("validation"))
         of_groups = self.ruler.forecast(groups, rollouts.rollouts_per_group)
         of_pairs = self.ruler.forecast(pairs, 2)

@@ -64,7 +64,7 @@ def forecast_second_judge(
         config.second_judge,
         judge_model,
         held_out,
-        summaries=_validated(config, next_step) * len(held_out),
+        summaries=config.count_validations(next_step) * len(held_out),
         summary_words=config.rollouts.words_max,
         ceiling=False,
         role="The second judge",
@@ -105,12 +105,7 @@ def _rollouts(config: TrainConfig, next_step: int) -> int:
 
 def _evaluated(config: TrainConfig, next_step: int) -> int:
     """Count the adapters still to be validated, and those to be benchmarked."""
-    adapters = _validated(config, next_step)
+    adapters = config.count_validations(next_step)
     if config.benchmark:
         adapters += len(kept(range(config.steps + 1), config.retention, {}))
     return adapters
-
-
-def _validated(config: TrainConfig, next_step: int) -> int:
-    """Count the adapters from `next_step` on that are validated."""
-    return sum(map(config.validates, range(next_step, config.steps + 1)))

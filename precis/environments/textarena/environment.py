@@ -209,7 +209,7 @@ class TextArenaEnvironment(AgentEnvironment):
         settings = config.rollouts
         groups = settings.groups_per_step + settings.replacements_max
         games = max(0, config.steps - next_step) * groups * settings.rollouts_per_group
-        validations = sum(map(config.validates, range(next_step, config.steps + 1)))
+        validations = config.count_validations(next_step)
         games += validations * self._settings.val_size
         turns_max = min(self._settings.moves_max, settings.turns_max)
         said = (
