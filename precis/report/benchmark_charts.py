@@ -119,7 +119,7 @@ def by_topic(topics: Topics, order: Sequence[Contender], words: Words) -> Chart:
     rows = sorted(topics, key=lambda topic: -own[topic].mean if topic in own else 1.0)
     title = f"{words.measure.capitalize()}, by topic"
     bounded = [topic for topic, accuracy in own.items() if accuracy.high - accuracy.low < 1]
-    subtitle = words.nouns.subtitle
+    subtitle = f"On held-out {words.nouns.scenarios}"  # a longer one has no room beside the topics
     if bounded:
         subtitle += f"; 95% interval of the first on {DOCUMENTS_MIN} or more"
     shown = [f"{topic} {own[topic].mean:.0%}" for topic in rows if topic in own]

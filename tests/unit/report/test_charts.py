@@ -73,10 +73,10 @@ def test_lines_and_bars_are_named_with_their_values() -> None:
 
 
 def test_a_topic_of_few_documents_has_no_interval() -> None:
-    assert "On held-out scenarios, greedy" in texts(CHARTS["topics"].svg())
+    assert "On held-out scenarios" in texts(CHARTS["topics"].svg())
     six = rows("a", {f"d{number}": [True, number > 2, False] for number in range(6)}, topic="News")
     chart = by_topic(Benchmark(six).topics, [Contender("a")], Words())
-    shown = "On held-out scenarios, greedy; 95% interval of the first on 5 or more"
+    shown = "On held-out scenarios; 95% interval of the first on 5 or more"
     assert shown in texts(chart.svg()) and "LineCollection" in chart.svg()
     assert "LineCollection" not in CHARTS["topics"].svg()
 
