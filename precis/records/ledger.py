@@ -202,8 +202,10 @@ class Ledger(Record):
     """The run's id for W&B, and for a trainer with its checkpoints."""
     usd: Amount = 0.0
     """The run's spend so far."""
+    other_usd: Amount = 0.0
+    """The part of it beside steps, validations and measured groups."""
     pending_usd: Amount = 0.0
-    """The part of it that belongs to a step whose training a run's end has interrupted. If the
+    """The part of that which belongs to a step whose training a run's end has interrupted. If the
     trainer has finished the step, its record has that cost too."""
     rebuilt_at: Step | None = None
     """The step at which the ledger was rebuilt from the checkpoints' manifests, or None. Before it,
@@ -273,13 +275,17 @@ class Ledger(Record):
     def charge(self, usd: float, pending_usd: float = 0.0) -> Self:
         """Return the ledger with further spend beside steps and validations, of which a part is
         pending."""
-        return self._with(usd=self.usd + usd, pending_usd=self.pending_usd + pending_usd)
+        return self._with(
+            usd=self.usd + usd,
+            other_usd=self.other_usd + usd,
+            pending_usd=self.pending_usd + pending_usd,
+        )
 
     def settle(self, *, is_recorded: bool) -> Self:
         """Return the ledger without pending spend: it stays in the total unless a step's record
         brings it."""
-        usd = self.usd - self.pending_usd if is_recorded else self.usd
-        return self._with(usd=usd, pending_usd=0.0)
+        usd = self.pending_usd if is_recorded else 0.0
+        return self._with(usd=self.usd - usd, other_usd=self.other_usd - usd, pending_usd=0.0)
 
     def under(self, settings: Mapping[str, Any]) -> Self:
         """Return the ledger with the settings of the run that writes it."""

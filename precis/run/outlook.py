@@ -49,23 +49,15 @@ class Projection:
 
 def outlook(ledger: Ledger, plan: RunPlan) -> Projection:
     """Extrapolate from the mean of the last twenty steps, and of all validations."""
-    trained = []
-    warm_starts_usd = []
-    for step in ledger.steps:
-        if step.warm_start is None:
-            trained.append(step)
-        else:
-            warm_starts_usd.append(step.warm_start.usd)
+    trained = [step for step in ledger.steps if step.warm_start is None]
     recent = trained[-_RECENT:]
     unpriced = any(step.judge.unpriced for step in ledger.steps)
     if not recent:
         return Projection(ledger.usd, None, None, unpriced, None)
     left = max(0, plan.steps - ledger.next_step)
     step_usd = fmean(step.usd for step in recent)
-    # What no step in the ledger has spent, nor a warm start, the validations have, or a step that
-    # was redone.
-    rest = ledger.usd - sum(step.usd for step in ledger.steps)
-    rest -= sum(warm_starts_usd)
+    # What no step in the ledger has spent, the validations have, or a step that was redone.
+    rest = ledger.usd - ledger.other_usd - sum(step.usd for step in ledger.steps)
     other_usd = plan.validations_left * (max(0.0, rest) / max(1, len(ledger.validations)))
     seconds = left * fmean(step.wall_s for step in recent)
     validated = [one.seconds for one in ledger.validations]

@@ -50,6 +50,12 @@ def test_rewinding_forgets_later_steps_and_no_money(rewards: list[float], back: 
     assert rewound.usd == ledger.usd
 
 
+def test_pending_spend_is_taken_back_where_a_step_brings_it() -> None:
+    ended = EMPTY.charge(3.0, pending_usd=2.0)
+    assert ended.settle(is_recorded=False) == EMPTY.charge(3.0)
+    assert ended.settle(is_recorded=True) == EMPTY.charge(1.0)
+
+
 def validated(*gains: int) -> Ledger:
     """A run that is validated at each step, where those named gained."""
     ledger = EMPTY
