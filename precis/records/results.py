@@ -169,15 +169,10 @@ def write_results(frame: pl.DataFrame, path: Path) -> None:
     frame.select(SCHEMA.names()).write_parquet(path)
 
 
-def result_keys(store: Store, model: str) -> list[str]:
-    """Return the keys of the results of all nights of a model, oldest first."""
-    return store.keys(f"{model}/results/")
-
-
 def scan_results(store: Store, model: str) -> pl.LazyFrame:
     """Return the results of a model's nights as one lazy table in SCHEMA; a query reads only the
     columns and row groups that it needs."""
-    return _scan(store, result_keys(store, model))
+    return _scan(store, store.keys(f"{model}/results/"))
 
 
 def _scan(store: Store, keys: Sequence[str]) -> pl.LazyFrame:
@@ -226,7 +221,7 @@ def _nights_back(store: Store, model: str) -> Iterator[pl.DataFrame]:
     """Yield each night's rows, the newest night first. Raises StoreError if one can't be read."""
     from pyarrow import ArrowException
 
-    for key in reversed(result_keys(store, model)):
+    for key in reversed(store.keys(f"{model}/results/")):
         with files_of(store):
             try:
                 rows = _scan(store, [key]).collect()

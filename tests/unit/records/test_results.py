@@ -13,7 +13,6 @@ from precis.records.results import (
     frame_of,
     newest_results,
     read_results,
-    results_before,
     scan_results,
     write_results,
 )
@@ -110,9 +109,7 @@ def test_the_newest_results_are_read_from_the_newest_night_back(tmp_path: Path) 
 
 def test_a_night_that_is_no_results_is_named(tmp_path: Path) -> None:
     store = open_store(str(tmp_path))
-    tonight = stored(store, 1)
+    stored(store, 1)
     store.put("m/results/20261102T030000Z-0000.parquet", b"not parquet")
-    with pytest.raises(StoreError, match=r"a night in .*/m/results/20261102T03.* can't be read"):
-        results_before(store, "m", "20261103T030000Z-0000", tonight, 7)
     with pytest.raises(StoreError, match=r"a night in .*/m/results/20261102T03.* can't be read"):
         newest_results(store, "m", pl.col("score") > 0)

@@ -104,12 +104,12 @@ def test_holm_corrects_as_in_the_textbook() -> None:
 def test_the_documents_needed_do_see_the_difference() -> None:
     generator = np.random.default_rng(2)
     asked = np.full(400, 4.0)
-    pilot = generator.binomial(4, 0.55, 400), generator.binomial(4, 0.5, 400)
-    needed = documents_needed(*pilot, asked, difference=0.05)
+    pilot = generator.binomial(4, 0.53, 400), generator.binomial(4, 0.5, 400)
+    needed = documents_needed(*pilot, asked)
     assert smallest_difference(needed, 4 * needed) == pytest.approx(0.03 / 2)
     seen = 0
     for seed in range(100):
-        first, second = generator.binomial(4, 0.55, needed), generator.binomial(4, 0.5, needed)
+        first, second = generator.binomial(4, 0.53, needed), generator.binomial(4, 0.5, needed)
         gains = (first - second).astype(float)
         low, high = bca_bounds(gains, np.full(needed, 4.0), 0.95, seed, 200)
         seen += low > 0 or high < 0
