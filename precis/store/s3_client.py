@@ -7,9 +7,10 @@ from typing import Any
 import boto3
 from boto3.s3.transfer import TransferConfig
 from botocore.config import Config
-from botocore.exceptions import ClientError
+from botocore.exceptions import BotoCoreError, ClientError
 
 from precis.environment import S3Environment
+from precis.errors import ConfigError
 from precis.store.s3_errors import is_absent
 
 _MIB = 1024 * 1024
@@ -40,7 +41,8 @@ DOWNLOAD = TransferConfig(
 
 @lru_cache(maxsize=8)
 def client_for(settings: S3Environment) -> Any:
-    """Return the client for these settings, which threads may share."""
+    """Return the client for these settings, which threads may share. Raises ConfigError if boto3
+    can't use them, or the user's own settings of AWS."""
     wanted = "when_required" if settings.checksum == "none" else "when_supported"
     config = Config(
         connect_timeout=_CONNECT_TIMEOUT_S,
@@ -52,15 +54,22 @@ def client_for(settings: S3Environment) -> Any:
         s3={"addressing_style": settings.addressing},
     )
     key_id, key, token = settings.in_clear()
-    return boto3.session.Session().client(
-        "s3",
-        aws_access_key_id=key_id,
-        aws_secret_access_key=key,
-        aws_session_token=token,
-        region_name=settings.aws_region,
-        endpoint_url=settings.aws_endpoint_url,
-        config=config,
-    )
+    try:
+        return boto3.session.Session().client(
+            "s3",
+            aws_access_key_id=key_id,
+            aws_secret_access_key=key,
+            aws_session_token=token,
+            region_name=settings.aws_region,
+            endpoint_url=settings.aws_endpoint_url,
+            config=config,
+        )
+    except (BotoCoreError, ValueError) as error:
+        why = str(error).rstrip(".")
+        raise ConfigError(
+            f"S3 can't be used with these settings: {why}.",
+            "Correct AWS_ENDPOINT_URL, AWS_REGION, AWS_PROFILE or the file of that profile.",
+        ) from error
 
 
 def finish(transfer: Any, patience_s: float) -> None:

@@ -5,6 +5,7 @@ from botocore.exceptions import (
     ClientError,
     HTTPClientError,
     NoCredentialsError,
+    ParamValidationError,
     PartialCredentialsError,
 )
 from botocore.exceptions import ConnectionError as NotConnected
@@ -75,6 +76,8 @@ def explain(error: Exception, doing: str) -> StoreError:
         return StoreRefused(
             f"Can't {doing}: no key is set.", "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY."
         )
+    if isinstance(error, ParamValidationError):
+        return StoreRefused(f"Can't {doing}: {_REFUSED['InvalidBucketName']}.")
     if isinstance(error, CancelledError):
         return StoreError(f"Can't {doing}: the transfer was too slow and was given up.")
     if isinstance(error, OSError) and not isinstance(error, NotConnected) and error.strerror:

@@ -6,11 +6,14 @@ from botocore.exceptions import (
     EndpointConnectionError,
     FlexibleChecksumError,
     NoCredentialsError,
+    ParamValidationError,
     ReadTimeoutError,
 )
 from s3transfer.exceptions import CancelledError, RetriesExceededError
 
-from precis.errors import StoreConflict, StoreError, StoreRefused
+from precis.environment import S3Environment
+from precis.errors import ConfigError, StoreConflict, StoreError, StoreRefused
+from precis.store.s3_client import client_for
 from precis.store.s3_errors import explain
 
 _KEY = "AKIAVERYSECRET"
@@ -33,6 +36,7 @@ def answered(code: str) -> ClientError:
         (answered("403"), "s3:PutObject"),
         (answered("RequestTimeTooSkewed"), "clock"),
         (answered("301"), "AWS_REGION"),
+        (ParamValidationError(report="Invalid bucket name"), "can't be a bucket's name"),
         (NoCredentialsError(), "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"),
     ],
 )
@@ -42,6 +46,22 @@ def test_a_refusal_says_what_to_correct(error: Exception, advice: str) -> None:
     assert str(found).startswith("Can't write s3://bucket/key: ")
     assert advice in str(found)
     assert _KEY not in str(found)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "said"),
+    [
+        ("AWS_ENDPOINT_URL", "localhost:9000", "Invalid endpoint: localhost:9000. Correct"),
+        ("AWS_REGION", "us_east", "supported format. Correct"),
+        ("AWS_PROFILE", "nobody", r"profile \(nobody\) could not be found. Correct"),
+    ],
+)
+def test_settings_that_no_client_takes_are_named(
+    variable: str, value: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(ConfigError, match=said):
+        client_for(S3Environment())
 
 
 @pytest.mark.parametrize("code", ["PreconditionFailed", "412", "ConditionalRequestConflict"])
