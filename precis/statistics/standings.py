@@ -46,7 +46,7 @@ class Standing:
     Attributes:
         accuracy: the sum of the scores over that of the weights; None without a scored rollout.
         documents: how many scenarios the accuracy is of.
-        unscored: scenarios without one, by cause; they are in no other figure.
+        unscored: scenarios without a score, by cause; of the other figures only costs count them.
         usd, usd_per_1000: the cost of the rollouts, and of a thousand of them.
         is_bound: whether that is an upper bound, since replies did not count their tokens.
         complete: whether so few are unscored that the contender can be ranked.

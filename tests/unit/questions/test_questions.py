@@ -24,26 +24,10 @@ from precis.environments.summaries.judge.protocol import BadReply
 from precis.errors import DocumentsError, ProviderFailed
 from precis.inference.facts import open_judge
 from precis.inference.texts import Text
-from precis.llm.server import (
-    ApiError,
-    ChatRequest,
-    Choice,
-    Complete,
-    Completion,
-    completions_app,
-)
+from precis.llm.server import ApiError, ChatRequest, Choice, Complete, Completion, completions_app
 from precis.questions.corpus import rows_of, write_corpus
-from precis.questions.make import (
-    DocumentQuestions,
-    QuestionMaker,
-)
-from precis.questions.prompts import (
-    ANSWERED,
-    IDS,
-    UNANSWERED,
-    WrittenQuestion,
-    parse_questions,
-)
+from precis.questions.make import DocumentQuestions, QuestionMaker
+from precis.questions.prompts import ANSWERED, IDS, UNANSWERED, WrittenQuestion, parse_questions
 from precis.questions.rules import RuleWriter
 from precis.questions.writer import SETTINGS, QuestionWriter
 from precis.records.documents import CRUDE, UNANSWERABLE, Document, crudeness_of, read_documents

@@ -65,6 +65,8 @@ def test_lines_and_bars_are_named_with_their_values() -> None:
     for label in ("trained  71%", "training reward", "lead-350  47%", "the ceiling  93%"):
         assert label in shown
     assert "second judge  60%" in shown
+    said = "On held-out scenarios, greedy; 95% interval"
+    assert said in texts(CHARTS["nights"].svg())
     assert "42.0% at step 0, 71.0% at step 2" in CHARTS["curve"].alt
     shown = texts(CHARTS["comparison"].svg())
     assert {"74.0% (69.0% to 79.0%)", "47.0% (41.0% to 53.0%)", "ceiling 93%"} <= set(shown)
