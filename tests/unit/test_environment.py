@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from prefect.settings import Settings
 from pydantic import AliasChoices
 from pydantic_settings import BaseSettings
 from typer.testing import CliRunner
@@ -30,7 +31,7 @@ def variables(settings: type[BaseSettings]) -> list[set[str]]:
 
 
 def test_every_variable_is_in_the_example_once_and_no_other_is() -> None:
-    listed = re.findall(r"^([A-Z0-9_]+)=$", EXAMPLE, re.MULTILINE)
+    listed = re.findall(r"^(?:# )?([A-Z0-9_]+)=$", EXAMPLE, re.MULTILINE)
     read = [*variables(Variables), *variables(S3Environment)]
     assert len(listed) == len(set(listed)) == len(read)
     for names in read:
@@ -43,6 +44,16 @@ def test_every_variable_in_the_example_has_its_sentence_and_no_value() -> None:
         if not line.startswith("#") and line:
             assert line.endswith("="), line
             assert before.startswith("# "), line
+
+
+def test_the_example_as_it_is_changes_nothing_for_prefect(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It reads `.env` itself; an empty address of its database keeps its server from starting."""
+    monkeypatch.chdir(tmp_path)
+    without = Settings().model_dump()
+    (tmp_path / ".env").write_text(EXAMPLE)
+    assert Settings().model_dump() == without
 
 
 def test_a_key_that_is_set_is_not_looked_for_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
