@@ -110,7 +110,7 @@ def _learned_nothing(ledger: Ledger) -> str | None:
     return (
         f"The run has learned nothing that shows: the held-out {_said(first)} at step {first.step} "
         f"and {last.score} at step {last.step} differ by no more than chance allows. Train more "
-        "steps, or on more data."
+        "steps, or on more data; with more scenarios held out, a smaller gain shows."
     )
 
 
