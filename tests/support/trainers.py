@@ -33,6 +33,7 @@ class CountingBackend:
         self.error: Exception | None = None
         self.registered: list[tuple[str, Any]] = []
         self.forgotten: list[str] = []
+        self.kept: list[int] = []
 
     async def register(self, model: Any) -> None:
         self.registered.append((model.base_model, model._internal_config))
@@ -48,7 +49,7 @@ class CountingBackend:
         return self.step
 
     async def _delete_checkpoint_files(self, model: Any, steps_to_keep: list[int]) -> None:
-        pass
+        self.kept = steps_to_keep
 
     async def train(self, model: Any, trajectory_groups: Any, **kwargs: Any) -> TrainResult:
         await asyncio.sleep(self.pause)

@@ -166,6 +166,14 @@ async def test_a_repeated_step_gets_the_stored_result_and_another_in_its_place_i
     assert backend.trained == 1
 
 
+async def test_arts_own_deletion_of_checkpoints_reaches_the_backend(
+    model: Model, trainer: RemoteTrainer, backend: CountingBackend
+) -> None:
+    backend.step = 3
+    await model.delete_checkpoints()
+    assert backend.kept == [3]
+
+
 async def test_of_two_requests_at_once_for_one_step_one_trains(
     model: Model, trainer: RemoteTrainer, backend: CountingBackend
 ) -> None:
