@@ -1,8 +1,18 @@
 """A judge whose pay is counted where it works, and not by who asks it."""
 
-from precis.llm.server import ApiError, ChatRequest, Completion
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from precis.environments.summaries.judge.endpoint import LEXICAL_MODEL
+from precis.llm.server import ApiError, ChatRequest, Completion, completions_app
 from precis.rehearsal.judges.judge import lexical_judge
 from precis.text import count_words
+from tests.support.faulty import FaultyServer
+from tests.support.in_process import Life
+
+KEY = "a-key-that-must-not-be-seen"
 
 
 class PaidJudge:
@@ -25,3 +35,18 @@ class PaidJudge:
     @property
     def usd(self) -> float:
         return self._tokens / 1_000_000
+
+
+@asynccontextmanager
+async def paid(
+    folder: Path, fault_share: float = 0.0, **settings: Any
+) -> AsyncIterator[tuple[Life, PaidJudge]]:
+    """A run whose judge is behind HTTP and takes a dollar a million tokens."""
+    judge = PaidJudge()
+    app = completions_app(judge.complete, lambda: [LEXICAL_MODEL], KEY)
+    async with FaultyServer(app, fault_share, seed=3) as url:
+        fast = {"call_timeout_s": 5, "backoff_s": 0.01, "limits": {"requests_per_minute": 100_000}}
+        # Hedging, which a busy machine gives cause for, asks and pays twice.
+        prices = {"prices": {LEXICAL_MODEL: [1.0, 1.0]}, "hedge_quantile": 0}
+        asked = {"provider": "url", "base_url": url, "model": LEXICAL_MODEL, **fast, **prices}
+        yield Life(folder, {"judge": asked, **settings}), judge

@@ -1,5 +1,6 @@
 """Contenders over real HTTP: how they are asked, what they cost, what is asked for only once."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,9 +21,10 @@ from precis.environments.summaries.baselines import telegraph
 from precis.environments.summaries.environment import Summaries
 from precis.environments.summaries.judge import Answer, Scored, Verdict
 from precis.environments.summaries.judge.client import KeptVerdicts
+from precis.environments.summaries.services import Services
 from precis.errors import ConfigError, StaleAdapter
 from precis.llm.budget import Budget, PaidOnce
-from precis.llm.server import ApiError, ChatRequest, Choice, completions_app
+from precis.llm.server import ApiError, ChatRequest, Choice, Completion, completions_app
 from precis.records.documents import Corpus, Document
 from precis.records.ledger import Ledger, write_ledger
 from precis.records.rollout import Scenario, Score, Split, Unscored
@@ -35,13 +37,25 @@ from precis.store import open_store
 from precis.store.kept import KeptRecords
 from tests.support.bridges import document
 from tests.support.corpora import BUNDLED
-from tests.support.environments import services
 from tests.support.local_server import serving
-from tests.support.provider import Provider
 
 KEYS = {"CONTENDER_API_KEY": "sk-secret-key", "OPENROUTER_API_KEY": "sk-or"}
 DOCUMENTS = [document(number) for number in range(4)]
 ONE = DOCUMENTS[:1]
+
+
+class Provider:
+    """Answers every request with what `answer` returns for it."""
+
+    def __init__(self) -> None:
+        self.requests: list[ChatRequest] = []
+        self.answer: Callable[[ChatRequest], Choice] = lambda request: Choice("The mayor did.")
+        self.serves_as: str | None = None
+
+    async def __call__(self, request: ChatRequest) -> Completion:
+        self.requests.append(request)
+        await asyncio.sleep(0)
+        return Completion(self.serves_as or request.model, [self.answer(request)])
 
 
 @pytest.fixture
@@ -83,7 +97,7 @@ def environment(
     config = JudgeConfig(provider="google")
     verdicts = KeptVerdicts(asked, config, 350, PaidOnce(kept, Budget(None), dry))
     corpus = Corpus((), tuple(documents))
-    return Summaries(corpus, RolloutsConfig(), services(asked), verdicts=verdicts)
+    return Summaries(corpus, RolloutsConfig(), Services(asked), verdicts=verdicts)
 
 
 async def ask(

@@ -2,8 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, nullcontext
+from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +12,6 @@ import pytest
 
 from precis.cluster.meter import Meter
 from precis.cluster.site import HourlyPrice
-from precis.environments.summaries.judge.endpoint import LEXICAL_MODEL
 from precis.errors import (
     BudgetReached,
     JudgeUnavailable,
@@ -37,9 +36,8 @@ from precis.training.validation import validate
 from tests.support import unscored
 from tests.support.faulty import FaultyServer
 from tests.support.in_process import Life, one_process
-from tests.support.paid_judge import PaidJudge
+from tests.support.paid_judge import KEY, paid
 
-KEY = "a-key-that-must-not-be-seen"
 STALE: dict[str, Any] = {
     "steps": 3,
     "off_policy_steps": 1,
@@ -154,21 +152,6 @@ async def test_a_step_that_a_killed_process_has_trained_or_committed_is_no_gap_i
     history = resumed.work / "art" / PROJECT / "models" / "m" / "history.jsonl"
     lines = [json.loads(line) for line in history.read_text().splitlines()]
     assert [one["step"] for one in lines if "train/reward" in one] == [0, 1]
-
-
-@asynccontextmanager
-async def paid(
-    folder: Path, fault_share: float = 0.0, **settings: Any
-) -> AsyncIterator[tuple[Life, PaidJudge]]:
-    """A run whose judge is behind HTTP and takes a dollar a million tokens."""
-    judge = PaidJudge()
-    app = completions_app(judge.complete, lambda: [LEXICAL_MODEL], KEY)
-    async with FaultyServer(app, fault_share, seed=3) as url:
-        fast = {"call_timeout_s": 5, "backoff_s": 0.01, "limits": {"requests_per_minute": 100_000}}
-        # Hedging, which a busy machine gives cause for, asks and pays twice.
-        prices = {"prices": {LEXICAL_MODEL: [1.0, 1.0]}, "hedge_quantile": 0}
-        asked = {"provider": "url", "base_url": url, "model": LEXICAL_MODEL, **fast, **prices}
-        yield Life(folder, {"judge": asked, **settings}), judge
 
 
 async def test_one_fault_of_the_judge_in_five_costs_no_score(

@@ -5,16 +5,13 @@ from typing import Any
 
 import pytest
 
-from precis.environments.summaries.judge.endpoint import LEXICAL_MODEL
 from precis.errors import StoreConflict, StoreError
-from precis.llm.server import completions_app
 from precis.records.ledger import find_ledger, load_ledger, read_ledger, write_ledger
 from precis.records.spend import Spend
 from tests.support.dying_store import SilentStore
-from tests.support.faulty import FaultyServer
 from tests.support.in_process import Life, live_noting, one_process
 from tests.support.ledgers import record
-from tests.support.paid_judge import PaidJudge
+from tests.support.paid_judge import KEY, paid
 
 STEPS = 3
 KEPT = [("demonstrations kept", 0), ("result stored", 1), ("step trained", 1)]
@@ -27,21 +24,15 @@ answered is paid for, and nobody knows of it."""
 async def test_what_is_trained_or_kept_and_not_yet_committed_is_paid_for_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("JUDGE_API_KEY", "a-key-of-the-test")
-    judge = PaidJudge()
-    app = completions_app(judge.complete, lambda: [LEXICAL_MODEL], "a-key-of-the-test")
-    async with FaultyServer(app) as url:
-        asked: dict[str, Any] = {"provider": "url", "base_url": url, "model": LEXICAL_MODEL}
-        asked |= {"limits": {"requests_per_minute": 100_000}, "hedge_quantile": 0}
-        settings = {
-            "steps": STEPS,
-            "validate_every": 5,
-            "warm_start": {"measured_scenarios": 2},
-            "documents": {"source": "bundled", "train_size": 12, "val_size": 3},
-            "judge": {**asked, "prices": {LEXICAL_MODEL: [1.0, 1.0]}},
-        }
+    monkeypatch.setenv("JUDGE_API_KEY", KEY)
+    settings: dict[str, Any] = {
+        "steps": STEPS,
+        "validate_every": 5,
+        "warm_start": {"measured_scenarios": 2},
+        "documents": {"source": "bundled", "train_size": 12, "val_size": 3},
+    }
+    async with paid(tmp_path / "whole", **settings) as (whole, judge):
         with one_process(tmp_path / "home"):
-            whole = Life(tmp_path / "whole", settings)
             points = await live_noting(whole, tmp_path / "disks", lambda: judge.usd)
         assert load_ledger(whole.store, "m").usd == pytest.approx(judge.usd)
         killed = [one for one in points if (one.name, one.number) in KEPT]
@@ -49,15 +40,15 @@ async def test_what_is_trained_or_kept_and_not_yet_committed_is_paid_for_once(
         for point in killed:
             # Its own cache of replies is empty: all that is asked is paid for.
             with one_process(tmp_path / f"home-{point.name}"):
-                life = Life(tmp_path / f"killed at {point.name}", settings)
+                life = Life(tmp_path / f"killed at {point.name}", whole.settings)
                 life.begin_with(point.copy)
                 before = judge.usd
                 await life.live()
             ledger = load_ledger(life.store, "m")
             assert ledger.steps[0].warm_start is not None
             assert all(step.judge.usd >= 0 for step in ledger.steps)
-            paid = point.service + judge.usd - before
-            assert ledger.usd == pytest.approx(paid), f"killed at {point.name}"
+            cost = point.service + judge.usd - before
+            assert ledger.usd == pytest.approx(cost), f"killed at {point.name}"
 
 
 async def test_what_a_service_charges_counts_before_its_step_is_committed(tmp_path: Path) -> None:
