@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from precis.commands.terminal import CONTINUES, fail, plain_console, sentences
-from precis.errors import ConfigError, PrecisError, without_passwords
+from precis.errors import ConfigError, without_passwords
 from precis.processes.signals import as_interrupts
 from precis.record import SEED_MAX, SEED_MIN
 
@@ -218,21 +218,14 @@ def secret(
 
         sendable(value, variable)
         prefect_server.attach()
-        import httpx
         from prefect.blocks.system import Secret  # only now, to use the server's address
-        from prefect.exceptions import PrefectException
 
-        from cli.server_check import failure_of
+        from cli.server_check import explained
         from tasks.secrets import block_name
 
         name = block_name(variable)
-        try:
+        with explained(f"keep {variable}"):
             Secret(value=value).save(name, overwrite=True)
-        except (httpx.HTTPError, PrefectException) as error:
-            raise PrecisError(
-                f"The Prefect server did not keep {variable}: {failure_of(error)}.",
-                "See the server's log.",
-            ) from None
         console.print(f"Kept in the Secret block {name!r}.")
 
 

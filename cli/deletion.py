@@ -5,13 +5,11 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
-import httpx
-
 from cli import prefect_process as process
 from cli import prefect_server as server
 from precis.config import RunConfig
 from precis.environment import Variables
-from precis.errors import ConfigError, PrecisError
+from precis.errors import ConfigError
 from precis.settings.overrides import merge_config
 from precis.store import open_store
 
@@ -34,24 +32,19 @@ async def delete_from_prefect(model: str, store: str) -> int:
         await found.wait()
         from prefect import get_client
         from prefect.client.schemas.filters import FlowFilter, FlowFilterName
-        from prefect.exceptions import PrefectException
 
         from cli.live_runs import read_all
-        from cli.server_check import failure_of
+        from cli.server_check import explained
 
         flows = FlowFilter(name=FlowFilterName(any_=["train", "benchmark"]))
         deleted = 0
-        try:
+        with explained(f"delete the runs of {model!r}"):
             async with get_client() as client:
                 for run in await read_all(client, flow_filter=flows):
                     if is_of(run.parameters, model, store):
                         await _delete_artifacts(client, run.id)
                         await client.delete_flow_run(run.id)
                         deleted += 1
-        except (httpx.HTTPError, PrefectException) as error:
-            raise PrecisError(
-                f"Prefect did not delete the runs of {model!r}: {failure_of(error)}."
-            ) from error
         return deleted
     finally:
         if found.started:

@@ -7,7 +7,6 @@ from textwrap import wrap
 from typing import Any
 from uuid import UUID
 
-import httpx
 from prefect import get_client
 from prefect.client.orchestration import PrefectClient
 from prefect.client.schemas.filters import (
@@ -17,10 +16,9 @@ from prefect.client.schemas.filters import (
     FlowRunFilterStateType,
 )
 from prefect.client.schemas.objects import FlowRun, StateType
-from prefect.exceptions import ObjectNotFound, PrefectException
+from prefect.exceptions import ObjectNotFound
 
-from cli.server_check import failure_of
-from precis.errors import PrecisError
+from cli.server_check import explained
 from precis.run.outlook import in_words
 from precis.settings.overrides import merge_config
 
@@ -61,7 +59,7 @@ async def read_live_runs(now: datetime) -> list[LiveRun]:
         state=FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.SCHEDULED])),
         expected_start_time=FlowRunFilterExpectedStartTime(before_=now),
     )
-    try:
+    with explained("list its runs"):
         async with get_client() as client:
             found: list[FlowRun] = []
             for wanted in (at_work, waiting):
@@ -72,10 +70,6 @@ async def read_live_runs(now: datetime) -> list[LiveRun]:
             for run in found:
                 if run.deployment_id not in names:
                     names[run.deployment_id] = await _deployment(client, run)
-    except (httpx.HTTPError, PrefectException) as error:
-        raise PrecisError(
-            f"The Prefect server did not list its runs: {failure_of(error)}."
-        ) from error
     return [_describe(run, names[run.deployment_id], now) for run in found]
 
 

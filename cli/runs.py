@@ -313,14 +313,13 @@ def delete_run(
 
 def _show_page(page: str, to: Path | None, usual: Path) -> None:
     """Write a page to `to`; without it, to its usual place, and open it."""
-    file = to or usual
-    if to is None:
-        usual.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(page, "utf-8")
-    if to is None:
-        _open_in_browser(file)
-    else:
-        echo(str(file))
+    if to is not None:
+        to.write_text(page, "utf-8")
+        echo(str(to))
+        return
+    usual.parent.mkdir(parents=True, exist_ok=True)
+    usual.write_text(page, "utf-8")
+    _open_in_browser(usual)
 
 
 def _open_in_browser(file: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 from prefect.client.base import ServerType
 from prefect.client.orchestration import PrefectClient, SyncPrefectClient
+from prefect.exceptions import PrefectException
 from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, Settings, temporary_settings
 
 from precis.errors import ConfigError, PrecisError
@@ -56,6 +57,17 @@ async def check_server(api: str) -> str:
             "Set PREFECT_API_URL to the address of one, which ends with /api.",
         )
     return f"server {version} at {api}"
+
+
+@contextmanager
+def explained(what: str) -> Iterator[None]:
+    """Raise a PrecisError, that the server did not do `what`, where it fails within the block."""
+    try:
+        yield
+    except (httpx.HTTPError, PrefectException) as error:
+        raise PrecisError(
+            f"The Prefect server did not {what}: {failure_of(error)}.", "See the server's log."
+        ) from None
 
 
 def failure_of(error: Exception) -> str:

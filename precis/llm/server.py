@@ -15,6 +15,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from precis.record import first_problem
+from precis.records.spend import Usage
 from precis.text import count_words
 
 
@@ -138,11 +139,7 @@ def completions_app(
             "created": int(time.time()),
             "model": completion.model,
             "choices": [_choice(index, choice) for index, choice in enumerate(completion.choices)],
-            "usage": {
-                "prompt_tokens": prompt,
-                "completion_tokens": output,
-                "total_tokens": prompt + output,
-            },
+            "usage": Usage(prompt, output).in_response,
         }
         if completion.prompt_ids is not None:
             envelope["prompt_token_ids"] = list(completion.prompt_ids)

@@ -32,7 +32,6 @@ def openpipe(environment: Variables) -> Service | None:
 def _report(seen: RolloutRecord, turn: int) -> dict[str, Any]:
     call = seen.calls[turn]
     ended_at = call.asked_at + call.seconds
-    usage = call.usage
     scores = {f"score.{name}": f"{value:g}" for name, value in seen.scores.items()}
     return {
         "requestedAt": int(1000 * call.asked_at),
@@ -51,11 +50,7 @@ def _report(seen: RolloutRecord, turn: int) -> dict[str, Any]:
                     "logprobs": None,
                 }
             ],
-            "usage": {
-                "prompt_tokens": usage.prompt_tokens,
-                "completion_tokens": usage.completion_tokens,
-                "total_tokens": usage.prompt_tokens + usage.completion_tokens,
-            },
+            "usage": call.usage.in_response,
         },
         "statusCode": 200,
         # Metadata are strings; an id per call identifies duplicate reports.

@@ -49,12 +49,7 @@ def _calls(seen: RolloutRecord, project: str) -> Iterator[dict[str, Any]]:
         "summary": {"status_counts": counts},
     }
     for turn, call in enumerate(seen.calls):
-        usage = {
-            "requests": 1,
-            "prompt_tokens": call.usage.prompt_tokens,
-            "completion_tokens": call.usage.completion_tokens,
-            "total_tokens": call.usage.prompt_tokens + call.usage.completion_tokens,
-        }
+        usage = {"requests": 1, **call.usage.in_response}
         yield {
             **shared,
             "id": seen.call_id(turn),

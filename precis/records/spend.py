@@ -29,6 +29,15 @@ class Usage:
         """Both together, as counted by limits."""
         return self.prompt_tokens + self.completion_tokens
 
+    @property
+    def in_response(self) -> dict[str, int]:
+        """The `usage` of a response."""
+        return {
+            "prompt_tokens": self.prompt_tokens,
+            "completion_tokens": self.completion_tokens,
+            "total_tokens": self.tokens,
+        }
+
     @classmethod
     def from_response(cls, usage: Mapping[str, Any] | None) -> Self:
         """Read a response's `usage`; a missing or odd one counts as no tokens.
