@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -25,6 +26,16 @@ import os, signal
 from cli import prefect_process
 
 with prefect_process._alone():
+    os.kill(os.getpid(), signal.SIGSTOP)
+"""
+HANG = """
+import os, signal
+from cli import prefect_process
+from precis.processes.file_lock import acquire
+
+with (prefect_process.home() / "server.pid").open("w") as pid:
+    acquire(pid)
+    print(os.getpid(), file=pid, flush=True)
     os.kill(os.getpid(), signal.SIGSTOP)
 """
 UP = """
@@ -78,6 +89,14 @@ def unset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PREFECT_HOME", str(tmp_path))
     monkeypatch.setenv("PREFECT_PROFILE", "mine")
     return tmp_path
+
+
+def test_a_server_that_hangs_is_killed(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prefect_process, "_STOP_TIMEOUT_S", 0.2)
+    (home / "prefect").mkdir(parents=True)
+    with stopped_process(HANG) as server:
+        assert prefect_process.stop()
+        assert server.wait() == -signal.SIGKILL
 
 
 async def test_a_server_that_ends_at_once_is_not_started_for_ever(
