@@ -145,7 +145,10 @@ def share_interval(successes: int, count: int) -> Interval:
     centre = (share + z**2 / (2 * count)) / (1 + z**2 / count)
     spread = z * math.sqrt(share * (1 - share) / count + z**2 / (4 * count**2))
     half = spread / (1 + z**2 / count)
-    return Interval(share, max(0.0, centre - half), min(1.0, centre + half))
+    # Rounding would put the interval of none, or of all, beside its own share.
+    low = centre - half if successes else 0.0
+    high = centre + half if successes < count else 1.0
+    return Interval(share, low, high)
 
 
 def paired_difference(
