@@ -266,7 +266,7 @@ def load_verifiers(settings: VerifiersSettings) -> VerifiersEnvironment:
         "missing": (f"{python} can't import verifiers: {detail}.", _INSTALL),
         "version": (f"{python} has verifiers {detail}, and 0.4 is needed.", _INSTALL),
         "unknown": (
-            f"{python} has no environment of verifiers {id!r}: {detail}.",
+            f"{python} has no environment of verifiers {id!r}: {detail.rstrip('.')}.",
             f"Install its package there: `uv pip install --python {python} …`.",
         ),
         "unusable": (f"verifiers' environment {id} can't be used: {detail}", ""),
