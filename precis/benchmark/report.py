@@ -153,8 +153,8 @@ def benchmark_facts(
     scoring_usd = run.budget.usd - spend.usd
     attempts = (
         f"one greedy, which all figures but pass@k are of, and {run.sampled} sampled at "
-        f"temperature {run.config.rollouts.temperature:g} (models that reason: at their own), "
-        f"where pass@k is of the {nouns.scenarios} with k scored ones or more"
+        f"temperature {run.config.rollouts.temperature:g} (models that reason: at their own); "
+        f"pass@k counts the {nouns.scenarios} with at least k scored attempts"
     )
     return {
         "Model": run.name,

@@ -203,7 +203,7 @@ def results_before(
     store: Store, model: str, night: str, tonight: pl.DataFrame, nights: int
 ) -> pl.DataFrame:
     """Return the rows comparable with tonight's (`COMPARABLE`) of the newest `nights` nights that
-    have some, besides the one with the id `night`."""
+    have some, without the one with the id `night`."""
     origins = tonight.select(COMPARABLE).unique()
     found = [SCHEMA.to_frame()]
     if nights:

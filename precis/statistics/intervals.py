@@ -73,8 +73,8 @@ def ratio_interval(
     the interval is Wilson's (`share_interval`). If all documents have the same share right, it has
     the exact bound of Clopper and Pearson (1934) for the share of such documents; of the others
     anything from none to all may be right. A ratio that is not a share, such as a reward of any
-    size, has an interval without width then. Fewer than `DOCUMENTS_MIN` documents bound no share:
-    the interval is then from 0 to 1.
+    size, has an interval without width then. A share on fewer than `DOCUMENTS_MIN` documents
+    has an interval from 0 to 1, unless each is won or lost.
 
     Args:
         of_share: False for a ratio that is not a share, even if it is between 0 and 1.
@@ -186,7 +186,8 @@ def paired_interval(
     If the difference is the same on all documents, the interval has the bound of `ratio_interval`.
     Beside these there may then be documents with a difference as large the other way, or with any
     in the same direction; where these have none, with any. So it excludes zero where the p-value
-    is below 0.05. A measure that is not a share may be as far beyond these as zero is twice.
+    is below 0.05. A measure that is not a share has no largest difference: its interval
+    then reaches as far up as down.
     """
     one, other, whole = (np.asarray(values, float) for values in (first, second, asked))
     gains = _gains(one, other)

@@ -66,10 +66,10 @@ def test_the_rest_of_a_run_is_judged_by_its_steps_and_not_by_its_warm_start() ->
         source="teacher", scenarios=9, demonstrations=9, left_out={}, reward=None, usd=40.0
     )
     warm = record(0, usd=0.0).model_copy(update={"warm_start": made, "seconds": {"collect": 900}})
-    ledger = EMPTY.advance(warm).charge(40.0)
+    ledger = EMPTY.advance(warm).charge(43.0)  # 3 for a failed start
     assert outlook(ledger, RunPlan(5, 2)).usd_at_end is None
     ahead = outlook(ledger.advance(record(1, usd=0.25)), RunPlan(5, 2))
-    assert ahead.usd_at_end == 40.25 + 3 * 0.25
+    assert ahead.usd_at_end == 43.25 + 3 * 0.25
     assert ahead.seconds_left == 3.0
 
 
