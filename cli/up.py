@@ -2,9 +2,11 @@
 
 import asyncio
 import contextlib
+import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -43,6 +45,7 @@ def up(
         console.print("Starting …")
     with _output_to(log):
         server = prefect_server.find_or_start(share=share, port=port)
+        status = 1
         try:
             with console.status("Starting …"):
                 _stand_up(server, console, automations)
@@ -50,10 +53,15 @@ def up(
                 f"Worker       takes up to {limit} runs at a time; its log: {log}", soft_wrap=True
             )
             asyncio.run(_work(limit, server, console))
+            status = 0
         finally:
             if server.started:
                 prefect_server.stop()
                 console.print("The Prefect server is stopped.")
+            # Prefect's threads end once a server has taken their events, and ours is gone.
+            farewell = threading.Timer(_FLUSH_TIMEOUT_S, os._exit, (status,))
+            farewell.daemon = True
+            farewell.start()
 
 
 def demand_password() -> None:

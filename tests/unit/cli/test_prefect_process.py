@@ -39,8 +39,8 @@ with (prefect_process.home() / "server.pid").open("w") as pid:
     os.kill(os.getpid(), signal.SIGSTOP)
 """
 UP = """
-import asyncio, os, signal
-from cli import prefect_process, up, worker
+import asyncio, atexit, os, signal, time
+from cli import prefect_process, prefect_server, up, worker
 from cli.prefect_server import PrefectServer
 from precis.commands.terminal import plain_console
 
@@ -56,10 +56,12 @@ restarted = []
 prefect_process.start_again = lambda: restarted.append(1) or True
 prefect_process.is_up = lambda: True
 worker.work = work
-server = PrefectServer("http://127.0.0.1:9/api", ours=True)
-asyncio.run(up._work(1, server, plain_console()))
+up._stand_up = lambda *_: None
+prefect_server.find_or_start = lambda **_: PrefectServer("http://127.0.0.1:9/api", ours=True)
+atexit.register(time.sleep, 600)  # as Prefect's threads wait there, for a server that is gone
+up.up(plain_console(), share=False, port=None, automations=None, limit=1)
 """
-"""What `precis up` does once it works; its server was restarted, and does not answer yet."""
+"""`precis up`, whose server was restarted, and does not answer yet."""
 
 
 def test_a_stop_does_not_wait_for_ever_for_a_process_that_is_stopped_while_it_starts_one(
