@@ -85,14 +85,16 @@ def stop() -> bool:
         return False
     with _alone():
         running = is_up()
-        told = signal.SIGTERM
-        deadline = time.monotonic()
-        while is_up():
-            if time.monotonic() >= deadline:
-                os.kill(int((home() / "server.pid").read_text()), told)
-                told = signal.SIGKILL  # for one that hangs; its database outlives that
-                deadline += _STOP_TIMEOUT_S
-            time.sleep(0.1)
+        if running:
+            pid = int((home() / "server.pid").read_text())
+            os.kill(pid, signal.SIGTERM)
+            deadline = time.monotonic() + _STOP_TIMEOUT_S
+            try:
+                while is_up() and time.monotonic() < deadline:
+                    time.sleep(0.1)
+            finally:  # if it hangs, or at Ctrl-C; its database outlives that
+                if is_up():
+                    os.kill(pid, signal.SIGKILL)
         (home() / "server.pid").unlink(missing_ok=True)
     return running
 

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -93,12 +94,23 @@ def unset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_server_that_hangs_is_killed(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prefect_process, "_STOP_TIMEOUT_S", 0.2)
+@pytest.mark.parametrize("is_interrupted", [False, True])
+def test_a_server_that_hangs_is_killed_at_ctrl_c_or_in_the_end(
+    is_interrupted: bool, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(prefect_process, "_STOP_TIMEOUT_S", 3600.0 if is_interrupted else 0.2)
     (home / "prefect").mkdir(parents=True)
     with stopped_process(HANG) as server:
-        assert prefect_process.stop()
-        assert server.wait() == -signal.SIGKILL
+        if is_interrupted:
+            monkeypatch.setattr(time, "sleep", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                prefect_process.stop()
+        else:
+            assert prefect_process.stop()
+        assert server.wait(10) == -signal.SIGKILL
 
 
 async def test_a_server_that_ends_at_once_is_not_started_for_ever(
