@@ -79,12 +79,11 @@ def as_lines(runs: Sequence[LiveRun], width: int) -> list[str]:
     for run in runs:
         lines.append(run.name)
         told = f"{run.state} for {in_words(run.seconds)}; {run.deployment}; {run.id}"
-        indent = "  "
         lines += wrap(
             told,
             max(width, 40),
-            initial_indent=indent,
-            subsequent_indent=indent,
+            initial_indent="  ",
+            subsequent_indent="  ",
             break_long_words=False,
             break_on_hyphens=False,
         )

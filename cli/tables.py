@@ -78,7 +78,6 @@ def facts(run: Overview) -> list[tuple[str, str]]:
     if ledger.stopped_early is not None and ledger.best is not None:
         step += f", where it stopped early; the best is {ledger.best.step}"
     return [
-        ("model", run.model),
         ("begun with", begun),
         ("step", step),
         *([("warm start", warm_start(ledger))] if ledger.variances else []),

@@ -56,8 +56,8 @@ def nothing_to_train(ledger: Ledger, steps: int) -> str | None:
     if at < steps or ledger.stopped_early is not None:
         return None
     return (
-        f"{ledger.model!r} has come to step {at} already, so nothing is trained: ask for more than "
-        f"{at} steps, train under another name (model), or go back with `precis runs restart "
+        f"{ledger.model!r} has come to step {at} already, so nothing is trained: ask for more "
+        f"steps, train under another name (model), or go back with `precis runs restart "
         f"{ledger.model} --step …`."
     )
 

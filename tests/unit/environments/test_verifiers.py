@@ -195,10 +195,7 @@ NO_TASKS = {"splits": {"train": [], "validation": [{"id": "c"}]}}
             r"can't import verifiers: no x\. Run `make inst",
         ),
         ({"problem": "version", "detail": "0.3.1"}, r"has verifiers 0\.3\.1, and 0\.4 is needed"),
-        (
-            {"problem": "unknown", "detail": "no."},
-            r"environment of verifiers 'doors': no\. .*uv pip",
-        ),
+        ({"problem": "unknown", "detail": "no."}, r"environment of verifiers 'doors': no\. .*uv"),
         (
             {"problem": "unusable", "detail": "It wants\033[2J a sandbox."},
             "can't be used: It wants a sand",

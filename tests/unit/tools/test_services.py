@@ -11,10 +11,8 @@ import pytest
 
 from tests.services import needs, patience
 from tests.services.patience import (
-    LONG_S,
     SHORT_S,
     give_patience,
-    patience_s,
     read_to_end,
     wait_until,
 )
@@ -42,7 +40,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     monkeypatch.setattr(patience, "time", clock)
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
-    load(monkeypatch, 0)
+    monkeypatch.setattr(os, "getloadavg", lambda: (0.0, 0.0, 0.0))
     return clock
 
 
@@ -53,32 +51,12 @@ def usual_patience() -> Iterator[None]:
     give_patience(SHORT_S)
 
 
-def load(monkeypatch: pytest.MonkeyPatch, processes: float) -> None:
-    monkeypatch.setattr(os, "getloadavg", lambda: (processes, 0.0, 0.0))
-
-
 def test_a_wait_that_runs_out_says_what_did_not_come_and_what_is_known(clock: Clock) -> None:
     assert wait_until(lambda: int(clock.now) // 5, "five seconds") == 1
     assert clock.now == 5
     with pytest.raises(AssertionError, match=r"The answer did not come in 60 s.* only noise"):
         wait_until(lambda: False, "The answer", told=lambda: "only noise")
     assert clock.now == pytest.approx(65, abs=1)
-
-
-def test_a_minute_lasts_longer_where_more_wants_to_run_than_there_are_cores(
-    clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert patience_s() == SHORT_S
-    load(monkeypatch, 12)
-    assert patience_s() == 6 * SHORT_S
-    with pytest.raises(AssertionError):
-        wait_until(lambda: False, "anything")
-    assert clock.now == pytest.approx(6 * SHORT_S, abs=6)
-    load(monkeypatch, 1000)
-    assert patience_s() == LONG_S
-    give_patience(LONG_S)
-    load(monkeypatch, 12)
-    assert patience_s() == LONG_S, "a long test waits long and no longer"
 
 
 def test_a_process_is_read_to_its_end_and_killed_where_it_falls_silent() -> None:
