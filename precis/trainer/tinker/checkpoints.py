@@ -108,12 +108,11 @@ async def download(url: str, into: Path, bytes_max: int = _ARCHIVE_BYTES_MAX) ->
 class _Header(tarfile.TarInfo):
     """A header whose name is not too long: tarfile reads names of any length into memory."""
 
-    @classmethod
-    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> "_Header":
-        header = super().frombuf(buf, encoding, errors)
-        if not header.isfile() and header.size > _NAME_MAX:
+    def _proc_member(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
+        # tarfile names this method as the one to override; newer Pythons do not call `frombuf`.
+        if not self.isfile() and self.size > _NAME_MAX:
             raise tarfile.TarError(f"a name in it has more than {_NAME_MAX:,} bytes")
-        return header
+        return super()._proc_member(archive)  # type: ignore[misc, no-any-return]
 
 
 def unpack(archive: Path, into: Path) -> None:
