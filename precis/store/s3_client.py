@@ -68,7 +68,8 @@ def client_for(settings: S3Environment) -> Any:
         why = str(error).rstrip(".")
         raise ConfigError(
             f"S3 can't be used with these settings: {why}.",
-            "Correct AWS_ENDPOINT_URL, AWS_REGION, AWS_PROFILE or the file of that profile.",
+            "Correct AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_ENDPOINT_URL, AWS_REGION, "
+            "AWS_PROFILE or the file of that profile.",
         ) from error
 
 

@@ -53,6 +53,7 @@ def test_a_refusal_says_what_to_correct(error: Exception, advice: str) -> None:
     [
         ("AWS_ENDPOINT_URL", "localhost:9000", "Invalid endpoint: localhost:9000. Correct"),
         ("AWS_REGION", "us_east", "supported format. Correct"),
+        ("AWS_ACCESS_KEY_ID", _KEY, "missing: aws_secret_access_key. Correct AWS_ACCESS_KEY_ID"),
         ("AWS_PROFILE", "nobody", r"profile \(nobody\) could not be found. Correct"),
     ],
 )
