@@ -24,8 +24,6 @@ from precis.settings.overrides import merge_config
 
 _AT_WORK = [StateType.RUNNING, StateType.PENDING, StateType.PAUSED, StateType.CANCELLING]
 _PAGE = 200
-_BY_HAND = "by hand"
-"""Shown in place of a deployment for a run that a command has started, such as `make rehearse`."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +33,7 @@ class LiveRun:
     Attributes:
         name: with its step, if it trains; with its model, if it has not begun (Prefect makes up its
             name).
-        deployment: as in `prefect deployment run`; `by hand` for a run without one.
+        deployment: as in `prefect deployment run`; `by hand` for a run that a command started.
         state: Prefect's name of it, such as Running, Paused, or Late for a run that waits for a
             worker.
         seconds: since its start, or its scheduled start.
@@ -108,7 +106,7 @@ def _is_part(run: FlowRun) -> bool:
 
 async def _deployment(client: PrefectClient, run: FlowRun) -> str:
     if run.deployment_id is None:
-        return _BY_HAND
+        return "by hand"
     try:
         deployment = await client.read_deployment(UUID(str(run.deployment_id)))
         flow = await client.read_flow(deployment.flow_id)

@@ -10,12 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.services import needs, patience
-from tests.services.patience import (
-    SHORT_S,
-    give_patience,
-    read_to_end,
-    wait_until,
-)
+from tests.services.patience import SHORT_S, give_patience, read_to_end, wait_until
 from tests.support.programs import put_program
 from tests.support.watchdog import interrupted_after
 
