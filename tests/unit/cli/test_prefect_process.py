@@ -105,8 +105,8 @@ def test_a_server_that_hangs_is_killed_at_ctrl_c_or_in_the_end(
     (home / "prefect").mkdir(parents=True)
     with stopped_process(HANG) as server:
         if is_interrupted:
-            monkeypatch.setattr(time, "sleep", interrupt)
-            with pytest.raises(KeyboardInterrupt):
+            with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+                patch.setattr(time, "sleep", interrupt)
                 prefect_process.stop()
         else:
             assert prefect_process.stop()
