@@ -308,7 +308,7 @@ def test_the_loss_of_a_machine_is_noticed(story: Story) -> None:
 
 def test_the_second_place_is_asked_where_the_first_has_no_machine(story: Story) -> None:
     assert "Launching on Slurm lab (full)" in story.logs["lost"]
-    assert "(slurm/lab/gpu), at $0.00 an hour" in story.logs["lost"]
+    assert "(slurm/lab/gpu) costs $0.00 an hour" in story.logs["lost"]
 
 
 def test_a_machine_that_is_up_is_found_again(story: Story) -> None:
