@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Budget:
-    """Enforces a limit on the `spend` on requests, which they add to, and on judging; None for no
+    """Limits the dollars for requests, which clients add to `spend`, and for judging; None for no
     limit."""
 
     def __init__(

@@ -233,7 +233,10 @@ class Run:
         failure is logged."""
         machine_usd = self.trainer.meter.unbooked_usd
         usd = spend.usd + machine_usd
-        if usd < _USD_MIN or self._stored.version is None:
+        if usd < _USD_MIN:
+            return
+        if self._stored.version is None:
+            _log.warning("The $%.2f of this start are in no ledger: the run did not begin.", usd)
             return
         if self.commits.step is not None:  # a commit that was given up may still write the ledger
             return

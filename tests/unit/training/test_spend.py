@@ -64,12 +64,13 @@ async def test_what_a_service_charges_counts_before_its_step_is_committed(tmp_pa
 
 
 async def test_nothing_is_booked_where_no_ledger_is_yet_or_a_commit_may_still_write_it(
-    tmp_path: Path,
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with Life(tmp_path, {}).opened() as run:
         await run.read_ledger()
         await run.book_rest(Spend(usd=1.0))
         assert find_ledger(run.store, "m") is None
+        assert "The $1.00 of this start are in no ledger" in caplog.text
         await run.write_ledger(run.ledger)
         run.commits.step = 0
         await run.book_rest(Spend(usd=1.0))
