@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from shlex import quote
@@ -257,7 +258,8 @@ class Run:
     @property
     def unbooked(self) -> Spend:
         """The cost of judging and a teacher that no ledger has yet, failed tries included."""
-        return self.spend.since(self._booked)
+        spend = self.spend.since(self._booked)
+        return replace(spend, usd=max(0.0, spend.usd))  # a rounding error may be below zero
 
     @property
     def spend(self) -> Spend:

@@ -8,6 +8,8 @@ import pytest
 from precis.errors import StoreConflict, StoreError
 from precis.records.ledger import find_ledger, load_ledger, read_ledger, write_ledger
 from precis.records.spend import Spend
+from precis.store import FolderStore
+from precis.training.warm_start import DemonstrationJournal
 from tests.support.dying_store import SilentStore
 from tests.support.in_process import Life, live_noting, one_process
 from tests.support.ledgers import record
@@ -61,6 +63,19 @@ async def test_what_a_service_charges_counts_before_its_step_is_committed(tmp_pa
         charged = run.described.model_copy(update={"machine_usd": 4.0})
         await run.write_ledger(run.ledger.advance(charged))
         assert run.usd == pytest.approx(4.0)
+
+
+async def test_what_is_left_to_book_is_no_rounding_error_below_zero(tmp_path: Path) -> None:
+    """A batch of demonstrations that cost nothing could not be kept."""
+    store = FolderStore(tmp_path)
+    async with Life(tmp_path, {}).opened() as run:
+        await run.read_ledger()
+        for usd in (2.82, 7.55):
+            run.taught = Spend(usd=usd)
+            spend = run.unbooked
+            await run.write_ledger(run.ledger.charge(spend.usd), spend)
+        DemonstrationJournal(store, "m", "c").add((), run.unbooked.usd)
+    assert DemonstrationJournal(store, "m", "c").kept.usd == 0
 
 
 async def test_nothing_is_booked_where_no_ledger_is_yet_or_a_commit_may_still_write_it(
