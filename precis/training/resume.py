@@ -77,7 +77,8 @@ async def resume(
     if step:
         _log.info("Uploaded the checkpoint of step %d, which was kept here.", step)
     for folder in work_folder(run.config).glob("kept-*"):
-        if folder != run.kept_folder:  # of the run before a restart
+        # Of the run before a restart. Over an empty store it may be of a run whose disk is missing.
+        if run.found_at and folder != run.kept_folder:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
     plan = await _with_trainer(run)
     await _bring_stale_adapter(run, plan)

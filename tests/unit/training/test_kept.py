@@ -43,6 +43,16 @@ async def test_what_cannot_be_uploaded_is_kept_and_goes_up_with_the_next_start(
     assert not list(life.work.glob("kept-*"))
 
 
+async def test_it_outlives_a_start_over_an_empty_store(tmp_path: Path) -> None:
+    """Its own may be a disk that is not mounted; the folder has the last copy of the step."""
+    with one_process(tmp_path / "home"):
+        life = Life(tmp_path / "run", {"steps": 1})
+        kept = life.work / "kept-of-the-run" / "files"
+        kept.mkdir(parents=True)
+        await life.live()
+    assert kept.is_dir()
+
+
 def test_one_that_was_uploaded_is_not_uploaded_in_part_after_a_kill(
     store: FolderStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
