@@ -156,6 +156,7 @@ def _rebuild(manifests: Mapping[int, Checkpoint], damage: Mapping[int, str], at:
     records = []
     checkpoints = {}
     usd = 0.0
+    other_usd = 0.0
     for step, checkpoint in manifests.items():
         if step > at or checkpoint.config != newest.config:
             continue
@@ -163,7 +164,9 @@ def _rebuild(manifests: Mapping[int, Checkpoint], damage: Mapping[int, str], at:
         record = checkpoint.record
         if record and record.step == step - 1:
             records.append(record)
-            usd += record.usd + (record.warm_start.usd if record.warm_start else 0.0)
+            usd += record.usd
+            if record.warm_start:
+                other_usd += record.warm_start.usd
         if step not in damage:
             checkpoints[step] = checkpoint.digest
     return Ledger(
@@ -174,6 +177,7 @@ def _rebuild(manifests: Mapping[int, Checkpoint], damage: Mapping[int, str], at:
         steps=tuple(records),
         checkpoints=checkpoints,
         run_id=newest.run or secrets.token_hex(4),
-        usd=usd,
+        usd=usd + other_usd,
+        other_usd=other_usd,
         rebuilt_at=at,
     )

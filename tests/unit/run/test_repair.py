@@ -139,7 +139,8 @@ async def test_what_a_warm_start_has_cost_is_not_lost_with_the_ledger(
     (tmp_path / "weights" / "weights").write_bytes(b"w")
     for step, made_by in enumerate((None, record(0).model_copy(update={"warm_start": made}))):
         commit(store, "taught", step, tmp_path / "weights", "c", made_by, "first")
-    assert (await repair(store, "taught")).ledger.usd == 40.25
+    ledger = (await repair(store, "taught")).ledger
+    assert (ledger.usd, ledger.other_usd) == (40.25, 40.0), "each validation is forecast to cost it"
 
 
 async def test_a_damaged_checkpoint_is_passed_over_and_named(store: FolderStore) -> None:
