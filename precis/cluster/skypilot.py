@@ -143,6 +143,7 @@ class SkyPilotHost:
         keys = Keys.new(self._started_from)
         task = trainer_task(self.config, keys)
         write_keys(self.home, self.name, keys)
+        began = time.time()
         booting = asyncio.create_task(self._watch_boot())
         try:
             job = await api.launch(
@@ -154,7 +155,9 @@ class SkyPilotHost:
             )
             cluster = await api.find(self.name)
             if cluster is not None:
-                self._hold(cluster, min(self._asked_at, cluster.launched_at))
+                asked_at = min(self._asked_at, cluster.launched_at)
+                # A broken machine keeps the time of its last launch until this one reaches it.
+                self._hold(cluster, max(began, asked_at))
             return await self._await_trainer(keys, job)
         except BaseException:
             # Leave no machine behind whose trainer never answered.

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -43,7 +44,8 @@ class Cloud:
     code: Path
     is_up: bool = False
     status: str = "UP"
-    age_s: float = 1800.0
+    now: float = 1_000_000.0
+    launched_at: float = 0.0
     answers: bool = True
     asked: int = 0
     launched: int = 0
@@ -53,15 +55,16 @@ class Cloud:
     at_launch: Callable[[], Awaitable[None]] | None = None
 
     async def find(self, name: str, *, refresh: bool = False) -> Any:
-        since = time.time() - self.age_s
-        known = Cluster(name, self.status, "", HourlyPrice(2.0, 2.0), since, {})
+        known = Cluster(name, self.status, "", HourlyPrice(2.0, 2.0), self.launched_at, {})
         return known if self.is_up else None
 
     async def launch(self, *_: object) -> int:
         self.launched += 1
         self.is_up = self.answers = True
+        self.launched_at = self.now
         if self.at_launch is not None:
             await self.at_launch()
+        self.now += 1800
         return 1
 
     async def end_jobs(self, name: str) -> None:
@@ -89,6 +92,8 @@ def cloud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cloud]:
     code.write_text("1")
     (code.parent / ".#trainer.py").symlink_to("me@host.1")  # Emacs marks so what it changes
     cloud = Cloud(code)
+    clock = SimpleNamespace(time=lambda: cloud.now, monotonic=time.monotonic)
+    monkeypatch.setattr(skypilot, "time", clock)
     for name in ("find", "launch", "end_jobs", "down"):
         monkeypatch.setattr(api, name, getattr(cloud, name))
     monkeypatch.setattr(api, "follow_log", lambda *_: None)
@@ -202,13 +207,18 @@ async def test_a_machine_that_may_be_left_behind_is_named(
     assert f"Run `sky down {host.name}`" in cloud.said[-1]
 
 
+@pytest.mark.parametrize("launched_before_s", [0, 36_000])
 async def test_a_machine_costs_from_its_boot_on_although_its_start_fails(
-    cloud: Cloud, monkeypatch: pytest.MonkeyPatch
+    launched_before_s: int, cloud: Cloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The boot of one that is repaired may be seen with the time of an earlier launch."""
+
     async def boot() -> None:
-        cloud.status, cloud.age_s = "INIT", 3600
+        cloud.status = "INIT"
+        cloud.launched_at -= launched_before_s
         await asyncio.sleep(0.1)
-        cloud.status, cloud.age_s, cloud.answers = "UP", 1800, False
+        cloud.now += 1800
+        cloud.status, cloud.launched_at, cloud.answers = "UP", cloud.now, False
 
     async def job_status(name: str, job: int) -> str:
         return "FAILED_SETUP"
