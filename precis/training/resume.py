@@ -17,7 +17,6 @@ A step that is trained is never trained again unless its weights are lost everyw
 
 import asyncio
 import logging
-import shutil
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -76,10 +75,6 @@ async def resume(
     )
     if step:
         _log.info("Uploaded the checkpoint of step %d, which was kept here.", step)
-    for folder in work_folder(run.config).glob("kept-*"):
-        # Of the run before a restart. Over an empty store it may be of a run whose disk is missing.
-        if run.found_at and folder != run.kept_folder:
-            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
     plan = await _with_trainer(run)
     await _bring_stale_adapter(run, plan)
     environment = run.environment
