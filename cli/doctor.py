@@ -121,11 +121,11 @@ async def _examine(
     answers = all(row.ok for row in rows if row.name == "Prefect")
     if answers and prefect_server.find() is not None:
         rows += await run_checks({"Secret blocks": _adopt_secrets}, _DEADLINE_S)
-    planned = await asyncio.to_thread(checks_of, config, store_problem)
     try:
+        planned = await asyncio.to_thread(checks_of, config, store_problem)
         return rows + await run_checks(planned, _DEADLINE_S)
     except asyncio.CancelledError:
-        # Nothing ends a check's thread: without a network the Hub's client retries for long.
+        # Nothing ends a thread: without a network the Hub's client retries for long.
         farewell = threading.Timer(_FAREWELL_S, os._exit, (128 + signal.SIGINT,))
         farewell.daemon = True
         farewell.start()

@@ -55,13 +55,15 @@ def up(
             asyncio.run(_work(limit, server, console))
             status = 0
         finally:
-            if server.started:
-                prefect_server.stop()
-                console.print("The Prefect server is stopped.")
-            # Prefect's threads end once a server has taken their events, and ours is gone.
-            farewell = threading.Timer(_FLUSH_TIMEOUT_S, os._exit, (status,))
-            farewell.daemon = True
-            farewell.start()
+            try:
+                if server.started:
+                    prefect_server.stop()
+                    console.print("The Prefect server is stopped.")
+            finally:  # at another Ctrl-C too
+                # Prefect's threads end once a server has taken their events, and ours is gone.
+                farewell = threading.Timer(_FLUSH_TIMEOUT_S, os._exit, (status,))
+                farewell.daemon = True
+                farewell.start()
 
 
 def demand_password() -> None:

@@ -1,5 +1,6 @@
 """The output of the commands, and their errors: sentences without tracebacks."""
 
+import errno
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -50,6 +51,8 @@ def sentences() -> Iterator[None]:
             say(problem)
         raise typer.Exit(2) from None
     except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):  # at a write, which names no file
+            fail(f"Can't write: {error.strerror}. Free some space, or choose another place.")
         if error.filename is None:  # of no file, such as a connection
             raise
         fail(

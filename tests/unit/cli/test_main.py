@@ -10,12 +10,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+import typer
 from typer.core import TyperGroup
 from typer.testing import CliRunner
 
 from precis import __version__
 from precis.__main__ import main
 from precis.commands.main import COMMANDS, app, load
+from precis.commands.terminal import sentences
 from tests.services.patience import patience_s, read_to_end
 
 MODULES = {command.target.partition(":")[0] for command in COMMANDS.values()}
@@ -100,6 +102,12 @@ def test_a_file_that_can_t_be_used_gets_a_sentence(home: Path) -> None:
     done = CliRunner().invoke(app, ["runs"], env={"PREFECT_API_URL": ""})
     assert done.exit_code == 1
     assert f"Can't use {file}: Is a directory." in " ".join(done.output.split())
+
+
+def test_a_full_disk_gets_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(typer.Exit), sentences():
+        Path("/dev/full").write_text("a page")
+    assert capsys.readouterr().err.startswith("Can't write: No space left on device. Free some")
 
 
 def test_a_key_that_cannot_be_sent_is_not_kept() -> None:
@@ -194,7 +202,7 @@ def test_a_rehearsal_that_is_told_to_end_says_how_it_continues(
 
 
 HANGING = """
-import asyncio, time
+import asyncio, sys, time
 from cli import doctor
 from precis.commands.terminal import plain_console
 
@@ -202,13 +210,18 @@ def hang():
     print("ready", flush=True)
     time.sleep(600)
 
-doctor.checks_of = lambda *_: {"documents": lambda: asyncio.to_thread(hang)}
+if sys.argv[1] == "checking":
+    doctor.checks_of = lambda *_: {"documents": lambda: asyncio.to_thread(hang)}
+else:
+    doctor.checks_of = lambda *_: hang()
 doctor.examine_deployment("train/rehearsal", [], plain_console())
 """
 
 
-def test_an_interrupted_doctor_does_not_wait_for_a_check_that_nothing_ends() -> None:
-    process = signalled(HANGING, "", signal.SIGINT)
+@pytest.mark.parametrize("phase", ["planning", "checking"])
+def test_an_interrupted_doctor_does_not_wait_for_a_check_that_nothing_ends(phase: str) -> None:
+    """While it plans, it may read a benchmark's model from a bucket that does not answer."""
+    process = signalled(HANGING, phase, signal.SIGINT)
     read_to_end(process)
     assert process.returncode == 130
 

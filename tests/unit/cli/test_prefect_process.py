@@ -40,7 +40,7 @@ with (prefect_process.home() / "server.pid").open("w") as pid:
     os.kill(os.getpid(), signal.SIGSTOP)
 """
 UP = """
-import asyncio, atexit, os, signal, time
+import asyncio, atexit, os, signal, sys, time
 from cli import prefect_process, prefect_server, up, worker
 from cli.prefect_server import PrefectServer
 from precis.commands.terminal import plain_console
@@ -53,16 +53,22 @@ async def work(*_):
     asyncio.get_running_loop().call_later(0.5, os.kill, os.getpid(), signal.SIGINT)
     await shutdown.pause(60)
 
+def stop():
+    raise KeyboardInterrupt
+
 restarted = []
+started = sys.argv[1] == "True"
+server = PrefectServer("http://127.0.0.1:9/api", ours=True, started=started)
 prefect_process.start_again = lambda: restarted.append(1) or True
 prefect_process.is_up = lambda: True
 worker.work = work
 up._stand_up = lambda *_: None
-prefect_server.find_or_start = lambda **_: PrefectServer("http://127.0.0.1:9/api", ours=True)
+prefect_server.find_or_start = lambda **_: server
+prefect_server.stop = stop
 atexit.register(time.sleep, 600)  # as Prefect's threads wait there, for a server that is gone
 up.up(plain_console(), share=False, port=None, automations=None, limit=1)
 """
-"""`precis up`, whose server was restarted, and does not answer yet."""
+"""`precis up`, whose server was restarted, and does not answer yet; its stop is interrupted too."""
 
 
 def test_a_stop_does_not_wait_for_ever_for_a_process_that_is_stopped_while_it_starts_one(
@@ -77,8 +83,11 @@ def test_a_stop_does_not_wait_for_ever_for_a_process_that_is_stopped_while_it_st
         prefect_process.stop()
 
 
-def test_ctrl_c_does_not_wait_for_a_restarted_server_that_does_not_answer_yet(home: Path) -> None:
-    command = [sys.executable, "-c", UP]
+@pytest.mark.parametrize("is_stopped", [False, True])
+def test_ctrl_c_does_not_wait_for_a_restarted_server_that_does_not_answer_yet(
+    is_stopped: bool, home: Path
+) -> None:
+    command = [sys.executable, "-c", UP, str(is_stopped)]
     done = subprocess.run(command, env={**os.environ, "PREFECT_HOME": str(home)}, timeout=100)
     assert done.returncode == 0
 
