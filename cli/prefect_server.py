@@ -180,7 +180,7 @@ def _check_found(server: PrefectServer, share: bool, port: int | None) -> None:
     other_port = port is not None and urlsplit(server.api).port != port
     if share or other_port:
         option, can = ("--share", "be shared") if share else ("--port", "be given a port")
-        what = "on this machine" if server.ours else "that PREFECT_API_URL or a file names"
+        what = "on this machine" if server.ours else "that PREFECT_API_URL or Prefect's files name"
         remedy = "Stop it with `precis stop`" if server.ours else "Unset that"
         raise ConfigError(
             f"There is a Prefect server already, at {server.api}, {what}; only one that is "

@@ -65,9 +65,10 @@ def _settings_in(file: Path) -> dict[str, str]:
         return {name: str(value) for name, value in settings.items()}
     except FileNotFoundError:
         return {}
-    except (ValueError, AttributeError, TypeError) as error:
+    except (OSError, ValueError, AttributeError, TypeError) as error:
         raise ConfigError(
-            f"Prefect's settings in {file} can't be read: {error}.", "Mend the file."
+            f"Prefect's settings in {file} can't be read: {error}.",
+            "Mend the file, or let this user read it.",
         ) from error
 
 
