@@ -64,6 +64,7 @@ prefect_process.start_again = lambda: restarted.append(1) or True
 prefect_process.is_up = lambda: True
 worker.work = work
 up._stand_up = lambda *_: None
+up._FLUSH_TIMEOUT_S = 0.5
 prefect_server.find_or_start = lambda **_: server
 prefect_server.stop = stop
 atexit.register(time.sleep, 600)  # as Prefect's threads wait there, for a server that is gone
