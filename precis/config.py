@@ -84,7 +84,8 @@ class RolloutsConfig(Record):
     """Further scenarios that a step may take in place of those whose rollouts all earn the same
     (DAPO's dynamic sampling). Each costs as much as any other; 0 takes none."""
     temperature: Decides[float] = Field(1.0, gt=0, le=2)
-    """Sampling temperature of the rollouts; validation and benchmark are greedy."""
+    """Sampling temperature of the rollouts; validation and benchmark are greedy. Updates are
+    computed at temperature 1, as in ART, whatever this is."""
     words_max: Decides[BoundedInt] = Field(WORDS_MAX, ge=20)
     """Longest summary that can earn a reward, in words; of summaries alone."""
     length_ramp: Decides[float] = Field(0.0, ge=0, le=1)
