@@ -89,13 +89,16 @@ class Tunnel:
         settings: list[str] = []
         for key, value in options.items():
             settings += ["-o", f"{key}={value}"]
-        process = await asyncio.create_subprocess_exec(
-            *[program, "-N", "-L", forward, *settings, *rest],
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.PIPE,
-            start_new_session=True,  # Ctrl-C goes to us only, and we then close it properly
-        )
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *[program, "-N", "-L", forward, *settings, *rest],
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.PIPE,
+                start_new_session=True,  # Ctrl-C goes to us only, and we then close it properly
+            )
+        except OSError as error:
+            return f"{program} could not be started: {error.strerror}."
         try:
             _, said = await process.communicate()
         finally:

@@ -78,3 +78,20 @@ async def test_a_tunnel_that_has_lasted_is_made_again_at_once(
     finally:
         await tunnel.close()
     assert len(said) >= 2, "a drop after a long time is told of"
+
+
+async def test_a_tunnel_whose_ssh_cannot_be_started_tries_again_and_can_be_closed(
+    tmp_path: Path,
+) -> None:
+    """Its error at closing would keep the rented machine up."""
+    command = ssh(tmp_path)
+    program = Path(command[0])
+    hidden = program.rename(tmp_path / "hidden")
+    said: list[str] = []
+    tunnel = Tunnel(command, 23456, said.append)
+    try:
+        await until(lambda: any("could not be started: No such file" in one for one in said), "why")
+        hidden.rename(program)
+        await until(lambda: connections(tmp_path), "a tunnel once ssh is there")
+    finally:
+        await tunnel.close()
