@@ -94,6 +94,16 @@ class SkyPilotHost:
         await api.down(self.name)
         forget_keys(self.home, self.name)
 
+    async def give_back(self, warn: Log) -> None:
+        """Take the machine down; `warn` receives a failure, which must not hide how a run ended."""
+        try:
+            await self.down()
+        except PrecisError as error:
+            warn(
+                f"Cluster {self.name} could not be taken down, and costs money if it is up: {error} "
+                f"Run `sky down {self.name}`; otherwise its autostop takes it down later."
+            )
+
     async def _find(self) -> TrainerAddress | None:
         """Return the running trainer, if it answers and is the one that this run would start."""
         began = time.monotonic()
@@ -161,13 +171,7 @@ class SkyPilotHost:
             return await self._await_trainer(keys, job)
         except BaseException:
             # Leave no machine behind whose trainer never answered.
-            try:
-                await self.down()
-            except PrecisError as error:
-                self.log(
-                    f"Cluster {self.name} could not be taken down ({error}). Run `sky down "
-                    f"{self.name}`; where it came up, its autostop takes it down."
-                )
+            await self.give_back(self.log)
             raise
         finally:
             booting.cancel()

@@ -199,7 +199,9 @@ async def connect_trainer(
         keep = not cluster.destroy_after_run
     finally:
         meter.stop()
-        if keep and isinstance(host, SkyPilotHost):
+        if isinstance(host, LocalHost):
+            await host.down()
+        elif keep:
             await host.leave()
         else:
-            await host.down()
+            await host.give_back(_log.warning)

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -128,6 +128,28 @@ async def test_a_rented_machine_is_taken_down_after_a_failure_unless_it_is_to_be
             assert not taken_down
             raise TrainerError("The step failed.")
     assert len(taken_down) == (not kept)
+
+
+@pytest.mark.parametrize("error", [None, TrainerError("The step failed.")])
+async def test_a_machine_that_cannot_be_taken_down_does_not_hide_how_its_run_ended(
+    error: TrainerError | None,
+    address: TrainerAddress,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A Retry of a run that had all its steps would rent another machine."""
+
+    async def refuse(name: str) -> None:
+        raise ClusterError("SkyPilot failed: no route to 100 % of hosts.")
+
+    monkeypatch.setattr("precis.cluster.api.down", refuse)
+    with pytest.raises(TrainerError, match="The step failed") if error else nullcontext():
+        async with rented(address, tmp_path):
+            if error:
+                raise error
+    assert [one.levelname for one in caplog.records] == ["WARNING"]
+    assert "no route to 100 % of hosts. Run `sky down precis-m-" in caplog.text
 
 
 async def test_a_rented_machine_is_left_to_the_run_that_took_the_lease_over(
