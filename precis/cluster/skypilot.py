@@ -6,8 +6,8 @@
     await host.down()
 
 The machine is found again by its name, which follows from model and store, and its trainer by the
-keys kept by the process that started it. A trainer that was started with other settings or code is
-replaced. On the machine everything listens on the loopback only.
+keys kept by the process that started it. A trainer that was started with other settings, keys of the
+bucket or code is replaced. On the machine everything listens on the loopback only.
 """
 
 import asyncio
@@ -115,8 +115,8 @@ class SkyPilotHost:
         self._started_from = self._started_from or started_from(self.config)
         if keys.started_from != self._started_from:
             self.log(
-                f"The trainer of cluster {self.name} was started with other settings or code: it "
-                "is replaced."
+                f"The trainer of cluster {self.name} was started with other settings, keys or "
+                "code: it is replaced."
             )
             return None
         try:

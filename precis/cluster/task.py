@@ -33,11 +33,12 @@ def trainer_task(config: RunConfig, keys: Keys) -> Any:
 
 
 def started_from(config: RunConfig) -> str:
-    """Return the digest of what a trainer is started from: its GPU, its variables, and the code and
-    packages of this checkout. One that was started from anything else can't be used in its
-    place."""
+    """Return the digest of what a trainer is started from: its GPU, its variables, the keys of the
+    bucket, and the code and packages of this checkout. One that was started from anything else
+    can't be used in its place."""
     variables = _variables(config)
-    digest = hashlib.sha256(json.dumps([config.cluster.gpu, variables]).encode())
+    given = [config.cluster.gpu, variables, *s3_variables()]
+    digest = hashlib.sha256(json.dumps(given).encode())
     for pattern in ("precis/**/*.py", TASK.relative_to(CHECKOUT), variables["PRECIS_LOCK"]):
         for file in sorted(CHECKOUT.glob(str(pattern))):
             if file.is_file():  # an editor's lock is a link to nothing

@@ -103,6 +103,8 @@ def cloud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cloud]:
     monkeypatch.setattr(skypilot, "_FOUND_S", 0.01)
     monkeypatch.setattr(task, "CHECKOUT", tmp_path / "checkout")
     monkeypatch.setattr(task, "TASK", tmp_path / "checkout" / "trainer.sky.yaml")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     put_program(tmp_path, "ssh", "exit 1")
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(Tunnel, "opened", 0)
@@ -240,6 +242,7 @@ async def test_a_machine_costs_from_its_boot_on_although_its_start_fails(
     [
         {},
         {"code": "2"},
+        {"secret": "rotated"},
         {"seed": 2},
         {"environment": "agent.py"},
         {"cluster": {"client_lost_s": 77}},
@@ -247,7 +250,7 @@ async def test_a_machine_costs_from_its_boot_on_although_its_start_fails(
     ],
 )
 async def test_a_trainer_of_a_kept_machine_is_replaced_if_it_was_started_differently(
-    changed: dict[str, Any], cloud: Cloud
+    changed: dict[str, Any], cloud: Cloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cloud.is_up = True
     host = cloud.host()
@@ -258,13 +261,16 @@ async def test_a_trainer_of_a_kept_machine_is_replaced_if_it_was_started_differe
         cloud.code.write_text(changed["code"])
         assert await host.up() == first  # a run goes on with the trainer that it has started
         await host.leave()
-    again = cloud.host(**{name: value for name, value in changed.items() if name != "code"})
+    if "secret" in changed:
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", changed["secret"])
+    apart = ("code", "secret")
+    again = cloud.host(**{name: value for name, value in changed.items() if name not in apart})
     second = await again.up()
     await again.leave()
     assert (second == first) == (not changed)
     replaced = 1 if changed else 0
     assert (cloud.ended, cloud.launched) == (1 + replaced, 1 + replaced)
-    assert any("other settings or code" in line for line in cloud.said) == bool(changed)
+    assert any("other settings, keys or code" in line for line in cloud.said) == bool(changed)
 
 
 async def test_a_trainer_is_known_by_the_code_that_it_was_sent_and_not_by_that_of_the_runs_start(
