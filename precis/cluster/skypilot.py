@@ -6,8 +6,8 @@
     await host.down()
 
 The machine is found again by its name, which follows from model and store, and its trainer by the
-keys kept by the process that started it. A trainer that was started with other settings, keys of the
-bucket or code is replaced. On the machine everything listens on the loopback only.
+keys kept by the process that started it. A trainer that was started with other settings, other keys
+of the bucket or other code is replaced. On the machine everything listens on the loopback only.
 """
 
 import asyncio
@@ -100,8 +100,8 @@ class SkyPilotHost:
             await self.down()
         except PrecisError as error:
             warn(
-                f"Cluster {self.name} could not be taken down, and costs money if it is up: {error} "
-                f"Run `sky down {self.name}`; otherwise its autostop takes it down later."
+                f"Cluster {self.name} could not be taken down, and costs money while it is up: "
+                f"{error} Run `sky down {self.name}`, or wait for its autostop."
             )
 
     async def _find(self) -> TrainerAddress | None:
