@@ -17,6 +17,7 @@ from precis.report.curve import Curve, curve_of
 from precis.report.nights import Comparison
 from precis.report.page import benchmark_report, report_files, report_html
 from precis.report.wording import Words
+from precis.statistics.standings import has_bound
 from precis.store import Store
 
 
@@ -68,7 +69,7 @@ async def publish(
         ),
         measured.attempts,
     )
-    facts = benchmark_facts(run, trained, comparison)
+    facts = benchmark_facts(run, trained, measured, comparison)
     # In threads: of thousands of documents it takes longer than a lease lasts without renewal. The
     # page comes first, since it computes all figures, which the benchmark keeps.
     page = await asyncio.to_thread(report_html, benchmark, facts, published=config.published)
@@ -142,10 +143,11 @@ def standings_lines(benchmark: Benchmark) -> list[tuple[str, ...]]:
 
 
 def benchmark_facts(
-    run: BenchmarkRun, trained: TrainedLineup | None, comparison: Comparison
+    run: BenchmarkRun, trained: TrainedLineup | None, measured: Measured, comparison: Comparison
 ) -> dict[str, str]:
     """Return the facts of a benchmark (model, judge, scenarios, cost) by name."""
     spend = run.budget.spend
+    at_most = "at most " if spend.usd and has_bound(measured.frame) else ""
     unpriced = ", some at an unknown price" if spend.unpriced else ""
     environment = run.environment
     nouns = environment.nouns
@@ -164,7 +166,7 @@ def benchmark_facts(
         **({"Caveat": environment.caveat} if environment.caveat else {}),
         **({"Attempts": attempts} if run.sampled else {}),
         "Began": f"{run.began:%Y-%m-%d %H:%M} UTC",
-        nouns.rollouts.capitalize(): f"${spend.usd:,.2f}{unpriced}",
+        nouns.rollouts.capitalize(): f"{at_most}${spend.usd:,.2f}{unpriced}",
         **({"Judging": f"${scoring_usd:,.2f}"} if judge else {}),
         **({"Machine": f"${run.machine_usd:,.2f}"} if run.machine_usd else {}),
         "Nights": comparison.verdict,

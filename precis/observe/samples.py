@@ -50,9 +50,9 @@ def tell_benchmark(log: WandbLog, model: str, benchmark: Benchmark, folder: Path
         found = each.accuracy
         figures = (found.mean, found.low, found.high) if found else (None,) * 3
         others = [column[each.contender] for column in benchmark.columns.values()]
-        own = (each.documents, each.usd, each.complete)
+        own = (each.documents, each.usd, each.is_bound, each.complete)
         rows.append((name(each.contender), *figures, *others, *own))
-    log.table(None, "benchmark/standings", (*columns, "ranked"), rows)
+    log.table(None, "benchmark/standings", (*columns, "usd is at most", "ranked"), rows)
     paths = {}
     for chart_name, chart in charts_of(benchmark).items():
         paths[f"benchmark/{chart_name}"] = path = folder / f"{chart_name}.png"

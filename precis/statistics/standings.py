@@ -141,7 +141,6 @@ def summarise(frame: pl.DataFrame) -> list[Standing]:
         counts = scores_by_scenario(group)
         missing = group["cause"].drop_nulls()
         mean_usd = _mean(group["usd"])
-        uncounted = group.filter(pl.col("usd") > 0, pl.col("prompt_tokens") == 0)
         standing = Standing(
             contender=Contender(group["model"][0], group["step"][0]),
             accuracy=accuracy_of(counts),
@@ -149,7 +148,7 @@ def summarise(frame: pl.DataFrame) -> list[Standing]:
             unscored=dict(missing.value_counts(sort=True).iter_rows()),
             usd=_total(group["usd"]),
             usd_per_1000=None if mean_usd is None else 1000 * mean_usd,
-            is_bound=not uncounted.is_empty(),
+            is_bound=has_bound(group),
             complete=len(missing) <= UNSCORED_SHARE_MAX * len(group),
         )
         standings.append(standing)
@@ -160,6 +159,12 @@ def summarise(frame: pl.DataFrame) -> list[Standing]:
         return not standing.complete, -accuracy, standing.contender.model, step
 
     return sorted(standings, key=rank)
+
+
+def has_bound(rows: pl.DataFrame) -> bool:
+    """Return whether the dollars of some rollouts are an upper bound, since replies did not count
+    their tokens."""
+    return not rows.filter(pl.col("usd") > 0, pl.col("prompt_tokens") == 0).is_empty()
 
 
 def scores_by_scenario(frame: pl.DataFrame) -> pl.DataFrame:

@@ -2,16 +2,24 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import polars as pl
 import pytest
 
+from precis.benchmark.report import benchmark_facts
+from precis.config import BenchmarkConfig
+from precis.observe.samples import tell_benchmark
 from precis.records.nouns import Figure, Nouns, default_figure
 from precis.records.results import SCHEMA, frame_of, row_of
 from precis.records.rollout import Rollout, Scenario, Score
+from precis.records.spend import Spend
 from precis.report.benchmark_charts import charts_of
 from precis.report.benchmark_view import Benchmark
-from precis.report.nights import compare_nights
+from precis.report.nights import Comparison, compare_nights
 from precis.report.page import benchmark_report, report_html
 from precis.report.wording import Words
 from precis.statistics.intervals import Interval, paired_difference, ratio_interval
@@ -82,7 +90,9 @@ def test_turns_tokens_and_dollars_stand_beside_the_win_rate(benchmark: Benchmark
     assert chart.png()
 
 
-def test_a_cost_by_an_estimate_of_the_tokens_is_shown_as_an_upper_bound() -> None:
+def test_a_cost_by_an_estimate_of_the_tokens_is_shown_as_an_upper_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     counted = games("counted", None, [won(5), lost(1)] * 4)
     nothing = pl.lit(0, pl.Int64)
     uncounted = games("uncounted", None, [won(5), lost(1)] * 4).with_columns(
@@ -92,6 +102,24 @@ def test_a_cost_by_an_estimate_of_the_tokens_is_shown_as_an_upper_bound() -> Non
     report = benchmark_report(benchmark)
     assert (report.count("| $2 |"), report.count("| at most $2 |")) == (1, 1)
     assert "at most $2<" in report_html(benchmark)
+    run: Any = SimpleNamespace(sampled=0, name="m", machine_usd=0.0, began=datetime.now(UTC))
+    run.budget = SimpleNamespace(usd=0.016, spend=Spend(usd=0.016))
+    run.config = BenchmarkConfig(model="m")
+    run.environment = SimpleNamespace(
+        nouns=GAMES.nouns, identity={}, caveat="", scenarios=lambda _: ()
+    )
+    for frame, total in ((benchmark.frame, "at most $0.02"), (counted, "$0.02")):
+        measured: Any = SimpleNamespace(frame=frame)
+        facts = benchmark_facts(run, None, measured, Comparison())
+        assert facts[GAMES.nouns.rollouts.capitalize()] == total
+    tables: list[Any] = []
+    log: Any = SimpleNamespace(table=lambda *table: tables.append(table))
+    log.log = log.images = log.artifact = lambda *_: None
+    monkeypatch.setattr("precis.observe.samples.charts_of", lambda _: {})
+    tell_benchmark(log, "m", benchmark, tmp_path)
+    ((_, _, columns, rows),) = tables
+    known = {row[0]: dict(zip(columns, row, strict=True)) for row in rows}
+    assert [known[one]["usd is at most"] for one in ("counted", "uncounted")] == [False, True]
 
 
 def test_of_a_reward_the_share_of_successes_is_a_column_and_no_points_are_spoken_of() -> None:
