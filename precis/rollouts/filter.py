@@ -4,6 +4,7 @@ Neither `StepRollouts` nor `TrainingBatch` is a dataclass: Prefect traverses tho
 hold, on every task call.
 """
 
+import math
 import statistics
 from collections import Counter
 from collections.abc import Sequence
@@ -88,8 +89,10 @@ def why_dropped(group: Sequence[Rollout], config: RolloutsConfig) -> str | None:
     rewards = rewards_of(group)
     if len(rewards) < config.scored_min:
         return "too_few_scored"
-    # GRPO's advantage is the distance from the group's mean: zero for all of these.
-    return ZERO_VARIANCE if len(set(rewards)) == 1 else None
+    # GRPO's advantage is the distance from the group's mean: zero for all of these. Where only
+    # rounding tells them apart (0.1 + 0.2 from 0.3), its scaling would make noise an advantage.
+    are_equal = math.isclose(min(rewards), max(rewards), abs_tol=1e-12)
+    return ZERO_VARIANCE if are_equal else None
 
 
 def rewards_of(group: Sequence[Rollout]) -> list[float]:

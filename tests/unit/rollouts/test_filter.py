@@ -41,6 +41,12 @@ def test_a_group_under_its_floor_is_dropped_and_counted() -> None:
     assert (kept, dict(dropped)) == ([], {"too_few_scored": 1})
 
 
+@pytest.mark.parametrize("rewards", [(0.1 + 0.2, 0.3, 0.3), (0.3 - 0.2 - 0.1, 0.0, 0.0)])
+def test_rewards_that_only_rounding_tells_apart_are_equal(rewards: tuple[float, ...]) -> None:
+    kept, dropped = split_groups([rollouts(*map(Score, rewards))], config())
+    assert (kept, dict(dropped)) == ([], {"zero_variance": 1})
+
+
 @pytest.mark.parametrize(
     ("cause", "error"),
     [
