@@ -318,9 +318,10 @@ def sft_options(config: TrainConfig, demonstrations: int) -> dict[str, Any]:
     settings = config.warm_start
     assert settings is not None
     updates = settings.epochs * math.ceil(demonstrations / settings.batch_size)
+    # The schedule ends with a rate of 0, by which nothing is learned: it is left out.
     rates = create_lr_schedule(
-        updates,
+        updates + 1,
         settings.learning_rate or config.trainer.sft_learning_rate,
         warmup_steps=int(_WARMUP_SHARE * updates),
     )
-    return {"batch_size": settings.batch_size, "learning_rates": rates}
+    return {"batch_size": settings.batch_size, "learning_rates": rates[:-1]}
