@@ -1,8 +1,9 @@
 """An environment that is any program, in any language: one process a rollout.
 
-It calls the policy at `OPENAI_BASE_URL` with `OPENAI_API_KEY`, reads its scenario as JSON from the
-file `PRECIS_SCENARIO`, and prints a score as its last line: a number, a boolean, or `{"reward":
-0.5, "success": false, "metrics": {"turns": 3}}`. A supervisor ends it and its children.
+It calls the policy at `OPENAI_BASE_URL` with `OPENAI_API_KEY`, reads its scenario as JSON from
+standard input or the file `PRECIS_SCENARIO`, and prints a score as its last line: a number, a
+boolean, or `{"reward": 0.5, "success": false, "metrics": {"turns": 3}}`. A supervisor ends it and
+its children.
 """
 
 import asyncio
@@ -66,7 +67,7 @@ class CommandEnvironment(AgentEnvironment):
                 "OPENAI_MODEL": model.get_inference_name(),
                 "PRECIS_SCENARIO": str(file),
             }
-            process = await start(self._command, {**harmless(), **variables})
+            process = await start(self._command, {**harmless(), **variables}, given=file)
             assert process.stdout and process.stderr
             try:
                 output, errors = await asyncio.gather(tail(process.stdout), tail(process.stderr))

@@ -11,7 +11,7 @@ from precis.environments.command import CommandEnvironment, load_command, relati
 from precis.environments.programs import bypass_proxy, harmless
 from precis.errors import ConfigError
 from precis.processes.child import is_running
-from precis.records.rollout import UNJUDGED, Unscored
+from precis.records.rollout import UNJUDGED, Scenario, Score, Split, Unscored
 from tests.services.patience import SHORT_S, stretched, until
 from tests.support.examples import play
 from tests.support.programs import ASKING
@@ -93,6 +93,18 @@ async def test_it_is_given_no_secrets(tmp_path: Path, monkeypatch: pytest.Monkey
     assert rollout.reward == 1.0
 
 
+@pytest.mark.parametrize("text", ["print(int(json.load(sys.stdin) == scenario))", "print(1)"])
+async def test_its_scenario_is_on_its_standard_input(tmp_path: Path, text: str) -> None:
+    """Also one that is larger than a pipe's buffer, which it need not read."""
+    (tmp_path / "agent.py").write_text(ASKING + text)
+    scenarios: dict[Split, list[Scenario]] = {
+        "train": [Scenario("a", {"board": "é" * 200_000})],
+        "validation": [],
+    }
+    [rollout] = await play(CommandEnvironment([sys.executable, f"{tmp_path}/agent.py"], scenarios))
+    assert rollout.score == Score(1.0)
+
+
 async def test_with_a_rubric_it_need_print_nothing(tmp_path: Path) -> None:
     [rollout] = await play(environment_of(tmp_path, "", rubric="It is short."))
     assert rollout.score.cause == UNJUDGED
@@ -104,7 +116,7 @@ def test_it_may_lie_in_the_user_s_home_and_say_its_scenarios_itself(
     monkeypatch.setenv("HOME", str(tmp_path))
     program = tmp_path / "agent.py"
     program.write_text(
-        "import sys\nassert sys.argv[1] == 'scenarios'\n"
+        "import sys\nassert sys.argv[1] == 'scenarios' and not sys.stdin.read()\n"
         "print('{\"id\": 1}' if sys.argv[2] == 'train' else '{\"id\": 2}')"
     )
     environment = load_command([sys.executable, "~/agent.py"])
