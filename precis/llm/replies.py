@@ -48,7 +48,7 @@ def open_response(
 
 
 def first_choice(body: Mapping[str, Any], role: str) -> Mapping[str, Any]:
-    """Return the first choice of a response; its message's text may be missing.
+    """Return the first choice of a response; its message has a role, and maybe no text.
 
     Raises:
         ProviderFailed: there is none, or the model refused or stopped early.
@@ -75,7 +75,8 @@ def first_choice(body: Mapping[str, Any], role: str) -> Mapping[str, Any]:
         named = function if isinstance(function, dict) else {}
         if not all(isinstance(named.get(key), str) for key in ("name", "arguments")):
             raise ProviderFailed("empty", f"The {role}'s reply calls tools in no form of OpenAI's.")
-    return choice
+    # Some servers leave the role out, and a client that sends the message back needs it.
+    return {**choice, "message": {**message, "role": message.get("role") or "assistant"}}
 
 
 def strip_code_fence(content: str) -> str:
