@@ -1,6 +1,7 @@
 """One rollout's calls to the policy: their requests, records and limits."""
 
 import asyncio
+import contextvars
 import json
 import time
 from collections.abc import Callable, Mapping
@@ -146,10 +147,13 @@ class Session:
         self._tokens = 0
         self._waiting: set[asyncio.Task[Response]] = set()
         self._closed = False
+        self._context = contextvars.copy_context()
 
     async def answer(self, content: bytes) -> Response:
         """Answer a request for a chat completion, given as JSON."""
-        task = asyncio.ensure_future(self._answer(content))
+        # In the agent's context its `art.capture_auto_trajectory` would record our request too.
+        context = self._context.copy()
+        task = asyncio.get_running_loop().create_task(self._answer(content), context=context)
         self._waiting.add(task)
         try:
             return await task
