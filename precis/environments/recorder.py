@@ -19,6 +19,7 @@ import sysconfig
 import traceback
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -288,9 +289,9 @@ def score_of(returned: object) -> Score | Unscored:
 
 
 def _plain(value: Any) -> Any:
-    """Convert a number or a boolean of numpy or torch to Python's."""
+    """Convert a number or a boolean of numpy or torch, or a Decimal, to Python's."""
     with suppress(AttributeError, RuntimeError, TypeError, ValueError):  # others have no one item
-        return value.item()
+        return float(value) if isinstance(value, Decimal) else value.item()
     return value
 
 

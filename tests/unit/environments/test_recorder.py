@@ -6,6 +6,8 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import httpx
 import numpy as np
 import openai
 import pytest
+from art.auto_trajectory import capture_auto_trajectory
 from pydantic import BaseModel
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -21,6 +24,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from precis.environments import recorder as recorder_module
+from precis.environments.conversations import conversations_of
 from precis.environments.recorded_client import _Completions, recorded_client
 from precis.environments.recorder import Recorder, score_of
 from precis.environments.session import Limits, Policy
@@ -581,6 +585,34 @@ async def test_a_request_that_is_none_is_refused_in_a_sentence(
     assert (await play(recorder, act)).score == Score(1.0)
 
 
+async def test_an_answer_without_a_role_is_the_assistant_s(recorder: Recorder) -> None:
+    """Some servers leave it out, and an agent sends the message back as it has come."""
+
+    async def act(model: Any, scenario: Scenario) -> float:
+        messages: list[Any] = [{"role": "user", "content": "Move."}]
+        for _ in range(2):
+            create = model.openai_client().chat.completions.create
+            answer = await create(model=model.name, messages=messages)
+            messages.append(answer.choices[0].message.model_dump(exclude_none=True))
+        return 1.0
+
+    choice = {"message": {"content": "[4]"}, "token_ids": [1], "logprobs": {"token_logprobs": [-1]}}
+    async with answering(choice) as policy:
+        rollout = await recorder.run(policy, Agent(act), Scenario("a"))
+    assert rollout.score == Score(1.0)
+    [conversation] = conversations_of(rollout.calls)
+    assert [one["role"] for one in conversation.messages] == ["user", "assistant", "assistant"]
+
+
+async def test_art_s_auto_trajectory_has_each_call_once(recorder: Recorder) -> None:
+    async def act(model: Any, scenario: Scenario) -> int:
+        trajectory = await capture_auto_trajectory(ask(model))
+        assert not trajectory.additional_histories
+        return len(trajectory.messages())
+
+    assert (await play(recorder, act)).score == Score(2.0)
+
+
 async def test_an_answer_that_no_type_and_no_file_can_hold_is_kept_and_trained_on(
     recorder: Recorder, tmp_path: Path
 ) -> None:
@@ -609,6 +641,8 @@ YES: Any = np.bool_(True)
         (False, Score(0.0, False)),
         (YES, Score(1.0, True)),
         (np.float32(0.5), Score(0.5)),
+        (Decimal("0.5"), Score(0.5)),
+        (Score(Fraction(1, 2), metrics={"a": Decimal(2)}), Score(0.5, None, {"a": 2.0})),  # type: ignore[arg-type,dict-item]
         (Score(1, True, {"turns": 3}), Score(1.0, True, {"turns": 3.0})),
         (Score(YES, metrics={"won": YES}), Score(1.0, None, {"won": 1.0})),
         (Score(1, metrics={4: True}), Score(1.0, None, {"4": 1.0})),  # type: ignore[dict-item]
