@@ -4,9 +4,9 @@
     await until(lambda: judge.asked, "a question to the judge")
     process.wait(patience_s())
 
-`make test` waits a minute, and a test that is marked `long` a quarter of an hour. It is a minute of
-idle cores: where more processes want to run than there are cores, it lasts as much longer. So a
-hang fails in a minute, and a slow machine fails nothing.
+`make test` waits three minutes, and a test that is marked `long` a quarter of an hour. Where more
+processes want to run than there are cores, it waits as much longer; that other machines share the
+cores can't be seen. So a hang fails in minutes, and a slow machine fails nothing.
 """
 
 import inspect
@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-SHORT_S = 60.0
+SHORT_S = 180.0
 LONG_S = 900.0
 _START_S = 0.25
 """What two idle cores take for what `stretched` measures."""

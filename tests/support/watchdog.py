@@ -11,7 +11,7 @@ from tests.services.patience import LONG_S, SHORT_S, Patience, give_patience
 
 _LOOK_S = 5.0
 _SERVICES_S = 5 * SHORT_S
-"""Of a test with processes, or of its fixtures: they wait several times, a minute each at most."""
+"""Of a test with processes, or of its fixtures, which wait several times."""
 _LONG_S = 4 * LONG_S
 
 
