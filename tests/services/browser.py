@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from playwright.async_api import Page, async_playwright
+from playwright.async_api import Page, async_playwright, expect
 
 from tests.services.needs import need
 from tests.services.patience import patience_s
@@ -38,6 +38,7 @@ async def chromium_page() -> AsyncIterator[Page]:
         )
         await page.add_init_script(_FIVE_FRAMES_A_SECOND)
         page.set_default_timeout(patience_s() * 1000)
+        expect.set_options(timeout=patience_s() * 1000)
         try:
             yield page
         except BaseException:

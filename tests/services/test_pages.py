@@ -17,6 +17,7 @@ from precis.report.rollouts_page import gather_rollouts, rollouts_html
 from precis.report.run_comparison import compare, comparison_html
 from precis.store import FolderStore
 from tests.services.browser import chromium
+from tests.services.patience import patience_s
 from tests.support.examples import embedded, example, play
 from tests.support.reports import HOSTILE, benchmark
 from tests.support.runs import NOW, make_run
@@ -62,7 +63,10 @@ def tab(addresses: dict[str, str]) -> Iterator[Page]:
     started = chromium()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(**started)
-        yield browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
+        tab = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
+        tab.set_default_timeout(patience_s() * 1000)
+        expect.set_options(timeout=patience_s() * 1000)
+        yield tab
         browser.close()
 
 
