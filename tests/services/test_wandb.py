@@ -10,7 +10,7 @@ import pytest
 from precis.observe import wandb
 from precis.observe.wandb import wandb_log
 from precis.report.curve import Curve, learning_curve
-from tests.services.patience import stretched, until
+from tests.services.patience import patience_s, stretched, until
 from tests.services.wandb_server import WandbServer
 
 KEY = "0123456789012345678901234567890123456789"
@@ -20,6 +20,9 @@ KEY = "0123456789012345678901234567890123456789"
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("WANDB_API_KEY", KEY)
+    # W&B's program begins anew for each run, which takes a busy machine long.
+    monkeypatch.setattr(wandb, "_REACH_TIMEOUT_S", patience_s())
+    monkeypatch.setattr(wandb, "_FINISH_TIMEOUT_S", patience_s())
 
 
 async def test_without_a_key_nothing_is_started(
@@ -62,7 +65,7 @@ async def test_a_server_that_never_answers_is_not_waited_for(
     with socket.create_server(("127.0.0.1", 0)) as silent:
         monkeypatch.setenv("WANDB_MODE", "online")
         monkeypatch.setenv("WANDB_BASE_URL", f"http://127.0.0.1:{silent.getsockname()[1]}")
-        assert "ReadTimeout" in str(await wandb.unreachable())
+        assert "Timeout" in str(await wandb.unreachable())
 
 
 async def test_without_a_network_it_is_said_and_the_run_kept_to_be_sent_later(
@@ -132,6 +135,6 @@ async def test_a_server_that_goes_away_stops_nothing(
         await until(lambda: server.runs, "the run at the server")
     start = time.monotonic()
     log.log(1, {"reward": 0.5})
-    assert time.monotonic() - start < stretched(30)
+    assert time.monotonic() - start < stretched(60)
     await context.__aexit__(None, None, None)
     assert time.monotonic() - start < stretched(60)
