@@ -29,6 +29,9 @@ class CountingBackend:
     def __init__(self, path: Path) -> None:
         self.path, self.step, self.trained = path, 0, 0
         self.pause = 0.0
+        self.begun = 0
+        self.may_train = asyncio.Event()
+        self.may_train.set()
         self.inference_url = "http://127.0.0.1:9/v1"
         self.error: Exception | None = None
         self.registered: list[tuple[str, Any]] = []
@@ -52,6 +55,8 @@ class CountingBackend:
         self.kept = steps_to_keep
 
     async def train(self, model: Any, trajectory_groups: Any, **kwargs: Any) -> TrainResult:
+        self.begun += 1
+        await self.may_train.wait()
         await asyncio.sleep(self.pause)
         if self.error:
             raise self.error

@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import threading
+import time
 from collections.abc import AsyncIterator, Iterator
 from types import SimpleNamespace
 from typing import Any, NoReturn
@@ -19,11 +20,40 @@ from tests.services.patience import patience_s, until
 LOST_S = 1.5
 
 
+class Clock:
+    """Stands for the module `time`: seconds pass where a test says so, however busy the machine."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.looks = 0
+        self.ended = threading.Event()
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, _: float) -> None:
+        self.looks += 1
+        time.sleep(0.001)
+
+    async def advance(self, seconds: float) -> None:
+        """Let time pass, and the guard see that it has."""
+        self.now += seconds
+        seen = self.looks + 1
+        await until(lambda: self.looks > seen or self.ended.is_set(), "the guard's look")
+
+
 @pytest.fixture
-def ended(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(guard, "time", clock)
+    return clock
+
+
+@pytest.fixture
+def ended(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     """Set when a guard ends its process, which these tests share and so need."""
     stopping = threading.Event()
-    ended = threading.Event()
+    ended = clock.ended
 
     def kill(process: int, sent: int) -> None:
         assert (process, sent) == (os.getpid(), signal.SIGTERM)
@@ -31,37 +61,42 @@ def ended(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
 
     ending = SimpleNamespace(getpid=os.getpid, kill=kill, _exit=lambda _: ended.set())
     monkeypatch.setattr(guard, "os", ending)
-    monkeypatch.setattr(guard, "_STOP_S", 0)
     yield ended
+    clock.now += 10 * LOST_S
     assert ended.wait(patience_s()), "a trainer without a client lives on"
     assert stopping.is_set(), "it has no time for an orderly stop"
 
 
-async def app(scope: Any, receive: Any, send: Any) -> None:
-    """Answers with the status that is asked for: at once, or long after the whole request."""
-    if scope["type"] == "lifespan":
-        await receive()
-    if scope["path"] == "500":
-        while (await receive())["more_body"]:
-            pass
-        await asyncio.sleep(2 * LOST_S)
-    await send({"type": "http.response.start", "status": int(scope["path"]), "headers": []})
+@pytest.fixture
+def trainer(clock: Clock) -> Guard:
+    """Answers with the status that is asked for at once, or with 200 long after the request."""
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            await receive()
+        status = 200 if scope["path"] == "slow" else int(scope["path"])
+        if scope["path"] == "slow":
+            while (await receive())["more_body"]:
+                pass
+            await clock.advance(2 * LOST_S)
+        await send({"type": "http.response.start", "status": status, "headers": []})
+
+    return Guard(app, "a-token", LOST_S)
 
 
 async def send(message: Any) -> None:
     pass
 
 
-async def ask(guard: Guard, path: str, token: str, *pieces: bool) -> None:
-    """Send a request in so many pieces, each of which says whether more come."""
+async def ask(trainer: Guard, path: str, token: str, *pieces: Any) -> None:
+    """Send a request in so many pieces, each of which says whether more come, as soon as there."""
     left = list(pieces)
 
     async def receive() -> Any:
-        await asyncio.sleep(0.3 if left else LOST_S * 10)
-        return {"type": "http.request", "body": b"x", "more_body": left.pop(0)}
+        return {"type": "http.request", "body": b"x", "more_body": await left.pop(0)}
 
     headers = [(b"authorization", b"Bearer " + token.encode())]
-    await guard({"type": "http", "path": path, "headers": headers}, receive, send)
+    await trainer({"type": "http", "path": path, "headers": headers}, receive, send)
 
 
 @pytest.mark.parametrize(
@@ -69,19 +104,21 @@ async def ask(guard: Guard, path: str, token: str, *pieces: bool) -> None:
     [("200", "a-token", True), ("404", "a-token", False), ("200", "another", False)],
 )
 async def test_a_trainer_lives_as_long_as_its_client_is_served(
-    asks: str, token: str, lives: bool, ended: threading.Event
+    asks: str, token: str, lives: bool, trainer: Guard, clock: Clock, ended: threading.Event
 ) -> None:
-    trainer = Guard(app, "a-token", LOST_S)
     for _ in range(25):
         await ask(trainer, asks, token)
-        await asyncio.sleep(0.1)
+        await clock.advance(0.1)
     assert ended.is_set() != lives
 
 
-async def test_the_servers_lifespan_keeps_no_trainer_alive(ended: threading.Event) -> None:
+async def test_the_servers_lifespan_keeps_no_trainer_alive(
+    trainer: Guard, clock: Clock, ended: threading.Event
+) -> None:
     scope = {"type": "lifespan"}  # as uvicorn has it: one, as long as the process
     receive: Any = asyncio.Event().wait
-    serving = asyncio.create_task(Guard(app, "a-token", 0.1)(scope, receive, send))
+    serving = asyncio.create_task(trainer(scope, receive, send))
+    await clock.advance(2 * LOST_S)
     await until(ended.is_set, "the trainer's end")
     serving.cancel()
 
@@ -90,12 +127,21 @@ async def test_the_servers_lifespan_keeps_no_trainer_alive(ended: threading.Even
     ("pieces", "lives"), [((True, False), True), ((True,) * 6 + (False,), True), ((True,), False)]
 )
 async def test_a_slow_request_and_its_answer_keep_a_trainer_alive_and_half_a_request_does_not(
-    pieces: tuple[bool, ...], lives: bool, ended: threading.Event
+    pieces: tuple[bool, ...], lives: bool, trainer: Guard, clock: Clock, ended: threading.Event
 ) -> None:
     """A client that is lost in mid-request may leave the connection to it standing for hours."""
-    trainer = Guard(app, "a-token", LOST_S)
-    asking = asyncio.create_task(ask(trainer, "500", "a-token", *pieces))
-    await asyncio.wait({asking}, timeout=4 * LOST_S)
+
+    async def come(has_more: bool) -> bool:
+        await clock.advance(0.3)
+        return has_more
+
+    async def never() -> None:
+        await clock.advance(2 * LOST_S)
+        await asyncio.Event().wait()
+
+    coming = [*map(come, pieces), *([] if lives else [never()])]
+    asking = asyncio.create_task(ask(trainer, "slow", "a-token", *coming))
+    await until(lambda: asking.done() or ended.is_set(), "an end")
     assert (asking.done(), ended.is_set()) == (lives, not lives)
     asking.cancel()
 

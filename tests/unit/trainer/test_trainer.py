@@ -27,7 +27,7 @@ from precis.trainer.protocol import (
     encode_groups,
 )
 from precis.trainer.server import main as serve_trainer
-from tests.services.patience import patience_s
+from tests.services.patience import patience_s, until
 from tests.support.local_server import serving
 from tests.support.stopped import HOLD_LOCK, stopped_process
 from tests.support.trainers import TOKEN, CountingBackend, Model, group, trainer_of
@@ -187,9 +187,13 @@ async def test_of_two_requests_at_once_for_one_step_one_trains(
 async def test_a_client_that_went_away_is_attached_again(
     model: Model, trainer: RemoteTrainer, backend: CountingBackend
 ) -> None:
-    backend.pause = 0.3
-    with pytest.raises(TimeoutError):
-        await asyncio.wait_for(trainer.train(model, [group(0, 1)], step=0), 0.1)
+    backend.may_train.clear()
+    left = asyncio.create_task(trainer.train(model, [group(0, 1)], step=0))
+    await until(lambda: backend.begun, "the training")
+    left.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await left
+    backend.may_train.set()
     result = await trainer.train(model, [group(0, 1)], step=0)
     assert (result.step, backend.trained) == (1, 1)
 
