@@ -201,7 +201,8 @@ async def test_an_agent_that_never_completes_its_task_ends(tmp_path: Path) -> No
 async def test_a_server_that_can_t_be_started_is_one_sentence(
     program: list[str] | str, problem: str
 ) -> None:
-    environment = example("mcp_agent.py", SERVER=program, START_S=2)
+    patience = 2 if problem.endswith("in time\\.") else patience_s()
+    environment = example("mcp_agent.py", SERVER=program, START_S=patience)
     (said,) = await environment.checks()
     assert re.fullmatch(problem, said)
     (rollout,) = await play(environment, ScriptedPolicy(), 1)

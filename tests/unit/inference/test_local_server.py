@@ -135,7 +135,7 @@ def test_what_does_not_list_its_models_is_passed_over(
     async def complete(asked: ChatRequest) -> Completion:
         raise AssertionError("Nobody is to be asked for a summary.")
 
-    monkeypatch.setattr(local_server, "_ANSWER_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(local_server, "_ANSWER_TIMEOUT_S", 60.0)
     with served(page) as url, announced(Server(url=f"{url}/v1", key="its-key")):
         done = summarize(story, store=store, code=1)
     assert f"what answers at {url}/v1 lists no models" in done.stderr
@@ -144,6 +144,7 @@ def test_what_does_not_list_its_models_is_passed_over(
         done = summarize(story, store=store, code=1)
     assert f"the server at {url}/v1 rejects the key. None can be started" in done.stderr
     assert "another-key" not in done.stderr
+    monkeypatch.setattr(local_server, "_ANSWER_TIMEOUT_S", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/v1"
         with announced(Server(url=url, key="its-key")):
