@@ -57,7 +57,7 @@ def out_from_the_second_step(store: Path, refusal: JSONResponse, is_back: asynci
 def config(store: Path, url: str, **settings: Any) -> dict[str, Any]:
     # Rejections lower the limits: with few tokens left a run may wait for a minute to pass.
     limits = {"requests_per_minute": 100_000, "tokens_per_minute": 10**9}
-    fast = {"call_timeout_s": 5, "backoff_s": 0.01, "limits": limits}
+    fast = {"call_timeout_s": 60, "backoff_s": 0.01, "limits": limits}
     return {
         "model": "judged",
         "steps": 2,

@@ -32,7 +32,7 @@ serve(app, with_parent=True)
 async def test_a_child_serves_behind_its_token_and_stops_with_the_block(tmp_path: Path) -> None:
     log = tmp_path / "log"
     async with child_service("precis.rehearsal.judges.serve", [], log) as up:
-        async with httpx.AsyncClient(base_url=up.url) as client:
+        async with httpx.AsyncClient(base_url=up.url, timeout=patience_s()) as client:
             assert (await client.get("/v1/models")).status_code == 401
             allowed = await client.get(
                 "/v1/models", headers={"authorization": f"Bearer {up.token}"}

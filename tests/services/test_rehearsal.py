@@ -15,6 +15,7 @@ from precis.records.documents import CRUDE, load_corpus, read_documents
 from precis.records.ledger import Ledger
 from precis.text import count_words
 from tests.services.conftest import Precis
+from tests.services.patience import patience_s
 from tests.services.prefect_api import client_of, logs_of, runs_in, tasks_of
 
 STEPS = 2
@@ -65,7 +66,7 @@ def test_it_prints_a_table_and_where_to_look_and_nothing_else(
         assert expected in output
     for noise in ("Warning", "warning", "Traceback", "INFO", "ERROR", "LiteLLM"):
         assert noise not in output
-    assert httpx.get(precis.api + "/health").is_success
+    assert httpx.get(precis.api + "/health", timeout=patience_s()).is_success
 
 
 def test_it_leaves_a_report_that_stands_alone(undisturbed: tuple[Path, str]) -> None:

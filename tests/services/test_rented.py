@@ -245,7 +245,7 @@ async def _look_around(seen: Story) -> None:
     sockets = await asyncio.to_thread(seen.rented.lab.run, "ss", "-Hltnp")
     trainer = [line for line in sockets.splitlines() if f":{keys.port} " in line]
     seen.listening = [line.split()[3] for line in trainer]
-    async with httpx.AsyncClient() as http:
+    async with httpx.AsyncClient(timeout=60) as http:
         wrong = {"authorization": "Bearer wrong"}
         reply = await http.get(f"http://127.0.0.1:{keys.port}/healthz", headers=wrong)
     seen.refused = reply.status_code

@@ -23,7 +23,7 @@ from precis.store import s3, s3_client
 from precis.store.s3 import S3Store
 from precis.store.s3_client import DOWNLOAD, client_for, finish
 from tests.services.fault_proxy import Fault, FaultProxy, fault_proxy
-from tests.services.patience import stretched
+from tests.services.patience import patience_s, stretched
 from tests.services.s3_server import new_store, settings_for, through
 from tests.support.runs import newest_whole
 
@@ -101,13 +101,13 @@ def test_a_missing_bucket_is_refused_unless_it_may_be_created(s3_url: str) -> No
 
 
 def test_a_wrong_key_is_refused_and_not_shown(s3_url: str, direct: S3Store) -> None:
-    httpx.post(f"{s3_url}/moto-api/reset-auth", content=b"0")
+    httpx.post(f"{s3_url}/moto-api/reset-auth", content=b"0", timeout=patience_s())
     try:
         with pytest.raises(StoreRefused, match="AWS_ACCESS_KEY_ID") as refusal:
-            S3Store(direct.bucket, "", settings_for(s3_url, timeout_s=5.0)).check()
+            S3Store(direct.bucket, "", settings_for(s3_url)).check()
         assert "test" not in str(refusal.value)
     finally:
-        httpx.post(f"{s3_url}/moto-api/reset-auth", content=b"inf")
+        httpx.post(f"{s3_url}/moto-api/reset-auth", content=b"inf", timeout=patience_s())
 
 
 def test_abandoned_uploads_below_the_prefix_are_aborted(direct: S3Store) -> None:

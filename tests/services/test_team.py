@@ -107,10 +107,11 @@ def team(
 
 
 def test_the_server_asks_for_the_password(team: Team) -> None:
-    assert httpx.get(f"{team.precis.api}/flows/count").status_code == 401
-    assert httpx.get(f"{team.precis.api}/health").is_success
-    page = team.precis.api.removesuffix("/api")
-    assert httpx.get(f"{page}/ui-settings").json()["api_url"] == "/api"
+    with httpx.Client(timeout=patience_s()) as http:
+        assert http.get(f"{team.precis.api}/flows/count").status_code == 401
+        assert http.get(f"{team.precis.api}/health").is_success
+        page = team.precis.api.removesuffix("/api")
+        assert http.get(f"{page}/ui-settings").json()["api_url"] == "/api"
 
 
 def _automations(api: httpx.Client) -> dict[str, tuple[str, str]]:

@@ -16,10 +16,10 @@ def served(app: Any) -> Iterator[str]:
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     try:
-        asyncio.run_coroutine_threadsafe(server.start(), loop).result(30)
+        asyncio.run_coroutine_threadsafe(server.start(), loop).result(120)
         yield f"http://127.0.0.1:{server.port}"
     finally:
-        asyncio.run_coroutine_threadsafe(server.stop(), loop).result(30)
+        asyncio.run_coroutine_threadsafe(server.stop(), loop).result(120)
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()
@@ -33,4 +33,4 @@ async def serving(app: Any) -> AsyncIterator[str]:
     try:
         yield f"http://127.0.0.1:{server.port}"
     finally:
-        await asyncio.wait_for(server.stop(), 10)
+        await asyncio.wait_for(server.stop(), 60)

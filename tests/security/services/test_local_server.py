@@ -13,6 +13,7 @@ from starlette.routing import Route
 
 from tests.services.browser import chromium_page, log_in
 from tests.services.conftest import Precis
+from tests.services.patience import patience_s
 from tests.services.prefect_api import client_of
 from tests.support.local_server import served
 
@@ -117,7 +118,7 @@ def test_without_the_password_nothing_is_answered(fresh: Precis) -> None:
     password = password_of(fresh)
     user, _, secret = password.partition(":")
     assert len(secret) >= 32
-    ask: dict[str, Any] = {"url": f"{fresh.api}/flows/count", "json": {}}
+    ask: dict[str, Any] = {"url": f"{fresh.api}/flows/count", "json": {}, "timeout": patience_s()}
     assert httpx.post(**ask).status_code == 401
     assert httpx.post(**ask, auth=(user, secret[:-1])).status_code == 401
     assert httpx.post(**ask, auth=(user, secret)).status_code == 200
@@ -145,17 +146,19 @@ def test_what_is_open_is_what_the_documentation_says(fresh: Precis) -> None:
 
 
 def _ask_unframed(url: str, **options: Any) -> int:
-    answer = httpx.get(url, follow_redirects=True, timeout=60, **options)
+    answer = httpx.get(url, follow_redirects=True, timeout=patience_s(), **options)
     assert answer.headers["content-security-policy"] == "frame-ancestors 'self'"
     assert answer.headers["x-frame-options"] == "SAMEORIGIN"
     return answer.status_code
 
 
 def test_no_other_origin_is_allowed_and_no_other_name_is_answered_to(fresh: Precis) -> None:
-    answer = httpx.get(f"{fresh.api}/health", headers={"Origin": "http://prize.example"})
+    answer = httpx.get(
+        f"{fresh.api}/health", headers={"Origin": "http://prize.example"}, timeout=patience_s()
+    )
     assert "access-control-allow-origin" not in answer.headers
     for host, status in (("localhost", 200), ("127.0.0.1:1", 200), ("prize.example", 400)):
-        answer = httpx.get(f"{fresh.api}/health", headers={"Host": host})
+        answer = httpx.get(f"{fresh.api}/health", headers={"Host": host}, timeout=patience_s())
         assert answer.status_code == status, host
 
 

@@ -20,6 +20,7 @@ from cli.serve_prefect import LastUse, end_when_unused
 from precis.checks import run_checks
 from precis.environment import Variables
 from precis.errors import ConfigError, LockHeld
+from tests.services.patience import patience_s
 from tests.support.stopped import stopped_process
 
 HOUR = 3600.0
@@ -90,7 +91,9 @@ def test_ctrl_c_does_not_wait_for_a_restarted_server_that_does_not_answer_yet(
     is_stopped: bool, home: Path
 ) -> None:
     command = [sys.executable, "-c", UP, str(is_stopped)]
-    done = subprocess.run(command, env={**os.environ, "PREFECT_HOME": str(home)}, timeout=100)
+    done = subprocess.run(
+        command, env={**os.environ, "PREFECT_HOME": str(home)}, timeout=patience_s()
+    )
     assert done.returncode == 0
 
 
@@ -121,7 +124,7 @@ def test_a_server_that_hangs_is_killed_at_ctrl_c_or_in_the_end(
                 prefect_process.stop()
         else:
             assert prefect_process.stop()
-        assert server.wait(10) == -signal.SIGKILL
+        assert server.wait(patience_s()) == -signal.SIGKILL
 
 
 async def test_a_server_that_ends_at_once_is_not_started_for_ever(

@@ -305,7 +305,7 @@ async def test_an_earlier_runs_progress_is_not_shown_before_this_one_holds_its_m
     store.put(lease_key(config.model), other.model_dump_json().encode())
     await asyncio.sleep(0.2)
     assert output.getvalue() == ""
-    async with leased(store, config.model, "this one", take_over=True), asyncio.timeout(30):
+    async with leased(store, config.model, "this one", take_over=True), asyncio.timeout(60):
         while not output.getvalue():
             await asyncio.sleep(0.01)
     following.cancel()

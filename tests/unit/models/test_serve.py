@@ -213,8 +213,11 @@ def wait_until_up(url: str, process: "subprocess.Popen[bytes]") -> None:
     wait_until(answers, f"an answer of {url}")
 
 
+THE_KEY = {"Authorization": "Bearer the-key"}
+
+
 def _list_models(url: str) -> httpx.Response:
-    return httpx.get(f"{url}/models", headers={"Authorization": "Bearer the-key"})
+    return httpx.get(f"{url}/models", headers=THE_KEY, timeout=patience_s())
 
 
 def test_the_policy_answers_behind_its_key(home: Path, tmp_path: Path) -> None:
@@ -226,10 +229,9 @@ def test_the_policy_answers_behind_its_key(home: Path, tmp_path: Path) -> None:
         wait_until_up(url, process)
         assert [one["id"] for one in _list_models(url).json()["data"]] == ["small@1"]
         asked = {"model": "small", "messages": summary_messages("It was built in 1784.", 20)}
-        assert httpx.post(f"{url}/chat/completions", json=asked).status_code == 401
-        answer = httpx.post(
-            f"{url}/chat/completions", json=asked, headers={"Authorization": "Bearer the-key"}
-        ).json()
+        with httpx.Client(base_url=url, timeout=patience_s()) as http:
+            assert http.post("/chat/completions", json=asked).status_code == 401
+            answer = http.post("/chat/completions", json=asked, headers=THE_KEY).json()
         assert answer["model"] == "small@1"
         assert answer["choices"][0]["message"]["content"] == "It was built in 1784."
         taken = serve(*("small", "--run", "--port", port), store=store, code=1)
