@@ -48,6 +48,7 @@ class Cloud:
     launched_at: float = 0.0
     answers: bool = True
     asked: int = 0
+    found: int = 0
     launched: int = 0
     ended: int = 0
     taken_down: list[str] = field(default_factory=list)
@@ -55,6 +56,7 @@ class Cloud:
     at_launch: Callable[[], Awaitable[None]] | None = None
 
     async def find(self, name: str, *, refresh: bool = False) -> Any:
+        self.found += 1
         known = Cluster(name, self.status, "", HourlyPrice(2.0, 2.0), self.launched_at, {})
         return known if self.is_up else None
 
@@ -218,7 +220,8 @@ async def test_a_machine_costs_from_its_boot_on_although_its_start_fails(
     async def boot() -> None:
         cloud.status = "INIT"
         cloud.launched_at -= launched_before_s
-        await asyncio.sleep(0.1)
+        seen = cloud.found + 2
+        await until(lambda: cloud.found > seen, "a look at the machine")
         cloud.now += 1800
         cloud.status, cloud.launched_at, cloud.answers = "UP", cloud.now, False
 

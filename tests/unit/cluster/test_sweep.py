@@ -21,7 +21,7 @@ from precis.cluster.sweep import down_cluster, sweep
 from precis.errors import ClusterError, ConfigError, NoCapacity
 from precis.run.lease import leased
 from precis.store import open_store
-from tests.services.patience import patience_s
+from tests.services.patience import patience_s, until
 
 
 @cache
@@ -203,6 +203,7 @@ async def test_a_request_that_takes_too_long_is_taken_back_if_that_can_be(
     use(slow, monkeypatch)
     with pytest.raises(ClusterError, match="did not answer within 0 s"):
         await api.call_in_time(lambda: "a request", 0.2)
+    await until(slow.released.is_set, "the request's end")  # it may have been sent just then
     assert slow.taken_back == (["a request"] if takes_back else [])
     slow.released.clear()
     calling = asyncio.create_task(api.call_in_time(lambda: "another"))

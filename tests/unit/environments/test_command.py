@@ -77,7 +77,7 @@ async def test_all_that_it_started_ends_with_it(
         deadline_s *= 2
         began = time.monotonic()
         [rollout] = await play(environment, deadline_s=deadline_s)
-    assert time.monotonic() - began < stretched(deadline_s + 10 if cause else 15)
+    assert time.monotonic() - began < stretched(120)
     assert rollout.score.cause == cause
     await until(lambda: not is_running(int(pid.read_text())), "the end of what it started")
 

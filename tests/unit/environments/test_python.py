@@ -204,7 +204,7 @@ def release(environment: PythonEnvironment) -> None:
 def join_all() -> None:
     for thread in threading.enumerate():
         if thread.name == "precis-rollout":
-            thread.join(20)
+            thread.join(60)
 
 
 async def test_what_a_rollout_changes_in_its_scenario_is_not_the_next_one_s(
