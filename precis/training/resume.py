@@ -157,8 +157,11 @@ async def _with_trainer(run: Run) -> ResumePlan:
             _log.warning("%s The checkpoint before it is used.", error)
             damaged.add(at)
             continue
-        is_recorded = at + len(plan.ahead) > ledger.next_step
-        await run.write_ledger(plan.ledger.settle(is_recorded=is_recorded))
+        rest = run.read_rest()
+        is_recorded = at + len(plan.ahead) > rest.step
+        charged = plan.ledger.charge(rest.usd, rest.pending_usd)
+        await run.write_ledger(charged.settle(is_recorded=is_recorded))
+        run.rest_file.unlink(missing_ok=True)
         if not plan.upload:  # which moves the pointer, too
             await asyncio.to_thread(repair_pointer, run.store, run.name, at, run.lease.id)
         return plan

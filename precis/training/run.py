@@ -24,6 +24,7 @@ from precis.observe.rollouts import records_of
 from precis.observe.samples import sample_table
 from precis.observe.wandb import WandbLog
 from precis.processes.kill_points import reached
+from precis.record import Amount, Record, Step
 from precis.records.ledger import Ledger, StepRecord, encode_ledger, ledger_key, read_ledger
 from precis.records.metrics import step_metrics
 from precis.records.rollout import Rollout, Split
@@ -34,6 +35,7 @@ from precis.run.lease import Lease
 from precis.run.outlook import RunPlan
 from precis.run.repair import refuse_lost_ledger
 from precis.store import Store, open_store
+from precis.store.durable import make_folder, move
 from precis.store.protocol import OwnObject
 from precis.trainer.client import Model
 from precis.trainer.protocol import StoredModel
@@ -47,6 +49,19 @@ _log = logging.getLogger(__name__)
 _NOTHING = Spend()
 _USD_MIN = 1e-9
 """Dollars; smaller sums are rounding errors."""
+
+
+class Rest(Record):
+    """The cost at a run's end that it could not put into its ledger.
+
+    Attributes:
+        step: the step under way.
+        pending_usd: the part that belongs to it (`Ledger.pending_usd`).
+    """
+
+    step: Step
+    usd: Amount = 0.0
+    pending_usd: Amount = 0.0
 
 
 class Stopwatch:
@@ -230,8 +245,11 @@ class Run:
         return None
 
     async def book_rest(self, spend: Spend = _NOTHING) -> None:
-        """Book the cost of the machine, and other spending, for which no step will be committed; a
-        failure is logged."""
+        """Book the cost of the machine, and other spending, for which no step will be committed.
+
+        It is noted for the next start where the store fails, or a commit that did not succeed may
+        still write the ledger.
+        """
         machine_usd = self.trainer.meter.unbooked_usd
         usd = spend.usd + machine_usd
         if usd < _USD_MIN:
@@ -239,15 +257,31 @@ class Run:
         if self._stored.version is None:
             _log.warning("The $%.2f of this start are in no ledger: the run did not begin.", usd)
             return
-        if self.commits.step is not None:  # a commit that was given up may still write the ledger
-            return
         pending_usd = self.described.usd if self.described else 0.0
-        try:
-            await self.write_ledger(self.ledger.charge(usd, pending_usd), spend)
-        except StoreError as error:
-            _log.warning("The run's last $%.2f are not in its ledger: %s", usd, error)
-        else:
-            self.trainer.meter.book(machine_usd)
+        why = f"the commit of step {self.ledger.next_step + 1} has not succeeded."
+        if self.commits.step is None:
+            try:
+                await self.write_ledger(self.ledger.charge(usd, pending_usd), spend)
+            except StoreError as error:
+                why = str(error)
+            else:
+                self.trainer.meter.book(machine_usd)
+                return
+        _log.warning("The run's last $%.2f are booked when it is started again here: %s", usd, why)
+        rest = self.read_rest()
+        sums = {"usd": rest.usd + usd, "pending_usd": rest.pending_usd + pending_usd}
+        make_folder(self.rest_file.parent)
+        fresh = self.rest_file.with_suffix(".tmp")
+        fresh.write_text(rest.model_copy(update=sums).model_dump_json())
+        move(fresh, self.rest_file)
+        self._booked = self._booked + spend
+        self.trainer.meter.book(machine_usd)
+
+    def read_rest(self) -> Rest:
+        """Return the cost that is noted for the next start."""
+        if not self.rest_file.exists():
+            return Rest(step=self.ledger.next_step)
+        return Rest.model_validate_json(self.rest_file.read_bytes())
 
     @property
     def usd(self) -> float:
@@ -318,6 +352,11 @@ class Run:
             environment.nouns,
             tuple(silences()),
         )
+
+    @property
+    def rest_file(self) -> Path:
+        """The file that notes the cost for the next start."""
+        return work_folder(self.config) / f"rest-{self.ledger.run_id}.json"
 
     @property
     def kept_folder(self) -> Path:

@@ -88,8 +88,10 @@ async def test_nothing_is_booked_where_no_ledger_is_yet_or_a_commit_may_still_wr
         assert "The $1.00 of this start are in no ledger" in caplog.text
         await run.write_ledger(run.ledger)
         run.commits.step = 0
-        await run.book_rest(Spend(usd=1.0))
+        for usd in (1.0, 2.0):
+            await run.book_rest(Spend(usd=usd))
         assert load_ledger(run.store, "m").usd == 0
+        assert run.read_rest().usd == 3.0, "the next start books it"
 
 
 async def test_a_written_ledger_whose_answer_was_lost_does_not_end_its_run(tmp_path: Path) -> None:
