@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from math import hypot
 from statistics import fmean
 
 from precis.records.ledger import Ledger, StepRecord, Validation
@@ -18,8 +17,8 @@ _ENTROPY_LEFT_MIN = 1 / 3
 def shortcoming(ledger: Ledger) -> str | None:
     """Return a sentence or two on what a run's figures show against it; None without any.
 
-    A run has learned if its last validation is above its first by more than chance: the
-    difference is compared with 1.96 standard errors, taken from the two 95 % intervals.
+    A run has learned if its last validation is above its first by more than chance, by the 95 %
+    interval of the difference on the same scenarios.
     """
     found = [_learned_nothing(ledger), narrowed(ledger), parted(ledger.validations)]
     # Groups whose rollouts all earned the same, or were not scored, teach nothing.
@@ -99,8 +98,8 @@ def _learned_nothing(ledger: Ledger) -> str | None:
         return None
     first = ledger.validations[0]
     last = ledger.final or ledger.validations[-1]
-    gain = last.score.value - first.score.value
-    if gain > hypot(_half_width(first), _half_width(last)):
+    gained = gain(first, last)
+    if gained is not None and gained.low > 0:
         return None
     if first.score.is_share and first.score.value == 1:
         return (
@@ -116,8 +115,3 @@ def _learned_nothing(ledger: Ledger) -> str | None:
 
 def _said(one: Validation) -> str:
     return f"{one.measure} of {one.score}"
-
-
-def _half_width(one: Validation) -> float:
-    low, high = one.score.low, one.score.high
-    return 0.0 if low is None or high is None else (high - low) / 2

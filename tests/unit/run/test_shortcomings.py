@@ -18,8 +18,9 @@ from tasks.states import completed
 from tests.support import ledgers, validations
 
 
-def validation(step: int, accuracy: float, width: float = 0.05) -> Validation:
-    return ledgers.validation(step, accuracy, accuracy - width, accuracy + width)
+def validation(step: int, accuracy: float) -> Validation:
+    counts = (4,) * validations.DOCUMENTS if accuracy == 1 else validations.correct(accuracy)
+    return validations.validation(step, counts)
 
 
 def ledger(
@@ -36,7 +37,7 @@ def ledger(
     [
         (ledger(0.3, 0.6), None),
         (ledger(0.3, None), None),
-        (ledger(0.30, 0.33), "The run has learned nothing that shows: .* 30.0%.* gain shows.$"),
+        (ledger(0.3, 0.3), "The run has learned nothing that shows: .* 30.0%.* gain shows.$"),
         (ledger(1.0, 1.0), "There was nothing to learn: .*Give harder scenarios"),
         (ledger(0.3, 0.6, 1, {"no_variance": 4}), r"4 of 5 groups were dropped .*no_variance 4"),
     ],
@@ -61,7 +62,7 @@ def test_a_run_that_is_asked_for_no_more_steps_than_it_has_says_so(steps: int) -
 
 
 def test_the_state_of_a_run_that_trained_nothing_says_so_first() -> None:
-    known = ledger(0.30, 0.33)
+    known = ledger(0.3, 0.3)
     with disable_run_logger():
         state: Any = completed(known, "report", nothing_to_train(known, 1))
     assert state.is_completed()
@@ -71,14 +72,14 @@ def test_the_state_of_a_run_that_trained_nothing_says_so_first() -> None:
 
 
 def test_a_run_that_stopped_early_says_so_and_is_judged_by_its_best() -> None:
-    known = ledger(0.3, 0.31)
+    known = ledger(0.3, 0.3)
     best = validation(1, 0.6)
-    late = validation(2, 0.32).model_copy(update={"last_gain": 1})
+    late = validation(2, 0.3).model_copy(update={"last_gain": 1})
     known = known.model_copy(
         update={"validations": (known.validations[0], best, late), "stopped_early": 2}
     )
     sentence = stopped(known)
-    assert sentence and "at step 2" in sentence and "step 1 (60.0%)" in sentence
+    assert sentence and "at step 2" in sentence and "step 1 (55.0%)" in sentence
     assert shortcoming(known) is None
     assert sentence in training_report(TrainingView(known, RunPlan(steps=2)))
 
