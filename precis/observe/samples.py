@@ -48,7 +48,7 @@ def tell_benchmark(log: WandbLog, model: str, benchmark: Benchmark, folder: Path
     rows = []
     for each in benchmark.standings:
         found = each.accuracy
-        figures = (found.mean, found.low, found.high) if found else (None,) * 3
+        figures = (found.mean, *found.ends) if found else (None,) * 3
         others = [column[each.contender] for column in benchmark.columns.values()]
         own = (each.documents, each.usd, each.is_bound, each.complete)
         rows.append((name(each.contender), *figures, *others, *own))

@@ -40,7 +40,8 @@ class Words:
 
     def bounds(self, interval: Interval) -> str:
         """Format the ends of an interval of the measure."""
-        return f"{self.figure(interval.low)} to {self.figure(interval.high)}"
+        low, high = interval.ends
+        return "no interval" if low is None else f"{self.figure(low)} to {self.figure(high)}"
 
     def interval(self, interval: Interval | None) -> str:
         """Format a value with its interval; empty for None."""

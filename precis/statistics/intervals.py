@@ -30,11 +30,17 @@ _BLOCK = 200
 
 @dataclass(frozen=True)
 class Interval:
-    """An estimate and its 95 % confidence interval; all three are shares, 0 to 1."""
+    """An estimate and its 95 % confidence interval; both ends are the estimate where there is too
+    little to tell."""
 
     mean: float
     low: float
     high: float
+
+    @property
+    def ends(self) -> tuple[float, float] | tuple[None, None]:
+        """The ends; two None where there is too little to tell."""
+        return (self.low, self.high) if self.low < self.high else (None, None)
 
     def __str__(self) -> str:
         return f"{self.mean:.1%} ({self.low:.1%} to {self.high:.1%})"
@@ -72,9 +78,9 @@ def ratio_interval(
     A pair is a document: its correct answers and its questions, above zero. If each is won or lost,
     the interval is Wilson's (`share_interval`). If all documents have the same share right, it has
     the exact bound of Clopper and Pearson (1934) for the share of such documents; of the others
-    anything from none to all may be right. A ratio that is not a share, such as a reward of any
-    size, has an interval without width then. A share on fewer than `DOCUMENTS_MIN` documents
-    has an interval from 0 to 1, unless each is won or lost.
+    anything from none to all may be right. A share on fewer than `DOCUMENTS_MIN` documents has an
+    interval from 0 to 1, unless each is won or lost. A ratio that is not a share, such as a reward
+    of any size, has none on so few, nor where all documents have the same.
 
     Args:
         of_share: False for a ratio that is not a share, even if it is between 0 and 1.
@@ -89,6 +95,9 @@ def ratio_interval(
     if of_share and np.all(whole == 1) and np.all((part == 0) | (part == 1)):
         return share_interval(int(part.sum()), len(part))
     bounds = (0.0, 1.0) if of_share and _are_shares(part, whole) else None
+    if bounds is None and len(part) < DOCUMENTS_MIN:
+        mean = float(part.sum() / whole.sum())
+        return Interval(mean, mean, mean)
     return _interval(part, whole, bounds, bounds)
 
 

@@ -137,7 +137,8 @@ def validation_of(
     turns = turns_to_success(rollouts)
     if turns:
         interval = ratio_interval(turns, [1.0] * len(turns), of_share=False)
-        metrics[TURNS] = Metric(value=interval.mean, low=interval.low, high=interval.high)
+        low, high = interval.ends
+        metrics[TURNS] = Metric(value=interval.mean, low=low, high=high)
     return Validation(
         step=step,
         measure=next(iter(metrics)),
@@ -174,10 +175,11 @@ def _measure(
         one is not None and TRANSCRIPT in one.details for one in scores
     )
     interval = ratio_interval(known, wholes)
+    low, high = (None, None) if by_definition else interval.ends
     return Metric(
         value=interval.mean,
-        low=None if by_definition else interval.low,
-        high=None if by_definition else interval.high,
+        low=low,
+        high=high,
         is_share=figure.is_share,
         scores=tuple(parts),
         weights=tuple(weights),

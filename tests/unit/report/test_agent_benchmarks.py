@@ -156,7 +156,9 @@ def test_a_failure_that_is_a_bare_reward_is_one_of_pass_at_k_too() -> None:
         assert found is not None and found.mean == 0.5
 
 
-def test_what_is_no_share_has_an_interval_without_width_where_all_are_alike() -> None:
+def test_what_is_no_share_has_no_interval_where_scenarios_are_few_or_alike() -> None:
+    assert REWARDED.interval(ratio_interval([2, 5, 3, 7], [1] * 4)) == "4.25 (no interval)"
+    assert REWARDED.interval(ratio_interval([2] * 9, [1] * 9)) == "2 (no interval)"
     assert turns_of_successes(games("solver", None, [won(1)] * 3)) == Interval(1.0, 1.0, 1.0)
     assert ratio_interval([-1.0] * 3, [1.0] * 3) == Interval(-1.0, -1.0, -1.0)
     assert paired_difference([30.0], [-5.0], [1.0]).accuracy == Interval(35.0, -33.25, 103.25)

@@ -124,6 +124,7 @@ def test_an_environment_without_successes_is_measured_by_its_reward() -> None:
     validation = validation_of(3, games, 1.0, GAMES)
     assert (validation.measure, validation.score.value) == ("reward", 1.5)
     assert not validation.score.is_share
+    assert validation.score.with_interval == "1.5", "two scenarios say nothing of the spread"
 
 
 def test_a_failure_that_is_a_bare_reward_leaves_the_measure_as_it_is() -> None:
