@@ -190,6 +190,7 @@ def next_steps(config: TrainConfig) -> dict[str, str]:
 
 
 _SHOWN = {
+    "policy",
     "preflight",
     "precis.training.opening",
     "precis.training.preflight",
@@ -197,7 +198,7 @@ _SHOWN = {
     "precis.processes.file_lock",
     "precis.run.lease",
 }
-"""The modules whose warnings the terminal shows: about documents, the judge, and delays."""
+"""The modules whose warnings the terminal shows: about documents, the judge, retries, and waits."""
 
 
 class _Warnings(logging.Handler):

@@ -6,17 +6,23 @@ from typing import Any, ParamSpec, TypeVar
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State, TaskRun
+from prefect.logging import get_run_logger
 from prefect.tasks import Task
 
-from precis.errors import HOPELESS
+from precis.errors import HOPELESS, PrecisError
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
 def worth_retrying(_: Task[Any, Any], run: TaskRun, state: State[Any]) -> bool:
-    """Return whether a retry may succeed."""
-    return not isinstance(state.data, HOPELESS)
+    """Return whether a retry may succeed; if so, warn of the failure."""
+    error = state.data
+    if isinstance(error, HOPELESS):
+        return False
+    said = error if isinstance(error, PrecisError) else repr(error)
+    get_run_logger().warning("%s failed, and is tried again within 30 s: %s", run.name, said)
+    return True
 
 
 RETRIED: dict[str, Any] = {

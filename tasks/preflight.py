@@ -36,7 +36,7 @@ async def preflight(config: TrainConfig, environment: Environment) -> None:
 
 def _worth_checking_again(task: Task[Any, Any], run: TaskRun, state: State[Any]) -> bool:
     """Return whether a retry may succeed; the judge's client has retried for long enough."""
-    return worth_retrying(task, run, state) and not isinstance(state.data, JudgeUnavailable)
+    return not isinstance(state.data, JudgeUnavailable) and worth_retrying(task, run, state)
 
 
 @task(

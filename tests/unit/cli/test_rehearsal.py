@@ -338,6 +338,7 @@ def test_what_preflight_warns_of_and_what_the_run_waits_for_is_said(
     with rehearsal._shown_warnings(console):
         log(logging.WARNING, "precis/training/preflight.py", "The judge reads [40%] of it.")
         log(logging.INFO, "precis/training/preflight.py", "All is well.")
+        log(logging.WARNING, "tasks/policy.py", "It is tried again.")
         said = "The judge has answered no request for 10 s."
         log(logging.WARNING, "tasks/states.py", said, "precis.llm.silence")
         log(logging.WARNING, "tasks/states.py", "Step 3 is done.", "precis.training.loop")
@@ -346,5 +347,6 @@ def test_what_preflight_warns_of_and_what_the_run_waits_for_is_said(
     assert isinstance(console.file, io.StringIO)
     assert console.file.getvalue().splitlines() == [
         "The judge reads [40%] of it.",
+        "It is tried again.",
         "The judge has answered no request for 10 s.",
     ]

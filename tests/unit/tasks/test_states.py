@@ -10,6 +10,7 @@ from prefect.exceptions import FlowPauseTimeout, MissingContextError
 from prefect.logging import disable_run_logger
 from prefect.states import Failed
 
+import tasks.policy
 import tasks.states
 import tasks.training
 from precis.config import TrainConfig
@@ -77,13 +78,22 @@ async def test_only_errors_of_ours_become_a_state() -> None:
     ],
 )
 def test_only_what_may_pass_is_tried_again(
-    error: PrecisError, again: bool, in_preflight: bool
+    error: PrecisError,
+    again: bool,
+    in_preflight: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
+    monkeypatch.setattr(tasks.policy, "get_run_logger", lambda: logging.getLogger("run"))
     state: Any = Failed(data=error)
-    nothing: Any = None
-    assert worth_retrying(nothing, nothing, state) is again
+    task: Any = None
+    run: Any = SimpleNamespace(name="step 3: train m")
     assert make_checks.retry_condition_fn is not None
-    assert make_checks.retry_condition_fn(nothing, nothing, state) is in_preflight
+    assert make_checks.retry_condition_fn(task, run, state) is in_preflight
+    assert len(caplog.messages) == in_preflight
+    assert worth_retrying(task, run, state) is again
+    said = f"step 3: train m failed, and is tried again within 30 s: {error}"
+    assert caplog.messages == [said] * (again + in_preflight)
 
 
 SILENCE = logging.getLogger("precis.llm.silence")
