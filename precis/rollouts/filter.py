@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from precis.config import RolloutsConfig
-from precis.errors import JudgeUnavailable, RolloutError
+from precis.errors import ConfigError, JudgeUnavailable, RolloutError
 from precis.records.rollout import Rollout, Unscored
 from precis.records.spend import Spend
 from precis.records.warm_start import Demonstration
@@ -30,6 +30,7 @@ _NOT_THE_JUDGE = (
     "rollout_timeout",
 )
 """The prefixes of causes due to policy or agent, not the judge."""
+_OF_THE_AGENT = ("agent_failed", "no_calls", "no_score")
 
 Group = list[Rollout]
 
@@ -135,9 +136,12 @@ def count_causes(rollouts: Sequence[Rollout]) -> Counter[str]:
     return Counter(one.score.cause for one in rollouts if one.score.cause is not None)
 
 
-def refuse_too_many_unscored(rollouts: Sequence[Rollout], config: RolloutsConfig) -> None:
+def refuse_too_many_unscored(
+    rollouts: Sequence[Rollout], config: RolloutsConfig, *, is_first: bool = False
+) -> None:
     """Raise if more than `unscored_share_max` of the rollouts are unscored: RolloutError if most of
-    those are due to policy or agent, else JudgeUnavailable."""
+    those are due to policy or agent, else JudgeUnavailable. If the agent fails in all of a run's
+    first ones, ConfigError."""
     unscored = [one.score for one in rollouts if isinstance(one.score, Unscored)]
     if len(unscored) <= config.unscored_share_max * len(rollouts):
         return
@@ -150,6 +154,9 @@ def refuse_too_many_unscored(rollouts: Sequence[Rollout], config: RolloutsConfig
         f"{len(unscored)} of {len(rollouts)} rollouts have no score ({listed}), more than the "
         f"allowed share of {config.unscored_share_max:.0%}. The first {usual}: {first}"
     )
+    of_agent = sum(count for cause, count in causes if cause in _OF_THE_AGENT)
+    if is_first and of_agent == len(rollouts):
+        raise ConfigError(message)
     # Waiting for the judge would not help against failures of policy or agent.
     if 2 * theirs > len(unscored):
         raise RolloutError(message)

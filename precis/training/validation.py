@@ -56,7 +56,8 @@ async def validate(run: Run, step: int) -> Validation:
     if run.environment.compares:
         rollouts = list(await run.environment.compare(rollouts, first and first[1]))
     reached("validation scored", step)
-    refuse_too_many_unscored(rollouts, settings)
+    is_first = not (run.ledger.steps or run.ledger.validations)
+    refuse_too_many_unscored(rollouts, settings, is_first=is_first)
     if first and run.seen.first is None:
         run.seen = run.seen.add_validation(*first)
     run.seen = run.seen.add_validation(step, rollouts)

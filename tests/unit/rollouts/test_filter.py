@@ -7,7 +7,7 @@ import pytest
 
 from precis.config import RolloutsConfig
 from precis.environments.trajectories import group_of
-from precis.errors import ConfigError, JudgeUnavailable, RolloutError
+from precis.errors import ConfigError, JudgeUnavailable, PrecisError, RolloutError
 from precis.records.nouns import Figure
 from precis.records.rollout import Scenario, Score, Unscored
 from precis.rollouts.filter import count_causes, refuse_too_many_unscored, split_groups
@@ -19,6 +19,8 @@ from tests.support.rollouts import rollout, rollouts
 from tests.support.scripted_policy import Agent
 
 LOST = Unscored("timeout", "late")
+FAILED = Unscored("agent_failed", "KeyError")
+UNTOLD = Unscored("no_score", "It returned nothing.")
 SUMMARIES = summaries(CORPUS, judge=None)
 NOBODY: Any = None
 GAMES = Agent(NOBODY)
@@ -69,6 +71,23 @@ def test_too_many_without_a_score_stop_the_step_and_say_who_is_to_blame(
         refuse_too_many_unscored(rollouts(True, False, other, lost, lost), config())
     assert type(caught.value) is error
     refuse_too_many_unscored(rollouts(True, lost), config(unscored_share_max=0.5))
+
+
+@pytest.mark.parametrize(
+    ("scores", "is_first", "error"),
+    [
+        ((FAILED, UNTOLD), True, ConfigError),
+        ((FAILED, UNTOLD), False, RolloutError),
+        ((FAILED, FAILED, True), True, RolloutError),
+        ((FAILED, Unscored("rollout_timeout", "Late.")), True, RolloutError),
+    ],
+)
+def test_an_agent_that_has_never_worked_is_not_tried_again(
+    scores: tuple[bool | Unscored, ...], is_first: bool, error: type[Exception]
+) -> None:
+    with pytest.raises(PrecisError, match="no score") as caught:
+        refuse_too_many_unscored(rollouts(*scores), config(), is_first=is_first)
+    assert type(caught.value) is error
 
 
 def test_an_agent_s_empty_cause_is_counted_too() -> None:
