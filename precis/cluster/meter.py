@@ -17,12 +17,29 @@ class Meter:
         self._hours = 0.0
         self._since: float | None = None
         self._price = HourlyPrice(0.0, 0.0)
+        self._up_s = 0.0
+        self._found_at = 0.0
 
     def start(self, price: HourlyPrice, held_s: float = 0.0) -> None:
         """Count the price of a machine, held for `held_s` seconds already, from its beginning."""
         self.stop()
         self._price = price
         self._since = self._now() - held_s
+
+    def find(self, up_s: float) -> None:
+        """Note that the first machine was up for so many seconds when it was found."""
+        if not self.hours:
+            self._up_s = up_s
+            self._found_at = self._now()
+
+    def count_before(self, seconds: float) -> None:
+        """Count the first machine for so many seconds up to now, not only since it was found, but
+        no longer than it was up; a repeat counts nothing."""
+        left_s = min(self._up_s, seconds - (self._now() - self._found_at))
+        self._up_s = 0.0
+        hours = max(0.0, left_s) / 3600
+        self._usd += hours * self._price.usd_per_hour
+        self._saved_usd += hours * self._saved_per_hour
 
     def stop(self) -> None:
         """Stop counting, once the machine is given back; idempotent."""
@@ -49,8 +66,11 @@ class Meter:
     @property
     def unbooked_saved_usd(self) -> float:
         """Dollars saved by machines that a cloud may take back, and in no ledger yet."""
-        saved_per_hour = self._price.on_demand_usd_per_hour - self._price.usd_per_hour
-        return max(0.0, self._saved_usd + self._running_hours * max(0.0, saved_per_hour))
+        return max(0.0, self._saved_usd + self._running_hours * self._saved_per_hour)
+
+    @property
+    def _saved_per_hour(self) -> float:
+        return max(0.0, self._price.on_demand_usd_per_hour - self._price.usd_per_hour)
 
     @property
     def _running_hours(self) -> float:

@@ -74,6 +74,9 @@ class StepRecord(Record):
     service, by the settings' prices."""
     machine_saved_usd: Amount = 0.0
     """The further cost on demand; 0 unless it is a spot machine."""
+    described_at: Amount = 0.0
+    """The time up to which its cost is counted, but for a training service's; in seconds since
+    1970."""
     warm_start: WarmStartRecord | None = None
     """The warm start that made the adapter, if any; the reward is then that of the previous
     adapter's `GroupVariance`, and the metrics are those of the demonstrations."""

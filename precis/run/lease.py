@@ -116,7 +116,7 @@ class Lease:
     """A lease that is held, until another run has taken it over.
 
     Attributes:
-        former: the dead run that left it behind, if one did.
+        former: the dead run, or earlier attempt of this one, that left it behind, if one did.
     """
 
     def __init__(
@@ -242,10 +242,10 @@ async def _try_acquire(
     present = await asyncio.to_thread(store.get, lease_key(model))
     if present and not take_over:
         holder = _parse(present, model)
+        lease.former = None if holder.released else holder
         take_over = one_run and holder.run == lease.holder.run
         if not take_over:
             _refuse_if_alive(holder, model, lease.holder.since, remedy)
-            lease.former = None if holder.released else holder
     try:
         version = present.version if present else None
         lease._stored = OwnObject(store, lease_key(model), version)

@@ -94,6 +94,7 @@ async def resume(
     for trained in plan.ahead:
         note = StepRecord.model_validate(trained.note)
         await commit(run, as_trained(note, trained.digest, trained.result["metrics"]))
+    run.count_left_machine()
     # The same, and those that it had committed, but not noted in the ledger.
     for step in range(run.found_at, run.ledger.next_step):
         await log(run, step, None)
@@ -162,6 +163,8 @@ async def _with_trainer(run: Run) -> ResumePlan:
         charged = plan.ledger.charge(rest.usd, rest.pending_usd)
         await run.write_ledger(charged.settle(is_recorded=is_recorded))
         run.rest_file.unlink(missing_ok=True)
+        if rest.usd:
+            run.lease.former = None  # it ended by itself, and this has its machine's cost
         if not plan.upload:  # which moves the pointer, too
             await asyncio.to_thread(repair_pointer, run.store, run.name, at, run.lease.id)
         return plan

@@ -244,6 +244,14 @@ class Run:
             )
         return None
 
+    def count_left_machine(self) -> None:
+        """Count the machine that a killed process has left up, from what it had committed last."""
+        former = self.lease.former
+        if former is not None:
+            committed = self.ledger.steps[-1].described_at if self.ledger.steps else 0.0
+            since = max(committed, former.since.timestamp())
+            self.trainer.meter.count_before(time.time() - since)
+
     async def book_rest(self, spend: Spend = _NOTHING) -> None:
         """Book the cost of the machine, and other spending, for which no step will be committed.
 

@@ -120,6 +120,7 @@ def describe_step(run: Run, step: int, batch: TrainingBatch) -> StepRecord:
         judge=run.unbooked,
         machine_usd=run.trainer.meter.unbooked_usd,
         machine_saved_usd=run.trainer.meter.unbooked_saved_usd,
+        described_at=time.time(),
     )
     return run.described
 

@@ -256,6 +256,7 @@ async def imitate(run: Run, journal: DemonstrationJournal) -> StepRecord:
         judge=run.unbooked,
         machine_usd=run.trainer.meter.unbooked_usd,
         machine_saved_usd=run.trainer.meter.unbooked_saved_usd,
+        described_at=time.time(),
         warm_start=WarmStartRecord(
             source=settings.source,
             scenarios=len(warm_start.scenarios),

@@ -105,6 +105,20 @@ def test_a_meter_adds_up_machines_of_different_prices() -> None:
     assert meter.unbooked_saved_usd == pytest.approx(2.0)
 
 
+@pytest.mark.parametrize(("up_s", "usd"), [(90_000, 2.0), (1200, 1.0)])
+def test_a_machine_that_was_up_before_costs_from_then_on_once(up_s: float, usd: float) -> None:
+    clock = [0.0]
+    meter = Meter(now=lambda: clock[0])
+    meter.find(up_s)
+    meter.start(HourlyPrice(2.0, 3.0))
+    clock[0] = 600
+    meter.find(90_000)  # when its connection was made again
+    for _ in range(2):
+        meter.count_before(600 + 3000)
+        assert meter.unbooked_usd == pytest.approx(usd)
+        assert meter.unbooked_saved_usd == pytest.approx(usd / 2)
+
+
 def test_one_failing_check_is_raised_as_it_is_and_several_as_a_list() -> None:
     nobody, key = NoCapacity("Nobody has one."), ConfigError("No key.")
     fine, no_gpu = (

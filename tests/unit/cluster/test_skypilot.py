@@ -297,3 +297,6 @@ async def test_a_trainer_is_known_by_the_code_that_it_was_sent_and_not_by_that_o
     assert await again.up() == started
     await again.leave()
     assert cloud.launched == 2
+    assert again.meter.unbooked_usd < 0.5
+    again.meter.count_before(900)  # when a killed run had booked it last, 15 minutes ago
+    assert again.meter.unbooked_usd == pytest.approx(0.5, abs=0.01)

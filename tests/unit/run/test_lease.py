@@ -158,7 +158,9 @@ async def test_a_lease_from_elsewhere_counts_until_it_has_expired_but_for_its_ow
         with pytest.raises(LeaseHeld, match="run theirs"):
             async with leased(store, "m", **options):
                 raise AssertionError
+    left = read_lease(store, "m")
     async with leased(store, "m", "theirs", one_run=True) as lease:
+        assert left and lease.former == left
         await lease.check()
     check_free(store, "m")
     elsewhere(store, begun)

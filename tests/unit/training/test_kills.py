@@ -31,7 +31,7 @@ from tests.support.tinker_server import BASE_MODEL, KEY, TinkerServer
 from tests.support.tokenizers import write_chat_tokenizer
 
 ROOT = Path(__file__).parents[3]
-TIMES = {"seconds", "judge", "commit_s", "overlapped_s", "trainer"}
+TIMES = {"seconds", "judge", "commit_s", "overlapped_s", "trainer", "described_at"}
 """What of a step's record differs from run to run; the trainer's metrics have times among them."""
 AT_ONCE = 4
 """Lives that go on at the same time; each waits for its servers to end."""

@@ -1,14 +1,18 @@
 """What a run says that it has spent is what was charged, whatever died meanwhile."""
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from precis.cluster.meter import Meter
+from precis.cluster.site import HourlyPrice
 from precis.errors import StoreConflict, StoreError
 from precis.records.ledger import find_ledger, load_ledger, read_ledger, write_ledger
 from precis.records.spend import Spend
 from precis.store import FolderStore
+from precis.training.loop import TrainingLoop
 from precis.training.warm_start import DemonstrationJournal
 from tests.support.dying_store import SilentStore
 from tests.support.in_process import Life, live_noting, one_process
@@ -92,6 +96,25 @@ async def test_nothing_is_booked_where_no_ledger_is_yet_or_a_commit_may_still_wr
             await run.book_rest(Spend(usd=usd))
         assert load_ledger(run.store, "m").usd == 0
         assert run.read_rest().usd == 3.0, "the next start books it"
+
+
+async def test_a_machine_that_a_killed_run_left_up_costs_from_what_that_had_committed_last(
+    tmp_path: Path,
+) -> None:
+    """It began two hours ago; the second one has committed steps a moment ago."""
+    life = Life(tmp_path, {"validate_every": 5})
+    for _ in range(2):
+        async with life.opened() as run:
+            began = run.lease.holder.since - timedelta(hours=2)
+            run.lease.former = run.lease.holder.model_copy(update={"since": began})
+            run.trainer.meter = Meter(lambda: 0.0)
+            run.trainer.meter.find(90_000)
+            run.trainer.meter.start(HourlyPrice(2.0, 2.0))
+            loop = TrainingLoop(run)
+            await loop.resume()
+            await loop.resume()  # as where its trainer was lost
+            assert run.usd == pytest.approx(4.0, abs=1.0)
+            await loop.train()
 
 
 async def test_a_written_ledger_whose_answer_was_lost_does_not_end_its_run(tmp_path: Path) -> None:
