@@ -21,7 +21,8 @@ try:
         function_tool,
     )
 except ImportError as error:
-    raise ImportError("The Agents SDK is missing: run `pip install openai-agents`") from error
+    command = "pip install openai-agents 'openai<3'"
+    raise ImportError(f"The Agents SDK is missing: run `{command}`") from error
 
 TURNS_MAX = 8
 Decision = Literal["refund", "replace", "explain"]

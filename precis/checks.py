@@ -9,7 +9,9 @@ import importlib.metadata
 import os
 import platform
 import re
+import shlex
 import shutil
+import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -108,6 +110,7 @@ async def check_python() -> str:
 async def check_packages() -> str:
     """Check that the installed packages are those that Précis requires."""
     wrong = []
+    right = []
     for line in importlib.metadata.requires("precis") or []:
         wanted = Requirement(line)
         if wanted.marker and not wanted.marker.evaluate({"extra": "pipeline"}):
@@ -115,8 +118,10 @@ async def check_packages() -> str:
         version = _find_version(wanted.name)
         if version is None or not wanted.specifier.contains(version, prereleases=True):
             wrong.append(f"{wanted.name} {version or 'missing'} (wants {wanted.specifier})")
+            right.append(shlex.quote(f"{wanted.name}{wanted.specifier}"))
     if wrong:
-        raise ConfigError(f"{', '.join(wrong)}.", "Run `make install`.")
+        command = f"{shlex.quote(sys.executable)} -m pip install {' '.join(right)}"
+        raise ConfigError(f"{', '.join(wrong)}.", f"Run `{command}`.")
     return f"prefect {_find_version('prefect')}, as pyproject.toml asks for"
 
 

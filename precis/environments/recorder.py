@@ -90,7 +90,7 @@ class PlainModel:
                 raise ConfigError(
                     "The agent asks by `model.openai_client()`, and the package openai is not "
                     "installed.",
-                    "Install it (`pip install openai`), or have the agent ask "
+                    "Install it (`pip install 'openai<3'`), or have the agent ask "
                     "`model.inference_base_url` with the key `model.inference_api_key`.",
                 ) from error
             self._client = recorded_client(

@@ -296,7 +296,7 @@ def test_a_framework_s_telemetry_is_sent_nowhere(
     ("name", "package", "command"),
     [
         (LANGGRAPH, "langgraph.graph", "pip install langgraph langchain-openai"),
-        (AGENTS_SDK, "agents", "pip install openai-agents"),
+        (AGENTS_SDK, "agents", "pip install openai-agents 'openai<3'"),
         ("mcp_agent.py", "mcp", r"pip install 'precis\[mcp\]'"),
     ],
 )

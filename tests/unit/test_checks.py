@@ -4,6 +4,7 @@ import asyncio
 import importlib.metadata
 import platform
 import sqlite3
+import sys
 from collections.abc import Awaitable
 from pathlib import Path
 
@@ -60,7 +61,8 @@ async def test_a_package_of_another_version_is_named(monkeypatch: pytest.MonkeyP
     asked = ["prefect<3", "no-such-thing>=1"]
     monkeypatch.setattr(importlib.metadata, "requires", lambda _: asked)
     row = await row_of(checks.check_packages())
-    assert not row.ok and row.remedy == "Run `make install`."
+    command = f"{sys.executable} -m pip install 'prefect<3' 'no-such-thing>=1'"
+    assert not row.ok and row.remedy == f"Run `{command}`."
     assert "prefect 3." in row.detail and "(wants <3)" in row.detail
     assert "no-such-thing missing" in row.detail
 

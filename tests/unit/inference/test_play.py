@@ -180,7 +180,7 @@ app(sys.argv[1:])
     again = [*command[:4], str(GAME), "--store", store.url, "--model", "player"]
     refused = subprocess.run(again, capture_output=True, text=True, check=False)
     assert refused.returncode == 1 and "Traceback" not in refused.stderr
-    assert "pip install openai" in refused.stderr
+    assert "pip install 'openai<3'" in refused.stderr
 
 
 def test_a_policy_that_summarizes_plays_nothing(store: FolderStore, tmp_path: Path) -> None:
