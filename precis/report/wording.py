@@ -66,10 +66,11 @@ class Words:
 
     def ahead(self, first: Contender, second: Contender, found: Difference) -> str:
         """Return a comparison as a sentence."""
-        side = "ahead of" if found.accuracy.mean >= 0 else "behind"
-        gap = self.gap(found.accuracy).lstrip("+-")
+        mean = found.accuracy.mean
+        side = "ahead of" if mean > 0 else "behind"
+        gap = f"{self.gap(found.accuracy).lstrip('+-')}{self.unit} {side}" if mean else "level with"
         return (
-            f"{name(first)} is {gap}{self.unit} {side} {name(second)} on "
+            f"{name(first)} is {gap} {name(second)} on "
             f"{self.nouns.count(found.documents)}: a difference of "
             f"{self.gap_bounds(found.accuracy)} (95% interval; corrected {found.chance})."
         )

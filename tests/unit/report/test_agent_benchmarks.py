@@ -22,7 +22,7 @@ from precis.report.benchmark_view import Benchmark
 from precis.report.nights import Comparison, compare_nights
 from precis.report.page import benchmark_report, report_html
 from precis.report.wording import Words
-from precis.statistics.intervals import Interval, paired_difference, ratio_interval
+from precis.statistics.intervals import Difference, Interval, paired_difference, ratio_interval
 from precis.statistics.standings import (
     Contender,
     count_with,
@@ -162,6 +162,12 @@ def test_what_is_no_share_has_no_interval_where_scenarios_are_few_or_alike() -> 
     assert turns_of_successes(games("solver", None, [won(1)] * 3)) == Interval(1.0, 1.0, 1.0)
     assert ratio_interval([-1.0] * 3, [1.0] * 3) == Interval(-1.0, -1.0, -1.0)
     assert paired_difference([30.0], [-5.0], [1.0]).accuracy == Interval(35.0, -33.25, 103.25)
+
+
+def test_equals_are_level() -> None:
+    even = Difference(Interval(0.0, -0.2, 0.2), 1.0, 8)
+    said = GAMES.ahead(Contender("a", 3), Contender("b"), even)
+    assert said.startswith("a, step 3 is level with b on 8 boards: a difference of -20.0 to +20.0")
 
 
 @pytest.mark.parametrize("name", ["recall@5", "a.b", 'said "no"', "a\\b", "[0]", "*", ""])
