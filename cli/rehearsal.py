@@ -163,7 +163,7 @@ def rehearse(
     console.print(table)
     console.print(f"Report   {report.folder}report.html", soft_wrap=True)
     console.print(f"Chart    {report.folder}learning-curve.png", soft_wrap=True)
-    for sentence in (idle, report.caveat, shortcoming(ledger)):
+    for sentence in (idle, report.incomplete, report.caveat, shortcoming(ledger)):
         if sentence:
             console.print(sentence, style="yellow", soft_wrap=True)
     return report

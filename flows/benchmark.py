@@ -23,7 +23,7 @@ from tasks.benchmark import (
 )
 from tasks.parameters import named, takes_settings
 from tasks.secrets import adopt_secrets
-from tasks.states import says_why_it_stops, show_running_as
+from tasks.states import said, says_why_it_stops, show_running_as
 from tasks.training import load_documents, start_trainer
 
 
@@ -79,4 +79,5 @@ async def run_benchmark(
             await announce_cost(run, [*trained_contenders, *others])
             measured = await measure_all(run, checkpoints, others)
         comparison = await compare_with_before(run, trained, measured)
-        return await publish_report(run, trained, measured, comparison)
+        report = await publish_report(run, trained, measured, comparison)
+    return said(report, report.incomplete)

@@ -118,7 +118,11 @@ def completed(ledger: Ledger, report: R, idle: str | None = None) -> R:
     wrong = shortcoming(ledger)
     if wrong:
         get_run_logger().warning("%s", wrong)
-    message = " ".join(filter(None, (idle, early, wrong)))
+    return said(report, " ".join(filter(None, (idle, early, wrong))))
+
+
+def said(report: R, message: str) -> R:
+    """Return a flow's result, with a message for its state if there is one."""
     return cast(R, Completed(message=message, data=report)) if message else report
 
 

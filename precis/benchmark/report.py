@@ -24,7 +24,8 @@ from precis.store import Store
 @dataclass(frozen=True)
 class BenchmarkReport:
     """The folder of a benchmark's results in the store, its cost, and its standings as text:
-    contender, measure with interval, and the first other figures; best first."""
+    contender, measure with interval, and the first other figures; best first. `incomplete` is a
+    sentence on the contenders that are not ranked; empty without any."""
 
     model: str
     steps: int
@@ -34,6 +35,7 @@ class BenchmarkReport:
     standings: tuple[tuple[str, ...], ...]
     usd: float = 0.0
     regressions: tuple[str, ...] = ()
+    incomplete: str = ""
     caveat: str = ""
 
 
@@ -83,6 +85,10 @@ async def publish(
     nouns = environment.nouns
     headings, *standings = standings_lines(benchmark)
     count = len(environment.scenarios("validation"))
+    unranked = []
+    for each in benchmark.standings:
+        if not each.complete:
+            unranked.append(f"{wording.name(each.contender)} ({wording.causes(each.unscored)})")
     report = BenchmarkReport(
         run.name,
         steps,
@@ -92,6 +98,7 @@ async def publish(
         tuple(standings),
         run.budget.usd + run.machine_usd,
         tuple(map(str, comparison.regressions)),
+        f"Too much is unscored to rank {', '.join(unranked)}." if unranked else "",
         environment.caveat,
     )
     return report, benchmark_report(benchmark) + comparison.section(nouns)

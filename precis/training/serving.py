@@ -15,6 +15,7 @@ from precis.cluster.local import scratch_folder
 from precis.errors import ConfigError, TrainerLost
 from precis.llm.concurrency import run_for_each
 from precis.records.results import TRAINED
+from precis.rollouts.filter import refuse_too_many_unscored
 from precis.run.lease import leased
 from precis.statistics.standings import Contender
 from precis.trainer.client import RemoteTrainer
@@ -173,7 +174,8 @@ async def measure_all(
     """Measure the ceiling and every contender: hosted ones at the same time, our own in turn.
 
     `measure_one` is `measure_contender`, perhaps with retries. With checkpoints, the measure is
-    that of their run. A ConfigError says that there is no contender.
+    that of their run. A ConfigError says that there is no contender, a JudgeUnavailable or a
+    RolloutError that no rollout of any has a score.
     """
 
     async def measure_any(contender: ContenderSpec) -> Measurement:
@@ -202,5 +204,8 @@ async def measure_all(
             f"Nobody takes part in the benchmark of {run.name}.",
             "Give it `checkpoints`, `hosted`, `contenders` or `baselines`.",
         )
+    rollouts = [one.rollout for _, attempts in everyone for one in attempts]
+    if all(one.reward is None for one in rollouts):
+        refuse_too_many_unscored(rollouts, run.config.rollouts)
     measured_by = checkpoints.measure if checkpoints else ""
     return results_of(everyone, run.environment, run.id, run.began, ceiling, measured_by)

@@ -17,7 +17,7 @@ from precis.benchmark.run import BenchmarkRun, compare, open_benchmark, serve_ot
 from precis.config import BenchmarkConfig, ContenderConfig, RolloutsConfig
 from precis.environments.python import load_python
 from precis.environments.recorder import Recorder
-from precis.errors import ConfigError
+from precis.errors import ConfigError, RolloutError
 from precis.llm.budget import Budget
 from precis.llm.server import ChatRequest, Completion, completions_app
 from precis.records.nouns import REWARD, Figure
@@ -145,6 +145,32 @@ async def test_a_benchmark_in_which_nobody_takes_part_is_refused(tmp_path: Path)
         assert [one.contender.model for one in others] == [RANDOM]
         with pytest.raises(ConfigError, match="Nobody takes part"):
             await measure_all(run, None, others, measure_contender, no_ceiling)
+
+
+async def test_a_benchmark_names_whom_it_could_not_measure_and_fails_without_anybody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CONTENDER_API_KEY", KEY)
+    file = tmp_path / "coin.py"
+    refuses = 'if model.get_inference_name() == "m":\n        raise ValueError("no such coin")'
+    file.write_text(WINS_ALONE.replace("asked =", f"{refuses}\n    asked =", 1))
+    async with serving(completions_app(Hosted(), lambda: ["m"], KEY)) as url:
+        hosted = {"provider": "url", "base_url": f"{url}/v1", "model": "m", "prices": (1, 4)}
+        config = BenchmarkConfig.model_validate(
+            {
+                "checkpoints": "none",
+                "environment": str(file),
+                "store": str(tmp_path / "store"),
+                "contenders": [hosted],
+            }
+        )
+        async with open_benchmark(config, load_python(str(file))) as run, serve_others(run) as both:
+            measured = await measure_all(run, None, both, measure_contender, no_ceiling)
+            report, _ = await publish(run, None, measured, compare(run, measured), tmp_path)
+            assert report.incomplete == "Too much is unscored to rank m (2 agent_failed)."
+            others = [one for one in both if one.contender.model == "m"]
+            with pytest.raises(RolloutError, match="2 of 2 rollouts have no score .*no such coin"):
+                await measure_all(run, None, others, measure_contender, no_ceiling)
 
 
 async def test_a_benchmark_measures_as_the_run_of_its_checkpoints(tmp_path: Path) -> None:
