@@ -14,7 +14,7 @@ try:
     from mcp import Client, StdioServerParameters, stdio_client
     from mcp.client.streamable_http import create_mcp_http_client, streamable_http_client
 except ImportError as error:
-    raise ImportError("MCP's client is missing: run `pip install 'precis[mcp]'`") from error
+    raise ImportError("MCP's client is missing: run `pip install 'mcp>=2.3'`") from error
 
 SLOTS = threading.BoundedSemaphore(8)
 """The most sessions at once, over all threads."""

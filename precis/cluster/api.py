@@ -65,7 +65,8 @@ def sdk() -> Any:
         from sky.client import sdk as client
     except ImportError as error:
         raise ConfigError(
-            "SkyPilot is not installed: run `make install-sky`, or `pip install 'precis[sky]'`."
+            "SkyPilot is not installed: run `make install-sky`, or install Précis with its extra "
+            "`sky`."
         ) from error
     return client
 

@@ -30,7 +30,7 @@ def release_of(package: str) -> str:
         raise ConfigError(
             f"This environment needs {package}, which is not installed.",
             "Run `make install-environments`, for which reasoning-gym needs a C compiler, or "
-            f"`pip install 'precis[{package}]'`.",
+            f"install Précis with its extra `{package}`.",
         ) from error
 
 

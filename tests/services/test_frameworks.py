@@ -297,7 +297,7 @@ def test_a_framework_s_telemetry_is_sent_nowhere(
     [
         (LANGGRAPH, "langgraph.graph", "pip install langgraph langchain-openai"),
         (AGENTS_SDK, "agents", "pip install openai-agents 'openai<3'"),
-        ("mcp_agent.py", "mcp", r"pip install 'precis\[mcp\]'"),
+        ("mcp_agent.py", "mcp", "pip install 'mcp>=2.3'"),
     ],
 )
 def test_without_the_framework_the_command_that_installs_it_is_named(

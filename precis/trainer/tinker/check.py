@@ -62,5 +62,5 @@ def require_client() -> None:
     if not is_client_installed():
         raise ConfigError(
             "trainer.kind is 'tinker', but the client of the Tinker API is not installed: run "
-            "`make install-tinker`, or `pip install 'precis[tinker]'`."
+            "`make install-tinker`, or install Précis with its extra `tinker`."
         )

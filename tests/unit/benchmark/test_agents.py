@@ -169,7 +169,7 @@ async def test_a_benchmark_names_whom_it_could_not_measure_and_fails_without_any
             report, _ = await publish(run, None, measured, compare(run, measured), tmp_path)
             assert report.incomplete == "Too much is unscored to rank m (2 agent_failed)."
             others = [one for one in both if one.contender.model == "m"]
-            with pytest.raises(RolloutError, match="2 of 2 rollouts have no score .*no such coin"):
+            with pytest.raises(RolloutError, match=r"2 of 2 rollouts have no score .*no such coin"):
                 await measure_all(run, None, others, measure_contender, no_ceiling)
 
 

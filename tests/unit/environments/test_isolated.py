@@ -113,7 +113,7 @@ def test_a_call_without_an_end_or_a_limit_costs_itself(
 
 
 def test_a_package_that_is_not_installed_is_named_with_its_installation() -> None:
-    with pytest.raises(ConfigError, match=r"install-environments.*'precis\[no-such-package\]'"):
+    with pytest.raises(ConfigError, match=r"install-environments.* extra `no-such-package`"):
         release_of("no-such-package")
 
 
