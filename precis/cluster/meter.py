@@ -8,7 +8,11 @@ from precis.cluster.site import HourlyPrice
 
 class Meter:
     """Adds up a price by the hour, less what is in a ledger; it runs from `start` to `stop`, any
-    number of times."""
+    number of times.
+
+    Attributes:
+        price: of the present machine, or the one before.
+    """
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
@@ -16,14 +20,14 @@ class Meter:
         self._saved_usd = 0.0
         self._hours = 0.0
         self._since: float | None = None
-        self._price = HourlyPrice(0.0, 0.0)
+        self.price = HourlyPrice(0.0, 0.0)
         self._up_s = 0.0
         self._found_at = 0.0
 
     def start(self, price: HourlyPrice, held_s: float = 0.0) -> None:
         """Count the price of a machine, held for `held_s` seconds already, from its beginning."""
         self.stop()
-        self._price = price
+        self.price = price
         self._since = self._now() - held_s
 
     def find(self, up_s: float) -> None:
@@ -38,7 +42,7 @@ class Meter:
         left_s = min(self._up_s, seconds - (self._now() - self._found_at))
         self._up_s = 0.0
         hours = max(0.0, left_s) / 3600
-        self._usd += hours * self._price.usd_per_hour
+        self._usd += hours * self.price.usd_per_hour
         self._saved_usd += hours * self._saved_per_hour
 
     def stop(self) -> None:
@@ -61,7 +65,7 @@ class Meter:
     @property
     def unbooked_usd(self) -> float:
         """Dollars that are in no ledger yet."""
-        return max(0.0, self._usd + self._running_hours * self._price.usd_per_hour)
+        return max(0.0, self._usd + self._running_hours * self.price.usd_per_hour)
 
     @property
     def unbooked_saved_usd(self) -> float:
@@ -70,7 +74,7 @@ class Meter:
 
     @property
     def _saved_per_hour(self) -> float:
-        return max(0.0, self._price.on_demand_usd_per_hour - self._price.usd_per_hour)
+        return max(0.0, self.price.on_demand_usd_per_hour - self.price.usd_per_hour)
 
     @property
     def _running_hours(self) -> float:

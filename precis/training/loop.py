@@ -243,7 +243,8 @@ class TrainingLoop:
     @asynccontextmanager
     async def recovering(self) -> AsyncIterator[None]:
         """Start a trainer again that is lost in the block; the caller repeats the block. A
-        TrainerLost says that it was lost `recoveries_max` times since a step was last committed."""
+        TrainerLost says that it was lost `recoveries_max` times since a step was last committed, a
+        BudgetReached that what is left pays for no hour of a rented machine."""
         run = self.run
 
         async def restore() -> str:
@@ -256,5 +257,9 @@ class TrainingLoop:
         except TrainerLost as error:
             await run.ahead.cancel()
             await run.commits.abandon()
-            limit = run.config.recoveries_max
-            await run.trainer.recover(error, limit, self.stages.show_state, restore)
+            is_rented = run.config.cluster.where == "sky"
+            limit = run.limit_reached(run.trainer.meter.price.usd_per_hour if is_rented else 0.0)
+            if limit is not None:
+                raise limit from error
+            losses_max = run.config.recoveries_max
+            await run.trainer.recover(error, losses_max, self.stages.show_state, restore)

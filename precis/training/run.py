@@ -224,15 +224,20 @@ class Run:
         measured = not self.validation_is_due and not self.variance_is_due
         return self.ledger.next_step >= self.config.steps and measured
 
-    def limit_reached(self) -> BudgetReached | None:
+    def limit_reached(self, machine_usd: float = 0.0) -> BudgetReached | None:
         """Return the error to stop with, once everything up to here is committed, where the run has
-        spent its budget, or held its machine for as long as it may."""
+        spent its budget, or held its machine for as long as it may.
+
+        Args:
+            machine_usd: the price of an hour of the machine to be rented now, if one is.
+        """
         step = self.ledger.next_step
         budget = self.config.budget_usd
-        if budget is not None and self.usd >= budget:
+        if budget is not None and self.usd + machine_usd >= budget:
+            rent = f", an hour of a machine costs ${machine_usd:.2f}," if machine_usd else ""
             return BudgetReached(
-                f"The run has spent ${self.usd:.2f} of its ${budget:.2f} and stops after step "
-                f"{step}, which is committed.",
+                f"The run has spent ${self.usd:.2f} of its ${budget:.2f}{rent} and stops after "
+                f"step {step}, which is committed.",
                 "Raise budget_usd and start it again to continue.",
             )
         hours = self.trainer.meter.hours

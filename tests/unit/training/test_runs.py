@@ -28,6 +28,7 @@ from precis.rehearsal.judges.judge import lexical_judge
 from precis.run.checkpoints import committed_steps, manifest
 from precis.run.repair import repair
 from precis.run.restart import restart
+from precis.settings.cluster import ClusterConfig
 from precis.store import FolderStore
 from precis.training import stages
 from precis.training.loop import Stages, TrainingLoop
@@ -281,6 +282,23 @@ async def test_a_step_that_ends_with_its_run_is_booked_once(
             (2.0, True) if is_trained else (0.0, False)
         )
         assert ledger(life).usd == pytest.approx(judge.usd + 2.0 * hours)
+
+
+@pytest.mark.parametrize(("budget_usd", "is_enough"), [(5.0, False), (7.0, True)])
+async def test_no_machine_is_rented_in_place_of_a_lost_one_that_the_budget_pays_for_no_hour(
+    budget_usd: float, is_enough: bool, tmp_path: Path
+) -> None:
+    async with Life(tmp_path / "run", {"budget_usd": budget_usd}).opened() as run:
+        loop = TrainingLoop(run)
+        await loop.resume()
+        await run.write_ledger(run.ledger.charge(4.0))
+        run.config = run.config.model_copy(update={"cluster": ClusterConfig(where="sky")})
+        run.trainer.meter.price = HourlyPrice(2.0, 2.0)
+        stops = pytest.raises(BudgetReached, match=r"\$4.00 of its \$5.00, an hour .* \$2.00, and")
+        with nullcontext() if is_enough else stops:
+            async with loop.recovering():
+                raise TrainerLost("It is gone.")
+        assert run.trainer.losses == is_enough
 
 
 async def test_what_a_machine_cost_after_the_last_step_is_booked(
