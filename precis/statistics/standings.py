@@ -234,21 +234,22 @@ def documents_to_see(first: pl.DataFrame, second: pl.DataFrame) -> int | None:
     """Return how many documents it takes to detect a difference of three points in accuracy between
     two such contenders, at 80 % power; None with fewer than five in common, or if the two differ by
     the same on each."""
-    one, other, asked = _align(first, second)
+    one, other, asked, _ = _align(first, second)
     gains = one / asked - other / asked
     if len(gains) < DOCUMENTS_MIN or np.allclose(gains, gains[0]):
         return None
     return documents_needed(one, other, asked)
 
 
-def _align(first: pl.DataFrame, second: pl.DataFrame) -> tuple[Floats, Floats, Floats]:
+def _align(first: pl.DataFrame, second: pl.DataFrame) -> tuple[Floats, Floats, Floats, Floats]:
     """Return the scores of the first and of the second on the scenarios that both were scored on,
-    and their weights."""
+    their weights, and how many times as much the second's rows weigh."""
     both = scores_by_scenario(first).join(
         scores_by_scenario(second), on="scenario_id", suffix="_2", maintain_order="left"
     )
-    second_score = both["score_2"] / both["weight_2"] * both["weight"]
-    return both["score"].to_numpy(), second_score.to_numpy(), both["weight"].to_numpy()
+    nights = both["weight_2"] / both["weight"]
+    second_score = (both["score_2"] / nights).to_numpy()
+    return both["score"].to_numpy(), second_score, both["weight"].to_numpy(), nights.to_numpy()
 
 
 def _mean(values: pl.Series) -> float | None:

@@ -92,6 +92,17 @@ def test_what_one_comparison_would_flag_is_no_alarm_among_four() -> None:
     assert not worst.is_regression
 
 
+def test_no_win_on_one_night_where_wins_are_rare_is_no_regression() -> None:
+    """Each of the seven nights before has one win, each on another scenario."""
+    lost = {f"d{index}": [False] for index in range(20)}
+    before = [rows("m", {**lost, f"d{number}": [True]}) for number in range(7)]
+    found = compare(rows("m", lost), pl.concat(before))
+    assert found.changes and not found.regressions
+    won = {f"d{index}": [True] for index in range(20)}
+    always = pl.concat([rows("m", won)] * 7)
+    assert compare(rows("m", {**won, **dict(list(lost.items())[:7])}), always).regressions
+
+
 def test_the_newest_checkpoint_is_compared_with_the_newest_before() -> None:
     others = [night("trained", 1, step=0), night("gpt-4o", 5)]
     before = pl.concat([*others, night("trained", 4, step=30)])
