@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -193,10 +194,7 @@ def _scan(store: Store, keys: Sequence[str]) -> pl.LazyFrame:
 def newest_results(store: Store, model: str, took_part: pl.Expr) -> pl.DataFrame:
     """Return the rows of a model's newest benchmark with a row that matches `took_part`, or none.
     Nights are read from the newest back, until one is found."""
-    for rows in _nights_back(store, model):
-        if not rows.filter(took_part).is_empty():
-            return rows
-    return SCHEMA.to_frame()
+    return next(_nights_back(store, model, took_part), SCHEMA.to_frame())
 
 
 def results_before(
@@ -204,33 +202,32 @@ def results_before(
 ) -> pl.DataFrame:
     """Return the rows comparable with tonight's (`COMPARABLE`) of the newest `nights` nights that
     have some, without the one with the id `night`."""
-    origins = tonight.select(COMPARABLE).unique()
-    found = [SCHEMA.to_frame()]
-    if nights:
-        for rows in _nights_back(store, model):
-            others = rows.filter(pl.col("run") != night)
-            alike = others.join(origins, on=COMPARABLE, how="semi", nulls_equal=True)
-            if not alike.is_empty():
-                found.append(alike)
-            if len(found) > nights:
-                break
-    return pl.concat(reversed(found))
+    alike = pl.lit(False)
+    for origin in tonight.select(COMPARABLE).unique().iter_rows(named=True):
+        same = [pl.col(name).eq_missing(pl.lit(value)) for name, value in origin.items()]
+        alike |= pl.all_horizontal(same)
+    alike &= pl.col("run") != night
+    found = [rows.filter(alike) for rows in islice(_nights_back(store, model, alike), nights)]
+    return pl.concat([SCHEMA.to_frame(), *reversed(found)])
 
 
-def _nights_back(store: Store, model: str) -> Iterator[pl.DataFrame]:
-    """Yield each night's rows, the newest night first. Raises StoreError if one can't be read."""
+def _nights_back(store: Store, model: str, wanted: pl.Expr) -> Iterator[pl.DataFrame]:
+    """Yield the rows of each night with one that matches `wanted`, the newest night first; of other
+    nights only the columns that it names are read. Raises StoreError if a night can't be read."""
     from pyarrow import ArrowException
 
     for key in reversed(store.keys(f"{model}/results/")):
         with files_of(store):
             try:
-                rows = _scan(store, [key]).collect()
+                scanned = _scan(store, [key])
+                rows = scanned.collect() if scanned.select(wanted.any()).collect().item() else None
             except (pl.exceptions.PolarsError, ArrowException) as error:
                 raise StoreError(
                     f"The results of a night in {store.url}/{key} can't be read: {error} Move the "
                     "file away if it is not one of results."
                 ) from error
-        yield rows
+        if rows is not None:
+            yield rows
 
 
 def read_results(path: Path) -> pl.DataFrame:

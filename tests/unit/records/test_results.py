@@ -5,6 +5,7 @@ from tempfile import TemporaryDirectory
 
 import polars as pl
 import pytest
+from pyarrow import parquet
 
 from precis.errors import StoreError
 from precis.records.questions import QUESTIONS, answers_in
@@ -13,6 +14,7 @@ from precis.records.results import (
     frame_of,
     newest_results,
     read_results,
+    results_before,
     scan_results,
     write_results,
 )
@@ -105,6 +107,22 @@ def test_the_newest_results_are_read_from_the_newest_night_back(tmp_path: Path) 
     store.put("m/results/20261101T030000Z-0000.parquet", b"not parquet, and not read")
     assert newest_results(store, "m", pl.col("score") > 0).equals(frames[2])
     assert newest_results(store, "another", pl.lit(True)).is_empty()
+
+
+def test_a_night_by_other_rules_is_passed_over_without_its_texts(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path)
+    tonight = stored(store, 3)
+    assert results_before(store, "m", "tonight", tonight, 1).equals(tonight)
+    file = tmp_path / "m/results/20261103T030000Z-0000.parquet"
+    whole = file.read_bytes()
+    chunk = parquet.read_metadata(file).row_group(0).column(SCHEMA.names().index("text"))
+    start = chunk.dictionary_page_offset or chunk.data_page_offset
+    unreadable = b"\xff" * chunk.total_compressed_size
+    file.write_bytes(whole[:start] + unreadable + whole[start + len(unreadable) :])
+    other = tonight.with_columns(protocol=pl.lit("other rules"))
+    assert results_before(store, "m", "tonight", other, 1).is_empty()
+    with pytest.raises(StoreError):
+        results_before(store, "m", "tonight", tonight, 1)
 
 
 def test_a_night_that_is_no_results_is_named(tmp_path: Path) -> None:
