@@ -257,7 +257,8 @@ def load_verifiers(settings: VerifiersSettings) -> VerifiersEnvironment:
     if problem:
         raise ConfigError(f"The description of verifiers' environment {id} {problem}.")
     try:
-        said = json.loads(output)
+        # A task's NaN is no JSON: nothing is shown for it.
+        said = json.loads(output, parse_constant=lambda _: None)
     except ValueError as error:
         shown = output[:80]
         raise ConfigError(f"{python} describes the environment {id} as {shown!r}.") from error

@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import time
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +25,13 @@ DESCRIBED = {
     "version": "0.4.0",
     "digest": "d1",
     "splits": {
-        "train": [{"id": id, "task": {"idx": ord(id)}} for id in "abcd"],
+        "train": [{"id": id, "task": {"idx": ord(id), "limit": nan}} for id in "abcd"],
         "validation": [{"id": "e"}],
     },
 }
 CHILD = """#!PYTHON
 import json, os, socket, subprocess, sys, time, urllib.request
+from math import nan
 
 what, settings = sys.argv[3], json.loads(sys.argv[4])
 config = settings["config"]
@@ -79,7 +81,7 @@ async def test_it_is_played_at_the_recorders_address_and_ends_when_it_is_closed(
     tells = "ask(asked); said['metrics']['child'] = os.getpid(); send(said)"
     environment = load_verifiers(settings_of(tmp_path, tells))
     assert [one.id for one in environment.scenarios("validation")] == ["e"]
-    assert environment.scenarios("train")[1]["task"] == {"idx": ord("b")}
+    assert environment.scenarios("train")[1]["task"] == {"idx": ord("b"), "limit": None}
     [rollout] = await play(environment)
     child = int(rollout.metrics["child"])
     assert rollout.score == Score(0.75, None, {"turns": 1.0, "child": child})
