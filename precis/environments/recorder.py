@@ -279,7 +279,7 @@ def score_of(returned: object) -> Score | Unscored:
             return Unscored("no_score", f"Its metric {name} is {value!r}, which is not a number.")
         metrics[str(name)] = float(value)
     try:
-        json.dumps(score.details)
+        json.dumps(score.details, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         return Unscored("no_score", f"Its details are not JSON: {error}.")
     success = _plain(score.success)

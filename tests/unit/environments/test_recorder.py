@@ -368,6 +368,11 @@ def ending(how: object) -> Act:
         (None, "no_score", "It returned nothing: return a Score"),
         (Unscored("judge_out", OSError("no route")), "judge_out", "^no route$"),  # type: ignore[arg-type]
         (Score(1.0, details={"seen": {1}}), "no_score", "Its details are not JSON: .*set"),
+        (
+            Score(1.0, details={"a": [float("nan")]}),
+            "no_score",
+            "Its details are not JSON: Out of range",
+        ),
         (np.array([0.5, 0.5]), "no_score", "It returned a ndarray: return a Score, a number or"),
         (Score(1.0, "no"), "no_score", "Its success is 'no'"),  # type: ignore[arg-type]
         (Score(float("nan")), "no_score", "Its reward is nan, which is not a number"),
