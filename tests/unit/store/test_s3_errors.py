@@ -61,6 +61,7 @@ def test_settings_that_no_client_takes_are_named(
     variable: str, value: str, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(variable, value)
+    client_for.cache_clear()  # a profile is none of the settings, which another test may have used
     with pytest.raises(ConfigError, match=said):
         client_for(S3Environment())
 
