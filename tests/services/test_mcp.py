@@ -59,7 +59,7 @@ def odd(folder: Path, **settings: Any) -> PythonEnvironment:
     """The example with a server whose tools misbehave."""
     file = folder / "odd.py"
     file.write_text(ODD, "utf-8")
-    return example("mcp_agent.py", SERVER=[sys.executable, str(file)], TOOL_S=1.0, **settings)
+    return example("mcp_agent.py", SERVER=[sys.executable, str(file)], TOOL_S=60.0, **settings)
 
 
 @pytest.fixture(scope="module")
@@ -163,13 +163,17 @@ BAD: dict[tuple[str, str], str] = {
 
 
 async def test_bad_calls_and_tools_are_answered(tmp_path: Path) -> None:
+    environment = odd(tmp_path, TURNS_MAX=len(BAD) + 2)
+
     def say(request: ChatRequest) -> str | ToolCall:
         turn = sum(one["role"] == "assistant" for one in request.messages)
         if turn < len(BAD):
-            return ToolCall(f"call-{turn}", *list(BAD)[turn])
+            name, given = list(BAD)[turn]
+            vars(environment._module)["TOOL_S"] = 1.0 if name == "hang" else 60.0
+            return ToolCall(f"call-{turn}", name, given)
         return "Hm." if turn == len(BAD) else call(request, "complete_task")
 
-    (rollout,) = await play(odd(tmp_path, TURNS_MAX=len(BAD) + 2), ScriptedPolicy(say))
+    (rollout,) = await play(environment, ScriptedPolicy(say))
     answers = results(rollout)
     assert [one[: len(said)] for one, said in zip(answers, BAD.values(), strict=True)] == [
         *BAD.values()
