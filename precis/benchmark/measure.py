@@ -19,7 +19,7 @@ from precis.environments.protocol import Environment
 from precis.environments.recorder import Recorder
 from precis.errors import ConfigError, UnusableRun
 from precis.llm.concurrency import run_for_each
-from precis.records.ledger import load_ledger
+from precis.records.ledger import find_ledger, load_ledger
 from precis.records.nouns import Figure, default_figure
 from precis.records.questions import questions_of
 from precis.records.results import ATTEMPTS, Provenance, Row, frame_of, row_of
@@ -144,13 +144,17 @@ def results_of(
 
 
 def with_settings_of_its_run(config: BenchmarkConfig, store: Store) -> BenchmarkConfig:
-    """Return the settings, completed from the run that trained the model.
+    """Return the settings, completed from the run that trained the model; without checkpoints, only
+    if there is such a run and they name no scenarios.
 
     Raises:
         ConfigError, UnusableRun: there is no such run, or its settings can't be used.
     """
+    given = config.model_dump(exclude_unset=True)
     if config.checkpoints == "none":
-        return config
+        is_own = given.keys() & {"documents", "environment", "test_documents"}
+        if is_own or find_ledger(store, config.model) is None:
+            return config
     try:
         ledger = load_ledger(store, config.model)
     except UnusableRun as error:
@@ -171,7 +175,6 @@ def with_settings_of_its_run(config: BenchmarkConfig, store: Store) -> Benchmark
     known = ledger.settings
     shared = RunConfig.model_fields.keys() - {"model", "store"}
     of_the_run = {name: value for name, value in known.items() if name in shared}
-    given = config.model_dump(exclude_unset=True)
     try:
         return BenchmarkConfig.model_validate(overlay(BenchmarkConfig, of_the_run, given))
     except ValidationError as error:

@@ -192,8 +192,11 @@ def test_settings_that_are_not_given_are_those_of_the_run(store: FolderStore) ->
     assert (found.seed, found.store, found.every) == (7, "t", 5)
     assert found.documents == TrainConfig.model_validate(run.settings).documents
     assert found.rollouts.in_flight == 2
-    own = given.model_copy(update={"checkpoints": "none", "model": "nobody"})
-    assert with_settings_of_its_run(own, store) is own
+    alone = BenchmarkConfig(model="m", checkpoints="none")
+    assert with_settings_of_its_run(alone, store).documents == found.documents
+    for own in ({"model": "nobody"}, {"environment": "agent.py"}, {"documents": {"seed": 2}}):
+        of_none = BenchmarkConfig.model_validate({"model": "m", "checkpoints": "none", **own})
+        assert with_settings_of_its_run(of_none, store) is of_none
 
 
 def test_a_model_that_is_not_there_is_told_of_those_that_are(store: FolderStore) -> None:
