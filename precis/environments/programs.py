@@ -15,6 +15,8 @@ from precis.text import without_controls
 
 _SECRET = re.compile("KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH|COOKIE", re.IGNORECASE)
 _WITH_PASSWORD = re.compile(r"://[^\s/?#]*@")
+_SECRET_MIN = 8
+"""A shorter value is no secret, and may be part of any word."""
 _TAIL = 64 * 1024
 """Bytes kept from the end of a program's output."""
 _SHOWN = 200
@@ -38,6 +40,15 @@ def harmless(granted: Collection[str] = ()) -> dict[str, str]:
     # Fixes the order of sets across processes, so that the puzzle that is scored is the one asked.
     kept["PYTHONHASHSEED"] = "0"
     return kept
+
+
+def without_secrets(text: str) -> str:
+    """Return a text with `…` for the values of environment variables that look like secrets by
+    their names."""
+    for name, value in os.environ.items():
+        if _SECRET.search(name) and len(value) >= _SECRET_MIN and not value.isalpha():
+            text = text.replace(value, "…")
+    return text
 
 
 def bypass_proxy(variables: MutableMapping[str, str], host: str = "localhost") -> None:

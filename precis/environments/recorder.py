@@ -27,7 +27,7 @@ import httpx
 
 from precis.environments.addresses import ROOT, Sessions
 from precis.environments.clock import Clock
-from precis.environments.programs import bypass_proxy
+from precis.environments.programs import bypass_proxy, without_secrets
 from precis.environments.protocol import Environment
 from precis.environments.session import Policy, Session
 from precis.errors import ConfigError, PrecisError, without_passwords
@@ -164,8 +164,9 @@ class Recorder:
                 "at the address that it is given.",
             )
         if isinstance(score, Unscored):
-            # An agent's error may quote a tool's output or an address, and is shown in a terminal.
-            score = replace(score, detail=without_passwords(without_controls(score.detail)))
+            # An agent's error may quote a tool's output, an address or a key, and is shown.
+            detail = without_secrets(without_passwords(without_controls(score.detail)))
+            score = replace(score, detail=detail)
         return Rollout(scenario, index, tuple(session.calls), score)
 
     def _model(self, policy: Policy, environment: Environment, number: str, key: str) -> Any:
@@ -210,7 +211,7 @@ def describe_error(error: BaseException) -> str:
     """Return what an agent has raised in a line, with the last place in its own files, if any."""
     said = type(error).__name__
     with suppress(Exception):  # raised by its own `__str__`
-        text = " ".join(str(error).split())[:_DETAIL_MAX]
+        text = " ".join(without_secrets(str(error)).split())[:_DETAIL_MAX]
         said = f"{said}: {text}" if text else said
     frames = traceback.extract_tb(error.__traceback__)
     of_agent = [frame for frame in frames if not frame.filename.startswith(_LIBRARY_FOLDERS)]

@@ -361,6 +361,8 @@ def ending(how: object) -> Act:
     [
         (KeyError("board"), "agent_failed", r"KeyError: 'board' \(.*test_recorder.py, line \d+\)"),
         (OSError("No https://me:pass@host"), "agent_failed", "No https://…@host"),
+        (OSError(f"{'No ' * 98}my-key-42"), "agent_failed", "(No ){98}… "),
+        (Unscored("tool_out", "No my-key-42."), "tool_out", r"^No …\.$"),
         (SystemExit(3), "agent_failed", "SystemExit: 3"),
         (Silent(), "agent_failed", r"^Silent \("),
         (ExceptionGroup("1", [ExceptionGroup("1", [KeyError("a")])]), "agent_failed", "^KeyError"),
@@ -380,8 +382,9 @@ def ending(how: object) -> Act:
     ],
 )
 async def test_an_agent_s_trouble_costs_its_own_rollout(
-    recorder: Recorder, how: object, cause: str, detail: str
+    recorder: Recorder, how: object, cause: str, detail: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("WEATHER_TOKEN", "my-key-42")
     rollout = await play(recorder, ending(how))
     assert isinstance(rollout.score, Unscored)
     assert rollout.score.cause == cause
