@@ -201,8 +201,8 @@ async def call(
 ) -> Any:
     """Send a request and wait for its result; raise TimeoutError at the deadline.
 
-    If the caller stops waiting, the request is cancelled, unless `take_back` is false. `log`
-    receives SkyPilot's output meanwhile.
+    If the caller stops waiting, the request is cancelled, unless `take_back` is false. `log`, which
+    a launch has, receives SkyPilot's output meanwhile; a launch that fails is cancelled too.
     """
     requests: list[Any] = []
     given_up = threading.Event()
@@ -221,7 +221,13 @@ async def call(
             if log is None:
                 return await _in_thread(lambda: sdk().get(requests[0]))
             stream = _LineStream(log)
-            return await _in_thread(lambda: sdk().stream_and_get(requests[0], output_stream=stream))
+            try:
+                get = functools.partial(sdk().stream_and_get, requests[0], output_stream=stream)
+                return await _in_thread(get)
+            except ClusterError:  # perhaps its answer alone was lost, and another try launches too
+                with suppress(PrecisError):
+                    await _in_thread(withdraw)
+                raise
         except asyncio.CancelledError:
             # The sending thread cancels it itself: sending may take long.
             if not take_back:

@@ -213,6 +213,24 @@ async def test_a_request_that_takes_too_long_is_taken_back_if_that_can_be(
         await calling
 
 
+@pytest.mark.parametrize("takes_back", [True, False])
+async def test_a_launch_whose_answer_is_lost_is_taken_back_before_another_try(
+    takes_back: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else both may launch the managed job of a run."""
+    slow = Slow(takes_back=takes_back)
+
+    def lose(*_: Any, **__: Any) -> None:
+        raise ConnectionError("It was reset.")
+
+    monkeypatch.setattr(slow, "stream_and_get", lose, raising=False)
+    use(slow, monkeypatch)
+    with pytest.raises(ClusterError, match="It was reset"):
+        await api.call(lambda: "a launch", 60, print)
+    assert slow.released.is_set()
+    assert slow.taken_back == (["a launch"] if takes_back else [])
+
+
 async def test_a_request_that_is_still_being_sent_when_it_is_given_up_is_taken_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
