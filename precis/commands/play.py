@@ -74,6 +74,11 @@ def play_agent(
 ) -> None:
     """Play one episode of an agent, with a model trained here or any on a server."""
     with sentences():
+        if file.suffix != ".py":
+            raise ConfigError(
+                f"{file} is not a Python file, and `precis play` plays no other agents.",
+                "See another agent's rollouts in its runs, by `precis runs rollouts`.",
+            )
         environment = load_python(str(file))
         found = find_scenario(environment, scenario, str(file))
         server = _opened(environment, model, url, context, store)

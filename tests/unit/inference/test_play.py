@@ -116,6 +116,7 @@ def test_an_episode_is_shown_turn_by_turn_with_its_score(store: FolderStore) -> 
         ((GAME, "--url", "ftp://x"), "--url must start with http:// or https://"),
         ((GAME, "--url", "http://127.0.0.1:9/v1"), "No server answers at"),
         ((EXAMPLES / "missing.py",), "missing.py is not there, or is not a Python file"),
+        (("{kind: command}",), "{kind: command} is not a Python file, and"),
         ((EXAMPLES / "codenames.py",), "holds no model that was trained on these scenarios"),
     ],
 )
