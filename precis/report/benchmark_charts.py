@@ -83,7 +83,7 @@ def comparison(
     alt = "; ".join(f"{name(each)} {words.interval(accuracy)}" for each, accuracy in ordered)
 
     def draw(figure: Figure, theme: Theme) -> None:
-        axes = titled_axes(figure, theme, title, f"{words.nouns.subtitle}; 95% interval")
+        axes = titled_axes(figure, theme, title, f"{words.nouns.subtitle}; 95 % interval")
         for row, (each, accuracy) in enumerate(ordered):
             container = axes.barh(
                 row,
@@ -121,7 +121,7 @@ def by_topic(topics: Topics, order: Sequence[Contender], words: Words) -> Chart:
     bounded = [topic for topic, accuracy in own.items() if accuracy.high - accuracy.low < 1]
     subtitle = f"On held-out {words.nouns.scenarios}"  # a longer one has no room beside the topics
     if bounded:
-        subtitle += f"; 95% interval of the first on {DOCUMENTS_MIN} or more"
+        subtitle += f"; 95 % interval of the first on {DOCUMENTS_MIN} or more"
     shown = [f"{topic} {own[topic].mean:.0%}" for topic in rows if topic in own]
 
     def draw(figure: Figure, theme: Theme) -> None:

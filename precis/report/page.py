@@ -214,7 +214,7 @@ def benchmark_report(benchmark: Benchmark) -> str:
 
 
 def _standings(benchmark: Benchmark) -> str:
-    measure = f"{benchmark.words.measure.capitalize()} (95% interval)"
+    measure = f"{benchmark.words.measure.capitalize()} (95 % interval)"
     priced = any(each.usd_per_1000 for each in benchmark.standings)
     dollars = [f"$ per 1,000 {benchmark.words.nouns.scenarios}"] if priced else []
     head = ["Contender", measure, *benchmark.columns, *dollars, "Not scored"]

@@ -171,7 +171,7 @@ def overlays(ledgers: Mapping[str, Ledger]) -> list[Chart]:
             marker = _MARKERS[place % len(_MARKERS)]
             lines.append(Line(shorten(name), points, place % 5, style, marker, width=1.8))
             if any(one.low < one.high for one in points.values()):
-                subtitle = "95% interval"
+                subtitle = "95 % interval"
         if lines:
             alt = f"{title}; at the end: {', '.join(lasts)}"
             charts.append(line_chart(title, subtitle, lines, alt, is_share=of_share))

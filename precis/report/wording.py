@@ -72,7 +72,7 @@ class Words:
         return (
             f"{name(first)} is {gap} {name(second)} on "
             f"{self.nouns.count(found.documents)}: a difference of "
-            f"{self.gap_bounds(found.accuracy)} (95% interval; corrected {found.chance})."
+            f"{self.gap_bounds(found.accuracy)} (95 % interval; corrected {found.chance})."
         )
 
 

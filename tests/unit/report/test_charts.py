@@ -65,7 +65,7 @@ def test_lines_and_bars_are_named_with_their_values() -> None:
     for label in ("trained  71%", "training reward", "lead-350  47%", "the ceiling  93%"):
         assert label in shown
     assert "second judge  60%" in shown
-    said = "On held-out scenarios, greedy; 95% interval"
+    said = "On held-out scenarios, greedy; 95 % interval"
     assert said in texts(CHARTS["nights"].svg())
     assert "42.0% at step 0, 71.0% at step 2" in CHARTS["curve"].alt
     shown = texts(CHARTS["comparison"].svg())
@@ -78,7 +78,7 @@ def test_a_topic_of_few_documents_has_no_interval() -> None:
     assert "On held-out scenarios" in texts(CHARTS["topics"].svg())
     six = rows("a", {f"d{number}": [True, number > 2, False] for number in range(6)}, topic="News")
     chart = by_topic(Benchmark(six).topics, [Contender("a")], Words())
-    shown = "On held-out scenarios; 95% interval of the first on 5 or more"
+    shown = "On held-out scenarios; 95 % interval of the first on 5 or more"
     assert shown in texts(chart.svg()) and "LineCollection" in chart.svg()
     assert "LineCollection" not in CHARTS["topics"].svg()
 
@@ -112,7 +112,7 @@ def test_a_curve_of_rewards_has_no_percentages() -> None:
     assert chart.alt == "Reward: -2 at step 0, 12.5 at step 5"
     shown = texts(chart.svg())
     assert "trained  12.5" in shown
-    assert "On held-out boards; 95% interval" in shown
+    assert "On held-out boards; 95 % interval" in shown
     assert not any(one.endswith("%") for one in shown)
 
 
