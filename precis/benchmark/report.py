@@ -101,7 +101,7 @@ async def publish(
         f"Too much is unscored to rank {', '.join(unranked)}." if unranked else "",
         environment.caveat,
     )
-    return report, benchmark_report(benchmark) + comparison.section(nouns)
+    return report, benchmark_report(benchmark) + comparison.section()
 
 
 def report_folder(run: BenchmarkRun, trained: TrainedLineup | None) -> str:

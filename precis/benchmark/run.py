@@ -29,6 +29,7 @@ from precis.records.rollout import Rollout, Unscored
 from precis.records.spend import Estimate, Usage
 from precis.records.trajectories import read_first_validation
 from precis.report.nights import Comparison, compare_nights
+from precis.report.wording import Words
 from precis.store import open_store
 from precis.store.kept import KeptRecords
 
@@ -215,4 +216,5 @@ def compare(run: BenchmarkRun, measured: Measured) -> Comparison:
     and on the same scenarios."""
     nights = run.config.compare_nights
     before = results_before(run.store, run.name, run.id, measured.frame, nights)
-    return compare_nights(measured.frame, before, measured.figure.is_share)
+    words = Words(run.environment.nouns, is_share=measured.figure.is_share)
+    return compare_nights(measured.frame, before, words)

@@ -2,7 +2,7 @@
 chart."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import product
 from typing import Any
@@ -10,7 +10,6 @@ from typing import Any
 import polars as pl
 
 from precis.markdown import escape, table
-from precis.records.nouns import Nouns
 from precis.report.charts import Chart, Line, line_chart, shorten
 from precis.report.curve import exact
 from precis.report.wording import Words, name
@@ -40,13 +39,12 @@ class NightlyChange:
 
     Attributes:
         before: the contender of earlier nights: itself, or the newest checkpoint.
-        is_share: whether the measure is between 0 and 1, and its difference in points.
     """
 
     contender: Contender
     before: Contender
     difference: Difference
-    is_share: bool = True
+    words: Words = field(default_factory=Words)
 
     @property
     def is_regression(self) -> bool:
@@ -56,13 +54,13 @@ class NightlyChange:
         return interval.high < 0 and self.difference.p_value <= 1 - CONFIDENCE
 
     def __str__(self) -> str:
-        words = Words(is_share=self.is_share)
+        words = self.words
         since = "" if self.before == self.contender else f" against {self.before}"
         found = self.difference
         return (
             f"{self.contender}: {words.gap(found.accuracy)}{words.unit}{since} "
-            f"({words.gap_bounds(found.accuracy)}) on {found.documents} scenarios, corrected "
-            f"{found.chance}"
+            f"({words.gap_bounds(found.accuracy)}) on {words.nouns.count(found.documents)}, "
+            f"corrected {found.chance}"
         )
 
 
@@ -102,14 +100,14 @@ class Comparison:
             return f"No contender is worse than on {self._earlier}, beyond chance."
         return f"Worse than on {self._earlier}: {'; '.join(map(str, self.regressions))}."
 
-    def section(self, nouns: Nouns) -> str:
+    def section(self) -> str:
         """Return Markdown on every comparable contender, worst first; empty without any."""
         if not self.changes:
             return ""
-        words = Words(is_share=self.changes[0].is_share)
+        words = self.changes[0].words
         unit = "Points" if words.is_share else "Difference"
         since = f"Since {self._earlier}"
-        head = [since, unit, "95 % interval", "Corrected", nouns.scenarios.capitalize()]
+        head = [since, unit, "95 % interval", "Corrected", words.nouns.scenarios.capitalize()]
         rows = []
         for each in self.changes:
             found = each.difference
@@ -124,7 +122,9 @@ class Comparison:
         for change in self.regressions:
             found = change.difference
             # Points have two decimals, and differences of rewards four: rewards may be small.
-            unit, scale, digits = ("points", 100, 2) if change.is_share else ("difference", 1, 4)
+            unit, scale, digits = (
+                ("points", 100, 2) if change.words.is_share else ("difference", 1, 4)
+            )
             told = {
                 "contender": str(change.contender),
                 "before": str(change.before),
@@ -144,7 +144,7 @@ class Comparison:
         }
 
 
-def compare_nights(tonight: pl.DataFrame, before: pl.DataFrame, is_share: bool) -> Comparison:
+def compare_nights(tonight: pl.DataFrame, before: pl.DataFrame, words: Words) -> Comparison:
     """Compare every contender with itself in the comparable rows of benchmarks before, and the
     newest checkpoint with the newest before it.
 
@@ -165,9 +165,9 @@ def compare_nights(tonight: pl.DataFrame, before: pl.DataFrame, is_share: bool) 
         if change is None:
             continue
         if change.is_none:
-            found.append(NightlyChange(now, then, change, is_share))
+            found.append(NightlyChange(now, then, change, words))
         else:
-            different.append(NightlyChange(now, then, change, is_share))
+            different.append(NightlyChange(now, then, change, words))
     corrected = correct_p_values([each.difference for each in different])
     for each, change in zip(different, corrected, strict=True):
         found.append(replace(each, difference=change))
@@ -234,5 +234,5 @@ def over_nights(nights: Iterable[NightlyAccuracy], worse: Iterable[str], words: 
         ticks[place] = f"{night:%-d %b %H:%M}" if several else f"{night:%-d %b}"
     subtitle = words.nouns.subtitle
     if any(each.trained for each in ordered):
-        subtitle += "; 95% interval"
+        subtitle += "; 95 % interval"
     return line_chart(title, subtitle, drawn, alt, is_share=words.is_share, ticks=ticks)

@@ -139,9 +139,9 @@ def test_a_change_of_a_reward_is_no_percentage_points() -> None:
     worse = [{**one, "reward": one["reward"] - 2.0} for one in scores]
     before = games("trained", 4, scores, "reward")
     tonight = games("trained", 4, worse, "reward")
-    found = compare_nights(tonight, before, is_share=False)
+    found = compare_nights(tonight, before, Words(is_share=False))
     assert str(found.regressions[0]).startswith("trained@4: -2 (-3.06 to -0.941) on 12 ")
-    assert "| Difference |" in found.section(Nouns())
+    assert "| Difference |" in found.section()
     (told,) = found.payload("m", "report.html")["regressions"]
     assert told["difference"] == -2 and "points" not in told
 

@@ -6,16 +6,19 @@ import polars as pl
 
 from precis.records.nouns import Nouns
 from precis.report.nights import Comparison, NightlyChange, compare_nights
+from precis.report.wording import Words
 from precis.statistics.intervals import Difference, Interval
 from precis.statistics.standings import Contender
 from tests.support.results import rows
+
+DOCUMENTS = Words(Nouns(scenario="document", scenarios="documents"))
 
 
 def change(model: str, mean: float, spread: float, p_value: float) -> NightlyChange:
     interval = Interval(mean, mean - spread, mean + spread)
     contender = Contender(model, 9 if model == "trained" else None)
     before = Contender(model, 5) if model == "trained" else contender
-    return NightlyChange(contender, before, Difference(interval, p_value, 91))
+    return NightlyChange(contender, before, Difference(interval, p_value, 91), DOCUMENTS)
 
 
 WORSE = change("trained", -0.1, 0.03, 0.0002)
@@ -30,7 +33,7 @@ def test_a_regression_is_told_with_its_figures() -> None:
     found = since(3, WORSE, SAME)
     sentence = found.verdict
     assert sentence.startswith("Worse than on the 3 benchmarks before: trained@9: -10.0 points")
-    assert sentence.endswith("on 91 scenarios, corrected p < 0.001.")
+    assert sentence.endswith("on 91 documents, corrected p < 0.001.")
     payload = found.payload("m", "s3://b/m/benchmarks/0009/report.html")
     (told,) = payload["regressions"]
     assert (told["contender"], told["before"]) == ("trained@9", "trained@5")
@@ -39,16 +42,16 @@ def test_a_regression_is_told_with_its_figures() -> None:
 
 
 def test_every_comparison_is_shown_worst_first() -> None:
-    section = since(2, WORSE, SAME).section(Nouns())
+    section = since(2, WORSE, SAME).section()
     rows = [line for line in html.unescape(section).splitlines() if line.startswith("| ")]
     assert rows[0].startswith("| Since the 2 benchmarks before | Points | 95 % interval | ")
     assert "trained, step 9 | -10.0 | -13.0 to -7.0 | p < 0.001 | 91" in rows[2]
     assert "gpt-4o | +1.0 | -4.0 to +6.0 | p = 0.600 | 91" in rows[3]
-    assert Comparison().section(Nouns()) == ""
+    assert Comparison().section() == ""
 
 
 def test_a_contender_s_name_is_no_markup() -> None:
-    section = since(1, change("a|<b>", -0.1, -0.05, 0.001)).section(Nouns())
+    section = since(1, change("a|<b>", -0.1, -0.05, 0.001)).section()
     assert section.splitlines()[-1].startswith("| a&#124;&#60;b&#62; |")
     assert "**Worse than on the benchmark before: a&#124;&#60;b&#62;" in section
 
@@ -63,7 +66,7 @@ def night(model: str, correct: int, documents: int = 20, step: int | None = None
 
 
 def compare(tonight: pl.DataFrame, earlier: pl.DataFrame) -> Comparison:
-    return compare_nights(tonight, earlier, is_share=True)
+    return compare_nights(tonight, earlier, Words())
 
 
 def test_a_contender_that_lost_answers_everywhere_is_a_regression() -> None:

@@ -21,6 +21,7 @@ from precis.report.benchmark_view import Benchmark
 from precis.report.curve import Curve
 from precis.report.nights import compare_nights
 from precis.report.page import benchmark_report, reader_data, report_html
+from precis.report.wording import Words
 from precis.statistics.intervals import Interval
 from precis.statistics.standings import Contender, documents_to_see, rows_by
 from precis.store import FolderStore
@@ -150,12 +151,12 @@ def test_a_regression_is_announced_on_the_page() -> None:
     failed = night(17, [4, 4, *[None] * 10])
     before = pl.concat([failed, *[night(day, [4] * 12) for day in (18, 19)]])
     tonight, same = night(20, [2, 1] * 6), night(20, [4] * 12)
-    worse = Benchmark(tonight, comparison=compare_nights(tonight, before, is_share=True))
+    worse = Benchmark(tonight, comparison=compare_nights(tonight, before, Words()))
     assert "▼" in charts_of(worse)["nights"].svg()
     page = report_html(worse)
     assert "Worse than on the nights before" in page
     assert "the mean of the 3 nights before" in " ".join(page.split())
-    well = Benchmark(same, comparison=compare_nights(same, before, is_share=True))
+    well = Benchmark(same, comparison=compare_nights(same, before, Words()))
     assert "Worse than on the nights before" not in report_html(well)
 
 
