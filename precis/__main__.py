@@ -1,11 +1,17 @@
 """The entry point of the `precis` command."""
 
+import locale
+import os
 import signal
 import sys
 
 
 def main() -> None:
     """Run the command; Ctrl-C during its imports ends it without a traceback."""
+    if not sys.flags.utf8_mode and locale.getencoding().lower() != "utf-8":
+        # Files and the terminal's output have other letters than an old locale's.
+        os.environ["PYTHONUTF8"] = "1"
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
     try:
         from precis.commands.main import app
     except KeyboardInterrupt:

@@ -54,7 +54,7 @@ async def gpus_suffice(wanted: int) -> str:
     named = os.environ.get(_VISIBLE)
     if named is not None:  # CUDA names them by index, or by the beginning of their id
         seen = []
-        for name in filter(None, named.split(",")):
+        for name in filter(None, map(str.strip, named.split(","))):
             if name.startswith("MIG-"):  # not in the listing of whole GPUs
                 seen.append(Gpu(name, name, "a part of a GPU", "MIG"))
             seen += [gpu for gpu in gpus if gpu.index == name or gpu.uuid.startswith(name)]

@@ -47,7 +47,7 @@ def read_keys(home: Path, cluster: str) -> Keys | None:
     """Return the keys of the cluster's trainer, if a process with this home started it."""
     try:
         return Keys(**json.loads(_path(home, cluster).read_text()))
-    except FileNotFoundError:
+    except (FileNotFoundError, ValueError, TypeError):  # damaged, as by a full disk
         return None
 
 

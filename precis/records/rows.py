@@ -158,7 +158,7 @@ def _read(path: Path, kind: str) -> Iterator[Mapping[str, Any]]:
                     raise ValueError("a row has more cells than the first")
                 yield row
             return
-        if path.suffix.lower() == ".json" and lines.read(1) == "[":
+        if path.suffix.lower() == ".json" and lines.read(1024).lstrip().startswith("["):
             lines.seek(0)
             for row in json.load(lines):
                 if not isinstance(row, dict):

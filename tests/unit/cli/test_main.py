@@ -104,6 +104,17 @@ def test_a_file_that_can_t_be_used_gets_a_sentence(home: Path) -> None:
     assert f"Can't use {file}: Is a directory." in " ".join(done.output.split())
 
 
+def test_a_name_is_shown_in_an_old_locale_too() -> None:
+    old = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    done = subprocess.run(
+        [sys.executable, "-m", "precis", "summarize", "é.md"],
+        env={**os.environ, **old},
+        capture_output=True,
+        encoding="utf-8",
+    )
+    assert "There is no file é.md." in done.stderr
+
+
 def test_a_full_disk_gets_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(typer.Exit), sentences():
         Path("/dev/full").write_text("a page")

@@ -39,6 +39,9 @@ def test_keys_are_found_again_and_readable_by_nobody_else(tmp_path: Path) -> Non
     forget_keys(tmp_path, "precis-a")
     forget_keys(tmp_path, "precis-a")
     assert read_keys(tmp_path, "precis-a") is None
+    for damaged in ("", "[1]", '{"token": "t"}'):
+        (tmp_path / "clusters" / "precis-a.json").write_text(damaged)
+        assert read_keys(tmp_path, "precis-a") is None
 
 
 @pytest.mark.parametrize(
@@ -151,6 +154,7 @@ def no_choice(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     [
         (None, 2, BOTH),
         (None, 1, BOTH),
+        ("0, 1", 2, BOTH),
         ("1", 1, "GPU 1: NVIDIA H200, 143771 MiB"),
         ("GPU-b", 1, "GPU 1: NVIDIA H200, 143771 MiB"),
         ("MIG-1234", 1, "a part of a GPU"),

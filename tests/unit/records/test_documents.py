@@ -127,6 +127,12 @@ def test_a_file_that_is_no_json_is_named(tmp_path: Path) -> None:
         read_documents(source(path))
 
 
+def test_a_list_of_json_may_begin_with_blank_lines(tmp_path: Path) -> None:
+    path = tmp_path / "blank.json"
+    path.write_text(f"\n \n{json.dumps(rows())}")
+    assert read_documents(source(path))
+
+
 def damaged(whole: bytes, no_rows: bytes) -> dict[str, bytes]:
     """Files that are no corpus, by their names."""
     header = ",".join(COLUMNS).encode()
