@@ -36,12 +36,15 @@ class RunComparison:
             accuracies.
         documents: the documents of the first two runs, the most different first, with the text
             and the accuracy of each.
+        exposed: the runs that may have been trained on some of the compared documents: by their
+            ledgers they, or the runs that they began from, held out others.
     """
 
     runs: tuple[Overview, ...]
     differences: Mapping[str, Difference | None]
     protocols: tuple[str, ...]
     documents: pl.DataFrame
+    exposed: tuple[str, ...] = ()
 
 
 def compare(store: Store, models: Sequence[str], now: datetime) -> RunComparison:
@@ -57,11 +60,19 @@ def compare(store: Store, models: Sequence[str], now: datetime) -> RunComparison
     apart = (pl.col("first_accuracy") - pl.col("second_accuracy")).abs()
     own, *others = map(Contender, models)
     measured = differences(everyone, product([own], others))
+    exposed = []
+    for run in runs:
+        held_out = {run.ledger.corpus, *rows[run.model]["corpus_digest"]}
+        if run.ledger.origin:
+            held_out.add(run.ledger.origin.corpus)
+        if len(held_out) > 1:
+            exposed.append(run.model)
     return RunComparison(
         runs,
         {other.model: measured.get((own, other)) for other in others},
         tuple(", ".join(filter(None, row)) for row in judges.iter_rows()),
         documents.sort([apart, "document"], descending=[True, False]),
+        tuple(exposed),
     )
 
 
@@ -104,6 +115,12 @@ def describe_differences(found: RunComparison) -> Iterator[str]:
         if measured.documents < DOCUMENTS_MIN:
             sentence += f" Too few {scenarios} to say."
         yield sentence
+    if found.exposed and known:
+        benchmarks = "its benchmark" if len(found.exposed) == 1 else "their benchmarks"
+        yield (
+            f"{' and '.join(found.exposed)} may have been trained on some of these {scenarios}: "
+            f"see the report of {benchmarks}."
+        )
     if len(found.protocols) > 1 and known:
         yield f"They were scored by different rules ({'; '.join(found.protocols)}): not comparable."
     measures = sorted({run.last.measure for run in found.runs if run.last})

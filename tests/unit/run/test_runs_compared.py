@@ -15,7 +15,7 @@ from cli.deletion import is_of
 from cli.tables import curve, ends
 from precis.config import RunConfig
 from precis.errors import LeaseHeld, StoreError
-from precis.records.ledger import Metric, ledger_key, load_ledger, write_ledger
+from precis.records.ledger import Metric, Origin, ledger_key, load_ledger, write_ledger
 from precis.records.results import write_results
 from precis.report.run_comparison import compare, describe_differences
 from precis.run.reports import report_file
@@ -43,6 +43,7 @@ def put_results(
     judge: str = "j",
     prefix: str = "d",
     text: str = "",
+    corpus: str = "k",
 ) -> None:
     """A benchmark of two checkpoints: of the newest, so many of four answers are right in each
     document, and none of the other's."""
@@ -53,6 +54,7 @@ def put_results(
         written.append(text or f"{model} on {number}.")
     run = f"run-{model}"
     frame = rows("trained", verdicts, 3, run=run, night=NOW, judge=judge, protocol="batched v1")
+    frame = frame.with_columns(corpus_digest=pl.lit(corpus))
     frame = frame.with_columns(text=pl.Series(written))
     older = frame.with_columns(step=pl.lit(1, pl.Int64), score=pl.lit(0.0))
     path = store.root.parent / "results.parquet"
@@ -163,6 +165,23 @@ def test_what_can_t_be_compared_is_said(store: FolderStore) -> None:
     assert "scored by different rules (batched v1; j, batched v1): not comparable." in told
     put_results(store, "a", [4] * 2)
     assert "Too few documents" in precis_runs("compare", "a", "b", store=store)
+
+
+def test_a_run_that_did_not_hold_the_documents_out_is_named(store: FolderStore) -> None:
+    put_results(store, "a", [4] * 6)
+    put_results(store, "b", [3] * 6)
+    told = precis_runs("compare", "a", "b", store=store)
+    assert "paired over 6 documents" in told and "trained on" not in told
+    put_results(store, "b", [3] * 6, corpus="a's, by test_documents")
+    told = precis_runs("compare", "a", "b", store=store)
+    assert "b may have been trained on some of these documents: see the report of its" in told
+    ledger = load_ledger(store, "a")
+    began = Origin(model="o", step=1, store=store.url, files="0" * 64, corpus="another")
+    written = store.get(ledger_key("a"))
+    assert written
+    write_ledger(store, ledger.begin_from(began), written.version)
+    told = precis_runs("compare", "a", "b", store=store)
+    assert "a and b may have been trained on some of these documents" in told
 
 
 def test_runs_of_two_measures_are_not_comparable(store: FolderStore) -> None:
