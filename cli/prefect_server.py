@@ -117,11 +117,12 @@ def attach() -> str:
 def find_or_start(*, share: bool = False, port: int | None = None) -> PrefectServer:
     """Return the configured server, which answers, or one of our own, which may still be starting.
 
+    Our own may be configured too, as by the lines that `precis up` prints.
     Also points this process at it; call before `prefect` is imported. Raises ConfigError if the
     server can't be shared or has another port, or the port is in use.
     """
     configured = find_api_url()
-    if configured:
+    if configured and configured != process.address():
         server = PrefectServer(configured, ours=False)
         _check_found(server, share, port)
         asyncio.run(check())
@@ -154,8 +155,16 @@ async def keep_running(server: PrefectServer, say: Callable[[str], None]) -> Asy
 
 
 async def _watch(server: PrefectServer, say: Callable[[str], None]) -> None:
+    was_stopped = False
     while True:
         await asyncio.sleep(_LOOK_S)
+        is_stopped = process.is_stopped()
+        if is_stopped and not was_stopped:
+            say(
+                "The Prefect server was stopped by another command: press Ctrl-C, and start "
+                "`precis up` again."
+            )
+        was_stopped = is_stopped
         try:
             if await asyncio.to_thread(process.start_again):
                 say("The Prefect server had died, and was restarted.")

@@ -28,6 +28,7 @@ POOL = "precis"
 _POLL_S = 0.3
 _QUERY_S = 1.0
 """Between two looks for runs."""
+_NAME_S = 5.0
 _CANCEL_PATIENCE_S = 90.0
 """Longer than Prefect's: it kills a run's process 30 seconds after the run is cancelled."""
 
@@ -80,6 +81,11 @@ class WorkerShutdown:
         await asyncio.wait([called])
         return None if called.cancelled() else called.result()
 
+    def acknowledge(self) -> ShutdownStage:
+        """Return the stage; what is called from now on waits for a later signal."""
+        self._changed.clear()
+        return self.stage
+
     def listen(self) -> None:
         """Handle the signals until the event loop is closed."""
         loop = asyncio.get_running_loop()
@@ -87,8 +93,10 @@ class WorkerShutdown:
         loop.add_signal_handler(signal.SIGTERM, self.on_terminate)
 
     def _to(self, stage: ShutdownStage) -> None:
-        self.stage = stage
-        self._changed.set()
+        # A second SIGTERM, as some supervisors send, must not interrupt what the first began.
+        if stage > self.stage:
+            self.stage = stage
+            self._changed.set()
 
 
 async def work(limit: int, say: Say, query_s: float = _QUERY_S) -> None:
@@ -134,14 +142,14 @@ async def _finish(worker: ProcessWorker, shift: WorkerShutdown, say: Say) -> Non
     going = _going(worker)
     while going:
         if shift.stage > told:
-            told = shift.stage
+            told = shift.acknowledge()
             say(await _farewell(worker.client, going, told))
             if told == ShutdownStage.CANCELLING:
                 deadline = time.monotonic() + _CANCEL_PATIENCE_S
                 for run in going:  # one by one: a run may have been deleted
                     cancelling = State(type=StateType.CANCELLING)
                     set_state = partial(worker.client.set_flow_run_state, run, cancelling)
-                    failure = await _error_of(set_state)
+                    failure = await shift.result_before_signal(_error_of(set_state))
                     if failure:
                         say(f"The Prefect server did not take that of {run}: {failure}")
         if shift.stage == ShutdownStage.LEAVING or time.monotonic() > deadline:
@@ -157,7 +165,8 @@ async def _farewell(client: PrefectClient, going: Sequence[UUID], stage: Shutdow
     called = []
     for run in going:
         try:
-            called.append((await client.read_flow_run(run)).name)
+            async with asyncio.timeout(_NAME_S):  # without a server it would be two minutes
+                called.append((await client.read_flow_run(run)).name)
         except Exception:  # as in `_error_of`
             called.append(str(run))
     names = ", ".join(called)

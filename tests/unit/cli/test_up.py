@@ -83,6 +83,20 @@ def test_a_server_that_is_still_starting_is_not_changed_either(
         prefect_server.find_or_start(share=True)
 
 
+def test_our_own_server_is_ours_where_it_is_configured_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As in a shell with the lines that `precis up` prints."""
+    own = "http://127.0.0.1:9/api"
+    monkeypatch.setenv("PREFECT_API_URL", own)
+    monkeypatch.setenv("PREFECT_HOME", "")
+    monkeypatch.setattr(prefect_process, "address", lambda: own)
+    monkeypatch.setattr(prefect_process, "start", lambda *_: True)
+    monkeypatch.setattr(prefect_process, "SETTINGS", {})
+    server = prefect_server.find_or_start()
+    assert server.ours and server.started
+
+
 async def test_what_ends_a_worker_is_a_sentence_and_no_group(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -131,6 +145,42 @@ async def test_a_run_that_was_deleted_keeps_no_other_from_being_cancelled(
         await worker._finish(stand_in, shift, said.append)
     assert going == [deleted]
     assert any(str(deleted) in sentence for sentence in said[1:])
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+async def test_a_second_sigterm_changes_nothing_and_a_later_ctrl_c_kills_without_a_server(
+    is_gone: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = uuid4()
+    going = [run]
+    asked, answering = asyncio.Event(), asyncio.Event()
+
+    async def take(run: UUID, _: State[Any]) -> None:
+        asked.set()
+        await answering.wait()
+        going.remove(run)
+
+    async def read(_: UUID) -> Any:
+        return SimpleNamespace(name="a run")
+
+    client = SimpleNamespace(read_flow_run=read, set_flow_run_state=take)
+    stand_in: Any = SimpleNamespace(client=client)
+    monkeypatch.setattr(worker, "_going", lambda _: list(going))
+    shift = worker.WorkerShutdown()
+    shift.on_terminate()
+    said: list[str] = []
+    finishing = asyncio.create_task(worker._finish(stand_in, shift, said.append))
+    await asked.wait()
+    shift.on_terminate()
+    await asyncio.sleep(0.1)
+    if is_gone:
+        shift.on_interrupt()
+        with pytest.raises(PrecisError, match="Left 1 of its runs killed"):
+            await asyncio.wait_for(finishing, 60)
+    else:
+        answering.set()
+        await asyncio.wait_for(finishing, 60)
+        assert not going and len(said) == 1
 
 
 async def test_an_answer_that_is_none_ends_no_worker(monkeypatch: pytest.MonkeyPatch) -> None:
