@@ -27,18 +27,19 @@ async def ensure() -> None:
 async def schedule_of(deployment: str, needs: str = "") -> dict[str, bool | str]:
     """Return, for a build step of prefect.yaml, a deployment's schedule: its activity and slug.
 
-    `prefect deploy` would reactivate a schedule that a user has switched off. If a package that it
-    needs is not installed, the schedule is off, under its own slug, until it is.
+    `prefect deploy` would reactivate a schedule that a user has switched off, and a deployment that
+    one has paused. If a package that it needs is not installed, the schedule is off, under its own
+    slug, until it is.
     """
     if needs and importlib.util.find_spec(needs) is None:
         return {"active": False, "slug": f"without-{needs}"}
     async with get_client() as client:
         try:
-            known = (await client.read_deployment_by_name(deployment)).schedules
-        except ObjectNotFound:
-            known = []  # first deployment
-    active = True
-    for one in known:
+            known = await client.read_deployment_by_name(deployment)
+        except ObjectNotFound:  # first deployment
+            return {"active": True, "slug": _SLUG}
+    active = not known.paused
+    for one in known.schedules:
         if not (one.slug or "").startswith("without-"):
             active = active and one.active
     return {"active": active, "slug": _SLUG}

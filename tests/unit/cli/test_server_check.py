@@ -4,7 +4,7 @@ commands that a server fails."""
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -210,6 +210,16 @@ def test_a_part_of_a_run_is_no_run_of_its_own_and_a_trial_of_a_sweep_is() -> Non
     assert live_runs._is_part(run(parent_task_run_id=ID))
     assert not live_runs._is_part(run(parent_task_run_id=ID, deployment_id=ID))
     assert not live_runs._is_part(run())
+
+
+def test_a_run_is_timed_in_its_state_and_a_waiting_one_from_its_scheduled_start() -> None:
+    now = datetime.now(UTC)
+    first, later = now - timedelta(hours=3), now - timedelta(minutes=1)
+    running = {"type": "RUNNING", "timestamp": later}
+    retried = run(start_time=first, expected_start_time=first, state=running)
+    waiting = run(expected_start_time=later, state={"type": "SCHEDULED", "timestamp": first})
+    for one in (retried, waiting):
+        assert live_runs._describe(one, "train/trial", now).seconds == 60
 
 
 @pytest.mark.parametrize(

@@ -211,6 +211,7 @@ async def test_an_answer_that_is_none_ends_no_worker(monkeypatch: pytest.MonkeyP
         ("json", ("without-json", False), True, "regular"),
         # Somebody has switched it off.
         ("json", ("regular", False), False, "regular"),
+        ("json", ("paused regular", True), False, "regular"),
     ],
 )
 async def test_a_schedule_is_on_where_what_it_needs_is_installed_and_nobody_switched_it_off(
@@ -223,7 +224,8 @@ async def test_a_schedule_is_on_where_what_it_needs_is_installed_and_nobody_swit
     async def read_deployment(name: str) -> Any:
         if known is None:
             raise ObjectNotFound(Exception(name))
-        return SimpleNamespace(schedules=[SimpleNamespace(slug=known[0], active=known[1])])
+        schedule = SimpleNamespace(slug=known[0].removeprefix("paused "), active=known[1])
+        return SimpleNamespace(paused=known[0].startswith("paused "), schedules=[schedule])
 
     client = SimpleNamespace(read_deployment_by_name=read_deployment)
     monkeypatch.setattr(pool, "get_client", lambda: nullcontext(client))
