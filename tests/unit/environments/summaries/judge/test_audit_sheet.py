@@ -2,6 +2,7 @@
 
 import csv
 import io
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,6 +26,16 @@ from tests.support.results import answers, write_tables
 from tests.support.summaries import JudgedSummary
 
 EXPERIMENTS = 100
+CELL_MAX = csv.field_size_limit()
+"""Python's own limit. To read documents raises it, to a gibibyte, for the whole process."""
+
+
+@pytest.fixture(autouse=True)
+def own_limit() -> Iterator[None]:
+    """Python's own limit, though this process may have read documents before."""
+    raised = csv.field_size_limit(CELL_MAX)
+    yield
+    csv.field_size_limit(raised)
 
 
 DOZEN, FROM = judged("trained", 3, [2] * 12)
@@ -75,7 +86,7 @@ def test_a_protocol_that_does_not_ask_about_prose_has_no_line_of_it() -> None:
         (lambda text: text.replace("\n,", "\nyes,").replace(",d1", ",e1"), "no verdict of a judge"),
         (lambda text: text.replace("\n,", "\nyes,") + text.splitlines()[1].replace(",", "no,", 1),
          "is there twice"),
-        (lambda text: text + '"' + " " * 2 * csv.field_size_limit(),
+        (lambda text: text + '"' + " " * 2 * CELL_MAX,
          "can't be read: field larger.*a quotation mark that nothing closes"),
     ],
 )  # fmt: skip
@@ -156,7 +167,7 @@ def test_the_command_makes_a_sheet_and_reads_it(tmp_path: Path) -> None:
     assert "50.0% (" in told.output and "100.0% (" in told.output
 
 
-UNCLOSED = f'"{" " * 2 * csv.field_size_limit()}'
+UNCLOSED = f'"{" " * 2 * CELL_MAX}'
 
 
 @pytest.mark.parametrize(
