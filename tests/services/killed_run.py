@@ -91,6 +91,8 @@ def run_flow(folder: Path, config: str) -> None:
     run_training = partial(flows.train.run_training, launch=launch)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(flows.train, "run_training", run_training)
+        # Who is told to end finishes its commit, for which a busy machine needs its time.
+        patch.setattr("precis.training.loop.COMMIT_GRACE_S", 120.0)
         try:
             asyncio.run(flows.train.train(TrainConfig.model_validate_json(config)))
         except PrecisError as error:
