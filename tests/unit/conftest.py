@@ -1,8 +1,10 @@
 """What unit tests begin with."""
 
+import io
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from precis.environment import Variables, key_variables
 from precis.store import FolderStore
@@ -19,6 +21,20 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in KEYS:
         monkeypatch.delenv(name, raising=False)
     return tmp_path / "home"
+
+
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Charts without a line: to draw one takes longer than all else that such a test does."""
+    from precis.report.charts import Chart  # matplotlib takes long to import
+
+    empty = io.BytesIO()
+    Image.new("P", (1, 1)).save(empty, "PNG")
+
+    def render(_chart: Chart, _theme: object, kind: str, **_: object) -> bytes:
+        return b"<svg/>" if kind == "svg" else empty.getvalue()
+
+    monkeypatch.setattr(Chart, "_render", render)
 
 
 @pytest.fixture

@@ -33,6 +33,8 @@ from precis.statistics.standings import (
 )
 from tests.support.summaries import provenance
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 GAMES = Words(Nouns("game", "games", "board", "boards", success="win rate"), "win rate")
 REWARDED = Words(GAMES.nouns, "reward", is_share=False)
 

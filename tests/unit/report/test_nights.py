@@ -1,14 +1,20 @@
 """What a benchmark finds and says of the nights before it."""
 
 import html
+from datetime import UTC, datetime
 
 import polars as pl
 
 from precis.records.nouns import Nouns
+from precis.records.results import frame_of
+from precis.report.benchmark_charts import charts_of
+from precis.report.benchmark_view import Benchmark
 from precis.report.nights import Comparison, NightlyChange, compare_nights
+from precis.report.page import report_html
 from precis.report.wording import Words
 from precis.statistics.intervals import Difference, Interval
 from precis.statistics.standings import Contender
+from tests.support import reports
 from tests.support.results import rows
 
 DOCUMENTS = Words(Nouns(scenario="document", scenarios="documents"))
@@ -113,3 +119,21 @@ def test_the_newest_checkpoint_is_compared_with_the_newest_before() -> None:
     (found,) = compare(tonight, before).regressions
     assert (found.contender, found.before) == (Contender("trained", 40), Contender("trained", 30))
     assert "against trained@30" in str(found)
+
+
+def test_a_regression_is_announced_on_the_page() -> None:
+    def night(day: int, corrects: list[int | None]) -> pl.DataFrame:
+        began = pl.lit(datetime(2026, 11, day, 3, tzinfo=UTC))
+        frame = frame_of(reports.rows("gpt-4o", None, corrects))
+        return frame.with_columns(night=began, run=pl.lit(str(day)))
+
+    failed = night(17, [4, 4, *[None] * 10])
+    before = pl.concat([failed, *[night(day, [4] * 12) for day in (18, 19)]])
+    tonight, same = night(20, [2, 1] * 6), night(20, [4] * 12)
+    worse = Benchmark(tonight, comparison=compare_nights(tonight, before, Words()))
+    assert "▼" in charts_of(worse)["nights"].svg()
+    page = report_html(worse)
+    assert "Worse than on the nights before" in page
+    assert "the mean of the 3 nights before" in " ".join(page.split())
+    well = Benchmark(same, comparison=compare_nights(same, before, Words()))
+    assert "Worse than on the nights before" not in report_html(well)

@@ -1,7 +1,6 @@
 import json
 import re
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 import polars as pl
@@ -19,15 +18,15 @@ from precis.report import wording
 from precis.report.benchmark_charts import charts_of
 from precis.report.benchmark_view import Benchmark
 from precis.report.curve import Curve
-from precis.report.nights import compare_nights
 from precis.report.page import benchmark_report, reader_data, report_html
-from precis.report.wording import Words
 from precis.statistics.intervals import Interval
 from precis.statistics.standings import Contender, documents_to_see, rows_by
 from precis.store import FolderStore
 from precis.text import common_words, decisive_words
 from tests.support import reports
 from tests.support.reports import HOSTILE, embedded, rendered, rows
+
+pytestmark = pytest.mark.usefixtures("undrawn")
 
 
 @pytest.fixture(scope="module")
@@ -140,24 +139,6 @@ def test_the_methods_name_judge_protocol_and_digests(page: str) -> None:
     methods = page[page.index('id="methods"') :]
     for fact in ("lexical-judge", "batched/1", "<dd>p</dd>", "<dd>c</dd>", "0.1.0", "96.0%", "BCa"):
         assert fact in methods
-
-
-def test_a_regression_is_announced_on_the_page() -> None:
-    def night(day: int, corrects: list[int | None]) -> pl.DataFrame:
-        began = pl.lit(datetime(2026, 11, day, 3, tzinfo=UTC))
-        frame = frame_of(rows("gpt-4o", None, corrects))
-        return frame.with_columns(night=began, run=pl.lit(str(day)))
-
-    failed = night(17, [4, 4, *[None] * 10])
-    before = pl.concat([failed, *[night(day, [4] * 12) for day in (18, 19)]])
-    tonight, same = night(20, [2, 1] * 6), night(20, [4] * 12)
-    worse = Benchmark(tonight, comparison=compare_nights(tonight, before, Words()))
-    assert "▼" in charts_of(worse)["nights"].svg()
-    page = report_html(worse)
-    assert "Worse than on the nights before" in page
-    assert "the mean of the 3 nights before" in " ".join(page.split())
-    well = Benchmark(same, comparison=compare_nights(same, before, Words()))
-    assert "Worse than on the nights before" not in report_html(well)
 
 
 def test_an_empty_benchmark_makes_an_empty_report() -> None:

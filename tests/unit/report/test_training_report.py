@@ -3,6 +3,7 @@
 import random
 from dataclasses import replace
 
+import pytest
 from matplotlib.figure import Figure
 from matplotlib.patches import StepPatch
 
@@ -32,6 +33,8 @@ from tests.support.ledgers import validation as validated
 from tests.support.reports import document, rendered, verdict
 from tests.support.rollouts import call, calling, score_of
 from tests.support.validations import correct, validation
+
+pytestmark = pytest.mark.usefixtures("undrawn")
 
 
 def ledger_of(steps: int) -> Ledger:

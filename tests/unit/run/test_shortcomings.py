@@ -17,6 +17,8 @@ from precis.run.shortcomings import narrowed, nothing_to_train, shortcoming, sto
 from tasks.states import completed
 from tests.support import ledgers, validations
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 
 def validation(step: int, accuracy: float) -> Validation:
     counts = (4,) * validations.DOCUMENTS if accuracy == 1 else validations.correct(accuracy)
