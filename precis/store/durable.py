@@ -27,6 +27,14 @@ def move(fresh: Path, target: Path) -> None:
     sync(target.parent)
 
 
+def write_text(path: Path, text: str) -> None:
+    """Replace a small file in one move; its folder is made if it is missing."""
+    make_folder(path.parent)
+    fresh = path.with_suffix(".tmp")
+    fresh.write_text(text)
+    move(fresh, path)
+
+
 def sync_tree(path: Path) -> None:
     """Sync a file, or a folder with all its files, to the disk."""
     if path.is_dir():

@@ -17,7 +17,7 @@ from precis.processes.kill_points import reached
 from precis.record import Record
 from precis.run.checkpoints import files_in
 from precis.run.local_checkpoints import folder_of, read_metrics, steps_here
-from precis.store.durable import make_folder, move, sync
+from precis.store.durable import make_folder, sync, write_text
 from precis.trainer.protocol import Json, TrainedStep, TrainerState
 
 
@@ -46,7 +46,7 @@ class Journal:
 
     def belongs(self, run: str) -> None:
         """Note that the model is now this run's."""
-        _write(self.folder / "run.txt", run)
+        write_text(self.folder / "run.txt", run)
 
     def forget(self) -> None:
         """Drop every checkpoint and its records; the log stays."""
@@ -60,7 +60,7 @@ class Journal:
     def began(self, step: int, digest: str, note: Json) -> None:
         """Note that a training begins."""
         pending = _Pending(step=step, digest=digest, note=note)
-        _write(self.folder / "pending.json", pending.model_dump_json())
+        write_text(self.folder / "pending.json", pending.model_dump_json())
         self._log("began", step, digest)
         reached("training begun", step)
 
@@ -70,7 +70,7 @@ class Journal:
         reached("training logged", step)
         # The result is written before the pending mark is removed: a kill in between leaves both,
         # and `finished` is called again.
-        _write(self._record(step), trained.model_dump_json())
+        write_text(self._record(step), trained.model_dump_json())
         (self.folder / "pending.json").unlink(missing_ok=True)
         reached("result stored", step)
 
@@ -129,10 +129,3 @@ class Journal:
 
 def _read(path: Path) -> bytes | None:
     return path.read_bytes() if path.exists() else None
-
-
-def _write(path: Path, text: str) -> None:
-    make_folder(path.parent)
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(text)
-    move(temporary, path)

@@ -35,7 +35,7 @@ from precis.run.lease import Lease
 from precis.run.outlook import RunPlan
 from precis.run.repair import refuse_lost_ledger
 from precis.store import Store, open_store
-from precis.store.durable import make_folder, move
+from precis.store.durable import write_text
 from precis.store.protocol import OwnObject
 from precis.trainer.client import Model
 from precis.trainer.protocol import StoredModel
@@ -283,10 +283,7 @@ class Run:
         _log.warning("The run's last $%.2f are booked when it is started again here: %s", usd, why)
         rest = self.read_rest()
         sums = {"usd": rest.usd + usd, "pending_usd": rest.pending_usd + pending_usd}
-        make_folder(self.rest_file.parent)
-        fresh = self.rest_file.with_suffix(".tmp")
-        fresh.write_text(rest.model_copy(update=sums).model_dump_json())
-        move(fresh, self.rest_file)
+        write_text(self.rest_file, rest.model_copy(update=sums).model_dump_json())
         self._booked = self._booked + spend
         self.trainer.meter.book(machine_usd)
 

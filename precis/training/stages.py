@@ -40,7 +40,7 @@ from precis.rollouts.sample import (
 from precis.run.checkpoints import commit
 from precis.run.retention import prune
 from precis.store import Store
-from precis.store.durable import move, sync_tree
+from precis.store.durable import sync_tree, write_text
 from precis.training.run import Run
 
 _log = logging.getLogger(__name__)
@@ -192,9 +192,7 @@ def keep_record(folder: Path, record: StepRecord) -> None:
     """Put a step's record beside its checkpoint's files, which makes them a kept checkpoint."""
     # The files have to be on the disk before the record says that they are.
     sync_tree(folder / _FILES)
-    temporary = folder / f"{_RECORD}.tmp"
-    temporary.write_text(record.model_dump_json())
-    move(temporary, folder / _RECORD)
+    write_text(folder / _RECORD, record.model_dump_json())
 
 
 def upload_kept(store: Store, ledger: Ledger, folder: Path, lease: str = "") -> int | None:
