@@ -180,7 +180,13 @@ def _known(index: _Index, question: str) -> list[Weights]:
 
 
 def _scores(index: _Index, known: Sequence[Weights], question: str) -> list[float]:
-    kind = _kind_asked(question)
+    # The kind of thing that is asked for, by the first question word.
+    kinds = []
+    for rank, (kind, pattern) in enumerate(_QUESTION_KINDS):
+        match = pattern.search(question)
+        if match:
+            kinds.append((match.start(), rank, kind))
+    kind = min(kinds)[2] if kinds else "thing"
     asked = set(content_stems(question))
     # The rarest word alone does not make an answer: none may exceed an equal share.
     word_max = 1 / max(1, len(asked))
@@ -227,16 +233,6 @@ def _carried(known: Sequence[Weights], kept: Sequence[float]) -> list[Weights]:
 def _beyond(own: Weights, around: Weights) -> float:
     """Return how much the weights around a sentence exceed its own."""
     return sum(max(0.0, weight - own.get(word, 0.0)) for word, weight in around.items())
-
-
-def _kind_asked(question: str) -> Kind:
-    """Return the kind of thing that a question asks for, by its first question word."""
-    found = []
-    for rank, (kind, pattern) in enumerate(_QUESTION_KINDS):
-        match = pattern.search(question)
-        if match:
-            found.append((match.start(), rank, kind))
-    return min(found)[2] if found else "thing"
 
 
 @lru_cache(maxsize=65_536)
