@@ -52,7 +52,7 @@ from precis.inference.summarizer import (
     Summarizer,
     summarize_text,
 )
-from precis.inference.texts import Text, find_files
+from precis.inference.texts import find_files
 from precis.models.own_servers import Server
 from precis.models.prompt import words_of
 from precis.models.record import TrainingRecord, read_record
@@ -154,7 +154,7 @@ async def _run(
         for file in files:
             try:
                 text = await reader.read(file)
-                result = await _summarize(summarizer, text, words)
+                written, parts = await summarize_text(summarizer, text, words)
             except DocumentsError as error:
                 say(str(error))
                 failed += 1
@@ -165,6 +165,9 @@ async def _run(
                 say(f"{file}: {error}")
                 failed += 1
                 continue
+            summary = without_controls(written)
+            sizes = (count_words(summary), count_words(text.text))
+            result = Result(text.name, summarizer.model, summary, *sizes, parts, facts=[])
             if not told:
                 note(f"Written by {by}.")
             told = True
@@ -243,14 +246,6 @@ def _record_of(store: str, served: str) -> TrainingRecord | None:
     except (ConfigError, StoreError) as error:
         note(f"How {served} was trained is not known here: {error}")
         return None
-
-
-async def _summarize(summarizer: Summarizer, text: Text, words: int) -> Result:
-    written, parts = await summarize_text(summarizer, text, words)
-    summary = without_controls(written)
-    size = count_words(summary)
-    document_size = count_words(text.text)
-    return Result(text.name, summarizer.model, summary, size, document_size, parts, facts=[])
 
 
 def _show(result: Result, as_json: bool, words: int, *, several: bool) -> None:
