@@ -10,8 +10,8 @@ import pytest
 from tests.services.patience import LONG_S, SHORT_S, Patience, give_patience
 
 _LOOK_S = 5.0
-_SERVICES_S = 5 * SHORT_S
-"""Of a test with processes, or of its fixtures, which wait several times."""
+_SHORT_S = 5 * SHORT_S
+"""Of a test, or of its fixtures: some wait several times, or compute for a minute on idle cores."""
 _LONG_S = 4 * LONG_S
 
 
@@ -21,12 +21,7 @@ def watched(item: pytest.Item) -> Iterator[None]:
     folders = item.path.relative_to(item.config.rootpath).parts
     is_long = item.get_closest_marker("long") is not None or "gpu" in folders
     give_patience(LONG_S if is_long else SHORT_S)
-    limit = SHORT_S
-    if is_long:
-        limit = _LONG_S
-    elif "services" in folders:
-        limit = _SERVICES_S
-    with interrupted_after(limit, item.name):
+    with interrupted_after(_LONG_S if is_long else _SHORT_S, item.name):
         yield
 
 
