@@ -204,6 +204,6 @@ def _running() -> str | None:
 
 def _is_healthy(api: str) -> bool:
     try:
-        return httpx.get(f"{api}/health", timeout=2, verify=tls_for(api)).is_success
+        return httpx.get(f"{api}/health", timeout=10, verify=tls_for(api)).is_success
     except httpx.TransportError:
         return False
