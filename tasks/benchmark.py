@@ -86,6 +86,4 @@ async def publish_report(
         markdown=markdown,
         description=f"Benchmark of {run.name} after {published.steps} steps",
     )
-    if published.incomplete:
-        get_run_logger().warning("%s", published.incomplete)
     return published

@@ -37,7 +37,7 @@ _ADVICE: dict[type[PrecisError], str] = {
 """The errors that name a state, and advice on each beyond its message."""
 _LOGGERS = {
     "precis.training": logging.INFO,
-    "precis.benchmark.run": logging.INFO,
+    "precis.benchmark": logging.INFO,
     "precis.llm.silence": logging.WARNING,
     "precis.processes.file_lock": logging.WARNING,
     "precis.run.lease": logging.WARNING,
@@ -107,10 +107,8 @@ def says_why_it_stops(
 def completed(ledger: Ledger, report: R, idle: str | None = None) -> R:
     """Return a flow's result: its report, or a state with a message and the report.
 
-    The state keeps the usual name and type, and the flow's caller gets the report.
-
-    Args:
-        idle: why the run trained nothing, where it did not (`nothing_to_train`).
+    The state keeps the usual name and type, and the flow's caller gets the report. `idle` is the
+    sentence of `nothing_to_train`.
     """
     early = stopped(ledger)
     if early:

@@ -1,6 +1,8 @@
 """Reports of a benchmark: its page, its results in store and W&B, and its regressions."""
 
 import asyncio
+import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,8 +19,10 @@ from precis.report.curve import Curve, curve_of
 from precis.report.nights import Comparison
 from precis.report.page import benchmark_report, report_files, report_html
 from precis.report.wording import Words
-from precis.statistics.standings import has_bound
+from precis.statistics.standings import Standing, has_bound
 from precis.store import Store
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -85,10 +89,9 @@ async def publish(
     nouns = environment.nouns
     headings, *standings = standings_lines(benchmark)
     count = len(environment.scenarios("validation"))
-    unranked = []
-    for each in benchmark.standings:
-        if not each.complete:
-            unranked.append(f"{wording.name(each.contender)} ({wording.causes(each.unscored)})")
+    incomplete = describe_unranked(benchmark.standings)
+    if incomplete:
+        _log.warning("%s", incomplete)
     report = BenchmarkReport(
         run.name,
         steps,
@@ -98,7 +101,7 @@ async def publish(
         tuple(standings),
         run.budget.usd + run.machine_usd,
         tuple(map(str, comparison.regressions)),
-        f"Too much is unscored to rank {', '.join(unranked)}." if unranked else "",
+        incomplete,
         environment.caveat,
     )
     return report, benchmark_report(benchmark) + comparison.section()
@@ -147,6 +150,15 @@ def standings_lines(benchmark: Benchmark) -> list[tuple[str, ...]]:
         score = words.interval(each.accuracy) or "not scored"
         lines.append((name, score, *(column[each.contender] for _, column in columns)))
     return lines
+
+
+def describe_unranked(standings: Sequence[Standing]) -> str:
+    """Return a sentence on the contenders that are not ranked; empty without any."""
+    unranked = []
+    for each in standings:
+        if not each.complete:
+            unranked.append(f"{wording.name(each.contender)} ({wording.causes(each.unscored)})")
+    return f"Too much is unscored to rank {', '.join(unranked)}." if unranked else ""
 
 
 def benchmark_facts(
