@@ -28,6 +28,9 @@ if [ ! -e "$policy" ]; then
 fi
 echo "Installing$missing …" >&2
 export DEBIAN_FRONTEND=noninteractive
-apt-get update -qq || give_up
+# A mirror that fails once, or another apt at work, leaves no test out.
+patient="-o Acquire::Retries=5 -o DPkg::Lock::Timeout=300"
 # shellcheck disable=SC2086
-apt-get install -qq --no-install-recommends -y $missing >/dev/null || give_up
+apt-get $patient update -qq || give_up
+# shellcheck disable=SC2086
+apt-get $patient install -qq --no-install-recommends -y $missing >/dev/null || give_up
