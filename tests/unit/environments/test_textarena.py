@@ -241,6 +241,7 @@ async def test_a_game_of_words_is_played_once_its_lists_are_there(lists: Path) -
         [rollout] = await play(game, ScriptedPolicy(lambda _: f"[{next(letters)}]"), 1)
     finally:
         shutil.rmtree(lists / "corpora")
+        GAMES_PROCESS.close_now()  # it has read them
     assert score_of(rollout).reward > 0
 
 
