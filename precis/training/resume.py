@@ -16,6 +16,7 @@ A step that is trained is never trained again unless its weights are lost everyw
 """
 
 import asyncio
+import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -62,12 +63,16 @@ async def resume(
     """Continue from the last trained step, wherever it is kept, and register the model.
 
     A new model begins with its ledger, then its untrained start as checkpoint 0, or a copy of
-    another run's. Steps that an earlier process trained are committed and logged. Raises
-    ConfigError for other settings, CorruptCheckpoint where no checkpoint is whole.
+    another run's. Steps that an earlier process trained or did not log are committed and logged.
+    Raises ConfigError for other settings, CorruptCheckpoint where no checkpoint is whole.
     """
     await run.read_ledger()
     await begin_from_origin(run)
     run.found_at = run.ledger.next_step
+    logged = _repair_art_files(run.config)
+    # A killed process may not have logged its last step; another machine's log is not known.
+    if run.ledger.steps and logged != run.found_at - 1:
+        run.found_at -= 1
     learned = run.environment.learned
     await asyncio.to_thread(keep_trained_on, run.store, run.ledger, learned)
     step = await asyncio.to_thread(
@@ -81,7 +86,6 @@ async def resume(
     sizes = (len(environment.scenarios("train")), len(environment.scenarios("validation")))
     training = training_record(run.config, environment.identity.get("model", ""), sizes)
     await asyncio.to_thread(write_record, run.store, run.name, training)
-    _repair_art_files(run.config)
     # Only a trainer that agrees with the ledger is given the model.
     await run.model.register(run.trainer.client)
     if plan.upload:  # the checkpoint of the ledger's step, which the store lacks
@@ -95,7 +99,7 @@ async def resume(
         note = StepRecord.model_validate(trained.note)
         await commit(run, as_trained(note, trained.digest, trained.result["metrics"]))
     run.count_left_machine()
-    # The same, and those that it had committed, but not noted in the ledger.
+    # The same, and those that it had committed, but not logged or noted in the ledger.
     for step in range(run.found_at, run.ledger.next_step):
         await log(run, step, None)
     idle = nothing_to_train(run.ledger, run.config.steps)
@@ -109,8 +113,9 @@ async def resume(
         _log.warning("What killed writers left in the store was not removed: %s", error)
 
 
-def _repair_art_files(config: RunConfig) -> None:
-    """Drop the half-written ends of ART's files that a killed process left; they are not atomic.
+def _repair_art_files(config: RunConfig) -> int | None:
+    """Drop the half-written ends of ART's files that a killed process left, which are not atomic;
+    return the step that was last logged there.
 
     `state.json` only sums up `history.jsonl`; ART begins a new one.
     """
@@ -121,6 +126,10 @@ def _repair_art_files(config: RunConfig) -> None:
         whole, newline, torn = history.read_bytes().rpartition(b"\n")
         if torn:
             history.write_bytes(whole + newline)
+        for line in reversed(whole.splitlines()):
+            if b'"train/' in line:
+                return int(json.loads(line)["step"])
+    return None
 
 
 async def _with_trainer(run: Run) -> ResumePlan:
