@@ -85,6 +85,7 @@ TWO_FILES = tar_of(("a", b"a"), ("b", b"b"))
         pytest.param(tar_of(("w", bytes(99_999)))[:5000], id="cut tar"),
         pytest.param(gzip.compress(TWO_FILES[:1024]), id="cut between two files"),
         pytest.param(TWO_FILES[:1024], id="tar cut between two files"),
+        pytest.param(TWO_FILES[:1024] + b"x" * 512 + bytes(1024), id="damaged, then zeros"),
         pytest.param(tar_of(("../out-of-it", b"x")), id="out of the folder"),
         pytest.param(b"\x1f\x8bno gzip", id="no gzip"),
     ],

@@ -5,7 +5,7 @@ weights. The service takes no weights from elsewhere, so a run continues from wh
 import asyncio
 import tarfile
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Self
 
 import httpx
 import tinker
@@ -106,7 +106,15 @@ async def download(url: str, into: Path, bytes_max: int = _ARCHIVE_BYTES_MAX) ->
 
 
 class _Header(tarfile.TarInfo):
-    """A header whose name is not too long: tarfile reads names of any length into memory."""
+    """A header whose name is not too long: tarfile reads names of any length into memory. A damaged
+    one would end the archive."""
+
+    @classmethod
+    def fromtarfile(cls, archive: tarfile.TarFile) -> Self:
+        try:
+            return super().fromtarfile(archive)
+        except tarfile.InvalidHeaderError as error:  # type: ignore[attr-defined]
+            raise tarfile.ReadError("a header in it is damaged") from error
 
     def _proc_member(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
         # tarfile names this method as the one to override; newer Pythons do not call `frombuf`.
