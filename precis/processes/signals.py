@@ -12,7 +12,8 @@ from types import FrameType
 
 @contextmanager
 def cancel_on_sigterm() -> Iterator[None]:
-    """Turn SIGTERM into the cancellation of this task; re-raise it after the block.
+    """Turn SIGTERM into the cancellation of this task; re-raise it after the block. A second one
+    does not interrupt the clean-up.
 
     The previous handler then ends the process, only later. No-op in other threads than the main
     one, which alone handles signals.
@@ -26,9 +27,10 @@ def cancel_on_sigterm() -> Iterator[None]:
 
     def end() -> None:
         nonlocal told
-        told = True
         assert task is not None
-        task.cancel()
+        if not told:
+            task.cancel()
+        told = True
 
     before = signal.getsignal(signal.SIGTERM)
     loop.add_signal_handler(signal.SIGTERM, end)
