@@ -18,7 +18,7 @@ def shortcoming(ledger: Ledger) -> str | None:
     """Return a sentence or two on what a run's figures show against it; None without any.
 
     A run has learned if its last validation is above its first by more than chance, by the 95 %
-    interval of the difference on the same scenarios.
+    interval of the difference on the same scenarios; where they can't decide, by being above it.
     """
     found = [_learned_nothing(ledger), narrowed(ledger), parted(ledger.validations)]
     # Groups whose rollouts all earned the same, or were not scored, teach nothing.
@@ -99,7 +99,7 @@ def _learned_nothing(ledger: Ledger) -> str | None:
     first = ledger.validations[0]
     last = ledger.final or ledger.validations[-1]
     gained = gain(first, last)
-    if gained is not None and gained.low > 0:
+    if (gained.low if gained else last.score.value - first.score.value) > 0:
         return None
     if first.score.is_share and first.score.value == 1:
         return (

@@ -34,12 +34,20 @@ def ledger(
     return run if last is None else run.add_validation(validation(1, last))
 
 
+def without_scores(first: float, last: float) -> Ledger:
+    """The measure is a mean of a metric, of which no scenario's score is kept."""
+    run = ledgers.EMPTY.advance(ledgers.record(0)).add_validation(ledgers.validation(0, first))
+    return run.add_validation(ledgers.validation(1, last))
+
+
 @pytest.mark.parametrize(
     ("run", "said"),
     [
         (ledger(0.3, 0.6), None),
         (ledger(0.3, None), None),
         (ledger(0.3, 0.3), "The run has learned nothing that shows: .* 30.0%.* gain shows.$"),
+        (without_scores(0.3, 0.6), None),
+        (without_scores(0.3, 0.3), "The run has learned nothing that shows: "),
         (ledger(1.0, 1.0), "There was nothing to learn: .*Give harder scenarios"),
         (ledger(0.3, 0.6, 1, {"no_variance": 4}), r"4 of 5 groups were dropped .*no_variance 4"),
     ],
