@@ -234,9 +234,9 @@ class Run:
         step = self.ledger.next_step
         budget = self.config.budget_usd
         if budget is not None and self.usd + machine_usd >= budget:
-            rent = f", an hour of a machine costs ${machine_usd:.2f}," if machine_usd else ""
+            rent = f", and a machine costs ${machine_usd:.2f} an hour" if machine_usd else ""
             return BudgetReached(
-                f"The run has spent ${self.usd:.2f} of its ${budget:.2f}{rent} and stops after "
+                f"The run has spent ${self.usd:.2f} of its ${budget:.2f}{rent}. It stops after "
                 f"step {step}, which is committed.",
                 "Raise budget_usd and start it again to continue.",
             )
@@ -271,8 +271,9 @@ class Run:
             _log.warning("The $%.2f of this start are in no ledger: the run did not begin.", usd)
             return
         pending_usd = self.described.usd if self.described else 0.0
-        why = f"the commit of step {self.ledger.next_step + 1} has not succeeded."
-        if self.commits.step is None:
+        if self.commits.step is not None:
+            why = f"the commit of step {self.commits.step + 1} has not succeeded."
+        else:
             try:
                 await self.write_ledger(self.ledger.charge(usd, pending_usd), spend)
             except StoreError as error:
@@ -280,10 +281,14 @@ class Run:
             else:
                 self.trainer.meter.book(machine_usd)
                 return
-        _log.warning("The run's last $%.2f are booked when it is started again here: %s", usd, why)
         rest = self.read_rest()
         sums = {"usd": rest.usd + usd, "pending_usd": rest.pending_usd + pending_usd}
-        write_text(self.rest_file, rest.model_copy(update=sums).model_dump_json())
+        try:
+            write_text(self.rest_file, rest.model_copy(update=sums).model_dump_json())
+        except OSError as error:
+            _log.warning("The run's last $%.2f are in no ledger (%s): %s", usd, error, why)
+            return
+        _log.warning("The run's last $%.2f are booked when it is started again here: %s", usd, why)
         self._booked = self._booked + spend
         self.trainer.meter.book(machine_usd)
 
