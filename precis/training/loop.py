@@ -257,9 +257,9 @@ class TrainingLoop:
         except TrainerLost as error:
             await run.ahead.cancel()
             await run.commits.abandon()
-            is_rented = run.config.cluster.where == "sky"
-            limit = run.limit_reached(run.trainer.meter.price.usd_per_hour if is_rented else 0.0)
-            if limit is not None:
-                raise limit from error
+            if run.config.cluster.where == "sky":
+                limit = run.limit_reached(run.trainer.meter.price.usd_per_hour)
+                if limit is not None:
+                    raise limit from error
             losses_max = run.config.recoveries_max
             await run.trainer.recover(error, losses_max, self.stages.show_state, restore)
