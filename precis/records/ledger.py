@@ -210,6 +210,8 @@ class Ledger(Record):
     pending_usd: Amount = 0.0
     """The part of that which belongs to a step whose training a run's end has interrupted. If the
     trainer has finished the step, its record has that cost too."""
+    charged_at: Amount = 0.0
+    """The time up to which the cost of rented machines is counted; in seconds since 1970."""
     rebuilt_at: Step | None = None
     """The step at which the ledger was rebuilt from the checkpoints' manifests, or None. Before it,
     steps without a checkpoint have no record, and there are no validations."""
@@ -256,6 +258,7 @@ class Ledger(Record):
             next_step=record.step + 1,
             steps=(*self.steps, record),
             usd=self.usd + record.usd,
+            charged_at=max(self.charged_at, record.described_at),
         )
         return advanced.add_digest(record.step + 1, checkpoint) if checkpoint else advanced
 
@@ -275,13 +278,14 @@ class Ledger(Record):
         variances = sorted((*others, variance), key=lambda known: known.step)
         return self._with(variances=tuple(variances), usd=self.usd + usd)
 
-    def charge(self, usd: float, pending_usd: float = 0.0) -> Self:
+    def charge(self, usd: float, pending_usd: float = 0.0, at: float = 0.0) -> Self:
         """Return the ledger with further spend beside steps and validations, of which a part is
-        pending."""
+        pending; `at` is the time up to which it counts a machine."""
         return self._with(
             usd=self.usd + usd,
             other_usd=self.other_usd + usd,
             pending_usd=self.pending_usd + pending_usd,
+            charged_at=max(self.charged_at, at),
         )
 
     def settle(self, *, is_recorded: bool) -> Self:

@@ -179,5 +179,6 @@ def _rebuild(manifests: Mapping[int, Checkpoint], damage: Mapping[int, str], at:
         run_id=newest.run or secrets.token_hex(4),
         usd=usd + other_usd,
         other_usd=other_usd,
+        charged_at=max((one.described_at for one in records), default=0.0),
         rebuilt_at=at,
     )

@@ -169,11 +169,9 @@ async def _with_trainer(run: Run) -> ResumePlan:
             continue
         rest = run.read_rest()
         is_recorded = at + len(plan.ahead) > rest.step
-        charged = plan.ledger.charge(rest.usd, rest.pending_usd)
+        charged = plan.ledger.charge(rest.usd, rest.pending_usd, rest.at)
         await run.write_ledger(charged.settle(is_recorded=is_recorded))
         run.rest_file.unlink(missing_ok=True)
-        if rest.usd:
-            run.lease.former = None  # it ended by itself, and this has its machine's cost
         if not plan.upload:  # which moves the pointer, too
             await asyncio.to_thread(repair_pointer, run.store, run.name, at, run.lease.id)
         return plan

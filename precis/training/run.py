@@ -57,11 +57,13 @@ class Rest(Record):
     Attributes:
         step: the step under way.
         pending_usd: the part that belongs to it (`Ledger.pending_usd`).
+        at: the time of the note; a ledger that was charged then has it.
     """
 
     step: Step
     usd: Amount = 0.0
     pending_usd: Amount = 0.0
+    at: Amount = 0.0
 
 
 class Stopwatch:
@@ -250,11 +252,10 @@ class Run:
         return None
 
     def count_left_machine(self) -> None:
-        """Count the machine that a killed process has left up, from what it had committed last."""
+        """Count the machine that a killed process has left up, from what it had booked last."""
         former = self.lease.former
         if former is not None:
-            committed = self.ledger.steps[-1].described_at if self.ledger.steps else 0.0
-            since = max(committed, former.since.timestamp())
+            since = max(self.ledger.charged_at, former.since.timestamp())
             self.trainer.meter.count_before(time.time() - since)
 
     async def book_rest(self, spend: Spend = _NOTHING) -> None:
@@ -275,16 +276,21 @@ class Run:
             why = f"the commit of step {self.commits.step + 1} has not succeeded."
         else:
             try:
-                await self.write_ledger(self.ledger.charge(usd, pending_usd), spend)
+                await self.write_ledger(self.ledger.charge(usd, pending_usd, time.time()), spend)
             except StoreError as error:
                 why = str(error)
             else:
                 self.trainer.meter.book(machine_usd)
                 return
         rest = self.read_rest()
-        sums = {"usd": rest.usd + usd, "pending_usd": rest.pending_usd + pending_usd}
+        rest = Rest(
+            step=rest.step,
+            usd=rest.usd + usd,
+            pending_usd=rest.pending_usd + pending_usd,
+            at=time.time(),
+        )
         try:
-            write_text(self.rest_file, rest.model_copy(update=sums).model_dump_json())
+            write_text(self.rest_file, rest.model_dump_json())
         except OSError as error:
             _log.warning("The run's last $%.2f are in no ledger (%s): %s", usd, error, why)
             return
@@ -294,9 +300,11 @@ class Run:
 
     def read_rest(self) -> Rest:
         """Return the cost that is noted for the next start."""
-        if not self.rest_file.exists():
-            return Rest(step=self.ledger.next_step)
-        return Rest.model_validate_json(self.rest_file.read_bytes())
+        if self.rest_file.exists():
+            rest = Rest.model_validate_json(self.rest_file.read_bytes())
+            if rest.at != self.ledger.charged_at:  # else it was killed before the file was removed
+                return rest
+        return Rest(step=self.ledger.next_step)
 
     @property
     def usd(self) -> float:

@@ -121,6 +121,41 @@ async def test_a_machine_that_a_killed_run_left_up_costs_from_what_that_had_comm
             await loop.train()
 
 
+async def test_a_machine_is_not_counted_again_up_to_where_its_cost_was_booked(
+    tmp_path: Path,
+) -> None:
+    """The run was killed during the benchmark after its training."""
+    async with Life(tmp_path, {}).opened() as run:
+        await run.read_ledger()
+        began = run.lease.holder.since - timedelta(hours=2)
+        run.lease.former = run.lease.holder.model_copy(update={"since": began})
+        run.trainer.meter = Meter(lambda: 0.0)
+        run.trainer.meter.find(90_000)
+        run.trainer.meter.start(HourlyPrice(2.0, 2.0), 3600)
+        await run.write_ledger(run.ledger)
+        await run.book_rest()
+        run.count_left_machine()
+        assert run.usd == pytest.approx(2.0, abs=1.0)
+
+
+async def test_a_note_of_cost_is_booked_once_although_a_start_is_killed_meanwhile(
+    tmp_path: Path,
+) -> None:
+    life = Life(tmp_path, {})
+    async with life.opened() as run:
+        await run.read_ledger()
+        await run.write_ledger(run.ledger)
+        run.commits.step = 0
+        await run.book_rest(Spend(usd=3.0))
+        file = run.rest_file
+        note = file.read_bytes()
+    for _ in range(2):
+        file.write_bytes(note)
+        async with life.opened() as run:
+            await TrainingLoop(run).resume()
+            assert run.ledger.usd == 3.0
+
+
 async def test_a_written_ledger_whose_answer_was_lost_does_not_end_its_run(tmp_path: Path) -> None:
     """A commit that is tried again has taken longer, so its step is not the one in the store."""
     store = SilentStore(tmp_path)
