@@ -188,10 +188,11 @@ class Slow(Sdk):
         self.released.wait(patience_s())
 
     def api_cancel(self, requests: list[Any], silent: bool) -> None:
+        if self._takes_back:
+            self.taken_back.extend(requests)
         self.released.set()
         if not self._takes_back:
             raise ConnectionError("The API server is gone.")
-        self.taken_back.extend(requests)
 
 
 @pytest.mark.parametrize("takes_back", [True, False])
