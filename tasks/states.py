@@ -148,7 +148,7 @@ async def show_running_as(name: str, message: str) -> None:
 async def show_crashed(former: Holder | None) -> None:
     """Show the flow run that died with the model's lease as crashed: nobody was left to say so."""
     named = re.search(r"\((\S+)\)$", former.run) if former else None
-    if named is None or named[1] == flow_run.id:  # it gave its lease back, or was a command
+    if named is None or named[1] == flow_run.id:  # no run, a command, or this run
         return
     try:
         async with get_client() as client:

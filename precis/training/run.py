@@ -57,7 +57,7 @@ class Rest(Record):
     Attributes:
         step: the step under way.
         pending_usd: the part that belongs to it (`Ledger.pending_usd`).
-        at: the time of the note; a ledger that was charged then has it.
+        at: the time of the note; in a ledger with this `charged_at` the cost is booked.
     """
 
     step: Step
