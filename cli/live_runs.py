@@ -36,7 +36,7 @@ class LiveRun:
         deployment: as in `prefect deployment run`; `by hand` for a run that a command started.
         state: Prefect's name of it, such as Running, Paused, or Late for a run that waits for a
             worker.
-        seconds: in that state, of a waiting run since its scheduled start.
+        seconds: in that state; of a run that has not begun, since its scheduled start.
     """
 
     id: str
@@ -123,7 +123,7 @@ def _describe(run: FlowRun, deployment: str, now: datetime) -> LiveRun:
 
 
 def _seconds(run: FlowRun, now: datetime) -> float:
-    # A run that is retried keeps its start times, and one of a schedule its state for days.
-    known = (run.expected_start_time, run.state.timestamp if run.state else None)
-    begun = max(filter(None, known), default=now)
-    return max(0.0, (now - begun).total_seconds())
+    # A run that is retried keeps its start times; one that waits for a slot gets a new state every
+    # half minute.
+    begun = run.state.timestamp if run.state and run.start_time else run.expected_start_time
+    return max(0.0, (now - begun).total_seconds()) if begun else 0.0
