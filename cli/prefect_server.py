@@ -122,7 +122,10 @@ def find_or_start(*, share: bool = False, port: int | None = None) -> PrefectSer
     server can't be shared or has another port, or the port is in use.
     """
     configured = find_api_url()
-    if configured and configured != process.address():
+    # Another server may have the port of our last one.
+    if configured and (
+        configured != process.address() or (not process.is_up() and _is_healthy(configured))
+    ):
         server = PrefectServer(configured, ours=False)
         _check_found(server, share, port)
         asyncio.run(check())

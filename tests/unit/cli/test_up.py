@@ -97,6 +97,22 @@ def test_our_own_server_is_ours_where_it_is_configured_too(
     assert server.ours and server.started
 
 
+def test_a_server_of_others_at_the_address_of_our_last_is_not_ours(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As of `prefect server start`, at the port that `precis up --port` had."""
+
+    async def check() -> None:
+        pass
+
+    monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
+    monkeypatch.setattr(prefect_process, "address", lambda: "http://127.0.0.1:9/api")
+    monkeypatch.setattr(prefect_process, "SETTINGS", {})
+    monkeypatch.setattr(prefect_server, "_is_healthy", lambda _: True)
+    monkeypatch.setattr(prefect_server, "check", check)
+    assert not prefect_server.find_or_start().ours
+
+
 async def test_what_ends_a_worker_is_a_sentence_and_no_group(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
