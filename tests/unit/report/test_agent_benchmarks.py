@@ -163,6 +163,8 @@ def test_what_is_no_share_has_no_interval_where_scenarios_are_few_or_alike() -> 
     assert REWARDED.interval(ratio_interval([2] * 9, [1] * 9)) == "2 (no interval)"
     assert turns_of_successes(games("solver", None, [won(1)] * 3)) == Interval(1.0, 1.0, 1.0)
     assert ratio_interval([-1.0] * 3, [1.0] * 3) == Interval(-1.0, -1.0, -1.0)
+    few = Benchmark(games("a", None, [won(2, reward=2.5)] * 2, "reward"), words=REWARDED)
+    assert "has no interval on fewer than 5" in " ".join(report_html(few).split())
     assert paired_difference([30.0], [-5.0], [1.0]).accuracy == Interval(35.0, -33.25, 103.25)
 
 
@@ -170,6 +172,7 @@ def test_equals_are_level() -> None:
     even = Difference(Interval(0.0, -0.2, 0.2), 1.0, 8)
     said = GAMES.ahead(Contender("a", 3), Contender("b"), even)
     assert said.startswith("a, step 3 is level with b on 8 boards: a difference of -20.0 to +20.0")
+    assert paired_difference([0.1, 0.2, 0.0], [0.0, 0.0, 0.3], [1.0] * 3).accuracy.mean == 0
 
 
 @pytest.mark.parametrize("name", ["recall@5", "a.b", 'said "no"', "a\\b", "[0]", "*", ""])
