@@ -171,7 +171,12 @@ if asked['scenario'] == 'a':
 async def test_a_late_rollout_is_cancelled_and_leaves_the_child_alone(tmp_path: Path) -> None:
     late = "if asked['scenario'] != 'b': ask(asked); send(said | {'reward': os.getpid()})"
     environment = load_verifiers(settings_of(tmp_path, late))
-    before, late_one, after = await play(environment, games=3, deadline_s=6.0)
+    deadline_s = 4.0
+    before, late_one, after = await play(environment, games=3, deadline_s=deadline_s)
+    while "rollout_timeout" in (before.score.cause, after.score.cause):
+        # A busy machine had not started the child in time.
+        deadline_s *= 2
+        before, late_one, after = await play(environment, games=3, deadline_s=deadline_s)
     assert late_one.score.cause == "rollout_timeout"
     assert before.reward == after.reward
 
