@@ -139,8 +139,12 @@ async def _finish(worker: ProcessWorker, shift: WorkerShutdown, say: Say) -> Non
     """Wait for the current runs; cancel them if a signal asks for that."""
     told = ShutdownStage.WORKING
     deadline = float("inf")
-    going = _going(worker)
-    while going:
+    while going := _going(worker):
+        if told == ShutdownStage.LEAVING or time.monotonic() > deadline:
+            raise PrecisError(
+                f"Left {len(going)} of its runs killed. Retry each in Prefect's UI, or with "
+                "`prefect flow-run retry`: it continues from its last commit."
+            )
         if shift.stage > told:
             told = shift.acknowledge()
             say(await _farewell(worker.client, going, told))
@@ -152,20 +156,16 @@ async def _finish(worker: ProcessWorker, shift: WorkerShutdown, say: Say) -> Non
                     failure = await shift.result_before_signal(_error_of(set_state))
                     if failure:
                         say(f"The Prefect server did not take that of {run}: {failure}")
-        if shift.stage == ShutdownStage.LEAVING or time.monotonic() > deadline:
-            raise PrecisError(
-                f"Left {len(going)} of its runs killed. Retry each in Prefect's UI, or with "
-                "`prefect flow-run retry`: it continues from its last commit."
-            )
         await shift.pause(_POLL_S)
-        going = _going(worker)
 
 
 async def _farewell(client: PrefectClient, going: Sequence[UUID], stage: ShutdownStage) -> str:
     called = []
+    # Without a server it would be two minutes for each.
+    deadline = asyncio.get_running_loop().time() + _NAME_S
     for run in going:
         try:
-            async with asyncio.timeout(_NAME_S):  # without a server it would be two minutes
+            async with asyncio.timeout_at(deadline):
                 called.append((await client.read_flow_run(run)).name)
         except Exception:  # as in `_error_of`
             called.append(str(run))

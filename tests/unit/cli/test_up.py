@@ -153,7 +153,7 @@ async def test_a_run_that_was_deleted_keeps_no_other_from_being_cancelled(
     client = SimpleNamespace(read_flow_run=ask, set_flow_run_state=ask)
     stand_in: Any = SimpleNamespace(client=client)
     monkeypatch.setattr(worker, "_going", lambda _: list(going))
-    monkeypatch.setattr(worker, "_CANCEL_PATIENCE_S", 1.0)
+    monkeypatch.setattr(worker, "_CANCEL_PATIENCE_S", 0.0)
     shift = worker.WorkerShutdown()
     shift.on_terminate()
     said: list[str] = []
