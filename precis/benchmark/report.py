@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 from precis.benchmark.lineup import TrainedLineup
 from precis.benchmark.measure import Measured
-from precis.benchmark.run import BenchmarkRun
+from precis.benchmark.run import BenchmarkRun, words_of
 from precis.observe.samples import tell_benchmark
 from precis.observe.wandb import wandb_log
 from precis.records.results import write_results
@@ -18,7 +18,6 @@ from precis.report.benchmark_view import Benchmark
 from precis.report.curve import Curve, curve_of
 from precis.report.nights import Comparison
 from precis.report.page import benchmark_report, report_files, report_html
-from precis.report.wording import Words
 from precis.statistics.standings import Standing, has_bound
 from precis.store import Store
 
@@ -64,15 +63,7 @@ async def publish(
         measured.ceiling,
         comparison,
         measured.questions,
-        Words(
-            environment.nouns,
-            measured.figure.name,
-            measured.figure.is_share,
-            environment.columns,
-            environment.method,
-            environment.caveat,
-            environment.disqualifiers,
-        ),
+        words_of(run, measured),
         measured.attempts,
     )
     facts = benchmark_facts(run, trained, measured, comparison)

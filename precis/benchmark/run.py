@@ -216,5 +216,17 @@ def compare(run: BenchmarkRun, measured: Measured) -> Comparison:
     and on the same scenarios."""
     nights = run.config.compare_nights
     before = results_before(run.store, run.name, run.id, measured.frame, nights)
-    words = Words(run.environment.nouns, is_share=measured.figure.is_share)
-    return compare_nights(measured.frame, before, words)
+    return compare_nights(measured.frame, before, words_of(run, measured))
+
+
+def words_of(run: BenchmarkRun, measured: Measured) -> Words:
+    """Return the words of the benchmark's reports."""
+    return Words(
+        run.environment.nouns,
+        measured.figure.name,
+        measured.figure.is_share,
+        run.environment.columns,
+        run.environment.method,
+        run.environment.caveat,
+        run.environment.disqualifiers,
+    )

@@ -16,7 +16,7 @@ from precis.config import BenchmarkConfig, ContenderConfig, OtherDocuments, Trai
 from precis.errors import ConfigError, DocumentsError, UnusableRun
 from precis.records.documents import Corpus, load_corpus, load_others
 from precis.records.ledger import Ledger, Origin, ledger_key, write_ledger
-from precis.records.nouns import Figure, Nouns
+from precis.records.nouns import Figure
 from precis.records.results import COMPARABLE, SCHEMA, write_results
 from precis.report.nights import Comparison
 from precis.run.trained_on import keep_trained_on, trained_on
@@ -156,7 +156,7 @@ def test_a_night_on_other_documents_or_by_another_judge_is_not_compared(store: F
     for number, origin in enumerate([{}, {}, {"corpus_digest": "own"}, {"judge": "another"}, {}]):
         write_results(night(number, **origin), folder / f"{number}.parquet")
     run: Any = SimpleNamespace(store=store, name="m", id="4")
-    run.environment = SimpleNamespace(nouns=Nouns())
+    run.environment = summaries(corpus(), judge=None)
     run.config = BenchmarkConfig(compare_nights=1)
     nothing = SCHEMA.to_frame()
     measured = Measured(night(4), nothing, nothing, None, Figure("accuracy", ""))
