@@ -45,7 +45,8 @@ def harmless(granted: Collection[str] = ()) -> dict[str, str]:
 def without_secrets(text: str) -> str:
     """Return a text with `…` for the values of environment variables that look like secrets by
     their names."""
-    for name, value in os.environ.items():
+    # The longest first: another may be a part of it.
+    for name, value in sorted(os.environ.items(), key=lambda one: -len(one[1])):
         if _SECRET.search(name) and len(value) >= _SECRET_MIN and not value.isalpha():
             text = text.replace(value, "…")
     return text

@@ -384,6 +384,7 @@ def ending(how: object) -> Act:
 async def test_an_agent_s_trouble_costs_its_own_rollout(
     recorder: Recorder, how: object, cause: str, detail: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("SHORT_TOKEN", "my-key-4")  # what another begins with
     monkeypatch.setenv("WEATHER_TOKEN", "my-key-42")
     rollout = await play(recorder, ending(how))
     assert isinstance(rollout.score, Unscored)
