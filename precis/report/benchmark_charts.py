@@ -81,9 +81,12 @@ def comparison(
     title = f"{words.measure.capitalize()} on held-out {words.nouns.scenarios}"
     ordered = sorted(measured.items(), key=lambda pair: -pair[1].mean)
     alt = "; ".join(f"{name(each)} {words.interval(accuracy)}" for each, accuracy in ordered)
+    subtitle = words.nouns.subtitle
+    if any(accuracy.low < accuracy.high for accuracy in measured.values()):
+        subtitle += "; 95 % interval"
 
     def draw(figure: Figure, theme: Theme) -> None:
-        axes = titled_axes(figure, theme, title, f"{words.nouns.subtitle}; 95 % interval")
+        axes = titled_axes(figure, theme, title, subtitle)
         for row, (each, accuracy) in enumerate(ordered):
             container = axes.barh(
                 row,

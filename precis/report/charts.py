@@ -146,9 +146,11 @@ def line_chart(
     ticks: Mapping[int, str] | None = None,
 ) -> Chart:
     """Draw lines by training step, or by the positions of `ticks`; the legend is ordered by last
-    value, highest first."""
+    value, highest first, and the subtitle names the intervals, if there are any."""
     drawn = [line for line in lines if line.points]
     drawn.sort(key=lambda line: -list(line.points.values())[-1].mean)
+    if any(one.low < one.high for line in drawn for one in line.points.values()):
+        subtitle = f"{subtitle}; 95 % interval" if subtitle else "95 % interval"
 
     def draw(figure: Figure, theme: Theme) -> None:
         axes = titled_axes(figure, theme, title, subtitle)

@@ -118,7 +118,7 @@ def learning_curve(
     if ceiling is not None:
         label = f"the ceiling  {written(ceiling)}"
         lines.append(Line(label, dict.fromkeys(steps, exact(ceiling)), _GREY, ":"))
-    return line_chart(title, f"{subtitle}; 95 % interval", lines, alt, is_share=has_shares)
+    return line_chart(title, subtitle, lines, alt, is_share=has_shares)
 
 
 def phases(ledger: Ledger) -> Chart:

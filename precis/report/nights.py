@@ -232,7 +232,4 @@ def over_nights(nights: Iterable[NightlyAccuracy], worse: Iterable[str], words: 
         night = times[place]
         several = sum(each.date() == night.date() for each in times) > 1
         ticks[place] = f"{night:%-d %b %H:%M}" if several else f"{night:%-d %b}"
-    subtitle = words.nouns.subtitle
-    if any(each.trained for each in ordered):
-        subtitle += "; 95 % interval"
-    return line_chart(title, subtitle, drawn, alt, is_share=words.is_share, ticks=ticks)
+    return line_chart(title, words.nouns.subtitle, drawn, alt, is_share=words.is_share, ticks=ticks)

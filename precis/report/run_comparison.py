@@ -178,7 +178,6 @@ def overlays(ledgers: Mapping[str, Ledger]) -> list[Chart]:
     ):
         lines = []
         lasts = []
-        subtitle = ""
         for place, (name, points) in enumerate(by_run.items()):
             if not points:
                 continue  # but keep its colour and marker for the other charts
@@ -187,11 +186,9 @@ def overlays(ledgers: Mapping[str, Ledger]) -> list[Chart]:
             style = "-" if place < 5 else "--"
             marker = _MARKERS[place % len(_MARKERS)]
             lines.append(Line(shorten(name), points, place % 5, style, marker, width=1.8))
-            if any(one.low < one.high for one in points.values()):
-                subtitle = "95 % interval"
         if lines:
             alt = f"{title}; at the end: {', '.join(lasts)}"
-            charts.append(line_chart(title, subtitle, lines, alt, is_share=of_share))
+            charts.append(line_chart(title, "", lines, alt, is_share=of_share))
     return charts
 
 

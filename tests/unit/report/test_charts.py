@@ -114,6 +114,11 @@ def test_a_curve_of_rewards_has_no_percentages() -> None:
     assert "trained  12.5" in shown
     assert "On held-out boards; 95 % interval" in shown
     assert not any(one.endswith("%") for one in shown)
+    # Rewards of few boards have no interval.
+    few = {Contender("a"): exact(2.5)}
+    rewards = Words(is_share=False)
+    for drawn in (learning_curve(Curve({}, {0: exact(2.5)})), comparison(few, None, None, rewards)):
+        assert not any("95 %" in one for one in texts(drawn.svg()))
 
 
 @pytest.mark.parametrize(
