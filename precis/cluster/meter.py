@@ -30,7 +30,7 @@ class Meter:
         self.price = price
         self._since = self._now() - held_s
 
-    def find(self, up_s: float) -> None:
+    def note_uptime(self, up_s: float) -> None:
         """Note that the first machine was up for so many seconds when it was found."""
         if not self.hours:
             self._up_s = up_s

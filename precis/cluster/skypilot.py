@@ -124,7 +124,7 @@ class SkyPilotHost:
         except ClusterError:
             self.log(f"The trainer of cluster {self.name} does not answer.")
             return None
-        self.meter.find(time.time() - cluster.launched_at)
+        self.meter.note_uptime(time.time() - cluster.launched_at)
         self._hold(cluster, time.time())
         took = time.monotonic() - began
         self.log(f"Found the trainer of cluster {self.name} again, after {took:.1f} s.")
@@ -137,7 +137,7 @@ class SkyPilotHost:
             return await self._launch()
         try:
             if present.status == "UP":
-                self.meter.find(time.time() - present.launched_at)
+                self.meter.note_uptime(time.time() - present.launched_at)
                 await api.end_jobs(self.name)
             return await self._launch()
         except NoCapacity:

@@ -112,10 +112,10 @@ def test_a_meter_adds_up_machines_of_different_prices() -> None:
 def test_a_machine_that_was_up_before_costs_from_then_on_once(up_s: float, usd: float) -> None:
     clock = [0.0]
     meter = Meter(now=lambda: clock[0])
-    meter.find(up_s)
+    meter.note_uptime(up_s)
     meter.start(HourlyPrice(2.0, 3.0))
     clock[0] = 600
-    meter.find(90_000)  # when its connection was made again
+    meter.note_uptime(90_000)  # when its connection was made again
     for _ in range(2):
         meter.count_before(600 + 3000)
         assert meter.unbooked_usd == pytest.approx(usd)
