@@ -244,10 +244,10 @@ def _interval(
         bounds: the least and the greatest of a document; None if unknown.
         beside: the same of documents beside some that are all alike.
     """
-    total = part.sum()
+    total = float(part.sum())
     if abs(total) <= 1e-9 * np.abs(part).sum():
         total = 0.0  # differences whose sum is none up to rounding
-    mean = float(total / whole.sum())
+    mean = total / float(whole.sum())
     if bounds and len(part) < DOCUMENTS_MIN:
         return Interval(mean, *bounds)
     # Relative to their size, for rewards may be small.
