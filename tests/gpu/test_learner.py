@@ -30,7 +30,7 @@ from transformers import (  # noqa: E402
     Qwen3NextConfig,
 )
 
-from precis.errors import ConfigError  # noqa: E402
+from precis.errors import ConfigError, TrainerError  # noqa: E402
 from precis.settings.trainer import EngineConfig  # noqa: E402
 from precis.trainer.gpu.learner import Learner, refuse_other_layers  # noqa: E402
 from precis.trainer.gpu.packing import PackedSequence, TrainingSample, Update, pack  # noqa: E402
@@ -221,6 +221,22 @@ def test_a_learner_that_was_restarted_goes_on_as_one_that_was_not(
     expected = saved(unbroken, tmp_path / "unbroken")
     assert are_same(expected, saved(restarted, tmp_path / "restarted"))
     assert not are_same(expected, saved(forgetful, tmp_path / "forgetful"))
+
+
+@pytest.mark.parametrize("imitates", [True, False])
+def test_a_gradient_that_is_no_number_leaves_the_adapter_as_it_was(
+    base_model: str, imitates: bool, tmp_path: Path
+) -> None:
+    model = learner(base_model)
+    before = saved(model, tmp_path / "before")
+    ((sequence,),) = packed(samples(), 4096)
+    endless = replace(sequence, weights=sequence.weights * np.float32("inf"))
+    with pytest.raises(TrainerError, match=r"has a gradient of nan \(its loss is .*lower trainer"):
+        if imitates:
+            model.imitate([endless], 1e-3)
+        else:
+            model.update([endless], TrainConfig(learning_rate=1e-3), OPTIONS)
+    assert are_same(before, saved(model, tmp_path / "after"))
 
 
 def test_a_stale_sample_is_weighed_by_the_adapter_that_sampled_it(base_model: str) -> None:

@@ -6,6 +6,7 @@ tokens.
 """
 
 import logging
+import math
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,7 +20,7 @@ from art.types import TrainConfig
 from peft import LoraConfig, PeftModel, get_peft_model
 from transformers import AutoModelForCausalLM, AutoTokenizer, BitsAndBytesConfig
 
-from precis.errors import ConfigError
+from precis.errors import ConfigError, TrainerError
 from precis.settings.trainer import ADAPTED, EngineConfig
 from precis.trainer.gpu.attention import ATTENTION, parts_of
 from precis.trainer.gpu.layers import AdaptedLayers
@@ -136,6 +137,9 @@ class Learner:
 
         Returns:
             The update's metrics, under ART's names.
+
+        Raises:
+            TrainerError: the gradient is not a finite number; the adapter is as it was.
         """
         if config.kl_penalty_coef and self._reference is None:
             self._reference = [weight.detach().clone() for weight in self._weights]
@@ -147,6 +151,9 @@ class Learner:
 
         Returns:
             The update's metrics, under ART's names; the loss is the cross-entropy of a token.
+
+        Raises:
+            TrainerError: as `update`.
         """
         seen = self._accumulate(update, self._backward_likelihood)
         return self._move(seen, learning_rate, _IMITATED_NORM_MAX)
@@ -191,14 +198,21 @@ class Learner:
         """Move the optimizer by the summed gradients; return the update's metrics."""
         for group in self._optimizer.param_groups:
             group["lr"] = learning_rate
-        norm = torch.nn.utils.clip_grad_norm_(self._weights, norm_max)
+        norm = torch.nn.utils.clip_grad_norm_(self._weights, norm_max).item()
+        loss = sum(one["loss/train"] for one in seen)  # weights add up to 1
+        if not math.isfinite(norm):
+            raise TrainerError(
+                f"An update has a gradient of {norm} (its loss is {loss}): the step is not kept.",
+                "If it happens again, begin another run from the last checkpoint "
+                "(from_checkpoint) with a lower trainer.learning_rate.",
+            )
         self._optimizer.step()
         self._optimizer.zero_grad(set_to_none=True)
         metrics = {}
         for name in seen[0]:
             metrics[name] = statistics.fmean(one[name] for one in seen)
-        metrics["loss/train"] = sum(one["loss/train"] for one in seen)  # weights add up to 1
-        metrics["loss/grad_norm"] = norm.item()
+        metrics["loss/train"] = loss
+        metrics["loss/grad_norm"] = norm
         metrics["loss/learning_rate"] = learning_rate
         return metrics
 
