@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from precis.environments.programs import end, harmless, output_of, start, tail
+from precis.environments.programs import end, harmless, output_of, start, tail, without_secrets
 from precis.environments.protocol import SPLITS, check_scenarios
 from precis.environments.ruler import AgentEnvironment
 from precis.errors import ConfigError
@@ -74,8 +74,8 @@ class CommandEnvironment(AgentEnvironment):
                 status = await process.wait()
             finally:
                 await end(process)
-        said = errors.decode(errors="replace").replace(key, "…").strip()
         if status:
+            said = without_secrets(errors.decode(errors="replace").replace(key, "…")).strip()
             return Unscored("agent_failed", f"It ended with status {status}: {said[-_SHOWN:]}")
         return _score_of(output.decode(errors="replace").replace(key, "…"), bool(self.rubric))
 
@@ -147,8 +147,8 @@ def _score_of(output: str, judged: bool) -> "Score | Unscored | float":
         return Score(**said)  # the recorder checks the values
     return Unscored(
         "no_score",
-        f"Its last line is {last[:_SHOWN]!r}: print a number, true, false, or an object with "
-        "`reward`, and `success` and `metrics` if you like.",
+        f"Its last line is {without_secrets(last)[:_SHOWN]!r}: print a number, true, false, or an "
+        "object with `reward`, and `success` and `metrics` if you like.",
     )
 
 

@@ -10,6 +10,7 @@ from contextlib import suppress
 from tempfile import TemporaryFile
 
 from precis.environment import key_variables
+from precis.errors import without_passwords
 from precis.processes.supervisor import SUPERVISE
 from precis.text import without_controls
 
@@ -43,11 +44,16 @@ def harmless(granted: Collection[str] = ()) -> dict[str, str]:
 
 
 def without_secrets(text: str) -> str:
-    """Return a text with `…` for the values of environment variables that look like secrets by
-    their names."""
-    # The longest first: another may be a part of it.
-    for name, value in sorted(os.environ.items(), key=lambda one: -len(one[1])):
-        if _SECRET.search(name) and len(value) >= _SECRET_MIN and not value.isalpha():
+    """Return a text with `…` for users and passwords in addresses, for our keys, and for the values
+    of environment variables with names like a secret's, unless they are paths. A text is cut only
+    afterwards, since half a key is not found."""
+    text = without_passwords(text)
+    values = [key.get_secret_value() for key in key_variables().values() if key]
+    for name, value in os.environ.items():
+        if _SECRET.search(name) and not os.path.exists(os.path.expanduser(value)):
+            values.append(value)
+    for value in sorted(values, key=len, reverse=True):  # another may be a part of it
+        if len(value) >= _SECRET_MIN and not value.isalpha():
             text = text.replace(value, "…")
     return text
 
@@ -132,7 +138,7 @@ def output_of(
             process.stdout.close()
         status = process.wait()
         errors.seek(max(0, errors.seek(0, os.SEEK_END) - _TAIL))
-        lines = without_controls(errors.read().decode(errors="replace")).split("\n")
+        printed = without_controls(errors.read().decode(errors="replace"))
     problem = ""
     if not in_time:
         problem = f"did not end within {deadline_s:g} s"
@@ -140,7 +146,7 @@ def output_of(
         problem = "prints more than 64 MiB"
     elif status:
         problem = f"ended with status {status}"
-        said = [line.strip() for line in lines if line.strip()]
+        said = without_secrets(printed).strip().split("\n")[-1].strip()
         if said:
-            problem = f"{problem} ({said[-1][-_SHOWN:]})"
+            problem = f"{problem} ({said[-_SHOWN:]})"
     return output.decode(errors="replace"), problem

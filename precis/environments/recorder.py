@@ -30,7 +30,7 @@ from precis.environments.clock import Clock
 from precis.environments.programs import bypass_proxy, without_secrets
 from precis.environments.protocol import Environment
 from precis.environments.session import Policy, Session
-from precis.errors import ConfigError, PrecisError, without_passwords
+from precis.errors import ConfigError, PrecisError
 from precis.llm.loop_server import LoopServer
 from precis.records.rollout import UNJUDGED, Rollout, Scenario, Score, Unscored
 from precis.text import without_controls
@@ -165,7 +165,7 @@ class Recorder:
             )
         if isinstance(score, Unscored):
             # An agent's error may quote a tool's output, an address or a key, and is shown.
-            detail = without_secrets(without_passwords(without_controls(score.detail)))
+            detail = without_secrets(without_controls(score.detail))
             score = replace(score, detail=detail)
         return Rollout(scenario, index, tuple(session.calls), score)
 

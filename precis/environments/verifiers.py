@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from precis.environments.clock import clock_stopped
-from precis.environments.programs import end, harmless, output_of, start, tail
+from precis.environments.programs import end, harmless, output_of, start, tail, without_secrets
 from precis.environments.protocol import check_scenarios
 from precis.environments.ruler import AgentEnvironment
 from precis.errors import ConfigError, RolloutError
@@ -71,7 +71,7 @@ class VerifiersEnvironment(AgentEnvironment):
         if "cause" in said:
             if self.rubric and said["cause"] == "no_score":
                 return Unscored(UNJUDGED, "No judge was asked yet.")
-            return Unscored(said["cause"], said["detail"])
+            return Unscored(said["cause"], _excerpt(said["detail"]))
         least = self._settings.success_min
         success = None if least is None else said["reward"] >= least
         return Score(said["reward"], success, said["metrics"])
@@ -225,14 +225,15 @@ class _Child:
         """End it with its children, and abandon its rollouts."""
         if self.ended:
             return
-        self.ended = why = without_controls(why)
+        self.ended = why = _excerpt(why)
         self._writer.close()
         await end(self._process)
         # A process that outlived its supervisor may hold its standard error open.
         await asyncio.wait({self._errors}, timeout=_ANSWER_S)
         errors = ""
         if self._errors.done():
-            errors = without_controls(self._errors.result().decode(errors="replace")).strip()
+            printed = without_controls(self._errors.result().decode(errors="replace"))
+            errors = without_secrets(printed).strip()
         else:
             self._errors.cancel()
             self._process._transport.close()  # type: ignore[attr-defined]  # nobody reads it again
@@ -262,7 +263,7 @@ def load_verifiers(settings: VerifiersSettings) -> VerifiersEnvironment:
     except ValueError as error:
         shown = output[:80]
         raise ConfigError(f"{python} describes the environment {id} as {shown!r}.") from error
-    detail = without_controls(str(said.get("detail")))
+    detail = _excerpt(str(said.get("detail")))
     problems = {
         "missing": (f"{python} can't import verifiers: {detail}.", _INSTALL),
         "version": (f"{python} has verifiers {detail}, and 0.4 is needed.", _INSTALL),
@@ -275,6 +276,14 @@ def load_verifiers(settings: VerifiersSettings) -> VerifiersEnvironment:
     if "problem" in said:
         raise ConfigError(*problems[said["problem"]])
     return VerifiersEnvironment(settings, said)
+
+
+def _excerpt(text: str) -> str:
+    """Return the beginning and the end of a long text, with keys hidden."""
+    shown = without_secrets(without_controls(text))
+    if len(shown) > _SHOWN:
+        shown = f"{shown[: _SHOWN // 2]} … {shown[-_SHOWN // 2 :]}"
+    return shown
 
 
 def _command(settings: VerifiersSettings, what: str) -> list[str]:

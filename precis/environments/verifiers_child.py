@@ -24,7 +24,6 @@ from typing import Any
 _LINE_MAX = 64 * 1024 * 1024
 _HARNESS = "precis_conversation"
 _KEY = "PRECIS_RELAY_KEY"
-_SHOWN = 500
 
 try:
     import httpx
@@ -237,7 +236,7 @@ def outcome(episode: vf.Episode, seat: str) -> dict[str, Any]:
     if not episode.ok:
         what = errors[-1] if errors else None
         detail = f"{what.type}: {what.message}" if what else "The episode failed."
-        return {"cause": "environment_failed", "detail": detail[-_SHOWN:]}
+        return {"cause": "environment_failed", "detail": detail}
     played = [trace for trace in episode.traces if trace.agent.name == seat]
     if len(played) != 1:
         detail = f"The policy played {len(played)} times in one episode, and once can be trained."
@@ -313,7 +312,7 @@ async def serve(settings: Mapping[str, Any], channel: socket.socket) -> None:
 
 
 def _said(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"[:_SHOWN]
+    return f"{type(error).__name__}: {error}"  # Précis cuts it, after it has hidden keys
 
 
 def main() -> None:

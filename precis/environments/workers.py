@@ -27,7 +27,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from precis.environments.clock import clock_stopped
-from precis.environments.programs import bypass_proxy
+from precis.environments.programs import bypass_proxy, without_secrets
 from precis.environments.protocol import Environment
 from precis.environments.recorder import attempt
 from precis.errors import ConfigError, PrecisError, RolloutError
@@ -198,7 +198,7 @@ class Workers:
             returned = await self._players[number].play.remote(given, scenario)
         except self._ray.exceptions.RayActorError as error:
             is_up = False
-            return Unscored("worker_died", " ".join(str(error).split())[:_SHOWN])
+            return Unscored("worker_died", " ".join(without_secrets(str(error)).split())[:_SHOWN])
         finally:
             if is_up:
                 self._free.put_nowait(number)
@@ -265,9 +265,10 @@ class Workers:
             )
         if errors:
             of_task = self._ray.exceptions.RayTaskError
-            what = errors[0].cause if isinstance(errors[0], of_task) else errors[0]
+            error = errors[0].cause if isinstance(errors[0], of_task) else errors[0]
+            what = " ".join(without_secrets(str(error)).split())
             raise ConfigError(
-                f"A worker can't open the environment: {' '.join(str(what).split())[:_SHOWN]}",
+                f"A worker can't open the environment: {what[:_SHOWN]}",
                 "Each node of the cluster needs Précis and what the environment imports.",
             )
 
@@ -306,7 +307,7 @@ def connect(ray: Any, settings: WorkersSettings, folder: str) -> None:
             return
         except Exception as error:  # Ray raises plain ones
             ray.shutdown()  # a connection that failed half-way would fail the next one too
-            what = " ".join(str(error).split())
+            what = " ".join(without_secrets(str(error)).split())
             if left and any(reason in what for reason in _SLOW_STARTS):
                 continue
             cluster = settings.address or "of this machine"

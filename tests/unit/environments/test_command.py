@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from precis.environment import Variables
 from precis.environments import command as module
 from precis.environments.command import CommandEnvironment, load_command, relative_files
 from precis.environments.programs import bypass_proxy, harmless
@@ -47,6 +48,25 @@ async def test_what_can_t_be_scored_costs_itself(
     assert rollout.score.cause == cause
     assert detail in rollout.score.detail
     assert len(rollout.score.detail) < 500
+
+
+KEY = "wx-2f81c0"
+
+
+@pytest.mark.parametrize("ends", ["sys.exit('KEY ' + 'x' * 195)", "print('x' * 195 + 'KEY')"])
+async def test_a_message_shows_no_part_of_a_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: str
+) -> None:
+    """Also of one in `.env`, which the program may read itself."""
+    (tmp_path / ".env").write_text(f"HF_TOKEN={KEY}")
+    monkeypatch.setitem(Variables.model_config, "env_file", tmp_path / ".env")
+    [rollout] = await play(environment_of(tmp_path, ends.replace("KEY", KEY)))
+    assert isinstance(rollout.score, Unscored)
+    assert "x" * 190 in rollout.score.detail
+    assert KEY[-4:] not in rollout.score.detail and KEY[:4] not in rollout.score.detail
+    command = [sys.executable, "-c", f"raise SystemExit('{KEY} ' + 'x' * 195)"]
+    with pytest.raises(ConfigError, match=r"status 1 \(… x+\)"):
+        load_command(command)
 
 
 STUBBORN = """

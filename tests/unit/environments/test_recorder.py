@@ -363,6 +363,7 @@ def ending(how: object) -> Act:
         (OSError("No https://me:pass@host"), "agent_failed", "No https://…@host"),
         (OSError(f"{'No ' * 98}my-key-42"), "agent_failed", "(No ){98}… "),
         (Unscored("tool_out", "No my-key-42."), "tool_out", r"^No …\.$"),
+        (Unscored("no_key", f"No {__file__}."), "no_key", r"test_recorder\.py\.$"),
         (SystemExit(3), "agent_failed", "SystemExit: 3"),
         (Silent(), "agent_failed", r"^Silent \("),
         (ExceptionGroup("1", [ExceptionGroup("1", [KeyError("a")])]), "agent_failed", "^KeyError"),
@@ -386,6 +387,7 @@ async def test_an_agent_s_trouble_costs_its_own_rollout(
 ) -> None:
     monkeypatch.setenv("SHORT_TOKEN", "my-key-4")  # what another begins with
     monkeypatch.setenv("WEATHER_TOKEN", "my-key-42")
+    monkeypatch.setenv("KEY_FILE", __file__)
     rollout = await play(recorder, ending(how))
     assert isinstance(rollout.score, Unscored)
     assert rollout.score.cause == cause

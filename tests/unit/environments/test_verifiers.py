@@ -2,6 +2,7 @@
 costs itself. `tests/services/test_verifiers_agent.py` has verifiers itself."""
 
 import os
+import re
 import signal
 import sys
 import time
@@ -63,6 +64,7 @@ for line in lines:
     exec(config["play"])
 """
 SCORES = "ask(asked); send(said)"
+KEY = "wx-2f81c0"
 
 
 def settings_of(folder: Path, play: str = SCORES, **given: Any) -> VerifiersSettings:
@@ -115,6 +117,24 @@ async def test_a_child_that_dies_is_replaced(tmp_path: Path) -> None:
     assert first.score.cause == "environment_died"
     assert "Out of boards." in first.score.detail
     assert second.reward == 0.75
+
+
+async def test_a_message_shows_no_part_of_a_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WEATHER_TOKEN", KEY)
+    said = f"'TaskError: {KEY} ' + 'x' * 480 + '{KEY}' + 'y' * 240"
+    fails = f"'cause': 'environment_failed', 'detail': {said}"
+    settings = settings_of(tmp_path, f"send({{'number': asked['number'], {fails}}})")
+    [rollout] = await play(load_verifiers(settings))
+    assert isinstance(rollout.score, Unscored)
+    assert re.fullmatch("TaskError: … x+ … x+…y+", rollout.score.detail)
+    described = {"described": {"problem": "unusable", "detail": "x" * 245 + KEY + "y" * 300}}
+    with pytest.raises(ConfigError, match=r"used: x+…y+ … y+$"):
+        load_verifiers(settings_of(tmp_path, config=described))
+    start = f"sys.stderr.write('{KEY}' + 'x' * 495); send({{'problem': 'It fails.'}}); sys.exit()"
+    with pytest.raises(ConfigError, match=r"said last: …x+$"):
+        await play(load_verifiers(settings_of(tmp_path, config={"start": start})))
 
 
 async def test_a_child_that_always_dies_ends_the_step(tmp_path: Path) -> None:
