@@ -168,6 +168,7 @@ class Run:
         )
         if version is None:
             await asyncio.to_thread(refuse_lost_ledger, self.store, self.name)
+            self.rest_file.unlink(missing_ok=True)  # a deleted run's of this name
         check_settings(ledger, self.config, self.identity, self.digest, self.store.url)
         self.ledger = ledger
         self._stored = OwnObject(self.store, ledger_key(self.name), version)
@@ -379,7 +380,7 @@ class Run:
     @property
     def rest_file(self) -> Path:
         """The file that notes the cost for the next start."""
-        return work_folder(self.config) / f"rest-{self.ledger.run_id}.json"
+        return work_folder(self.config) / "rest.json"
 
     @property
     def kept_folder(self) -> Path:

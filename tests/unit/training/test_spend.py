@@ -11,6 +11,7 @@ from precis.cluster.site import HourlyPrice
 from precis.errors import StoreConflict, StoreError
 from precis.records.ledger import find_ledger, load_ledger, read_ledger, write_ledger
 from precis.records.spend import Spend
+from precis.run.restart import restart
 from precis.store import FolderStore
 from precis.training.loop import TrainingLoop
 from precis.training.warm_start import DemonstrationJournal
@@ -141,19 +142,25 @@ async def test_a_machine_is_not_counted_again_up_to_where_its_cost_was_booked(
 async def test_a_note_of_cost_is_booked_once_although_a_start_is_killed_meanwhile(
     tmp_path: Path,
 ) -> None:
+    """Also after a restart at an earlier step; a deleted run's is nobody's."""
     life = Life(tmp_path, {})
     async with life.opened() as run:
-        await run.read_ledger()
-        await run.write_ledger(run.ledger)
+        await TrainingLoop(run).resume()
         run.commits.step = 0
         await run.book_rest(Spend(usd=3.0))
         file = run.rest_file
         note = file.read_bytes()
+    await restart(life.store, "m", 0)
     for _ in range(2):
         file.write_bytes(note)
         async with life.opened() as run:
             await TrainingLoop(run).resume()
             assert run.ledger.usd == 3.0
+    file.write_bytes(note)
+    life.store.delete("m/")
+    async with life.opened() as run:
+        await TrainingLoop(run).resume()
+        assert run.ledger.usd == 0
 
 
 async def test_a_written_ledger_whose_answer_was_lost_does_not_end_its_run(tmp_path: Path) -> None:
