@@ -20,7 +20,7 @@ import logging
 import os
 import socket
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -116,7 +116,7 @@ class Lease:
     """A lease that is held, until another run has taken it over.
 
     Attributes:
-        former: the dead run, or earlier attempt of this one, that left it behind, if one did.
+        former: the run that had it until then and has not given it back, if one did.
     """
 
     def __init__(
@@ -240,9 +240,11 @@ async def _try_acquire(
 ) -> bool:
     """Try to take a lease; False where the one to be taken over was renewed in between."""
     present = await asyncio.to_thread(store.get, lease_key(model))
-    if present and not take_over:
-        holder = _parse(present, model)
-        lease.former = None if holder.released else holder
+    holder = None
+    with suppress(StoreError) if take_over else nullcontext():  # which replaces a damaged one
+        holder = _parse(present, model) if present else None
+    lease.former = None if holder is None or holder.released else holder
+    if holder and not take_over:
         take_over = one_run and holder.run == lease.holder.run
         if not take_over:
             _refuse_if_alive(holder, model, lease.holder.since, remedy)
@@ -252,7 +254,7 @@ async def _try_acquire(
         await lease._write(lease.holder)
     except StoreConflict as error:
         winner = await asyncio.to_thread(read_lease, store, model)
-        if take_over and present and winner and winner.id == _parse(present, model).id:
+        if take_over and winner and holder and winner.id == holder.id:
             return False
         raise _refusal(winner, model, remedy) from error
     return True

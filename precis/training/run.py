@@ -266,6 +266,8 @@ class Run:
         still write the ledger.
         """
         machine_usd = self.trainer.meter.unbooked_usd
+        if machine_usd and await self.lease.is_lost():
+            machine_usd = 0.0  # the run that has taken over counts it, from what is booked on
         usd = spend.usd + machine_usd
         if usd < _USD_MIN:
             return

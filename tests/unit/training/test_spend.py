@@ -11,6 +11,7 @@ from precis.cluster.site import HourlyPrice
 from precis.errors import StoreConflict, StoreError
 from precis.records.ledger import find_ledger, load_ledger, read_ledger, write_ledger
 from precis.records.spend import Spend
+from precis.run.lease import leased
 from precis.run.restart import restart
 from precis.store import FolderStore
 from precis.training.loop import TrainingLoop
@@ -137,6 +138,20 @@ async def test_a_machine_is_not_counted_again_up_to_where_its_cost_was_booked(
         await run.book_rest()
         run.count_left_machine()
         assert run.usd == pytest.approx(2.0, abs=1.0)
+
+
+async def test_a_machine_of_a_run_that_was_taken_over_is_counted_by_its_next_holder(
+    tmp_path: Path,
+) -> None:
+    async with Life(tmp_path, {}).opened() as run:
+        await run.read_ledger()
+        await run.write_ledger(run.ledger)
+        run.trainer.meter = Meter(lambda: 0.0)
+        run.trainer.meter.start(HourlyPrice(2.0, 2.0), 3600)
+        async with leased(run.store, "m", "second", take_over=True) as second:
+            await run.book_rest(Spend(usd=3.0))
+        assert second.former and second.former.id == run.lease.id
+        assert run.read_rest().usd == 3.0
 
 
 async def test_a_note_of_cost_is_booked_once_although_a_start_is_killed_meanwhile(
