@@ -55,15 +55,9 @@ class LoopServer:
                 raise RuntimeError("The app did not start.")
             await asyncio.sleep(_START_POLL_S)
 
-    @property
-    def alive(self) -> bool:
-        """True while the server runs in the current event loop."""
-        task = self._task
-        return bool(task and not task.done() and task.get_loop() is asyncio.get_running_loop())
-
     async def stop(self) -> None:
         """Finish pending requests, then close the port."""
-        if self._task is not None and self.alive:
+        if self._task is not None and not self._task.done():
             self._server.should_exit = True
             await self._task
 
@@ -72,40 +66,16 @@ class LoopServer:
 async def served_completions(
     complete: Complete, list_models: Callable[[], Sequence[str]]
 ) -> AsyncIterator[tuple[str, str]]:
-    """Serve completions from the running event loop within the block; yield address and key."""
-    completions = LoopCompletions(complete, list_models)
-    try:
-        yield await completions.serve()
-    finally:
-        await completions.stop()
-
-
-class LoopCompletions:
-    """Completions served from the running event loop, from the first call of `serve` on.
+    """Serve completions from the running event loop within the block; yield address and key.
 
     Args:
         complete: answers a request.
         list_models: returns the names of the models.
-
-    Attributes:
-        routes: the same without a key, for an app of this process with its own authorization.
     """
-
-    def __init__(self, complete: Complete, list_models: Callable[[], Sequence[str]]) -> None:
-        self._key = secrets.token_urlsafe(32)
-        self._app = completions_app(complete, list_models, self._key)
-        self.routes = completions_app(complete, list_models).routes
-        self._server: LoopServer | None = None
-
-    async def serve(self) -> tuple[str, str]:
-        """Return address and key, the same as long as the event loop lives."""
-        if self._server is None or not self._server.alive:
-            self._server = LoopServer(self._app)
-            await self._server.start()
-        return f"http://127.0.0.1:{self._server.port}/v1", self._key
-
-    async def stop(self) -> None:
-        """Finish pending requests, then close the port."""
-        if self._server is not None:
-            await self._server.stop()
-            self._server = None
+    key = secrets.token_urlsafe(32)
+    server = LoopServer(completions_app(complete, list_models, key))
+    await server.start()
+    try:
+        yield f"http://127.0.0.1:{server.port}/v1", key
+    finally:
+        await server.stop()

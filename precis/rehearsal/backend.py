@@ -18,7 +18,7 @@ from art.types import LocalTrainResult
 from art.utils.output_dirs import get_model_dir
 
 from precis.errors import TrainerError
-from precis.llm.loop_server import LoopCompletions
+from precis.llm.server import completions_app
 from precis.processes.kill_points import reached
 from precis.records.samples import PREFIX_BREAKS, count_prefix_breaks
 from precis.records.warm_start import batches
@@ -42,8 +42,7 @@ class EmbeddedBackend(ImitatesInOnePass):
         self._folders: dict[str, Path] = {}
         self._training = asyncio.Lock()
         endpoint = PolicyEndpoint(kind, self._folders)
-        self._completions = LoopCompletions(endpoint.complete, endpoint.models)
-        self.completions = self._completions.routes
+        self.completions = completions_app(endpoint.complete, endpoint.models).routes
 
     async def register(self, model: AnyModel) -> None:
         """Create the model's folder, and step 0 in it if it has no checkpoint. Idempotent."""
@@ -59,8 +58,7 @@ class EmbeddedBackend(ImitatesInOnePass):
             save(folder, initial_state(layout, self._seed), layout)
 
     async def close(self) -> None:
-        """Stop serving completions."""
-        await self._completions.stop()
+        """Do nothing: no process or connection is open."""
 
     async def train(
         self,
@@ -145,8 +143,8 @@ class EmbeddedBackend(ImitatesInOnePass):
     async def _prepare_backend_for_training(
         self, model: AnyTrainableModel, config: dev.OpenAIServerConfig | None = None
     ) -> tuple[str, str]:
-        """Serve completions from the running event loop, for all models at one address."""
-        return await self._completions.serve()
+        """Return no address: the trainer server answers completions by our routes."""
+        return "", ""
 
     def _model_inference_name(self, model: AnyModel, step: int | None = None) -> str:
         return f"{model.name}@{self._step(model) if step is None else step}"

@@ -16,7 +16,7 @@ from art.metrics_taxonomy import (
 from art.types import LocalTrainResult
 from art.utils.output_dirs import get_model_dir
 
-from precis.llm.loop_server import LoopCompletions
+from precis.llm.server import completions_app
 from precis.records.samples import PREFIX_BREAKS, count_prefix_breaks
 from precis.run.local_checkpoints import keep_only, steps_here
 from precis.settings.imitation import ImitatesInOnePass
@@ -32,7 +32,7 @@ Model = art.TrainableModel[Any, Any]
 
 
 class TinkerBackend(ImitatesInOnePass):
-    """Trains and samples at a service that speaks the Tinker API; use it where ART takes a backend.
+    """Trains and samples at a service that speaks the Tinker API.
 
     The seed is of untrained adapters, and of the order in which samples are learned from.
     """
@@ -43,8 +43,7 @@ class TinkerBackend(ImitatesInOnePass):
         self._models: dict[str, TinkerModel] = {}
         self._training = asyncio.Lock()
         endpoint = TinkerEndpoint(self._models)
-        self._completions = LoopCompletions(endpoint.complete, endpoint.list_models)
-        self.completions = self._completions.routes
+        self.completions = completions_app(endpoint.complete, endpoint.list_models).routes
 
     async def register(self, model: art.Model[Any, Any]) -> None:
         """Have the service begin the model, unless a checkpoint is here; idempotent. A ConfigError
@@ -65,8 +64,7 @@ class TinkerBackend(ImitatesInOnePass):
             await self._models[model.name].begin()
 
     async def close(self) -> None:
-        """Stop serving completions, and leave the service."""
-        await self._completions.stop()
+        """Leave the service."""
         for model in self._models.values():
             await model.leave()
 
@@ -128,8 +126,8 @@ class TinkerBackend(ImitatesInOnePass):
     async def _prepare_backend_for_training(
         self, model: Model, config: dev.OpenAIServerConfig | None = None
     ) -> tuple[str, str]:
-        """Serve completions from the running event loop, for all models at one address."""
-        return await self._completions.serve()
+        """Return no address: the trainer server answers completions by our routes."""
+        return "", ""
 
     def _model_inference_name(self, model: art.Model[Any, Any], step: int | None = None) -> str:
         return f"{model.name}@{self._models[model.name].step if step is None else step}"

@@ -5,12 +5,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+from httpx import AsyncClient
 from starlette.applications import Starlette
 
-from precis.llm.loop_server import LoopServer
-from precis.llm.server import (
-    callable_tools,
-)
+from precis.llm.loop_server import LoopServer, served_completions
+from precis.llm.server import ChatRequest, Choice, Completion, callable_tools
 
 
 @pytest.mark.parametrize("choice", [None, "auto", "required", {"function": "look"}, {"type": "x"}])
@@ -32,4 +31,17 @@ async def test_an_app_that_does_not_start_is_waited_for_no_longer() -> None:
     async with asyncio.timeout(60):
         with pytest.raises(RuntimeError, match="did not start"):
             await server.start()
-    assert not server.alive
+    await server.stop()
+
+
+async def test_completions_are_served_to_who_has_the_key() -> None:
+    async def complete(asked: ChatRequest) -> Completion:
+        return Completion(asked.model, [Choice("Yes.")])
+
+    asked = {"model": "m", "messages": [{"role": "user", "content": "Well?"}]}
+    async with served_completions(complete, lambda: ["m"]) as (url, key), AsyncClient() as http:
+        for given, status in ((key, 200), (f"{key}x", 401), ("x", 401)):
+            headers = {"authorization": f"Bearer {given}"}
+            said = await http.post(f"{url}/chat/completions", json=asked, headers=headers)
+            listed = await http.get(f"{url}/models", headers=headers)
+            assert (said.status_code, listed.status_code) == (status, status)
