@@ -6,6 +6,7 @@ from statistics import fmean
 
 from precis.records.ledger import Ledger, StepRecord, Validation
 from precis.run.validations import gain, parted
+from precis.statistics.intervals import DOCUMENTS_MIN
 
 _DROPPED_MAX = 0.5
 _ENTROPY = "loss/entropy"
@@ -18,7 +19,7 @@ def shortcoming(ledger: Ledger) -> str | None:
     """Return a sentence or two on what a run's figures show against it; None without any.
 
     A run has learned if its last validation is above its first by more than chance, by the 95 %
-    interval of the difference on the same scenarios; where they can't decide, by being above it.
+    interval of the difference on the same scenarios; of a metric's mean, by being above it.
     """
     found = [_learned_nothing(ledger), narrowed(ledger), parted(ledger.validations)]
     # Groups whose rollouts all earned the same, or were not scored, teach nothing.
@@ -99,12 +100,19 @@ def _learned_nothing(ledger: Ledger) -> str | None:
     first = ledger.validations[0]
     last = ledger.final or ledger.validations[-1]
     gained = gain(first, last)
-    if (gained.low if gained else last.score.value - first.score.value) > 0:
+    is_undecided = gained is None and bool(last.score.scores)
+    if (gained.low if gained else last.score.value - first.score.value) > 0 and not is_undecided:
         return None
     if first.score.is_share and first.score.value == 1:
         return (
             f"There was nothing to learn: untrained, the model has a held-out {_said(first)}. "
             "Give harder scenarios; of summaries, longer documents or a lower limit of words."
+        )
+    if is_undecided:
+        return (
+            f"The held-out {_said(first)} at step {first.step} and {last.score} at step "
+            f"{last.step} can't tell whether the run has learned: fewer than {DOCUMENTS_MIN} "
+            "scenarios have scores to compare. Hold out more."
         )
     return (
         f"The run has learned nothing that shows: the held-out {_said(first)} at step {first.step} "

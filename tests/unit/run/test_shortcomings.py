@@ -40,12 +40,24 @@ def without_scores(first: float, last: float) -> Ledger:
     return run.add_validation(ledgers.validation(1, last))
 
 
+def of_four(first: float, last: float) -> Ledger:
+    """All but four of the held-out scenarios have no score."""
+    run = ledger(first, last)
+    before, after = run.validations
+    few = (*after.score.scores[:4], *(None,) * (validations.DOCUMENTS - 4))
+    score = after.score.model_copy(update={"scores": few})
+    after = after.model_copy(update={"metrics": {"accuracy": score}})
+    return run.model_copy(update={"validations": (before, after)})
+
+
 @pytest.mark.parametrize(
     ("run", "said"),
     [
         (ledger(0.3, 0.6), None),
         (ledger(0.3, None), None),
         (ledger(0.3, 0.3), "The run has learned nothing that shows: .* 30.0%.* gain shows.$"),
+        (of_four(0.3, 0.6), ".* 30.0% at step 0 and 5.*% at step 1 can't tell .* fewer than 5 "),
+        (of_four(1.0, 0.6), "There was nothing to learn"),
         (without_scores(0.3, 0.6), None),
         (without_scores(0.3, 0.3), "The run has learned nothing that shows: "),
         (ledger(1.0, 1.0), "There was nothing to learn: .*Give harder scenarios"),
