@@ -137,22 +137,33 @@ def count_causes(rollouts: Sequence[Rollout]) -> Counter[str]:
 
 
 def refuse_too_many_unscored(
-    rollouts: Sequence[Rollout], config: RolloutsConfig, *, is_first: bool = False
+    rollouts: Sequence[Rollout],
+    config: RolloutsConfig,
+    *,
+    is_first: bool = False,
+    needs_one: bool = False,
 ) -> None:
     """Raise if more than `unscored_share_max` of the rollouts are unscored: RolloutError if most of
     those are due to policy or agent, else JudgeUnavailable. If the agent fails in all of a run's
-    first ones, ConfigError."""
+    first ones, ConfigError.
+
+    Args:
+        needs_one: whether to raise if none is scored, whatever share is allowed.
+    """
     unscored = [one.score for one in rollouts if isinstance(one.score, Unscored)]
-    if len(unscored) <= config.unscored_share_max * len(rollouts):
+    most = config.unscored_share_max
+    is_too_many = len(unscored) > most * len(rollouts)
+    if not unscored or not (is_too_many or (needs_one and len(unscored) == len(rollouts))):
         return
     causes = count_causes(rollouts).most_common()
     usual = causes[0][0]
     first = next(one.detail for one in unscored if one.cause == usual)
     listed = ", ".join(f"{count} {cause}" for cause, count in causes)
     theirs = sum(count for cause, count in causes if cause.startswith(_NOT_THE_JUDGE))
+    allowed = f", more than the allowed share of {100 * most:g}%" if is_too_many else ""
     message = (
-        f"{len(unscored)} of {len(rollouts)} rollouts have no score ({listed}), more than the "
-        f"allowed share of {config.unscored_share_max:.0%}. The first {usual}: {first}"
+        f"{len(unscored)} of {len(rollouts)} rollouts have no score ({listed}){allowed}. "
+        f"The first {usual}: {first}"
     )
     of_agent = sum(count for cause, count in causes if cause in _OF_THE_AGENT)
     if is_first and of_agent == len(rollouts):

@@ -206,6 +206,6 @@ async def measure_all(
         )
     rollouts = [one.rollout for _, attempts in everyone for one in attempts]
     if all(one.reward is None for one in rollouts):
-        refuse_too_many_unscored(rollouts, run.config.rollouts)
+        refuse_too_many_unscored(rollouts, run.config.rollouts, needs_one=True)
     measured_by = checkpoints.measure if checkpoints else ""
     return results_of(everyone, run.environment, run.id, run.began, ceiling, measured_by)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 
 from precis.environments.protocol import Environment
-from precis.errors import ConfigError, JudgeUnavailable, StoreError
+from precis.errors import ConfigError, StoreError
 from precis.processes.kill_points import reached
 from precis.records.ledger import TURNS, Metric, Validation
 from precis.records.metrics import validation_metrics
@@ -57,7 +57,7 @@ async def validate(run: Run, step: int) -> Validation:
         rollouts = list(await run.environment.compare(rollouts, first and first[1]))
     reached("validation scored", step)
     is_first = not (run.ledger.steps or run.ledger.validations)
-    refuse_too_many_unscored(rollouts, settings, is_first=is_first)
+    refuse_too_many_unscored(rollouts, settings, is_first=is_first, needs_one=True)
     if first and run.seen.first is None:
         run.seen = run.seen.add_validation(*first)
     run.seen = run.seen.add_validation(step, rollouts)
@@ -96,18 +96,13 @@ def validation_of(
 ) -> Validation:
     """Measure adapter `step` by a rollout of each held-out scenario, in their order.
 
-    A JudgeUnavailable says that none of them has a score, a ConfigError that none has the metric of
-    the environment's first figure.
+    A ConfigError says that none of them has the metric of the environment's first figure.
 
     Args:
         measure: that of the run's first validation; empty for the first.
     """
     unscored = count_causes(rollouts)
     scores = [one.score if isinstance(one.score, Score) else None for one in rollouts]
-    if not any(scores):
-        raise JudgeUnavailable(
-            f"No held-out {environment.nouns.rollout} could be judged: {dict(unscored)}."
-        )
     # What a bootstrap draws depends on the order: a benchmark's rows are by scenario.
     by_scenario = sorted(range(len(rollouts)), key=lambda place: rollouts[place].scenario.id)
     metrics: dict[str, Metric] = {}

@@ -162,6 +162,7 @@ async def test_a_benchmark_names_whom_it_could_not_measure_and_fails_without_any
                 "environment": str(file),
                 "store": str(tmp_path / "store"),
                 "contenders": [hosted],
+                "rollouts": {"unscored_share_max": 1},
             }
         )
         async with open_benchmark(config, load_python(str(file))) as run, serve_others(run) as both:

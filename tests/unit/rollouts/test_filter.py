@@ -80,14 +80,20 @@ def test_too_many_without_a_score_stop_the_step_and_say_who_is_to_blame(
         ((FAILED, UNTOLD), False, RolloutError),
         ((FAILED, FAILED, True), True, RolloutError),
         ((FAILED, Unscored("rollout_timeout", "Late.")), True, RolloutError),
+        ((LOST, LOST), True, JudgeUnavailable),
     ],
 )
 def test_an_agent_that_has_never_worked_is_not_tried_again(
     scores: tuple[bool | Unscored, ...], is_first: bool, error: type[Exception]
 ) -> None:
-    with pytest.raises(PrecisError, match="no score") as caught:
+    with pytest.raises(PrecisError, match="no score .* allowed share of 20%") as caught:
         refuse_too_many_unscored(rollouts(*scores), config(), is_first=is_first)
     assert type(caught.value) is error
+    lax = config(unscored_share_max=1)
+    refuse_too_many_unscored(rollouts(*scores), lax, is_first=is_first)
+    if True not in scores:
+        with pytest.raises(error, match=r"2 of 2 rollouts have no score \([^)]*\)\. The first"):
+            refuse_too_many_unscored(rollouts(*scores), lax, is_first=is_first, needs_one=True)
 
 
 def test_an_agent_s_empty_cause_is_counted_too() -> None:
@@ -119,11 +125,6 @@ def test_a_validation_has_the_interval_of_a_benchmark_whatever_its_order() -> No
     won_or_lost = validation_of(0, sampled[:5], 1.0, GAMES).score
     wilson = share_interval(3, 5)
     assert (won_or_lost.low, won_or_lost.high) == (wilson.low, wilson.high)
-
-
-def test_a_validation_without_any_verdict_is_no_zero() -> None:
-    with pytest.raises(JudgeUnavailable, match="No held-out summary could be judged"):
-        validation_of(3, rollouts(LOST, LOST), 1.0, SUMMARIES)
 
 
 def test_a_figure_of_a_metric_that_no_score_has_is_named() -> None:
