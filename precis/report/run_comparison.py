@@ -227,6 +227,7 @@ def as_record(found: RunComparison) -> dict[str, Any]:
         "runs": runs,
         "differences": differences,
         "judges": list(found.protocols),
+        "exposed": list(found.exposed),
         "documents": found.documents.to_dicts(),
     }
 

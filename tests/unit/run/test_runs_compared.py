@@ -182,6 +182,8 @@ def test_a_run_that_did_not_hold_the_documents_out_is_named(store: FolderStore) 
     write_ledger(store, ledger.begin_from(began), written.version)
     told = precis_runs("compare", "a", "b", store=store)
     assert "a and b may have been trained on some of these documents" in told
+    printed = json.loads(precis_runs("compare", "a", "b", "--json", store=store))
+    assert printed["exposed"] == ["a", "b"]
 
 
 def test_runs_of_two_measures_are_not_comparable(store: FolderStore) -> None:
