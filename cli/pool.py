@@ -1,6 +1,7 @@
 """Our work pool on a server, and the deployments in it."""
 
 import importlib.util
+from collections.abc import Callable
 
 from prefect import get_client
 from prefect.client.schemas.actions import WorkPoolCreate
@@ -43,6 +44,17 @@ async def schedule_of(deployment: str, needs: str = "") -> dict[str, bool | str]
         if not (one.slug or "").startswith("without-"):
             active = active and one.active
     return {"active": active, "slug": _SLUG}
+
+
+async def keep_pauses(deploy: Callable[[], None]) -> None:
+    """Deploy, and pause again what was paused before: `prefect deploy` resumes it."""
+    async with get_client() as client:
+        named = WorkPoolFilter(name=WorkPoolFilterName(any_=[POOL]))
+        found = await client.read_deployments(work_pool_filter=named)
+        deploy()
+        for each in found:
+            if each.paused:
+                await client.pause_deployment(each.id)
 
 
 async def deployments() -> list[str]:
