@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from itertools import chain
 from pathlib import Path
+from threading import Lock
 from typing import Any, TypeVar
 
 from precis.config import DocumentSource
@@ -35,7 +36,9 @@ _MAY_BE_EMPTY = {"document_path", "long_answer"}
 _READERS = {".parquet": "parquet", ".jsonl": "json", ".json": "json", ".csv": "csv"}
 _BATCH = 256
 """Rows of a parquet file converted to Python at a time; the others stay in Arrow's columns."""
-_CELL_MAX = 2**30
+_CELL_MAX = 2**26
+"""A quotation that nothing closes takes four bytes for each character up to this."""
+_CELL_LIMIT = Lock()
 _NO_UTF8 = re.compile("[\udc80-\udcff]")
 """Invalid bytes, as decoded by Python's `surrogateescape`."""
 
@@ -152,8 +155,8 @@ def _read(path: Path, kind: str) -> Iterator[Mapping[str, Any]]:
     # Invalid UTF-8 is reported with its row, once that is known.
     with path.open(newline="", encoding="utf-8-sig", errors="surrogateescape") as lines:
         if kind == "csv":
-            csv.field_size_limit(_CELL_MAX)
-            for row in csv.DictReader(lines, strict=True):
+            reader = csv.DictReader(lines, strict=True)
+            while row := _next_row(reader):
                 if None in row:
                     raise ValueError("a row has more cells than the first")
                 yield row
@@ -167,6 +170,18 @@ def _read(path: Path, kind: str) -> Iterator[Mapping[str, Any]]:
             return
         lines.seek(0)
         yield from read_json_lines(lines, lambda _, row: row)
+
+
+def _next_row(reader: "csv.DictReader[str]") -> dict[str, str] | None:
+    """Return the next row of a CSV file, with cells of up to `_CELL_MAX` characters; None at its
+    end. Only one thread reads with that limit, which is the whole process's, and then restores the
+    former one."""
+    with _CELL_LIMIT:
+        former = csv.field_size_limit(_CELL_MAX)
+        try:
+            return next(reader, None)
+        finally:
+            csv.field_size_limit(former)
 
 
 def _check_columns(origin: str, names: Sequence[str]) -> None:

@@ -15,7 +15,7 @@ import pytest
 from precis.config import DocumentsConfig
 from precis.errors import DocumentsError
 from precis.records.documents import Corpus, Document, Question, load_corpus, read_documents
-from precis.records.rows import COLUMNS
+from precis.records.rows import COLUMNS, read_objects
 from tests.support.corpora import Rows, corpus, rows, source, write_jsonl
 
 
@@ -43,6 +43,14 @@ def test_every_format_reads_the_same(tmp_path: Path, kind: str) -> None:
     assert [document.id for document in documents] == ["d0", "d1", "d2", "d3"]
     assert documents[0].questions[0].answer == "0042"
     assert documents[0].text == "Text of document 0."
+
+
+def test_a_cell_of_csv_may_be_long_and_other_readers_keep_their_limit(tmp_path: Path) -> None:
+    limit = csv.field_size_limit()
+    content = rows()
+    content[1]["document_extracted"] = "x" * (limit + 1)
+    for row in read_objects(write_csv(tmp_path / "corpus.csv", content)):
+        assert csv.field_size_limit() == limit, row["document_id"]
 
 
 def test_a_folder_is_read_file_by_file(tmp_path: Path) -> None:

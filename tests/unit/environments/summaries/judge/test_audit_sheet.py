@@ -2,7 +2,6 @@
 
 import csv
 import io
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,17 +26,6 @@ from tests.support.summaries import JudgedSummary
 
 EXPERIMENTS = 100
 CELL_MAX = csv.field_size_limit()
-"""Python's own limit. To read documents raises it, to a gibibyte, for the whole process."""
-
-
-@pytest.fixture(autouse=True)
-def own_limit() -> Iterator[None]:
-    """Python's own limit, though this process may have read documents before."""
-    raised = csv.field_size_limit(CELL_MAX)
-    yield
-    csv.field_size_limit(raised)
-
-
 DOZEN, FROM = judged("trained", 3, [2] * 12)
 """Summaries from each of which half of four questions are answered."""
 
