@@ -34,8 +34,14 @@ async def take_first(asked):
     return Completion(asked.model, [Choice("", tool_calls=[call])])
 
 
+async def decline(asked):
+    from precis.llm.server import ApiError
+
+    raise ApiError(400, "It plays no games.", "no_games")
+
+
 def baselines():
-    return {"first free": take_first}
+    return {"first free": take_first, "decliner": decline}
 """
 
 
@@ -114,7 +120,10 @@ def test_an_agent_is_trained_and_benchmarked_on_the_server_that_is_named_and_del
     for said in (f"1 step, {BOARDS} held-out boards", "Win rate (95 % interval)", "Illegal"):
         assert said in output
     with client_of(precis.api) as api:
-        assert len(runs_in(api, str(store))) == 2  # its training, and the benchmark within that
+        runs = runs_in(api, str(store))
+        assert len(runs) == 2  # its training, and the benchmark within that
+        unranked = f"Too much is unscored to rank decliner ({BOARDS} generation_rejected)."
+        assert unranked in [run["state"]["message"] for run in runs]
         assert_benchmarked(store / MODEL / "benchmarks" / "0001")
         output = elsewhere.run("runs", "delete", MODEL, "--yes", "--store", str(store))
         assert f"{MODEL} is deleted, and 2 runs of it in Prefect" in " ".join(output.split())
@@ -123,9 +132,10 @@ def test_an_agent_is_trained_and_benchmarked_on_the_server_that_is_named_and_del
 
 
 def assert_benchmarked(folder: Path) -> None:
-    """Two checkpoints and two baselines have played each board, and the report says so."""
+    """Two checkpoints and two of three baselines have played each board; the report says so."""
     rows = pl.read_parquet(folder / "results.parquet")
     contenders = {("trained", 0), ("trained", 1), ("first free", None), ("random", None)}
+    rows = rows.filter(pl.col("cause").is_null())
     assert set(rows.select("model", "step").iter_rows()) == contenders
     assert len(rows) == len(contenders) * BOARDS and set(rows["weight"]) == {1.0}
     won = rows.filter(pl.col("model") == "first free")["score"]
