@@ -86,7 +86,7 @@ def test_too_many_without_a_score_stop_the_step_and_say_who_is_to_blame(
 def test_an_agent_that_has_never_worked_is_not_tried_again(
     scores: tuple[bool | Unscored, ...], is_first: bool, error: type[Exception]
 ) -> None:
-    with pytest.raises(PrecisError, match="no score .* allowed share of 20%") as caught:
+    with pytest.raises(PrecisError, match=r"no score .* allowed share of 20%") as caught:
         refuse_too_many_unscored(rollouts(*scores), config(), is_first=is_first)
     assert type(caught.value) is error
     lax = config(unscored_share_max=1)
