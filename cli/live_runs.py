@@ -36,7 +36,7 @@ class LiveRun:
         deployment: as in `prefect deployment run`; `by hand` for a run that a command started.
         state: Prefect's name of it, such as Running, Paused, or Late for a run that waits for a
             worker.
-        seconds: in that state; of a run that has not begun, since its scheduled start.
+        seconds: in that state; of a run that waits, since its scheduled start or its retry.
     """
 
     id: str
@@ -59,16 +59,19 @@ async def read_live_runs(now: datetime) -> list[LiveRun]:
     )
     with explained("list its runs"):
         async with get_client() as client:
-            found: list[FlowRun] = []
-            for wanted in (at_work, waiting):
-                runs = await read_all(client, flow_run_filter=wanted)
-                whole = [run for run in runs if not _is_part(run)]
-                found += sorted(whole, key=lambda run: _seconds(run, now))
+            found: list[LiveRun] = []
             names = {}
-            for run in found:
-                if run.deployment_id not in names:
-                    names[run.deployment_id] = await _deployment(client, run)
-    return [_describe(run, names[run.deployment_id], now) for run in found]
+            for wanted in (at_work, waiting):
+                described = []
+                for run in await read_all(client, flow_run_filter=wanted):
+                    if _is_part(run):
+                        continue
+                    if run.deployment_id not in names:
+                        names[run.deployment_id] = await _deployment(client, run)
+                    seconds = await _seconds(client, run, now)
+                    described.append(_describe(run, names[run.deployment_id], seconds))
+                found += sorted(described, key=lambda run: run.seconds)
+    return found
 
 
 def as_lines(runs: Sequence[LiveRun], width: int) -> list[str]:
@@ -115,15 +118,22 @@ async def _deployment(client: PrefectClient, run: FlowRun) -> str:
     return f"{flow.name}/{deployment.name}"
 
 
-def _describe(run: FlowRun, deployment: str, now: datetime) -> LiveRun:
+def _describe(run: FlowRun, deployment: str, seconds: float) -> LiveRun:
     state = run.state_name or (run.state_type.value.capitalize() if run.state_type else "")
     model = str(merge_config(run.parameters).get("model") or "")
     name = run.name if model in run.name else f"{run.name} ({model})"
-    return LiveRun(str(run.id), name, deployment, state, _seconds(run, now))
+    return LiveRun(str(run.id), name, deployment, state, seconds)
 
 
-def _seconds(run: FlowRun, now: datetime) -> float:
-    # A run that is retried keeps its start times; one that waits for a slot gets a new state every
-    # half minute.
-    begun = run.state.timestamp if run.state and run.start_time else run.expected_start_time
+async def _seconds(client: PrefectClient, run: FlowRun, now: datetime) -> float:
+    begun: datetime | None = run.expected_start_time
+    if run.start_time and run.state:
+        begun = run.state.timestamp
+        if run.state.is_scheduled():
+            # A retry that waits for a slot gets a new state every half minute.
+            states = await client.read_flow_run_states(run.id)
+            for state in sorted(states, key=lambda state: state.timestamp, reverse=True):
+                if not state.is_scheduled():
+                    break
+                begun = state.timestamp
     return max(0.0, (now - begun).total_seconds()) if begun else 0.0

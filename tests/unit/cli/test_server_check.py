@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
-from prefect.client.schemas.objects import FlowRun
+from prefect.client.schemas.objects import FlowRun, State
 from prefect.settings import (
     PREFECT_API_SSL_CERT_FILE,
     PREFECT_API_URL,
@@ -212,16 +214,24 @@ def test_a_part_of_a_run_is_no_run_of_its_own_and_a_trial_of_a_sweep_is() -> Non
     assert not live_runs._is_part(run())
 
 
-def test_a_run_is_timed_in_its_state_and_a_waiting_one_from_its_scheduled_start() -> None:
+async def test_a_run_is_timed_in_its_state_and_a_waiting_one_from_its_start_or_retry() -> None:
     now = datetime.now(UTC)
     first, later = now - timedelta(hours=3), now - timedelta(minutes=1)
     running = {"type": "RUNNING", "timestamp": later}
     retried = run(start_time=first, expected_start_time=first, state=running)
     waiting = run(expected_start_time=later, state={"type": "SCHEDULED", "timestamp": first})
     # Prefect gives a run that waits for others of its deployment a new state every half minute.
-    queued = run(expected_start_time=later, state={"type": "SCHEDULED", "timestamp": now})
-    for one in (retried, waiting, queued):
-        assert live_runs._describe(one, "train/trial", now).seconds == 60
+    slot = {"type": "SCHEDULED", "name": "AwaitingConcurrencySlot", "timestamp": now}
+    queued = run(expected_start_time=later, state=slot)
+    queued_again = run(start_time=first, expected_start_time=first, state=slot)
+    known = [slot, {**slot, "timestamp": later}, {"type": "FAILED", "timestamp": first}]
+
+    async def read_flow_run_states(run_id: object) -> list[State[Any]]:
+        return [State.model_validate(each) for each in known]
+
+    client: Any = SimpleNamespace(read_flow_run_states=read_flow_run_states)
+    for one in (retried, waiting, queued, queued_again):
+        assert await live_runs._seconds(client, one, now) == 60
 
 
 @pytest.mark.parametrize(
@@ -230,10 +240,10 @@ def test_a_run_is_timed_in_its_state_and_a_waiting_one_from_its_scheduled_start(
 )
 def test_a_run_that_has_not_begun_is_named_with_its_model(parameters: dict[str, object]) -> None:
     waiting = run(parameters=parameters, state_name="Late")
-    told = live_runs._describe(waiting, "train/trial", datetime.now(UTC))
+    told = live_runs._describe(waiting, "train/trial", 0.0)
     assert told.name == "helpful-nautilus (mine)"
     begun = run(parameters=parameters, name="train mine: step 1 of 9")
-    assert live_runs._describe(begun, "train/trial", datetime.now(UTC)).name == begun.name
+    assert live_runs._describe(begun, "train/trial", 0.0).name == begun.name
 
 
 def test_without_a_server_nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
