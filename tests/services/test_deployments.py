@@ -78,16 +78,6 @@ def test_a_deployed_run_trains_and_leaves_nothing_running(
     assert not deployed.processes("precis.trainer.server", "precis.rehearsal.judges.serve")
 
 
-def test_the_server_refuses_settings_that_do_not_fit(deployed: Precis) -> None:
-    """Which these are, tests/unit/tasks/test_parameters.py has."""
-    with client_of(deployed.api) as api:
-        deployment = api.get("/deployments/name/train/rehearsal").json()
-        body = {"parameters": {"steps": 10**30}}
-        answer = api.post(f"/deployments/{deployment['id']}/create_flow_run", json=body)
-    assert answer.status_code in (409, 422)
-    assert "maximum" in answer.text
-
-
 def test_a_number_beyond_64_bits_does_not_keep_the_server_from_listing_runs(
     deployed: Precis,
 ) -> None:

@@ -160,8 +160,15 @@ def test_models_are_filtered_with_the_keyboard_alone(report: Page) -> None:
     assert shown_rows(report) == everyone
 
 
-def test_two_models_are_read_side_by_side_with_verdicts(report: Page) -> None:
+def test_two_models_are_read_side_by_side_with_verdicts_and_hostile_ones_as_text(
+    report: Page,
+) -> None:
     left, right = report.locator("#left-side"), report.locator("#right-side")
+    assert HOSTILE in left.locator(".summary").inner_text()
+    assert left.locator("script").count() == 0
+    decided = left.locator(".right").first
+    expect(decided).to_have_text("✓ right: 🎉 It was gold00 <b>.")
+    assert decided.locator("b").all_inner_texts() == ["gold00"]
     report.get_by_label("Scenario", exact=True).select_option("d3")
     report.get_by_label("Right").select_option("untrained start")
     assert left.locator("h3").inner_text() == "trained, step 9"
@@ -172,15 +179,11 @@ def test_two_models_are_read_side_by_side_with_verdicts(report: Page) -> None:
     assert right.locator(".wrong").count() == 2
     assert "✗ wrong: answer 2" in right.locator(".wrong").first.inner_text()
     assert "50.0 points ahead of untrained start" in report.locator("#ahead").inner_text()
+    report.get_by_label("Right").select_option("gpt-4o")
+    assert right.locator("h3 + p").inner_text() == "not scored: timeout"
     report.get_by_role("button", name="Next").click()
     # The next of the same topic: documents are listed topic by topic.
     assert report.get_by_label("Scenario", exact=True).input_value() == "d5"
-
-
-def test_the_words_that_decided_are_bold(report: Page) -> None:
-    line = report.locator("#left-side .right").first
-    expect(line).to_have_text("✓ right: 🎉 It was gold00 <b>.")
-    assert line.locator("b").all_inner_texts() == ["gold00"]
 
 
 def test_only_differing_documents_are_listed_on_request(report: Page) -> None:
@@ -189,17 +192,6 @@ def test_only_differing_documents_are_listed_on_request(report: Page) -> None:
     listed = report.get_by_label("Scenario", exact=True).locator("option").all_inner_texts()
     assert 0 < len(listed) < 8
     assert "d1 (Topic 1)" not in listed
-
-
-def test_a_hostile_summary_is_shown_as_text(report: Page) -> None:
-    assert HOSTILE in report.locator("#left-side .summary").inner_text()
-    assert report.locator("#left-side script").count() == 0
-
-
-def test_an_unscored_summary_says_why(report: Page) -> None:
-    report.get_by_label("Scenario", exact=True).select_option("d3")
-    report.get_by_label("Right").select_option("gpt-4o")
-    assert report.locator("#right-side h3 + p").inner_text() == "not scored: timeout"
 
 
 def test_the_charts_are_drawn_and_described(report: Page) -> None:

@@ -213,15 +213,6 @@ def test_a_lost_acknowledgement_is_our_success_even_without_another_try(
     assert blob is not None and (blob.data, blob.version) == (b"ours", version)
 
 
-def test_a_rival_who_wrote_the_very_same_is_not_taken_for_us(
-    direct: S3Store, proxy: FaultProxy
-) -> None:
-    store = through(proxy.url, direct, tries_max=1)
-    direct.put_if("latest.json", b"same", None)
-    with pytest.raises(StoreConflict):
-        store.put_if("latest.json", b"same", None)
-
-
 @pytest.mark.parametrize("fault", [Fault.RESET, Fault.SLOW_DOWN])
 def test_a_server_that_stays_down_is_given_up_in_words_and_time(
     direct: S3Store, proxy: FaultProxy, tmp_path: Path, fault: Fault

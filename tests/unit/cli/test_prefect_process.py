@@ -17,7 +17,6 @@ from cli import prefect_process, prefect_server, serve_prefect
 from cli.prefect_server import PrefectServer, keep_running
 from cli.prefect_settings import find_api_url, secrets_for
 from cli.serve_prefect import LastUse, end_when_unused
-from precis.checks import run_checks
 from precis.environment import Variables
 from precis.errors import ConfigError, LockHeld
 from tests.services.patience import patience_s
@@ -172,22 +171,18 @@ async def test_a_server_that_another_command_stops_is_said_once(
         ("profiles.toml", "profiles = 5"),
         ("profiles.toml", "[profiles]\nmine = 1"),
         ("prefect.toml", "api = 5"),
+        ("prefect.toml", None),
     ],
 )
 def test_settings_of_prefect_that_can_not_be_read_are_named(
-    file: str, written: str, unset: Path
+    file: str, written: str | None, unset: Path
 ) -> None:
-    (unset / file).write_text(written)
+    if written is None:
+        (unset / file).mkdir()
+    else:
+        (unset / file).write_text(written)
     with pytest.raises(ConfigError, match=rf"settings in .*{file} can't be read"):
         find_api_url()
-
-
-async def test_a_file_of_prefect_that_can_not_be_opened_fails_one_check_of_doctor(
-    unset: Path,
-) -> None:
-    (unset / "prefect.toml").mkdir()
-    [row] = await run_checks({"Prefect": prefect_server.check})
-    assert "Prefect's settings in prefect.toml can't be read" in row.detail
 
 
 def test_a_server_is_found_where_prefect_finds_it_and_gets_the_secrets_of_its_own_file(

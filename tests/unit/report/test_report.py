@@ -256,11 +256,6 @@ def test_a_checkpoint_that_could_not_be_measured_keeps_its_point_of_the_curve() 
     assert measured.curve.held_out[4].mean == 1.0, "in place of the training's"
 
 
-def test_a_long_name_can_be_drawn() -> None:
-    long = [*rows("n" * 2000, None, [2, 2], "t" * 2000), *rows("trained", 4, [3, 4], "t" * 2000)]
-    assert report_html(Benchmark(frame_of(long), Curve({0: 0.5})))
-
-
 def test_a_second_benchmark_of_a_step_leaves_the_first_s_report(tmp_path: Path) -> None:
     store = FolderStore(tmp_path)
     found = Benchmark(frame_of(rows("lead-350", None, [2, 2])))

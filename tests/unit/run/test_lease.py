@@ -43,20 +43,6 @@ async def test_a_second_run_is_refused_with_who_holds_it_and_how_to_take_over(
     assert "--take-over" in said
 
 
-async def test_whose_lease_was_taken_over_fails_its_next_check(store: FolderStore) -> None:
-    async with (
-        leased(store, "m", "first") as first,
-        leased(store, "m", "second", take_over=True) as second,
-    ):
-        with pytest.raises(LeaseLost, match="taken over by the run second"):
-            await first.check()
-        with pytest.raises(LeaseLost):
-            await first.check()
-        await second.check()
-    holder = read_lease(store, "m")
-    assert holder is not None and (holder.run, holder.released) == ("second", True)
-
-
 async def test_who_renews_all_the_time_can_be_taken_over(tmp_path: Path) -> None:
     """A rehearsal renews its lease some times a second, so a renewal may come in between."""
 

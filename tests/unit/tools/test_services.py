@@ -1,74 +1,17 @@
-"""What tests of services stand on: programs that may be missing, and waits that may run out."""
+"""What tests of services stand on: programs that may be missing, and tests that may hang."""
 
 import os
 import subprocess
-import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.services import needs, patience
-from tests.services.patience import SHORT_S, give_patience, read_to_end, wait_until
+from tests.services import needs
 from tests.support.programs import put_program
 from tests.support.watchdog import interrupted_after
 
 INSTALL = Path(needs.__file__).with_name("install.sh")
-
-
-class Clock:
-    """Stands for the module `time`: a second passes whenever somebody sleeps."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def sleep(self, _: float) -> None:
-        self.now += 1
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    monkeypatch.setattr(patience, "time", clock)
-    monkeypatch.setattr(os, "cpu_count", lambda: 2)
-    monkeypatch.setattr(os, "getloadavg", lambda: (0.0, 0.0, 0.0))
-    return clock
-
-
-@pytest.fixture(autouse=True)
-def usual_patience() -> Iterator[None]:
-    """What this test itself has left is no matter of what it tries out."""
-    yield
-    give_patience(SHORT_S)
-
-
-def test_a_wait_that_runs_out_says_what_did_not_come_and_what_is_known(clock: Clock) -> None:
-    assert wait_until(lambda: int(clock.now) // 5, "five seconds") == 1
-    assert clock.now == 5
-    with pytest.raises(AssertionError, match=r"The answer did not come in 180 s.* only noise"):
-        wait_until(lambda: False, "The answer", told=lambda: "only noise")
-    assert clock.now == pytest.approx(185, abs=1)
-
-
-def test_a_process_is_read_to_its_end_and_killed_where_it_falls_silent() -> None:
-    program = "import sys, time; print('begun', flush=True); time.sleep(float(sys.argv[1]))"
-
-    def started(seconds: str) -> "subprocess.Popen[str]":
-        command = [sys.executable, "-c", program, seconds]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-
-    assert read_to_end(started("0")) == "begun\n"
-    process = started("600")
-    assert process.stdout is not None
-    assert process.stdout.readline() == "begun\n"
-    give_patience(0.001)
-    with pytest.raises(AssertionError, match=r"A word of .*sleep.* did not come"):
-        read_to_end(process)
-    assert process.returncode == -9
 
 
 def test_what_hangs_without_a_limit_is_interrupted() -> None:
