@@ -8,7 +8,7 @@ from precis.environments.protocol import Score
 COLOURS = ["red", "green", "blue"]
 COLOUR = {"type": "string", "enum": COLOURS}
 SCHEMA = {"type": "object", "properties": {"colour": COLOUR}, "required": ["colour"]}
-PRESS = {"type": "function", "function": {"name": "press", "parameters": SCHEMA}}
+PRESS: Any = {"type": "function", "function": {"name": "press", "parameters": SCHEMA}}
 
 
 def scenarios(split: str) -> list[dict[str, Any]]:

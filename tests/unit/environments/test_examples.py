@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from precis.config import TrainConfig
+from precis.environments.recorder import Recorder
 from precis.llm.server import ChatRequest, Completion, ToolCall
 from tests.support.examples import (
     EXAMPLES,
+    LIMITS,
     call,
     embedded,
     example,
@@ -20,7 +22,7 @@ from tests.support.examples import (
     score_of,
 )
 from tests.support.repository import ROOT
-from tests.support.scripted_policy import ScriptedPolicy
+from tests.support.scripted_policy import ScriptedPolicy, asked
 
 PAGE = (ROOT / "docs" / "examples.md").read_text("utf-8")
 PLAYED = re.findall(r"^make rehearse ENVIRONMENT=examples/(\S+)$", PAGE, re.M)
@@ -103,23 +105,28 @@ ARGUMENTS = [
 
 @pytest.mark.parametrize("name", [one for one in SCORED if one not in HANDS_OVER])
 async def test_an_agent_that_makes_no_call_of_use_ends_at_a_limit_with_a_score(name: str) -> None:
-    for arguments in [*ARGUMENTS, "an unknown tool"]:
+    def say(request: ChatRequest) -> str | ToolCall:
+        if any(one["role"] == "assistant" for one in request.messages):
+            return "I would rather not."
+        if arguments == "an unknown tool":
+            return call(request, "no_such_tool")
+        function = (request.tools or [])[0]["function"]
+        argument = next(iter(function["parameters"]["properties"]))
+        return ToolCall("first", function["name"], arguments.replace("NAME", argument))
 
-        def say(request: ChatRequest, arguments: str = arguments) -> str | ToolCall:
-            if any(one["role"] == "assistant" for one in request.messages):
-                return "I would rather not."
-            function = (request.tools or [])[0]["function"]
-            if arguments == "an unknown tool":
-                return call(request, "no_such_tool")
-            argument = next(iter(function["parameters"]["properties"]))
-            given = arguments.replace("NAME", argument)
-            return ToolCall("first", function["name"], given)
-
-        [rollout] = await play(example(name), ScriptedPolicy(say))
-        score = score_of(rollout)
-        assert not score.success, arguments
-        assert score.reward <= 0, arguments
-        assert score.metrics["illegal"] == len(rollout.calls) <= 10, arguments
+    environment = example(name)
+    scenario = environment.scenarios("train")[0]
+    async with (
+        environment,
+        asked(ScriptedPolicy(say), limits=LIMITS) as policy,
+        Recorder() as recorder,
+    ):
+        for arguments in [*ARGUMENTS, "an unknown tool"]:
+            rollout = await recorder.run(policy, environment, scenario)
+            score = score_of(rollout)
+            assert not score.success, arguments
+            assert score.reward <= 0, arguments
+            assert score.metrics["illegal"] == len(rollout.calls) <= 10, arguments
 
 
 async def test_games_are_played_to_their_end() -> None:

@@ -21,25 +21,11 @@ TILES: Any = module_of(example("2048.py"))
 CODENAMES: Any = module_of(example("codenames.py"))
 CLUES: Any = module_of(example("temporal_clue.py"))
 
-PREFERENCE = ("down", "left", "right", "up")
-
-
-def tiles_of(request: ChatRequest) -> list[list[int]]:
-    rows = request.messages[-1]["content"].splitlines()[-4:]
-    return [[int(tile.replace(".", "0")) for tile in row.split()] for row in rows]
-
 
 def direction(request: ChatRequest) -> str:
-    legal = TILES.legal(tiles_of(request))
-    return next(one for one in PREFERENCE if one in legal)
-
-
-def by_call(request: ChatRequest) -> ToolCall:
-    return call(request, "move", direction=direction(request))
-
-
-def by_text(request: ChatRequest) -> str:
-    return f"I keep the corner.\n<move>{direction(request)}</move>"
+    rows = request.messages[-1]["content"].splitlines()[-4:]
+    legal = TILES.legal([[int(tile.replace(".", "0")) for tile in row.split()] for row in rows])
+    return next(one for one in ("down", "left", "right", "up") if one in legal)
 
 
 @pytest.mark.parametrize(
@@ -69,6 +55,9 @@ def test_the_reward_is_that_of_art_s_example() -> None:
 
 
 async def test_2048_is_the_same_by_call_and_by_text() -> None:
+    def by_call(request: ChatRequest) -> ToolCall:
+        return call(request, "move", direction=direction(request))
+
     rollouts = await play(example("2048.py"), ScriptedPolicy(by_call), 3)
     assert {score_of(one).success for one in rollouts} == {True, False}
     for rollout in rollouts:
@@ -77,7 +66,8 @@ async def test_2048_is_the_same_by_call_and_by_text() -> None:
         assert score.success == (score.reward == 2.0) == (score.metrics["largest_tile"] == 64)
         roles = [one["role"] for one in rollout.calls[-1].messages[2:]]
         assert roles == ["assistant", "tool"] * (len(rollout.calls) - 1)
-    (written,) = await play(example("2048.py"), ScriptedPolicy(by_text), 1)
+    by_text = ScriptedPolicy(lambda asked: f"I keep on.\n<move>{direction(asked)}</move>")
+    (written,) = await play(example("2048.py"), by_text, 1)
     assert written.score == rollouts[0].score
     roles = [one["role"] for one in written.calls[-1].messages[2:]]
     assert roles == ["assistant", "user"] * (len(written.calls) - 1)
@@ -112,7 +102,7 @@ async def play_one(owner: str) -> Rollout:
     return rollout
 
 
-async def test_a_team_that_finds_all_its_words_wins_together() -> None:
+async def test_a_team_that_finds_all_its_words_wins_together_and_its_guesser_sees_no_key() -> None:
     rollout = await play_one("ours")
     score = score_of(rollout)
     assert (score.reward, score.success) == (1.0, True)
@@ -122,13 +112,9 @@ async def test_a_team_that_finds_all_its_words_wins_together() -> None:
     for conversation, name in zip(conversations, ("give_clue", "guess"), strict=True):
         assert conversation.tools[0]["function"]["name"] == name
     assert len(trajectory_of(rollout).additional_histories) == 1
-
-
-async def test_the_guesser_never_sees_whose_the_words_are() -> None:
-    _, guesser = conversations_of((await play_one("ours")).calls)
+    heard = [one["content"] for one in conversations[1].messages[1:] if one["role"] != "assistant"]
     for owner in ("ours", "theirs", "bystander", "assassin"):
-        said = [one["content"] for one in guesser.messages[1:] if one["role"] != "assistant"]
-        assert not any(owner in content for content in said)
+        assert not any(owner in content for content in heard)
 
 
 @pytest.mark.parametrize(("owner", "rounds", "turns"), [("assassin", 1, 2), ("theirs", 4, 8)])

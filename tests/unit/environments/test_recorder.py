@@ -38,16 +38,9 @@ from precis.records.rollout import UNJUDGED, Rollout, Scenario, Score, Unscored
 from precis.records.samples import sampled_in
 from precis.store import FolderStore
 from tests.services.patience import until
+from tests.support.echoing import PRESS
 from tests.support.local_server import served
 from tests.support.scripted_policy import LIMITS, MODEL, Act, Agent, ScriptedPolicy, asked
-
-PLAY = {
-    "type": "function",
-    "function": {
-        "name": "play",
-        "parameters": {"type": "object", "properties": {"cell": {"enum": [1, 2, 3]}}},
-    },
-}
 
 
 @pytest.fixture
@@ -170,7 +163,7 @@ async def test_what_art_s_examples_use_of_a_model_is_there(
 
 def call_then_say(request: ChatRequest) -> str | ToolCall:
     if request.tools and request.messages[-1]["role"] == "user":
-        return ToolCall("call-1", "play", '{"cell": 1}')
+        return ToolCall("call-1", "press", '{"colour": "red"}')
     return "[7]"
 
 
@@ -302,12 +295,12 @@ async def test_a_tool_as_servers_take_it_is_kept_and_trained_on(
 
 
 @pytest.mark.parametrize(
-    ("choice", "allowed"), [("auto", 2), (PLAY, 1), ("none", 0)], ids=["auto", "one", "none"]
+    ("choice", "allowed"), [("auto", 2), (PRESS, 1), ("none", 0)], ids=["auto", "one", "none"]
 )
 async def test_a_call_is_trained_on_with_the_tools_that_its_choice_allowed(
     recorder: Recorder, choice: Any, allowed: int
 ) -> None:
-    tools = [PLAY, {"function": {"name": "pass"}}]
+    tools = [PRESS, {"function": {"name": "pass"}}]
     rollout = await play(recorder, asking({"tools": tools, "tool_choice": choice}))
     assert len(rollout.calls[0].tools) == allowed
 
@@ -317,7 +310,7 @@ async def test_a_stream_is_given_of_a_whole_answer(recorder: Recorder) -> None:
     pieces: list[Any] = []
 
     async def act(model: Any, scenario: Scenario) -> float:
-        for tools in ({"tools": [PLAY]}, {}):
+        for tools in ({"tools": [PRESS]}, {}):
             stream = await model.openai_client().chat.completions.create(
                 model="m",
                 messages=[{"role": "user", "content": "Move."}],
@@ -332,7 +325,7 @@ async def test_a_stream_is_given_of_a_whole_answer(recorder: Recorder) -> None:
     assert len(rollout.calls) == 2
     assert not any(request.stream for request in scripted.requests)
     called, said = pieces
-    assert called[0].choices[0].delta.tool_calls[0].function.arguments == '{"cell": 1}'
+    assert called[0].choices[0].delta.tool_calls[0].function.arguments == '{"colour": "red"}'
     assert called[0].choices[0].delta.tool_calls[0].index == 0
     assert called[1].choices[0].finish_reason == "tool_calls"
     assert said[0].choices[0].delta.content == "[7]"

@@ -29,12 +29,6 @@ from precis.training.opening import load_agent
 from tests.support import echoing
 from tests.support.scripted_policy import Agent, ScriptedPolicy, asked
 
-FILE = {"kind": "python", "file": "a.py"}
-
-
-def config_of(**environment: Any) -> TrainConfig:
-    return TrainConfig.model_validate({"store": "s", "environment": environment})
-
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "gpu-box"])
 def test_the_recorder_listens_at_an_address_of_one_machine(host: str) -> None:
@@ -94,8 +88,10 @@ async def test_the_recorder_listens_where_workers_reach_it() -> None:
             await client.chat.completions.create(model="x", messages=messages)
         return 1.0
 
-    recorder = Recorder.of(config_of(**FILE, workers={"recorder_host": "127.0.0.2"}))
-    async with recorder, asked(ScriptedPolicy()) as policy:
+    workers = {"recorder_host": "127.0.0.2"}
+    environment = {"kind": "python", "file": "a.py", "workers": workers}
+    config = TrainConfig.model_validate({"store": "s", "environment": environment})
+    async with Recorder.of(config) as recorder, asked(ScriptedPolicy()) as policy:
         rollout = await recorder.run(policy, Agent(act), Scenario("a"))
     assert rollout.reward == 1.0, rollout.score
     with pytest.raises(ConfigError, match=r"can't listen at 203\.0\.113\.7"):

@@ -112,11 +112,6 @@ def calling(call: object) -> dict[str, Any]:
     return body
 
 
-def reply_in(body: dict[str, Any]) -> str:
-    """The text that the judge reads in a response."""
-    return whole_text(ChatReply.of(body, "judge", None, 0.0), "judge")
-
-
 @pytest.mark.parametrize(
     ("body", "cause"),
     [
@@ -138,7 +133,7 @@ def reply_in(body: dict[str, Any]) -> str:
 )
 def test_a_response_without_a_whole_reply_fails_by_cause(body: dict[str, Any], cause: str) -> None:
     with pytest.raises(ProviderFailed) as raised:
-        reply_in(body)
+        whole_text(ChatReply.of(body, "judge", None, 0.0), "judge")
     assert raised.value.cause == cause
 
 

@@ -62,6 +62,16 @@ def all_weights(folder: Path) -> dict[str, Tensor]:
     return {name: weights.read(name) for name in weights.files}
 
 
+def merge_into(folder: Path, dtype: Any = ml_dtypes.bfloat16, **adapter: Any) -> tuple[Any, ...]:
+    """Merge a base and an adapter; gives their weights, and the products."""
+    weights = write_base(folder / "base", dtype)
+    halves = write_adapter(folder / "adapter", **adapter)
+    products = read_adapter(folder / "adapter")
+    (folder / "merged").mkdir()
+    merge(folder / "base", products, folder / "merged")
+    return weights, halves, products
+
+
 def by_hand(
     weights: dict[str, Tensor], halves: dict[str, Tensor], scale: float
 ) -> dict[str, Tensor]:
@@ -121,11 +131,7 @@ def test_what_a_checkpoint_holds_besides_is_given_to_nobody(
 def test_merged_weights_are_base_plus_product_to_the_last_bit(
     tmp_path: Path, dtype: Any, use_rslora: bool
 ) -> None:
-    weights = write_base(tmp_path / "base", dtype)
-    halves = write_adapter(tmp_path / "adapter", rank=4, use_rslora=use_rslora)
-    products = read_adapter(tmp_path / "adapter")
-    (tmp_path / "merged").mkdir()
-    merge(tmp_path / "base", products, tmp_path / "merged")
+    weights, halves, products = merge_into(tmp_path, dtype, use_rslora=use_rslora)
     expected = by_hand(weights, halves, 8 / (2 if use_rslora else 4))
     found = all_weights(tmp_path / "merged")
     assert set(found) == set(expected)
@@ -167,11 +173,7 @@ def flipped(tensor: Tensor) -> Tensor:
 def test_one_wrong_bit_is_found(
     tmp_path: Path, name: str, change: Callable[[Tensor], Tensor] | None, said: str
 ) -> None:
-    write_base(tmp_path / "base")
-    write_adapter(tmp_path / "adapter")
-    products = read_adapter(tmp_path / "adapter")
-    (tmp_path / "merged").mkdir()
-    merge(tmp_path / "base", products, tmp_path / "merged")
+    _, _, products = merge_into(tmp_path)
     tensors = all_weights(tmp_path / "merged")
     spoiled = tensors.pop(name)
     if change is not None:
@@ -241,19 +243,14 @@ def quantized(base: Path) -> None:
     (base / "config.json").write_text(json.dumps({"quantization_config": {"load_in_4bit": True}}))
 
 
-def packed(base: Path) -> None:
-    change_weight(base, lambda weight: weight.view(np.uint8))
+def change_weight(change: Callable[[Tensor], Tensor]) -> Callable[[Path], None]:
+    def spoil(base: Path) -> None:
+        file = base / "model-00001-of-00002.safetensors"
+        weights = load_file(file)
+        name = next(name for name in weights if name.endswith("proj.weight"))
+        save_file({**weights, name: change(weights[name])}, file)
 
-
-def cut_off(base: Path) -> None:
-    change_weight(base, lambda weight: weight[:-1].copy())
-
-
-def change_weight(base: Path, change: Callable[[Tensor], Tensor]) -> None:
-    file = base / "model-00001-of-00002.safetensors"
-    weights = load_file(file)
-    name = next(name for name in weights if name.endswith("proj.weight"))
-    save_file({**weights, name: change(weights[name])}, file)
+    return spoil
 
 
 def without_a_tensor(base: Path) -> None:
@@ -275,8 +272,8 @@ NO_INDEX = "can't be read as an index of weights"
     ("spoil", "said"),
     [
         (quantized, "is quantized (4 or 8 bits)"),
-        (packed, "is quantized (4 or 8 bits)"),
-        (cut_off, "it is another model"),
+        (change_weight(lambda weight: weight.view(np.uint8)), "is quantized (4 or 8 bits)"),
+        (change_weight(lambda weight: weight[:-1].copy()), "it is another model"),
         (without_a_tensor, f"has no tensor {QUERY}.weight"),
         (with_index("{"), NO_INDEX),
         (with_index("{}"), NO_INDEX),

@@ -68,27 +68,20 @@ def push(
     return done
 
 
-def test_an_adapter_goes_up_with_its_prompt_and_a_card(
-    store: FolderStore, hub: HubServer, address: str, tmp_path: Path
-) -> None:
-    put_benchmark(store, 20, tmp_path)
-    done = push("mine", "--repo", "me/mine-3b", "--private", store=store, hub=address)
-    assert done.stdout.strip().endswith(f"me/mine-3b/commit/{'c' * 40}")
-    assert hub.repos == {"me/mine-3b": True}
-    assert hub.messages == ["mine@2, by Précis"]
-    assert {path for _, path in hub.files} == {
-        *("README.md", "adapter_config.json", "adapter_model.safetensors", "prompt.json"),
-    }
-    weights = hub.files["me/mine-3b", "adapter_model.safetensors"]
-    assert weights == (tmp_path / "adapter" / "adapter_model.safetensors").read_bytes()
-
-
-def test_the_card_says_what_it_was_trained_on_and_how_sure_its_figures_are(
+def test_an_adapter_goes_up_with_its_prompt_and_a_card_that_says_how_sure_its_figures_are(
     store: FolderStore, hub: HubServer, address: str, tmp_path: Path
 ) -> None:
     put_benchmark(store, 19, tmp_path)
     put_benchmark(store, 20, tmp_path)
-    push("mine", "--repo", "me/mine", store=store, hub=address)
+    done = push("mine", "--repo", "me/mine", "--private", store=store, hub=address)
+    assert done.stdout.strip().endswith(f"me/mine/commit/{'c' * 40}")
+    assert hub.repos == {"me/mine": True}
+    assert hub.messages == ["mine@2, by Précis"]
+    assert {path for _, path in hub.files} == {
+        *("README.md", "adapter_config.json", "adapter_model.safetensors", "prompt.json"),
+    }
+    weights = hub.files["me/mine", "adapter_model.safetensors"]
+    assert weights == (tmp_path / "adapter" / "adapter_model.safetensors").read_bytes()
     text = hub.files["me/mine", "README.md"].decode()
     _, head, body = text.split("---\n", 2)
     metadata = yaml.safe_load(head)

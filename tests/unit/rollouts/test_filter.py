@@ -129,8 +129,7 @@ def test_a_validation_has_the_interval_of_a_benchmark_whatever_its_order() -> No
 
 def test_a_figure_of_a_metric_that_no_score_has_is_named() -> None:
     """Another metric took its place, and without any the run ended with a traceback."""
-    nobody: Any = None
-    agent = Agent(nobody)
+    agent = Agent(NOBODY)
     agent.figures = (Figure("cells kept", "kept"),)
     for metrics in ({}, {"turns": 3.0}):
         with pytest.raises(ConfigError, match="has the metric 'kept' of the figure 'cells kept'"):

@@ -28,6 +28,7 @@ from precis.trainer.protocol import (
 )
 from precis.trainer.server import main as serve_trainer
 from tests.services.patience import patience_s, until
+from tests.support.echoing import PRESS
 from tests.support.local_server import serving
 from tests.support.stopped import HOLD_LOCK, stopped_process
 from tests.support.trainers import TOKEN, CountingBackend, Model, group, trainer_of
@@ -142,9 +143,7 @@ def test_the_digest_follows_all_that_is_trained_on_and_not_the_timings() -> None
     plain, slow, other, with_tools, with_history = (group(0, 1) for _ in range(5))
     slow.trajectories[0].metrics["duration"] = 3.0
     other.trajectories[0].reward = 0.5
-    with_tools.trajectories[0].tools = [
-        {"type": "function", "function": {"name": "play", "parameters": {"type": "object"}}}
-    ]
+    with_tools.trajectories[0].tools = [PRESS]
     asked: Any = [{"role": "user", "content": "And now?"}]
     with_history.trajectories[0].additional_histories = [History(messages_and_choices=asked)]
     assert digest_of(encode_groups([slow])) == digest_of(encode_groups([plain]))

@@ -35,8 +35,10 @@ TIMES = {"seconds", "judge", "commit_s", "overlapped_s", "trainer", "described_a
 """What of a step's record differs from run to run; the trainer's metrics have times among them."""
 AT_ONCE = 4
 """Lives that go on at the same time; each waits for its servers to end."""
-UPLOADS = {"0 files uploaded", "1 files uploaded", "all files uploaded"}
-OF_A_CHECKPOINT = UPLOADS | {"manifest written", "pointer moved", "before ledger", "ledger written"}
+OF_A_CHECKPOINT = {
+    *("0 files uploaded", "1 files uploaded", "all files uploaded"),
+    *("manifest written", "pointer moved", "before ledger", "ledger written"),
+}
 """Points that are about the checkpoint which a step makes: its number is one higher."""
 POINTS = OF_A_CHECKPOINT | {
     "before sampling",
@@ -74,9 +76,10 @@ class Kind:
     shows: Callable[[StepRecord], bool] = lambda step: step.groups_trained > 0
 
 
+LONG = "plain, in every step"
+"""What makes it is in the others as well, but for the other steps."""
 KINDS = {
-    "plain": Kind(),
-    "plain, in every step": Kind(killed=None),
+    LONG: Kind(killed=None),
     "one step stale": Kind(
         {
             "steps": 3,
@@ -139,9 +142,6 @@ KINDS = {
     ),
 }
 
-MORE = {"plain, in every step"}
-"""Kinds of the long tests; what makes each of them is in others as well."""
-
 
 @pytest.mark.filterwarnings(
     # The service's client leaves some of its connections to the garbage collector.
@@ -149,7 +149,7 @@ MORE = {"plain, in every step"}
     "ignore::pytest.PytestUnraisableExceptionWarning",
 )
 @pytest.mark.parametrize(
-    "name", [pytest.param(one, marks=pytest.mark.long if one in MORE else ()) for one in KINDS]
+    "name", [pytest.param(one, marks=pytest.mark.long if one == LONG else ()) for one in KINDS]
 )
 async def test_any_prefix_of_the_writes_then_resume_gives_the_same_bits(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

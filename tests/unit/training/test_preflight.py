@@ -19,7 +19,6 @@ from tests.support.environments import summaries
 from tests.support.runs import make_run
 
 LOCAL = {"documents", "judge", "store", "W&B", "licence", "environment"}
-RENTED = {"SkyPilot's keys", "GPU", "budget"}
 
 
 class Judge:
@@ -56,12 +55,9 @@ def preflight(
     return Preflight(config, environment, told.append)
 
 
-def test_a_run_on_a_rented_machine_is_checked_for_key_gpu_and_budget(tmp_path: Path) -> None:
+def test_rented_and_own_gpus_are_checked_for_what_they_need(tmp_path: Path) -> None:
     rented = preflight(tmp_path, Judge(), cluster={"where": "sky"}, store="s3://bucket")
-    assert rented.checks().keys() == LOCAL | RENTED
-
-
-def test_training_on_this_machines_gpus_is_checked_for_them(tmp_path: Path) -> None:
+    assert rented.checks().keys() == LOCAL | {"SkyPilot's keys", "GPU", "budget"}
     two = {"kind": "art", "engine": {"gpus": 2}}
     assert preflight(tmp_path, Judge(), trainer=two).checks().keys() == LOCAL | {"GPU"}
 

@@ -1,7 +1,6 @@
 """Where a run goes on, for what its ledger, its store and its trainer may say."""
 
 import hashlib
-from collections.abc import Collection
 
 import pytest
 from hypothesis import given
@@ -125,7 +124,8 @@ states = st.one_of(
 def test_nothing_that_is_left_anywhere_is_lost_and_nothing_is_made_up(
     at: int, whole: set[int], held: TrainerState
 ) -> None:
-    known = stored(*(step for step in whole if step >= at or step == _before(whole, at)))
+    before = max((step for step in whole if step <= at), default=None)
+    known = stored(*(step for step in whole if step >= at or step == before))
     try:
         plan = reconcile(ledger_at(at), known, held)
     except CorruptCheckpoint:
@@ -150,7 +150,3 @@ def test_nothing_that_is_left_anywhere_is_lost_and_nothing_is_made_up(
         assert goes_on in known
     if plan.trainer == "begin":
         assert goes_on == 0 and 0 not in whole
-
-
-def _before(whole: Collection[int], at: int) -> int | None:
-    return max((step for step in whole if step <= at), default=None)

@@ -157,26 +157,21 @@ async def test_a_step_that_a_killed_process_has_trained_or_committed_is_no_gap_i
     assert [one["step"] for one in lines if "train/reward" in one] == [0, 1]
 
 
-async def test_one_fault_of_the_judge_in_five_costs_no_score(
+async def test_a_cached_verdict_costs_nothing_and_one_fault_of_the_judge_in_five_no_score(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with paid(tmp_path / "calm") as (calm, _):
+    async with paid(tmp_path / "calm") as (calm, judge):
         await calm.live()
+        spent = judge.usd
+        again = Life(tmp_path / "again", calm.settings)
+        await again.live()
+        assert digests(again) == digests(calm)
+        assert judge.usd == spent > 0
     monkeypatch.setenv("PRECIS_HOME", str(tmp_path / "other-home"))  # another cache of replies
     async with paid(tmp_path / "storm", 0.2) as (storm, _):
         await storm.live()
     assert digests(storm) == digests(calm)
     assert all(not step.unscored for step in ledger(storm).steps)
-
-
-async def test_the_same_summaries_are_judged_from_the_cache(tmp_path: Path) -> None:
-    async with paid(tmp_path / "first", steps=1) as (first, judge):
-        await first.live()
-        spent = judge.usd
-        second = Life(tmp_path / "second", first.settings)
-        await second.live()
-    assert digests(second) == digests(first)
-    assert judge.usd == spent > 0
 
 
 @pytest.mark.parametrize("off_policy_steps", [0, 1])

@@ -9,7 +9,7 @@ from pyarrow import Table, parquet
 
 from precis.config import WarmStartConfig
 from precis.environments.demonstrations import WarmStart, prepare_warm_start
-from precis.errors import ConfigError, DocumentsError
+from precis.errors import DocumentsError
 from precis.records.nouns import Nouns
 from tests.support.bridges import CORPUS
 from tests.support.environments import summaries
@@ -27,12 +27,6 @@ def prepared(file: Path, *rows: dict[str, Any], **settings: Any) -> WarmStart:
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     return tmp_path / "summaries.jsonl"
-
-
-def test_something_must_be_left_for_the_steps(file: Path) -> None:
-    rows = [{"document_id": one.id, "summary": "The mayor."} for one in CORPUS.train]
-    with pytest.raises(ConfigError, match="leaves no document for the steps"):
-        prepared(file, *rows)
 
 
 def test_a_files_documents_are_found_by_id_and_by_text(file: Path) -> None:

@@ -14,7 +14,6 @@ from precis.rehearsal.endpoint import prompt_ids
 from precis.rehearsal.tool_calls.features import WEIGHTS, see
 from precis.rehearsal.tool_calls.kind import TOOL_CALLS, CallSample
 from precis.rehearsal.tool_calls.options import OPTIONS_MAX, Option, list_options
-from precis.rehearsal.tool_calls.pointers import HeardMessages
 from tests.support import echoing
 from tests.support.rollouts import calling
 
@@ -82,25 +81,6 @@ def test_without_brackets_the_options_are_elements_of_the_words_that_are_quoted(
     ]
     moves = ["left", "right", "up", "down"]
     assert list_options(said, []) == [Option("", f"<move>{move}</move>") for move in moves]
-
-
-def messages(task: str, said: str) -> list[dict[str, Any]]:
-    system = {"role": "system", "content": "Answer."}
-    return [system, *user(task), calling("look", {"at": "Oslo"}), {"role": "tool", "content": said}]
-
-
-def test_a_word_that_every_line_has_says_little_of_the_task() -> None:
-    conversation = HeardMessages(messages("the cellar", "the attic\nthe cellar\nthe garden"))
-    relevances = [conversation.relevance((0, line)) for line in range(3)]
-    assert relevances == pytest.approx([1 / 3, 4 / 3, 1 / 3])
-
-
-def test_two_arguments_are_seen_to_stand_in_one_line() -> None:
-    said = messages("To the cellar.", "To the cellar: red door, brass key.\nblue door, iron key.")
-    pairs = [("red", "brass"), ("blue", "iron"), ("red", "iron")]
-    options = [Option("unlock", f'{{"door": "{door}", "key": "{key}"}}') for door, key in pairs]
-    last = see(said, options).features[:, -1]
-    assert len(set(last.tolist())) == 3
 
 
 def test_the_choice_of_a_tool_is_heeded() -> None:

@@ -20,7 +20,6 @@ from precis.environments.summaries.judge.protocol import (
 )
 from precis.records.documents import UNANSWERABLE, Question
 
-QUESTIONS = [Question(f"doc-{n}", f"Question {n}?", f"Answer {n}", True) for n in range(5)]
 IDS = ("q1", "q2", "q3")
 
 
@@ -28,50 +27,38 @@ def grades(*entries: Any) -> str:
     return json.dumps({"grades": [{"id": id, "correct": correct} for id, correct in entries]})
 
 
-def test_a_prompt_never_shows_a_golden_answer_to_the_one_who_answers() -> None:
-    asked = answer_prompt("The text.", QUESTIONS).messages
-    assert not any(q.answer in message["content"] for message in asked for q in QUESTIONS)
-
-
 def of(answer: str, *, answerable: bool = True) -> Question:
     return Question("q", "What was it?", answer, answerable)
 
 
-@pytest.mark.parametrize(
-    ("golden", "given"),
-    [
-        ("Maria Silva", "maria  silva."),
-        ("The storm", "a storm"),
-        ("3 May 2021", "3 May\n2021"),
-        ("café", "cafe\u0301"),
-        ("A", "a."),
-    ],
-)
-def test_the_golden_answer_word_for_word_takes_no_grader(golden: str, given: str) -> None:
-    assert ruling(of(golden), given) is True
+NONE = of(UNANSWERABLE, answerable=False)
 
 
 @pytest.mark.parametrize(
-    ("golden", "given"),
+    ("question", "given", "is_right"),
     [
-        ("5", "-5"),
-        ("5", ".5"),
-        ("5", "(5)"),
-        ("5½", "51⁄2"),
-        ("40,000 euros", "40000 euros"),
-        ("Maria Silva", "the mayor Maria Silva"),
-        ("...", "?"),
+        (of("Maria Silva"), "maria  silva.", True),
+        (of("The storm"), "a storm", True),
+        (of("3 May 2021"), "3 May\n2021", True),
+        (of("café"), "cafe\u0301", True),
+        (of("A"), "a.", True),
+        (of("5"), "-5", None),
+        (of("5"), ".5", None),
+        (of("5"), "(5)", None),
+        (of("5½"), "51⁄2", None),
+        (of("40,000 euros"), "40000 euros", None),
+        (of("Maria Silva"), "the mayor Maria Silva", None),
+        (of("..."), "?", None),
+        (of("5"), UNANSWERABLE, False),
+        (of(UNANSWERABLE), UNANSWERABLE, False),
+        (NONE, UNANSWERABLE, True),
+        (NONE, "5", False),
     ],
 )
-def test_any_other_answer_takes_one(golden: str, given: str) -> None:
-    assert ruling(of(golden), given) is None
-
-
-def test_declining_is_right_only_where_there_is_no_answer() -> None:
-    assert ruling(of("5"), UNANSWERABLE) is False
-    assert ruling(of(UNANSWERABLE), UNANSWERABLE) is False
-    assert ruling(of(UNANSWERABLE, answerable=False), UNANSWERABLE) is True
-    assert ruling(of(UNANSWERABLE, answerable=False), "5") is False
+def test_a_grader_is_asked_but_for_the_golden_answer_word_for_word_and_for_none(
+    question: Question, given: str, is_right: bool | None
+) -> None:
+    assert ruling(question, given) is is_right
 
 
 VALID = [("q1", True), ("q2", False), ("q3", True)]
