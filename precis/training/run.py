@@ -262,8 +262,8 @@ class Run:
     async def book_rest(self, spend: Spend = _NOTHING) -> None:
         """Book the cost of the machine, and other spending, for which no step will be committed.
 
-        It is noted for the next start where the store fails, or a commit that did not succeed may
-        still write the ledger.
+        It is noted first, for the next start: the store may fail, this process may be killed before
+        that answers, and a commit that did not succeed may still write the ledger.
         """
         machine_usd = self.trainer.meter.unbooked_usd
         if machine_usd and await self.lease.is_lost():
@@ -274,32 +274,28 @@ class Run:
         if self._stored.version is None:
             _log.warning("The $%.2f of this start are in no ledger: the run did not begin.", usd)
             return
-        pending_usd = self.described.usd if self.described else 0.0
-        if self.commits.step is not None:
-            why = f"the commit of step {self.commits.step + 1} has not succeeded."
-        else:
-            try:
-                await self.write_ledger(self.ledger.charge(usd, pending_usd, time.time()), spend)
-            except StoreError as error:
-                why = str(error)
-            else:
-                self.trainer.meter.book(machine_usd)
-                return
-        rest = self.read_rest()
+        noted = self.read_rest()
         rest = Rest(
-            step=rest.step,
-            usd=rest.usd + usd,
-            pending_usd=rest.pending_usd + pending_usd,
+            step=noted.step,
+            usd=noted.usd + usd,
+            pending_usd=noted.pending_usd + (self.described.usd if self.described else 0.0),
             at=time.time(),
         )
+        fate = "booked when it is started again here"
         try:
             write_text(self.rest_file, rest.model_dump_json())
         except OSError as error:
-            _log.warning("The run's last $%.2f are in no ledger (%s): %s", usd, error, why)
-            return
-        _log.warning("The run's last $%.2f are booked when it is started again here: %s", usd, why)
+            fate = f"in no ledger ({error})"
         self._booked = self._booked + spend
         self.trainer.meter.book(machine_usd)
+        try:
+            if self.commits.step is not None:
+                raise StoreError(f"The commit of step {self.commits.step + 1} has not succeeded.")
+            await self.write_ledger(self.ledger.charge(rest.usd, rest.pending_usd, rest.at))
+        except StoreError as error:
+            _log.warning("The run's last $%.2f are %s: %s", usd, fate, error)
+        else:
+            self.rest_file.unlink(missing_ok=True)
 
     def read_rest(self) -> Rest:
         """Return the cost that is noted for the next start."""

@@ -1,5 +1,6 @@
 """What a run says that it has spent is what was charged, whatever died meanwhile."""
 
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from precis.run.restart import restart
 from precis.store import FolderStore
 from precis.training.loop import TrainingLoop
 from precis.training.warm_start import DemonstrationJournal
-from tests.support.dying_store import SilentStore
+from tests.support.dying_store import Killed, SilentStore
 from tests.support.in_process import Life, live_noting, one_process
 from tests.support.ledgers import record
 from tests.support.paid_judge import KEY, paid
@@ -96,7 +97,7 @@ async def test_nothing_is_booked_where_no_ledger_is_yet_or_a_commit_may_still_wr
         run.commits.step = 1
         for usd in (1.0, 2.0):
             await run.book_rest(Spend(usd=usd))
-        assert "the commit of step 2 has not succeeded" in caplog.text
+        assert "The commit of step 2 has not succeeded" in caplog.text
         run.rest_file.with_suffix(".tmp").mkdir()
         await run.book_rest(Spend(usd=4.0))  # a full disk does not hide how the run ended
         assert "The run's last $4.00 are in no ledger" in caplog.text
@@ -176,6 +177,30 @@ async def test_a_note_of_cost_is_booked_once_although_a_start_is_killed_meanwhil
     async with life.opened() as run:
         await TrainingLoop(run).resume()
         assert run.ledger.usd == 0
+
+
+@pytest.mark.parametrize(
+    ("is_written", "failure"), [(True, StoreError("No whole answer came.")), (False, Killed())]
+)
+async def test_what_is_booked_last_is_booked_once_although_the_store_does_not_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_written: bool, failure: Exception
+) -> None:
+    life = Life(tmp_path, {})
+
+    def put_if(*given: Any) -> str:
+        if is_written:
+            FolderStore(life.folder).put_if(*given)
+        raise failure
+
+    async with life.opened() as run:
+        run.store = FolderStore(life.folder)
+        await TrainingLoop(run).resume()
+        monkeypatch.setattr(run.store, "put_if", put_if)
+        with suppress(Killed):
+            await run.book_rest(Spend(usd=3.0))
+    async with life.opened() as run:
+        await TrainingLoop(run).resume()
+        assert run.ledger.usd == 3.0
 
 
 async def test_a_written_ledger_whose_answer_was_lost_does_not_end_its_run(tmp_path: Path) -> None:
