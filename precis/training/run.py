@@ -70,7 +70,7 @@ class Stopwatch:
     """Seconds spent in each named phase since the last reset."""
 
     def __init__(self) -> None:
-        self._seconds: dict[str, float] = {}
+        self.seconds: dict[str, float] = {}
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -79,15 +79,10 @@ class Stopwatch:
         try:
             yield
         finally:
-            self._seconds[name] = self._seconds.get(name, 0.0) + time.perf_counter() - start
-
-    @property
-    def seconds(self) -> dict[str, float]:
-        """The seconds by phase so far."""
-        return dict(self._seconds)
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
 
     def reset(self) -> None:
-        self._seconds.clear()
+        self.seconds = {}
 
 
 class Run:
