@@ -42,7 +42,7 @@ async def run_training(
         await preflight(config, environment)
         name = f"{config.model} ({flow_run.id})"
         async with open_run(config, environment, name, launch, start_trainer) as run:
-            await show_crashed(run.lease.former)
+            await show_crashed(run.lease.dead)
             loop = TrainingLoop(run, STAGES)
             await loop.resume()
             idle = nothing_to_train(run.ledger, config.steps)

@@ -137,6 +137,12 @@ class Lease:
         """The lease's name, for a process that writes for its holder (`check_lease`)."""
         return self.holder.id
 
+    @property
+    def dead(self) -> Holder | None:
+        """The former run if it is dead; None if there is none, or it may be alive."""
+        is_dead = self.former is not None and not is_alive(self.former, self._now())
+        return self.former if is_dead else None
+
     async def check(self) -> None:
         """Renew the lease before a write. A LeaseLost says that another run has taken it over."""
         if self._lost:

@@ -122,7 +122,7 @@ async def test_a_dead_process_of_this_machine_holds_nothing(store: FolderStore) 
     left = read_lease(store, "m")
     assert left is not None and (left.run, left.released) == ("killed", False)
     async with leased(store, "m", "next") as lease:
-        assert lease.former == left
+        assert lease.former == lease.dead == left
         await lease.check()
     async with leased(store, "m", "third") as lease:
         assert lease.former is None, "it was given back"

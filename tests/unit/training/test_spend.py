@@ -151,7 +151,7 @@ async def test_a_machine_of_a_run_that_was_taken_over_is_counted_by_its_next_hol
         run.trainer.meter.start(HourlyPrice(2.0, 2.0), 3600)
         async with leased(run.store, "m", "second", take_over=True) as second:
             await run.book_rest(Spend(usd=3.0))
-        assert second.former and second.former.id == run.lease.id
+        assert second.former and second.former.id == run.lease.id and second.dead is None
         assert run.read_rest().usd == 3.0
 
 
