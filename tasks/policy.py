@@ -17,11 +17,11 @@ R = TypeVar("R")
 
 def worth_retrying(_: Task[Any, Any], run: TaskRun, state: State[Any]) -> bool:
     """Return whether a retry may succeed; if so, warn of the failure."""
-    error = state.data
-    if isinstance(error, HOPELESS):
+    if isinstance(state.data, HOPELESS):
         return False
-    said = error if isinstance(error, PrecisError) else repr(error)
-    get_run_logger().warning("%s failed, and is tried again within 30 s: %s", run.name, said)
+    what = state.data if isinstance(state.data, PrecisError) else repr(state.data)
+    said = f"{run.name} failed, and is tried again within 30 s: {what}"
+    get_run_logger().warning("%s", said, extra={"send_to_api": False})  # Prefect says so there
     return True
 
 

@@ -94,6 +94,7 @@ def test_only_what_may_pass_is_tried_again(
     assert worth_retrying(task, run, state) is again
     said = f"step 3: train m failed, and is tried again within 30 s: {error}"
     assert caplog.messages == [said] * (again + in_preflight)
+    assert not any(vars(one).get("send_to_api", True) for one in caplog.records)
 
 
 SILENCE = logging.getLogger("precis.llm.silence")
