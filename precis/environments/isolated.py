@@ -18,7 +18,7 @@ from typing import Any
 from precis.environments.programs import harmless
 from precis.errors import ConfigError
 
-_LINE_MAX = 16 * 1024 * 1024
+_LINE_MAX = 128 * 1024 * 1024
 _STOP_S = 5.0
 
 
@@ -40,6 +40,10 @@ class IsolatedError(Exception):
 
 class ProcessDied(IsolatedError):
     """The process died during a call and its state is lost, or it could not import the module."""
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 class IsolatedModule:
@@ -91,6 +95,12 @@ class IsolatedModule:
                 process.stdin.flush()
             return self._read(process)
 
+    def kill(self) -> None:
+        """End the process at once, and with it the current call."""
+        process = self._process
+        if process is not None:
+            process.kill()
+
     async def close(self) -> None:
         """End the process after the current call."""
         await asyncio.to_thread(self.close_now)
@@ -109,8 +119,8 @@ class IsolatedModule:
         if not line.endswith(b"\n"):
             status = self._stop()
             if status == -signal.SIGALRM:
-                raise ProcessDied(f"It took longer than {self._call_s:g} s, and was ended")
-            raise ProcessDied(f"Its process ended with status {status}")
+                raise ProcessDied(f"It took longer than {self._call_s:g} s, and was ended", status)
+            raise ProcessDied(f"Its process ended with status {status}", status)
         answer = json.loads(line)
         if "error" in answer:
             raise IsolatedError(answer["error"].rstrip("."))

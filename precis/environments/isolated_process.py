@@ -12,6 +12,7 @@ import resource
 import signal
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,9 @@ def main(module: str, call_s: float) -> None:
     calls = os.fdopen(os.dup(0), "rb")
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # packages' output must not mix with answers
-    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+    limit(resource.RLIMIT_AS, _MEMORY)
+    limit(resource.RLIMIT_CORE, 0)
+    limit(resource.RLIMIT_FSIZE, 0)
     # The default action also ends a computation that never returns to Python.
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, _IMPORT_S)
@@ -67,6 +70,13 @@ def main(module: str, call_s: float) -> None:
             _write(answers, {"returned": getattr(functions, name)(*arguments)})
         except BaseException as error:
             _write(answers, {"error": f"{type(error).__name__}: {error}"})
+
+
+def limit(what: int, most: int) -> None:
+    """Set a soft limit, if the system supports it."""
+    with suppress(ValueError, OSError):
+        _, hard = resource.getrlimit(what)
+        resource.setrlimit(what, (most, hard))
 
 
 def _write(answers: Any, answer: Any) -> None:

@@ -6,25 +6,17 @@ too much for it.
 """
 
 import asyncio
-import json
-import os
 import signal
 import sys
-from collections.abc import Mapping
-from contextlib import suppress
+from base64 import b64encode
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from precis.environments.isolated import IsolatedError, IsolatedModule, ProcessDied
 from precis.errors import DocumentsError
 from precis.inference.reader_process import OUT_OF_MEMORY
 from precis.inference.texts import INPUT_NAME, STANDARD_INPUT, Text, kind_of
-
-_MODULE = "precis.inference.reader_process"
-_KEPT_VARIABLES = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TMPDIR")
-"""The environment variables passed to the process; others may be keys."""
-_DEATH_S = 5.0
-_PLAIN = "Save it as plain text, and give that."
 
 
 @dataclass(frozen=True)
@@ -51,13 +43,14 @@ class FileReader:
 
     def __init__(self, limits: ReadLimits | None = None) -> None:
         self._limits = limits or ReadLimits()
-        self._process: asyncio.subprocess.Process | None = None
+        call_s = self._limits.cpu_s_max * self._limits.patience
+        self._process = IsolatedModule("precis.inference.reader_process", call_s)
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._end()
+        await self._process.close()
 
     async def read(self, path: Path) -> Text:
         """Return the text of a file; of standard input if the path is `-`.
@@ -66,8 +59,7 @@ class FileReader:
             DocumentsError: it can't be read, has no text, or exceeds the limits.
         """
         name = INPUT_NAME if str(path) == STANDARD_INPUT else str(path)
-        limits = self._limits
-        bytes_max = limits.file_bytes
+        bytes_max = self._limits.file_bytes
         try:
             if str(path) == STANDARD_INPUT:
                 content = sys.stdin.buffer.read(bytes_max + 1)
@@ -78,71 +70,31 @@ class FileReader:
             raise DocumentsError(f"Can't read {name}: {error.strerror}.") from error
         if len(content) > bytes_max:
             raise DocumentsError(f"{name} is larger than {bytes_max / 1e6:g} MB.", "Split it.")
-        cpu_s = limits.cpu_s + limits.cpu_s_per_mb * len(content) / 1e6
-        asked = {
-            "name": name.encode("utf-8", "replace").decode(),  # it may have half a character
-            "kind": kind_of(path, content),
-            "bytes": len(content),
-            "cpu_s": min(cpu_s, limits.cpu_s_max),
-            "memory_bytes": limits.memory_bytes,
-        }
-        answer = await self._ask(asked, content)
+        said = name.encode("utf-8", "replace").decode()  # it may have half a character
+        answer = await self._ask(said, kind_of(path, content), content)
         if "what" in answer:
             raise DocumentsError(answer["what"], answer["remedy"])
         return Text(name, answer["text"], answer["prose"])
 
-    async def _ask(self, asked: Mapping[str, Any], content: bytes) -> dict[str, Any]:
+    async def _ask(self, name: str, kind: str, content: bytes) -> dict[str, Any]:
         """Return the process's answer; end the process if there is none."""
+        limits = self._limits
+        cpu_s = min(limits.cpu_s + limits.cpu_s_per_mb * len(content) / 1e6, limits.cpu_s_max)
         answer: dict[str, Any] | None = None
-        if self._process is None or self._process.returncode is not None:
-            known = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
-            self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", _MODULE),
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.DEVNULL,
-                # The user's current folder may have modules of any name.
-                env={**known, "PYTHONSAFEPATH": "1"},
-                start_new_session=True,  # Ctrl-C goes to us only
-            )
-        process = self._process
-        assert process.stdin and process.stdout
         try:
-            async with asyncio.timeout(asked["cpu_s"] * self._limits.patience):
-                process.stdin.write(json.dumps(asked).encode() + b"\n" + content)
-                await process.stdin.drain()
-                size = int(await process.stdout.readline())
-                answer = json.loads(await process.stdout.readexactly(size))
-        except TimeoutError:
-            raise _too_slow(asked) from None
-        except (ValueError, ConnectionError, asyncio.IncompleteReadError):
-            status = await self._end(grace_s=_DEATH_S)
-            if status == -signal.SIGXCPU:
-                raise _too_slow(asked) from None
-            what = f"{asked['name']} can't be read: the process that read it ended ({status})."
+            async with asyncio.timeout(cpu_s * limits.patience):
+                encoded = b64encode(content).decode()
+                memory_bytes = limits.memory_bytes
+                answer = await self._process.call("read", name, kind, encoded, cpu_s, memory_bytes)
+        except (TimeoutError, IsolatedError) as error:
+            what = f"{name} can't be read: {error}."
+            status = error.status if isinstance(error, ProcessDied) else None
+            if isinstance(error, TimeoutError) or status == -signal.SIGXCPU:
+                what = f"{name} takes more than {cpu_s:.0f} s to read."
             if status == OUT_OF_MEMORY:
-                gigabytes = asked["memory_bytes"] / 2**30
-                what = f"{asked['name']} takes more than {gigabytes:.1f} GB to read."
-            raise DocumentsError(what, _PLAIN) from None
+                what = f"{name} takes more than {memory_bytes / 2**30:.1f} GB to read."
+            raise DocumentsError(what, "Save it as plain text, and give that.") from None
         finally:
             if answer is None:
-                await self._end()
+                self._process.kill()
         return answer
-
-    async def _end(self, grace_s: float = 0.0) -> int | None:
-        """End the process, unless it exits within the grace period; return its exit status."""
-        process = self._process
-        self._process = None
-        if process is None:
-            return None
-        with suppress(TimeoutError):
-            await asyncio.wait_for(process.wait(), grace_s)
-        with suppress(ProcessLookupError):
-            process.kill()
-        await process.communicate()
-        return process.returncode
-
-
-def _too_slow(asked: Mapping[str, Any]) -> DocumentsError:
-    what = f"{asked['name']} takes more than {asked['cpu_s']:.0f} s to read."
-    return DocumentsError(what, _PLAIN)

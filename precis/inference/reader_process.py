@@ -1,18 +1,13 @@
-"""The process that reads files, in bounded memory and time, for `precis.inference.reader`.
+"""The functions that read files in bounded memory and time, in the process of
+`precis.inference.reader`."""
 
-A request is a line of JSON followed by the file's content; an answer is a line with the length of
-the JSON that follows. The process has no keys, and writes no files.
-"""
-
-import contextlib
-import json
 import os
 import resource
 import sys
-from collections.abc import Mapping
-from dataclasses import asdict
+from base64 import b64decode
 from typing import Any
 
+from precis.environments.isolated_process import limit
 from precis.errors import DocumentsError
 from precis.inference.texts import read_content, reason
 
@@ -22,56 +17,25 @@ _RECURSION = 10_000
 """The recursion limit: a page is nested a few hundred levels deep, each of several calls."""
 
 
-def main() -> None:
-    """Answer until standard input ends."""
-    asked_by = sys.stdin.buffer
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # libraries' output must not mix with answers
+def read(name: str, kind: str, content: str, cpu_s: float, memory_bytes: int) -> dict[str, Any]:
+    """Return the text of a file, whose content is in base64, or why there is none."""
     sys.setrecursionlimit(_RECURSION)
-    _limit(resource.RLIMIT_CORE, 0)
-    _limit(resource.RLIMIT_FSIZE, 0)
-    while line := asked_by.readline():
-        asked = json.loads(line)
-        content = asked_by.read(asked["bytes"])
-        _limit(resource.RLIMIT_AS, asked["memory_bytes"])
-        used = resource.getrusage(resource.RUSAGE_SELF)
-        _limit(resource.RLIMIT_CPU, int(used.ru_utime + used.ru_stime + asked["cpu_s"]) + 1)
-        try:
-            answer = _read(asked["name"], asked["kind"], content)
-            answers.write(b"%d\n" % len(answer) + answer)
-            answers.flush()
-        except MemoryError:
-            os._exit(OUT_OF_MEMORY)  # too little may be left for an answer
-
-
-def _read(name: str, kind: str, content: bytes) -> bytes:
-    """Return the text, or why there is none, as JSON.
-
-    Raises:
-        MemoryError: it takes more than the limit.
-    """
+    limit(resource.RLIMIT_AS, memory_bytes)
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    limit(resource.RLIMIT_CPU, int(used.ru_utime + used.ru_stime + cpu_s) + 1)
     try:
-        return _json(asdict(read_content(name, kind, content)))
+        found = read_content(name, kind, b64decode(content))
     except MemoryError:
-        raise
+        os._exit(OUT_OF_MEMORY)  # too little may be left for an answer
     except DocumentsError as error:
-        return _json({"what": error.what, "remedy": error.remedy})
+        return {"what": error.what, "remedy": error.remedy}
     except RecursionError:
-        return _json({"what": f"{name} is nested too deeply to be read.", "remedy": ""})
+        return {"what": f"{name} is nested too deeply to be read.", "remedy": ""}
     except Exception as error:  # any error of the libraries is the file's fault
-        return _json({"what": f"{name} can't be read: {reason(error)}.", "remedy": ""})
+        return {"what": f"{name} can't be read: {reason(error)}.", "remedy": ""}
+    return {"text": _whole(found.text), "prose": _whole(found.prose)}
 
 
-def _json(answer: Mapping[str, Any]) -> bytes:
-    return json.dumps(answer, ensure_ascii=False).encode("utf-8", "replace")
-
-
-def _limit(what: int, most: int) -> None:
-    """Set a soft limit, if the system supports it."""
-    with contextlib.suppress(ValueError, OSError):
-        _, hard = resource.getrlimit(what)
-        resource.setrlimit(what, (most, hard))
-
-
-if __name__ == "__main__":
-    main()
+def _whole(text: str) -> str:
+    """Return a text with `?` for each half of a character."""
+    return text.encode("utf-8", "replace").decode()
