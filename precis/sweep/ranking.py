@@ -71,11 +71,12 @@ class SettingsResult:
 
     @property
     def behind(self) -> Interval | None:
-        """The mean of the gaps with its interval; None with too few seeds."""
+        """The mean of the gaps with its interval; None with too few seeds, or if all are alike."""
         if len(self.gaps) < SEEDS_MIN:
             return None
         most = 1.0 if self.is_share else math.inf
-        return interval_over_seeds(self.gaps, -most, most)
+        found = interval_over_seeds(self.gaps, -most, most)
+        return found if found.low < found.high else None
 
     @property
     def is_share(self) -> bool:
@@ -170,10 +171,13 @@ def rank(results: Sequence[TrialResult]) -> list[SettingsResult]:
 
 
 def interval_over_seeds(values: Sequence[float], least: float, most: float) -> Interval:
-    """Return the mean with Student's 95 % interval, cut to the bounds of a value."""
+    """Return the mean with Student's 95 % interval, cut to the bounds of a value; both ends are the
+    mean of values that are all alike, whose spread is unknown."""
     mean = fmean(values)
     if len(values) < SEEDS_MIN:
         return Interval(mean, least, most)
+    if math.isclose(min(values), max(values), abs_tol=1e-12):
+        return Interval(mean, mean, mean)
     quantile = _T_975[min(len(values) - 1, len(_T_975)) - 1]
     reach = quantile * stdev(values) / math.sqrt(len(values))
     return Interval(mean, max(least, mean - reach), min(most, mean + reach))

@@ -31,6 +31,14 @@ def test_of_one_or_two_seeds_the_figures_are_told_and_no_interval() -> None:
     assert "1 of 1 others are behind it on every seed. With two seeds it is" in verdict(ranked)
 
 
+def test_gaps_that_are_all_alike_have_no_interval() -> None:
+    """Of few held-out scenarios they often are, by chance."""
+    ranked = rank([*results(0.1, 0.3, 0.25, 0.3), *results(0.3, 0.1 + 0.2 + 0.25, 0.5, 0.55)])
+    assert not ranked[1].is_told_apart
+    assert "| 25.0 (25.0 and 25.0 and 25.0) |" in sweep_report("s", ranked)
+    assert verdict(ranked).endswith("1 of 1 others are not told apart from it.")
+
+
 def test_settings_that_nothing_was_compared_with_are_ahead_of_nothing() -> None:
     """A sweep over seeds alone, or one all of whose other runs failed."""
     alone = verdict(rank(results(0.1, 0.5, 0.52, 0.48)))
