@@ -152,7 +152,7 @@ def refuse_too_many_unscored(
     """
     unscored = [one.score for one in rollouts if isinstance(one.score, Unscored)]
     most = config.unscored_share_max
-    is_too_many = len(unscored) > most * len(rollouts)
+    is_too_many = bool(rollouts) and len(unscored) / len(rollouts) > most
     if not unscored or not (is_too_many or (needs_one and len(unscored) == len(rollouts))):
         return
     causes = count_causes(rollouts).most_common()

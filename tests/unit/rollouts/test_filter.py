@@ -71,6 +71,9 @@ def test_too_many_without_a_score_stop_the_step_and_say_who_is_to_blame(
         refuse_too_many_unscored(rollouts(True, False, other, lost, lost), config())
     assert type(caught.value) is error
     refuse_too_many_unscored(rollouts(True, lost), config(unscored_share_max=0.5))
+    # 0.29 * 100 is less than 29.
+    of_a_hundred = rollouts(*[lost] * 29, *[True] * 71)
+    refuse_too_many_unscored(of_a_hundred, config(unscored_share_max=0.29))
 
 
 @pytest.mark.parametrize(
