@@ -110,6 +110,8 @@ def results_of(
     figures = environment.figures
     figure = figures[0] if figures else default_figure(scores, environment.nouns, measure)
     identity = environment.identity
+    # An agent that counts its successes is measured by its reward on a night without any.
+    by = "" if figures else f"by {figure.name}"
     rows: list[Row] = []
     sampled: list[Row] = []
     questions = []
@@ -119,7 +121,7 @@ def results_of(
             model=spec.contender.model,
             step=spec.contender.step,
             judge=identity.get("model", ""),
-            protocol=environment.rules,
+            protocol=", ".join(filter(None, (environment.rules, by))),
             prompts_digest=identity.get("prompts", ""),
             corpus_digest=environment.digest,
             code_version=__version__,

@@ -188,6 +188,7 @@ async def test_a_benchmark_measures_as_the_run_of_its_checkpoints(tmp_path: Path
         alone = await measure_all(run, None, others, measure_contender, no_ceiling)
     assert measured.figure == Figure("reward", REWARD)
     assert alone.figure.name == "success rate"
+    assert not set(measured.frame["protocol"]) & set(alone.frame["protocol"]), "not comparable"
     run.machine_usd = 1.5
     report, _ = await publish(run, None, alone, compare(run, alone), tmp_path)
     assert report.usd == 1.5
