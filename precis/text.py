@@ -34,6 +34,11 @@ _RUN_MAX = 30
 _LETTERS_A_WORD = 5
 
 
+def write_number(value: float) -> str:
+    """Return a number with four significant digits, without trailing zeros: `0.5`, `12,346`."""
+    return f"{value:,.0f}" if 9999.5 <= abs(value) < 1e15 else f"{value:.4g}"
+
+
 def count_words(text: str) -> int:
     """Return the number of words, as the 350-word limit counts them.
 

@@ -14,6 +14,7 @@ from precis.records.warm_start import GroupVariance, WarmStartRecord
 from precis.store import Store
 from precis.store.keys import fault_of
 from precis.store.protocol import OwnObject
+from precis.text import write_number
 
 TURNS = "turns_to_success"
 """The metric of a step and a validation: the mean number of turns of a success."""
@@ -115,7 +116,7 @@ class Metric(Record):
     mean."""
 
     def __str__(self) -> str:
-        written = f"{self.value:.1%}" if self.is_share else f"{self.value:.4g}"
+        written = f"{self.value:.1%}" if self.is_share else write_number(self.value)
         return written if self.rollouts is None else f"{written} (of {self.rollouts})"
 
     @property

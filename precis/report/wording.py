@@ -8,6 +8,7 @@ from precis.records.ledger import Ledger
 from precis.records.nouns import Figure, Nouns
 from precis.statistics.intervals import Difference, Interval
 from precis.statistics.standings import Contender, Standing
+from precis.text import write_number
 
 _CAUSES = {"no_reference": "without an attempt of the first validation to compare with"}
 """Descriptions of causes whose names are not clear."""
@@ -106,8 +107,8 @@ def causes(unscored: Mapping[str, int]) -> str:
 
 
 def number(value: float | None) -> str:
-    """Format a number with four significant digits, without trailing zeros."""
-    return "" if value is None else f"{value:.4g}"
+    """Format a number; see `write_number`."""
+    return "" if value is None else write_number(value)
 
 
 def dollars(cost: float) -> str:
