@@ -192,11 +192,14 @@ def line_chart(
 
 
 def shorten(name: str) -> str:
-    """Shorten a name to fit a chart, to its beginning and its end.
+    """Shorten a name to fit a chart, to its beginning and its end. Matplotlib leaves names that
+    begin with an underscore out of legends, so those begin with a space.
 
     Names alike in both become equal; the page has them in full.
     """
     text = "".join(filter(str.isprintable, " ".join(name.split())))
+    if text.startswith("_"):
+        text = f" {text}"
     if len(text) <= _NAME_MAX:
         return text
     return f"{text[: _NAME_MAX - _NAME_END - 1]}…{text[-_NAME_END:]}"

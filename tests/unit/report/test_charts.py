@@ -9,12 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
+from precis.records.ledger import Metric
 from precis.report.benchmark_charts import by_topic, comparison
 from precis.report.benchmark_view import Benchmark
 from precis.report.charts import DARK, LIGHT, Chart, Theme, shorten
 from precis.report.curve import Curve, exact, learning_curve
 from precis.report.nights import NightlyAccuracy, nights_of, over_nights
-from precis.report.wording import Words, dollars
+from precis.report.wording import Words, dollars, number
 from precis.statistics.intervals import Interval
 from precis.statistics.standings import Contender
 from tests.support.reports import texts
@@ -104,6 +105,8 @@ def test_a_name_is_never_markup_nor_a_formula() -> None:
     measured = {Contender(f"{name}\0\ud83d"): Interval(0.5, 0.4, 0.6)}
     chart = comparison(measured, None, None, Words())
     assert name in texts(chart.svg()) and chart.png()
+    hidden = learning_curve(Curve({}, {0: exact(0.5)}), {"_local": 0.4})
+    assert "_local  40%" in texts(hidden.svg()), "as labels of its own, matplotlib shows none"
 
 
 def test_a_curve_of_rewards_has_no_percentages() -> None:
@@ -127,6 +130,15 @@ def test_a_curve_of_rewards_has_no_percentages() -> None:
 )
 def test_dollars_are_shown_to_two_digits_that_matter(cost: float, shown: str) -> None:
     assert dollars(cost) == shown
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(None, ""), (0.5, "0.5"), (-2 / 3, "-0.6667"), (9999.7, "10,000"), (123456.7, "123,457")],
+)
+def test_numbers_are_shown_to_four_digits_or_to_the_one(value: float | None, shown: str) -> None:
+    assert number(value) == shown
+    assert value is None or str(Metric(value=value)) == shown
 
 
 def test_a_night_shows_the_newest_checkpoint_and_no_incomplete_contender() -> None:
