@@ -31,6 +31,7 @@ from precis.llm.loop_server import served_completions
 from precis.llm.retry import Deadline
 from precis.models.own_servers import Server
 from precis.models.reference import Reference, find_model
+from precis.models.serving import fetch_policy
 from precis.records.rollout import (
     UNJUDGED,
     Call,
@@ -40,9 +41,6 @@ from precis.records.rollout import (
     content_text,
     tool_calls_of,
 )
-from precis.rehearsal.endpoint import PolicyEndpoint
-from precis.rehearsal.kinds import kind_in
-from precis.run.local_checkpoints import folder_of
 from precis.store import open_store
 from precis.text import count_of
 
@@ -134,9 +132,7 @@ async def _opened(
             yield server, found.serving_name
         return
     with TemporaryDirectory(prefix="precis-") as temporary:
-        folder = Path(temporary)
-        checkpoint = found.fetch(folder_of(folder, found.step))
-        endpoint = PolicyEndpoint(kind_in(checkpoint), {found.name: folder})
+        endpoint = fetch_policy(found, Path(temporary))
         async with served_completions(endpoint.complete, endpoint.models) as (address, key):
             yield Server(url=address, key=key), found.serving_name
 

@@ -99,9 +99,10 @@ class NamedCheckpoint:
 
     def fetch(self, folder: Path) -> Path:
         """Download its files, verified, to a folder, which they replace. Raises CorruptCheckpoint
-        if a file differs from the manifest."""
+        if a file differs from the manifest, or that from the ledger's."""
         folder.parent.mkdir(parents=True, exist_ok=True)
-        restore(self.store, self.name, self.step, folder)
+        digest = self.ledger.checkpoints.get(self.step, "")
+        restore(self.store, self.name, self.step, folder, digest)
         return folder
 
 

@@ -206,10 +206,15 @@ def run_vllm(command: Sequence[str], key: str, address: ServerAddress) -> int:
             return server.wait()
 
 
+def fetch_policy(model: NamedCheckpoint, folder: Path) -> PolicyEndpoint:
+    """Download the embedded policy to a folder, and return what answers with it."""
+    checkpoint = model.fetch(folder_of(folder, model.step))
+    return PolicyEndpoint(kind_in(checkpoint), {model.name: folder})
+
+
 def serve_policy(model: NamedCheckpoint, folder: Path, address: ServerAddress, key: str) -> None:
     """Serve the embedded policy until stopped; this user's other commands find it."""
-    checkpoint = model.fetch(folder_of(folder, model.step))
-    endpoint = PolicyEndpoint(kind_in(checkpoint), {model.name: folder})
+    endpoint = fetch_policy(model, folder)
     app = completions_app(endpoint.complete, endpoint.models, key)
     config = uvicorn.Config(app, log_level="warning", access_log=False, ws="none")
     listener = _listener(address)
