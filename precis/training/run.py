@@ -284,8 +284,8 @@ class Run:
         self._booked = self._booked + spend
         self.trainer.meter.book(machine_usd)
         try:
-            if self.commits.step is not None:
-                raise StoreError(f"The commit of step {self.commits.step + 1} has not succeeded.")
+            if self.commits.step == self.ledger.next_step:
+                raise StoreError(f"The commit of step {self.next_step} has not succeeded.")
             await self.write_ledger(self.ledger.charge(rest.usd, rest.pending_usd, rest.at))
         except StoreError as error:
             _log.warning("The run's last $%.2f are %s: %s", usd, fate, error)

@@ -94,15 +94,18 @@ async def test_nothing_is_booked_where_no_ledger_is_yet_or_a_commit_may_still_wr
         assert find_ledger(run.store, "m") is None
         assert "The $1.00 of this start are in no ledger" in caplog.text
         await run.write_ledger(run.ledger)
-        run.commits.step = 1
+        run.commits.step = 0
         for usd in (1.0, 2.0):
             await run.book_rest(Spend(usd=usd))
-        assert "The commit of step 2 has not succeeded" in caplog.text
+        assert "The commit of step 1 has not succeeded" in caplog.text
         run.rest_file.with_suffix(".tmp").mkdir()
         await run.book_rest(Spend(usd=4.0))  # a full disk does not hide how the run ended
         assert "The run's last $4.00 are in no ledger" in caplog.text
         assert load_ledger(run.store, "m").usd == 0
         assert run.read_rest().usd == 3.0, "the next start books it"
+        await run.write_ledger(run.ledger.advance(record(0, usd=0.0)))  # only its log failed
+        await run.book_rest(Spend(usd=8.0))
+        assert load_ledger(run.store, "m").usd == 3.0 + 8.0
 
 
 async def test_a_machine_that_a_killed_run_left_up_costs_from_what_that_had_committed_last(
