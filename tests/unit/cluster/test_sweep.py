@@ -100,6 +100,9 @@ async def test_only_machines_of_ours_that_no_live_run_holds_are_taken_down(
         precis_busy=of("busy", store),
         precis_young={**of("young", store), "age_h": 0.5},
         precis_odd={},
+        precis_away={
+            "envs": {**of("idle", store)["envs"], "AWS_ENDPOINT_URL": "https://r2.example"}
+        },
         somebody=of("idle", store),
     )
     use(sdk, monkeypatch)
@@ -111,6 +114,7 @@ async def test_only_machines_of_ours_that_no_live_run_holds_are_taken_down(
         "precis-busy": "kept",
         "precis-young": "kept",
         "precis-odd": "kept",
+        "precis-away": "kept",
     }
     assert "a run" in swept["precis-busy"].why
     assert swept["precis-idle"].usd_per_hour == pytest.approx(2.0)
