@@ -151,8 +151,9 @@ def read_sheet(path: Path, results: pl.DataFrame) -> pl.DataFrame:
             ),
         ]
     )
-    as_text = pl.col(ANSWERS_KEY).cast(pl.String).fill_null("").name.suffix(_AS_TEXT)
-    keyed = both.with_columns(as_text)
+    as_text = pl.col(ANSWERS_KEY).cast(pl.String).fill_null("")
+    written = as_text.map_elements(lambda cell: _read(_as_text(cell)), return_dtype=pl.String)
+    keyed = both.with_columns(written.name.suffix(_AS_TEXT))
     found = given.join(keyed, on=_KEY_AS_TEXT, how="left", maintain_order="left")
     unknown = found.filter(pl.col("correct").is_null())
     if not unknown.is_empty():
@@ -250,7 +251,12 @@ def _rows(text: str) -> "csv.DictReader[str]":
 
 def _key(row: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the key of the question and the summary of a sheet's row."""
-    return tuple(_BEHIND_APOSTROPHE.sub("", row.get(name) or "", 1) for name in ANSWERS_KEY)
+    return tuple(_read(row.get(name) or "") for name in ANSWERS_KEY)
+
+
+def _read(cell: str) -> str:
+    """Return a cell of the sheet without the apostrophe of `_as_text`."""
+    return _BEHIND_APOSTROPHE.sub("", cell, 1)
 
 
 def _as_text(cell: str) -> str:

@@ -65,6 +65,13 @@ def test_a_protocol_that_does_not_ask_about_prose_has_no_line_of_it() -> None:
     assert "prose" not in as_sheet(draw_samples(found, 3, seed=1))
 
 
+def test_a_sheet_of_documents_whose_ids_are_not_plain_is_read_back(tmp_path: Path) -> None:
+    found = frame().with_columns(document_id=pl.col("document_id") + "  of '-x\n")
+    sheet = as_sheet(draw_samples(found, 3, seed=1))
+    ruled = read_sheet(fill_in(sheet, {0: "yes"}, tmp_path / "s.csv"), found)
+    assert ruled["document_id"][0] in set(found["document_id"])
+
+
 @pytest.mark.parametrize(
     ("altered", "why"),
     [
