@@ -19,6 +19,7 @@ from precis.llm.server import ChatRequest, Completion, callable_tools
 from precis.models.reference import Reference, find_model
 from precis.models.serving import fetch_policy
 from precis.records.ledger import Ledger, load_ledger
+from precis.records.results import TRAINED
 from precis.rehearsal.tool_calls.options import list_options
 from precis.run.checkpoints import committed_steps
 from precis.run.trained_on import trained_on
@@ -53,6 +54,14 @@ async def serve_baselines(
                 f"The environment has no baseline {name!r}.",
                 f"Give `baselines` some of {', '.join(known) or 'none'}, or leave it out.",
             )
+    # The settings know of the others that no two are called the same.
+    called = {TRAINED, *config.hosted, *(each.called for each in config.contenders)}
+    twice = ", ".join(sorted(called.intersection(names)))
+    if twice:
+        raise ConfigError(
+            f"A baseline and another contender are called {twice}.",
+            "Give one of them another name, or leave it out.",
+        )
 
     async def complete(request: ChatRequest) -> Completion:
         return await known[request.model](request)

@@ -147,6 +147,25 @@ async def test_a_benchmark_in_which_nobody_takes_part_is_refused(tmp_path: Path)
             await measure_all(run, None, others, measure_contender, no_ceiling)
 
 
+async def test_a_baseline_that_is_called_like_a_hosted_model_is_refused_before_anything_is_paid(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CONTENDER_API_KEY", KEY)
+    file = tmp_path / "game.py"
+    file.write_text(f"{TEXT_ALONE}\ndef baselines():\n    return {{'m': None}}\n")
+    hosted = ContenderConfig(provider="url", base_url="http://127.0.0.1:9/v1", model="m")
+    config = BenchmarkConfig(
+        checkpoints="none",
+        environment=str(file),
+        store=str(tmp_path / "store"),
+        contenders=(hosted,),
+    )
+    async with open_benchmark(config, load_python(str(file))) as run:
+        with pytest.raises(ConfigError, match="A baseline and another contender are called m"):
+            async with serve_others(run):
+                pass
+
+
 async def test_a_benchmark_names_whom_it_could_not_measure_and_fails_without_anybody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
