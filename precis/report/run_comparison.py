@@ -36,6 +36,7 @@ class RunComparison:
             accuracies.
         documents: the documents of the first two runs, the most different first, with the text
             and the accuracy of each.
+        corpora: the digests of the documents and splits of all benchmarks.
         exposed: the runs that may have been trained on some of the compared documents: by their
             ledgers they, or the runs that they began from, held out others.
     """
@@ -45,6 +46,7 @@ class RunComparison:
     protocols: tuple[str, ...]
     documents: pl.DataFrame
     exposed: tuple[str, ...] = ()
+    corpora: tuple[str, ...] = ()
 
 
 def compare(store: Store, models: Sequence[str], now: datetime) -> RunComparison:
@@ -73,6 +75,7 @@ def compare(store: Store, models: Sequence[str], now: datetime) -> RunComparison
         tuple(", ".join(filter(None, row)) for row in judges.iter_rows()),
         documents.sort([apart, "document"], descending=[True, False]),
         tuple(exposed),
+        tuple(everyone["corpus_digest"].drop_nulls().unique().sort()),
     )
 
 
@@ -120,6 +123,11 @@ def describe_differences(found: RunComparison) -> Iterator[str]:
         yield (
             f"{' and '.join(found.exposed)} may have been trained on some of these {scenarios}: "
             f"see the report of {benchmarks}."
+        )
+    if len(found.corpora) > 1 and known:
+        yield (
+            f"Their benchmarks are on other {scenarios} or splits: those with the same id count as "
+            "the same."
         )
     if len(found.protocols) > 1 and known:
         yield f"They were scored by different rules ({'; '.join(found.protocols)}): not comparable."
@@ -228,6 +236,7 @@ def as_record(found: RunComparison) -> dict[str, Any]:
         "differences": differences,
         "judges": list(found.protocols),
         "exposed": list(found.exposed),
+        "corpora": list(found.corpora),
         "documents": found.documents.to_dicts(),
     }
 

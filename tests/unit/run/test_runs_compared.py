@@ -171,10 +171,11 @@ def test_a_run_that_did_not_hold_the_documents_out_is_named(store: FolderStore) 
     put_results(store, "a", [4] * 6)
     put_results(store, "b", [3] * 6)
     told = precis_runs("compare", "a", "b", store=store)
-    assert "paired over 6 documents" in told and "trained on" not in told
+    assert "paired over 6 documents" in told and "trained on" not in told and "same id" not in told
     put_results(store, "b", [3] * 6, corpus="a's, by test_documents")
     told = precis_runs("compare", "a", "b", store=store)
     assert "b may have been trained on some of these documents: see the report of its" in told
+    assert "on other documents or splits: those with the same id count as the same" in told
     ledger = load_ledger(store, "a")
     began = Origin(model="o", step=1, store=store.url, files="0" * 64, corpus="another")
     written = store.get(ledger_key("a"))
@@ -183,7 +184,7 @@ def test_a_run_that_did_not_hold_the_documents_out_is_named(store: FolderStore) 
     told = precis_runs("compare", "a", "b", store=store)
     assert "a and b may have been trained on some of these documents" in told
     printed = json.loads(precis_runs("compare", "a", "b", "--json", store=store))
-    assert printed["exposed"] == ["a", "b"]
+    assert (printed["exposed"], len(printed["corpora"])) == (["a", "b"], 2)
 
 
 def test_runs_of_two_measures_are_not_comparable(store: FolderStore) -> None:
