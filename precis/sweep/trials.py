@@ -161,7 +161,9 @@ def describe(changes: Changes) -> str:
     """Return settings in a line: `trainer.learning_rate=0.1, steps=60`, or a phrase for none."""
     if not changes:
         return "the deployment's own settings"
-    return ", ".join(f"{name}={json.dumps(value)}" for name, value in changes.items())
+    return ", ".join(
+        f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in changes.items()
+    )
 
 
 def nest(changes: Changes) -> dict[str, Any]:
