@@ -7,6 +7,7 @@ import pytest
 
 from precis.config import TrainConfig
 from precis.environments.summaries.judge import Unscored
+from precis.environments.summaries.judge.client import check_ceiling
 from precis.errors import ConfigError, UnusableRun
 from precis.records.documents import Document
 from precis.records.ledger import Ledger, ledger_key, write_ledger
@@ -115,6 +116,8 @@ async def test_a_ceiling_is_told_and_a_low_one_warned_of(tmp_path: Path) -> None
     assert len(warnings) == 1 and "rewards will be sparse" in warnings[0]
     with pytest.raises(ConfigError, match="ceiling_min"):
         await preflight(tmp_path / "least", Judge(right=0), warnings, ceiling_min=0.2).ceiling()
+    with pytest.raises(ConfigError, match=r"answers 49\.96% .*less than ceiling_min \(50%\)"):
+        check_ceiling(0.4996, 0.5, "j")
     judge = Judge()
     judge.fails_on = corpus().validation[0].id
     assert "not measured" in await preflight(tmp_path / "fails", judge).ceiling()

@@ -32,6 +32,7 @@ from precis.records.documents import Corpus, Document, Question
 from precis.records.spend import Estimate
 from precis.records.verdict import Answer, Scored, Unscored
 from precis.store import Store
+from precis.text import write_number
 
 _LOW = 0.5
 
@@ -198,14 +199,15 @@ class KeptVerdicts:
 
 def check_ceiling(ceiling: float, ceiling_min: float, judge: str) -> str:
     """Return a warning of a low ceiling, or "". Raises ConfigError below `ceiling_min`."""
-    found = f"The judge {judge} answers {ceiling:.0%} of the questions from the full documents"
+    share = write_number(100 * ceiling)  # rounded less, for one just below the limit
+    found = f"The judge {judge} answers {share}% of the questions from the full documents"
     remedy = (
         "See whether questions and golden answers belong to these documents, or have another "
         "model judge (judge.provider, judge.model)"
     )
     if ceiling < ceiling_min:
         raise ConfigError(
-            f"{found}, less than ceiling_min ({ceiling_min:.0%}): no summary could earn a reward "
+            f"{found}, less than ceiling_min ({100 * ceiling_min:g}%): no summary could earn a reward "
             f"worth learning from.",
             f"{remedy}; or set ceiling_min to 0 to train all the same.",
         )
