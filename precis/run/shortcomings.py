@@ -19,7 +19,8 @@ def shortcoming(ledger: Ledger) -> str | None:
     """Return a sentence or two on what a run's figures show against it; None without any.
 
     A run has learned if its last validation is above its first by more than chance, by the 95 %
-    interval of the difference on the same scenarios; of a metric's mean, by being above it.
+    interval of the difference on the same scenarios; without one, since only a metric's mean is
+    kept or the weights differ, by being above it.
     """
     found = [_learned_nothing(ledger), narrowed(ledger), parted(ledger.validations)]
     # Groups whose rollouts all earned the same, or were not scored, teach nothing.
@@ -100,7 +101,9 @@ def _learned_nothing(ledger: Ledger) -> str | None:
     first = ledger.validations[0]
     last = ledger.final or ledger.validations[-1]
     gained = gain(first, last)
-    is_undecided = gained is None and bool(last.score.scores)
+    before, after = first.score.scores, last.score.scores
+    compared = [one for one in zip(before, after, strict=False) if None not in one]
+    is_undecided = bool(after) and len(compared) < DOCUMENTS_MIN
     if (gained.low if gained else last.score.value - first.score.value) > 0 and not is_undecided:
         return None
     if first.score.is_share and first.score.value == 1:

@@ -40,14 +40,19 @@ def without_scores(first: float, last: float) -> Ledger:
     return run.add_validation(ledgers.validation(1, last))
 
 
-def of_four(first: float, last: float) -> Ledger:
-    """All but four of the held-out scenarios have no score."""
+def differing(first: float, last: float, **changed: Any) -> Ledger:
+    """The last validation's score differs from the first's in more than its value."""
     run = ledger(first, last)
     before, after = run.validations
-    few = (*after.score.scores[:4], *(None,) * (validations.DOCUMENTS - 4))
-    score = after.score.model_copy(update={"scores": few})
+    score = after.score.model_copy(update=changed)
     after = after.model_copy(update={"metrics": {"accuracy": score}})
     return run.model_copy(update={"validations": (before, after)})
+
+
+FOUR = (*(3,) * 4, *(None,) * (validations.DOCUMENTS - 4))
+"""Scores of all held-out scenarios, of which most have none."""
+WEIGHTS = (8,) * validations.DOCUMENTS
+"""Denominators of a ratio, where the rollouts decide them."""
 
 
 @pytest.mark.parametrize(
@@ -56,9 +61,13 @@ def of_four(first: float, last: float) -> Ledger:
         (ledger(0.3, 0.6), None),
         (ledger(0.3, None), None),
         (ledger(0.3, 0.3), "The run has learned nothing that shows: .* 30.0%.* gain shows.$"),
-        (of_four(0.3, 0.6), ".* 30.0% at step 0 and 5.*% at step 1 can't tell .* fewer than 5 "),
-        (of_four(1.0, 0.6), "There was nothing to learn"),
+        (
+            differing(0.3, 0.6, scores=FOUR),
+            ".* 30.0% at step 0 and 5.* can't tell .* fewer than 5 ",
+        ),
+        (differing(1.0, 0.6, scores=FOUR), "There was nothing to learn"),
         (without_scores(0.3, 0.6), None),
+        (differing(0.3, 0.6, weights=WEIGHTS), None),
         (without_scores(0.3, 0.3), "The run has learned nothing that shows: "),
         (ledger(1.0, 1.0), "There was nothing to learn: .*Give harder scenarios"),
         (ledger(0.3, 0.6, 1, {"no_variance": 4}), r"4 of 5 groups were dropped .*no_variance 4"),

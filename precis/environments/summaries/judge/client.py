@@ -207,8 +207,8 @@ def check_ceiling(ceiling: float, ceiling_min: float, judge: str) -> str:
     )
     if ceiling < ceiling_min:
         raise ConfigError(
-            f"{found}, less than ceiling_min ({100 * ceiling_min:g}%): no summary could earn a reward "
-            f"worth learning from.",
+            f"{found}, less than ceiling_min ({100 * ceiling_min:g}%): no summary could earn a "
+            "reward worth learning from.",
             f"{remedy}; or set ceiling_min to 0 to train all the same.",
         )
     return f"{found}: rewards will be sparse. {remedy}." if ceiling < _LOW else ""
