@@ -8,7 +8,7 @@ from typing import Any
 from precis.config import RunConfig
 from precis.models.serving import delete_adapter_copies
 from precis.records.ledger import ledger_key
-from precis.run.lease import lease_key, leased
+from precis.run.lease import lease_key, leased, read_lease
 from precis.run.overview import sizes_of_run
 from precis.run.reports import delete_report_copies
 from precis.store import Store
@@ -29,7 +29,9 @@ async def delete(
         runs = await elsewhere()
         await lease.check()
         await asyncio.to_thread(_delete_records, store, model)
-    await asyncio.to_thread(store.delete, f"{model}/")
+    left = await asyncio.to_thread(read_lease, store, model)
+    if left is None or left.id == lease.id:  # else another run has begun under the name
+        await asyncio.to_thread(store.delete, f"{model}/")
     return runs
 
 

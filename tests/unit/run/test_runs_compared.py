@@ -251,6 +251,21 @@ async def test_a_run_at_work_or_whose_deletion_fails_elsewhere_stays(store: Fold
         await delete(store, "nobody", nothing)
 
 
+async def test_a_run_that_begins_under_the_name_as_soon_as_it_is_free_is_not_deleted(
+    store: FolderStore,
+) -> None:
+    class Wanted(FolderStore):
+        def put_if(self, key: str, data: bytes, version: str | None) -> str:
+            written = super().put_if(key, data, version)
+            if b'"released":true' in data:
+                make_run(self, "a", 1)
+                hold(self, "a", "train-7")
+            return written
+
+    await delete(Wanted(store.root), "a", nothing)
+    assert load_ledger(store, "a").next_step == 1
+
+
 def test_curves_of_rewards_beyond_0_and_1_are_drawn_to_their_ends_on_one_scale() -> None:
     rewards = [[-2.0, 0.0, 2.0], [2.0, 6.0]]
     assert ends(rewards) == (-2.0, 6.0)
