@@ -65,7 +65,7 @@ def outlook(ledger: Ledger, plan: RunPlan) -> Projection:
     usd_a_step = step_usd + other_usd / max(1, left)
     budget_step = None
     if plan.budget_usd is not None and usd_a_step > 0:
-        reached = ledger.next_step + int((plan.budget_usd - ledger.usd) / usd_a_step)
+        reached = ledger.next_step + max(0, int((plan.budget_usd - ledger.usd) / usd_a_step))
         budget_step = reached if reached < plan.steps else None
     return Projection(
         usd=ledger.usd,

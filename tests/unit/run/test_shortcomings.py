@@ -169,6 +169,7 @@ def test_steps_and_validations_that_are_left_cost_what_the_newest_ones_did() -> 
 def test_a_budget_that_lasts_is_not_mentioned() -> None:
     assert outlook(ledger_of(2), RunPlan(10, budget_usd=4.0)).budget_step == 8
     assert outlook(ledger_of(2), RunPlan(10, budget_usd=5.5)).budget_step is None
+    assert outlook(ledger_of(2), RunPlan(10, budget_usd=0.01)).budget_step == 2, "it is used up"
     assert outlook(ledger_of(2, usd=0.0), RunPlan(10, budget_usd=5.5)).budget_step is None
 
 
