@@ -115,6 +115,6 @@ class CommitPipeline(_OneAtATime[None]):
                 "up; when the run is started again it continues from there."
             )
         elif error := task.exception():
-            warn(f"The commit of step {checkpoint} failed: {error}")
+            warn(f"The commit of step {checkpoint}, or its log, failed: {error}")
         else:
             self._release()

@@ -113,7 +113,7 @@ async def test_a_failure_is_raised_to_who_waits_and_told_at_the_end() -> None:
     told: list[str] = []
     await commits.finish(1.0, told.append)
     assert commits.step == 4
-    assert told == ["The commit of step 5 failed: The store is out."]
+    assert told == ["The commit of step 5, or its log, failed: The store is out."]
 
 
 async def test_a_commit_that_takes_too_long_is_given_up_at_the_end() -> None:
