@@ -320,11 +320,18 @@ class Ledger(Record):
         return self._with(origin=origin).add_digest(0, origin.files)
 
     def rewind(self, step: int) -> Self:
-        """Return the ledger as of adapter `step`; the spend stays."""
+        """Return the ledger as of adapter `step`; the spend stays, as `other_usd`."""
+        steps = tuple(one for one in self.steps if one.step < step)
+        validations = tuple(one for one in self.validations if one.step <= step)
+        steps_usd = sum(one.usd for one in self.steps)
+        validated_usd = max(0.0, self.usd - self.other_usd - steps_usd)
+        kept_usd = sum(one.usd for one in steps)
+        kept_usd += validated_usd * len(validations) / max(1, len(self.validations))
         return self._with(
             next_step=step,
-            steps=tuple(one for one in self.steps if one.step < step),
-            validations=tuple(one for one in self.validations if one.step <= step),
+            steps=steps,
+            validations=validations,
+            other_usd=max(0.0, self.usd - kept_usd),
             stopped_early=None,
             variances=tuple(one for one in self.variances if one.step <= step),
             checkpoints={at: one for at, one in self.checkpoints.items() if at <= step},

@@ -56,7 +56,7 @@ def outlook(ledger: Ledger, plan: RunPlan) -> Projection:
         return Projection(ledger.usd, None, None, unpriced, None)
     left = max(0, plan.steps - ledger.next_step)
     step_usd = fmean(step.usd for step in recent)
-    # What no step in the ledger has spent, the validations have, or a step that was redone.
+    # What no step in the ledger has spent, the validations have.
     rest = ledger.usd - ledger.other_usd - sum(step.usd for step in ledger.steps)
     other_usd = plan.validations_left * (max(0.0, rest) / max(1, len(ledger.validations)))
     seconds = left * fmean(step.wall_s for step in recent)

@@ -158,6 +158,8 @@ def test_steps_and_validations_that_are_left_cost_what_the_newest_ones_did() -> 
     assert ahead.usd == 8.0
     assert ahead.usd_at_end == 8.0 + 20 * 0.5 + 2 * 1.5
     assert ahead.seconds_left == 20 * 1.0 + 2 * 1.0
+    taken_back = outlook(ledger.rewind(5), RunPlan(30, validations_left=2))
+    assert taken_back.usd_at_end == 8.0 + 25 * 0.5 + 2 * 1.5, "the forgotten steps cost no more"
     ledger = ledger_of(10, usd=100.0)
     for step in range(10, 30):
         ledger = ledger.advance(ledgers.record(step, usd=0.5))
