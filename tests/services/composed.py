@@ -25,7 +25,6 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Any
 
-import httpx
 import yaml
 
 from tests.services.patience import LONG_S, give_patience, wait_until
@@ -249,18 +248,13 @@ def rehearse(password: str) -> None:
     give_patience(LONG_S)
     user, _, secret = password.partition(":")
     with client_of("http://127.0.0.1:4200/api", auth=(user, secret)) as api:
-        _wait_until_deployed(api)
+        # The worker deploys when it starts, and is well before.
+        deployment = f"/deployments/name/{_DEPLOYMENT}"
+        wait_until(lambda: api.get(deployment).is_success, _DEPLOYMENT, pause_s=0.5)
         run = created(api, _DEPLOYMENT, _SMALL)
         ended = reached(api, run, "COMPLETED", "FAILED", "CRASHED")
     assert ended["state_type"] == "COMPLETED", ended["state"]
     assert ended["name"] == f"train composed: step {STEPS} of {STEPS}"
-
-
-def _wait_until_deployed(api: httpx.Client) -> None:
-    """The worker deploys when it starts, and is well before."""
-    wait_until(
-        lambda: api.get(f"/deployments/name/{_DEPLOYMENT}").is_success, _DEPLOYMENT, pause_s=0.5
-    )
 
 
 if __name__ == "__main__":

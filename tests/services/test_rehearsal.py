@@ -36,10 +36,6 @@ def folder(store: Path) -> Path:
     return store / "rehearsal-seed1"
 
 
-def ledger_of(store: Path) -> Ledger:
-    return Ledger.model_validate_json((folder(store) / "ledger.json").read_text())
-
-
 def artifacts_of(api: httpx.Client, runs: Sequence[str]) -> dict[str, Any]:
     of_these = {"flow_runs": {"id": {"any_": runs}}}
     return {one["key"]: one for one in api.post("/artifacts/filter", json=of_these).json()}
@@ -86,7 +82,8 @@ def test_it_leaves_a_report_that_stands_alone(undisturbed: tuple[Path, str]) -> 
 
 
 def test_the_policy_learns(undisturbed: tuple[Path, str]) -> None:
-    start, *_, end = ledger_of(undisturbed[0]).validations
+    ledger = (folder(undisturbed[0]) / "ledger.json").read_text()
+    start, *_, end = Ledger.model_validate_json(ledger).validations
     assert end.score.value > start.score.value + 0.1
 
 

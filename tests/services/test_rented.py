@@ -285,6 +285,7 @@ def test_lost_machines_and_their_disks_change_nothing_of_the_result(story: Story
     assert story.codes["lost"] == 0, story.logs["lost"]
     assert 0 < story.lost_at < STEPS - 1, "the run was over before its machine was lost"
     assert "It is started again" in story.logs["lost"]
+    assert 0 < story.noticed_after_s < 120
     noticed_at, lost_at = story.job_lost_at
     assert 1 <= noticed_at < lost_at < STEPS - 1, "the job was over before a loss"
     undisturbed = _result_in(open_store(str(story.home / "undisturbed")))
@@ -302,16 +303,11 @@ def _result_in(store: Any) -> tuple[list[str], str]:
     return [step.digest for step in ledger.steps], weights
 
 
-def test_the_loss_of_a_machine_is_noticed(story: Story) -> None:
-    assert 0 < story.noticed_after_s < 120
-
-
-def test_the_second_place_is_asked_where_the_first_has_no_machine(story: Story) -> None:
+def test_the_second_place_is_asked_where_the_first_has_no_machine_which_is_found_again(
+    story: Story,
+) -> None:
     assert "Launching on Slurm lab (full)" in story.logs["lost"]
     assert "(slurm/lab/gpu) costs $0.00 an hour" in story.logs["lost"]
-
-
-def test_a_machine_that_is_up_is_found_again(story: Story) -> None:
     found = re.findall(r"Found the trainer .* after ([0-9.]+) s", story.logs["lost"])
     assert found and float(found[-1]) < 60
 
@@ -338,15 +334,14 @@ def test_nothing_listens_beyond_the_loopback_and_a_wrong_token_is_refused(story:
     assert story.refused == 401
 
 
-def test_the_launch_says_how_to_follow_and_to_end_the_job(story: Story) -> None:
+def test_the_launch_says_how_to_follow_and_to_end_the_job_and_a_second_one_finds_it(
+    story: Story,
+) -> None:
     told = "\n".join(story.told[1])
     assert "It executes the flow run" in told
     assert "sky jobs logs 2" in told
     assert "sky jobs cancel 2" in told
     assert "while this machine is off, a lost one is not started again" in told
-
-
-def test_a_second_launch_finds_the_job_of_the_first(story: Story) -> None:
     told = "\n".join(story.told[2])
     assert "The managed job 2 " in told
     assert "It executes the flow run" not in told

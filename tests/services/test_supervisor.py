@@ -46,14 +46,6 @@ class Trainer:
     def alive(self) -> set[str]:
         return {role for role, process in self.tree.items() if is_running(process.pid)}
 
-    def end(self) -> None:
-        """Leave nothing of it, whatever it was that failed."""
-        self.flow.kill()
-        self.flow.communicate()
-        for process in self.tree.values():
-            if is_running(process.pid):
-                process.kill()
-
 
 Start = Callable[[Path], Trainer]
 
@@ -74,7 +66,11 @@ def start() -> Iterator[Start]:
 
     yield up
     for trainer in started:
-        trainer.end()
+        trainer.flow.kill()
+        trainer.flow.communicate()
+        for process in trainer.tree.values():
+            if is_running(process.pid):
+                process.kill()
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +90,7 @@ def test_nothing_is_left_when_one_of_its_processes_ends(
     trainer = start(tmp_path)
     victims = {"flow": trainer.flow, **trainer.tree}
     getattr(victims[victim], end)()
-    assert_gone(trainer)
+    wait_until(lambda: not trainer.alive, "the trainer's end", told=lambda: trainer.alive)
     assert neighbour.alive == {"supervisor", "server", "service", "engine"}
 
 
@@ -119,8 +115,3 @@ def test_a_service_that_is_replaced_takes_its_engine_along(start: Start, tmp_pat
     assert below == {trainer.tree["engine"].pid}
     end_descendants(trainer.tree["service"].pid)
     assert not trainer.alive & {"service", "engine"}
-
-
-def assert_gone(trainer: Trainer) -> None:
-    """Wait until none of its processes is left."""
-    wait_until(lambda: not trainer.alive, "the trainer's end", told=lambda: trainer.alive)

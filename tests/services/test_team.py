@@ -62,11 +62,6 @@ class Team:
 
         return wait_until(found, f"a notification with {words}", told=lambda: self.notified)
 
-    def runs_of(self, flow: str) -> list[dict[str, Any]]:
-        query = {"flows": {"name": {"any_": [flow]}}, "sort": "START_TIME_DESC"}
-        found: list[dict[str, Any]] = self.api.post("/flow_runs/filter", json=query).json()
-        return [run for run in found if run["state_type"] != "SCHEDULED"]
-
 
 @pytest.fixture(scope="module")
 def channel() -> Iterator[tuple[str, list[str]]]:
@@ -122,9 +117,36 @@ def _automations(api: httpx.Client) -> dict[str, tuple[str, str]]:
 
 
 def test_what_happens_is_told(team: Team) -> None:
-    _a_failed_run_notifies(team)
-    _a_regression_notifies(team)
-    _a_spent_budget_notifies(team)
+    _fail(team, "benchmark nobody", {"type": "FAILED", "message": "There is nobody."})
+    told = team.eventually_notified("benchmark nobody is Failed")
+    assert "There is nobody." in told and "/runs/flow-run/" in told
+    event = {
+        "occurred": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "event": "precis.benchmark.regression",
+        "resource": {"prefect.resource.id": "precis.model.m", "prefect.resource.name": "m"},
+        "payload": {
+            "model": "m",
+            "message": "Worse than on the benchmark before: gpt-4o lost 12 points.",
+            "report": "s3://bucket/m/benchmarks/0030/report.html",
+        },
+        "id": "00000000-0000-4000-8000-000000000001",
+    }
+    assert team.api.post("/events", json=[event]).status_code == 204
+    told = team.eventually_notified("the benchmark of m has got worse")
+    assert "gpt-4o lost 12 points" in told and "report.html" in told
+    # By the state's name, which test_flow.py has of a run that reaches its budget.
+    spent = {"type": "FAILED", "name": "BudgetReached", "message": "Raise budget_usd."}
+    _fail(team, "train spent", spent)
+    told = team.eventually_notified("train spent", "has reached its budget")
+    assert "Raise budget_usd." in told
+
+
+def _fail(team: Team, name: str, state: dict[str, str]) -> None:
+    """Have a run of ours get into a state, as its process would."""
+    flow = team.api.post("/flows/", json={"name": "train"}).raise_for_status().json()["id"]
+    made = {"flow_id": flow, "name": name, "tags": ["precis"]}
+    run = team.api.post("/flow_runs/", json=made).raise_for_status().json()["id"]
+    team.api.post(f"/flow_runs/{run}/set_state", json={"state": state}).raise_for_status()
 
 
 def test_a_run_that_dies_with_its_machine_crashes_is_retried_and_benchmarked(
@@ -174,47 +196,10 @@ def _restart_worker(team: Team) -> None:
     assert _automations(team.api) == before, "they are there, and were not left alone"
 
 
-def _a_failed_run_notifies(team: Team) -> None:
-    _fail(team, "benchmark nobody", {"type": "FAILED", "message": "There is nobody."})
-    told = team.eventually_notified("benchmark nobody is Failed")
-    assert "There is nobody." in told and "/runs/flow-run/" in told
-
-
-def _a_spent_budget_notifies(team: Team) -> None:
-    """By the state's name, which test_flow.py has of a run that reaches it."""
-    spent = {"type": "FAILED", "name": "BudgetReached", "message": "Raise budget_usd."}
-    _fail(team, "train spent", spent)
-    told = team.eventually_notified("train spent", "has reached its budget")
-    assert "Raise budget_usd." in told
-
-
-def _fail(team: Team, name: str, state: dict[str, str]) -> None:
-    """Have a run of ours get into a state, as its process would."""
-    flow = team.api.post("/flows/", json={"name": "train"}).raise_for_status().json()["id"]
-    made = {"flow_id": flow, "name": name, "tags": ["precis"]}
-    run = team.api.post("/flow_runs/", json=made).raise_for_status().json()["id"]
-    team.api.post(f"/flow_runs/{run}/set_state", json={"state": state}).raise_for_status()
-
-
-def _a_regression_notifies(team: Team) -> None:
-    event = {
-        "occurred": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "event": "precis.benchmark.regression",
-        "resource": {"prefect.resource.id": "precis.model.m", "prefect.resource.name": "m"},
-        "payload": {
-            "model": "m",
-            "message": "Worse than on the benchmark before: gpt-4o lost 12 points.",
-            "report": "s3://bucket/m/benchmarks/0030/report.html",
-        },
-        "id": "00000000-0000-4000-8000-000000000001",
-    }
-    assert team.api.post("/events", json=[event]).status_code == 204
-    told = team.eventually_notified("the benchmark of m has got worse")
-    assert "gpt-4o lost 12 points" in told and "report.html" in told
-
-
 def _benchmarks_of(team: Team, model: str) -> list[dict[str, Any]]:
-    runs = team.runs_of("benchmark")
+    query = {"flows": {"name": {"any_": ["benchmark"]}}, "sort": "START_TIME_DESC"}
+    found: list[dict[str, Any]] = team.api.post("/flow_runs/filter", json=query).json()
+    runs = [run for run in found if run["state_type"] != "SCHEDULED"]
     return [run for run in runs if run["parameters"].get("config", {}).get("model") == model]
 
 

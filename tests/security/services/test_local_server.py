@@ -162,12 +162,8 @@ def test_no_other_origin_is_allowed_and_no_other_name_is_answered_to(fresh: Prec
         assert answer.status_code == status, host
 
 
-def test_what_lies_in_the_home_is_for_its_owner_alone(fresh: Precis) -> None:
-    assert fresh.home.stat().st_mode & 0o777 == 0o700
+def test_the_password_is_for_the_owner_of_the_home_and_its_commands_alone(fresh: Precis) -> None:
     assert (fresh.home / "prefect" / "password").stat().st_mode & 0o777 == 0o600
-
-
-def test_the_commands_of_this_home_know_the_password(fresh: Precis) -> None:
     assert fresh.run("runs") == "Nothing runs, and nothing waits.\n"
 
 

@@ -94,6 +94,9 @@ def chosen(store: FolderStore, story: Path) -> str:
 def test_the_best_run_that_can_be_used_here_writes_and_not_the_newest(
     store: FolderStore, story: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    validate(store, "mine", 0.3)
+    assert chosen(store, story) == "mine@2", "of a run validated at its start alone, the newest"
+    validate(store, "mine", 0.5, 0.4)
     put_policy(store, tmp_path, "good", 0.7, "k")
     put_policy(store, tmp_path, "poor", 0.3, "k")
     assert chosen(store, story) == "good@2"
@@ -113,13 +116,6 @@ def test_a_damaged_ledger_is_named_if_no_run_can_be_read(store: FolderStore, sto
     done = summarize(story, store=store, code=1)
     assert "mine/ledger.json can't be read" in done.stderr
     assert "precis runs repair mine" in done.stderr
-
-
-def test_a_run_of_which_only_the_start_was_validated_gives_its_newest_checkpoint(
-    store: FolderStore, story: Path
-) -> None:
-    validate(store, "mine", 0.3)
-    assert chosen(store, story) == "mine@2"
 
 
 def test_a_summary_reads_as_prose(store: FolderStore, tmp_path: Path) -> None:

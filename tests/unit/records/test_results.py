@@ -58,14 +58,11 @@ def test_two_results_for_one_scenario_are_refused() -> None:
         frame_of([row, row])
 
 
-def test_results_survive_the_file(tmp_path: Path) -> None:
+def test_results_survive_their_file_and_another_file_is_named(tmp_path: Path) -> None:
     row = row_of(JudgedSummary(DOCUMENT, SUMMARY, SCORED), provenance("lead-350", None))
     path = tmp_path / "results.parquet"
     write_results(frame_of([row]), path)
     assert read_results(path).equals(frame_of([row]))
-
-
-def test_a_file_that_is_not_of_results_is_named(tmp_path: Path) -> None:
     foreign = tmp_path / "other.parquet"
     pl.DataFrame({"a": [1]}).write_parquet(foreign)
     with pytest.raises(StoreError, match=r"other\.parquet is not a file of results"):

@@ -68,21 +68,18 @@ def test_a_run_is_shown_with_steps_and_checkpoints(store: FolderStore) -> None:
     assert "The newest 2 of 3 steps; --last lists more." in shown
 
 
-def test_the_reward_of_a_step_and_the_held_out_one_have_two_names(store: FolderStore) -> None:
+def test_the_held_out_reward_has_a_name_of_its_own_and_a_step_costs_its_machine_too(
+    store: FolderStore,
+) -> None:
     held_out = measured(0, {"reward": Metric(value=2.5)})
     agent = EMPTY.model_copy(update={"model": "agent"}).add_validation(held_out)
-    write_ledger(store, agent.advance(record(0)), None)
-    heading, row = precis_runs("show", "agent", store=store).splitlines()[-4:-2]
+    step = record(0, usd=0.25).model_copy(update={"machine_usd": 1.5})
+    write_ledger(store, agent.advance(step), None)
+    shown = precis_runs("show", "agent", store=store)
+    heading, row = shown.splitlines()[-4:-2]
     assert heading.split("  ")[:4] == ["step", "reward", "words", "held-out reward"]
     assert row.split()[:4] == ["0", "0.500", "300", "2.5"]
-
-
-def test_the_dollars_of_a_step_are_those_of_its_machine_too(store: FolderStore) -> None:
-    step = record(0, usd=0.25).model_copy(update={"machine_usd": 1.5})
-    write_ledger(store, EMPTY.model_copy(update={"model": "rented"}).advance(step), None)
-    shown = precis_runs("show", "rented", store=store)
-    assert [line.split()[-1] for line in shown.splitlines() if "0.500" in line] == ["1.7500"]
-    assert "dollars    1.7500" in shown
+    assert row.split()[-1] == "1.7500" and "dollars    1.7500" in shown
 
 
 def test_a_run_is_shown_with_its_settings_by_name(store: FolderStore) -> None:
