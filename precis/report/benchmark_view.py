@@ -12,7 +12,7 @@ from precis.records.questions import QUESTIONS
 from precis.records.results import ATTEMPTS
 from precis.report.curve import Curve
 from precis.report.nights import Comparison, NightlyAccuracy, nights_of
-from precis.report.wording import Words, heading, name, number, percent
+from precis.report.wording import Words, heading, name, number, of_standing, percent
 from precis.statistics.intervals import DOCUMENTS_MIN, Difference, Interval
 from precis.statistics.standings import (
     Contender,
@@ -200,7 +200,7 @@ class Benchmark:
             return []
         words = self.words
         detail = f"{words.bounds(own.accuracy)}, {words.nouns.count(own.documents)}"
-        headlines = [Headline(name(own.contender), words.figure(own.accuracy.mean), detail)]
+        headlines = [Headline(of_standing(own), words.figure(own.accuracy.mean), detail)]
         # The untrained start, and the best other contender.
         first: dict[int | None, Contender] = {}
         for each in self.standings:

@@ -251,7 +251,9 @@ def test_more_topics_than_a_picture_has_room_for_are_not_drawn() -> None:
 def test_a_checkpoint_that_could_not_be_measured_keeps_its_point_of_the_curve() -> None:
     known = Curve(held_out={4: Interval(0.5, 0.4, 0.6)})
     gone = rows("trained", 4, [4, *[None] * 7])
-    assert Benchmark(frame_of(gone), known).curve == known
+    unmeasured = Benchmark(frame_of(gone), known)
+    assert unmeasured.curve == known
+    assert [one.label for one in unmeasured.headlines()] == ["trained, step 4 (incomplete)"]
     measured = Benchmark(frame_of(rows("trained", 4, [4] * 8)), known)
     assert measured.curve.held_out[4].mean == 1.0, "in place of the training's"
 
