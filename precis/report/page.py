@@ -22,6 +22,10 @@ from precis.statistics.standings import UNSCORED_SHARE_MAX, Contender, rows_by
 from precis.text import Spans, common_words, decisive_words
 
 _SOURCES = ("run", "judge", "protocol", "prompts_digest", "corpus_digest", "code_version")
+_TEXTS_MAX = 60_000_000
+"""About the most characters of all rollouts in a page: with more a browser opens slowly, or not."""
+_TEXT_MIN = 4000
+"""No rollout is cut to fewer characters."""
 _PICTURES = ("learning-curve", "comparison", "nights")
 """The pictures of the Markdown; the page has all."""
 
@@ -115,6 +119,7 @@ def reader_data(benchmark: Benchmark) -> dict[str, Any]:
     own = [index for index, each in enumerate(shown) if each == benchmark.trained]
     others = [index for index, each in enumerate(shown) if each != benchmark.trained]
     common = common_words(benchmark.questions["answer"].drop_nulls())
+    text_max = max(_TEXT_MIN, _TEXTS_MAX // max(1, len(benchmark.frame)))
     contenders = []
     for contender in shown:
         rows = rows_by(benchmark.frame, contender)
@@ -130,7 +135,7 @@ def reader_data(benchmark: Benchmark) -> dict[str, Any]:
         told = {
             "name": wording.name(contender),
             "topics": topics,
-            "summaries": _summaries(rows, questions, common, benchmark.words),
+            "summaries": _summaries(rows, questions, common, benchmark.words, text_max),
         }
         contenders.append(told)
     asked: dict[str, list[dict[str, Any]]] = {}
@@ -167,7 +172,11 @@ def _ahead(benchmark: Benchmark, shown: list[Contender]) -> dict[str, str]:
 
 
 def _summaries(
-    rows: pl.DataFrame, questions: pl.DataFrame, common: frozenset[str], words: Words
+    rows: pl.DataFrame,
+    questions: pl.DataFrame,
+    common: frozenset[str],
+    words: Words,
+    text_max: int,
 ) -> dict[str, Any]:
     answers: dict[str, list[list[Any]]] = {}
     for row in questions.sort("scenario_id", "question_id").iter_rows(named=True):
@@ -178,6 +187,10 @@ def _summaries(
         answers.setdefault(row["scenario_id"], []).append(answered)
     summaries = {}
     for row in rows.sort("scenario_id").iter_rows(named=True):
+        text = row["text"] or ""
+        if len(text) > text_max:
+            cut = f"… cut here: it has {len(text):,} characters (see results.parquet)"
+            text = f"{text[:text_max]}\n{cut}"
         scenario = row["scenario_id"]
         metrics = json.loads(row["metrics"])
         why = [one for one in words.disqualifiers if metrics.get(one)]
@@ -186,7 +199,7 @@ def _summaries(
         if row["score"] is not None and not answers.get(scenario):
             score = f"{words.measure} {words.figure(row['score'] / row['weight'])}"
         summaries[scenario] = {
-            "summary": row["text"],
+            "summary": text,
             "score": score,
             "length": length,
             "cause": row["cause"],

@@ -113,6 +113,17 @@ def test_the_reader_holds_every_shown_summary_with_its_verdicts(
     assert data["documents"][0]["questions"][4]["answerable"] is False
 
 
+def test_a_page_of_long_rollouts_has_room_for_a_part_of_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("precis.report.page._TEXTS_MAX", 10_000)
+    long = frame_of(rows("player", None, [0, 2])).with_columns(text=pl.lit("x" * 5001))
+    (shown,) = reader_data(Benchmark(long))["contenders"]
+    texts = [one["summary"] for one in shown["summaries"].values()]
+    cut = "\n… cut here: it has 5,001 characters (see results.parquet)"
+    assert texts == [f"{'x' * 5000}{cut}"] * 2
+
+
 def test_the_reader_says_who_is_ahead_with_the_planned_comparison(benchmark: Benchmark) -> None:
     ahead = reader_data(benchmark)["ahead"]
     assert ahead["0-1"].startswith("trained, step 9 is 43.8 points ahead of lead-350 on 8 ")
