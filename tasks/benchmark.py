@@ -84,6 +84,6 @@ async def publish_report(
     await acreate_markdown_artifact(
         key=artifact_key(run.name, "benchmark"),
         markdown=markdown,
-        description=f"Benchmark of {run.name} after {published.steps} steps",
+        description=f"Benchmark of {run.name}, step {published.steps}",
     )
     return published

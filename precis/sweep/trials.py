@@ -105,7 +105,7 @@ def plan_trials(config: SweepConfig) -> list[Trial]:
     if len(combinations) > count_max:
         raise ConfigError(
             f"The sweep comes to more than {TRIALS_MAX} runs (over {count_max} combinations with "
-            f"{len(config.seeds)} seeds each): name fewer values."
+            f"{count_of(len(config.seeds), 'seed')} each): name fewer values."
         )
     trials = []
     for seed in config.seeds:

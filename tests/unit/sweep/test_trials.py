@@ -61,6 +61,8 @@ def test_too_many_runs_are_refused_however_many_they_are() -> None:
         with pytest.raises(ConfigError, match=r"more than 200 runs \(over 66 combinations with 3"):
             plan_trials(config(grid=grid))
     assert len(plan_trials(config(grid={"steps": numbers[:66]}))) == 198
+    with pytest.raises(ConfigError, match=r"over 200 combinations with 1 seed each"):
+        plan_trials(config(grid={"steps": numbers}, seeds=[1]))
 
 
 def test_a_setting_that_cant_be_is_named_before_any_run() -> None:
