@@ -11,7 +11,6 @@ import pytest
 from precis.config import JudgeConfig, RateLimits
 from precis.environments.summaries.judge.endpoint import limits_of
 from precis.llm.limits import Limiter
-from tests.services.patience import patience_s
 
 
 class Clock:
@@ -137,16 +136,6 @@ def test_successes_bring_the_full_rate_back() -> None:
     for _ in range(160):
         limiter.speed_up()
     assert limiter.share == 1.0
-
-
-async def test_a_turn_that_is_given_up_while_waiting_blocks_nobody() -> None:
-    limiter = Limiter(RateLimits(in_flight=1))
-    async with limiter.turn(1):
-        waiting = asyncio.ensure_future(_one_turn(limiter))
-        await asyncio.sleep(0)
-        waiting.cancel()
-    async with asyncio.timeout(patience_s()):
-        await _one_turn(limiter)
 
 
 def test_the_local_judge_has_no_quota() -> None:

@@ -93,7 +93,7 @@ async def test_what_names_no_adapter_is_refused_in_a_sentence(
     assert answer.json()["message"] == said
 
 
-async def test_of_two_models_each_is_asked_at_its_own_endpoint(
+async def test_of_two_models_each_is_asked_at_its_own_endpoint_and_one_that_is_gone_is_named(
     backend: CountingBackend, inference: None, trainer: RemoteTrainer, model: Model, tmp_path: Path
 ) -> None:
     """A GPU's backend has a vLLM for each."""
@@ -104,15 +104,8 @@ async def test_of_two_models_each_is_asked_at_its_own_endpoint(
     )
     await other.register(trainer)
     assert (await ask(trainer, "m@0")).status_code == 200
-    assert (await ask(trainer, "other@0")).status_code == 502
-
-
-async def test_an_endpoint_that_is_gone_is_said_in_a_sentence(
-    model: Model, trainer: RemoteTrainer
-) -> None:
-    answer = await ask(trainer, "m@0")  # its backend names an address where nobody listens
-    assert answer.status_code == 502
-    assert answer.json()["type"] == "TrainerLost"
+    answer = await ask(trainer, "other@0")
+    assert (answer.status_code, answer.json()["type"]) == (502, "TrainerLost")
     assert "samples for this trainer does not answer (ConnectError" in answer.json()["message"]
 
 

@@ -26,7 +26,7 @@ from precis.records.ledger import load_ledger
 from precis.records.rollout import Scenario
 from precis.records.samples import tokens_of
 from precis.records.trajectories import scan_trajectories
-from precis.records.warm_start import Demonstration, ShownConversation
+from precis.records.warm_start import Demonstration, ShownConversation, WarmStartRecord
 from precis.run.trained_on import trained_on
 from precis.store import FolderStore
 from precis.trainer.protocol import decode_groups, encode_groups
@@ -50,6 +50,12 @@ def process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def run(store: Path, settings: dict[str, Any], **warm_start: Any) -> Life:
     warm = {"measured_scenarios": 2, **warm_start}
     return Life(store, {"steps": 1, "documents": DOCUMENTS, "warm_start": warm, **settings})
+
+
+def begun_by(life: Life, model: str = "m") -> WarmStartRecord:
+    made = load_ledger(life.store, model).steps[0].warm_start
+    assert made is not None
+    return made
 
 
 @contextmanager
@@ -76,23 +82,19 @@ class Writer:
 async def test_a_teacher_is_paid_once_for_all_runs_of_a_store(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    ledgers = []
     writer = Writer()
+    warm = {"source": "teacher", "scenarios": 5}
     with teaching(writer) as teacher:
         for seed, model in enumerate(("first", "second")):
-            settings = {"model": model, "seed": seed}
-            life = run(tmp_path / "store", settings, source="teacher", scenarios=5, teacher=teacher)
+            life = run(tmp_path / "store", {"model": model, "seed": seed}, teacher=teacher, **warm)
             await life.live()
-            ledgers.append(load_ledger(life.store, model))
     assert KEY not in caplog.text
     assert writer.asked == 5
-    first, second = (ledger.steps[0].warm_start for ledger in ledgers)
-    assert first is not None
-    assert second is not None
+    first, second = begun_by(life, "first"), begun_by(life, "second")
     assert (first.source, first.demonstrations, second.demonstrations) == ("teacher", 4, 4)
     assert first.left_out == {"over_length": 1}, "it would earn nothing"
-    assert first.usd == ledgers[0].usd > 0
-    assert second.usd == ledgers[1].usd == 0
+    assert first.usd == load_ledger(life.store, "first").usd > 0
+    assert second.usd == load_ledger(life.store, "second").usd == 0
 
 
 async def test_a_run_that_has_spent_its_budget_keeps_what_the_teacher_wrote(tmp_path: Path) -> None:
@@ -111,10 +113,7 @@ async def test_a_run_that_has_spent_its_budget_keeps_what_the_teacher_wrote(tmp_
         assert 0 < load_ledger(poor.store, "m").usd <= 4.0
         await run(tmp_path / "store", {"budget_usd": 400.0}, **warm).live()
     assert writer.asked == 5
-    ledger = load_ledger(poor.store, "m")
-    made = ledger.steps[0].warm_start
-    assert made is not None
-    assert made.usd == pytest.approx(ledger.usd)
+    assert begun_by(poor).usd == pytest.approx(load_ledger(poor.store, "m").usd)
 
 
 async def test_a_teacher_that_fails_too_often_stops_the_run_and_says_why(tmp_path: Path) -> None:
@@ -139,8 +138,7 @@ async def test_a_file_of_summaries_needs_no_judge_to_begin_with(tmp_path: Path) 
     file.write_text("\n".join(json.dumps(row) for row in rows))
     life = run(tmp_path / "store", {}, source="file", file=str(file))
     await life.live()
-    made = load_ledger(life.store, "m").steps[0].warm_start
-    assert made is not None
+    made = begun_by(life)
     assert (made.source, made.scenarios, made.demonstrations) == ("file", 5, 5)
     assert made.left_out == {"held_out": 1}
     assert made.reward is None
@@ -186,8 +184,7 @@ async def test_an_agent_imitates_a_file_of_games_and_plays_as_they_show(tmp_path
     life = run(tmp_path / "store", AGENT, **warm)
     await life.live()
     ledger = load_ledger(life.store, "m")
-    made = ledger.steps[0].warm_start
-    assert made is not None
+    made = begun_by(life)
     assert (made.source, made.scenarios, made.demonstrations) == ("file", 3, 3)
     assert made.left_out == {"held_out": 1}
     before, after = (one.score.value for one in ledger.validations)
@@ -204,9 +201,7 @@ async def test_a_teacher_plays_an_agents_games_and_those_it_won_are_imitated(
             await choosy.live()
         life = run(tmp_path / "store", AGENT, **warm, reward_min=1.0)
         await life.live()
-    ledger = load_ledger(life.store, "m")
-    made = ledger.steps[0].warm_start
-    assert made is not None
+    made = begun_by(life)
     assert (made.demonstrations, made.left_out) == (2, {"below_reward_min": 4})
     assert made.reward == 1.0
     assert made.usd > 0
