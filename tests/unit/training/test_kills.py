@@ -78,9 +78,10 @@ class Kind:
 
 LONG = "plain, in every step"
 """What makes it is in the others as well, but for the other steps."""
+STALE = "one step stale"
 KINDS = {
     LONG: Kind(killed=None),
-    "one step stale": Kind(
+    STALE: Kind(
         {
             "steps": 3,
             "off_policy_steps": 1,
@@ -167,9 +168,10 @@ async def test_any_prefix_of_the_writes_then_resume_gives_the_same_bits(
             expected = outcome(undisturbed, service)
             turns = asyncio.Semaphore(1 if saved else AT_ONCE)
 
-            async def resume(copy: Path, killed_at: list[Point]) -> None:
-                life = Life(tmp_path / f"killed-{copy.name}", settings)
-                life.begin_with(copy)
+            async def resume(killed_at: list[Point], *, machine_is_lost: bool = False) -> None:
+                copy = killed_at[0].copy
+                life = Life(tmp_path / f"killed-{copy.name}-{machine_is_lost}", settings)
+                life.begin_with(copy, machine_is_lost=machine_is_lost)
                 async with turns:
                     # Whatever it was given later, it has not got yet.
                     service.saved = dict(killed_at[0].service)
@@ -179,34 +181,15 @@ async def test_any_prefix_of_the_writes_then_resume_gives_the_same_bits(
                 trained = Counter(trainings(life))
                 assert set(trained.values()) <= {1}, f"trained twice when killed at {where}"
 
-            disks = by_disk(kind, points)
             async with asyncio.TaskGroup() as resuming:
-                for copy, killed_at in disks.items():
-                    resuming.create_task(resume(copy, killed_at))
+                for killed_at in by_disk(kind, points).values():
+                    resuming.create_task(resume(killed_at))
+                    # All but the store is gone: each prefix of what was put there is enough.
+                    if name == STALE and OF_A_CHECKPOINT & {one.name for one in killed_at}:
+                        resuming.create_task(resume(killed_at, machine_is_lost=True))
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert any(path.name == "ledger.json" for path in files)
     assert not [path for path in files if KEY.encode() in path.read_bytes()]
-
-
-async def test_a_machine_that_is_lost_with_the_run_changes_nothing(tmp_path: Path) -> None:
-    """All but the store is gone: each prefix of what was put there is enough."""
-    kind = KINDS["one step stale"]
-    with one_process(tmp_path / "home"):
-        undisturbed = Life(tmp_path / "undisturbed", kind.settings)
-        points = await live_noting(undisturbed, tmp_path / "disks")
-        expected = outcome(undisturbed, TinkerServer(1))
-        of_the_store = [one for one in points if one.name in OF_A_CHECKPOINT and one.number == 2]
-        assert {one.name for one in of_the_store} == OF_A_CHECKPOINT
-
-        async def resume(point: Point) -> None:
-            life = Life(tmp_path / f"killed at {point.name}", kind.settings)
-            life.begin_with(point.copy, machine_is_lost=True)
-            await life.live()
-            assert outcome(life, TinkerServer(1)) == expected, f"killed at {point.name}"
-
-        async with asyncio.TaskGroup() as resuming:
-            for point in of_the_store:
-                resuming.create_task(resume(point))
 
 
 def test_every_point_at_which_a_process_may_die_is_one_of_these() -> None:
