@@ -5,12 +5,14 @@ Its errors become a ClusterError, or a ConfigError if no retry helps.
 """
 
 import asyncio
+import contextvars
 import functools
 import importlib.util
 import io
 import re
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +24,8 @@ from precis.errors import ClusterError, ConfigError, NoCapacity, PrecisError
 
 Log = Callable[[str], None]
 
+# Of their own: a request that hangs must not keep the lease from being renewed in a thread.
+_threads = ThreadPoolExecutor(64, "skypilot")
 _ASK_S = 120.0
 _DOWN_S = 600.0
 _TERMINAL_CODES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -240,8 +244,10 @@ async def call(
 
 
 async def _in_thread(work: Callable[[], Any]) -> Any:
+    # The context says to which run's log a line goes.
+    in_context = functools.partial(contextvars.copy_context().run, work)
     try:
-        return await asyncio.to_thread(work)
+        return await asyncio.get_running_loop().run_in_executor(_threads, in_context)
     except ConfigError:
         raise
     except Exception as error:

@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -251,8 +252,22 @@ async def test_a_request_that_is_still_being_sent_when_it_is_given_up_is_taken_b
     with pytest.raises(ClusterError, match="did not answer"):
         await api.call_in_time(submit, 0.1)
     given_up.set()
-    await asyncio.get_running_loop().shutdown_default_executor()
-    assert slow.taken_back == ["a request"]
+    await until(lambda: slow.taken_back == ["a request"], "its cancellation")
+
+
+async def test_requests_that_hang_hold_up_no_other_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lease is renewed in a thread, too, of which there are few."""
+    stuck = Slow()
+    monkeypatch.setattr(stuck, "api_cancel", lambda *_, **__: None)
+    use(stuck, monkeypatch)
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+    try:
+        async with asyncio.timeout(patience_s()):
+            with pytest.raises(ClusterError, match="did not answer"):
+                await api.call_in_time(lambda: "a request", 0.05)
+            assert await asyncio.to_thread(lambda: "renewed")
+    finally:
+        stuck.released.set()
 
 
 async def test_a_machine_goes_down_also_where_nobody_waits_for_it_any_more(
