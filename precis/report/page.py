@@ -195,8 +195,11 @@ def _summaries(
         metrics = json.loads(row["metrics"])
         why = [one for one in words.disqualifiers if metrics.get(one)]
         length = f", {metrics['words']:.0f} words" if "words" in metrics else ""
+        prose = f"{metrics.get('prose', 1.0):.0%} prose"
+        if prose != "100% prose" and not why:  # its right answers count by this share
+            length += f", {prose}"
         score = ""
-        if row["score"] is not None and not answers.get(scenario):
+        if row["score"] is not None:
             score = f"{words.measure} {words.figure(row['score'] / row['weight'])}"
         summaries[scenario] = {
             "summary": text,

@@ -209,12 +209,14 @@ def test_a_preference_is_the_measure_and_no_column_beside_it() -> None:
 
 def test_what_is_known_of_all_figures_and_of_zeros_is_said_in_the_environments_words() -> None:
     crude = wording.Words(caveat="Dice were thrown.", disqualifiers=("cheated",))
-    metrics = pl.Series("metrics", [json.dumps({"cheated": 1.0}), json.dumps({"cheated": 0.0})])
+    of_each = ({"cheated": 1.0, "prose": 0.5}, {"cheated": 0.0, "words": 9.0, "prose": 0.6})
+    metrics = pl.Series("metrics", list(map(json.dumps, of_each)))
     played = frame_of(rows("player", None, [0, 2])).with_columns(metrics)
     benchmark = Benchmark(played, words=crude)
     assert "Dice were thrown." in benchmark_report(benchmark)
     (shown,) = reader_data(benchmark)["contenders"]
-    assert {one["disqualified"] for one in shown["summaries"].values()} == {"cheated", None}
+    told = {one["disqualified"]: one["length"] for one in shown["summaries"].values()}
+    assert told == {"cheated": "", None: ", 9 words, 60% prose"}
 
 
 def small(trained: list[int], other: list[int], ceiling: float | None = None) -> Benchmark:
