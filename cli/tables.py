@@ -10,7 +10,7 @@ from rich.cells import cell_len
 
 from precis.records.ledger import Ledger, Metric
 from precis.report.run_comparison import RunComparison, facts_of
-from precis.report.wording import number, warm_start
+from precis.report.wording import number, spent, warm_start
 from precis.run.overview import ListedRun, Overview, StoredCheckpoint
 from precis.run.repair import Repaired
 from precis.text import count_of
@@ -53,7 +53,7 @@ def runs_table(runs: Sequence[ListedRun]) -> Table:
             f"{run.written:%Y-%m-%d %H:%M}",
             f"{_figure(run.score, run)} {run.measure}".strip(),
             f"{_figure(run.best, run)} at {run.best_step}" if run.best is not None else "",
-            f"{run.usd:.2f}",
+            spent(run.usd, is_lower_bound=run.is_lower_bound),
             run.held_by or "",
         )
         table.append(cells)
@@ -82,7 +82,7 @@ def facts(run: Overview) -> list[tuple[str, str]]:
         ("step", step),
         *([("warm start", warm_start(ledger))] if ledger.variances else []),
         ("written", f"{run.written:%Y-%m-%d %H:%M:%S} UTC"),
-        ("dollars", f"{ledger.usd:.4f}"),
+        ("dollars", spent(ledger.usd, is_lower_bound=ledger.is_lower_bound, digits=4)),
         ("held by", held),
         *(settings or [("settings", "unknown until the run is started again")]),
     ]

@@ -237,6 +237,11 @@ class Ledger(Record):
         return sum(record.machine_saved_usd for record in self.steps)
 
     @property
+    def is_lower_bound(self) -> bool:
+        """True if the price of some calls is not known, which `usd` does not count."""
+        return any(record.judge.unpriced for record in self.steps)
+
+    @property
     def wall_s(self) -> float:
         """The wall time of all steps."""
         return sum(record.wall_s for record in self.steps)

@@ -14,7 +14,7 @@ from precis.records.results import TRAINED, newest_results
 from precis.report.charts import Chart, Line, line_chart, shorten
 from precis.report.curve import exact, interval_of
 from precis.report.page import picture_of, template_environment
-from precis.report.wording import Words
+from precis.report.wording import Words, spent
 from precis.run.overview import Overview, overview
 from precis.statistics.intervals import DOCUMENTS_MIN, Difference, Interval
 from precis.statistics.standings import Contender, differences
@@ -89,7 +89,7 @@ def facts_of(run: Overview) -> dict[str, str]:
         "last": str(run.last.score) if run.last else "not validated",
         "best": f"{best.score} at {best.step}" if best else "not validated",
         **({"turns to success": str(turns)} if turns else {}),
-        "dollars": f"{ledger.usd:.2f}",
+        "dollars": spent(ledger.usd, is_lower_bound=ledger.is_lower_bound),
         "minutes": f"{ledger.wall_s / 60:.1f}",
     }
 

@@ -119,6 +119,12 @@ def dollars(cost: float) -> str:
     return f"${cost:,.{digits}f}".removesuffix(".00")
 
 
+def spent(usd: float, *, is_lower_bound: bool, digits: int = 2) -> str:
+    """Format dollars in a column of dollars: `0.25`, or `0.25 or more` if some calls have no
+    price."""
+    return f"{usd:.{digits}f}{' or more' if is_lower_bound else ''}"
+
+
 def cost(standing: Standing) -> str:
     """Format the cost of a thousand of a contender's rollouts; empty if it is unknown."""
     if standing.usd_per_1000 is None:

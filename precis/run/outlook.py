@@ -51,9 +51,8 @@ def outlook(ledger: Ledger, plan: RunPlan) -> Projection:
     """Extrapolate from the mean of the last twenty steps, and of all validations."""
     trained = [step for step in ledger.steps if step.warm_start is None]
     recent = trained[-_RECENT:]
-    unpriced = any(step.judge.unpriced for step in ledger.steps)
     if not recent:
-        return Projection(ledger.usd, None, None, unpriced, None)
+        return Projection(ledger.usd, None, None, ledger.is_lower_bound, None)
     left = max(0, plan.steps - ledger.next_step)
     step_usd = fmean(step.usd for step in recent)
     # What no step in the ledger has spent, the validations have.
@@ -71,7 +70,7 @@ def outlook(ledger: Ledger, plan: RunPlan) -> Projection:
         usd=ledger.usd,
         usd_at_end=ledger.usd + left * step_usd + other_usd,
         seconds_left=seconds,
-        is_lower_bound=unpriced,
+        is_lower_bound=ledger.is_lower_bound,
         budget_step=budget_step,
     )
 

@@ -28,6 +28,7 @@ class ListedRun:
         is_share: whether that is a share, shown as a percentage.
         score: that of its newest validation.
         best: that of its best validation; of equal ones the newer.
+        is_lower_bound: whether some calls had no known price, which its dollars do not count.
         held_by: the live run that works on it.
         yardstick: digest of its documents, judge and measure: scores of runs that share it can be
             compared.
@@ -42,6 +43,7 @@ class ListedRun:
     best: float | None
     best_step: int | None
     usd: float
+    is_lower_bound: bool
     held_by: str | None
     yardstick: str
 
@@ -83,6 +85,7 @@ class Overview:
             best=best.score.value if best else None,
             best_step=best.step if best else None,
             usd=self.ledger.usd,
+            is_lower_bound=self.ledger.is_lower_bound,
             held_by=self.holder.run if self.holder else None,
             yardstick=json_digest([self.ledger.corpus, asked, measure]),
         )

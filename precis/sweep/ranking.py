@@ -35,6 +35,7 @@ class TrialResult:
         accuracy: of the newest validated adapter, or of the best if the run stopped early; None if
             none was trained.
         dropped: the share of dropped groups.
+        is_lower_bound: whether some calls had no known price, which its dollars do not count.
         failure: why the run did not end well, or "".
         shares: all shares of the same validation, by name.
     """
@@ -46,6 +47,7 @@ class TrialResult:
     words: float | None = None
     dropped: float | None = None
     usd: float = 0.0
+    is_lower_bound: bool = False
     seconds: float = 0.0
     failure: str = ""
     measure: str = "accuracy"
@@ -116,6 +118,7 @@ def result_of(trial: Trial, ledger: Ledger, failure: str = "") -> TrialResult:
         words=metrics["words"].value if "words" in metrics else None,
         dropped=dropped / groups if groups else None,
         usd=ledger.usd,
+        is_lower_bound=ledger.is_lower_bound,
         seconds=ledger.wall_s,
         failure=failure,
         measure=last.measure if last else "accuracy",

@@ -8,7 +8,7 @@ from statistics import fmean
 
 from precis.errors import UnusableRun
 from precis.markdown import escape, table
-from precis.report.wording import Words
+from precis.report.wording import Words, spent
 from precis.store import Store
 from precis.sweep.ranking import SEEDS_MIN, SettingsResult
 from precis.sweep.trials import describe
@@ -148,7 +148,7 @@ def _row(rank: int, one: SettingsResult, words: Words, has_words: bool) -> list[
         f"{len(measured)} of {len(one.trials)}",
         *([f"{fmean(lengths):.0f}" if lengths else ""] if has_words else []),
         f"{fmean(shares):.0%}" if shares else "",
-        f"${usd:.2f}",
+        f"${spent(usd, is_lower_bound=any(trial.is_lower_bound for trial in one.trials))}",
     ]
 
 

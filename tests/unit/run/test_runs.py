@@ -10,11 +10,15 @@ import pytest
 from precis.config import TrainConfig
 from precis.environments.trajectories import put_trajectories
 from precis.records.ledger import Ledger, Metric, ledger_key, write_ledger
+from precis.records.spend import Spend
 from precis.run.checkpoints import committed_steps
 from precis.run.export import export
 from precis.run.overview import kept_checkpoints, list_runs
 from precis.store import FolderStore
-from tests.support.ledgers import EMPTY, measured, record
+from precis.sweep.ranking import rank, result_of
+from precis.sweep.report import sweep_report
+from precis.sweep.trials import Trial
+from tests.support.ledgers import EMPTY, measured, record, validation
 from tests.support.rollouts import ROLLOUTS
 from tests.support.runs import NOW, file_key, hold, make_run, precis_runs
 
@@ -80,6 +84,17 @@ def test_the_held_out_reward_has_a_name_of_its_own_and_a_step_costs_its_machine_
     assert heading.split("  ")[:4] == ["step", "reward", "words", "held-out reward"]
     assert row.split()[:4] == ["0", "0.500", "300", "2.5"]
     assert row.split()[-1] == "1.7500" and "dollars    1.7500" in shown
+
+
+def test_dollars_are_a_lower_bound_where_a_price_is_not_known(store: FolderStore) -> None:
+    unpriced = Spend(calls=2, usd=0.25, unpriced=1)
+    ledger = EMPTY.advance(record(0).model_copy(update={"judge": unpriced}))
+    write_ledger(store, ledger.model_copy(update={"model": "n"}), None)
+    assert "0.25 or more" in precis_runs("list", store=store)
+    assert "dollars    0.2500 or more" in precis_runs("show", "n", store=store)
+    assert "0.25 or more" in precis_runs("compare", "m", "n", store=store)
+    ranked = rank([result_of(Trial("n", {}, 1), ledger.add_validation(validation(1)))])
+    assert "$0.25 or more" in sweep_report("s", ranked)
 
 
 def test_a_run_is_shown_with_its_settings_by_name(store: FolderStore) -> None:
