@@ -16,7 +16,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from precis.environments.programs import end, harmless, output_of, start, tail, without_secrets
+from precis.environments.programs import (
+    describe_status,
+    end,
+    harmless,
+    output_of,
+    start,
+    tail,
+    without_secrets,
+)
 from precis.environments.protocol import SPLITS, check_scenarios
 from precis.environments.ruler import AgentEnvironment
 from precis.errors import ConfigError
@@ -75,8 +83,8 @@ class CommandEnvironment(AgentEnvironment):
             finally:
                 await end(process)
         if status:
-            said = without_secrets(errors.decode(errors="replace").replace(key, "…")).strip()
-            return Unscored("agent_failed", f"It ended with status {status}: {said[-_SHOWN:]}")
+            printed = errors.decode(errors="replace").replace(key, "…")
+            return Unscored("agent_failed", f"It {describe_status(status, printed)}.")
         return _score_of(output.decode(errors="replace").replace(key, "…"), bool(self.rubric))
 
 

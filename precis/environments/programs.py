@@ -16,6 +16,7 @@ from precis.text import without_controls
 
 _SECRET = re.compile("KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH|COOKIE", re.IGNORECASE)
 _WITH_PASSWORD = re.compile(r"://[^\s/?#]*@")
+_ERROR = re.compile(r"[\w.]*(Error|Exception|panic)\b")
 _SECRET_MIN = 8
 """A shorter value is no secret, and may be part of any word."""
 _TAIL = 64 * 1024
@@ -138,15 +139,23 @@ def output_of(
             process.stdout.close()
         status = process.wait()
         errors.seek(max(0, errors.seek(0, os.SEEK_END) - _TAIL))
-        printed = without_controls(errors.read().decode(errors="replace"))
+        printed = errors.read().decode(errors="replace")
     problem = ""
     if not in_time:
         problem = f"did not end within {deadline_s:g} s"
     elif len(output) > _OUTPUT_MAX:
         problem = "prints more than 64 MiB"
     elif status:
-        problem = f"ended with status {status}"
-        said = without_secrets(printed).strip().split("\n")[-1].strip()
-        if said:
-            problem = f"{problem} ({said[-_SHOWN:]})"
+        problem = describe_status(status, printed)
     return output.decode(errors="replace"), problem
+
+
+def describe_status(status: int, printed: str) -> str:
+    """Return `ended with status 1 (ValueError: no such board)`, with the last line of a program's
+    standard error that names an error, or else its last: Node prints others below it."""
+    lines = [
+        line for line in without_secrets(without_controls(printed)).split("\n") if line.strip()
+    ]
+    named = [line for line in lines if _ERROR.match(line)]
+    said = (named or lines or [""])[-1].strip()
+    return f"ended with status {status}" + (f" ({said[-_SHOWN:]})" if said else "")

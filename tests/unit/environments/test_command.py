@@ -37,7 +37,13 @@ def environment_of(folder: Path, text: str, rubric: str = "") -> CommandEnvironm
         ("print('[' * 10**5)", "no_score", "Its last line is"),
         ("os.write(1, bytes(range(256)) * 99)", "no_score", "Its last line is"),
         ("print(1); sys.exit('No board is left.')", "agent_failed", "No board is left."),
-        ("print(1); sys.exit(os.environ['OPENAI_API_KEY'])", "agent_failed", "status 1: …"),
+        ("print(1); sys.exit(os.environ['OPENAI_API_KEY'])", "agent_failed", "status 1 (…)."),
+        (
+            "sys.exit('TypeError: no x\\n  at y.mjs:3\\n\\nNode')",
+            "agent_failed",
+            "1 (TypeError: no x).",
+        ),
+        ("sys.exit(3)", "agent_failed", "It ended with status 3."),
     ],
 )
 async def test_what_can_t_be_scored_costs_itself(
