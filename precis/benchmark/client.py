@@ -75,8 +75,9 @@ class ContenderClient:
         parameters = self.spec.parameters
         if index and "temperature" in parameters:
             parameters["temperature"] = self._rollouts.temperature
-        # Paid models may not accept a seed, and their replies are kept anyway.
-        seed_of = partial(sample_seed, 0, 0) if index and not self.spec.paid else None
+        # Paid models may not accept a seed, and their replies are kept anyway. A baseline that
+        # answers at random needs one for each scenario: messages of several may be alike.
+        seed_of = None if self.spec.paid else partial(sample_seed, 0, 0)
         return Policy(replies, limits, parameters, seed_of, name=settings.model, step=step)
 
     def complete_request(self, request: CompletionRequest) -> CompletionRequest:

@@ -196,7 +196,7 @@ async def test_a_benchmark_names_whom_it_could_not_measure_and_fails_without_any
 async def test_a_benchmark_measures_as_the_run_of_its_checkpoints(tmp_path: Path) -> None:
     """Its first validation may have had no win, and its curve is drawn with the benchmark's."""
     file = tmp_path / "coin.py"
-    file.write_text(WINS_ALONE)
+    file.write_text(WINS_ALONE.replace("range(2)", "range(9)"))
     store = str(tmp_path / "store")
     config = BenchmarkConfig(checkpoints="none", environment=str(file), store=store)
     nothing: Any = SimpleNamespace()  # no checkpoint takes part in the measurement
@@ -207,6 +207,7 @@ async def test_a_benchmark_measures_as_the_run_of_its_checkpoints(tmp_path: Path
         alone = await measure_all(run, None, others, measure_contender, no_ceiling)
     assert measured.figure == Figure("reward", REWARD)
     assert alone.figure.name == "success rate"
+    assert alone.frame["text"].n_unique() == 2, "chance picked the same in all, which are alike"
     assert not set(measured.frame["protocol"]) & set(alone.frame["protocol"]), "not comparable"
     run.machine_usd = 1.5
     report, _ = await publish(run, None, alone, compare(run, alone), tmp_path)
