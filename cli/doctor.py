@@ -266,10 +266,13 @@ async def _check_environment(settings: AgentSettings, judge: JudgeConfig) -> str
         problems = await environment.checks()
         if problems:
             raise ConfigError(" ".join(problems))
-        train = len(environment.scenarios("train"))
-        held_out = len(environment.scenarios("validation"))
+    learned = set(map(environment.content_of, environment.scenarios("train")))
+    held_out = list(map(environment.content_of, environment.scenarios("validation")))
     scenarios = environment.nouns.scenarios
-    found = f"{label_of(settings)}: {train} {scenarios} to train on, {held_out} held out"
+    train = len(environment.scenarios("train"))
+    found = f"{label_of(settings)}: {train} {scenarios} to train on, {len(held_out)} held out"
+    if alike := sum(content in learned for content in held_out):
+        found += f", {alike} of them like one to train on but for the id"
     return f"{found}; judge {await checks.check_judge(judge)}" if environment.rubric else found
 
 

@@ -192,13 +192,14 @@ def next_steps(config: TrainConfig) -> dict[str, str]:
 _SHOWN = {
     "policy",
     "preflight",
+    "precis.benchmark.run",
     "precis.training.opening",
     "precis.training.preflight",
     "precis.llm.silence",
     "precis.processes.file_lock",
     "precis.run.lease",
 }
-"""The modules whose warnings the terminal shows: about documents, the judge, retries, and waits."""
+"""The modules whose warnings the terminal shows: about scenarios, the judge, retries, and waits."""
 
 
 class _Warnings(logging.Handler):

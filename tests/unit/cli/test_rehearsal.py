@@ -341,6 +341,7 @@ def test_what_preflight_warns_of_and_what_the_run_waits_for_is_said(
         log(logging.WARNING, "tasks/policy.py", "It is tried again.")
         said = "The judge has answered no request for 10 s."
         log(logging.WARNING, "tasks/states.py", said, "precis.llm.silence")
+        log(logging.WARNING, "tasks/states.py", "Its reward flatters it.", "precis.benchmark.run")
         log(logging.WARNING, "tasks/states.py", "Step 3 is done.", "precis.training.loop")
         log(logging.WARNING, "tasks/states.py", "This is printed in the end.")
     log(logging.WARNING, "precis/training/preflight.py", "Nobody listens any more.")
@@ -349,4 +350,5 @@ def test_what_preflight_warns_of_and_what_the_run_waits_for_is_said(
         "The judge reads [40%] of it.",
         "It is tried again.",
         "The judge has answered no request for 10 s.",
+        "Its reward flatters it.",
     ]
