@@ -8,7 +8,7 @@ import string
 from collections.abc import Sequence
 
 _CHARACTERS_MAX = 6000
-_PLAIN = ",'.-+:;%?/()$="
+_PLAIN = ",'\".-+:;%?/()$="
 _ENTITIES = {ord(mark): f"&#{ord(mark)};" for mark in string.punctuation if mark not in _PLAIN}
 """Other punctuation becomes references. These marks stay: Prefect's page shows references in bold
 text literally, and most figures have such marks."""

@@ -198,7 +198,8 @@ def test_escaped_text_is_shown_as_it_is(text: str) -> None:
 def test_a_line_of_text_is_never_a_structure(line: str) -> None:
     assert rendered(escape(line)) == f"<p>{line.strip()}</p>\n"
     assert escape("58.2%") == "58.2%", "no item of a list"
-    assert escape("trainer.learning_rate=0.1") == "trainer.learning_rate=0.1", "no syntax in a word"
+    plain = 'environment="a.py", trainer.learning_rate=0.1'
+    assert escape(plain) == plain, "no syntax in a word"
 
 
 def test_a_preference_is_the_measure_and_no_column_beside_it() -> None:
