@@ -106,8 +106,8 @@ def describe_differences(found: RunComparison) -> Iterator[str]:
     for model, measured in found.differences.items():
         if measured is None:
             yield (
-                f"No benchmark of both {first} and {model} has a document in common: benchmark "
-                "both on the same documents to see which is better (`test_documents`)."
+                f"No benchmark of both {first} and {model} has {scenarios} in common: benchmark "
+                "both on the same ones to see which is better."
             )
             continue
         sentence = (

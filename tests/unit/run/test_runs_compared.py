@@ -159,7 +159,7 @@ def test_what_can_t_be_compared_is_said(store: FolderStore) -> None:
     assert "holds no run 'c'" in precis_runs("compare", "a", "c", store=store, code=1)
     put_results(store, "a", [4] * 6)
     put_results(store, "b", [4] * 6, prefix="e")
-    assert "No benchmark of both" in precis_runs("compare", "a", "b", store=store)
+    assert "a and b has documents in common" in precis_runs("compare", "a", "b", store=store)
     put_results(store, "b", [4] * 6, judge="")
     told = precis_runs("compare", "a", "b", store=store)
     assert "scored by different rules (batched v1; j, batched v1): not comparable." in told
