@@ -164,8 +164,8 @@ async def _watch(server: PrefectServer, say: Callable[[str], None]) -> None:
         is_stopped = process.is_stopped()
         if is_stopped and not was_stopped:
             say(
-                "The Prefect server was stopped by another command: press Ctrl-C, and start "
-                "`precis up` again."
+                "The Prefect server was stopped by another command: press Ctrl-C, and run this "
+                "command again."
             )
         was_stopped = is_stopped
         try:
