@@ -10,7 +10,7 @@ from contextlib import suppress
 from tempfile import TemporaryFile
 
 from precis.environment import key_variables
-from precis.errors import without_passwords
+from precis.errors import ConfigError, without_passwords
 from precis.processes.supervisor import SUPERVISE
 from precis.text import without_controls
 
@@ -49,7 +49,9 @@ def without_secrets(text: str) -> str:
     of environment variables with names like a secret's, unless they are paths. A text is cut only
     afterwards, since half a key is not found."""
     text = without_passwords(text)
-    values = [key.get_secret_value() for key in key_variables().values() if key]
+    values: list[str] = []
+    with suppress(ConfigError, ValueError):  # somebody edits `.env`
+        values += [key.get_secret_value() for key in key_variables().values() if key]
     for name, value in os.environ.items():
         if _SECRET.search(name) and not os.path.exists(os.path.expanduser(value)):
             values.append(value)

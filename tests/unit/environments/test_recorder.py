@@ -381,6 +381,7 @@ async def test_an_agent_s_trouble_costs_its_own_rollout(
     monkeypatch.setenv("SHORT_TOKEN", "my-key-4")  # what another begins with
     monkeypatch.setenv("WEATHER_TOKEN", "my-key-42")
     monkeypatch.setenv("KEY_FILE", __file__)
+    monkeypatch.setenv("VAL_SIZE", "none")  # as while somebody edits `.env`
     rollout = await play(recorder, ending(how))
     assert isinstance(rollout.score, Unscored)
     assert rollout.score.cause == cause
