@@ -68,14 +68,27 @@ def _upcoming(api: httpx.Client, deployment: str) -> list[Any]:
     return found
 
 
-def test_a_deployed_run_trains_and_leaves_nothing_running(
+def test_the_form_shows_each_setting_with_its_type_and_a_run_trains_with_what_it_sends(
     deployed: Precis, trained: tuple[Path, dict[str, Any]]
 ) -> None:
     store, run = trained
     assert run["state_type"] == "COMPLETED", run["state"]
     assert run["name"] == "train deployed: step 1 of 1"
-    assert load_ledger(FolderStore(store), "deployed").next_step == 1
     assert not deployed.processes("precis.trainer.server", "precis.rehearsal.judges.serve")
+    with client_of(deployed.api) as api:
+        found = api.get("/deployments/name/train/rehearsal").raise_for_status().json()
+        listed = api.post("/flow_runs/filter", json={"limit": 200}).raise_for_status().json()
+    fields = found["parameter_openapi_schema"]["properties"]
+    types = {name: fields[name].get("type") for name in ("steps", "model", "benchmark")}
+    assert types == {"steps": "integer", "model": "string", "benchmark": "boolean"}
+    assert (fields["steps"]["minimum"], fields["steps"]["maximum"]) == (1, 2**53)
+    assert run["id"] in [one["id"] for one in listed]
+    ledger = load_ledger(FolderStore(store), "deployed")
+    assert ledger.next_step == 1
+    settings = ledger.settings
+    assert settings["documents"]["val_size"] == CONFIG["documents"]["val_size"]
+    assert settings["retention"]["keep_every"] == found["parameters"]["retention"]["keep_every"]
+    assert settings["retention"]["keep_every"] != fields["retention"]["default"]["keep_every"]
 
 
 def test_a_number_beyond_64_bits_does_not_keep_the_server_from_listing_runs(
@@ -88,24 +101,6 @@ def test_a_number_beyond_64_bits_does_not_keep_the_server_from_listing_runs(
         made = api.post(f"/deployments/{deployment}/create_flow_run", json=body).raise_for_status()
         listed = api.post("/flow_runs/filter", json={"limit": 200}).raise_for_status().json()
         assert made.json()["id"] in [one["id"] for one in listed]
-
-
-def test_the_form_shows_each_setting_with_its_type_and_what_it_sends_is_taken(
-    deployed: Precis, trained: tuple[Path, dict[str, Any]]
-) -> None:
-    store, run = trained
-    with client_of(deployed.api) as api:
-        found = api.get("/deployments/name/train/rehearsal").raise_for_status().json()
-        listed = api.post("/flow_runs/filter", json={"limit": 200}).raise_for_status().json()
-    fields = found["parameter_openapi_schema"]["properties"]
-    types = {name: fields[name].get("type") for name in ("steps", "model", "benchmark")}
-    assert types == {"steps": "integer", "model": "string", "benchmark": "boolean"}
-    assert (fields["steps"]["minimum"], fields["steps"]["maximum"]) == (1, 2**53)
-    assert run["id"] in [one["id"] for one in listed]
-    settings = load_ledger(FolderStore(store), "deployed").settings
-    assert settings["documents"]["val_size"] == CONFIG["documents"]["val_size"]
-    assert settings["retention"]["keep_every"] == found["parameters"]["retention"]["keep_every"]
-    assert settings["retention"]["keep_every"] != fields["retention"]["default"]["keep_every"]
 
 
 def test_an_error_that_the_server_logs_from_the_background_is_not_its_end(

@@ -60,7 +60,10 @@ def test_what_a_killed_run_has_started_ends_with_it(tmp_path: Path) -> None:
 
     try:
         wait_until(is_ready, "what the run holds open", told=output.read_text)
-        started = started_by(ready.read_text()) | set(process.children(recursive=True))
+        run = ready.read_text()
+        started = set(carriers(run)) | set(process.children(recursive=True))
+        for folder in temporary_folders(run):
+            started.update(writers_in(folder))
     finally:
         process.kill()
         process.wait()
@@ -70,11 +73,3 @@ def test_what_a_killed_run_has_started_ends_with_it(tmp_path: Path) -> None:
         return [one for one in started if is_running(one.pid)]
 
     wait_until(lambda: not alive(), "the end of what it had started", told=alive)
-
-
-def started_by(run: str) -> set[psutil.Process]:
-    """What carries a run's id, or writes into its folders."""
-    found = set(carriers(run))
-    for folder in temporary_folders(run):
-        found.update(writers_in(folder))
-    return found

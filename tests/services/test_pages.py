@@ -184,10 +184,6 @@ def test_two_models_are_read_side_by_side_with_verdicts_and_hostile_ones_as_text
     report.get_by_role("button", name="Next").click()
     # The next of the same topic: documents are listed topic by topic.
     assert report.get_by_label("Scenario", exact=True).input_value() == "d5"
-
-
-def test_only_differing_documents_are_listed_on_request(report: Page) -> None:
-    report.get_by_label("Right").select_option("gpt-4o")
     report.get_by_label("only where their scores differ").check()
     listed = report.get_by_label("Scenario", exact=True).locator("option").all_inner_texts()
     assert 0 < len(listed) < 8
@@ -243,7 +239,9 @@ def test_an_address_leads_to_the_same_rollouts_again(rollouts: Page) -> None:
     again.close()
 
 
-def test_a_hostile_rollout_stays_text(rollouts: Page) -> None:
+def test_a_hostile_rollout_stays_text_and_each_call_has_its_own_result_though_an_id_comes_again(
+    rollouts: Page,
+) -> None:
     rollouts.get_by_label("Rollouts of").select_option("training")
     rollouts.locator("#left-step").select_option("9")
     rollouts.get_by_label("unfold all").check()
@@ -251,10 +249,6 @@ def test_a_hostile_rollout_stays_text(rollouts: Page) -> None:
     assert "␛[31m\ufffd</script><script>alert(1)</script>" in shown
     assert "Conversation 2" in shown and "Done." in shown
     assert rollouts.locator("#left script, #left a, #left img").count() == 0
-
-
-def test_each_call_has_its_own_result_though_an_id_comes_again(rollouts: Page) -> None:
-    rollouts.get_by_label("Rollouts of").select_option("training")
     rollouts.locator("#left-step").select_option("10")
     labels = rollouts.locator("#left details.call > summary").all_inner_texts()
     results = [label.partition("→ ")[2] for label in labels if label.startswith("look")]

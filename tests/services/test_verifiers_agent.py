@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,17 +38,8 @@ def settings_of(python: Path, **given: Any) -> VerifiersSettings:
     return VerifiersSettings(id="doors_taskset", python=str(python), **given)
 
 
-def open_rightly(request: ChatRequest) -> ToolCall:
-    """Open the door that the last hint is of."""
-    return _open(request, wrong=False)
-
-
-def open_wrongly(request: ChatRequest) -> ToolCall:
-    """Open the other one."""
-    return _open(request, wrong=True)
-
-
-def _open(request: ChatRequest, *, wrong: bool) -> ToolCall:
+def open_door(request: ChatRequest, *, wrong: bool = False) -> ToolCall:
+    """Open the door that the last hint is of, or the other one."""
     [tool] = request.tools or []
     hint = str(request.messages[-1]["content"]).partition("The hint is ")[2].partition(".")[0]
     side = BEHIND[hint]
@@ -66,8 +58,8 @@ async def test_games_with_tools_are_played_and_recorded(verifiers_python: Path) 
     assert environment.scenarios("train")[0].id == "doors-4"
     async with Recorder() as recorder, environment:
         for say, score in (
-            (open_rightly, Score(1.0, True, {"walls": 0.0})),
-            (open_wrongly, Score(0.0, False, {"walls": 1.0})),
+            (open_door, Score(1.0, True, {"walls": 0.0})),
+            (partial(open_door, wrong=True), Score(0.0, False, {"walls": 1.0})),
         ):
             async with asked(ScriptedPolicy(say)) as policy:
                 games = [recorder.run(policy, environment, one) for one in held_out]
@@ -90,7 +82,7 @@ async def test_what_it_plays_is_lost_with_its_process_and_no_more(verifiers_pyth
             [child] = [one for one in _python_processes() if "verifiers_child.py" in one[1]]
             children.append(child[0])
             os.kill(child[0], signal.SIGKILL)
-        return open_rightly(request)
+        return open_door(request)
 
     first, second = environment.scenarios("validation")[:2]
     async with (
