@@ -69,8 +69,7 @@ def put_agent(store: FolderStore, file: Path, folder: Path) -> None:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> FolderStore:
-    store = FolderStore(tmp_path / "store")
+def store(store: FolderStore, tmp_path: Path) -> FolderStore:
     put_agent(store, GAME, tmp_path)
     return store
 

@@ -35,10 +35,9 @@ URL_JUDGE = ("--judge", "url", "--judge-model", "m", "--judge-url")
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> FolderStore:
-    found = FolderStore(tmp_path / "store")
-    train_policy(found, "mine", tmp_path / "trainer")
-    return found
+def store(store: FolderStore, tmp_path: Path) -> FolderStore:
+    train_policy(store, "mine", tmp_path / "trainer")
+    return store
 
 
 @pytest.fixture

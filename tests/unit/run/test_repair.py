@@ -31,8 +31,7 @@ NO_TRAINER = TrainerState(run="", checkpoints={}, trained={})
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> FolderStore:
-    store = FolderStore(tmp_path / "store")
+def store(store: FolderStore) -> FolderStore:
     make_run(store, "m", STEPS)
     return store
 

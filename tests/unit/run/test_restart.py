@@ -22,8 +22,7 @@ STEPS, BACK = 4, 1
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> FolderStore:
-    store = FolderStore(tmp_path / "store")
+def store(store: FolderStore) -> FolderStore:
     make_run(store, "m", STEPS)
     put_trajectories(store, "m", "validation", BACK, [], "m")
     put_trajectories(store, "m", "validation", STEPS, [], "m")

@@ -42,8 +42,7 @@ def test_what_each_rule_names_stays_and_nothing_else(
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> FolderStore:
-    store = FolderStore(tmp_path / "store")
+def store(store: FolderStore, tmp_path: Path) -> FolderStore:
     for step in range(8):
         folder = tmp_path / str(step)
         folder.mkdir()

@@ -24,8 +24,7 @@ from tests.support.runs import NOW, file_key, hold, make_run, precis_runs
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> FolderStore:
-    store = FolderStore(tmp_path / "store")
+def store(store: FolderStore) -> FolderStore:
     make_run(store, "m", 3)
     return store
 

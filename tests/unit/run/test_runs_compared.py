@@ -29,8 +29,7 @@ from tests.support.runs import NOW, hold, make_run, precis_runs
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> FolderStore:
-    store = FolderStore(tmp_path / "store")
+def store(store: FolderStore) -> FolderStore:
     for model in ("a", "b"):
         make_run(store, model, 3)
     return store
