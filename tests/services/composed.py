@@ -18,7 +18,6 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
@@ -103,6 +102,7 @@ def _service(name: str, said: Mapping[str, Any]) -> Service:
 
 def main(folder: str, password: str) -> None:
     """Start everything, make a run, and print what the store then lists."""
+    give_patience(LONG_S)
     variables = {"POSTGRES_PASSWORD": "correcthorse", "PREFECT_SERVER_API_AUTH_STRING": password}
     found = services(variables)
     _make_machine(Path(folder) / "root", found)
@@ -219,20 +219,15 @@ def _wait_until_healthy(
     service: Service, environment: Mapping[str, str], process: subprocess.Popen[bytes]
 ) -> None:
     """Ask by the service's own check, for as long as a slow machine may take."""
-    deadline = time.monotonic() + LONG_S
-    while True:
-        done = subprocess.run(
-            service.health,
-            env=environment,
-            timeout=LONG_S,
-            stdout=sys.stderr,
-            stderr=sys.stderr,
-        )
-        if done.returncode == 0:
-            return
+
+    def is_healthy() -> bool:
         assert process.poll() is None, f"{service.name} ended with {process.returncode}"
-        assert time.monotonic() < deadline, f"{service.name} does not get healthy"
-        time.sleep(1)
+        done = subprocess.run(
+            service.health, env=environment, timeout=LONG_S, stdout=sys.stderr, stderr=sys.stderr
+        )
+        return done.returncode == 0
+
+    wait_until(is_healthy, f"the health of {service.name}", pause_s=1.0)
 
 
 def _run(*command: str | Path) -> None:
@@ -245,7 +240,6 @@ def rehearse(password: str) -> None:
     Args:
         password: the server's, `user:password`.
     """
-    give_patience(LONG_S)
     user, _, secret = password.partition(":")
     with client_of("http://127.0.0.1:4200/api", auth=(user, secret)) as api:
         # The worker deploys when it starts, and is well before.

@@ -7,13 +7,14 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
 
 from tests.services.needs import leave_out, need
+from tests.services.patience import wait_until
 from tests.services.slurm_lab.files import LabImpossible, Layout, write_files
 from tests.support.guard import (
     new_account,
@@ -23,7 +24,6 @@ from tests.support.guard import (
 )
 
 _BIN = Path(sys.executable).parent
-_START_TIMEOUT_S = 120.0
 _AS_MUNGE = ("--reuid", "munge", "--regid", "munge", "--clear-groups")
 _PROGRAMS = {
     "slurm-wlm": ("slurmctld", "slurmd", "sbatch"),
@@ -75,6 +75,10 @@ class SlurmLab:
                 subprocess.Popen(mortal, env=self.environment, stdout=log, stderr=log)
             )
 
+    def said(self) -> str:
+        """The end of what the daemons have printed."""
+        return (self.layout.base / "log/daemons.log").read_text(errors="replace")[-1500:]
+
     def jobs(self) -> dict[str, str]:
         """The machines that are up or waited for, by the names that SkyPilot gives them."""
         lines = self.run("squeue", "-h", "-o", "%j %T").splitlines()
@@ -94,7 +98,8 @@ class SlurmLab:
         with self._nothing_starts():
             for machine in machines:
                 self._cut_power(machine)
-            _wait_for(self, lambda: not set(machines) & set(self.jobs()), "The machine stays")
+            gone = "the end of the machine's job"
+            wait_until(lambda: not set(machines) & set(self.jobs()), gone, told=self.said)
             for machine in machines:
                 for disk in self.layout.disks(machine):
                     lost = f"{machine}-{disk.parent.name}-{time.time_ns()}"
@@ -207,7 +212,7 @@ def _start(lab: SlurmLab) -> None:
     lab.start("/usr/sbin/sshd", "-D", "-f", f"{base}/etc/sshd_config", *log)
     bound = ("--bind", "127.0.0.1", "--directory", f"{base}/run")
     lab.start(sys.executable, "-m", "http.server", *bound, str(lab.layout.probe_port))
-    _wait_for(lab, lambda: _node_state(lab) == "idle", "Slurm's node is not idle")
+    wait_until(lambda: _node_state(lab) == "idle", "an idle node of Slurm's", told=lab.said)
     _start_sky(lab)
 
 
@@ -216,15 +221,6 @@ def _node_state(lab: SlurmLab) -> str:
         return lab.run("sinfo", "-h", "-p", "gpu", "-o", "%t").strip()
     except LabImpossible:
         return "without a controller, which is starting"
-
-
-def _wait_for(lab: SlurmLab, condition: Callable[[], bool], failure: str) -> None:
-    deadline = time.monotonic() + _START_TIMEOUT_S
-    while not condition():
-        if time.monotonic() > deadline:
-            log = (lab.layout.base / "log/daemons.log").read_text(errors="replace")[-1500:]
-            raise LabImpossible(f"{failure} after {_START_TIMEOUT_S:.0f} s:\n{log}")
-        time.sleep(0.3)
 
 
 def _start_sky(lab: SlurmLab) -> None:
@@ -263,7 +259,7 @@ def _start_munge(lab: SlurmLab) -> None:
     }
     options = [f"--{key}={folder}/{name}" for key, name in files.items()]
     lab.start("munged", "--foreground", *options, switch=_AS_MUNGE)
-    _wait_for(lab, (folder / "socket").exists, "munge has no socket")
+    wait_until((folder / "socket").exists, "munge's socket", told=lab.said)
 
 
 def _stop(lab: SlurmLab) -> None:
