@@ -216,6 +216,7 @@ def as_record(found: RunComparison) -> dict[str, Any]:
             "model": run.model,
             "step": run.ledger.next_step,
             "usd": run.ledger.usd,
+            "is_lower_bound": run.ledger.is_lower_bound,
             "seconds": run.ledger.wall_s,
             "rewards": {one.step: one.reward for one in run.ledger.steps},
             "scores": {one.step: one.score.value for one in run.ledger.validations},

@@ -1,5 +1,6 @@
 """What `precis runs` says of a store, and what it takes away from it."""
 
+import json
 import webbrowser
 from pathlib import Path
 from types import SimpleNamespace
@@ -92,6 +93,8 @@ def test_dollars_are_a_lower_bound_where_a_price_is_not_known(store: FolderStore
     assert "0.25 or more" in precis_runs("list", store=store)
     assert "dollars    0.2500 or more" in precis_runs("show", "n", store=store)
     assert "0.25 or more" in precis_runs("compare", "m", "n", store=store)
+    compared = json.loads(precis_runs("compare", "m", "n", "--json", store=store))
+    assert [run["is_lower_bound"] for run in compared["runs"]] == [False, True]
     ranked = rank([result_of(Trial("n", {}, 1), ledger.add_validation(validation(1)))])
     assert "$0.25 or more" in sweep_report("s", ranked)
 
