@@ -88,7 +88,7 @@ def comparison(
     def draw(figure: Figure, theme: Theme) -> None:
         axes = titled_axes(figure, theme, title, subtitle)
         for row, (each, accuracy) in enumerate(ordered):
-            container = axes.barh(
+            axes.barh(
                 row,
                 accuracy.mean,
                 height=0.62,
@@ -96,9 +96,16 @@ def comparison(
                 xerr=[[accuracy.mean - accuracy.low], [accuracy.high - accuracy.mean]],
                 error_kw={"ecolor": theme.ink, "elinewidth": 1.4, "capsize": 3},
             )
-            weight = "bold" if each == trained else "normal"
-            shown = [words.interval(accuracy)]
-            axes.bar_label(container, shown, padding=6, color=theme.ink, size=9.5, weight=weight)
+            axes.annotate(
+                words.interval(accuracy),
+                (max(0.0, accuracy.high), row),  # left of a negative bar it would be on its name
+                (6, 0),
+                textcoords="offset points",
+                va="center",
+                color=theme.ink,
+                size=9.5,
+                weight="bold" if each == trained else "normal",
+            )
         axes.set_yticks(range(len(ordered)), [shorten(name(each)) for each, _ in ordered])
         axes.tick_params(axis="y", labelcolor=theme.ink)
         axes.invert_yaxis()

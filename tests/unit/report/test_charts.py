@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
+from matplotlib.text import Annotation
 
 from precis.records.ledger import Metric
 from precis.report.benchmark_charts import by_topic, comparison
@@ -117,6 +118,11 @@ def test_a_curve_of_rewards_has_no_percentages() -> None:
     assert "trained  12.5" in shown
     assert "On held-out boards; 95 % interval" in shown
     assert not any(one.endswith("%") for one in shown)
+    lost = comparison({Contender("a"): Interval(-5.0, -6.0, -4.0)}, None, None, Words())
+    lost.draw(figure := Figure(), LIGHT)
+    (label,) = figure.axes[0].texts
+    assert isinstance(label, Annotation)
+    assert label.xy == (0, 0), "left of its bar it would be on the name"
     # Rewards of few boards have no interval.
     few = {Contender("a"): exact(2.5)}
     rewards = Words(is_share=False)
