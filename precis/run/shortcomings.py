@@ -100,7 +100,8 @@ def _learned_nothing(ledger: Ledger) -> str | None:
         return None
     first = ledger.validations[0]
     last = ledger.final or ledger.validations[-1]
-    gained = gain(first, last)
+    among = 1 if ledger.stopped_early is None else len(ledger.validations) - 1
+    gained = gain(first, last, among)
     before, after = first.score.scores, last.score.scores
     compared = [one for one in zip(before, after, strict=False) if None not in one]
     is_undecided = bool(after) and len(compared) < DOCUMENTS_MIN

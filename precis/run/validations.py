@@ -8,12 +8,16 @@ from precis.statistics.intervals import CONFIDENCE, DOCUMENTS_MIN, Interval, pai
 _GAP_CONFIDENCE = 0.99
 
 
-def gain(before: Validation, after: Validation) -> Interval | None:
+def gain(before: Validation, after: Validation, among: int = 1) -> Interval | None:
     """Return the gain of the score, over the scenarios that have one in both.
 
     None where those are too few to say.
+
+    Args:
+        among: the number of validations of which `after` is the best: its interval is wider, since
+            the best of several is above by chance more often (Bonferroni).
     """
-    return _difference(after.score, before.score)
+    return _difference(after.score, before.score, 1 - (1 - CONFIDENCE) / among)
 
 
 def last_gain(validations: Sequence[Validation], now: Validation) -> int:

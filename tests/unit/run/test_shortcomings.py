@@ -115,6 +115,18 @@ def test_a_run_that_stopped_early_says_so_and_is_judged_by_its_best() -> None:
     assert sentence in training_report(TrainingView(known, RunPlan(steps=2)))
 
 
+def test_the_best_of_many_validations_has_learned_only_by_a_wider_interval() -> None:
+    start = [2] * validations.DOCUMENTS
+    better = [3] * 10 + start[12:] + [1] * 2
+    first, gained = validations.validation(0, start), validations.validation(1, better)
+    rest = [validations.validation(step, start) for step in range(2, 9)]
+    stopped_at_8 = {"validations": (first, gained, *rest), "stopped_early": 8}
+    last_of_all = {"validations": (first, *rest, gained)}
+    run = ledger(0.3, 0.3)
+    assert "learned nothing" in (shortcoming(run.model_copy(update=stopped_at_8)) or "")
+    assert shortcoming(run.model_copy(update=last_of_all)) is None
+
+
 WARM_START = WarmStartRecord(source="file", scenarios=4, demonstrations=4, left_out={}, reward=None)
 
 
