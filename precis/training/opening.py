@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -136,7 +137,8 @@ async def open_run(
             await lease.check()
             ledger, version = await asyncio.to_thread(read_ledger, store, config.model, "", "")
             if version is not None:
-                await asyncio.to_thread(write_ledger, store, ledger.charge(usd), version)
+                charged = ledger.charge(usd, at=time.time())
+                await asyncio.to_thread(write_ledger, store, charged, version)
                 return
         except StoreError as error:
             why = str(error)

@@ -207,8 +207,11 @@ async def test_what_a_start_that_fails_has_cost_is_in_the_runs_ledger(
     await begin()
     assert "The $1.00 for the machine of this start are in no ledger: The run" in caplog.text
     write_ledger(store, EMPTY.charge(4.0), None)
+    began = time.time()
     await begin()
     assert load_ledger(store, "m").usd == pytest.approx(4.0 + 1.0, abs=0.01)
+    # If it is killed before the machine is down, the next start counts that from then on.
+    assert load_ledger(store, "m").charged_at >= began
 
 
 NEWEST = Contender("trained", 4)
