@@ -195,13 +195,8 @@ async def test_a_wrong_key_is_the_trainers_fault_and_is_not_told(
     assert "sk-secret-key" not in str(raised.value)
 
 
-def numbered(*names: str) -> list[Document]:
-    """Documents by name; those called `flat…` have summaries that all earn the same."""
-    return [Document(name, "t", f"The {name} bridge.", DOCUMENT.questions) for name in names]
-
-
 class ByDocument(Judge):
-    """Right for every second seed, or for none where the document is flat."""
+    """Right for every second seed, or for none where the document is called `flat…`."""
 
     async def score(self, document: Document, summary: str) -> Verdict:
         is_even = summary.endswith(("0.", "2.", "4.", "6.", "8."))
@@ -225,7 +220,9 @@ async def test_a_group_without_variance_is_made_up_for_by_the_next_scenario(
     taken: tuple[str, ...],
     client: openai.AsyncOpenAI,
 ) -> None:
-    documents = numbered(*names, *spares)
+    documents = []
+    for name in (*names, *spares):
+        documents.append(Document(name, "t", f"The {name} bridge.", DOCUMENT.questions))
     environment = summaries(Corpus(tuple(documents), ()), ByDocument())
     scenarios = list(map(scenario_of, documents))
     drawn, more = scenarios[: len(names)], scenarios[len(names) :]

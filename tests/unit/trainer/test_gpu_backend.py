@@ -7,7 +7,7 @@ import asyncio
 import gc
 import shutil
 import sys
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -147,7 +147,7 @@ async def unready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncItera
     backend._services[MODEL.name] = Service(backend, MODEL)
     backend._tokenizers[MODEL.base_model] = Tokenizer()
     monkeypatch.setattr(backend, "_updates", lambda *_: backend.updates)
-    backend.updates = [[_sequence()], [_sequence()]]
+    backend.updates = [[SimpleNamespace(trained=np.ones(3, dtype=bool))]] * 2
     async with serving(backend.vllm.app()) as url:
         backend.vllm.url = f"{url}/v1"
         yield backend
@@ -163,6 +163,7 @@ async def backend(unready: Any) -> Any:
 MODEL: art.TrainableModel[Any, Any] = art.TrainableModel(
     name="m", project="p", base_model="b", report_metrics=[]
 )
+NO_GROUPS: list[art.TrajectoryGroup] = []
 
 
 async def test_vllm_listens_on_the_loopback_behind_a_key_and_serves_all(unready: Any) -> None:
@@ -206,7 +207,7 @@ async def test_training_has_the_metrics_of_its_updates_and_its_learning_rate_ris
     backend: Any,
 ) -> None:
     for step in range(2):
-        result = await backend.train(MODEL, no_groups(), learning_rate=4e-5, warmup_steps=3)
+        result = await backend.train(MODEL, NO_GROUPS, learning_rate=4e-5, warmup_steps=3)
         assert result.step == step + 1
         assert result.metrics["loss/train"] == 0.5
         assert result.metrics["data/step_num_gradient_steps"] == 2
@@ -216,20 +217,20 @@ async def test_training_has_the_metrics_of_its_updates_and_its_learning_rate_ris
 
 async def test_a_step_without_anything_to_learn_from_is_a_copy(backend: Any) -> None:
     backend.updates = []
-    assert (await backend.train(MODEL, no_groups())).step == 1
+    assert (await backend.train(MODEL, NO_GROUPS)).step == 1
     assert (backend.checkpoints(MODEL) / "0001" / ADAPTER).read_bytes() == b"untrained"
 
 
 async def test_an_adapter_that_vllm_did_not_take_is_noticed(backend: Any) -> None:
     backend._services[MODEL.name].reloads = False
     with pytest.raises(StaleAdapter, match="serves nothing as m@1"):
-        await backend.train(MODEL, no_groups())
+        await backend.train(MODEL, NO_GROUPS)
 
 
 async def test_an_adapter_that_training_left_as_it_was_is_noticed(backend: Any) -> None:
     backend._services[MODEL.name].weights = iter([b"untrained"])
     with pytest.raises(StaleAdapter, match="left the adapter as it was"):
-        await backend.train(MODEL, no_groups())
+        await backend.train(MODEL, NO_GROUPS)
     shutil.rmtree(backend.checkpoints(MODEL) / "0001")
     backend._services[MODEL.name].weights = iter([b"untrained"])
     with pytest.raises(StaleAdapter, match="left the adapter as it was"):
@@ -244,7 +245,7 @@ async def test_a_training_that_fails_is_told_of_and_then_the_trainer_ends(
     monkeypatch.setattr(jobs, "end_after_answer", ended.append)
     backend._services[MODEL.name].fails = RuntimeError("CUDA out of memory")
     with pytest.raises(RuntimeError, match="out of memory"):
-        await backend.train(MODEL, no_groups())
+        await backend.train(MODEL, NO_GROUPS)
     assert ended == ["Training step 0 of m failed (CUDA out of memory)"]
 
 
@@ -278,11 +279,3 @@ def demonstrations(count: int, answer: str = "answer") -> list[art.Trajectory]:
         ]
         made.append(art.Trajectory(messages_and_choices=messages))
     return made
-
-
-def no_groups() -> Iterable[art.TrajectoryGroup]:
-    return []
-
-
-def _sequence() -> Any:
-    return SimpleNamespace(trained=np.ones(3, dtype=bool))

@@ -28,11 +28,6 @@ def store(tmp_path: Path) -> FolderStore:
     return store
 
 
-def weights(store: FolderStore, model: str, step: int, folder: Path) -> bytes:
-    restore(store, model, step, folder / "restored")
-    return (folder / "restored" / "weights").read_bytes()
-
-
 def test_no_step_means_the_newest_whole_one(store: FolderStore) -> None:
     assert origin_of(store, FromCheckpoint(model="m")).step == 3
     store.delete(file_key(store, "m", 3, "weights"))
