@@ -1,5 +1,6 @@
 """Which groups are trained on, and what records say of them."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -141,28 +142,21 @@ def test_a_figure_of_a_metric_that_no_score_has_is_named() -> None:
     assert (known.measure, known.score.value) == ("cells kept", 2.0)
 
 
-def test_an_environment_without_successes_is_measured_by_its_reward() -> None:
-    games = [rollout(0, Score(-1.0)), rollout(1, Score(4.0))]
-    validation = validation_of(3, games, 1.0, GAMES)
-    assert (validation.measure, validation.score.value) == ("reward", 1.5)
-    assert not validation.score.is_share
-    assert validation.score.with_interval == "1.5", "two scenarios say nothing of the spread"
-
-
-def test_a_failure_that_is_a_bare_reward_leaves_the_measure_as_it_is() -> None:
-    won = replace(rollout(True), score=Score(1.0, True))
-    lost = replace(rollout(True), score=Score(0.0))
-    validation = validation_of(3, [won, lost], 1.0, GAMES)
-    assert (validation.measure, validation.score.value) == ("success rate", 0.5)
-
-
-def test_a_run_stays_with_the_measure_of_its_first_validation() -> None:
-    won = replace(rollout(True), score=Score(3.0, True))
-    lost = replace(rollout(True), score=Score(1.0))
-    first = validation_of(0, [lost, lost], 1.0, GAMES)
-    later = validation_of(3, [won, lost], 1.0, GAMES, first.measure)
-    assert (later.measure, later.score.value) == ("reward", 2.0)
-    assert later.metrics["success rate"].value == 0.5
-    counted = validation_of(3, [won, lost], 1.0, GAMES)
-    collapsed = validation_of(6, [lost, lost], 1.0, GAMES, counted.measure)
-    assert (collapsed.measure, collapsed.score.value) == ("success rate", 0)
+@pytest.mark.parametrize(
+    ("scores", "first_measure", "measure", "shown", "success_rate"),
+    [
+        ((Score(-1.0), Score(4.0)), "", "reward", "1.5", None),
+        ((Score(1.0, True), Score(0.0)), "", "success rate", "50.0%", 0.5),
+        ((Score(3.0, True), Score(1.0)), "reward", "reward", "2", 0.5),
+        ((Score(1.0), Score(1.0)), "success rate", "success rate", "0.0%", 0.0),
+    ],
+)
+def test_successes_are_the_measure_where_there_are_some_unless_a_run_began_with_another(
+    scores: Sequence[Score], first_measure: str, measure: str, shown: str, success_rate: float
+) -> None:
+    validation = validation_of(3, rollouts(*scores), 1.0, GAMES, first_measure)
+    assert (validation.measure, str(validation.score)) == (measure, shown)
+    # Two scenarios say nothing of the spread of rewards.
+    assert validation.score.is_share or validation.score.with_interval == shown
+    counted = validation.metrics.get("success rate")
+    assert (counted and counted.value) == success_rate
