@@ -187,31 +187,21 @@ def prefers_bees(data: dict[str, Any]) -> list[float]:
 
 async def test_a_held_out_attempt_is_compared_with_the_first_in_both_orders() -> None:
     seen: list[dict[str, Any]] = []
+    lost = replace(attempt("ant"), score=Score(0.0, False))
     async with judged_by(answering(prefers_bees, seen)) as environment:
         start = await environment.compare([attempt("ant")], None)
         [same] = await environment.compare([attempt("ant", index=7)], start)
         assert (start[0].reward, same.reward, seen) == (0.5, 0.5, [])
         [better] = await environment.compare([attempt("bee")], start)
-    assert better.reward == 1.0
-    bees = [["bee." in str(one["messages"]) for one in data["attempts"]] for data in seen]
+        scored_itself = await environment.compare([lost], None)
+        [too] = await environment.compare([attempt("bee")], scored_itself)
+        [nothing] = await environment.compare([attempt("bee")], [])
+    assert (better.reward, too.reward, nothing.score.cause) == (1.0, 1.0, "no_reference")
+    bees = [["bee." in str(one["messages"]) for one in data["attempts"]] for data in seen[:2]]
     assert bees == [[True, False], [False, True]]
     validation = validation_of(3, [better], 1.0, environment)
     assert validation.measure == "preferred to the start"
     assert validation.score.value == 1.0
-
-
-async def test_a_first_attempt_with_a_score_of_its_own_is_compared_with_too() -> None:
-    lost = replace(attempt("ant"), score=Score(0.0, False))
-    async with judged_by(answering(prefers_bees, [])) as environment:
-        start = await environment.compare([lost], None)
-        [better] = await environment.compare([attempt("bee")], start)
-    assert better.reward == 1.0
-
-
-async def test_what_there_is_nothing_to_compare_with_has_no_score() -> None:
-    async with judged_by(FaultyServer(judge_app())) as environment:
-        [compared] = await environment.compare([attempt("bee")], [])
-    assert compared.score.cause == "no_reference"
 
 
 async def test_a_benchmark_keeps_what_it_paid_for_and_stays_in_its_budget(tmp_path: Path) -> None:

@@ -159,10 +159,22 @@ ANSWERS = [{"id": f"q{n}", "answer": "UNANSWERABLE"} for n in (1, 2, 3, 4)]
 FENCED = f"```json\n{json.dumps({'answers': ANSWERS, 'is_prose': True})}\n```"
 
 
-async def test_a_wrong_key_stops_the_run_at_once_with_a_sentence() -> None:
-    rejected = responding(401, "Wrong key sk-secret-key.")
-    async with judge_of(*[rejected] * 9, protocol="per_question") as (judge, _):
-        with pytest.raises(JudgeError, match="JUDGE_API_KEY") as raised:
+NO = responding(400, "response_format: json_schema, but which?")
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ([responding(401, "Wrong key sk-secret-key.")] * 9, "JUDGE_API_KEY"),
+        ([NO] * 9, "another model"),
+    ],
+    ids=["a wrong key", "no form of request"],
+)
+async def test_a_judge_that_no_retry_helps_stops_the_run_with_a_sentence(
+    script: list[Response], said: str
+) -> None:
+    async with judge_of(*script, protocol="per_question") as (judge, _):
+        with pytest.raises(JudgeError, match=said) as raised:
             await judge.score(FERRY, SUMMARY)
     assert "sk-secret-key" not in str(raised.value)
 
@@ -174,6 +186,10 @@ async def test_preflight_tells_a_judge_that_works_from_one_that_does_not() -> No
     async with judge_of(responding(429, "Slow down.", {"Retry-After": "0"})) as (judge, server):
         await judge.check()
         assert len(server.requests) == 2, "a moment's rejection costs the run"
+    async with judge_of(responding(429, "quota", {"Retry-After": "3600"})) as (judge, server):
+        with pytest.raises(JudgeUnavailable, match=r"left alone for 3,600 s\. Start again"):
+            await judge.check()
+        assert len(server.requests) == 1, "an hour is waited for"
     async with judge_of(saying("Hi!"), tries_max=1) as (judge, _):
         with pytest.raises(JudgeError, match="trial question"):
             await judge.check()
@@ -183,27 +199,11 @@ async def test_preflight_tells_a_judge_that_works_from_one_that_does_not() -> No
             await judge.check()
 
 
-async def test_a_judge_that_is_out_for_an_hour_is_not_waited_for() -> None:
-    hour = responding(429, "quota", {"Retry-After": "3600"})
-    async with judge_of(hour) as (judge, server):
-        with pytest.raises(JudgeUnavailable, match=r"left alone for 3,600 s\. Start again"):
-            await judge.check()
-    assert len(server.requests) == 1
-
-
 async def test_a_fenced_reply_counts_only_where_no_schema_was_promised() -> None:
     async with judge_of(*[saying(FENCED)] * 3, tries_max=3) as (judge, server):
         verdict = await judge.score(FERRY, SUMMARY)
         assert isinstance(verdict, Unscored) and verdict.cause == "bad_verdict"
         assert len(server.requests) == 3
-    no = responding(400, "response_format: json_schema, but which?")
-    async with judge_of(no, saying(FENCED)) as (judge, server):
+    async with judge_of(NO, saying(FENCED)) as (judge, server):
         assert isinstance(await judge.score(FERRY, SUMMARY), Scored)
     assert len(server.requests) == 2
-
-
-async def test_a_judge_that_rejects_every_form_of_request_stops_the_run() -> None:
-    no = responding(400, "response_format: json_schema, but which?")
-    async with judge_of(no, no, no) as (judge, _):
-        with pytest.raises(JudgeError, match="another model"):
-            await judge.score(FERRY, SUMMARY)
