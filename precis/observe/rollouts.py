@@ -80,7 +80,7 @@ def records_of(
         scores: dict[str, float] = {}
         if isinstance(one.score, Score):
             success = {} if one.score.success is None else {"success": float(one.score.success)}
-            scores = {"reward": one.score.reward, **success, **one.score.metrics}
+            scores = {**one.score.metrics, "reward": one.score.reward, **success}
         else:
             notes["unscored"] = one.score.cause
         which = _id(run, model, *origin.values(), one.scenario.id, index)

@@ -122,7 +122,7 @@ def row_of(
         # If successes are the measure, a score without one is a failure.
         success = part if figure.part == SUCCESS else score.success
         counted = {} if success is None else {"success": float(success)}
-        metrics.update({"reward": score.reward, **counted, **score.metrics})
+        metrics.update({**score.metrics, "reward": score.reward, **counted})
     is_measured = part is not None and bool(whole)
     return {
         **asdict(provenance),

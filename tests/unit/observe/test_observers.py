@@ -340,6 +340,8 @@ def test_a_rollout_is_seen_with_its_verdict_or_without_one() -> None:
     assert scored.scores == {"reward": 1.0, "words": 2, "prose": 1, "correct": 1, "asked": 1}
     assert unscored.scores == {} and unscored.notes["unscored"] == "timeout"
     assert scored.notes["scenario"] == DOCUMENT.id and scored.id != unscored.id
+    (own,) = told(rollouts(Score(0.5, metrics={"reward": 7.0})), step=5)
+    assert own.scores == {"reward": 0.5}, "an agent's metric may have any name"
     assert scored.calls[0].messages[1]["content"].count(DOCUMENT.text) == 1
     # With `off_policy_steps` two steps can be sampled from one adapter, of the same document.
     (first,), (second,), (again,) = (told(rollouts(True), step) for step in (0, 1, 1))

@@ -149,13 +149,15 @@ def test_a_change_of_a_reward_is_no_percentage_points() -> None:
 
 
 def test_a_failure_that_is_a_bare_reward_is_one_of_pass_at_k_too() -> None:
-    played = [Rollout(Scenario("won"), 0, (), Score(1.0, True))]
+    own = {"success": 5.0, "reward": 7.0}  # an agent's metrics may have any name
+    played = [Rollout(Scenario("won"), 0, (), Score(1.0, True, own))]
     played.append(Rollout(Scenario("lost"), 0, (), Score(0.0)))
     figure = default_figure([Score(1.0, True), Score(0.0)], GAMES.nouns)
     frame = frame_of(row_of(one, provenance(), figure, text="") for one in played)
     assert frame["score"].to_list() == [0.0, 1.0]
     for found in (success_of(frame), pass_at(frame, 1)):
         assert found is not None and found.mean == 0.5
+    assert figure_of(frame, Figure("reward", "reward")) == 0.5
 
 
 def test_what_is_no_share_has_no_interval_where_scenarios_are_few_or_alike() -> None:
