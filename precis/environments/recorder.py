@@ -252,7 +252,8 @@ async def _await_score(
 
 def score_of(returned: object) -> Score | Unscored:
     """Convert an agent's result to a score: a number is a reward, a boolean a success or failure; a
-    trajectory of ART's gives its reward, its metrics and its metric `success`."""
+    trajectory of ART's gives its reward and its metrics. A metric `success` is the success of a
+    score without one."""
     art = sys.modules.get("art")  # imported by any agent that returns a trajectory
     if isinstance(returned, Unscored):
         return Unscored(str(returned.cause), str(returned.detail))
@@ -264,8 +265,7 @@ def score_of(returned: object) -> Score | Unscored:
     elif isinstance(returned, numbers.Real):
         score = Score(float(returned))
     elif art is not None and isinstance(returned, art.Trajectory):
-        told: dict[str, Any] = dict(returned.metrics)
-        score = Score(returned.reward, told.pop("success", None), told)
+        score = Score(returned.reward, None, returned.metrics)
     else:
         what = "nothing" if returned is None else f"a {type(returned).__name__}"
         detail = f"It returned {what}: return a Score, a number or an art.Trajectory."
@@ -284,6 +284,8 @@ def score_of(returned: object) -> Score | Unscored:
     except (TypeError, ValueError, RecursionError) as error:
         return Unscored("no_score", f"Its details are not JSON: {error}.")
     success = _plain(score.success)
+    if success is None:
+        success = metrics.pop("success", None)
     if not isinstance(success, numbers.Real | None):
         return Unscored("no_score", f"Its success is {success!r}, neither true nor false.")
     return Score(float(reward), None if success is None else bool(success), metrics, score.details)

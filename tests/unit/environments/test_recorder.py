@@ -651,6 +651,7 @@ YES: Any = np.bool_(True)
         (Score(1, True, {"turns": 3}), Score(1.0, True, {"turns": 3.0})),
         (Score(YES, metrics={"won": YES}), Score(1.0, None, {"won": 1.0})),
         (Score(1, metrics={4: True}), Score(1.0, None, {"4": 1.0})),  # type: ignore[dict-item]
+        (Score(1, metrics={"success": 5}), Score(1.0, True)),
     ],
 )
 def test_what_an_agent_may_return(returned: object, score: Score) -> None:
