@@ -109,9 +109,13 @@ class S3Store:
                 if present.get("Metadata", {}).get(_WRITE) == write:
                     return str(present["ETag"])
                 unchanged = present.get("ETag") == version
-                is_conflict = isinstance(error, StoreConflict)
-                if tries == len(_PAUSES_S) or not (unchanged and is_conflict):
+                if not (unchanged and isinstance(error, StoreConflict)):
                     raise
+                if tries == len(_PAUSES_S):  # nobody else has written it
+                    raise StoreError(
+                        f"Can't write {self._at(key)}: the server still refuses all its writers.",
+                        "Start the run again when the server has recovered.",
+                    ) from error
             # S3 answers 409 to two concurrent writers, which botocore does not retry.
             time.sleep(_PAUSES_S[tries])
             tries += 1

@@ -210,6 +210,25 @@ def test_a_server_that_never_answers_is_asked_to_read_as_often_as_the_setting_sa
     assert asked == 2
 
 
+@pytest.mark.parametrize(("present", "is_conflict"), [("v", False), ("w", True), (None, True)])
+def test_a_write_that_is_refused_to_all_writers_is_no_conflict(
+    present: str | None, is_conflict: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S3 answers 409 to one that comes while another is under way, such as our own late one: the
+    lease is not lost."""
+    store = S3Store("bucket", settings=S3Environment.model_validate({"aws_region": "us-east-1"}))
+
+    def refuse(key: str, *_: Any, **__: Any) -> None:
+        raise StoreConflict(f"Can't write {key}.")
+
+    monkeypatch.setattr(store, "put", refuse)
+    monkeypatch.setattr(store, "_head", lambda _: present and {"ETag": present})
+    monkeypatch.setattr("precis.store.s3._PAUSES_S", (0.0,))
+    with pytest.raises(StoreError) as caught:
+        store.put_if("m/lease.json", b"ours", "v")
+    assert isinstance(caught.value, StoreConflict) is is_conflict
+
+
 WRITE_AND_STOP = """
 import os, signal, sys
 from pathlib import Path
