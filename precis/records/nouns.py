@@ -69,8 +69,11 @@ class Figure:
         return _value(self.part, score)
 
     def whole_of(self, score: Score | None) -> float | None:
-        """Return a rollout's contribution to the denominator, or None."""
-        return _value(self.whole, score) if self.whole else 1.0
+        """Return a rollout's contribution to the denominator, or None without one above zero."""
+        if not self.whole:
+            return 1.0
+        value = _value(self.whole, score)
+        return value if value is not None and value > 0 else None
 
 
 def default_figure(scores: Sequence[Score | None], nouns: Nouns, measure: str = "") -> Figure:

@@ -123,7 +123,7 @@ def row_of(
         success = part if figure.part == SUCCESS else score.success
         counted = {} if success is None else {"success": float(success)}
         metrics.update({**score.metrics, "reward": score.reward, **counted})
-    is_measured = part is not None and bool(whole)
+    is_measured = part is not None and whole is not None
     return {
         **asdict(provenance),
         "scenario_id": rollout.scenario.id,

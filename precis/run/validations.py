@@ -88,7 +88,7 @@ def _difference(after: Metric, before: Metric, confidence: float = CONFIDENCE) -
         return None
     known = zip(after.scores, before.scores, after.weights, before.weights, strict=True)
     for gained, had, weight, its_weight in known:
-        if gained is None or had is None or weight is None:
+        if gained is None or had is None or weight is None or its_weight is None:
             continue
         if weight != its_weight:
             return None

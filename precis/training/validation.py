@@ -159,7 +159,7 @@ def _measure(
         weights.append(None if part is None else figure.whole_of(score))
     for place in places:
         part, whole = parts[place], weights[place]
-        if part is not None and whole:
+        if part is not None and whole is not None:
             known.append(part)
             wholes.append(whole)
     if not known:

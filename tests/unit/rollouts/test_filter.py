@@ -10,6 +10,7 @@ from precis.config import RolloutsConfig
 from precis.environments.trajectories import group_of
 from precis.errors import ConfigError, JudgeUnavailable, PrecisError, RolloutError
 from precis.records.nouns import Figure
+from precis.records.results import row_of
 from precis.records.rollout import Scenario, Score, Unscored
 from precis.rollouts.filter import count_causes, refuse_too_many_unscored, split_groups
 from precis.statistics.intervals import share_interval
@@ -18,6 +19,7 @@ from tests.support.bridges import CORPUS
 from tests.support.environments import summaries
 from tests.support.rollouts import rollout, rollouts
 from tests.support.scripted_policy import Agent
+from tests.support.summaries import provenance
 
 LOST = Unscored("timeout", "late")
 FAILED = Unscored("agent_failed", "KeyError")
@@ -129,6 +131,18 @@ def test_a_validation_has_the_interval_of_a_benchmark_whatever_its_order() -> No
     won_or_lost = validation_of(0, sampled[:5], 1.0, GAMES).score
     wilson = share_interval(3, 5)
     assert (won_or_lost.low, won_or_lost.high) == (wilson.low, wilson.high)
+
+
+def test_a_denominator_that_is_not_above_zero_leaves_its_rollout_out() -> None:
+    agent = Agent(NOBODY)
+    agent.figures = (Figure("gain a cost", "gain", "cost"),)
+    played = []
+    for cost in (-1.0, 0.0, 2.0):
+        played.append(rollout(0, Score(1.0, metrics={"gain": 3.0, "cost": cost})))
+    found = validation_of(0, played, 1.0, agent).score
+    assert (found.value, found.weights) == (1.5, (None, None, 2.0))
+    rows = [row_of(one, provenance(), agent.figures[0], text="") for one in played]
+    assert [row["score"] for row in rows] == [None, None, 3.0]
 
 
 def test_a_figure_of_a_metric_that_no_score_has_is_named() -> None:
