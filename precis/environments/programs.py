@@ -14,7 +14,7 @@ from precis.errors import ConfigError, without_passwords
 from precis.processes.supervisor import SUPERVISE
 from precis.text import without_controls
 
-_SECRET = re.compile("KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH|COOKIE", re.IGNORECASE)
+_SECRET = re.compile("KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH|COOKIE|NOTIFY|WEBHOOK", re.IGNORECASE)
 _WITH_PASSWORD = re.compile(r"://[^\s/?#]*@")
 _ERROR = re.compile(r"[\w.]*(Error|Exception|panic)\b")
 _SECRET_MIN = 8

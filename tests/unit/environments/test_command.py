@@ -112,6 +112,8 @@ async def test_it_is_given_no_secrets(tmp_path: Path, monkeypatch: pytest.Monkey
     secrets = ["WANDB_API_KEY", "HF_TOKEN", "MY_PASSWORD", "AWS_SECRET_ACCESS_KEY", "OF_NO_NAME"]
     for name in secrets:
         monkeypatch.setenv(name, "https://user:hidden-secret@host/v1")
+    secrets.append("PRECIS_NOTIFY_URL")
+    monkeypatch.setenv("PRECIS_NOTIFY_URL", "https://host/services/hidden-secret")
     monkeypatch.setenv("HARMLESS", "seen")
     assert not set(secrets) & set(harmless())
     text = "print(int('hidden-secret' not in str(os.environ) and 'HARMLESS' in os.environ))"
