@@ -1,4 +1,4 @@
-"""States of the embedded policy."""
+"""An answer with its tokens, as a request for them has it."""
 
 from typing import Any
 

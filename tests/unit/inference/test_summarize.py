@@ -117,17 +117,6 @@ def test_a_damaged_ledger_is_named_if_no_run_can_be_read(store: FolderStore, sto
     assert "precis runs repair mine" in done.stderr
 
 
-def test_a_summary_reads_as_prose(store: FolderStore, tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    page.write_text(
-        "# The mill in 1784\n\n| year | owner |\n|---|---|\n| 1784 | Thomas Aldery |\n\n"
-        "It was **built** in 1784 by [Thomas Aldery](https://mill.example/1784).\n\n"
-        "```\nprint('1784 Thomas Aldery')\n```\n\n- It closed in <b>1967</b>.\n"
-    )
-    done = summarize(page, store=store)
-    assert done.stdout == "It was built in 1784 by Thomas Aldery. It closed in 1967.\n"
-
-
 @pytest.mark.parametrize(
     "text",
     [

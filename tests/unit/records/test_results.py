@@ -45,13 +45,6 @@ def test_the_second_table_says_what_was_asked_answered_and_ruled() -> None:
     assert both["document_id"].to_list() == ["d1", "d1"]
 
 
-def test_the_order_of_rows_does_not_depend_on_the_order_of_work() -> None:
-    judged = JudgedSummary(DOCUMENT, SUMMARY, SCORED)
-    rows = [row_of(judged, provenance()), row_of(judged, provenance("lead-350", None))]
-    assert frame_of(rows).equals(frame_of(reversed(rows)))
-    assert frame_of(rows)["model"].to_list() == ["lead-350", "trained"]
-
-
 def test_two_results_for_one_scenario_are_refused() -> None:
     row = row_of(JudgedSummary(DOCUMENT, SUMMARY, SCORED), provenance())
     with pytest.raises(StoreError, match="scenario_id d1"):

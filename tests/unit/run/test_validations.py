@@ -8,14 +8,6 @@ from precis.records.ledger import Validation
 from precis.run.validations import gain, last_gain, parted
 from tests.support.validations import DOCUMENTS, correct, validation
 
-
-def test_a_gain_is_paired_over_the_documents() -> None:
-    found = gain(validation(0, correct(0.4)), validation(10, correct(0.65)))
-    assert found and found.low > 0
-    same = gain(validation(0, correct(0.4)), validation(10, correct(0.4, shift=3)))
-    assert same and same.low < 0 < same.high
-
-
 FEW: list[int | None] = [3, 3, 3, 3] + [None] * (DOCUMENTS - 4)
 
 
