@@ -256,7 +256,7 @@ def score_of(returned: object) -> Score | Unscored:
     score without one."""
     art = sys.modules.get("art")  # imported by any agent that returns a trajectory
     if isinstance(returned, Unscored):
-        return Unscored(str(returned.cause), str(returned.detail))
+        return Unscored(without_controls(str(returned.cause)), str(returned.detail))
     returned = _plain(returned)
     if isinstance(returned, Score):
         score = returned
@@ -278,7 +278,7 @@ def score_of(returned: object) -> Score | Unscored:
         value = _plain(given)
         if not _is_finite(value):
             return Unscored("no_score", f"Its metric {name} is {value!r}, which is not a number.")
-        metrics[str(name)] = float(value)
+        metrics[without_controls(str(name))] = float(value)
     try:
         json.dumps(score.details, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:

@@ -652,7 +652,9 @@ YES: Any = np.bool_(True)
         (Score(YES, metrics={"won": YES}), Score(1.0, None, {"won": 1.0})),
         (Score(1, metrics={4: True}), Score(1.0, None, {"4": 1.0})),  # type: ignore[dict-item]
         (Score(1, metrics={"success": 5}), Score(1.0, True)),
+        (Score(1, metrics={"half \ud83d": 2}), Score(1.0, None, {"half ": 2.0})),
+        (Unscored("half \ud83d", "Why."), Unscored("half ", "Why.")),
     ],
 )
-def test_what_an_agent_may_return(returned: object, score: Score) -> None:
+def test_what_an_agent_may_return(returned: object, score: Score | Unscored) -> None:
     assert score_of(returned) == score
