@@ -630,11 +630,6 @@ class BenchmarkConfig(RunConfig):
 
     @model_validator(mode="after")
     def _only_summaries_have_documents(self) -> Self:
-        if self.environment.kind == "summaries" and self.attempts > 1:
-            raise ValueError(
-                "attempts is for agents, whose rollouts may be a success: leave it out with "
-                "environment.kind 'summaries'"
-            )
         given = {
             "test_documents": self.test_documents is not None,
             "extractive": bool(self.extractive),

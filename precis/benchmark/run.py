@@ -118,6 +118,11 @@ async def open_benchmark(
 async def line_up(run: BenchmarkRun) -> TrainedLineup | None:
     """Return the chosen checkpoints; None without any. For errors see `line_up_trained`, and
     `hosted_of` for a missing key."""
+    if run.sampled and run.config.environment.kind == "summaries":
+        raise ConfigError(
+            "attempts is for agents, whose rollouts may be a success.",
+            "Leave it out for a model that summarizes.",
+        )
     # Only to check that all keys are set before a trainer is started.
     hosted_of(run.config)
     await run.kept.open()

@@ -13,7 +13,7 @@ from precis.benchmark.contender import hosted_contender
 from precis.benchmark.lineup import RANDOM, play_randomly
 from precis.benchmark.measure import measure, results_of
 from precis.benchmark.report import publish, store_report
-from precis.benchmark.run import BenchmarkRun, compare, open_benchmark, serve_others
+from precis.benchmark.run import BenchmarkRun, compare, line_up, open_benchmark, serve_others
 from precis.config import BenchmarkConfig, ContenderConfig, RolloutsConfig
 from precis.environments.python import load_python
 from precis.environments.recorder import Recorder
@@ -24,6 +24,7 @@ from precis.records.nouns import REWARD, Figure
 from precis.records.results import scan_results
 from precis.report.benchmark_view import Benchmark
 from precis.report.wording import Words
+from precis.settings.environment import PythonSettings
 from precis.store import open_store
 from precis.store.kept import KeptRecords
 from precis.training.serving import CheckpointServer, measure_all, measure_contender
@@ -216,6 +217,14 @@ async def test_a_benchmark_measures_as_the_run_of_its_checkpoints(tmp_path: Path
     assert page is not None and "$1.50" in page.data.decode()
 
 
-def test_attempts_are_for_agents() -> None:
-    with pytest.raises(ValueError, match="attempts is for agents"):
-        BenchmarkConfig(attempts=4)
+async def test_attempts_are_for_agents(tmp_path: Path) -> None:
+    """Which the model's run alone may say, so a benchmark of an agent need not name its file."""
+    file = tmp_path / "coin.py"
+    file.write_text(WINS_ALONE)
+    given = BenchmarkConfig(attempts=4, checkpoints="none", store=str(tmp_path / "store"))
+    agent = given.model_copy(update={"environment": PythonSettings(file=str(file))})
+    async with open_benchmark(agent, load_python(str(file))) as run:
+        assert await line_up(run) is None
+    async with open_benchmark(given, load_python(str(file))) as run:
+        with pytest.raises(ConfigError, match="attempts is for agents"):
+            await line_up(run)
