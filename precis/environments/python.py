@@ -14,7 +14,7 @@ import logging
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from copy import deepcopy
 from dataclasses import replace
 from importlib.machinery import all_suffixes
@@ -296,7 +296,8 @@ def _import(path: Path, file: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
+        with chdir(os.curdir):  # a file may change it, which the run and others share
+            spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[name]
         raise ConfigError(

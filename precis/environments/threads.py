@@ -7,6 +7,7 @@ and after too many of these no new one is started.
 import asyncio
 import contextvars
 import inspect
+import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -27,12 +28,13 @@ class UserThreads:
 
     def __init__(self, where: str) -> None:
         self._where = where
+        self._folder = os.getcwd()
         self._abandoned: list[_UserThread] = []
 
     async def run(self, function: Callable[..., Any], *given: Any) -> Any:
         """Return the result of a function, or of its coroutine. Cancellation cancels the coroutine;
         a function that does not end then is abandoned, and a RolloutError is raised after too
-        many."""
+        many, and for a changed working directory."""
         self._abandoned = [one for one in self._abandoned if one.is_alive()]
         count = len(self._abandoned)
         if count >= ABANDONED_MAX:
@@ -53,6 +55,12 @@ class UserThreads:
                 ended.cancel()
                 self._abandoned.append(thread)
             raise
+        if not os.path.samefile(os.curdir, self._folder):
+            os.chdir(self._folder)
+            raise RolloutError(
+                f"{self._where} changed the working directory, which all rollouts share.",
+                "Start programs with a `cwd` instead, and open files by their whole paths.",
+            )
         if thread.error is not None:
             raise thread.error
         return thread.returned

@@ -218,6 +218,18 @@ async def test_what_a_rollout_changes_in_its_scenario_is_not_the_next_one_s(
     assert scenario["moves"] == []
 
 
+async def test_a_rollout_that_changes_the_working_directory_is_refused(tmp_path: Path) -> None:
+    folder = Path.cwd()
+    gone = repr(str(tmp_path / "gone"))
+    leave = f"os.mkdir({gone}); os.chdir({gone}); os.rmdir({gone})"
+    text = AGENT.replace("return scenario[", f"{leave}\n    return scenario[")
+    environment = load_python(write(tmp_path, f"import os\nos.chdir('/')\n{text}"))
+    assert Path.cwd() == folder
+    with pytest.raises(RolloutError, match="changed the working directory"):
+        await environment.rollout(NO_MODEL, environment.scenarios("train")[0])
+    assert Path.cwd() == folder
+
+
 NO_MODEL: Any = None
 ACROSS_LOOPS = """
 import asyncio
