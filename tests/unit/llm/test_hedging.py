@@ -25,12 +25,14 @@ from precis.records.spend import Usage
 from tests.services.patience import until
 
 
-def hedging(limiter: Limiter | None = None, quantile: float = 0.5) -> Hedging:
-    """One that knows quick requests already, so that what takes 20 ms is late."""
+def hedging(
+    limiter: Limiter | None = None, quantile: float = 0.5, known_s: float = 0.02
+) -> Hedging:
+    """One that knows requests already, quick ones: what takes longer is late."""
     hedges = Hedging(quantile, limiter or Limiter(RateLimits()), floor_s=0.0)
     for tail in (hedges._windows["answers"], hedges._ages):
         for _ in range(20):
-            tail.add_wait(0.02)
+            tail.add_wait(known_s)
     return hedges
 
 
@@ -84,8 +86,8 @@ async def test_what_is_quick_unknown_or_not_to_be_hedged_is_asked_for_once() -> 
     unknown = Hedging(0.5, Limiter(RateLimits()), floor_s=0.0)
     for _ in range(4):
         unknown._windows["answers"].add_wait(0.0)  # fewer than five say nothing
-    for hedges, wait_s in ((hedging(), 0.0), (unknown, 0.2), (hedging(quantile=0.0), 0.2)):
-        ask = Requests((wait_s, "first"), (30, "second"))
+    for hedges in (hedging(known_s=60.0), unknown, hedging(quantile=0.0)):
+        ask = Requests((0.2, "first"), (30, "second"))
         assert await first(hedges, ask) == "first"
         assert ask.sent == 1
 
