@@ -75,9 +75,11 @@ class ContenderClient:
         parameters = self.spec.parameters
         if index and "temperature" in parameters:
             parameters["temperature"] = self._rollouts.temperature
-        # Paid models may not accept a seed, and their replies are kept anyway. A baseline that
-        # answers at random needs one for each scenario: messages of several may be alike.
-        seed_of = None if self.spec.paid else partial(sample_seed, 0, 0)
+        # Paid models may not accept a seed, and their replies are kept anyway. A checkpoint's first
+        # attempt is the one of a validation. A baseline that answers at random needs a seed for
+        # each scenario: messages of several may be alike.
+        is_seeded = not self.spec.paid and (index > 0 or step is None)
+        seed_of = partial(sample_seed, 0, 0) if is_seeded else None
         return Policy(replies, limits, parameters, seed_of, name=settings.model, step=step)
 
     def complete_request(self, request: CompletionRequest) -> CompletionRequest:
