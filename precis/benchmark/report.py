@@ -168,8 +168,10 @@ def benchmark_facts(
         f"temperature {run.config.rollouts.temperature:g} (models that reason: at their own); "
         f"pass@k counts the {nouns.scenarios} with at least k scored attempts"
     )
+    origin = trained.ledger.origin if trained else None
     return {
         "Model": run.name,
+        **({"The start": f"{origin.model}, step {origin.step}"} if origin else {}),
         **({"Judge": judge} if judge else {}),
         "Seed": str(run.config.seed),
         nouns.scenarios.capitalize(): count_scenarios(run, trained),

@@ -290,7 +290,7 @@ class AgentEnvironment(Environment):
             return ""
         return (
             f"{self.ruler.identity['model']} compared each attempt that had no score of its own "
-            "with the untrained start's at the same scenario, in both orders: preferred counts 1, "
+            "with the start's at the same scenario, in both orders: preferred counts 1, "
             "no difference ½."
         )
 

@@ -78,10 +78,11 @@ class Words:
 
 
 def name(contender: Contender) -> str:
-    """Return a contender's name for people; step 0 is the policy before any training."""
+    """Return a contender's name for people. Step 0 is untrained, or another run's checkpoint from
+    which this one began."""
     if contender.step is None:
         return contender.model
-    return f"{contender.model}, step {contender.step}" if contender.step else "untrained start"
+    return f"{contender.model}, step {contender.step}" if contender.step else "the start"
 
 
 def of_standing(standing: Standing) -> str:

@@ -109,7 +109,7 @@ def _learned_nothing(ledger: Ledger) -> str | None:
         return None
     if first.score.is_share and first.score.value == 1:
         return (
-            f"There was nothing to learn: untrained, the model has a held-out {_said(first)}. "
+            f"There was nothing to learn: the model began with a held-out {_said(first)}. "
             "Give harder scenarios; of summaries, longer documents or a lower limit of words."
         )
     if is_undecided:

@@ -170,15 +170,15 @@ def test_two_models_are_read_side_by_side_with_verdicts_and_hostile_ones_as_text
     expect(decided).to_have_text("✓ right: 🎉 It was gold00 <b>.")
     assert decided.locator("b").all_inner_texts() == ["gold00"]
     report.get_by_label("Scenario", exact=True).select_option("d3")
-    report.get_by_label("Right").select_option("untrained start")
+    report.get_by_label("Right").select_option("the start")
     assert left.locator("h3").inner_text() == "trained, step 9"
-    assert right.locator("h3").inner_text() == "untrained start"
+    assert right.locator("h3").inner_text() == "the start"
     assert left.locator("h3 + p").inner_text() == "4 of 4 right, 12 words"
     assert left.locator("li").count() == 5
     assert left.locator(".right").count() == 5
     assert right.locator(".wrong").count() == 2
     assert "✗ wrong: answer 2" in right.locator(".wrong").first.inner_text()
-    assert "50.0 points ahead of untrained start" in report.locator("#ahead").inner_text()
+    assert "50.0 points ahead of the start" in report.locator("#ahead").inner_text()
     report.get_by_label("Right").select_option("gpt-4o")
     assert right.locator("h3 + p").inner_text() == "not scored: timeout"
     report.get_by_role("button", name="Next").click()

@@ -54,7 +54,7 @@ def test_it_prints_a_table_and_where_to_look_and_nothing_else(
     _, output = undisturbed
     for expected in (
         f"trained, step {STEPS}",
-        "untrained start",
+        "the start",
         "lead-350",
         "random-350",
         "centroid",

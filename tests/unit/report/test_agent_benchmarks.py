@@ -13,6 +13,7 @@ import pytest
 from precis.benchmark.report import benchmark_facts
 from precis.config import BenchmarkConfig
 from precis.observe.samples import tell_benchmark
+from precis.records.ledger import Origin
 from precis.records.nouns import Figure, Nouns, default_figure
 from precis.records.results import SCHEMA, frame_of, row_of
 from precis.records.rollout import Rollout, Scenario, Score
@@ -114,6 +115,13 @@ def test_a_cost_by_an_estimate_of_the_tokens_is_shown_as_an_upper_bound(
         measured: Any = SimpleNamespace(frame=frame)
         facts = benchmark_facts(run, None, measured, Comparison())
         assert facts[GAMES.nouns.rollouts.capitalize()] == total
+        assert "The start" not in facts
+    began = Origin(model="o", step=3, store="s", files="0" * 64, corpus="k")
+    trained: Any = SimpleNamespace(
+        ledger=SimpleNamespace(next_step=1, origin=began), seen=0, steps=(0,)
+    )
+    facts = benchmark_facts(run, trained, measured, Comparison())
+    assert facts["The start"] == "o, step 3", "which was trained"
     tables: list[Any] = []
     log: Any = SimpleNamespace(table=lambda *table: tables.append(table))
     log.log = log.images = log.artifact = lambda *_: None

@@ -63,7 +63,7 @@ def test_the_numbers_on_the_page_are_those_of_the_results(benchmark: Benchmark, 
 def test_headlines_compare_with_the_start_and_the_best_other(benchmark: Benchmark) -> None:
     assert [(each.label, each.value) for each in benchmark.headlines()] == [
         ("trained, step 9", "87.5%"),
-        ("Ahead of untrained start", "+50.0 points"),
+        ("Ahead of the start", "+50.0 points"),
         ("Ahead of lead-350", "+43.8 points"),
         ("Share of the ceiling", "91.1%"),
     ]
@@ -101,7 +101,7 @@ def test_the_reader_holds_every_shown_summary_with_its_verdicts(
     data = embedded(page)
     assert data == reader_data(benchmark)
     names = [contender["name"] for contender in data["contenders"]]
-    assert names == ["trained, step 9", "lead-350", "untrained start", "gpt-4o"]
+    assert names == ["trained, step 9", "lead-350", "the start", "gpt-4o"]
     assert data["sides"] == [0, 1]
     first = data["contenders"][0]
     assert first["summaries"]["d0"]["summary"] == f"trained on 0. {HOSTILE}"
@@ -128,7 +128,7 @@ def test_the_reader_says_who_is_ahead_with_the_planned_comparison(benchmark: Ben
     ahead = reader_data(benchmark)["ahead"]
     assert ahead["0-1"].startswith("trained, step 9 is 43.8 points ahead of lead-350 on 8 ")
     assert benchmark.ahead[Contender("trained", 9), Contender("lead-350")].chance in ahead["0-1"]
-    assert ahead["1-2"].startswith("lead-350 is 6.2 points ahead of untrained start")
+    assert ahead["1-2"].startswith("lead-350 is 6.2 points ahead of the start")
     assert not {"1-0", "2-1"} & set(ahead)
 
 
@@ -175,7 +175,7 @@ def test_the_benchmark_artifact_has_both_pictures_and_all_standings(benchmark: B
     for standing in benchmark.standings:
         assert standing.accuracy is not None
         assert f"<td>{standing.accuracy}</td>" in html
-    assert "<strong>Ahead of untrained start: +50.0 points</strong>" in html
+    assert "<strong>Ahead of the start: +50.0 points</strong>" in html
 
 
 @settings(max_examples=60)
