@@ -106,7 +106,9 @@ def _introduction(model: NamedCheckpoint, base: str, repo: str) -> str:
     what = f"a LoRA of {base}" if base else what
     name = repo.rpartition("/")[2]
     steps = count_of(model.step, "step")
-    return f"# {name}\n\n{does} It is {what}, trained by GRPO for {steps}.\n"
+    origin = model.ledger.origin
+    begun = f", after {origin.step} of another run, `{origin.model}`" if origin else ""
+    return f"# {name}\n\n{does} It is {what}, trained by GRPO for {steps}{begun}.\n"
 
 
 def _use(model: NamedCheckpoint, file_format: Format, repo: str) -> str:
@@ -209,9 +211,13 @@ def _results(model: NamedCheckpoint, benchmarked: pl.DataFrame | None) -> str:
         )
     judge = f"{benchmarked['judge'][0]} ({benchmarked['protocol'][0]})"
     heads = ["contender", "accuracy", "95 % interval", "words", "over length", "documents"]
+    origin = model.ledger.origin
+    unseen = "on documents that were never trained on"
+    if origin and origin.corpus != model.ledger.corpus:
+        unseen = "on held-out documents, some of which the run before may have trained on"
     return (
         "## Results\n\nAccuracy is the share of the answerable questions that the judge answered "
-        "from the summary alone, on documents that were never trained on; the interval is a "
+        f"from the summary alone, {unseen}; the interval is a "
         f"bootstrap over documents. Judge: {judge}, {day}.\n\n{table(heads, rows)}\n"
     )
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from precis.models import card
 from precis.models.export import write_modelfile
 from precis.models.licences import check_licence, licence_of, restriction_of
 from precis.models.reference import Reference, find_model
+from precis.records.ledger import Origin
 from precis.records.results import write_results
 from precis.settings.trainer import ArtTrainer, ExtractiveTrainer
 from precis.statistics.standings import summarise
@@ -90,6 +92,12 @@ def test_an_adapter_goes_up_with_its_prompt_and_a_card_that_says_how_sure_its_fi
     assert metadata["datasets"] == ["owner/stories"]
     found = card.newest_benchmark(find_model(store, Reference("mine")))
     assert found is not None
+    model = find_model(store, Reference("mine"))
+    began = Origin(model="o", step=3, store="s", files="0" * 64, corpus="another")
+    forked = replace(model, ledger=model.ledger.begin_from(began))
+    of_fork = card.card_of(forked, "owner/tiny", "adapter", "me/mine", found)
+    assert "trained by GRPO for 2 steps, after 3 of another run, `o`." in of_fork
+    assert "never trained on" in body and "never trained on" not in of_fork
     standing, baseline = summarise(found)
     interval = standing.accuracy
     assert interval is not None and baseline.accuracy is not None
