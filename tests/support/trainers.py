@@ -33,7 +33,6 @@ class CountingBackend:
         self.may_train = asyncio.Event()
         self.may_train.set()
         self.inference_url = "http://127.0.0.1:9/v1"
-        self.error: Exception | None = None
         self.registered: list[tuple[str, Any]] = []
         self.forgotten: list[str] = []
         self.kept: list[int] = []
@@ -58,8 +57,6 @@ class CountingBackend:
         self.begun += 1
         await self.may_train.wait()
         await asyncio.sleep(self.pause)
-        if self.error:
-            raise self.error
         self.trained, self.step = self.trained + 1, self.step + 1
         self._checkpoint(model)
         return TrainResult(self.step, {"loss/train": 0.5, **kwargs})

@@ -8,7 +8,6 @@ from typing import Any
 import art
 import pytest
 from art.types import TrainResult
-from openai.types.chat.chat_completion import Choice
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -20,9 +19,7 @@ from precis.store import FolderStore
 from precis.trainer.client import RemoteTrainer
 from precis.trainer.protocol import StoredModel
 from precis.trainer.serverless import WandbBackend, open_wandb
-from tests.support.echoing import PRESS
 from tests.support.local_server import serving
-from tests.support.rollouts import calling
 from tests.support.trainers import Model, group, trainer_of
 
 KEY = "k" * 40
@@ -152,27 +149,6 @@ async def test_a_step_is_trained_at_wandb_and_its_checkpoint_committed(
     assert names == ["adapter_model.safetensors", "metrics.json"]
     again = await train(trainer, model)
     assert (again.metrics, len(wandb.jobs)) == (result.metrics, 1)
-
-
-async def test_an_agents_calls_of_tools_go_to_wandb_as_they_were_recorded(
-    wandb: Wandb, trainer: RemoteTrainer, model: Model
-) -> None:
-    await begin(trainer, model)
-    entries = [{"token": "x", "logprob": -0.5, "bytes": None, "top_logprobs": []}]
-    choice = {"index": 0, "finish_reason": "tool_calls", "message": calling("press", {}, "c")}
-    taken = Choice.model_validate({**choice, "logprobs": {"content": entries}})
-    result = {"role": "tool", "tool_call_id": "c", "content": "It opens."}
-    history: Any = [{"role": "user", "content": "Which door?"}, taken, result, taken]
-    played = []
-    for reward in (0.0, 1.0):
-        played.append(art.Trajectory(messages_and_choices=history, tools=[PRESS], reward=reward))
-    games = art.TrajectoryGroup(played)
-    await trainer.train(model, [games], step=0, run="a-run", learning_rate=1e-5)
-    sent = wandb.jobs[0]["trajectory_groups"][0]["trajectories"][0]
-    assert sent["tools"] == [PRESS]
-    history = sent["messages_and_choices"]
-    assert [one.get("role", "choice") for one in history] == ["user", "choice", "tool", "choice"]
-    assert history[1]["message"]["tool_calls"][0]["function"]["name"] == "press"
 
 
 async def test_a_registration_that_was_cut_off_leaves_no_empty_checkpoint(

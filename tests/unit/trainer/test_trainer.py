@@ -190,16 +190,6 @@ async def test_a_client_that_went_away_is_attached_again(
     assert (result.step, backend.trained) == (1, 1)
 
 
-async def test_a_backend_that_fails_says_why_and_can_be_asked_again(
-    model: Model, trainer: RemoteTrainer, backend: CountingBackend, caplog: pytest.LogCaptureFixture
-) -> None:
-    backend.error = ValueError("out of memory")
-    with pytest.raises(TrainerError, match="ValueError: out of memory"):
-        await trainer.train(model, [group(0, 1)], step=0)
-    backend.error = None
-    assert (await trainer.train(model, [group(0, 1)], step=0)).step == 1
-
-
 async def test_a_trainer_says_what_it_holds_of_a_run_and_forgets_it_with_the_next(
     model: Model, trainer: RemoteTrainer
 ) -> None:
