@@ -1,7 +1,8 @@
 """Our work pool on a server, and the deployments in it."""
 
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Sequence
+from uuid import UUID
 
 from prefect import get_client
 from prefect.client.schemas.actions import WorkPoolCreate
@@ -46,15 +47,19 @@ async def schedule_of(deployment: str, needs: str = "") -> dict[str, bool | str]
     return {"active": active, "slug": _SLUG}
 
 
-async def keep_pauses(deploy: Callable[[], None]) -> None:
-    """Deploy, and pause again what was paused before: `prefect deploy` resumes it."""
+async def paused() -> list[UUID]:
+    """Return the pool's paused deployments, which `prefect deploy` resumes."""
     async with get_client() as client:
         named = WorkPoolFilter(name=WorkPoolFilterName(any_=[POOL]))
         found = await client.read_deployments(work_pool_filter=named)
-        deploy()
-        for each in found:
-            if each.paused:
-                await client.pause_deployment(each.id)
+    return [each.id for each in found if each.paused]
+
+
+async def pause(deployments: Sequence[UUID]) -> None:
+    """Pause deployments."""
+    async with get_client() as client:
+        for each in deployments:
+            await client.pause_deployment(each)
 
 
 async def deployments() -> list[str]:

@@ -117,7 +117,9 @@ def _stand_up(server: PrefectServer, console: Console, automations: bool | None)
     if not console.is_terminal:
         console.print("Deploying …")
     asyncio.run(pool.ensure())
-    asyncio.run(pool.keep_pauses(deploy))
+    paused = asyncio.run(pool.paused())
+    deploy()
+    asyncio.run(pool.pause(paused))
     wanted = on_postgres() if automations is None else automations
     applied = asyncio.run(automating.apply()) if wanted else []
     console.print(f"Deployments  {', '.join(asyncio.run(pool.deployments()))}", soft_wrap=True)

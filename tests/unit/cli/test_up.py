@@ -249,20 +249,19 @@ async def test_a_schedule_is_on_where_what_it_needs_is_installed_and_nobody_swit
 
 
 async def test_a_deploy_leaves_paused_what_was_paused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As `prefect deploy` does, the stand-in resumes them all."""
     known = [SimpleNamespace(id=name, paused=name == "nightly") for name in ("nightly", "h100")]
-    paused = {each.id: False for each in known}
+    paused = []
 
     async def read_deployments(work_pool_filter: WorkPoolFilter) -> list[Any]:
         return known
 
     async def pause_deployment(deployment_id: str) -> None:
-        paused[deployment_id] = True
+        paused.append(deployment_id)
 
     client = SimpleNamespace(read_deployments=read_deployments, pause_deployment=pause_deployment)
     monkeypatch.setattr(pool, "get_client", lambda: nullcontext(client))
-    await pool.keep_pauses(lambda: paused.update(nightly=False, h100=False))
-    assert paused == {"nightly": True, "h100": False}
+    await pool.pause(await pool.paused())
+    assert paused == ["nightly"]
 
 
 async def test_the_pools_deployments_are_listed_on_a_server_with_many_flows(
