@@ -191,15 +191,22 @@ async def test_the_run_stops_at_its_budget_and_continues_with_a_larger_one(
     settings = {**STALE, "validate_every": 5}
     async with paid(tmp_path / "free", **settings) as (free, _):
         await free.live()
-    budget_usd = ledger(free).usd / 2
     monkeypatch.setenv("PRECIS_HOME", str(tmp_path / "other-home"))  # another cache of replies
     async with paid(tmp_path / "bounded", **settings) as (unbounded, _):
-        life = Life(unbounded.folder, {**unbounded.settings, "budget_usd": budget_usd})
-        with pytest.raises(BudgetReached, match="The run has spent"):
-            await life.live()
+        life = Life(unbounded.folder, {**unbounded.settings, "budget_usd": 1e-6})
+        sampled: list[int | None] = []
+
+        def note(point: str, step: int | None) -> None:
+            if point == "before sampling":
+                sampled.append(step)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(kill_points, "_hooks", [note])
+            with pytest.raises(BudgetReached, match="The run has spent"):
+                await life.live()
         spent = ledger(life).usd
-        assert 0 < len(ledger(life).steps) < 3
-        assert spent >= budget_usd
+        assert [one.step for one in ledger(life).steps] == sampled == [0]
+        assert spent > 1e-6
         with pytest.raises(BudgetReached):
             await life.live()
         assert ledger(life).usd == spent, "a run at its budget has spent more"
