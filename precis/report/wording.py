@@ -56,6 +56,8 @@ class Words:
 
     def gap_bounds(self, difference: Interval) -> str:
         """Format the ends of the interval of a difference."""
+        if difference.low == difference.high:
+            return "no interval"
         if self.is_share:
             return f"{100 * difference.low:+.1f} to {100 * difference.high:+.1f}"
         return f"{difference.low:+.3g} to {difference.high:+.3g}"
@@ -72,8 +74,8 @@ class Words:
         gap = f"{self.gap(found.accuracy).lstrip('+-')}{self.unit} {side}" if mean else "level with"
         return (
             f"{name(first)} is {gap} {name(second)} on "
-            f"{self.nouns.count(found.documents)}: a difference of "
-            f"{self.gap_bounds(found.accuracy)} (95 % interval; corrected {found.chance})."
+            f"{self.nouns.count(found.documents)}; 95 % interval of the difference: "
+            f"{self.gap_bounds(found.accuracy)}; corrected {found.chance}."
         )
 
 

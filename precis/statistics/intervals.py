@@ -95,9 +95,6 @@ def ratio_interval(
     if of_share and np.all(whole == 1) and np.all((part == 0) | (part == 1)):
         return share_interval(int(part.sum()), len(part))
     bounds = (0.0, 1.0) if of_share and _are_shares(part, whole) else None
-    if bounds is None and len(part) < DOCUMENTS_MIN:
-        mean = float(part.sum() / whole.sum())
-        return Interval(mean, mean, mean)
     return _interval(part, whole, bounds, bounds)
 
 
@@ -213,7 +210,7 @@ def paired_interval(
     Beside these there may then be documents with a difference as large the other way, or with any
     in the same direction; where these have none, with any. So it excludes zero where the p-value
     is below 0.05. A measure that is not a share has no largest difference: its interval
-    then reaches as far up as down.
+    then reaches as far up as down; where it differs on fewer than `DOCUMENTS_MIN`, it has none.
     """
     one, other, whole = (np.asarray(values, float) for values in (first, second, asked))
     gains = _gains(one, other)
@@ -251,9 +248,10 @@ def _interval(
     if bounds and len(part) < DOCUMENTS_MIN:
         return Interval(mean, *bounds)
     # Relative to their size, for rewards may be small.
-    if not np.allclose(part, mean * whole, rtol=1e-9, atol=0):
+    differs = not np.allclose(part, mean * whole, rtol=1e-9, atol=0)
+    if differs and len(part) >= DOCUMENTS_MIN:
         return Interval(mean, *bca_bounds(part, whole, confidence))
-    if beside is None:
+    if differs or beside is None:
         return Interval(mean, mean, mean)
     alike = ((1 - confidence) / 2) ** (1 / len(part))
     least, greatest = beside

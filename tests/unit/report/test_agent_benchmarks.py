@@ -176,12 +176,16 @@ def test_what_is_no_share_has_no_interval_where_scenarios_are_few_or_alike() -> 
     few = Benchmark(games("a", None, [won(2, reward=2.5)] * 2, "reward"), words=REWARDED)
     assert "has no interval on fewer than 5" in " ".join(report_html(few).split())
     assert paired_difference([30.0], [-5.0], [1.0]).accuracy == Interval(35.0, -33.25, 103.25)
+    three = paired_difference([5.0, 7.0, 6.0], [3.0, 4.0, 5.5], [1.0] * 3)
+    assert three.accuracy.ends == (None, None)
+    said = REWARDED.ahead(Contender("a"), Contender("b"), three)
+    assert "; 95 % interval of the difference: no interval; corrected p = 0." in said
 
 
 def test_equals_are_level() -> None:
     even = Difference(Interval(0.0, -0.2, 0.2), 1.0, 8)
     said = GAMES.ahead(Contender("a", 3), Contender("b"), even)
-    assert said.startswith("a, step 3 is level with b on 8 boards: a difference of -20.0 to +20.0")
+    assert said.startswith("a, step 3 is level with b on 8 boards; 95 % interval of ")
     assert paired_difference([0.1, 0.2, 0.0], [0.0, 0.0, 0.3], [1.0] * 3).accuracy.mean == 0
 
 
