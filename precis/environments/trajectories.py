@@ -53,6 +53,17 @@ def trajectory_of(rollout: Rollout, reward: float = 0.0) -> art.Trajectory:
     return trajectory
 
 
+def in_texts(group: art.TrajectoryGroup) -> art.TrajectoryGroup:
+    """Return a group with each content as text, as ART's parquet needs; it has one conversation a
+    rollout."""
+    for trajectory in group.trajectories:
+        items: list[Any] = trajectory.messages_and_choices
+        for place, item in enumerate(items):
+            if not isinstance(item, Choice):
+                items[place] = {**item, "content": content_text(item.get("content"))}
+    return group
+
+
 def put_trajectories(
     store: Store,
     model: str,
@@ -71,7 +82,7 @@ def put_trajectories(
         file = Path(folder) / "groups.parquet"
         told = []
         for group in groups:
-            told.append(art.TrajectoryGroup([_told(rollout, policy) for rollout in group]))
+            told.append(in_texts(art.TrajectoryGroup([_told(each, policy) for each in group])))
         write_trajectory_groups_parquet(told, file)
         store.put(trajectories_key(model, split, step), file.read_bytes())
 
@@ -82,11 +93,6 @@ def _told(rollout: Rollout, policy: str) -> art.Trajectory:
     trajectory = trajectory_of(rollout, math.nan if rollout.reward is None else rollout.reward)
     score = rollout.score
     calls = rollout.calls
-    # ART's parquet has texts only, and one conversation a rollout.
-    items: list[Any] = trajectory.messages_and_choices
-    for place, item in enumerate(items):
-        if not isinstance(item, Choice):
-            items[place] = {**item, "content": content_text(item.get("content"))}
     others = []
     for history in trajectory.additional_histories:
         others.append([_message(item) for item in history.messages_and_choices])

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from precis.config import RolloutsConfig
 from precis.environments.session import Policy
-from precis.environments.trajectories import group_of, put_trajectories
+from precis.environments.trajectories import group_of, in_texts, put_trajectories
 from precis.errors import LeaseLost, StoreConflict, StoreError
 from precis.processes.kill_points import reached
 from precis.records.ledger import SERVICE_USD, TURNS, Ledger, StepRecord
@@ -220,7 +220,7 @@ async def log_step(run: Run, step: int, batch: TrainingBatch | None = None) -> N
     Without its batch, which an earlier process has sampled, its metrics alone.
     """
     metrics = run.metrics_of(step)
-    groups = list(map(group_of, batch.groups)) if batch else None
+    groups = [in_texts(group_of(rollouts)) for rollouts in batch.groups] if batch else None
     await run.model.log(groups, split="train", metrics=metrics, step=step)
     if run.wandb:
         run.wandb.log(step, metrics)

@@ -31,4 +31,5 @@ async def rollout(model: Any, scenario: Any) -> None:
             reached("in mid game", await model.get_step())
         call = message["tool_calls"][0]
         found = json.loads(call["function"]["arguments"])["word"]
-        messages.append({"role": "tool", "tool_call_id": call["id"], "content": f"A {found}."})
+        parts = [{"type": "text", "text": f"A {found}."}]  # as some frameworks send them
+        messages.append({"role": "tool", "tool_call_id": call["id"], "content": parts})
