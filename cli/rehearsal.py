@@ -151,7 +151,8 @@ def rehearse(
     with _bar(console) as bar, _shown_warnings(bar.console):
         report = asyncio.run(_watch(train, config, server, bar))
     if report is None:
-        console.print(f"{config.model} is trained to step {config.steps}, in {config.store}.")
+        said = f"{config.model} is trained to step {config.steps}, in {config.store}."
+        console.print(said, soft_wrap=True)
         return None
     ledger = load_ledger(open_store(config.store), config.model)
     steps = count_of(ledger.next_step, "step")

@@ -39,7 +39,7 @@ _CLOCKS_DIFFER = timedelta(seconds=30)
 _LOST_S = 5.0
 """How long an ending run checks whether its lease is lost; Prefect kills a cancelled run after half
 a minute."""
-_TAKE_OVER = "`take_over=true` (`make rehearse TAKE_OVER=1`, `precis rehearse --take-over`)"
+_TAKE_OVER = "`-p take_over=true` (`make rehearse TAKE_OVER=1`, `precis rehearse --take-over`)"
 _log = logging.getLogger(__name__)
 
 
