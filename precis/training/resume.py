@@ -32,7 +32,7 @@ from precis.run.shortcomings import nothing_to_train
 from precis.run.trained_on import keep_trained_on
 from precis.trainer.protocol import TrainedStep, TrainerState
 from precis.training.fork import begin_from_origin
-from precis.training.run import PROJECT, Run, work_folder
+from precis.training.run import PROJECT, Run, read_rest, rest_file, work_folder
 from precis.training.stages import as_trained, commit_step, log_step, upload_kept
 
 _log = logging.getLogger(__name__)
@@ -167,11 +167,11 @@ async def _with_trainer(run: Run) -> ResumePlan:
             _log.warning("%s The checkpoint before it is used.", error)
             damaged.add(at)
             continue
-        rest = run.read_rest()
+        rest = read_rest(run.config, run.ledger)
         is_recorded = at + len(plan.ahead) > rest.step
         charged = plan.ledger.charge(rest.usd, rest.pending_usd, rest.at)
         await run.write_ledger(charged.settle(is_recorded=is_recorded))
-        run.rest_file.unlink(missing_ok=True)
+        rest_file(run.config).unlink(missing_ok=True)
         if not plan.upload:  # which moves the pointer, too
             await asyncio.to_thread(repair_pointer, run.store, run.name, at, run.lease.id)
         return plan

@@ -163,7 +163,7 @@ class Run:
         )
         if version is None:
             await asyncio.to_thread(refuse_lost_ledger, self.store, self.name)
-            self.rest_file.unlink(missing_ok=True)  # a deleted run's of this name
+            rest_file(self.config).unlink(missing_ok=True)  # a deleted run's of this name
         check_settings(ledger, self.config, self.identity, self.digest, self.store.url)
         self.ledger = ledger
         self._stored = OwnObject(self.store, ledger_key(self.name), version)
@@ -269,7 +269,7 @@ class Run:
         if self._stored.version is None:
             _log.warning("The $%.2f of this start are in no ledger: the run did not begin.", usd)
             return
-        noted = self.read_rest()
+        noted = read_rest(self.config, self.ledger)
         rest = Rest(
             step=noted.step,
             usd=noted.usd + usd,
@@ -278,7 +278,7 @@ class Run:
         )
         fate = "booked when it is started again here"
         try:
-            write_text(self.rest_file, rest.model_dump_json())
+            write_text(rest_file(self.config), rest.model_dump_json())
         except OSError as error:
             fate = f"in no ledger ({error})"
         self._booked = self._booked + spend
@@ -290,15 +290,7 @@ class Run:
         except StoreError as error:
             _log.warning("The run's last $%.2f are %s: %s", usd, fate, error)
         else:
-            self.rest_file.unlink(missing_ok=True)
-
-    def read_rest(self) -> Rest:
-        """Return the cost that is noted for the next start."""
-        if self.rest_file.exists():
-            rest = Rest.model_validate_json(self.rest_file.read_bytes())
-            if rest.at != self.ledger.charged_at:  # else it was killed before the file was removed
-                return rest
-        return Rest(step=self.ledger.next_step)
+            rest_file(self.config).unlink(missing_ok=True)
 
     @property
     def usd(self) -> float:
@@ -371,14 +363,25 @@ class Run:
         )
 
     @property
-    def rest_file(self) -> Path:
-        """The file that notes the cost for the next start."""
-        return work_folder(self.config) / "rest.json"
-
-    @property
     def kept_folder(self) -> Path:
         """The folder that keeps a checkpoint that can't be uploaded."""
         return work_folder(self.config) / f"kept-{self.ledger.run_id}"
+
+
+def rest_file(config: RunConfig) -> Path:
+    """Return the file that notes a run's cost for its next start."""
+    return work_folder(config) / "rest.json"
+
+
+def read_rest(config: RunConfig, ledger: Ledger) -> Rest:
+    """Return the cost that is noted for the next start; delete a note that the ledger has."""
+    file = rest_file(config)
+    if file.exists():
+        rest = Rest.model_validate_json(file.read_bytes())
+        if rest.at != ledger.charged_at:
+            return rest
+        file.unlink()  # its process was killed before it could, or the store's answer was lost
+    return Rest(step=ledger.next_step)
 
 
 def identity_of(config: TrainConfig, environment: Environment) -> str:

@@ -16,6 +16,7 @@ from precis.run.lease import leased
 from precis.run.restart import restart
 from precis.store import FolderStore
 from precis.training.loop import TrainingLoop
+from precis.training.run import read_rest, rest_file
 from precis.training.warm_start import DemonstrationJournal
 from tests.support.dying_store import Killed, SilentStore
 from tests.support.in_process import Life, live_noting, one_process
@@ -98,11 +99,11 @@ async def test_nothing_is_booked_where_no_ledger_is_yet_or_a_commit_may_still_wr
         for usd in (1.0, 2.0):
             await run.book_rest(Spend(usd=usd))
         assert "The commit of step 1 has not succeeded" in caplog.text
-        run.rest_file.with_suffix(".tmp").mkdir()
+        rest_file(run.config).with_suffix(".tmp").mkdir()
         await run.book_rest(Spend(usd=4.0))  # a full disk does not hide how the run ended
         assert "The run's last $4.00 are in no ledger" in caplog.text
         assert load_ledger(run.store, "m").usd == 0
-        assert run.read_rest().usd == 3.0, "the next start books it"
+        assert read_rest(run.config, run.ledger).usd == 3.0, "the next start books it"
         await run.write_ledger(run.ledger.advance(record(0, usd=0.0)))  # only its log failed
         await run.book_rest(Spend(usd=8.0))
         assert load_ledger(run.store, "m").usd == 3.0 + 8.0
@@ -155,7 +156,7 @@ async def test_a_machine_of_a_run_that_was_taken_over_is_counted_by_its_next_hol
         async with leased(run.store, "m", "second", take_over=True) as second:
             await run.book_rest(Spend(usd=3.0))
         assert second.former and second.former.id == run.lease.id and second.dead is None
-        assert run.read_rest().usd == 3.0
+        assert read_rest(run.config, run.ledger).usd == 3.0
 
 
 async def test_a_note_of_cost_is_booked_once_although_a_start_is_killed_meanwhile(
@@ -167,7 +168,7 @@ async def test_a_note_of_cost_is_booked_once_although_a_start_is_killed_meanwhil
         await TrainingLoop(run).resume()
         run.commits.step = 0
         await run.book_rest(Spend(usd=3.0))
-        file = run.rest_file
+        file = rest_file(run.config)
         note = file.read_bytes()
     await restart(life.store, "m", 0)
     for _ in range(2):
