@@ -110,10 +110,13 @@ def describe_differences(found: RunComparison) -> Iterator[str]:
                 "both on the same ones to see which is better."
             )
             continue
+        bounds = words.gap_bounds(measured.accuracy)
+        if None not in measured.accuracy.ends:
+            bounds += ", 95 %"
         sentence = (
-            f"{first} − {model}: {words.gap(measured.accuracy)}{words.unit} "
-            f"({words.gap_bounds(measured.accuracy)}, 95 %; {corrected}{measured.chance}), paired "
-            f"over {measured.documents} {scenarios} of their newest benchmarks."
+            f"{first} − {model}: {words.gap(measured.accuracy)}{words.unit} ({bounds}; "
+            f"{corrected}{measured.chance}), paired over {measured.documents} {scenarios} of their "
+            "newest benchmarks."
         )
         if measured.documents < DOCUMENTS_MIN:
             sentence += f" Too few {scenarios} to say."
@@ -225,10 +228,11 @@ def as_record(found: RunComparison) -> dict[str, Any]:
     differences: dict[str, Mapping[str, Any] | None] = dict.fromkeys(found.differences)
     for model, measured in found.differences.items():
         if measured is not None:
+            low, high = measured.accuracy.ends
             differences[model] = {
                 "accuracy": measured.accuracy.mean,
-                "low": measured.accuracy.low,
-                "high": measured.accuracy.high,
+                "low": low,
+                "high": high,
                 "p_value": measured.p_value,
                 "documents": measured.documents,
             }

@@ -17,8 +17,9 @@ from precis.config import RunConfig
 from precis.errors import LeaseHeld, StoreError
 from precis.records.ledger import Metric, Origin, ledger_key, load_ledger, write_ledger
 from precis.records.results import write_results
-from precis.report.run_comparison import compare, describe_differences
+from precis.report.run_comparison import as_record, compare, describe_differences
 from precis.run.reports import report_file
+from precis.statistics.intervals import paired_difference
 from precis.store import FolderStore
 from precis.training.deletion import delete
 from precis.training.run import work_folder
@@ -197,6 +198,10 @@ def test_runs_of_two_measures_are_not_comparable(store: FolderStore) -> None:
     *_, last = describe_differences(replace(found, runs=(first, other)))
     assert last == "They are measured by accuracy and by reward: not comparable."
     assert not any("not comparable" in one for one in describe_differences(found))
+    few = {"b": paired_difference([5.0, 7.0, 6.0], [3.0, 4.0, 5.5], [1.0] * 3)}
+    rewards = replace(found, differences=few)
+    assert "(no interval; p = 0." in next(describe_differences(rewards))
+    assert as_record(rewards)["differences"]["b"]["low"] is None
 
 
 async def test_a_deleted_run_leaves_nothing_and_all_of_others_stays(store: FolderStore) -> None:
