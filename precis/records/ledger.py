@@ -336,7 +336,7 @@ class Ledger(Record):
             next_step=step,
             steps=steps,
             validations=validations,
-            other_usd=max(0.0, self.usd - kept_usd),
+            other_usd=max(self.other_usd, self.usd - kept_usd),
             stopped_early=None,
             variances=tuple(one for one in self.variances if one.step <= step),
             checkpoints={at: one for at, one in self.checkpoints.items() if at <= step},

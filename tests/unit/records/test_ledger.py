@@ -42,12 +42,15 @@ def test_a_step_cannot_be_skipped_or_repeated() -> None:
 def test_rewinding_forgets_later_steps_and_no_money(rewards: list[float], back: int) -> None:
     ledger = EMPTY
     for step, reward in enumerate(rewards):
-        ledger = ledger.advance(record(step, reward)).add_validation(validation(step + 1))
+        usd = reward / 3
+        ledger = ledger.advance(record(step, reward)).add_validation(validation(step + 1), usd)
+    ledger = ledger.charge(0.1, pending_usd=0.1)
     step = min(back, len(rewards))
     rewound = ledger.rewind(step)
     assert (rewound.next_step, rewound.steps) == (step, ledger.steps[:step])
     assert all(one.step <= step for one in rewound.validations)
     assert rewound.usd == ledger.usd
+    assert rewound.settle(is_recorded=True).other_usd >= 0
 
 
 def test_pending_spend_is_taken_back_where_a_step_brings_it() -> None:
