@@ -179,7 +179,7 @@ class Environment(Protocol):
 
     def content_of(self, scenario: Scenario) -> str:
         """Return the content of a scenario that a policy could memorize."""
-        return json.dumps(dict(scenario.data), sort_keys=True)
+        return json.dumps(dict(scenario.data) or scenario.id, sort_keys=True)
 
     @property
     def learned(self) -> Sequence[str]:

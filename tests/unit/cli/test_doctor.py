@@ -119,10 +119,14 @@ async def test_an_agent_is_examined_with_its_environment_for_its_training_and_it
 async def test_held_out_scenarios_like_those_to_train_on_are_counted(tmp_path: Path) -> None:
     file = tmp_path / "game.py"
     text = Path(GAME).read_text().replace("range(400)", "range(9_990, 10_010)")
-    file.write_text(text.replace('f"game-{seed}"', 'f"{split}-{seed}"'))
+    text = text.replace('f"game-{seed}"', 'f"{split}-{seed}"')
+    file.write_text(text)
     config = TrainConfig.model_validate({"model": "game", "environment": str(file)})
     row = await row_of("environment", checks_of(config))
     assert "100 held out, 10 of them like one to train on but for the id" in row.detail
+    file.write_text(text.replace(', "seed": seed}', "}"))
+    row = await row_of("environment", checks_of(config))
+    assert row.detail.endswith("100 held out"), "their ids are all that they have"
 
 
 async def test_a_benchmark_of_no_model_lacks_the_model_and_its_hosted_contenders_their_key() -> (
