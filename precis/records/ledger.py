@@ -208,6 +208,8 @@ class Ledger(Record):
     """The run's spend so far."""
     other_usd: Amount = 0.0
     """The part of it beside steps, validations and measured groups."""
+    unpriced: Count = 0
+    """The number of calls beside those of its steps whose price is not known."""
     pending_usd: Amount = 0.0
     """The part of that which belongs to a step whose training a run's end has interrupted. If the
     trainer has finished the step, its record has that cost too."""
@@ -239,7 +241,7 @@ class Ledger(Record):
     @property
     def is_lower_bound(self) -> bool:
         """True if the price of some calls is not known, which `usd` does not count."""
-        return any(record.judge.unpriced for record in self.steps)
+        return self.unpriced > 0 or any(record.judge.unpriced for record in self.steps)
 
     @property
     def wall_s(self) -> float:
@@ -337,6 +339,7 @@ class Ledger(Record):
             steps=steps,
             validations=validations,
             other_usd=max(self.other_usd, self.usd - kept_usd),
+            unpriced=self.unpriced + sum(one.judge.unpriced for one in self.steps[len(steps) :]),
             stopped_early=None,
             variances=tuple(one for one in self.variances if one.step <= step),
             checkpoints={at: one for at, one in self.checkpoints.items() if at <= step},

@@ -175,6 +175,7 @@ class Run:
         """
         await self.lease.check()  # an upload may have taken longer than the lease
         ledger = ledger.under(self.config.model_dump(mode="json"))
+        ledger = ledger.model_copy(update={"unpriced": ledger.unpriced + spend.unpriced})
         ledger = ledger.stop_early(self.config.patience, self.config.steps)
         reached("before ledger", ledger.next_step)
         data = await asyncio.to_thread(encode_ledger, self.store, ledger)

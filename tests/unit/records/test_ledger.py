@@ -7,6 +7,7 @@ from pydantic import ValidationError
 
 from precis.records.ledger import Ledger, Validation
 from precis.records.metrics import metrics_frame
+from precis.records.spend import Spend
 from precis.records.warm_start import WarmStartRecord
 from tests.support.ledgers import EMPTY, record, validation, variance
 
@@ -43,13 +44,15 @@ def test_rewinding_forgets_later_steps_and_no_money(rewards: list[float], back: 
     ledger = EMPTY
     for step, reward in enumerate(rewards):
         usd = reward / 3
-        ledger = ledger.advance(record(step, reward)).add_validation(validation(step + 1), usd)
+        judge = Spend(usd=0.25, unpriced=int(reward > 0.5))
+        taken = record(step, reward).model_copy(update={"judge": judge})
+        ledger = ledger.advance(taken).add_validation(validation(step + 1), usd)
     ledger = ledger.charge(0.1, pending_usd=0.1)
     step = min(back, len(rewards))
     rewound = ledger.rewind(step)
     assert (rewound.next_step, rewound.steps) == (step, ledger.steps[:step])
     assert all(one.step <= step for one in rewound.validations)
-    assert rewound.usd == ledger.usd
+    assert (rewound.usd, rewound.is_lower_bound) == (ledger.usd, ledger.is_lower_bound)
     assert rewound.settle(is_recorded=True).other_usd >= 0
 
 

@@ -79,9 +79,10 @@ async def test_what_is_left_to_book_is_no_rounding_error_below_zero(tmp_path: Pa
     async with Life(tmp_path, {}).opened() as run:
         await run.read_ledger()
         for usd in (2.82, 7.55):
-            run.taught = Spend(usd=usd)
+            run.taught = Spend(usd=usd, unpriced=1)
             spend = run.unbooked
             await run.write_ledger(run.ledger.charge(spend.usd), spend)
+        assert load_ledger(store, "m").unpriced == 1, "of a call beside the steps"
         DemonstrationJournal(store, "m", "c").add((), run.unbooked.usd)
     assert DemonstrationJournal(store, "m", "c").kept.usd == 0
 
