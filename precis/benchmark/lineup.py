@@ -56,7 +56,7 @@ async def serve_baselines(
                 f"The environment has no baseline {name!r}.",
                 f"Give `baselines` some of {', '.join(known) or 'none'}, or leave it out.",
             )
-    # The settings know of the others that no two are called the same.
+    # The settings refuse two others of the same name.
     called = {TRAINED, *config.hosted, *(each.called for each in config.contenders)}
     twice = ", ".join(sorted(called.intersection(names)))
     if twice:

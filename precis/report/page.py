@@ -23,7 +23,7 @@ from precis.text import Spans, common_words, decisive_words
 
 _SOURCES = ("run", "judge", "protocol", "prompts_digest", "corpus_digest", "code_version")
 _TEXTS_MAX = 60_000_000
-"""About the most characters of all rollouts in a page: with more a browser opens slowly, or not."""
+"""About the most characters of all rollouts in a page: a browser hardly opens one with more."""
 _TEXT_MIN = 4000
 """No rollout is cut to fewer characters."""
 _PICTURES = ("learning-curve", "comparison", "nights")
