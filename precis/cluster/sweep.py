@@ -14,7 +14,7 @@ from typing import Literal
 from precis.cluster import api
 from precis.cluster.api import Cluster
 from precis.cluster.keys import PREFIX, cluster_name, forget_keys
-from precis.cluster.task import s3_variables
+from precis.cluster.task import s3_endpoint
 from precis.errors import ConfigError, PrecisError
 from precis.run.lease import Holder, is_alive, read_lease
 from precis.store import open_store
@@ -71,13 +71,12 @@ async def _take_down_if_idle(cluster: Cluster, home: Path, spare_hours: float) -
     store = cluster.envs.get("PRECIS_STORE")
     if model is None or store is None:
         return outcome("kept", "was not launched by this version of Précis")
-    _, here = s3_variables()
-    if cluster.envs.get("AWS_ENDPOINT_URL") != here.get("AWS_ENDPOINT_URL"):
-        return outcome("kept", "keeps its runs at another server (AWS_ENDPOINT_URL)")
     hours = (time.time() - cluster.launched_at) / 3600
     if hours < spare_hours:
         return outcome("kept", f"was launched {hours:.1f} hours ago")
     try:
+        if cluster.envs.get("AWS_ENDPOINT_URL") != s3_endpoint():
+            return outcome("kept", "keeps its runs at another server (AWS_ENDPOINT_URL)")
         holder = await _live_holder(model, store)
         if holder is not None:
             return outcome("kept", f"is in use by {holder}")

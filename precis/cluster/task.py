@@ -108,6 +108,19 @@ def candidates(config: ClusterConfig) -> list[dict[str, Any]]:
     return machines
 
 
+def s3_endpoint() -> str | None:
+    """Return the address of the bucket's server, which a profile of AWS's tools may set; None for
+    AWS itself. Raises ConfigError if those settings can't be used."""
+    from precis.store.s3_client import client_for  # boto3 takes a third of a second
+
+    settings = S3Environment()
+    if settings.aws_endpoint_url:
+        return settings.aws_endpoint_url
+    address: str = client_for(settings).meta.endpoint_url
+    is_aws = (urlsplit(address).hostname or "").endswith((".amazonaws.com", ".amazonaws.com.cn"))
+    return None if is_aws else address
+
+
 def s3_variables() -> tuple[dict[str, str], dict[str, str]]:
     """Return the cluster's variables for access to the bucket as from here: secrets, and the
     rest."""
@@ -130,15 +143,9 @@ def s3_variables() -> tuple[dict[str, str], dict[str, str]]:
                 "AWS_SESSION_TOKEN": found.token,
             }
             secrets = {name: value for name, value in named.items() if value}
-    endpoint = environment.aws_endpoint_url
-    if not endpoint:  # that of a profile of AWS's tools; AWS itself needs none
-        client = session.client("s3", aws_access_key_id="none", aws_secret_access_key="none")
-        host = urlsplit(client.meta.endpoint_url).hostname or ""
-        if not host.endswith((".amazonaws.com", ".amazonaws.com.cn")):
-            endpoint = client.meta.endpoint_url
     plain = {
         "AWS_REGION": environment.aws_region or session.region_name,
-        "AWS_ENDPOINT_URL": endpoint,
+        "AWS_ENDPOINT_URL": s3_endpoint(),
         "PRECIS_S3_SSE": environment.sse,
         "PRECIS_S3_CHECKSUM": environment.checksum,
         "PRECIS_S3_ADDRESSING": environment.addressing,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from precis.environment import Variables, key_variables
+from precis.environment import S3Environment, Variables, key_variables
 from precis.store import FolderStore
 
 KEYS = key_variables()
@@ -15,10 +15,11 @@ KEYS = key_variables()
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home of Précis of each test's own, which is not there yet, and none of this machine's
-    keys."""
+    keys, nor its server of buckets."""
     monkeypatch.setenv("PRECIS_HOME", str(tmp_path / "home"))
-    monkeypatch.setitem(Variables.model_config, "env_file", None)
-    for name in KEYS:
+    for settings in (Variables, S3Environment):
+        monkeypatch.setitem(settings.model_config, "env_file", None)
+    for name in (*KEYS, "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"):
         monkeypatch.delenv(name, raising=False)
     return tmp_path / "home"
 

@@ -16,6 +16,7 @@ from precis.cluster.site import HourlyPrice
 from precis.cluster.task import candidates, s3_variables
 from precis.errors import ConfigError, NoCapacity
 from precis.settings.cluster import ClusterConfig
+from precis.store.s3_client import client_for
 from tests.support.programs import put_program
 
 
@@ -73,6 +74,7 @@ def test_a_profile_of_awss_own_tools_goes_along_whole(
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
     monkeypatch.chdir(tmp_path)
+    client_for.cache_clear()  # a profile is none of the settings, which another test may have used
     secrets, plain = s3_variables()
     assert secrets == {"AWS_ACCESS_KEY_ID": "an-id", "AWS_SECRET_ACCESS_KEY": "a-secret"}
     assert plain["AWS_REGION"] == "eu-west-3"

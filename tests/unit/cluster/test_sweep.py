@@ -22,6 +22,7 @@ from precis.cluster.sweep import down_cluster, sweep
 from precis.errors import ClusterError, ConfigError, NoCapacity
 from precis.run.lease import leased
 from precis.store import open_store
+from precis.store.s3_client import client_for
 from tests.services.patience import patience_s, until
 
 
@@ -140,6 +141,9 @@ async def test_a_machine_that_can_not_be_taken_down_does_not_keep_the_others(
         "precis-b": "SkyPilot refuses: Not yours.",
     }
     assert set(sdk.records) == {"precis-nowhere", *failed}
+    monkeypatch.setenv("AWS_PROFILE", "nobody")
+    client_for.cache_clear()
+    assert all("AWS_PROFILE" in one.why for one in await sweep(tmp_path, spare_hours=0))
 
 
 async def test_a_machine_at_work_is_taken_down_by_force_only(
