@@ -24,7 +24,7 @@ from precis.errors import ClusterError, ConfigError, NoCapacity, PrecisError
 
 Log = Callable[[str], None]
 
-# Of their own: a request that hangs must not keep the lease from being renewed in a thread.
+# Not asyncio's threads: requests that hang must not keep the lease from being renewed in one.
 _threads = ThreadPoolExecutor(64, "skypilot")
 _ASK_S = 120.0
 _DOWN_S = 600.0

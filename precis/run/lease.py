@@ -116,7 +116,7 @@ class Lease:
     """A lease that is held, until another run has taken it over.
 
     Attributes:
-        former: the run that had it until then and has not given it back, if one did.
+        former: the run that held it until then, if that run has not given it back.
     """
 
     def __init__(

@@ -113,7 +113,7 @@ class S3Store:
                     raise
                 if tries == len(_PAUSES_S):  # nobody else has written it
                     raise StoreError(
-                        f"Can't write {self._at(key)}: the server still refuses all its writers.",
+                        f"Can't write {self._at(key)}: the server refuses every write of it.",
                         "Start the run again when the server has recovered.",
                     ) from error
             # S3 answers 409 to two concurrent writers, which botocore does not retry.
