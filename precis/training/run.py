@@ -262,7 +262,8 @@ class Run:
         that answers, and a commit that did not succeed may still write the ledger.
         """
         machine_usd = self.trainer.meter.unbooked_usd
-        if machine_usd and await self.lease.is_lost():
+        is_shared = self.config.cluster.where == "sky"  # and not the machine of this process
+        if machine_usd and is_shared and await self.lease.is_lost():
             machine_usd = 0.0  # the run that has taken over counts it, from what is booked on
         usd = spend.usd + machine_usd
         if usd < _USD_MIN:

@@ -3,7 +3,7 @@
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -14,6 +14,7 @@ from precis.records.ledger import find_ledger, load_ledger, read_ledger, write_l
 from precis.records.spend import Spend
 from precis.run.lease import leased
 from precis.run.restart import restart
+from precis.settings.cluster import ClusterConfig
 from precis.store import FolderStore
 from precis.training.loop import TrainingLoop
 from precis.training.run import read_rest, rest_file
@@ -146,10 +147,13 @@ async def test_a_machine_is_not_counted_again_up_to_where_its_cost_was_booked(
         assert run.usd == pytest.approx(2.0, abs=1.0)
 
 
+@pytest.mark.parametrize(("where", "usd"), [("sky", 3.0), ("local", 2.0 + 3.0)])
 async def test_a_machine_of_a_run_that_was_taken_over_is_counted_by_its_next_holder(
-    tmp_path: Path,
+    tmp_path: Path, where: Literal["sky", "local"], usd: float
 ) -> None:
+    """Unless it is the one that the run itself is on, such as a managed job's."""
     async with Life(tmp_path, {}).opened() as run:
+        run.config = run.config.model_copy(update={"cluster": ClusterConfig(where=where)})
         await run.read_ledger()
         await run.write_ledger(run.ledger)
         run.trainer.meter = Meter(lambda: 0.0)
@@ -157,7 +161,7 @@ async def test_a_machine_of_a_run_that_was_taken_over_is_counted_by_its_next_hol
         async with leased(run.store, "m", "second", take_over=True) as second:
             await run.book_rest(Spend(usd=3.0))
         assert second.former and second.former.id == run.lease.id and second.dead is None
-        assert read_rest(run.config, run.ledger).usd == 3.0
+        assert read_rest(run.config, run.ledger).usd == usd
 
 
 async def test_a_note_of_cost_is_booked_once_although_a_start_is_killed_meanwhile(
