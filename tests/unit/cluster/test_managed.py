@@ -66,13 +66,15 @@ def test_only_the_keys_that_the_run_needs_travel_and_as_secrets(
     of_the_run = {"OPENROUTER_API_KEY", "WANDB_API_KEY", "HF_TOKEN"}
     for name in ("GEMINI_API_KEY", "CONTENDER_API_KEY", *of_the_run):
         monkeypatch.setenv(name, f"{name}-canary")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "bucket-canary")
+    of_the_bucket = {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"}
+    for name in of_the_bucket:
+        monkeypatch.setenv(name, "bucket-canary")
     wanted = config(judge={"provider": "openrouter"})
     server = ServerAccess(URL, {"PREFECT_API_AUTH_STRING": "server-canary"})
     assert "canary" not in repr(server)
     envs, secrets = variables(wanted, server)
     assert "canary" not in str(envs)
-    assert set(secrets) == {"PREFECT_API_AUTH_STRING", "AWS_SECRET_ACCESS_KEY", *of_the_run}
+    assert set(secrets) == {"PREFECT_API_AUTH_STRING", *of_the_bucket, *of_the_run}
     assert envs["PREFECT_API_URL"] == URL
 
 
