@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any, Self, TypeVar
 
 from precis.config import JudgeConfig
+from precis.environments.session import REFUSALS
 from precis.environments.summaries.judge.cache import ReplyCache
 from precis.environments.summaries.judge.endpoint import RULES_VERSION, limits_of
 from precis.environments.summaries.judge.protocol import PROTOCOL_VERSION, BadReply, Prompt
@@ -193,6 +194,9 @@ class CachedJudge:
                     if asked_as == self._format:
                         self._format = _FORMATS[_FORMATS.index(asked_as) + 1]
                 except ProviderRejected as error:
+                    if error.status in REFUSALS and self._client.spend.calls:
+                        # It has answered others: this text is too long for it, say.
+                        raise ProviderFailed("refused", str(error)) from error
                     raise JudgeRejected(str(error)) from error
 
 

@@ -46,12 +46,12 @@ class ScriptedJudge:
 
     def __init__(self, *script: Response) -> None:
         self.requests: list[dict[str, Any]] = []
-        self._script, self._lexical = deque(script), lexical_judge
+        self.script, self._lexical = deque(script), lexical_judge
 
     async def answer(self, request: Request) -> Response:
         self.requests.append(await request.json())
-        if self._script:
-            return self._script.popleft()
+        if self.script:
+            return self.script.popleft()
         completion = await self._lexical(ChatRequest.model_validate(self.requests[-1]))
         return saying(completion.choices[0].content)
 
@@ -177,6 +177,15 @@ async def test_a_judge_that_no_retry_helps_stops_the_run_with_a_sentence(
         with pytest.raises(JudgeError, match=said) as raised:
             await judge.score(FERRY, SUMMARY)
     assert "sk-secret-key" not in str(raised.value)
+
+
+async def test_a_request_that_the_judge_refuses_by_itself_costs_one_verdict() -> None:
+    async with judge_of(tries_max=1) as (judge, server):
+        await judge.check()
+        server.script.append(responding(400, "The maximum context length is 8192 tokens."))
+        verdict = await judge.score(FERRY, SUMMARY)
+        assert isinstance(verdict, Unscored) and verdict.cause == "refused"
+        assert isinstance(await judge.score(FERRY, SUMMARY), Scored)
 
 
 async def test_preflight_tells_a_judge_that_works_from_one_that_does_not() -> None:
