@@ -118,8 +118,10 @@ def _stand_up(server: PrefectServer, console: Console, automations: bool | None)
         console.print("Deploying …")
     asyncio.run(pool.ensure())
     paused = asyncio.run(pool.paused())
-    deploy()
-    asyncio.run(pool.pause(paused))
+    try:
+        deploy()
+    finally:  # of those that it got to
+        asyncio.run(pool.pause(paused))
     wanted = on_postgres() if automations is None else automations
     applied = asyncio.run(automating.apply()) if wanted else []
     console.print(f"Deployments  {', '.join(asyncio.run(pool.deployments()))}", soft_wrap=True)

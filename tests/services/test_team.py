@@ -188,12 +188,16 @@ def _kill_all_of(team: Team) -> None:
 
 
 def _restart_worker(team: Team) -> None:
-    """`precis up` again: it finds the server of the one that was killed, with its automations."""
+    """`precis up` again: it finds the server of the one that was killed, with its automations and
+    what somebody has paused."""
     before = _automations(team.api)
     assert len(before) == 5
+    trial = team.api.get("/deployments/name/train/trial").raise_for_status().json()["id"]
+    team.api.post(f"/deployments/{trial}/pause_deployment").raise_for_status()
     team.up = Up(team.precis, team.precis.home / "up-again.txt", "--automations")
     team.up.prints("Ctrl-C waits")
     assert _automations(team.api) == before, "they are there, and were not left alone"
+    assert team.api.get(f"/deployments/{trial}").json()["paused"]
 
 
 def _benchmarks_of(team: Team, model: str) -> list[dict[str, Any]]:
