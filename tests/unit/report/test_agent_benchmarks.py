@@ -104,7 +104,9 @@ def test_a_cost_by_an_estimate_of_the_tokens_is_shown_as_an_upper_bound(
     benchmark = Benchmark(pl.concat([counted, uncounted]), words=GAMES)
     report = benchmark_report(benchmark)
     assert (report.count("| $2 |"), report.count("| at most $2 |")) == (1, 1)
-    assert "at most $2<" in report_html(benchmark)
+    page = report_html(benchmark)
+    assert "at most $2<" in page
+    assert "<dt>judge</dt>" not in page, "no row without a value"
     run: Any = SimpleNamespace(sampled=0, name="m", machine_usd=0.0, began=datetime.now(UTC))
     run.budget = SimpleNamespace(usd=0.016, spend=Spend(usd=0.016))
     run.config = BenchmarkConfig(model="m")
