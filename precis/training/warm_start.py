@@ -205,7 +205,7 @@ async def ask_teacher(
             "Raise budget_usd and start the run again to continue.",
         )
     asked = len(scenarios)
-    if len(failures) > settings.unscored_share_max * asked:
+    if asked and len(failures) / asked > settings.unscored_share_max:
         raise RolloutError(
             f"The teacher {teacher.contender} ended only {asked - len(failures)} of {asked} "
             f"{nouns.rollouts} ({dict(causes)}). The first failure: {failures[0].detail}"
