@@ -185,11 +185,6 @@ class JudgeConfig(Record):
                 "openrouter, google or url, or leave model empty"
             )
         check_hosted(self.provider, self.base_url, "judge", "JUDGE_API_KEY")
-        if self.provider != "url" and self.base_url:
-            raise ValueError(
-                "judge base_url is the address of provider 'url': set provider to url, or leave "
-                "base_url empty"
-            )
         return self
 
 

@@ -51,8 +51,13 @@ def refuse_password(address: str, name: str, variable: str) -> None:
 
 
 def check_hosted(provider: str, address: str, name: str, variable: str) -> None:
-    """Refuse an invalid address of a hosted model, or one with a password."""
-    is_expected = bool(address) or provider == "url"
-    if is_expected and not address.startswith(("http://", "https://")):
-        raise ValueError(f"{name}: base_url must start with http:// or https://")
+    """Refuse an address of a hosted model that is invalid, has a password, or would get the key of
+    another provider."""
     refuse_password(address, name, variable)
+    if provider != "url" and address:
+        raise ValueError(
+            f"{name}: base_url is the address of provider 'url': set provider to url, or leave "
+            "base_url empty"
+        )
+    if provider == "url" and not address.startswith(("http://", "https://")):
+        raise ValueError(f"{name}: base_url must start with http:// or https://")

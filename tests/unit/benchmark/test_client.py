@@ -156,7 +156,7 @@ async def test_a_reasoning_model_gets_no_temperature_and_room_to_think(
     settings: dict[str, Any], sent: dict[str, Any], url: str, provider: Provider
 ) -> None:
     keys = {**KEYS, "OPENROUTER_API_KEY": "sk-secret-key"}
-    config = entry(url, **settings).settings.model_copy(update={"base_url": url})
+    config = entry(url).settings.model_copy(update=settings)
     await ask(hosted_contender(config, keys), environment(documents=ONE))
     (request,) = provider.requests
     assert request.model_dump(exclude_unset=True, exclude={"model", "messages"}) == sent

@@ -79,6 +79,7 @@ def test_a_text_of_another_form_is_told_which_one_is_allowed(
 
 
 TEACHER = {"model": "m", "provider": "openrouter"}
+ELSEWHERE = {**TEACHER, "base_url": "http://localhost/v1"}
 SHOWN = {"source": "file", "file": "shown.jsonl", "reward_min": 0.5}
 RENTED: dict[str, Any] = {
     "store": "s3://bucket/prefix",
@@ -92,6 +93,7 @@ ASLEEP = {"engine": {"sleep_while_training": True}}
     [
         ({"warm_start": {"source": "teacher"}}, "`teacher` belong together"),
         ({"warm_start": {"teacher": TEACHER}}, "`teacher` belong together"),
+        ({"warm_start": {"source": "teacher", "teacher": ELSEWHERE}}, "set provider to url"),
         ({"warm_start": {"source": "file"}}, "`file` belong together"),
         ({"warm_start": {"file": "a.jsonl"}}, "`file` belong together"),
         ({"warm_start": {}, "trainer": {"kind": "serverless"}}, "warm_start needs a trainer of"),
