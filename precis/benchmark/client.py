@@ -65,9 +65,12 @@ class ContenderClient:
         """Return the policy for a rollout; attempts after the first are sampled."""
         settings = self.spec.settings
         # A rollout's wait for its turn does not count against its time limit.
-        waits_s = 60 * self.at_once / settings.limits.requests_per_minute
+        deadline_s = _AHEAD * self._rollouts.timeout_s
+        if self.spec.paid:
+            waits_s = 60 * self.at_once / settings.limits.requests_per_minute
+            deadline_s = settings.rollout_timeout_s + waits_s
         limits = Limits(
-            settings.rollout_timeout_s + waits_s,
+            deadline_s,
             self._rollouts.turns_max,
             self._rollouts.tokens_max + self.spec.thinking_tokens * self._rollouts.turns_max,
         )

@@ -7,7 +7,7 @@ from typing import Any
 from precis.config import ContenderConfig, Hosted
 from precis.llm.limits import without_quota
 from precis.llm.providers import Endpoint, endpoint_of
-from precis.llm.retry import OWN_BACKOFF_S, OWN_TRIES_MAX
+from precis.llm.retry import OWN_BACKOFF_S, OWN_CALL_TIMEOUT_S, OWN_TRIES_MAX
 from precis.records.spend import Price, price_of
 from precis.statistics.standings import Contender
 
@@ -94,6 +94,7 @@ def local_contender(
         provider="url",
         base_url=url,
         limits=without_quota(in_flight),
+        call_timeout_s=OWN_CALL_TIMEOUT_S,
         tries_max=OWN_TRIES_MAX,
         backoff_s=OWN_BACKOFF_S,
     )

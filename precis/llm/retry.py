@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+OWN_CALL_TIMEOUT_S = 1200.0
+"""For one request to the run's own server; a rollout's own deadline is mostly shorter."""
 OWN_TRIES_MAX = 3
 OWN_BACKOFF_S = 0.3
 """The pause between attempts at the run's own server, whose loss must be noticed soon."""

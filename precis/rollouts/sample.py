@@ -23,11 +23,9 @@ from precis.llm.client import ChatClient, OwnServer
 from precis.llm.concurrency import run_for_each
 from precis.llm.limits import without_quota
 from precis.llm.providers import Endpoint
+from precis.llm.retry import OWN_CALL_TIMEOUT_S
 from precis.records.rollout import Rollout, Scenario
 from precis.rollouts.filter import ZERO_VARIANCE, refuse_too_many_unscored, why_dropped
-
-_CALL_TIMEOUT_S = 1200.0
-"""For one request; a rollout's own deadline (`RolloutsConfig.timeout_s`) is mostly shorter."""
 
 
 def draw_batch(drawn: Sequence[Scenario], seed: int, step: int, size: int) -> tuple[Scenario, ...]:
@@ -62,7 +60,7 @@ async def adapter_policy(
     url = str(client.base_url).rstrip("/")
     endpoint = Endpoint(url, model, client.api_key, key_variable="", role=f"policy {model}")
     settings = OwnServer(
-        without_quota(config.in_flight), _CALL_TIMEOUT_S, tries_max=1 + client.max_retries
+        without_quota(config.in_flight), OWN_CALL_TIMEOUT_S, tries_max=1 + client.max_retries
     )
     limits = Limits(config.timeout_s, config.turns_max, config.tokens_max)
     async with ChatClient(endpoint, settings, prices={}) as asked:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from precis.benchmark.client import ContenderClient
+from precis.benchmark.client import ContenderClient, Replies
 from precis.benchmark.contender import ContenderSpec, hosted_contender, local_contender
 from precis.benchmark.lineup import serve_baselines, serve_rehearsed
 from precis.benchmark.measure import Attempt, measure
@@ -24,6 +24,7 @@ from precis.environments.summaries.judge.client import KeptVerdicts
 from precis.environments.summaries.services import Services
 from precis.errors import ConfigError, StaleAdapter
 from precis.llm.budget import Budget, PaidOnce
+from precis.llm.retry import OWN_CALL_TIMEOUT_S
 from precis.llm.server import ApiError, ChatRequest, Choice, Completion, completions_app
 from precis.records.documents import Corpus, Document
 from precis.records.ledger import Ledger, write_ledger
@@ -214,6 +215,13 @@ async def test_another_checkpoint_than_the_one_asked_for_is_an_error(
     trained = local_contender(Contender("trained", 4), "m@4", url, "sk-secret-key", in_flight=2)
     with pytest.raises(StaleAdapter, match="'m@3' answered where 'm@4'"):
         await ask(trained, environment())
+
+
+def test_a_checkpoint_has_at_least_the_time_of_a_rollout_in_training() -> None:
+    trained = local_contender(Contender("trained", 4), "m@4", "http://h/v1", "key", in_flight=2)
+    client = ContenderClient(trained, RolloutsConfig(timeout_s=3600), Budget(None), None)
+    assert client.policy(Replies(client)).limits.deadline_s >= 3600
+    assert trained.settings.call_timeout_s == OWN_CALL_TIMEOUT_S
 
 
 async def test_what_was_paid_for_is_paid_for_once(
