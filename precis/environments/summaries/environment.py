@@ -246,7 +246,8 @@ class Summaries(Environment):
 
     def forecast(self, rollouts: int) -> Estimate | None:
         documents = self.corpus.validation
-        return self._verdicts.forecast(documents, rollouts) if self._verdicts else None
+        verdicts = self._verdicts
+        return verdicts.forecast(documents, rollouts, ceiling=True) if verdicts else None
 
     def forecasts(self, config: TrainConfig, next_step: int) -> Sequence[Estimate]:
         """Return the estimates for a training service and the judges."""
@@ -277,7 +278,7 @@ class Summaries(Environment):
 
     async def ceiling(self, store: Store, scenarios_max: int | None = None) -> float | None:
         """Return the judge's accuracy on the full text of the held-out documents."""
-        return await measure_ceiling(store, self.judge, self.corpus, scenarios_max)
+        return await measure_ceiling(store, self.judge, self.corpus, scenarios_max, self._verdicts)
 
     def check_ceiling(self, ceiling: float, least: float) -> str:
         return check_ceiling(ceiling, least, self.judge.identity["model"])

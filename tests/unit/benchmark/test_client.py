@@ -20,7 +20,7 @@ from precis.environments.recorder import Recorder
 from precis.environments.summaries.baselines import telegraph
 from precis.environments.summaries.environment import Summaries
 from precis.environments.summaries.judge import Answer, Scored, Verdict
-from precis.environments.summaries.judge.client import KeptVerdicts
+from precis.environments.summaries.judge.client import KeptVerdicts, measure_ceiling
 from precis.environments.summaries.services import Services
 from precis.errors import ConfigError, StaleAdapter
 from precis.llm.budget import Budget, PaidOnce
@@ -81,6 +81,7 @@ class Judge:
 
     def __init__(self) -> None:
         self.asked, self.identity, self.spend = 0, {"model": "m"}, Spend()
+        self.parameters: dict[str, Any] = {}
 
     async def score(self, document: Document, summary: str) -> Verdict:
         self.asked += 1
@@ -317,7 +318,7 @@ async def test_the_budget_holds_and_what_it_leaves_over_is_no_zero(url: str) -> 
 
 @pytest.mark.parametrize(("hedge_quantile", "asked"), [(0.0, 1), (0.85, 0)])
 async def test_a_verdict_needs_room_for_requests_that_may_be_sent_twice(
-    hedge_quantile: float, asked: int
+    hedge_quantile: float, asked: int, tmp_path: Path
 ) -> None:
     judge: Any = Judge()
     settings = {"provider": "google", "prices": {"m": (1.0, 1.0)}, "hedge_quantile": hedge_quantile}
@@ -329,6 +330,10 @@ async def test_a_verdict_needs_room_for_requests_that_may_be_sent_twice(
     paid = PaidOnce(None, Budget(1.5 * ahead.usd))
     await replace(verdicts, paid=paid).score(ONE[0], "The mayor did.")
     assert judge.asked == asked
+    corpus = Corpus((), tuple(ONE))
+    poor = replace(verdicts, paid=PaidOnce(None, Budget(0.5 * ahead.usd)))
+    assert await measure_ceiling(open_store(str(tmp_path)), judge, corpus, verdicts=poor) is None
+    assert judge.asked == asked, "the ceiling has exceeded the budget"
 
 
 async def test_the_forecast_counts_what_is_missing_and_names_what_has_no_price(
@@ -345,7 +350,7 @@ async def test_the_forecast_counts_what_is_missing_and_names_what_has_no_price(
         ahead, scoring = await estimate_cost(recorder, clients, dry, sampled=1)
     assert ahead.figures == {"rollouts": 13, "kept": 3}
     assert "The price of x is not known." in str(ahead)
-    assert scoring.figures["calls"] == 26
+    assert scoring.figures["calls"] == 26 + 2 * len(DOCUMENTS), "the ceiling is paid for too"
     assert "13 summaries are to be paid for, up to $" in str(ahead)
     assert ahead.usd == pytest.approx(5 * 764 * 10 / 1e6, rel=0.2)
     assert len(provider.requests) == asked, "a forecast has asked somebody"

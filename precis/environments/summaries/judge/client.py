@@ -171,7 +171,8 @@ class KeptVerdicts:
 
         def usd() -> float:
             is_limited = self.paid.budget.dollars_max is not None
-            ahead = self.forecast([document], 1) if is_limited else None
+            whole = summary == document.text  # for the ceiling
+            ahead = self.forecast([document], 1 - whole, ceiling=whole) if is_limited else None
             sent = 2 if self.config.hedge_quantile else 1  # a late request is sent twice
             return sent * (ahead.usd or 0.0) if ahead else 0.0
 
@@ -183,8 +184,10 @@ class KeptVerdicts:
             decode=decode,
         )
 
-    def forecast(self, documents: Sequence[Document], summaries: int) -> Estimate | None:
-        """Return the cost of this many verdicts; None if they are free."""
+    def forecast(
+        self, documents: Sequence[Document], summaries: int, *, ceiling: bool = False
+    ) -> Estimate | None:
+        """Return the cost of this many verdicts, and of the ceiling; None if they are free."""
         if self.config.provider == "lexical":
             return None
         return forecast(
@@ -193,7 +196,7 @@ class KeptVerdicts:
             documents,
             summaries=summaries,
             summary_words=self.words_max,
-            ceiling=False,
+            ceiling=ceiling,
         )
 
 
@@ -215,11 +218,16 @@ def check_ceiling(ceiling: float, ceiling_min: float, judge: str) -> str:
 
 
 async def measure_ceiling(
-    store: Store, judge: JudgeClient, corpus: Corpus, documents_max: int | None = None
+    store: Store,
+    judge: JudgeClient,
+    corpus: Corpus,
+    documents_max: int | None = None,
+    verdicts: KeptVerdicts | None = None,
 ) -> float | None:
-    """Return the judge's accuracy on the full text of the held-out documents, or some of them.
+    """Return the judge's accuracy on the full text of the held-out documents, or some of them; in a
+    benchmark by its `verdicts`.
 
-    It is kept in the store. None, which is not kept, if the judge failed on one of them.
+    It is kept in the store. None, which is not kept, if there is no verdict on one of them.
     """
     documents = corpus.validation[:documents_max]
     parts: list[Any] = [corpus.digest, judge.identity, judge.parameters]
@@ -231,7 +239,7 @@ async def measure_ceiling(
         return float(json.loads(kept.data)["accuracy"])
 
     async def read(document: Document) -> Scored | Unscored:
-        return await judge.score(document, document.text)
+        return await (verdicts or judge).score(document, document.text)
 
     correct = 0
     asked = 0
