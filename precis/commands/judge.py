@@ -82,7 +82,7 @@ def audit(
     Once the sheet is filled in, --filled reports how far judge and person agree, and the accuracy
     that follows.
     """
-    sheet = out or results[0].with_name("judge-audit.csv")
+    sheet = out or results[0].parent / "judge-audit.csv"
     with sentences():
         # A file may be given twice, or with a copy.
         rows = pl.concat(list(map(read_answers, results))).unique(maintain_order=True)

@@ -193,3 +193,6 @@ def test_what_the_command_can_t_do_is_a_sentence(tmp_path: Path) -> None:
         told = audit(str(path), *given)
         assert told.exit_code == 1 and isinstance(told.exception, SystemExit)
         assert said in " ".join(told.output.split())
+    for folder in (".", "/"):
+        told = audit(folder)
+        assert told.exit_code == 1 and isinstance(told.exception, SystemExit), folder
