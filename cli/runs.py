@@ -351,6 +351,6 @@ def _open(url: str, *models: str) -> "Store":
 
     store = open_store(url or Variables().store)
     for model in models:
-        if "/" in model:
+        if not model or "/" in model:
             raise no_ledger(store, model)
     return store

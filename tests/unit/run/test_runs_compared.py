@@ -323,7 +323,8 @@ def test_the_newest_report_is_opened(
 
     monkeypatch.setattr(webbrowser, "open", show)
     assert "it had no benchmark yet" in precis_runs("open", "a", store=store, code=1)
-    assert "holds no run 'NOPE'" in precis_runs("open", "NOPE", store=store, code=1)
+    for name in ("NOPE", ""):
+        assert f"holds no run '{name}'" in precis_runs("open", name, store=store, code=1)
     for step in ("0003", "0010", "0010-0123abcd", "0003/20260101-run"):
         store.put(f"a/benchmarks/{step}/report.html", b"<h1>")
     said = precis_runs("open", "a", store=store) + precis_runs(
