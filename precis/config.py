@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 
 from precis.environment import StoreUrl, Variables
 from precis.record import (
+    STEPS_MAX,
     Amount,
     BoundedFloat,
     BoundedInt,
@@ -133,8 +134,8 @@ class RateLimits(Record):
     in_flight: BoundedInt = Field(32, ge=1)
     """Requests at the same time."""
     requests_per_day: BoundedInt | None = Field(None, ge=1)
-    """Requests that the account allows in a day; empty if unknown. It does not limit a run, but its
-    forecast reports whether it suffices."""
+    """Requests that a judge's account allows in a day; empty if unknown. It does not limit a run,
+    but its forecast reports whether it suffices."""
 
 
 class JudgeConfig(Record):
@@ -435,7 +436,7 @@ class TrainConfig(RunConfig):
     questions that the judge answers from the full documents): below it the run stops before
     training. 0 disables this."""
 
-    steps: MayChange[BoundedInt] = Field(30, ge=1)
+    steps: MayChange[int] = Field(30, ge=1, le=STEPS_MAX)
     """Steps to train; a finished run continues if this is raised."""
     off_policy_steps: Decides[int] = Field(0, ge=0, le=1)
     """With 1, a step is sampled while the previous one is trained, from that step's adapter: one

@@ -80,7 +80,8 @@ SEED_MIN = -(2**63)
 SEED_MAX = 2**63 - 1
 Seed = Annotated[int, Field(ge=SEED_MIN, le=SEED_MAX)]
 """A seed has 64 bits, as torch's have."""
-Step = Annotated[int, Field(ge=0, le=1_000_000)]
+STEPS_MAX = 1_000_000
+Step = Annotated[int, Field(ge=0, le=STEPS_MAX)]
 """A step of a run, or the checkpoint it begins with."""
 Count = Annotated[int, Field(ge=0, le=2**53)]
 """A count, up to the largest integer that is exact in JSON."""

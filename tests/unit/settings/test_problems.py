@@ -106,6 +106,7 @@ ASLEEP = {"engine": {"sleep_while_training": True}}
         ({"off_policy_steps": 1, "trainer": {"kind": "serverless"}}, "'extractive' or 'art'"),
         ({"off_policy_steps": 1, "retention": {"keep_last": 1}}, "set keep_last to 2 or more"),
         ({"off_policy_steps": 2}, "less than or equal to 1"),
+        ({"steps": 1_000_001}, "steps: Input should be less than or equal to 1000000"),
         ({**RENTED, "cluster": {"where": "sky", "gpu": "H100"}}, "set cluster.gpu to H100:2"),
         ({**RENTED, "cluster": {"where": "sky", "gpu": "H100:1"}}, "set cluster.gpu to H100:2"),
         ({"patience": 2, "retention": {"keep_best": 0}}, "set keep_best to 1 or more"),
