@@ -203,7 +203,7 @@ async def test_a_late_game_is_cancelled_and_its_place_is_free(cluster: str, tmp_
     workers = WorkersSettings(count=1, rollouts_each=1, address=cluster)
     environment = agent_of(tmp_path, workers, HANGS=600)
     scenarios = environment.scenarios("train")
-    async with played(environment, ScriptedPolicy(), deadline_s=5.0) as play:
+    async with played(environment, ScriptedPolicy(), deadline_s=20.0) as play:
         late, after = await play([scenarios[11], scenarios[0]])
     assert late.score.cause == "rollout_timeout"
     assert after.reward == 1.0
