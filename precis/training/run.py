@@ -58,12 +58,17 @@ class Rest(Record):
         step: the step under way.
         pending_usd: the part that belongs to it (`Ledger.pending_usd`).
         at: the time of the note; in a ledger with this `charged_at` the cost is booked.
+        ledger_usd: the ledger's total at that time, as far as it was known.
+        tried_usd: the totals that it has instead if a write whose answer was lost was carried out;
+            the difference is a part of the cost.
     """
 
     step: Step
     usd: Amount = 0.0
     pending_usd: Amount = 0.0
     at: Amount = 0.0
+    ledger_usd: Amount = 0.0
+    tried_usd: tuple[Amount, ...] = ()
 
 
 class Stopwatch:
@@ -153,6 +158,7 @@ class Run:
         self.ledger = Ledger(model=config.model, config=self.identity, corpus=self.digest)
         self.taught = Spend()
         self._booked = Spend()
+        self._tried_usd: list[float] = []
         self._stored = OwnObject(store, ledger_key(config.model), None)
 
     async def read_ledger(self) -> None:
@@ -179,7 +185,9 @@ class Run:
         ledger = ledger.stop_early(self.config.patience, self.config.steps)
         reached("before ledger", ledger.next_step)
         data = await asyncio.to_thread(encode_ledger, self.store, ledger)
+        self._tried_usd.append(ledger.usd)
         await asyncio.to_thread(self._stored.write, data)
+        self._tried_usd.clear()
         reached("ledger written", ledger.next_step)
         self.ledger = ledger
         self._booked = self._booked + spend
@@ -277,6 +285,8 @@ class Run:
             usd=noted.usd + usd,
             pending_usd=noted.pending_usd + (self.described.usd if self.described else 0.0),
             at=time.time(),
+            ledger_usd=self.ledger.usd,
+            tried_usd=tuple(self._tried_usd),
         )
         fate = "booked when it is started again here"
         try:
@@ -381,6 +391,9 @@ def read_rest(config: RunConfig, ledger: Ledger) -> Rest:
     if file.exists():
         rest = Rest.model_validate_json(file.read_bytes())
         if rest.at != ledger.charged_at:
+            if rest.step == ledger.next_step and ledger.usd in rest.tried_usd:
+                left_usd = max(0.0, rest.usd + rest.ledger_usd - ledger.usd)
+                return rest.model_copy(update={"usd": left_usd})
             return rest
         file.unlink()  # its process was killed before it could, or the store's answer was lost
     return Rest(step=ledger.next_step)

@@ -212,6 +212,30 @@ async def test_what_is_booked_last_is_booked_once_although_the_store_does_not_an
         assert run.ledger.usd == 3.0
 
 
+async def test_what_a_written_ledger_has_is_not_booked_again_although_no_answer_came(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The network is lost while the cost of a validation is written."""
+    life = Life(tmp_path, {})
+
+    async def fail() -> None:
+        raise StoreError("No whole answer came.")
+
+    async with life.opened() as run:
+        run.store = store = SilentStore(tmp_path)
+        await TrainingLoop(run).resume()
+        store.silent = True
+        spend = Spend(usd=3.0)
+        with pytest.raises(StoreError):
+            await run.write_ledger(run.ledger.charge(spend.usd), spend)
+        monkeypatch.setattr(run.lease, "check", fail)
+        for further in (spend, Spend(usd=1.0)):
+            await run.book_rest(further)
+    async with life.opened() as run:
+        await TrainingLoop(run).resume()
+        assert run.ledger.usd == 4.0
+
+
 async def test_a_written_ledger_whose_answer_was_lost_does_not_end_its_run(tmp_path: Path) -> None:
     """A commit that is tried again has taken longer, so its step is not the one in the store."""
     store = SilentStore(tmp_path)
