@@ -202,7 +202,7 @@ async def attempt(
         error = raised
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
-        if isinstance(error, _NOT_THE_AGENT):
+        if isinstance(error, PrecisError | asyncio.CancelledError):
             raise error from raised
         return Unscored("agent_failed", describe_error(error))
 

@@ -360,6 +360,7 @@ def ending(how: object) -> Act:
         (SystemExit(3), "agent_failed", "SystemExit: 3"),
         (Silent(), "agent_failed", r"^Silent \("),
         (ExceptionGroup("1", [ExceptionGroup("1", [KeyError("a")])]), "agent_failed", "^KeyError"),
+        (BaseExceptionGroup("1", [KeyboardInterrupt()]), "agent_failed", "^KeyboardInterrupt"),
         (asyncio.CancelledError(), "agent_failed", "It cancelled itself"),
         (None, "no_score", "It returned nothing: return a Score"),
         (Unscored("judge_out", OSError("no route")), "judge_out", "^no route$"),  # type: ignore[arg-type]
