@@ -51,6 +51,7 @@ _LIBRARY_FOLDERS = (
 """The folders of Python, of installed packages and of Précis: an error is located at the line that
 called into them."""
 _DETAIL_MAX = 300
+_UNSCORED_MAX = 1000
 _NOT_THE_AGENT = (PrecisError, asyncio.CancelledError, KeyboardInterrupt, GeneratorExit)
 
 logger = logging.getLogger(__name__)
@@ -165,7 +166,7 @@ class Recorder:
             )
         if isinstance(score, Unscored):
             # An agent's error may quote a tool's output, an address or a key, and is shown.
-            detail = without_secrets(without_controls(score.detail))
+            detail = without_secrets(without_controls(score.detail))[:_UNSCORED_MAX]
             score = replace(score, detail=detail)
         return Rollout(scenario, index, tuple(session.calls), score)
 
