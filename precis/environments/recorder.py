@@ -10,7 +10,6 @@ import asyncio
 import itertools
 import json
 import logging
-import math
 import numbers
 import os
 import secrets
@@ -52,6 +51,9 @@ _LIBRARY_FOLDERS = (
 called into them."""
 _DETAIL_MAX = 300
 _UNSCORED_MAX = 1000
+_LARGEST = 1e30
+"""The largest reward or metric: sums and squares of larger ones overflow."""
+_NO_NUMBER = f"not a number up to {_LARGEST:g}"
 _NOT_THE_AGENT = (PrecisError, asyncio.CancelledError, KeyboardInterrupt, GeneratorExit)
 
 logger = logging.getLogger(__name__)
@@ -272,13 +274,13 @@ def score_of(returned: object) -> Score | Unscored:
         detail = f"It returned {what}: return a Score, a number or an art.Trajectory."
         return Unscored("no_score", detail)
     reward = _plain(score.reward)
-    if not _is_finite(reward):
-        return Unscored("no_score", f"Its reward is {reward!r}, which is not a number.")
+    if not _is_usable(reward):
+        return Unscored("no_score", f"Its reward is {reward!r}, which is {_NO_NUMBER}.")
     metrics = {}
     for name, given in score.metrics.items():
         value = _plain(given)
-        if not _is_finite(value):
-            return Unscored("no_score", f"Its metric {name} is {value!r}, which is not a number.")
+        if not _is_usable(value):
+            return Unscored("no_score", f"Its metric {name} is {value!r}, which is {_NO_NUMBER}.")
         metrics[without_controls(str(name))] = float(value)
     try:
         json.dumps(score.details, allow_nan=False)
@@ -299,5 +301,5 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _is_finite(value: object) -> bool:
-    return isinstance(value, numbers.Real) and math.isfinite(value)
+def _is_usable(value: object) -> bool:
+    return isinstance(value, numbers.Real) and abs(float(value)) <= _LARGEST

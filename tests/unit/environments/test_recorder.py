@@ -373,6 +373,7 @@ def ending(how: object) -> Act:
         (np.array([0.5, 0.5]), "no_score", "It returned a ndarray: return a Score, a number or"),
         (Score(1.0, "no"), "no_score", "Its success is 'no'"),  # type: ignore[arg-type]
         (Score(float("nan")), "no_score", "Its reward is nan, which is not a number"),
+        (Score(-1e308), "no_score", r"Its reward is -1e\+308, which is not a number up to 1e\+30"),
         (Score("9" * 5000), "no_score", "^.{1000}$"),  # type: ignore[arg-type]
         (Score(1.0, metrics={"a": "b"}), "no_score", "metric a is 'b', which is"),  # type: ignore[dict-item]
     ],
