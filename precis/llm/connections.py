@@ -57,10 +57,13 @@ class BoundedClient(httpx.AsyncClient):
                 content = await self._read(response)
             finally:
                 await response.aclose()
-        except httpx.RequestError as error:
+        except (httpx.RequestError, httpx.InvalidURL, UnicodeError) as error:
             # It may quote the server, and so may its causes.
             said = self._clean(str(error).encode("utf-8", "replace")).decode("utf-8", "replace")
-            raise type(error)(said, request=request) from None
+            if isinstance(error, httpx.RequestError):
+                raise type(error)(said, request=request) from None
+            # The reply redirects to what is no address.
+            raise httpx.RemoteProtocolError(said, request=request) from None
         # The response as if it had not been compressed.
         told = ("content-encoding", "content-length", "transfer-encoding")
         headers = []

@@ -141,6 +141,12 @@ async def spent(url: str) -> Spend:
         return client.spend
 
 
+@pytest.mark.parametrize("to", ["mailto:a@b", "http://xn--/"])
+async def test_a_redirection_to_no_address_is_a_failed_connection(to: str) -> None:
+    async with FaultyServer(Response(status_code=301, headers={"location": to})) as url:
+        assert (await spent(url)).given_up == 1
+
+
 async def test_a_reply_without_usage_costs_what_was_expected() -> None:
     async with FaultyServer(without_usage) as url:
         assert await spent(url) == Spend.of_call("m", EXPECTED, PRICES)
