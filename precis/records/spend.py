@@ -189,4 +189,4 @@ def _amount(value: object) -> float | None:
     """Return a number that can be a count or a price; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return value if 0 <= value < 1e15 else None
+    return value if 0 <= value < 1e9 else None  # the sums of a run's must fit into its ledger

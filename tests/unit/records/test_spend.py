@@ -44,7 +44,9 @@ def test_thinking_tokens_that_only_the_total_shows_are_paid_as_output() -> None:
     assert usage == Usage(21, 60)
 
 
-@pytest.mark.parametrize("usage", [None, {}, [], {"prompt_tokens": "many", "total_tokens": -3}])
+@pytest.mark.parametrize(
+    "usage", [None, {}, [], {"prompt_tokens": "many", "total_tokens": -3}, {"cost": 9e14}]
+)
 def test_a_missing_or_odd_usage_counts_as_no_tokens(usage: dict[str, object] | None) -> None:
     assert Usage.from_response(usage) == Usage(0, 0)
 
