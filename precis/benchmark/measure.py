@@ -163,7 +163,7 @@ def with_settings_of_its_run(config: BenchmarkConfig, store: Store) -> Benchmark
         runs, unreadable = list_runs(store, datetime.now(UTC))
         there = {run.model for run in runs} | unreadable.keys()
         others = sorted(there - {config.model})
-        if not others:
+        if not others or config.model in there:  # whose ledger is damaged or lost
             raise
         raise UnusableRun(
             error.what,
