@@ -4,6 +4,7 @@ questions that it answers from the documents' full texts."""
 import asyncio
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
@@ -236,7 +237,8 @@ async def measure_ceiling(
     key = f"ceilings/{json_digest(parts)[:16]}.json"
     kept = await asyncio.to_thread(store.get, key)
     if kept:
-        return float(json.loads(kept.data)["accuracy"])
+        with suppress(ValueError, TypeError, KeyError):  # a damaged one is measured again
+            return float(json.loads(kept.data)["accuracy"])
 
     async def read(document: Document) -> Scored | Unscored:
         return await (verdicts or judge).score(document, document.text)

@@ -120,6 +120,11 @@ async def test_a_ceiling_is_measured_for_each_effort(tmp_path: Path) -> None:
             assert await measure_ceiling(store, judge, Corpus((), (FERRY,))) == 1.0
             asked.append(len(server.requests))
     assert asked == [asked[0], asked[0], 0]
+    for key in store.keys("ceilings/"):
+        store.put(key, b'{"accuracy": nu')
+    async with judge_of() as (judge, server):
+        assert await measure_ceiling(store, judge, Corpus((), (FERRY,))) == 1.0
+        assert len(server.requests) == asked[0], "a damaged one is measured again"
 
 
 async def test_verdicts_by_other_rules_are_not_taken_from_the_cache(
