@@ -77,6 +77,8 @@ class DemonstrationJournal:
                     f"Delete {store.url}/{self._folder}: they are collected anew.",
                 ) from error
         self._batches = len(keys)
+        while f"{self._folder}{self._batches:05d}.json" in keys:  # a damaged one was deleted
+            self._batches += 1
         self._next = self._begin_batch()
 
     def missing(self, scenarios: Sequence[Scenario]) -> list[Scenario]:
