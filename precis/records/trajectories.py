@@ -168,12 +168,17 @@ def _read_message(row: Mapping[str, Any]) -> Json:
 
 def _scan(store: Store, key: str, content: bytes, step: int) -> pl.LazyFrame:
     try:
-        missing = set(_FILE) - set(pl.read_parquet_schema(BytesIO(content)))
+        # All of it: a damaged page is found only when it is read.
+        found = pl.read_parquet(BytesIO(content)).schema
     except pl.exceptions.PolarsError as error:
-        raise StoreError(f"{store.url}/{key} is not a parquet file: {error}") from error
-    if missing:
         raise StoreError(
-            f"{store.url}/{key} is not a file of trajectories: it has no column {min(missing)!r}."
+            f"{store.url}/{key} can't be read as parquet: {error}.",
+            "Bring it back from a backup, or delete it.",
+        ) from error
+    others = [name for name, kind in _FILE.items() if found.get(name) != kind]
+    if others:
+        raise StoreError(
+            f"{store.url}/{key} is not a file of trajectories: it has no such column {others[0]!r}."
         )
     return pl.scan_parquet(content).select(_FILE.names()).with_columns(step=_step(step))
 

@@ -85,9 +85,12 @@ def test_a_model_without_trajectories_has_an_empty_frame_of_the_same_columns(
 
 def test_what_is_no_file_of_trajectories_is_named(store: FolderStore) -> None:
     key = trajectories_key("m", "train", 1)
-    store.put(key, b"not parquet")
-    with pytest.raises(StoreError, match=r"train/0001\.parquet is not a parquet file"):
-        scan_trajectories(store, "m", "train")
+    put(store, 1, ROLLOUTS)
+    whole = (store.root / key).read_bytes()
+    for damaged in (b"not parquet", whole[:8] + b"damage" * 8 + whole[56:]):
+        store.put(key, damaged)
+        with pytest.raises(StoreError, match=r"train/0001\.parquet can't be read as parquet"):
+            scan_trajectories(store, "m", "train")
     pl.DataFrame({"reward": [1.0]}).write_parquet(store.root / key)
     with pytest.raises(StoreError, match=r"is not a file of trajectories.*group_index"):
         scan_trajectories(store, "m", "train")
