@@ -32,6 +32,13 @@ def _check_spend(spend: Spend) -> Spend:
     return spend
 
 
+def _check_settings(settings: dict[str, Any]) -> dict[str, Any]:
+    for name in ("environment", "judge"):  # which tables and reports read
+        if not isinstance(settings.get(name, {}), dict):
+            raise ValueError(f"{name} is not an object")
+    return settings
+
+
 class StepRecord(Record):
     """A committed step.
 
@@ -183,7 +190,7 @@ class Ledger(Record):
     model: Name
     config: str
     """Digest of the settings that determine the result; a resumed run must have the same."""
-    settings: dict[str, Any] = Field({})
+    settings: Annotated[dict[str, Any], AfterValidator(_check_settings)] = Field({})
     """All settings of the run that wrote this; none if the ledger was rebuilt and the run has not
     been started since."""
     corpus: str

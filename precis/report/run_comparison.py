@@ -100,7 +100,7 @@ def describe_differences(found: RunComparison) -> Iterator[str]:
     is_share = all(run.last is None or run.last.score.is_share for run in found.runs)
     words = Words(is_share=is_share)
     environment = found.runs[0].ledger.settings.get("environment") or {"kind": "summaries"}
-    scenarios = "documents" if environment["kind"] == "summaries" else "scenarios"
+    scenarios = "documents" if environment.get("kind") == "summaries" else "scenarios"
     known = [each for each in found.differences.values() if each]
     corrected = "corrected " if len(known) > 1 else ""
     for model, measured in found.differences.items():

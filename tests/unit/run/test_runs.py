@@ -39,6 +39,10 @@ def test_a_store_lists_its_runs_newest_first(store: FolderStore) -> None:
     assert (first.model, first.usd, first.held_by) == ("m", 0.75, None)
     assert (first.score, first.best, first.best_step) == (0.5, 0.5, 3)
     assert "can't be read as a ledger" in unreadable["broken"]
+    edited = EMPTY.model_dump() | {"model": "edited", "settings": {"environment": "game.py"}}
+    store.put(ledger_key("edited"), json.dumps(edited).encode())
+    said = precis_runs("show", "edited", store=store, code=1)
+    assert "(settings: Value error, environment is not an object)" in said
 
 
 def test_a_name_is_never_cut(store: FolderStore) -> None:
