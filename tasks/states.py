@@ -6,6 +6,7 @@ emits an event of that name (`prefect.flow-run.BudgetReached`); success keeps it
 which automations wait.
 """
 
+import errno
 import logging
 import re
 from collections.abc import Callable, Coroutine, Iterator
@@ -88,7 +89,8 @@ def lines_in_run_log() -> Iterator[None]:
 def says_why_it_stops(
     flow: Callable[P, Coroutine[Any, Any, R]],
 ) -> Callable[P, Coroutine[Any, Any, R]]:
-    """Under `@flow`: fail the run with the message of a PrecisError, without a traceback.
+    """Under `@flow`: fail the run with the message of a PrecisError, or of a full disk, without a
+    traceback.
 
     The flow's caller still gets the error itself.
     """
@@ -100,6 +102,12 @@ def says_why_it_stops(
                 return await flow(*args, **kwargs)
         except PrecisError as error:
             return cast(R, failed(error))  # Prefect takes a returned state as the run's
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            where = f" ({error.filename})" if error.filename else ""
+            message = f"This machine's disk is full{where}. Free some space and start it again."
+            return cast(R, Failed(message=message, data=error))
 
     return saying
 

@@ -1,5 +1,6 @@
 """A run in Prefect: what it fails with, what is tried again, and the lines in its log."""
 
+import errno
 import logging
 from types import SimpleNamespace
 from typing import Any
@@ -54,14 +55,17 @@ async def test_a_judge_that_nobody_resumes_for_is_named_as_what_the_run_failed_w
         await wait_out_judge(run, ask)
 
 
-async def test_only_errors_of_ours_become_a_state() -> None:
+async def test_only_errors_of_ours_and_a_full_disk_become_a_state() -> None:
     @says_why_it_stops
     async def flow(error: Exception) -> object:
         raise error
 
     assert isinstance(await flow(BudgetReached("Spent.")), State)
-    with pytest.raises(ZeroDivisionError):
-        await flow(ZeroDivisionError())
+    full = await flow(OSError(errno.ENOSPC, "No space left on device", "history.jsonl"))
+    assert isinstance(full, State) and "disk is full (history.jsonl)" in str(full.message)
+    for error in (ZeroDivisionError(), OSError(errno.EIO, "Input/output error", "history.jsonl")):
+        with pytest.raises(type(error)):
+            await flow(error)
 
 
 @pytest.mark.parametrize(
