@@ -123,6 +123,7 @@ class TrainerService:
                     f"The trainer holds {name} {held}, not of {request.run}: restore the "
                     "checkpoint to continue from."
                 )
+            journal.settle()  # after a training that has failed with its weights saved
             done = journal.trained(request.step)
             if done is not None and done.digest != request.digest:
                 raise StepConflict(

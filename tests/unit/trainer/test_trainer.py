@@ -1,6 +1,7 @@
 """The trainer over HTTP: behind its token, once for each step, and ART's own client on top."""
 
 import asyncio
+import errno
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -156,6 +157,24 @@ async def test_a_repeated_step_gets_the_stored_result_and_another_in_its_place_i
     with pytest.raises(StepConflict, match="at step 1 of m, not at 7"):
         await trainer.train(model, [group(1, 0)], step=7)
     assert backend.trained == 1
+
+
+async def test_a_training_whose_result_found_no_room_on_the_disk_is_not_repeated(
+    model: Model,
+    trainer: RemoteTrainer,
+    backend: CountingBackend,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(journal: Journal, step: int, _: object) -> None:
+        (journal.checkpoint(step + 1) / "metrics.json").write_text('{"loss/train": 0.5}')
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "finished", fail)
+        with pytest.raises(TrainerError, match="No space left"):
+            await trainer.train(model, [group(0, 1)], step=0)
+    again = await trainer.train(model, [group(0, 1)], step=0)
+    assert (again.step, again.metrics, backend.trained) == (1, {"loss/train": 0.5}, 1)
 
 
 async def test_arts_own_deletion_of_checkpoints_reaches_the_backend(
