@@ -120,8 +120,11 @@ def _repair_art_files(config: RunConfig) -> int | None:
     `state.json` only sums up `history.jsonl`; ART begins a new one.
     """
     folder = work_folder(config) / "art" / PROJECT / "models" / config.model
-    if (state := folder / "state.json").exists() and not state.read_bytes().endswith(b"}"):
-        state.unlink()
+    if (state := folder / "state.json").exists():
+        try:
+            json.loads(state.read_bytes())
+        except ValueError:
+            state.unlink()
     if (history := folder / "history.jsonl").exists():
         whole, newline, torn = history.read_bytes().rpartition(b"\n")
         if torn:

@@ -163,6 +163,8 @@ async def test_a_step_that_a_killed_process_has_trained_or_committed_is_no_gap_i
     monkeypatch.setattr("precis.training.loop.wandb_log", lambda *_: nullcontext(wandb))
     resumed = Life(tmp_path / "killed", life.settings)
     resumed.begin_with(tmp_path / "copy")
+    cut_off = '{"whole": {"so": "far"}'
+    (resumed.work / "art" / PROJECT / "models" / "m" / "state.json").write_text(cut_off)
     await resumed.live()
     assert told == [1]
     assert steps_with("train/reward", resumed) == [0, 1]
