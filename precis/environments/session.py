@@ -179,7 +179,7 @@ class Session:
         except ValidationError as error:
             problem = f"The request can't be recorded: {first_problem(error)}."
             return refuse(400, problem, "invalid_request")
-        body = json.loads(content)
+        body = json.loads(content, parse_constant=lambda _: None)  # null for NaN, as in JavaScript
         limits = self._policy.limits
         tokens = limits.tokens_max - self._tokens
         if self._turns >= limits.turns_max:

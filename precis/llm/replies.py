@@ -154,11 +154,11 @@ def _rejection(status: int, message: str, endpoint: Endpoint) -> str:
 
 
 def _load(content: bytes) -> dict[str, Any]:
-    """Return a body as an object, with `?` for half of a character, which UTF-8 can't encode; empty
-    if it is not one. Google wraps errors in a list of one."""
+    """Return a body as an object, with `?` for half of a character, which UTF-8 can't encode, and
+    null for NaN; empty if it is not one. Google wraps errors in a list of one."""
     text = content.decode("utf-8-sig", "replace")
     try:
-        body = json.loads(text)
+        body = json.loads(text, parse_constant=lambda _: None)
         if "\\ud" in text.lower():
             whole = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
             body = json.loads(whole)

@@ -593,6 +593,16 @@ async def test_a_request_that_is_none_is_refused_in_a_sentence(
     assert (await play(recorder, act)).score == Score(1.0)
 
 
+async def test_nan_in_a_message_is_sent_on_and_trained_on_as_null(recorder: Recorder) -> None:
+    async def act(model: Any, scenario: Scenario) -> float:
+        body = '{"messages": [{"role": "user", "content": "a", "seen": NaN}]}'
+        (await post(model, model.inference_api_key, body)).raise_for_status()
+        return 1.0
+
+    rollout = await play(recorder, act)
+    assert rollout.calls[0].messages[0]["seen"] is None
+
+
 async def test_an_answer_without_a_role_is_the_assistant_s(recorder: Recorder) -> None:
     """Some servers leave it out, and an agent sends the message back as it has come."""
 

@@ -106,6 +106,13 @@ def test_a_complaint_about_the_format_asks_for_a_plainer_one(message: str) -> No
     assert isinstance(error_of(400, {"error": {"message": message}}), SchemaRejected)
 
 
+def test_nan_which_is_not_json_is_read_as_null() -> None:
+    assert open_response(200, {}, b'{"a": NaN, "b": [-Infinity]}', ENDPOINT) == {
+        "a": None,
+        "b": [None],
+    }
+
+
 def calling(call: object) -> dict[str, Any]:
     body = choice(content=None)
     body["choices"][0]["message"]["tool_calls"] = [call]
