@@ -70,7 +70,7 @@ def explain(error: Exception, doing: str) -> StoreError:
             return StoreError(f"Can't {doing}: it is not there.")
         return StoreError(
             f"Can't {doing}: the server keeps answering {code}.",
-            "What is committed is safe; start the run again when the server has recovered.",
+            "Try again when the server has recovered; a run continues from its last committed step.",
         )
     if isinstance(error, (NoCredentialsError, PartialCredentialsError)):
         return StoreRefused(
@@ -84,6 +84,6 @@ def explain(error: Exception, doing: str) -> StoreError:
         return StoreError(f"Can't {doing}: {error.strerror} ({error.filename or 'local file'}).")
     return StoreError(
         f"Can't {doing}: no whole answer came ({type(error).__name__}).",
-        "Check AWS_ENDPOINT_URL and "
-        "the network; what is committed is safe, and the run can be started again.",
+        "Check AWS_ENDPOINT_URL and the network, and try again; a run continues from its last "
+        "committed step.",
     )
