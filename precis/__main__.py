@@ -12,6 +12,8 @@ def main() -> None:
         # Files and the terminal's output have other letters than an old locale's.
         os.environ["PYTHONUTF8"] = "1"
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+    if sys.stdin is None:  # closed, as by `<&-`
+        sys.stdin = open(os.devnull)  # noqa: SIM115
     try:
         from precis.commands.main import app
     except KeyboardInterrupt:

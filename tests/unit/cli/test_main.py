@@ -115,6 +115,12 @@ def test_a_name_is_shown_in_an_old_locale_too() -> None:
     assert "There is no file é.md." in done.stderr
 
 
+def test_a_closed_input_is_an_empty_one() -> None:
+    command = f"{sys.executable} -m precis secret OPENROUTER_API_KEY <&-"
+    done = subprocess.run(command, shell=True, stderr=subprocess.PIPE, text=True)
+    assert done.stderr == "No value was given for OPENROUTER_API_KEY.\n"
+
+
 def test_a_full_disk_gets_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(typer.Exit), sentences():
         Path("/dev/full").write_text("a page")
