@@ -111,7 +111,7 @@ def serve(
 ) -> None:
     """Print how to serve a model, or serve it: a language model by vLLM, the embedded policy
     directly."""
-    address = ServerAddress(host, port)
+    address = ServerAddress(host or DEFAULT_ADDRESS.host, port)  # a server at "" listens everywhere
     with sentences():
         folder = Path(os.path.expanduser(name))
         if is_merged(folder):

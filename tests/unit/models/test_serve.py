@@ -79,6 +79,8 @@ def test_an_adapter_is_served_beside_its_base(
     assert (anew / "adapter_model.safetensors").read_bytes() == b"trained anew"
     again = serve("mine@1", "--base", "/models/tiny", store=store)
     assert words_in(again.stdout)[2] == "/models/tiny"
+    unset = serve("mine@1", "--host", "", store=store)
+    assert "--url http://127.0.0.1:8000/v1 " in unset.stderr, "it would listen at all addresses"
     at_ipv6 = serve("mine@1", "--host", "::1", store=store)
     assert "--url http://[::1]:8000/v1 " in at_ipv6.stderr
     # The command holds wherever it is pasted.
