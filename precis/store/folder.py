@@ -91,7 +91,7 @@ class FolderStore:
     def sizes(self, prefix: str) -> dict[str, int]:
         sizes: dict[str, int] = {}
         folder = check_prefix(prefix, self.url).rpartition("/")[0]
-        for path in _files_below(self._inside(folder)):
+        for path in _files_below(self._inside(folder), of_all_models=not folder):
             key = path.relative_to(self.root).as_posix()
             if key.startswith(prefix) and not path.name.startswith(_OWN):
                 with suppress(FileNotFoundError):  # deleted since the listing
@@ -118,7 +118,7 @@ class FolderStore:
     def clean(self) -> int:
         before = time.time() - _ABANDONED_AFTER_S
         removed = 0
-        for path in _files_below(self.root):
+        for path in _files_below(self.root, of_all_models=True):
             if path.match(f"{_OWN}-*.tmp"):
                 with suppress(OSError):  # gone by now, or another user's
                     if path.stat().st_mtime < before:
@@ -178,12 +178,13 @@ def _explaining(path: Path, verb: str) -> Iterator[None]:
         raise StoreError(what, "Choose another store.") from error
 
 
-def _files_below(folder: Path) -> Iterator[Path]:
-    """Yield each file in a folder and in those below it that this user may read, also while others
-    delete some of them; a StoreError says that one can't be read."""
+def _files_below(folder: Path, *, of_all_models: bool = False) -> Iterator[Path]:
+    """Yield each file in a folder and in those below it, also while others delete some of them; a
+    StoreError says that one can't be read. Of all models only those that this user may read."""
 
     def fail(error: OSError) -> None:
-        if not isinstance(error, FileNotFoundError | NotADirectoryError | PermissionError):
+        is_closed = of_all_models and isinstance(error, PermissionError)
+        if not is_closed and not isinstance(error, FileNotFoundError | NotADirectoryError):
             with _explaining(Path(error.filename or folder), "read"):
                 raise error
 
