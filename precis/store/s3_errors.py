@@ -70,7 +70,7 @@ def explain(error: Exception, doing: str) -> StoreError:
             return StoreError(f"Can't {doing}: it is not there.")
         return StoreError(
             f"Can't {doing}: the server keeps answering {code}.",
-            "Try again when the server has recovered; a run continues from its last committed step.",
+            "Try again when the server has recovered; a run continues from its last commit.",
         )
     if isinstance(error, (NoCredentialsError, PartialCredentialsError)):
         return StoreRefused(
@@ -85,5 +85,5 @@ def explain(error: Exception, doing: str) -> StoreError:
     return StoreError(
         f"Can't {doing}: no whole answer came ({type(error).__name__}).",
         "Check AWS_ENDPOINT_URL and the network, and try again; a run continues from its last "
-        "committed step.",
+        "commit.",
     )
