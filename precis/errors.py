@@ -31,12 +31,14 @@
 
 An unjudged summary is not an error but a record (`Unscored`): it leaves its group and is counted.
 
-Every message is a sentence or two: what was wrong, where, and what to do; addresses have no
-passwords. A new class belongs below the boundary at which it is raised. Errors that no retry can
+Every message is a sentence or two: what was wrong, where, and what to do; it has no
+terminal's control characters, and addresses have no passwords. A new class belongs below the boundary at which it is raised. Errors that no retry can
 fix are in `HOPELESS`.
 """
 
 import re
+
+from precis.text import without_controls
 
 _USER_INFO = re.compile(r"://[^\s/?#]*@")
 
@@ -55,7 +57,8 @@ class PrecisError(Exception):
     """
 
     def __init__(self, what: str, remedy: str = "") -> None:
-        self.what = without_passwords(what)
+        # A server's words may be in it, and a terminal would obey their control characters.
+        self.what = without_controls(without_passwords(what))
         self.remedy = without_passwords(remedy)
         super().__init__(self.what, self.remedy)  # for copies in other processes
 

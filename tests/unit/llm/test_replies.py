@@ -66,7 +66,7 @@ def test_what_concerns_one_request_is_a_failure_by_cause(
     assert failure.cause == cause
 
 
-NO = said("No, because of sk-secret-key.", None)
+NO = said("No, \x1b[2Jbecause of sk-secret-key.", None)
 
 
 @pytest.mark.parametrize(
@@ -91,6 +91,7 @@ def test_what_concerns_every_request_stops_the_run_with_what_to_change(
     assert isinstance(stop, ProviderRejected)
     assert all(name in str(stop) for name in named)
     assert "sk-secret-key" not in str(stop)
+    assert "\x1b" not in str(stop)
 
 
 @pytest.mark.parametrize(
