@@ -33,7 +33,10 @@ _PASSING_FAILURES = {
     "server_error": "The fault is the server's own: start again when it has recovered.",
 }
 """Causes of temporary failures, with the remedy."""
-_UNFIT = "It can't judge: choose another model, one that follows JSON schemas."
+_UNFIT = (
+    "It can't judge: choose another model, one that follows JSON schemas, or correct "
+    "judge.base_url if it is set."
+)
 
 T = TypeVar("T")
 
