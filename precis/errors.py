@@ -31,9 +31,9 @@
 
 An unjudged summary is not an error but a record (`Unscored`): it leaves its group and is counted.
 
-Every message is a sentence or two: what was wrong, where, and what to do; it has no
-terminal's control characters, and addresses have no passwords. A new class belongs below the boundary at which it is raised. Errors that no retry can
-fix are in `HOPELESS`.
+Every message is a sentence or two: what was wrong, where, and what to do; it has no terminal's
+control characters, and addresses have no passwords. A new class belongs below the boundary at which
+it is raised. Errors that no retry can fix are in `HOPELESS`.
 """
 
 import re
