@@ -11,6 +11,7 @@ import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from concurrent.futures.thread import _threads_queues
 from contextlib import suppress
 from typing import Any
 
@@ -54,6 +55,10 @@ class UserThreads:
             if not ended.done():
                 ended.cancel()
                 self._abandoned.append(thread)
+                # A process that ends waits for each thread of a pool, as `asyncio.to_thread` uses.
+                for worker in tuple(_threads_queues):
+                    if worker.daemon:  # started by a rollout
+                        _threads_queues.pop(worker, None)  # type: ignore[attr-defined]
             raise
         if not os.path.samefile(os.curdir, self._folder):
             os.chdir(self._folder)

@@ -3,6 +3,8 @@
 import asyncio
 import json
 import re
+import subprocess
+import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -195,6 +197,33 @@ async def test_threads_that_nothing_ends_stop_the_run_in_a_sentence(
             release(environment)
         await asyncio.to_thread(join_all)
         assert (await recorder.run(policy, environment, works)).reward == 1.0
+
+
+STUCK = """
+import asyncio, threading
+
+from precis.environments import threads
+
+threads._GRACE_S = 0.1
+
+
+async def rollout():
+    await asyncio.to_thread(threading.Event().wait)
+
+
+async def main():
+    running = asyncio.create_task(threads.UserThreads("agent.py").run(rollout))
+    await asyncio.wait({running}, timeout=1)
+    running.cancel()
+    await asyncio.wait({running})
+
+
+asyncio.run(main())
+"""
+
+
+def test_a_process_ends_although_an_agent_s_call_in_a_thread_does_not() -> None:
+    subprocess.run([sys.executable, "-c", STUCK], timeout=30, check=True)
 
 
 def release(environment: PythonEnvironment) -> None:
