@@ -23,13 +23,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from precis.config import RunConfig
-from precis.errors import ConfigError, CorruptCheckpoint, StoreError
+from precis.errors import ConfigError, CorruptCheckpoint, StoreError, UnusableRun
 from precis.models.record import training_record, write_record
-from precis.records.ledger import Ledger, StepRecord
-from precis.records.manifests import Checkpoint, files_digest
-from precis.run.checkpoints import complete_around, repair_pointer
+from precis.records.ledger import Ledger, StepRecord, ledger_key
+from precis.records.manifests import Checkpoint, files_digest, pointer_key
+from precis.run.checkpoints import complete_around, named_step, repair_pointer
 from precis.run.shortcomings import nothing_to_train
 from precis.run.trained_on import keep_trained_on
+from precis.store import Store
 from precis.trainer.protocol import TrainedStep, TrainerState
 from precis.training.fork import begin_from_origin
 from precis.training.run import PROJECT, Run, read_rest, rest_file, work_folder
@@ -158,6 +159,13 @@ async def _with_trainer(run: Run) -> ResumePlan:
             )
         plan = reconcile(ledger, whole, await client.state(run.model))
         at = plan.ledger.next_step
+        await asyncio.to_thread(_refuse_older_ledger, run.store, ledger, whole, at)
+        if at < ledger.next_step:
+            _log.warning(
+                "No checkpoint of step %d is whole: the run goes back to step %d.",
+                ledger.next_step,
+                at,
+            )
         try:
             if plan.trainer == "begin":
                 await client.begin(run.model, plan.ledger.run_id)
@@ -178,6 +186,24 @@ async def _with_trainer(run: Run) -> ResumePlan:
         if not plan.upload:  # which moves the pointer, too
             await asyncio.to_thread(repair_pointer, run.store, run.name, at, run.lease.id)
         return plan
+
+
+def _refuse_older_ledger(
+    store: Store, ledger: Ledger, whole: Mapping[int, Checkpoint], at: int
+) -> None:
+    """Raise UnusableRun if the pointer names a checkpoint of the run beyond the ledger, which was
+    brought back from a backup: it would be written over."""
+    newest = named_step(store.get(pointer_key(ledger.model)))
+    if newest is None or newest <= max(at, ledger.next_step) or newest not in whole:
+        return
+    if whole[newest].run == ledger.run_id:
+        key = f"{store.url}/{ledger_key(ledger.model)}"
+        raise UnusableRun(
+            f"{key} is older than the run's checkpoints: it ends with step {ledger.next_step}, and "
+            f"they with step {newest}.",
+            f"Bring a newer one back, or delete it and rebuild it with `precis runs repair "
+            f"{ledger.model}`.",
+        )
 
 
 async def _bring_stale_adapter(run: Run, plan: ResumePlan) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shutil
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -18,6 +19,7 @@ from precis.errors import (
     StoreRefused,
     TrainerError,
     TrainerLost,
+    UnusableRun,
 )
 from precis.llm.server import ChatRequest, Choice, Completion, completions_app
 from precis.models.reference import Reference, find_model
@@ -468,6 +470,23 @@ async def test_a_run_is_taken_back_and_another_one_begun_with_it(tmp_path: Path)
     await first.live()
     again = manifest(store, "m", 2)
     assert once is not None and again is not None and again.files == once.files
+
+
+async def test_a_run_writes_over_no_checkpoint_that_a_ledger_from_a_backup_lacks(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    life = Life(tmp_path, {})
+    await life.live()
+    newest = ledger(life)
+    life.store.put(ledger_key("m"), newest.rewind(0).model_dump_json().encode())
+    with pytest.raises(UnusableRun, match="it ends with step 0, and they with step 2"):
+        await life.live()
+    assert committed_steps(life.store, "m") == [0, 2]
+    life.store.put(ledger_key("m"), newest.model_dump_json().encode())
+    life.store.delete("m/checkpoints/0002/")
+    shutil.rmtree(life.work)
+    await life.live()
+    assert "No checkpoint of step 2 is whole: the run goes back to step 0." in caplog.text
 
 
 async def test_an_agent_trains_and_is_validated_by_a_judge_alone(tmp_path: Path) -> None:
