@@ -9,6 +9,8 @@ SEED ?= 1
 # Bytecode that is never kept would be compiled anew by every process of every run.
 unexport PYTHONDONTWRITEBYTECODE
 
+yes = $(filter-out 0 no false,$(1))
+
 VENV := .venv
 BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null)
@@ -40,8 +42,8 @@ rehearse: $(VENV)/.installed  ## train, benchmark and report on this machine
 	@TRAIN_SIZE="$(TRAIN_SIZE)" VAL_SIZE="$(VAL_SIZE)" $(BIN)/precis rehearse \
 		--steps $(STEPS) --documents "$(DOCUMENTS)" --seed $(SEED) \
 		$(if $(ENVIRONMENT),--environment "$(ENVIRONMENT)") \
-		$(if $(MODEL),--model "$(MODEL)") $(if $(STORE),--store "$(STORE)") $(if $(FRESH),--fresh) \
-		$(if $(TAKE_OVER),--take-over)
+		$(if $(MODEL),--model "$(MODEL)") $(if $(STORE),--store "$(STORE)") $(if $(call yes,$(FRESH)),--fresh) \
+		$(if $(call yes,$(TAKE_OVER)),--take-over)
 
 install: $(VENV)/.installed  ## the environment alone
 	@echo "Next: \`. $(BIN)/activate\`, then \`precis doctor\`."

@@ -94,6 +94,13 @@ def test_the_environment_that_uv_makes_has_pip(tmp_path: Path) -> None:
     assert "--seed" in (tmp_path / "asked").read_text()
 
 
+@pytest.mark.parametrize(("given", "is_yes"), [("1", True), ("0", False), ("no", False)])
+def test_a_rehearsal_is_forgotten_only_by_a_yes(given: str, is_yes: bool) -> None:
+    command = ["make", "--dry-run", "rehearse", f"FRESH={given}", f"TAKE_OVER={given}"]
+    shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert ("--fresh" in shown, "--take-over" in shown) == (is_yes, is_yes)
+
+
 def test_the_locks_name_no_registry() -> None:
     for lock in Path(ROOT).glob("requirements*.lock"):
         text = lock.read_text()
