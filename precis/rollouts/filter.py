@@ -28,8 +28,9 @@ _NOT_THE_JUDGE = (
     "turns",
     "tokens",
     "rollout_timeout",
+    "budget",
 )
-"""The prefixes of causes due to policy or agent, not the judge."""
+"""The prefixes of causes due to policy, agent or `dollars_max`, not the judge."""
 _OF_THE_AGENT = ("agent_failed", "no_calls", "no_score")
 
 Group = list[Rollout]

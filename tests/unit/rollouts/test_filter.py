@@ -63,6 +63,7 @@ def test_rewards_that_only_rounding_tells_apart_are_equal(rewards: tuple[float, 
         ("worker_died", RolloutError),
         ("no_score", RolloutError),
         ("turns", RolloutError),
+        ("budget", RolloutError),
     ],
 )
 def test_too_many_without_a_score_stop_the_step_and_say_who_is_to_blame(
