@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
@@ -24,7 +24,9 @@ class Sessions:
 
     def __init__(self) -> None:
         routes = [Route(f"{ROOT}{{rest:path}}", self._answer, methods=["GET", "POST"])]
-        self.app = Starlette(routes=routes)
+        # An agent may be killed while it asks.
+        gone = {ClientDisconnect: lambda *_: Response()}
+        self.app = Starlette(routes=routes, exception_handlers=gone)
         self._loop = asyncio.get_running_loop()
         self._open: dict[str, tuple[str, Session]] = {}
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -591,6 +592,31 @@ async def test_a_request_that_is_none_is_refused_in_a_sentence(
         return 1.0
 
     assert (await play(recorder, act)).score == Score(1.0)
+
+
+async def test_an_agent_that_is_killed_while_it_asks_leaves_no_traceback(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[object] = []
+    monkeypatch.setattr(logging.getLogger("uvicorn.error"), "handle", said.append)
+
+    async def act(model: Any, scenario: Scenario) -> float:
+        address = httpx.URL(model.inference_base_url)
+        _, writer = await asyncio.open_connection(address.host, address.port)
+        lines = (
+            f"POST {address.path}/chat/completions HTTP/1.1",
+            f"Authorization: Bearer {model.inference_api_key}",
+            "Content-Length: 9",
+        )
+        writer.write("\r\n".join((*lines, "", "{")).encode())
+        writer.close()
+        await writer.wait_closed()
+        await ask(model)
+        return 1.0
+
+    assert (await play(recorder, act)).score == Score(1.0)
+    await asyncio.sleep(0.2)
+    assert not said
 
 
 async def test_nan_in_a_message_is_sent_on_and_trained_on_as_null(recorder: Recorder) -> None:
