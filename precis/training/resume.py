@@ -178,13 +178,13 @@ async def _with_trainer(run: Run) -> ResumePlan:
             _log.warning("%s The checkpoint before it is used.", error)
             damaged.add(at)
             continue
+        if not plan.upload:  # which moves the pointer, too
+            await asyncio.to_thread(repair_pointer, run.store, run.name, at, run.lease.id)
         rest = read_rest(run.config, run.ledger)
         is_recorded = at + len(plan.ahead) > rest.step
         charged = plan.ledger.charge(rest.usd, rest.pending_usd, rest.at)
         await run.write_ledger(charged.settle(is_recorded=is_recorded))
         rest_file(run.config).unlink(missing_ok=True)
-        if not plan.upload:  # which moves the pointer, too
-            await asyncio.to_thread(repair_pointer, run.store, run.name, at, run.lease.id)
         return plan
 
 
