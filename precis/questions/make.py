@@ -14,10 +14,11 @@ from functools import partial
 from typing import Any, Protocol
 
 from precis.config import JudgeConfig
+from precis.environments.session import REFUSALS
 from precis.environments.summaries.judge import Answer, JudgeClient, Scored, Unscored
 from precis.environments.summaries.judge.forecast import forecast
 from precis.environments.summaries.judge.protocol import is_too_long
-from precis.errors import ProviderFailed
+from precis.errors import ProviderFailed, ProviderRejected
 from precis.inference.texts import Text
 from precis.llm.budget import Budget, PaidOnce
 from precis.llm.concurrency import run_for_each
@@ -95,8 +96,7 @@ class QuestionMaker:
         """Return the questions of each text; call `on_made` as soon as one is done.
 
         Raises:
-            ProviderRejected, JudgeRejected: the key, the model or the request as such is
-                rejected.
+            ProviderRejected, JudgeRejected: the key or the model is rejected.
             StoreError: paid replies can't be kept.
         """
 
@@ -116,7 +116,9 @@ class QuestionMaker:
                 encode=lambda written: list(map(asdict, written)),
                 decode=_read_written,
             )
-        except ProviderFailed as error:
+        except (ProviderFailed, ProviderRejected) as error:
+            if isinstance(error, ProviderRejected) and error.status not in REFUSALS:
+                raise
             return DocumentQuestions(text, problem=f"no questions were written: {error}")
         if isinstance(written, Unscored):  # without kept ones, in a dry run
             return DocumentQuestions(text, problem=written.detail)

@@ -198,6 +198,17 @@ def test_a_document_that_fails_is_tried_again_alone(
     assert "no questions were written" not in again
 
 
+def test_a_document_that_the_writer_refuses_costs_no_other_its_questions(
+    writer: tuple[Writer, str], folder: Path
+) -> None:
+    """One that is longer than the model's context, say."""
+    model, url = writer
+    model.faults = ["400"]
+    said = make(folder, url, "--yes", code=1)
+    assert re.search(r"\d\.txt: no questions were written: .* \(400: No to …", said)
+    assert len(model.asked) == 5
+
+
 @pytest.mark.parametrize(
     ("fault", "told"), [("401", "rejects the key in PRECIS_API_KEY"), ("404", "does not serve")]
 )
