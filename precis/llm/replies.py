@@ -35,7 +35,7 @@ def open_response(
     """Return the body of a successful response; raise one of the three errors for any other."""
     body = _load(content)
     error = body.get("error")
-    if status == 200 and error is None:
+    if status == 200 and not error:  # some gateways give an empty one with each reply
         if body:
             return body
         detail = f"The response is not a JSON object: {content[:200]!r}"

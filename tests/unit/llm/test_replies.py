@@ -107,6 +107,12 @@ def test_a_complaint_about_the_format_asks_for_a_plainer_one(message: str) -> No
     assert isinstance(error_of(400, {"error": {"message": message}}), SchemaRejected)
 
 
+@pytest.mark.parametrize("error", [None, {}, "", False])
+def test_an_empty_error_is_none(error: object) -> None:
+    body = choice() | {"error": error}
+    assert open_response(200, {}, json.dumps(body).encode(), ENDPOINT) == body
+
+
 def test_nan_which_is_not_json_is_read_as_null() -> None:
     assert open_response(200, {}, b'{"a": NaN, "b": [-Infinity]}', ENDPOINT) == {
         "a": None,
