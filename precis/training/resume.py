@@ -10,6 +10,7 @@ between any two of them. So on resume each place may know of a step that the nex
     behind, gone    at L            at L           restore L
     of another run  at L            at L           restore L
     behind, gone    L damaged       at L           go back to the newest whole one, restore that
+    any             beyond L + 1    at L           refuse: an older ledger was brought back
     any             nothing         nothing        begin
 
 A step that is trained is never trained again unless its weights are lost everywhere.
