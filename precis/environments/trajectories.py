@@ -136,6 +136,6 @@ def _items(conversation: Conversation) -> tuple[list[Any], list[Any] | None]:
         choice = {"index": 0, **call.choice}
         if choice.get("finish_reason") not in _FINISHES:
             choice["finish_reason"] = "stop"
-        has_ids = bool(call.token_ids)
+        has_ids = bool(call.prompt_ids or call.token_ids)  # an answer may be empty
         items.append(with_tokens(choice, call) if has_ids else Choice.model_validate(choice))
     return items, list(conversation.tools) or None

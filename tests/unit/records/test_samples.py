@@ -202,6 +202,15 @@ def test_a_choice_without_its_tokens_is_not_trained_on(
         samples_of([art.TrajectoryGroup(trajectories)], scale_rewards=True)
 
 
+def test_an_answer_that_was_cut_before_its_first_token_is_left_out_of_a_group() -> None:
+    """By a small `rollouts.tokens_max`; the group's other rollouts are trained on."""
+    group = art.TrajectoryGroup([])
+    for index, text in enumerate(("A", "")):
+        played = Rollout(Scenario("a"), index, (say((user("Go."),), text, cut=True),), Score(1.0))
+        group.trajectories.append(trajectory_of(played, 1.0 - index))
+    assert len(samples_of([group], scale_rewards=True)) == 1
+
+
 def test_answers_without_ids_keep_openai_s_log_probabilities() -> None:
     """Where training happens elsewhere and takes text, its tokens are that service's."""
     entries = [{"token": "A", "logprob": -0.5, "bytes": None, "top_logprobs": []}]
