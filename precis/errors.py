@@ -38,14 +38,24 @@ it is raised. Errors that no retry can fix are in `HOPELESS`.
 
 import re
 
-from precis.text import without_controls
-
 _USER_INFO = re.compile(r"://[^\s/?#]*@")
+_LINE_ENDS = re.compile("\r\n|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+_CONTROLS = re.compile(
+    # A terminal's sequences, whole where they are whole; other controls; halves of characters.
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|(?:\x1b\]|\x9d)[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)"
+    r"|[\x00-\x08\x0e-\x1f\x7f-\x9f\ud800-\udfff]"
+)
 
 
 def without_passwords(text: str) -> str:
     """Replace user and password in each address by `…`: `https://…@host/v1`."""
     return _USER_INFO.sub("://…@", text)
+
+
+def without_controls(text: str) -> str:
+    """Return text with plain line ends, and without control characters that a terminal
+    interprets."""
+    return _CONTROLS.sub("", _LINE_ENDS.sub("\n", text))
 
 
 class PrecisError(Exception):

@@ -117,12 +117,6 @@ _BOUNDARY = re.compile(
     r"(?<=[.!?…؟۔।॥։።။។])[\"”’»)]?\s+(?=[\"“‘«(]?[^\W_])|(?<=[。！？｡])[」』”’）]*\s*|\n"
 )
 _OPENING = '"“‘«('
-_LINE_ENDS = re.compile("\r\n|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
-_CONTROLS = re.compile(
-    # A terminal's sequences, whole where they are whole; other controls; halves of characters.
-    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|(?:\x1b\]|\x9d)[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)"
-    r"|[\x00-\x08\x0e-\x1f\x7f-\x9f\ud800-\udfff]"
-)
 
 
 Spans = list[tuple[int, int]]
@@ -212,12 +206,6 @@ def sentences(text: str) -> list[str]:
     if tail:
         found.append(tail)
     return found
-
-
-def without_controls(text: str) -> str:
-    """Return text with plain line ends, and without control characters that a terminal
-    interprets."""
-    return _CONTROLS.sub("", _LINE_ENDS.sub("\n", text))
 
 
 def count_of(count: int, noun: str) -> str:

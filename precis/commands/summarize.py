@@ -30,7 +30,7 @@ from precis.commands.terminal import (
 )
 from precis.config import JudgeConfig
 from precis.environment import Variables
-from precis.errors import ConfigError, DocumentsError, PrecisError, StoreError
+from precis.errors import ConfigError, DocumentsError, PrecisError, StoreError, without_controls
 from precis.inference.facts import (
     FactCheck,
     FileQuestion,
@@ -61,7 +61,7 @@ from precis.models.serving import CONTEXT_TOKENS
 from precis.run.local_checkpoints import folder_of
 from precis.settings.trainer import ExtractiveTrainer
 from precis.store import open_store
-from precis.text import count_words, without_controls
+from precis.text import count_words
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,8 @@ from pydantic import ValidationError
 from rich.console import Console
 
 from precis.config import JudgeConfig
-from precis.errors import ConfigError, PrecisError, without_passwords
+from precis.errors import ConfigError, PrecisError, without_controls, without_passwords
 from precis.settings.problems import problems_in
-from precis.text import without_controls
 
 CONTINUES = "The same command continues from the last committed step."
 

@@ -10,9 +10,8 @@ from contextlib import suppress
 from tempfile import TemporaryFile
 
 from precis.environment import key_variables
-from precis.errors import ConfigError, without_passwords
+from precis.errors import ConfigError, without_controls, without_passwords
 from precis.processes.supervisor import SUPERVISE
-from precis.text import without_controls
 
 _SECRET = re.compile("KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH|COOKIE|NOTIFY|WEBHOOK", re.IGNORECASE)
 _WITH_PASSWORD = re.compile(r"://[^\s/?#]*@")

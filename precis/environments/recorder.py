@@ -29,10 +29,9 @@ from precis.environments.clock import Clock
 from precis.environments.programs import bypass_proxy, without_secrets
 from precis.environments.protocol import Environment
 from precis.environments.session import Policy, Session
-from precis.errors import ConfigError, PrecisError
+from precis.errors import ConfigError, PrecisError, without_controls
 from precis.llm.loop_server import LoopServer
 from precis.records.rollout import UNJUDGED, Rollout, Scenario, Score, Unscored
-from precis.text import without_controls
 
 if TYPE_CHECKING:
     import art

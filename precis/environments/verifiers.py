@@ -21,10 +21,9 @@ from precis.environments.clock import clock_stopped
 from precis.environments.programs import end, harmless, output_of, start, tail, without_secrets
 from precis.environments.protocol import check_scenarios
 from precis.environments.ruler import AgentEnvironment
-from precis.errors import ConfigError, RolloutError
+from precis.errors import ConfigError, RolloutError, without_controls
 from precis.records.rollout import UNJUDGED, Scenario, Score, Split, Unscored
 from precis.settings.environment import VerifiersSettings
-from precis.text import without_controls
 
 if TYPE_CHECKING:
     import art

@@ -14,9 +14,8 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from precis.errors import DocumentsError
+from precis.errors import DocumentsError, without_controls
 from precis.inference.prose import prose
-from precis.text import without_controls
 
 STANDARD_INPUT = "-"
 INPUT_NAME = "standard input"

@@ -11,11 +11,10 @@ from contextlib import contextmanager
 
 import httpx
 
-from precis.errors import ProviderFailed
+from precis.errors import ProviderFailed, without_controls
 from precis.llm.limits import Limiter
 from precis.llm.providers import Endpoint
 from precis.llm.redaction import Redactor
-from precis.text import without_controls
 
 _SAID_AFTER_S = 10.0
 _SAID_AGAIN_S = 60.0

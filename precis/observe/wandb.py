@@ -25,10 +25,9 @@ from typing import Any
 import httpx
 
 from precis.environment import Variables
-from precis.errors import without_passwords
+from precis.errors import without_controls, without_passwords
 from precis.llm.redaction import Redactor
 from precis.processes.causes import cause_in
-from precis.text import without_controls
 
 _FINISH_TIMEOUT_S = 20
 _REACH_TIMEOUT_S = 2

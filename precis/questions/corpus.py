@@ -8,11 +8,10 @@ from random import Random
 
 import polars as pl
 
-from precis.errors import DocumentsError
+from precis.errors import DocumentsError, without_controls
 from precis.questions.make import DocumentQuestions, document_of
 from precis.questions.prompts import UNANSWERED, WrittenQuestion
 from precis.records.rows import COLUMNS
-from precis.text import without_controls
 
 ANSWERED_FOR_EACH_UNANSWERABLE = 4
 """A fifth of a corpus' questions have no answer in its documents, as in RepLiQA."""
