@@ -123,7 +123,6 @@ class TrainerService:
                     f"The trainer holds {name} {held}, not of {request.run}: restore the "
                     "checkpoint to continue from."
                 )
-            journal.settle()  # after a training that has failed with its weights saved
             done = journal.trained(request.step)
             if done is not None and done.digest != request.digest:
                 raise StepConflict(
@@ -152,7 +151,9 @@ class TrainerService:
                 result = await self.backend.train(model, groups, **request.options)
             answer = {"step": result.step, "metrics": result.metrics}
             trained = TrainedStep(digest=request.digest, result=answer, note=request.note)
+            self._settled.discard(journal.folder)  # in case there is no room on the disk
             journal.finished(request.step, trained)
+            self._settled.add(journal.folder)
             return answer
 
     async def commit(self, request: CheckpointRequest) -> Json:
@@ -217,7 +218,8 @@ class TrainerService:
         return self.path / spec.project / "models" / spec.name
 
     def _journal(self, spec: ModelSpec) -> Journal:
-        """Return the journal of a model, settled after the last trainer in this folder."""
+        """Return the journal of a model, settled after the last trainer in this folder, or after a
+        result that could not be noted."""
         journal = Journal(self.folder(spec))
         if journal.folder not in self._settled:
             journal.settle()

@@ -11,7 +11,7 @@ import httpx
 import pytest
 from art.trajectories import History
 
-from precis.errors import RolloutError, StepConflict, TrainerError, Unauthorized
+from precis.errors import RolloutError, StaleAdapter, StepConflict, TrainerError, Unauthorized
 from precis.llm.server import ChatRequest, Completion, completions_app
 from precis.llm.server import Choice as Answer
 from precis.store import FolderStore
@@ -175,6 +175,28 @@ async def test_a_training_whose_result_found_no_room_on_the_disk_is_not_repeated
             await trainer.train(model, [group(0, 1)], step=0)
     again = await trainer.train(model, [group(0, 1)], step=0)
     assert (again.step, again.metrics, backend.trained) == (1, {"loss/train": 0.5}, 1)
+
+
+async def test_a_training_that_fails_once_its_weights_are_saved_is_never_taken_for_whole(
+    model: Model,
+    trainer: RemoteTrainer,
+    backend: CountingBackend,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What is served may be an older adapter."""
+    train = backend.train
+
+    async def fail(*given: Any, **options: Any) -> None:
+        await train(*given, **options)
+        folder = Journal(backend.path / "p" / "models" / "m").checkpoint(1)
+        (folder / "metrics.json").write_text("{}")
+        raise StaleAdapter("vLLM serves nothing as m@1.")
+
+    monkeypatch.setattr(backend, "train", fail)
+    with pytest.raises(StaleAdapter):
+        await trainer.train(model, [group(0, 1)], step=0)
+    with pytest.raises(StepConflict, match="at step 1 of m, not at 0"):
+        await trainer.train(model, [group(0, 1)], step=0)
 
 
 async def test_arts_own_deletion_of_checkpoints_reaches_the_backend(
