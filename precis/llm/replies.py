@@ -125,7 +125,9 @@ def _failure(
     if status == 403 and isinstance(metadata, dict) and "reasons" in metadata:
         detail = f"The {endpoint.role}'s moderation refused the text: {message}"
         return ProviderFailed("refused", detail)
-    return ProviderRejected(_rejection(status, message, endpoint), status)
+    # Google answers 400 to a bad key, which concerns every request.
+    is_key = endpoint.key_variable and "api key" in message.lower()
+    return ProviderRejected(_rejection(status, message, endpoint), 401 if is_key else status)
 
 
 def _rejection(status: int, message: str, endpoint: Endpoint) -> str:
