@@ -165,7 +165,15 @@ class CachedJudge:
 
     async def _ask_anew(self, prompt: Prompt[T], deadline: Deadline) -> tuple[str, T]:
         """Return the judge's text and its parsed value, bypassing the cache."""
-        return await self._client.until_answered(partial(self._send, prompt, deadline), deadline)
+        try:
+            return await self._client.until_answered(
+                partial(self._send, prompt, deadline), deadline
+            )
+        except ProviderRejected as error:
+            if error.status in REFUSALS and self._client.spend.calls:
+                # It has answered others: this text is too long for it, say.
+                raise ProviderFailed("refused", str(error)) from error
+            raise JudgeRejected(str(error)) from error
 
     async def _send(self, prompt: Prompt[T], deadline: Deadline) -> tuple[str, T]:
         endpoint = self._endpoint
@@ -196,11 +204,6 @@ class CachedJudge:
                         ) from error
                     if asked_as == self._format:
                         self._format = _FORMATS[_FORMATS.index(asked_as) + 1]
-                except ProviderRejected as error:
-                    if error.status in REFUSALS and self._client.spend.calls:
-                        # It has answered others: this text is too long for it, say.
-                        raise ProviderFailed("refused", str(error)) from error
-                    raise JudgeRejected(str(error)) from error
 
 
 def _read(prompt: Prompt[T], asked_as: str, reply: ChatReply) -> tuple[str, T]:

@@ -185,7 +185,7 @@ async def test_a_judge_that_no_retry_helps_stops_the_run_with_a_sentence(
 
 
 async def test_a_request_that_the_judge_refuses_by_itself_costs_one_verdict() -> None:
-    async with judge_of(tries_max=1) as (judge, server):
+    async with judge_of() as (judge, server):
         await judge.check()
         server.script.append(responding(400, "The maximum context length is 8192 tokens."))
         verdict = await judge.score(FERRY, SUMMARY)
