@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import art
@@ -76,9 +77,8 @@ class DemonstrationJournal:
                     f"{store.url}/{key} can't be read as the demonstrations of a warm start.",
                     f"Delete {store.url}/{self._folder}: they are collected anew.",
                 ) from error
-        self._batches = len(keys)
-        while f"{self._folder}{self._batches:05d}.json" in keys:  # a damaged one was deleted
-            self._batches += 1
+        # Not their number: a damaged one may have been deleted.
+        self._batches = int(Path(keys[-1]).stem) + 1 if keys else 0
         self._next = self._begin_batch()
 
     def missing(self, scenarios: Sequence[Scenario]) -> list[Scenario]:

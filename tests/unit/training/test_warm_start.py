@@ -269,14 +269,17 @@ def test_what_a_batch_has_cost_counts_though_its_write_is_tried_again(tmp_path: 
 def test_a_damaged_collection_says_what_to_do(tmp_path: Path) -> None:
     store = FolderStore(tmp_path)
     journal = DemonstrationJournal(store, "m", "c")
-    journal.add([shown(0)])
-    journal.add([shown(1)])
+    for number in range(3):
+        journal.add([shown(number)])
     store.put("m/warm-start/c/00000.json", b"{")
     with pytest.raises(StoreError, match=r"00000.json can't be read .* Delete .*/m/warm-start/c/:"):
         DemonstrationJournal(store, "m", "c")
-    store.delete("m/warm-start/c/00000.json")
-    DemonstrationJournal(store, "m", "c").add([shown(0)])
-    assert DemonstrationJournal(store, "m", "c").kept.demonstrations == (shown(1), shown(0))
+    store.delete_keys(["m/warm-start/c/00000.json", "m/warm-start/c/00001.json"])
+    journal = DemonstrationJournal(store, "m", "c")
+    for number in range(2):
+        journal.add([shown(number)])
+    kept = DemonstrationJournal(store, "m", "c").kept.demonstrations
+    assert kept == (shown(2), shown(0), shown(1))
 
 
 def test_what_the_policy_has_sampled_keeps_its_tokens_and_the_rest_is_as_it_was_shown() -> None:
