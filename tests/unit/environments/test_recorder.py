@@ -605,6 +605,7 @@ async def test_an_agent_that_is_killed_while_it_asks_leaves_no_traceback(
         _, writer = await asyncio.open_connection(address.host, address.port)
         lines = (
             f"POST {address.path}/chat/completions HTTP/1.1",
+            f"Host: {address.host}",
             f"Authorization: Bearer {model.inference_api_key}",
             "Content-Length: 9",
         )
