@@ -344,7 +344,7 @@ def _print_json(record: object) -> None:
 
 
 def _open(url: str, *models: str) -> "Store":
-    """Open the store; an UnusableRun says that a model's name is a path."""
+    """Open the store; an UnusableRun says that a model's name is empty or a path."""
     from precis.environment import Variables
     from precis.records.ledger import no_ledger
     from precis.store import open_store

@@ -66,7 +66,8 @@ async def resume(
 
     A new model begins with its ledger, then its untrained start as checkpoint 0, or a copy of
     another run's. Steps that an earlier process trained or did not log are committed and logged.
-    Raises ConfigError for other settings, CorruptCheckpoint where no checkpoint is whole.
+    Raises ConfigError for other settings, CorruptCheckpoint where no checkpoint is whole, and
+    UnusableRun for an older ledger than the run's checkpoints.
     """
     await run.read_ledger()
     await begin_from_origin(run)
