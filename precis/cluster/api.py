@@ -141,7 +141,8 @@ async def end_jobs(name: str) -> None:
 
 def follow_log(name: str, job: int, log: Log) -> None:
     """Forward a job's output until it ends; to be run in its own thread."""
-    sdk().tail_logs(name, job, follow=True, output_stream=_LineStream(log))
+    with suppress(Exception):  # it ends with the machine, in any of SkyPilot's ways
+        sdk().tail_logs(name, job, follow=True, output_stream=_LineStream(log))
 
 
 async def list_clusters(names: list[str] | None = None, *, refresh: bool = True) -> list[Cluster]:

@@ -197,11 +197,8 @@ class SkyPilotHost:
                     self._asked_at = cluster.launched_at
 
     async def _await_trainer(self, keys: Keys, job: int) -> TrainerAddress:
-        def follow() -> None:
-            with suppress(Exception):  # the log ends with the machine, in any of SkyPilot's ways
-                api.follow_log(self.name, job, self.log)
-
-        threading.Thread(target=follow, daemon=True).start()
+        followed = (self.name, job, self.log)
+        threading.Thread(target=api.follow_log, args=followed, daemon=True).start()
         ending = asyncio.create_task(self._end_of(job))
         patience_s = self.config.cluster.answer_timeout_s
         answering = asyncio.create_task(self._connect(keys, patience_s))
