@@ -224,6 +224,7 @@ from cli import doctor
 from precis.commands.terminal import plain_console
 
 def hang():
+    time.sleep(0.3)  # until the event loop waits: Python may lose a signal that comes just before
     print("ready", flush=True)
     time.sleep(600)
 
