@@ -10,11 +10,12 @@ from typing import Any, Self, TypeVar
 
 from precis.benchmark.contender import ContenderSpec
 from precis.config import RolloutsConfig
-from precis.environments.session import REFUSALS, Limits, Policy
+from precis.environments.session import Limits, Policy
 from precis.errors import ProviderFailed, ProviderRejected
 from precis.llm.budget import Budget
 from precis.llm.client import ChatClient, ChatReply, CompletionRequest
 from precis.llm.providers import Endpoint
+from precis.llm.replies import REFUSALS
 from precis.llm.retry import Deadline
 from precis.record import json_digest
 from precis.records.spend import Usage

@@ -23,7 +23,7 @@ from precis.errors import (
 )
 from precis.llm.client import ChatReply, CompletionRequest
 from precis.llm.providers import Endpoint
-from precis.llm.replies import SchemaRejected
+from precis.llm.replies import REFUSALS, SchemaRejected
 from precis.llm.retry import Deadline
 from precis.llm.server import callable_tools
 from precis.llm.tokens import estimate_tokens_with_margin
@@ -81,8 +81,6 @@ _DECIDED = {
 }
 """Fields of a request that the agent can't set: they determine the policy's sampling."""
 _NO_SUCH_MODEL = (401, 404)
-REFUSALS = (400, 413, 422)
-"""Statuses that concern one request, such as a prompt that is too long."""
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,8 @@ from precis.errors import ProviderFailed, ProviderRejected
 from precis.llm.providers import Endpoint
 from precis.llm.redaction import Redactor
 
+REFUSALS = (400, 413, 422)
+"""Statuses that concern one request, such as a prompt that is too long."""
 _CAUSES = {408: "timeout", 409: "server_error", 425: "server_error", 429: "rate_limited"}
 _ABOUT_FORMAT = re.compile(
     r"response_?\s?(format|schema)|json[_ ]?(schema|object|mode)|structured.?output"

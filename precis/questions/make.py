@@ -14,7 +14,6 @@ from functools import partial
 from typing import Any, Protocol
 
 from precis.config import JudgeConfig
-from precis.environments.session import REFUSALS
 from precis.environments.summaries.judge import Answer, JudgeClient, Scored, Unscored
 from precis.environments.summaries.judge.forecast import forecast
 from precis.environments.summaries.judge.protocol import is_too_long
@@ -22,6 +21,7 @@ from precis.errors import ProviderFailed, ProviderRejected
 from precis.inference.texts import Text
 from precis.llm.budget import Budget, PaidOnce
 from precis.llm.concurrency import run_for_each
+from precis.llm.replies import REFUSALS
 from precis.questions.prompts import ANSWERED, UNANSWERED, WrittenQuestion, question_messages
 from precis.questions.writer import estimate_usage
 from precis.record import json_digest

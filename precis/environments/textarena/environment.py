@@ -14,10 +14,10 @@ from precis.environment import Variables
 from precis.environments.clock import clock_stopped
 from precis.environments.isolated import IsolatedError, IsolatedModule, ProcessDied, release_of
 from precis.environments.ruler import AgentEnvironment
-from precis.environments.session import REFUSALS
 from precis.errors import PrecisError, ProviderError, ProviderRejected
 from precis.llm.client import ChatClient, CompletionRequest, OwnServer
 from precis.llm.providers import endpoint_of
+from precis.llm.replies import REFUSALS
 from precis.llm.retry import Deadline
 from precis.llm.server import ApiError, ChatRequest, Choice, Complete, Completion
 from precis.llm.tokens import estimate_tokens_with_margin

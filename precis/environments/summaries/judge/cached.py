@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any, Self, TypeVar
 
 from precis.config import JudgeConfig
-from precis.environments.session import REFUSALS
 from precis.environments.summaries.judge.cache import ReplyCache
 from precis.environments.summaries.judge.endpoint import RULES_VERSION, limits_of
 from precis.environments.summaries.judge.protocol import PROTOCOL_VERSION, BadReply, Prompt
@@ -14,7 +13,7 @@ from precis.errors import JudgeRejected, JudgeUnavailable, ProviderFailed, Provi
 from precis.llm.client import ChatClient, ChatReply, CompletionRequest, whole_text
 from precis.llm.limits import Limiter
 from precis.llm.providers import Endpoint
-from precis.llm.replies import SchemaRejected, strip_code_fence
+from precis.llm.replies import REFUSALS, SchemaRejected, strip_code_fence
 from precis.llm.retry import Deadline
 from precis.llm.tokens import estimate_tokens_with_margin
 from precis.record import json_digest
