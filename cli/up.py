@@ -120,7 +120,7 @@ def _stand_up(server: PrefectServer, console: Console, automations: bool | None)
     paused = asyncio.run(pool.paused())
     try:
         deploy()
-    finally:  # of those that it got to
+    finally:  # it resumes each that it comes to
         asyncio.run(pool.pause(paused))
     wanted = on_postgres() if automations is None else automations
     applied = asyncio.run(automating.apply()) if wanted else []
