@@ -9,6 +9,7 @@ SEED ?= 1
 # Bytecode that is never kept would be compiled anew by every process of every run.
 unexport PYTHONDONTWRITEBYTECODE
 
+# Whether a variable is set to more than a no: FRESH=0 is one.
 yes = $(filter-out 0 no false,$(1))
 
 VENV := .venv

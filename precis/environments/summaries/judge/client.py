@@ -173,7 +173,8 @@ class KeptVerdicts:
         def usd() -> float:
             is_limited = self.paid.budget.dollars_max is not None
             whole = summary == document.text  # for the ceiling
-            ahead = self.forecast([document], 1 - whole, ceiling=whole) if is_limited else None
+            summaries = 0 if whole else 1
+            ahead = self.forecast([document], summaries, ceiling=whole) if is_limited else None
             sent = 2 if self.config.hedge_quantile else 1  # a late request is sent twice
             return sent * (ahead.usd or 0.0) if ahead else 0.0
 
