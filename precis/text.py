@@ -9,6 +9,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
+from functools import lru_cache
 
 WORDS_MAX = 350
 """The longest summary that can earn a reward, in words."""
@@ -32,6 +33,8 @@ _PIECE = re.compile(r"[^\W_]+(?:['’][^\W_]+|(?:(?<=\d)[.,:](?=\d)[^\W_]+){1,3}
 _RUN_MAX = 30
 """Longer runs of letters are hardly ever words (in German, one in thousands)."""
 _LETTERS_A_WORD = 5
+_RUN = 5
+"""The fewest tokens in a row that count as copied."""
 
 
 def write_number(value: float) -> str:
@@ -39,6 +42,7 @@ def write_number(value: float) -> str:
     return f"{value:,.0f}" if 9999.5 <= abs(value) < 1e15 else f"{value:.4g}"
 
 
+@lru_cache(maxsize=512)  # judge, rewards and metrics count the same text
 def count_words(text: str) -> int:
     """Return the number of words, as the 350-word limit counts them.
 
@@ -219,12 +223,16 @@ def copied_share(text: str, source: str) -> float:
 
     Shorter runs are a language's own: `at the end of`.
     """
-    run = 5
     own = tokens(text)
-    theirs = tokens(source)
-    runs = {tuple(theirs[start : start + run]) for start in range(len(theirs) - run + 1)}
+    runs = _runs(source)
     copied = [False] * len(own)
-    for start in range(len(own) - run + 1):
-        if tuple(own[start : start + run]) in runs:
-            copied[start : start + run] = [True] * run
+    for start in range(len(own) - _RUN + 1):
+        if tuple(own[start : start + _RUN]) in runs:
+            copied[start : start + _RUN] = [True] * _RUN
     return sum(copied) / len(own) if own else 0.0
+
+
+@lru_cache(maxsize=128)  # every summary of a document is compared with it
+def _runs(text: str) -> frozenset[tuple[str, ...]]:
+    own = tokens(text)
+    return frozenset(tuple(own[start : start + _RUN]) for start in range(len(own) - _RUN + 1))

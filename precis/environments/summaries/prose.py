@@ -62,6 +62,7 @@ _MIXED_COST = 4.0
 """The penalty for the share of mixed short windows beyond 0.02. Freely written summaries have 0.022
 at most; those with ten mixed words behind each sentence 0.13."""
 _NO_COPY = (0, 0)
+_ONE_WORD = (1, 0)
 _EXPECTED = 5
 """Pseudo-counts for a window: words with the document's share of common ones, and pairs, two fifths
 of them the document's, since a headline is too short to tell."""
@@ -72,21 +73,19 @@ class _Joints:
     """The order of words in a document.
 
     Attributes:
-        places: of each word.
-        common: the commonest.
+        common: the commonest words.
         share: the share of all words that these make up.
-        steps_back: for each word, the largest distance to the previous one in a copy that dropped
-            small words.
-        steps_on: the same for the next one.
+        words: all words.
         neighbours: the pairs of neighbouring words.
+        links: for two words, the places where a copy may have the second right after the first, in
+            order: there is nothing between them in the document, or what a copy may drop.
     """
 
-    places: Mapping[str, Sequence[int]]
     common: frozenset[str]
     share: float
-    steps_back: Sequence[int]
-    steps_on: Sequence[int]
+    words: frozenset[str]
     neighbours: frozenset[tuple[str, str]]
+    links: Mapping[tuple[str, str], Sequence[tuple[int, int]]]
 
 
 @lru_cache(maxsize=512)  # reward and metrics ask about the same summary
@@ -95,7 +94,7 @@ def prose_share(summary: str, text: str) -> float:
     words."""
     words = list(pieces(summary.lower()))
     joints = _joints(text)
-    if not words or not joints.places:
+    if not words or not joints.words:
         return 1.0
     listed = 1 - fmean(_words(words, joints))
     dropped = _dropped(words, joints) / max(_WINDOW, len(words))
@@ -136,7 +135,7 @@ def _words(words: Sequence[str], joints: _Joints) -> list[float]:
 def _windows(words: Sequence[str], joints: _Joints, size: int) -> list[tuple[int, int, int]]:
     """Return for each window its common words, pairs of the document's words, and neighbours."""
     common = [0, *accumulate(word in joints.common for word in words)]
-    known = [0, *accumulate({one, other} <= joints.places.keys() for one, other in pairwise(words))]
+    known = [0, *accumulate({one, other} <= joints.words for one, other in pairwise(words))]
     together = [0, *accumulate(pair in joints.neighbours for pair in pairwise(words))]
     found = []
     for start in range(len(words) - size + 1):
@@ -148,18 +147,19 @@ def _windows(words: Sequence[str], joints: _Joints, size: int) -> list[tuple[int
 
 def _dropped(words: Sequence[str], joints: _Joints) -> int:
     """Return how many small words are missing in a summary's copies of its document."""
-    before = _copies(words, joints.places, joints.steps_back, -1)
-    after = _copies(words[::-1], joints.places, joints.steps_on, 1)[::-1]
+    before = _copies(words, joints)
+    after = _copies(words, joints, backwards=True)
     dropped = 0
-    for here, there in zip(before, after[1:], strict=False):
+    for number, pair in enumerate(pairwise(words)):
         longest, gaps, missing, unbroken = 0, 0, 0, 0
-        for place, (length, skipped) in here.items():
-            for step in range(1, joints.steps_on[place] + 1):
-                on, skipped_on = there.get(place + step, (0, 0))
-                if on and length + on > longest:
-                    longest, gaps, missing = length + on, skipped + skipped_on, step - 1
-                if on and step == 1:
-                    unbroken = max(unbroken, length + on)
+        for place, next_place in joints.links.get(pair, ()):
+            length, skipped = before[number].get(place, _ONE_WORD)
+            on, skipped_on = after[number + 1].get(next_place, _ONE_WORD)
+            if length + on > longest:
+                longest, gaps = length + on, skipped + skipped_on
+                missing = next_place - place - 1
+            if next_place == place + 1:
+                unbroken = max(unbroken, length + on)
         if missing and unbroken < _UNBROKEN_MIN:
             dense = longest >= _SHORT_COPY_MIN and gaps + 1 >= _SHORT_COPY_GAPS * longest
             if dense or longest >= _COPIED_MIN:
@@ -168,45 +168,48 @@ def _dropped(words: Sequence[str], joints: _Joints) -> int:
 
 
 def _copies(
-    words: Sequence[str], places: Mapping[str, Sequence[int]], steps: Sequence[int], way: int
+    words: Sequence[str], joints: _Joints, backwards: bool = False
 ) -> list[dict[int, tuple[int, int]]]:
-    """Return for each word, by its places in the document, the copy that ends there: the number of
-    its words and gaps. One of its words may differ from the document's.
-
-    Args:
-        steps: for each place, the largest distance to the copy's last word.
-        way: 1 if that is behind it in the document, -1 if before it.
+    """Return for each word, by its places in the document, the longest copy that ends there, or
+    begins there if `backwards`: the number of its words and gaps. Copies of the word alone are left
+    out. One of a copy's words may differ from the document's.
     """
     found: list[dict[int, tuple[int, int]]] = []
-    last: dict[int, tuple[int, int]] = {}
-    last_but_one: dict[int, tuple[int, int]] = {}
-    for word in words:
-        copies = {}
-        for place in places.get(word, ()):
-            next_to = place + way
-            longest = max(
-                last.get(next_to, _NO_COPY),
-                last_but_one.get(next_to, _NO_COPY),
-                last_but_one.get(next_to + way, _NO_COPY),
-            )
-            for step in range(2, steps[place] + 1):
-                length, gaps = last.get(place + way * step, _NO_COPY)
-                if length > longest[0]:
-                    longest = (length, gaps + 1)
-            copies[place] = (longest[0] + 1, longest[1])
-        found.append(copies)
-        last, last_but_one = copies, last
-    return found
+    order = range(len(words) - 1, -1, -1) if backwards else range(len(words))
+    for number in order:
+        copies: dict[int, tuple[int, int]] = {}
+        for away in (2, 1):  # the word before the last, where the last one differs; the last
+            other = number + away if backwards else number - away
+            if not 0 <= other < len(words):
+                continue
+            pair = (words[number], words[other])
+            links = joints.links.get(pair if backwards else pair[::-1], ())
+            for place, next_place in links if backwards else reversed(links):  # small gaps first
+                here, there = (place, next_place) if backwards else (next_place, place)
+                length, gaps = found[-away].get(there, _ONE_WORD)
+                longest = copies.get(here, _NO_COPY)
+                if next_place - place == 1 or (away == 2 and next_place - place == 2):
+                    copies[here] = max(longest, (length, gaps))
+                elif away == 1 and length > longest[0]:
+                    copies[here] = (length, gaps + 1)
+        found.append({place: (length + 1, gaps) for place, (length, gaps) in copies.items()})
+    return found[::-1] if backwards else found
 
 
-def _steps(words: Sequence[str], small: Container[str]) -> list[int]:
-    """Return for each word the largest distance to the previous one in a copy that dropped some."""
-    steps = []
-    missing = 0
-    for word in words:
-        steps.append(1 + max(1, min(missing, _DROPPED_MAX)))
-        missing = missing + 1 if word in small else 0
-    return steps
+def _links(
+    words: Sequence[str], small: Container[str]
+) -> dict[tuple[str, str], list[tuple[int, int]]]:
+    """Return the links of a document's words, of which a copy may drop small ones."""
+    links: dict[tuple[str, str], list[tuple[int, int]]] = {}
+    for place, word in enumerate(words):
+        for next_place in range(place + 1, min(place + _DROPPED_MAX + 2, len(words))):
+            links.setdefault((word, words[next_place]), []).append((place, next_place))
+            # One word of any kind, or small ones alone, may be missing in between.
+            if next_place > place + 1 and not (
+                words[next_place - 1] in small and words[next_place] in small
+            ):
+                break
+    return links
 
 
 def _ramp(value: float, low: float, high: float) -> float:
@@ -220,10 +223,6 @@ def _joints(text: str) -> _Joints:
     counts = Counter(words)
     ranked = [word for word, _ in counts.most_common(_DROPPED_COMMONEST)]
     common = frozenset(ranked[:_COMMONEST])
-    places: dict[str, list[int]] = {}
-    for place, word in enumerate(words):
-        places.setdefault(word, []).append(place)
     share = sum(counts[word] for word in common) / max(1, len(words))
-    steps_back = _steps(words, ranked)
-    steps_on = _steps(words[::-1], ranked)[::-1]
-    return _Joints(places, common, share, steps_back, steps_on, frozenset(pairwise(words)))
+    neighbours = frozenset(pairwise(words))
+    return _Joints(common, share, frozenset(counts), neighbours, _links(words, ranked))
