@@ -3,6 +3,7 @@
 import asyncio
 import contextvars
 import json
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -251,8 +252,9 @@ class Session:
                 "trained on.",
                 "Its server must know `return_token_ids`, as vLLM does from version 0.10.2.",
             )
-        if len(sampled) != len(_logprobs(reply.choice)):
-            detail = f"{model} gave {len(sampled)} tokens and another number of log probabilities."
+        logprobs = _logprobs(reply.choice)
+        if len(sampled) != len(logprobs) or not all(map(math.isfinite, logprobs)):
+            detail = f"{model} gave {len(sampled)} tokens, not each with its log probability."
             raise ProviderFailed("bad_reply", detail)
         return reply
 
@@ -325,4 +327,4 @@ def _logprobs(choice: Mapping[str, Any]) -> tuple[float, ...]:
     values = given.get("token_logprobs")  # from our trainer: see precis/trainer/gpu/outputs.py
     if values is None:
         values = [entry["logprob"] for entry in given.get("content") or ()]
-    return tuple(map(float, values))
+    return tuple(math.nan if value is None else float(value) for value in values)

@@ -249,10 +249,11 @@ async def test_a_trainers_log_probabilities_are_numbers(recorder: Recorder) -> N
         call = rollout.calls[0]
         assert (call.token_ids, call.logprobs) == ((5, 7), (-0.5, -1.0))
 
-        choice["logprobs"] = {"content": None, "token_logprobs": [-0.5]}
-        rollout = await recorder.run(policy, Agent(act), Scenario("1"))
-        assert isinstance(rollout.score, Unscored)
-        assert "2 tokens and another number of log probabilities" in rollout.score.detail
+        for given in ([-0.5], [-0.5, None]):  # a server writes null for no number
+            choice["logprobs"] = {"content": None, "token_logprobs": given}
+            rollout = await recorder.run(policy, Agent(act), Scenario("1"))
+            assert isinstance(rollout.score, Unscored)
+            assert "2 tokens, not each with its log probability" in rollout.score.detail
 
 
 async def test_messages_of_any_form_arrive_as_they_were_said(recorder: Recorder) -> None:
