@@ -74,6 +74,8 @@ class QuestionMaker:
         self._kept = kept
         self._paid = PaidOnce(kept, Budget(None))
         self._turns = asyncio.Semaphore(_AT_ONCE)
+        self._has_written = False
+        self._refused = 0
 
     async def unwritten(self, texts: Sequence[Text]) -> list[Text]:
         """Return the texts without kept questions by this model."""
@@ -96,7 +98,8 @@ class QuestionMaker:
         """Return the questions of each text; call `on_made` as soon as one is done.
 
         Raises:
-            ProviderRejected, JudgeRejected: the key or the model is rejected.
+            ProviderRejected, JudgeRejected: the key or the model is rejected, as far as can be
+                told: a writer that refuses one document may write of the next.
             StoreError: paid replies can't be kept.
         """
 
@@ -117,11 +120,15 @@ class QuestionMaker:
                 decode=_read_written,
             )
         except (ProviderFailed, ProviderRejected) as error:
-            if isinstance(error, ProviderRejected) and error.status not in REFUSALS:
-                raise
+            if isinstance(error, ProviderRejected):
+                self._refused += 1
+                in_vain = self._refused >= _AT_ONCE and not self._has_written
+                if in_vain or error.status not in REFUSALS:
+                    raise
             return DocumentQuestions(text, problem=f"no questions were written: {error}")
         if isinstance(written, Unscored):  # without kept ones, in a dry run
             return DocumentQuestions(text, problem=written.detail)
+        self._has_written = True
         different = without_duplicates(written)
         document = document_of(text, different)
         read = await self._try(document, document.text)

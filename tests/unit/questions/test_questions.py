@@ -223,6 +223,19 @@ def test_a_writer_that_can_t_be_used_stops_the_command_with_a_sentence(
     assert not model.asked
 
 
+def test_a_writer_that_refuses_every_document_stops_the_command(
+    writer: tuple[Writer, str], folder: Path
+) -> None:
+    """Some servers answer 400 to a model's name that they do not know."""
+    model, url = writer
+    for number in range(30):
+        (folder / f"more-{number}.txt").write_text(f"{CORPUS[0].text} And {number} more.")
+    model.faults = ["400"] * 100
+    said = make(folder, url, "--yes", code=1)
+    assert "400: No to" in said and "no questions were written" not in said
+    assert len(model.faults) >= 100 - 8 - 7, "more were tried than were under way"
+
+
 async def test_a_writer_that_takes_no_schema_is_asked_without_one() -> None:
     model = Writer(excuse="response_format is not supported")
     app = completions_app(model.complete, lambda: ["w"])
