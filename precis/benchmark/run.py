@@ -154,10 +154,13 @@ async def estimate_cost(
     contenders: Sequence[ContenderClient],
     environment: Environment,
     sampled: int = 0,
+    *,
+    ceiling: bool = True,
 ) -> list[Estimate]:
     """Count the kept replies and bound the cost of the rest, by dry contenders in an environment
     that sends no requests either; see `measure`. In a rollout with several turns, only the first
-    missing reply counts. The cost of scoring is estimated separately."""
+    missing reply counts. The cost of scoring is estimated separately: with `ceiling`, that of
+    measuring the ceiling is in it."""
     unpriced: set[str] = set()
     paid = 0
     usd = thinking_usd = 0.0
@@ -188,7 +191,7 @@ async def estimate_cost(
         usd,
         figures={"rollouts": paid, "kept": kept},
     )
-    scoring = environment.forecast(unscored) if unscored else None
+    scoring = environment.forecast(unscored, ceiling=ceiling)
     return [asked, scoring] if scoring else [asked]
 
 
@@ -204,7 +207,8 @@ async def announce_cost(run: BenchmarkRun, contenders: Sequence[ContenderSpec]) 
         for contender in contenders:
             client = run.client_of(contender, dry=True)
             clients.append(await stack.enter_async_context(client))
-        ahead = await estimate_cost(run.recorder, clients, dry, run.sampled)
+        known = await dry.ceiling(run.store) is not None
+        ahead = await estimate_cost(run.recorder, clients, dry, run.sampled, ceiling=not known)
     if len(ahead) > 1 or ahead[0].figures["rollouts"]:
         _log.info("%s", " ".join(map(str, ahead)))
     limit = run.config.dollars_max

@@ -139,8 +139,9 @@ class Environment(Protocol):
         if `paid` is dry, and the environment can't run without it."""
         return None if paid.dry else self
 
-    def forecast(self, rollouts: int) -> Estimate | None:
-        """Return the cost of scoring this many held-out rollouts; None if it is free."""
+    def forecast(self, rollouts: int, *, ceiling: bool = True) -> Estimate | None:
+        """Return the cost of scoring this many held-out rollouts, and of measuring the ceiling
+        where there is one; None if it is free."""
         return None
 
     def forecasts(self, config: "TrainConfig", next_step: int) -> Sequence[Estimate]:

@@ -298,8 +298,8 @@ class AgentEnvironment(Environment):
     def trials(self) -> Mapping[str, Callable[[], Awaitable[str]]]:
         return {"judge": self.ruler.check} if self.ruler else {}
 
-    def forecast(self, rollouts: int) -> Estimate | None:
-        return self.ruler.forecast(2 * rollouts, 2) if self.ruler else None
+    def forecast(self, rollouts: int, *, ceiling: bool = True) -> Estimate | None:
+        return self.ruler.forecast(2 * rollouts, 2) if self.ruler and rollouts else None
 
     def forecasts(self, config: TrainConfig, next_step: int) -> Sequence[Estimate]:
         if self.ruler is None:

@@ -244,10 +244,11 @@ class Summaries(Environment):
         copied._is_unjudged = True
         return copied
 
-    def forecast(self, rollouts: int) -> Estimate | None:
-        documents = self.corpus.validation
+    def forecast(self, rollouts: int, *, ceiling: bool = True) -> Estimate | None:
         verdicts = self._verdicts
-        return verdicts.forecast(documents, rollouts, ceiling=True) if verdicts else None
+        if verdicts is None or not (rollouts or ceiling):
+            return None
+        return verdicts.forecast(self.corpus.validation, rollouts, ceiling=ceiling)
 
     def forecasts(self, config: TrainConfig, next_step: int) -> Sequence[Estimate]:
         """Return the estimates for a training service and the judges."""

@@ -1,6 +1,7 @@
 """Contenders over real HTTP: how they are asked, what they cost, what is asked for only once."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from precis.benchmark.client import ContenderClient, Replies
 from precis.benchmark.contender import ContenderSpec, hosted_contender, local_contender
 from precis.benchmark.lineup import serve_baselines, serve_rehearsed
 from precis.benchmark.measure import Attempt, measure
-from precis.benchmark.run import estimate_cost
+from precis.benchmark.run import BenchmarkRun, announce_cost, estimate_cost
 from precis.config import BenchmarkConfig, ContenderConfig, JudgeConfig, RolloutsConfig
 from precis.environments.protocol import Environment
 from precis.environments.recorder import Recorder
@@ -26,6 +27,7 @@ from precis.errors import ConfigError, StaleAdapter
 from precis.llm.budget import Budget, PaidOnce
 from precis.llm.retry import OWN_CALL_TIMEOUT_S
 from precis.llm.server import ApiError, ChatRequest, Choice, Completion, completions_app
+from precis.observe.observers import Observers
 from precis.records.documents import Corpus, Document
 from precis.records.ledger import Ledger, write_ledger
 from precis.records.rollout import Scenario, Score, Split, Unscored
@@ -354,6 +356,23 @@ async def test_the_forecast_counts_what_is_missing_and_names_what_has_no_price(
     assert "13 summaries are to be paid for, up to $" in str(ahead)
     assert ahead.usd == pytest.approx(5 * 764 * 10 / 1e6, rel=0.2)
     assert len(provider.requests) == asked, "a forecast has asked somebody"
+
+
+async def test_a_ceiling_that_the_store_has_costs_a_benchmark_nothing(
+    url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    config = BenchmarkConfig.model_validate(
+        {"store": str(tmp_path), "judge": {"provider": "google"}}
+    )
+    async with Recorder() as recorder:
+        run = BenchmarkRun(config, environment(), recorder, Observers([]))
+        await run.kept.open()
+        await announce_cost(run, [entry(url)])
+        assert await run.environment.ceiling(run.store) == 1.0
+        await announce_cost(run, [entry(url)])
+    calls = [int(found) for found in re.findall(r"called about (\d+) times", caplog.text)]
+    assert calls == [4 * len(DOCUMENTS), 2 * len(DOCUMENTS)]
 
 
 async def test_a_rehearsed_model_takes_part_beside_the_others(tmp_path: Path) -> None:
