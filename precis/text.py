@@ -42,7 +42,6 @@ def write_number(value: float) -> str:
     return f"{value:,.0f}" if 9999.5 <= abs(value) < 1e15 else f"{value:.4g}"
 
 
-@lru_cache(maxsize=512)  # judge, rewards and metrics count the same text
 def count_words(text: str) -> int:
     """Return the number of words, as the 350-word limit counts them.
 
