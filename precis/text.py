@@ -231,7 +231,7 @@ def copied_share(text: str, source: str) -> float:
     return sum(copied) / len(own) if own else 0.0
 
 
-@lru_cache(maxsize=128)  # every summary of a document is compared with it
+@lru_cache(maxsize=32)  # every summary of a document is compared with it
 def _runs(text: str) -> frozenset[tuple[str, ...]]:
     own = tokens(text)
     return frozenset(tuple(own[start : start + _RUN]) for start in range(len(own) - _RUN + 1))

@@ -217,7 +217,7 @@ def _ramp(value: float, low: float, high: float) -> float:
     return min(1.0, max(0.0, (value - low) / (high - low)))
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=32)  # for a thousand words some 1 MB
 def _joints(text: str) -> _Joints:
     words = list(pieces(text.lower()))
     counts = Counter(words)
