@@ -14,7 +14,7 @@ import stat
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,8 @@ _START_TIMEOUT_S = 120.0
 _STOP_TIMEOUT_S = 15.0
 """Longer than a supervisor takes (`precis.processes.supervisor`)."""
 _LOG_BYTES_READ = 500_000
+_PORTS = range(20_000, 30_000)
+"""Below those that Linux gives to connections (32768 and up)."""
 
 
 @dataclass(frozen=True)
@@ -198,10 +200,14 @@ async def _read_port(reader: int) -> int | None:
 
 
 def free_port() -> int:
-    """Return a free port of the loopback."""
+    """Return a free port of the loopback for a server that is yet to start, which may take a
+    minute: not one of those that the kernel gives to every connection, if possible."""
+    for port in secrets.SystemRandom().sample(_PORTS, 20):
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-    return port
+        given: int = listener.getsockname()[1]
+    return given
 
 
 def log_end() -> int:

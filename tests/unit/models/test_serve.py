@@ -207,10 +207,9 @@ def wait_until_up(url: str, process: "subprocess.Popen[bytes]") -> None:
     def answers() -> bool:
         assert process.poll() is None, "it has ended"
         try:
-            _list_models(url)
+            return _list_models(url).is_success
         except httpx.TransportError:
             return False
-        return True
 
     wait_until(answers, f"an answer of {url}")
 
