@@ -33,7 +33,7 @@ _PIECE = re.compile(r"[^\W_]+(?:['’][^\W_]+|(?:(?<=\d)[.,:](?=\d)[^\W_]+){1,3}
 _RUN_MAX = 30
 """Longer runs of letters are hardly ever words (in German, one in thousands)."""
 _LETTERS_A_WORD = 5
-_RUN = 5
+_COPIED_MIN = 5
 """The fewest tokens in a row that count as copied."""
 
 
@@ -225,13 +225,15 @@ def copied_share(text: str, source: str) -> float:
     own = tokens(text)
     runs = _runs(source)
     copied = [False] * len(own)
-    for start in range(len(own) - _RUN + 1):
-        if tuple(own[start : start + _RUN]) in runs:
-            copied[start : start + _RUN] = [True] * _RUN
+    for start in range(len(own) - _COPIED_MIN + 1):
+        if tuple(own[start : start + _COPIED_MIN]) in runs:
+            copied[start : start + _COPIED_MIN] = [True] * _COPIED_MIN
     return sum(copied) / len(own) if own else 0.0
 
 
 @lru_cache(maxsize=32)  # every summary of a document is compared with it
 def _runs(text: str) -> frozenset[tuple[str, ...]]:
     own = tokens(text)
-    return frozenset(tuple(own[start : start + _RUN]) for start in range(len(own) - _RUN + 1))
+    return frozenset(
+        tuple(own[start : start + _COPIED_MIN]) for start in range(len(own) - _COPIED_MIN + 1)
+    )

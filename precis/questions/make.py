@@ -37,6 +37,8 @@ _TYPICAL = WrittenQuestion("q" * 90, "a" * 60, "p" * 150, answerable=True)
 """A question as long as those of RepLiQA, with its answer and its passage."""
 _AT_ONCE = 8
 """Documents processed concurrently."""
+_REFUSED_MAX = 8
+"""This many refusals before any answer are due to the model, not to the documents."""
 
 
 @dataclass(frozen=True)
@@ -98,8 +100,8 @@ class QuestionMaker:
         """Return the questions of each text; call `on_made` as soon as one is done.
 
         Raises:
-            ProviderRejected, JudgeRejected: the key or the model is rejected, as far as can be
-                told: a writer that refuses one document may write of the next.
+            ProviderRejected, JudgeRejected: the key or the model is rejected, or the writer refuses
+                each of the first documents.
             StoreError: paid replies can't be kept.
         """
 
@@ -122,8 +124,8 @@ class QuestionMaker:
         except (ProviderFailed, ProviderRejected) as error:
             if isinstance(error, ProviderRejected):
                 self._refused += 1
-                in_vain = self._refused >= _AT_ONCE and not self._has_written
-                if in_vain or error.status not in REFUSALS:
+                refuses_all = self._refused >= _REFUSED_MAX and not self._has_written
+                if refuses_all or error.status not in REFUSALS:
                     raise
             return DocumentQuestions(text, problem=f"no questions were written: {error}")
         if isinstance(written, Unscored):  # without kept ones, in a dry run

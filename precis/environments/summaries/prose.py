@@ -77,8 +77,8 @@ class _Joints:
         share: the share of all words that these make up.
         words: all words.
         neighbours: the pairs of neighbouring words.
-        links: for two words, the places where a copy may have the second right after the first, in
-            order: there is nothing between them in the document, or what a copy may drop.
+        links: for two words, their places, in order, where the second follows the first, or where a
+            copy may have dropped what is between them.
     """
 
     common: frozenset[str]
@@ -188,7 +188,7 @@ def _copies(
                 here, there = (place, next_place) if backwards else (next_place, place)
                 length, gaps = found[-away].get(there, _ONE_WORD)
                 longest = copies.get(here, _NO_COPY)
-                if next_place - place == 1 or (away == 2 and next_place - place == 2):
+                if next_place - place <= away:
                     copies[here] = max(longest, (length, gaps))
                 elif away == 1 and length > longest[0]:
                     copies[here] = (length, gaps + 1)
@@ -199,15 +199,13 @@ def _copies(
 def _links(
     words: Sequence[str], small: Container[str]
 ) -> dict[tuple[str, str], list[tuple[int, int]]]:
-    """Return the links of a document's words, of which a copy may drop small ones."""
+    """Return the links of a document's words: a copy may drop one of any kind, or small ones."""
     links: dict[tuple[str, str], list[tuple[int, int]]] = {}
     for place, word in enumerate(words):
         for next_place in range(place + 1, min(place + _DROPPED_MAX + 2, len(words))):
             links.setdefault((word, words[next_place]), []).append((place, next_place))
-            # One word of any kind, or small ones alone, may be missing in between.
-            if next_place > place + 1 and not (
-                words[next_place - 1] in small and words[next_place] in small
-            ):
+            all_small = words[next_place - 1] in small and words[next_place] in small
+            if next_place > place + 1 and not all_small:
                 break
     return links
 
@@ -222,7 +220,8 @@ def _joints(text: str) -> _Joints:
     words = list(pieces(text.lower()))
     counts = Counter(words)
     ranked = [word for word, _ in counts.most_common(_DROPPED_COMMONEST)]
+    links = _links(words, frozenset(ranked))
     common = frozenset(ranked[:_COMMONEST])
     share = sum(counts[word] for word in common) / max(1, len(words))
     neighbours = frozenset(pairwise(words))
-    return _Joints(common, share, frozenset(counts), neighbours, _links(words, ranked))
+    return _Joints(common, share, frozenset(counts), neighbours, links)
