@@ -55,18 +55,6 @@ def enums(request: ChatRequest) -> dict[str, Any]:
     return listed
 
 
-def test_the_inbox_is_the_same_with_every_call_and_each_question_has_one_mail() -> None:
-    mails, questions = AGENT.made_up_inbox()
-    assert (mails, questions) == (AGENT.MAILS, AGENT.QUESTIONS)
-    assert len({one.text for one in questions}) == len(questions) == 288
-    assert len({one.source for one in questions}) == 288 < len(mails)
-    for question in questions:
-        client = re.findall(r"[A-Z]\w+", question.text)[-1]
-        mail = mails[question.source]
-        assert client in mail.body
-        assert question.answer in re.findall(r"[\w:,]+\b", mail.body)
-
-
 async def test_who_searches_and_reads_answers_right() -> None:
     policy = ScriptedPolicy(reader)
     for rollout in await play(example("art_e.py"), policy, 8):
@@ -82,14 +70,6 @@ async def test_who_searches_and_reads_answers_right() -> None:
     assert question_of(policy.requests[2]).answer in listed[2]["return_final_answer"]
 
 
-async def test_to_a_model_the_tools_are_the_same_in_every_turn() -> None:
-    policy = ScriptedPolicy(reader)
-    for rollout in await play(FOR_MODELS, policy, 4):
-        assert score_of(rollout).reward == 1.0
-    assert {str(request.tools) for request in policy.requests} == {str(policy.requests[0].tools)}
-    assert set(enums(policy.requests[0]).values()) == {None}
-
-
 @pytest.mark.parametrize(
     ("answer", "success"),
     [("Nobody knows", False), ("", False), ("the {}", True), (" {}. ", True), ("{} or 7", False)],
@@ -98,9 +78,16 @@ async def test_an_answer_is_right_word_for_word(answer: str, success: bool) -> N
     def say(request: ChatRequest) -> ToolCall:
         return reader(request, answer.format(question_of(request).answer) or "-")
 
-    (rollout,) = await play(FOR_MODELS, ScriptedPolicy(say), 1)
+    policy = ScriptedPolicy(say)
+    (rollout,) = await play(FOR_MODELS, policy, 1)
     assert score_of(rollout).success is success
     assert score_of(rollout).reward == pytest.approx(1.0 if success else 0.3)
+    for request in policy.requests:  # to a model the tools are the same in every turn
+        assert enums(request) == {
+            "search_inbox": None,
+            "read_email": None,
+            "return_final_answer": None,
+        }
 
 
 @pytest.mark.parametrize(
@@ -186,6 +173,8 @@ async def test_a_judge_that_can_t_be_asked_pauses_the_run(
     (problem,) = await environment.checks()
     assert problem == "The judge a-judge needs a key: set OPENAI_API_KEY."
     assert not await example("art_e.py").checks()
+    (problem,) = await example("art_e.py", DATASET="mails").checks()
+    assert problem.endswith("are sentences: set JUDGE to rule on them.")
 
 
 HOME = "my #1 home? 100%20"
@@ -264,7 +253,7 @@ def contract_reader(request: ChatRequest) -> ToolCall:
     asked, last = request.messages[1]["content"], request.messages[-1]
     day = asked.split("May ")[1].split()[0]
     if last["role"] == "user":
-        return call(request, "search_inbox", keywords=f"contract May {day}")
+        return call(request, "search_inbox", keywords="contract dollars")
     if last["content"].startswith("1. "):
         lines = last["content"].splitlines()
         at = next(place for place, line in enumerate(lines, 1) if line.endswith(f"Contract {day}"))
@@ -273,32 +262,24 @@ def contract_reader(request: ChatRequest) -> ToolCall:
 
 
 async def test_its_mails_and_questions_take_the_inbox_s_place(folder: Path) -> None:
-    environment = opened(folder, MINIATURE=False, JUDGE="a-judge")
-    policy = ScriptedPolicy(contract_reader)
-    rollouts = await play(environment, policy, 6)
+    environment = opened(folder, MINIATURE=False, JUDGE="a-judge", HITS_MAX=50)
+    rollouts = await play(environment, ScriptedPolicy(contract_reader), 6)
     for rollout in rollouts:
         assert score_of(rollout).success
         assert rollout.metrics == {"turns": 3, "illegal": 0, "found": 1, "read": 1}
-    asked = policy.requests[0].messages[1]["content"]
-    assert asked.endswith("The inbox is jeff.dasovich@enron.com's, and it is 2001-05-20.")
+        asked, hits = (rollout.calls[-1].messages[place]["content"] for place in (1, 3))
+        assert asked.endswith("The inbox is jeff.dasovich@enron.com's, and it is 2001-05-20.")
+        # No mail of other people, and none of later days.
+        lines = hits.splitlines()
+        assert sorted(line.split("Contract ")[1] for line in lines) == sorted(
+            map(str, range(1, 11))
+        )
+        assert all(f", {VINCE}: " in line and " 2001-05-" in line for line in lines)
     assert not await environment.checks()
     splits = [environment.scenarios("train"), environment.scenarios("validation")]
     assert {one["answer"] for one in splits[0]} == {f"{n}00" for n in range(1, 7)}
     assert {one["answer"] for one in splits[1]} == {"900", "1000"}
     assert [one.id for one in splits[1]] == ["question-6", "question-7"]
-
-
-async def test_a_search_finds_no_mail_of_other_people_or_of_later_days(folder: Path) -> None:
-    def say(request: ChatRequest) -> ToolCall:
-        if len(request.messages) == 2:
-            return call(request, "search_inbox", keywords="contract dollars")
-        return call(request, "return_final_answer", answer="?")
-
-    environment = opened(folder, MINIATURE=False, HITS_MAX=50)
-    (rollout,) = await play(environment, ScriptedPolicy(say), 1)
-    hits = rollout.calls[-1].messages[-1]["content"].splitlines()
-    assert sorted(line.split("Contract ")[1] for line in hits) == sorted(map(str, range(1, 11)))
-    assert all(f", {VINCE}: " in line and " 2001-05-" in line for line in hits)
 
 
 def test_they_are_loaded_once(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -329,8 +310,3 @@ def test_data_sets_without_what_it_takes_are_refused_and_leave_nothing(
     with pytest.raises(ConfigError, match=problem):
         opened(folder)
     assert not list((folder / HOME).glob("art_e_*"))
-
-
-async def test_without_a_judge_the_preflight_says_so(folder: Path) -> None:
-    (problem,) = await opened(folder).checks()
-    assert problem.endswith("are sentences: set JUDGE to rule on them.")

@@ -88,7 +88,7 @@ while not (os.path.exists(PID) and open(PID).read()):
 
 @pytest.mark.parametrize(
     ("end", "deadline_s", "cause"),
-    [("time.sleep(600)", 5.0, "rollout_timeout"), ("print(1)", SHORT_S, None)],
+    [("time.sleep(600)", 2.0, "rollout_timeout"), ("print(1)", SHORT_S, None)],
     ids=["hangs", "ends"],
 )
 async def test_all_that_it_started_ends_with_it(
@@ -115,7 +115,10 @@ async def test_it_is_given_no_secrets(tmp_path: Path, monkeypatch: pytest.Monkey
     secrets.append("PRECIS_NOTIFY_URL")
     monkeypatch.setenv("PRECIS_NOTIFY_URL", "https://host/services/hidden-secret")
     monkeypatch.setenv("HARMLESS", "seen")
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
     assert not set(secrets) & set(harmless())
+    assert "127.0.0.1" in harmless()["no_proxy"]
     text = "print(int('hidden-secret' not in str(os.environ) and 'HARMLESS' in os.environ))"
     [rollout] = await play(environment_of(tmp_path, text))
     assert rollout.reward == 1.0
@@ -154,6 +157,7 @@ def test_it_may_lie_in_the_user_s_home_and_say_its_scenarios_itself(
     named = CommandEnvironment([sys.executable, str(program)], {})
     assert environment.identity == on_a_worker.identity == named.identity
     program.write_text("import sys\nif sys.argv[2] == 'train':\n    print('{\"id\": 1}')")
+    assert CommandEnvironment([sys.executable, str(program)], {}).identity != named.identity
     with pytest.raises(ConfigError, match=r"'validation'.*Have it print one at least"):
         load_command([sys.executable, str(program)])
 
@@ -162,7 +166,6 @@ def test_it_may_lie_in_the_user_s_home_and_say_its_scenarios_itself(
     ("lines", "complaint"),
     [
         ('{"id": 1}', "the split 'validation'. Give scenarios to both: mark those to hold out"),
-        ('{"id": 1}\n{"id": 1, "split": "validation"}', "two scenarios have the id '1'. Give each"),
         ('{"id": 1}\nx', "line 2: it is not JSON"),
         ("[1]", "line 1: it is not a JSON object"),
         ("{}", "line 1: A scenario has the id None"),
@@ -211,36 +214,23 @@ def test_an_argument_may_be_a_whole_script(tmp_path: Path) -> None:
         assert relative_files(command) == {}
 
 
-def test_a_changed_program_is_another_run(tmp_path: Path) -> None:
-    first = environment_of(tmp_path, "print(1)").identity
-    assert environment_of(tmp_path, "print(2)").identity != first
-    assert environment_of(tmp_path, "print(1)").identity == first
+DIRECT = "127.0.0.1,localhost,10.0.0.5"
 
 
 @pytest.mark.parametrize(
-    ("inherited", "expected"),
+    ("variables", "expected"),
     [
-        ("", "127.0.0.1,localhost"),
-        ("wiki.example,10.0.0.0/8", "wiki.example,10.0.0.0/8,127.0.0.1,localhost"),
-        ("*", "*"),
+        ({"NO_PROXY": ""}, DIRECT),
+        ({"no_proxy": "wiki.example, 10.0.0.0/8"}, f"wiki.example,10.0.0.0/8,{DIRECT}"),
+        ({"NO_PROXY": " *"}, " *"),
+        ({"https_proxy": "http://proxy.example"}, DIRECT),
+        ({"HOME": "/home"}, None),
     ],
+    ids=["none", "some", "all", "a proxy", "no proxy"],
 )
 def test_addresses_that_no_proxy_is_to_be_asked_for_stay_so(
-    inherited: str, expected: str, monkeypatch: pytest.MonkeyPatch
+    variables: dict[str, str], expected: str | None
 ) -> None:
-    monkeypatch.setenv("NO_PROXY", inherited)
-    monkeypatch.delenv("no_proxy", raising=False)
-    given = harmless()
-    assert given["NO_PROXY"] == given["no_proxy"] == expected
-
-
-def test_without_a_proxy_in_the_environment_that_of_the_system_is_not_hidden(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Clients on macOS use the system's only where no variable of proxies is set."""
-    variables = {"HOME": "/home"}
+    """Clients on macOS use the system's proxy only where no variable of proxies is set."""
     bypass_proxy(variables, "10.0.0.5")
-    assert variables == {"HOME": "/home"}
-    for name in ("NO_PROXY", "no_proxy"):
-        monkeypatch.delenv(name, raising=False)
-    assert "127.0.0.1" in harmless()["NO_PROXY"]
+    assert variables.get("NO_PROXY") == variables.get("no_proxy") == expected

@@ -1,9 +1,9 @@
 """The examples that are games and puzzles: their rules, their rewards, and who wins."""
 
 import itertools
+import json
 import random
 import re
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -146,40 +146,28 @@ async def test_who_passes_keeps_what_was_found() -> None:
     assert (rollout.metrics["turns"], rollout.metrics["found"]) == (24, 8)
 
 
-def test_a_call_against_the_rules_is_told_which() -> None:
+def test_a_call_against_the_rules_is_told_which(monkeypatch: pytest.MonkeyPatch) -> None:
     left = owners()
-    for word, number, said in (
-        ("animal", 1, ""),
-        ("animal", 7, "The number is from 1 to 4."),
-        ("zoo", 1, "The word is none of the clues in the list."),
+    word = next(iter(left))
+    part = f"A clue may not be part of a word on the board: {word}."
+    for are_free, clue, number, said in (
+        (False, "animal", 1, ""),
+        (False, "animal", 7, "The number is from 1 to 4."),
+        (False, "zoo", 1, "The word is none of the clues in the list."),
+        (True, "zoo", 1, ""),
+        (True, "two words", 1, "A clue is one word, of letters alone."),
+        (True, f"{word}s", 1, part),
+        (True, word[:-1].upper(), 1, part),
     ):
-        assert CODENAMES.clue_problem({"word": word, "number": number}, left) == said
-    for word, guesses, said in (
-        (next(iter(left)), 0, ""),
+        monkeypatch.setattr(CODENAMES, "FREE_CLUES", are_free)
+        assert CODENAMES.clue_problem({"word": clue, "number": number}, left) == said
+    for guess, guesses, said in (
+        (word, 0, ""),
         ("zoo", 1, "That is no word on the board, or no longer."),
         ("pass", 1, ""),
         ("pass", 0, "Guess one word at least."),
     ):
-        assert CODENAMES.guess_problem({"word": word}, left, guesses) == said
-
-
-async def test_a_free_clue_is_no_part_of_a_word_on_the_board() -> None:
-    environment = example("codenames.py", FREE_CLUES=True)
-    board = next(iter(owners()))
-    given = iter([f"{board}s", board[:-1].upper(), "two words", "zoo"])
-
-    def say(request: ChatRequest) -> ToolCall:
-        if tool_of(request) == "give_clue":
-            return call(request, "give_clue", word=next(given), number=1)
-        return call(request, "guess", word="pass")
-
-    (rollout,) = await play(environment, ScriptedPolicy(say), 1)
-    said = [one["content"] for one in rollout.calls[2].messages if one["role"] == "tool"]
-    assert (
-        said
-        == [f"A clue may not be part of a word on the board: {board}. Call `give_clue` again."] * 2
-    )
-    assert score_of(rollout).reward == 0.0
+        assert CODENAMES.guess_problem({"word": guess}, left, guesses) == said
 
 
 def allowed(request: ChatRequest) -> dict[str, dict[str, list[str]]]:
@@ -211,26 +199,24 @@ def visitor(request: ChatRequest) -> ToolCall:
     return call(request, "unlock", key=key, door=door)
 
 
-async def test_whoever_reads_the_notes_gets_out() -> None:
-    for rollout in await play(LOCKED_ROOMS, ScriptedPolicy(visitor), 20):
+@pytest.mark.parametrize(("rooms", "wrong"), [(0, "key"), (2, "door"), (3, "")])
+async def test_whoever_reads_the_notes_gets_out_and_a_wrong_key_or_door_ends_the_visit(
+    rooms: int, wrong: str
+) -> None:
+    def say(request: ChatRequest) -> ToolCall:
+        made = visitor(request)
+        passed = str(request.messages).count("The door opens")
+        if made.name == "search" or passed < rooms:
+            return made
+        given = json.loads(made.arguments)
+        others = [one for one in allowed(request)["unlock"][wrong] if one != given[wrong]]
+        return call(request, "unlock", **{**given, wrong: others[0]})
+
+    for rollout in await play(LOCKED_ROOMS, ScriptedPolicy(say), 4):
         score = score_of(rollout)
-        assert (score.reward, score.success) == (1.0, True)
-        assert score.metrics == {"turns": 12, "illegal": 0, "rooms": 3, "alarm": 0}
-
-
-async def test_a_wrong_key_or_door_ends_the_visit() -> None:
-    def hasty(request: ChatRequest) -> ToolCall:
-        offered = allowed(request)
-        if "unlock" not in offered:
-            return call(request, "search", place=offered["search"]["place"][0])
-        key, door = offered["unlock"]["key"][0], offered["unlock"]["door"][0]
-        return call(request, "unlock", key=key, door=door)
-
-    rollouts = await play(LOCKED_ROOMS, ScriptedPolicy(hasty), 40)
-    alarms = [one for one in rollouts if one.metrics["alarm"]]
-    assert len(alarms) > 20
-    for rollout in alarms:
-        assert score_of(rollout).reward == rollout.metrics["rooms"] / HOUSES.ROOMS < 1
+        assert (score.reward, score.success) == (rooms / HOUSES.ROOMS, not wrong)
+        turns = 4 * (rooms + 1 if wrong else rooms)
+        assert score.metrics == {"turns": turns, "illegal": 0, "rooms": rooms, "alarm": bool(wrong)}
 
 
 def test_held_out_houses_have_words_of_their_own() -> None:
@@ -245,77 +231,66 @@ def test_held_out_houses_have_words_of_their_own() -> None:
     assert not shown["train"] & shown["validation"]
 
 
-World = tuple[dict[str, str], dict[str, int]]
-NAME, ROOM, HOUR = r"([A-Z]\w+)", r"the (\w+)", r"(\d+) pm"
-READINGS: list[tuple[str, Callable[[dict[str, str], dict[str, int], str, str], bool]]] = [
-    (f"{NAME} was not in {ROOM}.", lambda room, hour, a, b: room[a] != b),
-    (f"Nobody saw {NAME} at {HOUR}.", lambda room, hour, a, b: hour[a] != int(b)),
-    (f"{NAME} came before {NAME}.", lambda room, hour, a, b: hour[a] < hour[b]),
-    (
-        f"{NAME} came after whoever was in {ROOM}.",
-        lambda room, hour, a, b: hour[a] > at(room, hour, b),
-    ),
-    (
-        f"Somebody was in {ROOM} just an hour before somebody was in {ROOM}.",
-        lambda room, hour, a, b: at(room, hour, a) + 1 == at(room, hour, b),
-    ),
-]
+def test_a_clue_means_what_it_says() -> None:
+    rooms, hours = (0, 1, 2), (2, 0, 1)  # of Ada, Boris and Clara
+    holds = {text: test(rooms, hours) for text, test in CLUES.all_clues(3)}
+    assert len(holds) == 36
+    for text in (
+        "Ada was not in the garden.",
+        "Nobody saw Boris at 7 pm.",
+        "Boris came before Clara.",
+        "Somebody was in the garden just an hour before somebody was in the kitchen.",
+        "Clara came after whoever was in the garden.",
+    ):
+        assert holds[text]
+    for text in (
+        "Ada was not in the cellar.",
+        "Nobody saw Boris at 6 pm.",
+        "Ada came before Clara.",
+        "Somebody was in the cellar just an hour before somebody was in the kitchen.",
+        "Clara came after whoever was in the cellar.",
+    ):
+        assert not holds[text]
 
 
-def at(room: dict[str, str], hour: dict[str, int], wanted: str) -> int:
-    return next(hour[who] for who in room if room[who] == wanted)
-
-
-def fits(world: World, clue: str) -> bool:
-    for pattern, holds in READINGS:
-        found = re.fullmatch(pattern, clue)
-        if found:
-            return holds(*world, *found.groups())
-    raise AssertionError(f"Nobody can read {clue!r}.")
-
-
-def solve(prompt: str) -> list[dict[str, str]]:
-    """Every answer that a puzzle's text leaves possible."""
-    people = re.findall(r"house: (.*?)\.", prompt)[0].split(", ")
-    rooms = re.findall(r"\(([a-z, ]+)\)", prompt)[0].split(", ")
-    hours = list(map(int, re.findall(r"(\d+) pm", prompt.partition("The vase")[0])))
-    worlds: list[World] = []
-    for placed in itertools.permutations(rooms):
-        for timed in itertools.permutations(hours):
-            room = dict(zip(people, placed, strict=True))
-            worlds.append((room, dict(zip(people, timed, strict=True))))
+@pytest.mark.parametrize("size", CLUES.SIZES)
+def test_the_clues_of_a_puzzle_leave_one_solution(size: int) -> None:
+    prompt, solution, _ = CLUES.puzzle(7, size)
+    orders = list(itertools.permutations(range(size)))
+    worlds = list(itertools.product(orders, orders))
+    holds = dict(CLUES.all_clues(size))
     for clue in re.findall(r"^- (.*)$", prompt, re.M):
-        worlds = [world for world in worlds if fits(world, clue)]
+        left = [world for world in worlds if holds[clue](*world)]
+        assert len(left) < len(worlds), "a clue rules nothing out"
+        worlds = left
+    [(room_of, hour_of)] = worlds
     (scene,) = re.findall(r"broken in the (\w+)\.", prompt)
     (other,) = re.findall(r"where was (\w+)\?", prompt)
-    solutions = []
-    for room, hour in worlds:
-        who = next(one for one in room if room[one] == scene)
-        solutions.append({"who": who, "when": f"{hour[who]} pm", "where": room[other]})
-    return solutions
+    culprit = room_of.index(CLUES.ROOMS.index(scene))
+    assert solution == {
+        "who": CLUES.SUSPECTS[culprit],
+        "when": CLUES.HOURS[hour_of[culprit]],
+        "where": CLUES.ROOMS[room_of[CLUES.SUSPECTS.index(other)]],
+    }
 
 
-def detective(request: ChatRequest) -> ToolCall:
-    (solution,) = solve(request.messages[0]["content"])
-    return call(request, "answer", **solution)
+@pytest.mark.parametrize("wrong", [0, 1])
+async def test_a_wrong_answer_costs_its_share(wrong: int) -> None:
+    environment = example("temporal_clue.py")
+    solutions = {}
+    for one in environment.scenarios("train")[:6]:
+        prompt, solution, _ = CLUES.puzzle(one["seed"], one["size"])
+        solutions[prompt] = solution
 
+    def say(request: ChatRequest) -> ToolCall:
+        right = solutions[request.messages[0]["content"]]
+        properties = (request.tools or [])[0]["function"]["parameters"]["properties"]
+        others = [room for room in properties["where"]["enum"] if room != right["where"]]
+        return call(request, "answer", **(right | ({"where": others[0]} if wrong else {})))
 
-async def test_the_clues_leave_one_solution_and_who_finds_it_earns_everything() -> None:
-    rollouts = await play(example("temporal_clue.py"), ScriptedPolicy(detective), 6)
+    rollouts = await play(environment, ScriptedPolicy(say), 6)
     assert {one.scenario["size"] for one in rollouts} == set(CLUES.SIZES)
     for rollout in rollouts:
         score = score_of(rollout)
-        assert (score.reward, score.success) == (1.0, True)
-        assert score.metrics == {"turns": 1, "illegal": 0, "right": 3}
-
-
-async def test_a_wrong_answer_costs_its_share() -> None:
-    def say(request: ChatRequest) -> ToolCall:
-        right = solve(request.messages[0]["content"])[0]
-        properties = (request.tools or [])[0]["function"]["parameters"]["properties"]
-        wrong = next(room for room in properties["where"]["enum"] if room != right["where"])
-        return call(request, "answer", **{**right, "where": wrong})
-
-    for rollout in await play(example("temporal_clue.py"), ScriptedPolicy(say), 2):
-        assert score_of(rollout).reward == pytest.approx(2 / 3)
-        assert not score_of(rollout).success
+        assert (score.reward, score.success) == ((3 - wrong) / 3, not wrong)
+        assert score.metrics == {"turns": 1, "illegal": 0, "right": 3 - wrong}

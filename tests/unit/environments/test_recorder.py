@@ -5,7 +5,7 @@ import json
 import logging
 import re
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
@@ -26,7 +26,7 @@ from starlette.routing import Route
 
 from precis.environments import recorder as recorder_module
 from precis.environments.conversations import conversations_of
-from precis.environments.recorded_client import _Completions, recorded_client
+from precis.environments.recorded_client import _Completions
 from precis.environments.recorder import Recorder, score_of
 from precis.environments.session import Limits, Policy
 from precis.environments.trajectories import group_of, put_trajectories
@@ -174,22 +174,13 @@ async def test_an_address_is_its_rollout_s_alone_and_ends_with_it(recorder: Reco
     async def look(model: Any, scenario: Scenario) -> float:
         left.append(model)
         assert (await post(model, "guessed", "{}")).status_code == 401
-        await ask(model)
+        async with model.openai_client():  # it closes its client for nobody else
+            await ask(model)
         return 1.0
 
     assert len((await play(recorder, look)).calls) == 1
     assert (await post(left[0], left[0].inference_api_key, "{}")).status_code == 410
-
-
-async def test_a_client_that_an_agent_closes_is_closed_for_nobody_else(recorder: Recorder) -> None:
-    async def close(model: Any, scenario: Scenario) -> float:
-        async with model.openai_client():
-            await ask(model)
-        return 1.0
-
-    first = await play(recorder, close)
-    second = await play(recorder, ask_once)
-    assert (first.score, second.score) == (Score(1.0), Score(1.0))
+    assert (await play(recorder, ask_once)).score == Score(1.0)
 
 
 async def test_the_recorder_decides_how_the_policy_samples(recorder: Recorder) -> None:
@@ -257,8 +248,10 @@ async def test_a_trainers_log_probabilities_are_numbers(recorder: Recorder) -> N
 
 
 async def test_messages_of_any_form_arrive_as_they_were_said(recorder: Recorder) -> None:
-    async def two_forms(model: Any, scenario: Scenario) -> float:
+    async def forms(model: Any, scenario: Scenario) -> float:
         client = model.openai_client()
+        # Else each call with 24 messages would take 5 ms of a core in place of 1.
+        assert isinstance(client.with_options(timeout=1).chat.completions, _Completions)
         name = model.get_inference_name()
         messages: list[Any] = [{"role": "user", "content": "Move."}]
         for _ in range(2):
@@ -266,45 +259,33 @@ async def test_messages_of_any_form_arrive_as_they_were_said(recorder: Recorder)
                 model=name, messages=messages, extra_body={"stop": ["."]}
             )
             messages += [reply.choices[0].message, {"role": "user", "content": "Again."}]
+        body = '{"messages": [{"role": "user", "content": "a", "seen": NaN}]}'
+        (await post(model, model.inference_api_key, body)).raise_for_status()
         return 1.0
 
     scripted = ScriptedPolicy()
-    rollout = await play(recorder, two_forms, scripted)
-    assert [one.model_dump()["stop"] for one in scripted.requests] == [["."], ["."]]
-    said = [[one["role"] for one in call.messages] for call in rollout.calls]
-    assert said == [["user"], ["user", "assistant", "user"]]
-    assert rollout.calls[0].messages[0] == {"role": "user", "content": "Move."}
+    first, second, third = (await play(recorder, forms, scripted)).calls
+    assert [one.model_dump()["stop"] for one in scripted.requests[:2]] == [["."], ["."]]
+    assert first.messages == ({"role": "user", "content": "Move."},)
+    assert [one["role"] for one in second.messages] == ["user", "assistant", "user"]
+    assert third.messages[0]["seen"] is None
 
 
-async def test_a_client_with_other_options_does_not_look_at_each_message_either() -> None:
-    """Else each call with 24 messages takes 5 ms of a core in place of 1."""
-    async with httpx.AsyncClient() as http:
-        ours = recorded_client("http://127.0.0.1:9/v1", "a key", http)
-        assert isinstance(ours.with_options(timeout=1).chat.completions, _Completions)
-
-
-BARE = {"function": {"name": "play", "description": None, "parameters": None, "strict": None}}
-
-
-async def test_a_tool_as_servers_take_it_is_kept_and_trained_on(
+async def test_a_call_is_trained_on_with_the_tools_that_its_choice_allowed(
     recorder: Recorder, tmp_path: Path
 ) -> None:
     """vLLM and the embedded policy take one without its type, and with nothing for a value."""
-    rollout = await play(recorder, asking({"tools": [BARE]}))
+    bare = {"name": "play", "description": None, "parameters": None, "strict": None}
+    tools = [PRESS, {"function": bare}]
+    choices = ["auto", PRESS, "none"]
+    rollout = await play(
+        recorder, asking(*({"tools": tools, "tool_choice": choice} for choice in choices))
+    )
     assert rollout.reward == 1.0, rollout.score
+    offered = [[tool["function"]["name"] for tool in call.tools] for call in rollout.calls]
+    assert offered == [["press", "play"], ["press"], []]
     put_trajectories(FolderStore(tmp_path), "m", "train", 1, [[rollout]], MODEL)
     assert group_of([rollout]).trajectories[0].tools
-
-
-@pytest.mark.parametrize(
-    ("choice", "allowed"), [("auto", 2), (PRESS, 1), ("none", 0)], ids=["auto", "one", "none"]
-)
-async def test_a_call_is_trained_on_with_the_tools_that_its_choice_allowed(
-    recorder: Recorder, choice: Any, allowed: int
-) -> None:
-    tools = [PRESS, {"function": {"name": "pass"}}]
-    rollout = await play(recorder, asking({"tools": tools, "tool_choice": choice}))
-    assert len(rollout.calls[0].tools) == allowed
 
 
 async def test_a_stream_is_given_of_a_whole_answer(recorder: Recorder) -> None:
@@ -337,18 +318,6 @@ async def test_a_stream_is_given_of_a_whole_answer(recorder: Recorder) -> None:
 class Silent(Exception):
     def __str__(self) -> str:
         raise ValueError("It can't be said.")
-
-
-def ending(how: object) -> Act:
-    """An agent that asks once, and raises or returns this."""
-
-    async def act(model: Any, scenario: Scenario) -> object:
-        await ask(model)
-        if isinstance(how, BaseException):
-            raise how
-        return how
-
-    return act
 
 
 @pytest.mark.parametrize(
@@ -387,61 +356,56 @@ async def test_an_agent_s_trouble_costs_its_own_rollout(
     monkeypatch.setenv("WEATHER_TOKEN", "my-key-42")
     monkeypatch.setenv("KEY_FILE", __file__)
     monkeypatch.setenv("VAL_SIZE", "none")  # as while somebody edits `.env`
-    rollout = await play(recorder, ending(how))
+
+    async def act(model: Any, scenario: Scenario) -> object:
+        await ask(model)
+        if isinstance(how, BaseException):
+            raise how
+        return how
+
+    rollout = await play(recorder, act)
     assert isinstance(rollout.score, Unscored)
     assert rollout.score.cause == cause
     assert re.search(detail, rollout.score.detail)
     assert len(rollout.calls) == 1
 
 
-async def test_an_agent_that_goes_on_after_its_deadline_is_given_up(
+async def test_what_goes_on_after_the_deadline_is_given_up(
     recorder: Recorder, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """An agent that heeds no cancellation, its call under way, and one that it makes later."""
     monkeypatch.setattr(recorder_module, "_GRACE_S", 0.05)
-    freed = asyncio.Event()
-    answers: list[int] = []
-
-    async def stubborn(model: Any, scenario: Scenario) -> float:
-        while not freed.is_set():
-            try:
-                await freed.wait()
-            except asyncio.CancelledError:
-                continue
-        try:
-            await ask(model)
-        except openai.APIStatusError as error:
-            answers.append(error.status_code)
-        return 1.0
-
-    rollout = await play(recorder, stubborn, limits=replace(LIMITS, deadline_s=0.05))
-    assert rollout.score == Unscored("rollout_timeout", "No score within 0.05 s.")
-    assert "still runs" in caplog.text
-    freed.set()
-    await until(lambda: answers, "the answer to a late call")
-    assert answers == [410]
-
-
-async def test_what_is_under_way_at_the_deadline_is_given_up(recorder: Recorder) -> None:
     released = asyncio.Event()
-    asking: list[asyncio.Task[Any]] = []
+    freed = asyncio.Event()
+    answers: list[Any] = []
 
     class Slow(ScriptedPolicy):
         async def __call__(self, request: ChatRequest) -> Completion:
             await released.wait()
             return await super().__call__(request)
 
-    async def asks(model: Any, scenario: Scenario) -> float:
-        asking.append(asyncio.create_task(ask(model)))
-        asking[0].add_done_callback(lambda _: released.set())
-        await asyncio.wait(asking)
+    async def ask_late(model: Any) -> None:
+        answers.extend(await asyncio.gather(ask(model), return_exceptions=True))
+
+    async def stubborn(model: Any, scenario: Scenario) -> float:
+        under_way = asyncio.create_task(ask_late(model))
+        under_way.add_done_callback(lambda _: released.set())
+        while not freed.is_set():
+            try:
+                await freed.wait()
+            except asyncio.CancelledError:
+                continue
+        await ask_late(model)
         return 1.0
 
-    rollout = await play(recorder, asks, Slow(), limits=replace(LIMITS, deadline_s=0.5))
-    with pytest.raises(openai.APIStatusError) as refused:
-        await asking[0]
-    assert refused.value.status_code == 410
-    assert isinstance(rollout.score, Unscored) and rollout.score.cause == "rollout_timeout"
+    rollout = await play(recorder, stubborn, Slow(), limits=replace(LIMITS, deadline_s=0.5))
+    assert rollout.score == Unscored("rollout_timeout", "No score within 0.5 s.")
     assert rollout.calls == ()
+    assert "still runs" in caplog.text
+    await until(lambda: answers, "the answer to the call under way")
+    freed.set()
+    await until(lambda: len(answers) == 2, "the answer to a late call")
+    assert [getattr(one, "status_code", one) for one in answers] == [410, 410]
 
 
 async def loops(model: Any, scenario: Scenario) -> float:
@@ -452,32 +416,34 @@ async def loops(model: Any, scenario: Scenario) -> float:
             return 0.5
 
 
+async def loops_on(model: Any, scenario: Scenario) -> float:
+    while True:
+        with suppress(openai.APIStatusError):
+            await ask(model)
+        await asyncio.sleep(0.01)
+
+
 @pytest.mark.parametrize(
-    ("limits", "cause", "calls"),
-    [(Limits(20.0, 4, 1000), "turns", 4), (Limits(20.0, 1000, 10), "tokens", 4)],
+    ("act", "limits", "cause", "calls"),
+    [
+        (loops, Limits(20.0, 4, 1000), "turns", 4),
+        (loops, Limits(20.0, 1000, 10), "tokens", 4),
+        (loops_on, Limits(20.0, 2, 1000), "turns", 2),
+    ],
+    ids=["turns", "tokens", "heedless"],
 )
 async def test_a_rollout_that_takes_too_much_is_ended(
-    recorder: Recorder, limits: Limits, cause: str, calls: int
-) -> None:
-    rollout = await play(recorder, loops, limits=limits)
-    assert isinstance(rollout.score, Unscored) and rollout.score.cause == cause
-    assert len(rollout.calls) == calls
-
-
-async def test_an_agent_that_does_not_heed_its_limit_is_ended(
-    recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+    recorder: Recorder,
+    act: Act,
+    limits: Limits,
+    cause: str,
+    calls: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(recorder_module, "_GRACE_S", 0.05)
-
-    async def heedless(model: Any, scenario: Scenario) -> float:
-        while True:
-            try:
-                await ask(model)
-            except openai.APIStatusError:
-                await asyncio.sleep(0.01)
-
-    rollout = await play(recorder, heedless, limits=Limits(20.0, 2, 1000))
-    assert isinstance(rollout.score, Unscored) and rollout.score.cause == "turns"
+    rollout = await play(recorder, act, limits=limits)
+    assert isinstance(rollout.score, Unscored) and rollout.score.cause == cause
+    assert len(rollout.calls) == calls
 
 
 @pytest.mark.parametrize("returned", [Score(1.0), Unscored(UNJUDGED, "No judge was asked.")])
@@ -535,21 +501,21 @@ async def test_an_agent_may_have_an_answer_to_a_prompt_that_is_too_long(recorder
     assert (await play(recorder, shortens, scripted)).score == Score(1.0)
 
 
-async def test_another_adapter_s_answer_ends_the_step(recorder: Recorder) -> None:
+@pytest.mark.parametrize(
+    ("fault", "error", "said"),
+    [
+        ({"model": "policy@2"}, StaleAdapter, "'policy@2' answered where 'policy@3' was asked for"),
+        ({"with_ids": False}, TrainerError, "without the ids of its tokens"),
+    ],
+    ids=["another adapter", "no ids"],
+)
+async def test_an_answer_that_can_t_be_trained_on_ends_the_step(
+    recorder: Recorder, fault: dict[str, Any], error: type[Exception], said: str
+) -> None:
     scripted = ScriptedPolicy()
-    scripted.model = "policy@2"
-    with pytest.raises(StaleAdapter, match="'policy@2' answered where 'policy@3' was asked for"):
+    vars(scripted).update(fault)
+    with pytest.raises(error, match=said):
         await play(recorder, gives_up, scripted)
-
-
-async def test_answers_without_ids_are_not_trained_on(recorder: Recorder) -> None:
-    scripted = ScriptedPolicy()
-    scripted.with_ids = False
-    with pytest.raises(TrainerError, match="without the ids of its tokens"):
-        await play(recorder, ask_once, scripted)
-    rollout = await play(recorder, ask_once, scripted, trained=False)
-    assert rollout.score == Score(1.0)
-    assert rollout.calls[0].token_ids == ()
 
 
 ASKED = '"messages": [{"role": "user", "content": "a"}]'
@@ -621,35 +587,6 @@ async def test_an_agent_that_is_killed_while_it_asks_leaves_no_traceback(
     assert not said
 
 
-async def test_nan_in_a_message_is_sent_on_and_trained_on_as_null(recorder: Recorder) -> None:
-    async def act(model: Any, scenario: Scenario) -> float:
-        body = '{"messages": [{"role": "user", "content": "a", "seen": NaN}]}'
-        (await post(model, model.inference_api_key, body)).raise_for_status()
-        return 1.0
-
-    rollout = await play(recorder, act)
-    assert rollout.calls[0].messages[0]["seen"] is None
-
-
-async def test_an_answer_without_a_role_is_the_assistant_s(recorder: Recorder) -> None:
-    """Some servers leave it out, and an agent sends the message back as it has come."""
-
-    async def act(model: Any, scenario: Scenario) -> float:
-        messages: list[Any] = [{"role": "user", "content": "Move."}]
-        for _ in range(2):
-            create = model.openai_client().chat.completions.create
-            answer = await create(model=model.name, messages=messages)
-            messages.append(answer.choices[0].message.model_dump(exclude_none=True))
-        return 1.0
-
-    choice = {"message": {"content": "[4]"}, "token_ids": [1], "logprobs": {"token_logprobs": [-1]}}
-    async with answering(choice) as policy:
-        rollout = await recorder.run(policy, Agent(act), Scenario("a"))
-    assert rollout.score == Score(1.0)
-    [conversation] = conversations_of(rollout.calls)
-    assert [one["role"] for one in conversation.messages] == ["user", "assistant", "assistant"]
-
-
 async def test_art_s_auto_trajectory_has_each_call_once(recorder: Recorder) -> None:
     async def act(model: Any, scenario: Scenario) -> int:
         trajectory = await capture_auto_trajectory(ask(model))
@@ -662,17 +599,29 @@ async def test_art_s_auto_trajectory_has_each_call_once(recorder: Recorder) -> N
 async def test_an_answer_that_no_type_and_no_file_can_hold_is_kept_and_trained_on(
     recorder: Recorder, tmp_path: Path
 ) -> None:
-    """Half a character, and vLLM's reason for an answer that it gave up."""
+    """Half a character, vLLM's reason for an answer that it gave up, and no role, which some
+    servers leave out: the agent sends the message back as it has come."""
+
+    async def act(model: Any, scenario: Scenario) -> float:
+        messages: list[Any] = [{"role": "user", "content": "Move."}]
+        for _ in range(2):
+            create = model.openai_client().chat.completions.create
+            answer = await create(model=model.name, messages=messages)
+            messages.append(answer.choices[0].message.model_dump(exclude_none=True))
+        return 1.0
+
     choice = {
-        "message": {"role": "assistant", "content": "[\ud800]"},
+        "message": {"content": "[\ud800]"},
         "finish_reason": "abort",
         "token_ids": [1],
         "logprobs": {"content": [{"token": "[\udfff]", "logprob": -1.0}]},
     }
     async with answering(choice) as policy:
-        rollout = await recorder.run(policy, Agent(ask_once), Scenario("a"))
+        rollout = await recorder.run(policy, Agent(act), Scenario("a"))
     assert rollout.score == Score(1.0)
     assert (rollout.calls[0].text, rollout.calls[0].finish) == ("[?]", "abort")
+    [conversation] = conversations_of(rollout.calls)
+    assert [one["role"] for one in conversation.messages] == ["user", "assistant", "assistant"]
     put_trajectories(FolderStore(tmp_path), "m", "train", 0, [[rollout]], MODEL)
     assert list(sampled_in(group_of([rollout]).trajectories[0]))
 

@@ -9,18 +9,17 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from starlette.applications import Starlette
 
 from precis.benchmark.run import BenchmarkRun
 from precis.config import BenchmarkConfig, JudgeConfig, TrainConfig
 from precis.environments.python import PythonEnvironment, load_python
 from precis.environments.recorder import Recorder
 from precis.environments.ruler import SYSTEM, TrajectoryRuler, ruler_prompt, transcript_of
-from precis.environments.summaries.judge import JudgeClient
 from precis.environments.summaries.judge.cache import ReplyCache
 from precis.environments.summaries.judge.prompts import data_in
 from precis.errors import ConfigError
 from precis.llm.budget import Budget, PaidOnce
+from precis.llm.limits import Limiter, without_quota
 from precis.llm.providers import Endpoint
 from precis.llm.server import ChatRequest, Choice, Completion, completions_app
 from precis.observe.observers import Observers
@@ -35,10 +34,6 @@ from tests.support.rollouts import calling
 
 RUBRIC = "The word is found."
 CONFIG = JudgeConfig(tries_max=3, backoff_s=0.01, call_timeout_s=10, verdict_timeout_s=60)
-
-
-def judge_app() -> Starlette:
-    return completions_app(lexical_judge, list)
 
 
 def ruler_at(url: str, config: JudgeConfig = CONFIG, **options: Any) -> TrajectoryRuler:
@@ -130,12 +125,6 @@ def test_a_hostile_tool_result_stays_inside_its_own_message() -> None:
     assert not set("<>`\u202e") & set(user["content"])
 
 
-async def scored(ruler: TrajectoryRuler, attempts: Sequence[Rollout]) -> list[float]:
-    found = await ruler.score(list(map(transcript_of, attempts)))
-    assert isinstance(found, list)
-    return found
-
-
 @pytest.mark.parametrize(
     "reply",
     [
@@ -158,27 +147,21 @@ async def test_a_malformed_reply_is_asked_for_again_and_never_a_score(reply: str
     assert [one.score.cause for one in ranked] == ["bad_verdict"] * 2
 
 
-async def test_a_reply_is_paid_for_once(tmp_path: Path) -> None:
-    server = FaultyServer(judge_app())
+async def test_a_reply_is_paid_for_once_within_the_limits_of_its_account(tmp_path: Path) -> None:
+    limiter = Limiter(without_quota(1))
+    server = FaultyServer(completions_app(lexical_judge, list))
     async with server as url:
         with ReplyCache(tmp_path / "cache.sqlite") as cache:
-            ruler = ruler_at(url, cache=cache)
-            attempts = [attempt("ant"), attempt("bee", index=1)]
-            first = await scored(ruler, attempts)
-            assert await scored(ruler, attempts) == first
+            ruler = ruler_at(url, cache=cache, limiter=limiter)
+            assert ruler.limiter is limiter
+            attempts = [transcript_of(attempt("ant")), transcript_of(attempt("bee", index=1))]
+            first = await ruler.score(attempts)
+            assert isinstance(first, list)
+            assert await ruler.score(attempts) == first
             assert await ruler.check() == "lexical-judge"
             await ruler.close()
     assert server.requests == 2
     assert ruler.spend.cached == 1
-
-
-async def test_a_judge_of_the_same_account_shares_its_limits() -> None:
-    url = "http://127.0.0.1:9/v1"
-    async with (
-        JudgeClient(Endpoint(url, "lexical-judge", "key"), CONFIG) as judge,
-        ruler_at(url, limiter=judge.limiter) as ruler,
-    ):
-        assert ruler.limiter is judge.limiter
 
 
 def prefers_bees(data: dict[str, Any]) -> list[float]:

@@ -21,17 +21,15 @@ def show(*calls: Call) -> str:
     return show_conversation(Rollout(Scenario("coin"), 0, calls, Score(1.0)))
 
 
-def test_what_a_policy_wrote_is_text_and_no_markup() -> None:
-    hostile = call(ASKED, answer={"content": "# A heading\n<script>"})
-    shown = show(hostile)
-    assert "# A" not in shown.replace("&#35;", "") and "<script>" not in shown
-
-
-def test_a_tool_call_is_folded_with_its_result() -> None:
+def test_a_tool_call_is_folded_with_its_result_and_what_is_written_is_no_markup() -> None:
     thrown = calling("throw", '{"side": "heads"}')
     result = {"role": "tool", "tool_call_id": "1", "content": f"Tails fell.\n</details>{'x' * 500}"}
-    calls = (call(ASKED, answer=thrown), call(ASKED, thrown, result, answer={"content": "Oh."}))
+    calls = (
+        call(ASKED, answer=thrown),
+        call(ASKED, thrown, result, answer={"content": "# Oh.\n<script>"}),
+    )
     shown = show(*calls)
+    assert "# Oh" not in shown.replace("&#35;", "") and "<script>" not in shown
     html = rendered(shown)
     folded = re.search(r"<details><summary>(.*?)</summary>(.*?)</details>", html, re.DOTALL)
     assert folded is not None

@@ -187,19 +187,20 @@ def test_a_cluster_that_is_slow_to_start_is_asked_again_and_a_failure_leaves_not
     assert ray.asked == ["init", "shutdown", "init", "shutdown", "init"]
 
 
-def put_in_place_of_ray(
-    monkeypatch: pytest.MonkeyPatch, starts: Sequence[Exception | None]
-) -> RayInThisProcess:
+def workers_on(
+    monkeypatch: pytest.MonkeyPatch, *starts: Exception | None, **settings: Any
+) -> tuple[RayInThisProcess, Workers]:
+    """A worker for each of these starts, on such a Ray."""
     ray = RayInThisProcess(starts)
     monkeypatch.setitem(sys.modules, "ray", ray)
-    return ray
+    load: Any = dict
+    return ray, Workers(WorkersSettings(count=len(starts), **settings), load, {})
 
 
 async def test_workers_that_were_opened_are_closed_if_another_fails(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    ray = put_in_place_of_ray(monkeypatch, [None, OSError("The port is taken."), None])
-    workers = Workers(WorkersSettings(count=3), dict, {})  # type: ignore[arg-type]
+    ray, workers = workers_on(monkeypatch, None, OSError("The port is taken."), None)
     with pytest.raises(ConfigError, match=r"can't open the environment: The port is taken\."):
         await workers.open()
     assert ray.asked == ["init", "stop", "stop", "shutdown"]
@@ -208,8 +209,7 @@ async def test_workers_that_were_opened_are_closed_if_another_fails(
 async def test_a_lost_cluster_is_left_though_no_worker_can_be_asked_to_stop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    ray = put_in_place_of_ray(monkeypatch, [None])
-    workers = Workers(WorkersSettings(count=1), dict, {})  # type: ignore[arg-type]
+    ray, workers = workers_on(monkeypatch, None)
     await workers.open()
     ray.is_lost = True
     with pytest.raises(ConnectionError):
@@ -221,8 +221,7 @@ async def test_a_worker_that_has_died_is_asked_for_no_further_attempt(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its other slots were free: each would have lost an attempt until its process is replaced."""
-    ray = put_in_place_of_ray(monkeypatch, [None, None])
-    workers = Workers(WorkersSettings(count=2, rollouts_each=3), dict, {})  # type: ignore[arg-type]
+    ray, workers = workers_on(monkeypatch, None, None, rollouts_each=3)
     asked_for: list[int] = []
     await workers.open()
 

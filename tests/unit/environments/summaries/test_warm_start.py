@@ -71,21 +71,16 @@ def test_a_file_may_be_parquet_and_its_first_summaries_taken(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("row", "complaint"),
+    ("name", "row", "complaint"),
     [
-        ({"document_id": "d1"}, "row 1, column 'summary': is empty"),
-        ({"summary": "s"}, "row 1: give the document's 'document_id' or its 'text'"),
+        ("a.jsonl", {"document_id": "d1"}, "row 1, column 'summary': is empty"),
+        ("a.jsonl", {"summary": "s"}, "row 1: give the document's 'document_id' or its 'text'"),
+        ("missing.jsonl", None, "can't be read"),
+        ("a.txt", {"summary": "s"}, r"not one of \.csv, \.json, \.jsonl, \.parquet"),
     ],
 )
-def test_a_row_that_can_not_be_used_is_named(
-    row: dict[str, Any], complaint: str, file: Path
+def test_a_file_that_can_not_be_used_says_why(
+    name: str, row: dict[str, Any] | None, complaint: str, tmp_path: Path
 ) -> None:
     with pytest.raises(DocumentsError, match=complaint):
-        prepared(file, row)
-
-
-def test_a_file_that_is_not_there_or_of_another_kind_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DocumentsError, match="can't be read"):
-        prepared(tmp_path / "missing.jsonl")
-    with pytest.raises(DocumentsError, match=r"not one of \.csv, \.json, \.jsonl, \.parquet"):
-        prepared(tmp_path / "summaries.txt")
+        prepared(tmp_path / name, *([row] if row else []))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precis.environments.summaries.judge.prompts import ANSWER_SYSTEM, GRADE_SYSTEM, data_in, fence
+from precis.environments.summaries.judge.prompts import ANSWER_SYSTEM, GRADE_SYSTEM, data_in
 from precis.environments.summaries.judge.protocol import (
     BadReply,
     answer_prompt,
@@ -148,12 +148,3 @@ def test_an_attack_stays_inside_its_string(attack: str) -> None:
         sent = prompt.messages[1]["content"]
         assert ALLOWED_RAW.fullmatch(sent), "markup or a hidden character reaches the judge raw"
         sent.encode("utf-8")
-
-
-@given(st.text(st.characters()), st.text(st.characters(categories=["Cs", "Cf", "Cc", "Co", "Po"])))
-def test_fenced_data_is_one_object_that_reads_back_as_it_was(text: str, odd: str) -> None:
-    data = {"text": text, "questions": [{"id": "q1", "question": odd}]}
-    line = fence(data)
-    assert json.loads(line) == data
-    assert ALLOWED_RAW.fullmatch(line)
-    line.encode("utf-8")
