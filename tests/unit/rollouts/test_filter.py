@@ -39,6 +39,10 @@ def test_a_failed_verdict_is_never_a_zero() -> None:
     assert [one.reward for one in kept[0]] == [1.0, 0.0, 1.0]
     assert [one.reward for one in group_of(kept[0]).trajectories] == [1.0, 0.0, 1.0]
     assert not dropped
+    assert count_causes([*kept[0], *rollouts(LOST, Unscored("", "No dice."))]) == {
+        "timeout": 1,
+        "": 1,
+    }
 
 
 def test_a_group_under_its_floor_is_dropped_and_counted() -> None:
@@ -101,10 +105,6 @@ def test_an_agent_that_has_never_worked_is_not_tried_again(
     if True not in scores:
         with pytest.raises(error, match=r"2 of 2 rollouts have no score \([^)]*\)\. The first"):
             refuse_too_many_unscored(rollouts(*scores), lax, is_first=is_first, needs_one=True)
-
-
-def test_an_agent_s_empty_cause_is_counted_too() -> None:
-    assert count_causes(rollouts(True, Unscored("", "No dice."))) == {"": 1}
 
 
 def test_a_validation_leaves_the_unscored_out_of_its_accuracy() -> None:

@@ -60,18 +60,11 @@ def taken_down(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return names
 
 
-@pytest.fixture
-async def lost(tmp_path: Path) -> AsyncIterator[RemoteTrainer]:
-    """A client of a trainer that is gone."""
-    client = RemoteTrainer("http://127.0.0.1:9", "an-old-token", tmp_path / "art")
-    yield client
-    await client.close()
-
-
 async def test_a_lost_trainer_is_found_at_its_new_address(
-    lost: RemoteTrainer, address: TrainerAddress, monkeypatch: pytest.MonkeyPatch
+    address: TrainerAddress, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("precis.trainer.client._RECONNECTS", (0.0,))
+    lost = RemoteTrainer("http://127.0.0.1:9", "an-old-token", tmp_path / "art")
     model = trainable(TrainConfig(model="m"))
     model.inference_base_url, model.inference_api_key = f"{lost.url}/v1", "an-old-token"
     asking_the_lost = model.openai_client()
@@ -90,6 +83,7 @@ async def test_a_lost_trainer_is_found_at_its_new_address(
     assert model.openai_client() is not asking_the_lost
     assert str(model.openai_client().base_url).startswith(address.url)
     await model.openai_client().close()
+    await lost.close()
 
 
 async def test_no_proxy_is_asked_for_a_trainer(

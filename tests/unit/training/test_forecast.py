@@ -38,12 +38,17 @@ def calls(next_step: int = 0, documents: int = 0, **settings: Any) -> int:
 WARM = {"scenarios": 6, "samples": 3, "measured_scenarios": 2}
 
 
-def test_a_warm_start_takes_the_place_of_a_step_and_is_validated() -> None:
+def test_a_warm_start_takes_the_place_of_a_step_and_is_validated_and_a_teachers_not_judged() -> (
+    None
+):
     a_summary = calls() // (5 * 8 + 2 * 4)
     validated = 4
     measured = 2 * 2 * 4
-    warm = calls(documents=6, warm_start=WARM) - calls()
-    assert warm == a_summary * (6 * 3 + measured + validated - 8)
+    own = calls(documents=6, warm_start=WARM)
+    assert own - calls() == a_summary * (6 * 3 + measured + validated - 8)
+    teacher = {"model": "t", "provider": "url", "base_url": "http://127.0.0.1:9/v1"}
+    taught = {**WARM, "source": "teacher", "teacher": teacher}
+    assert own - calls(documents=6, warm_start=taught) == a_summary * 6 * 3
 
 
 def test_each_validation_that_is_left_counts_once_and_the_last_one_too() -> None:
@@ -51,14 +56,6 @@ def test_each_validation_that_is_left_counts_once_and_the_last_one_too() -> None
     assert list(filter(run.validates, range(26))) == [0, 10, 20, 25]
     a_summary = calls() // (5 * 8 + 2 * 4)
     assert calls(4) == a_summary * (8 + 4), "the first one is past"
-
-
-def test_a_teachers_summaries_are_not_judged() -> None:
-    teacher = {"model": "t", "provider": "url", "base_url": "http://127.0.0.1:9/v1"}
-    taught = {**WARM, "source": "teacher", "teacher": teacher}
-    a_summary = calls() // (5 * 8 + 2 * 4)
-    own = calls(documents=6, warm_start=WARM)
-    assert own - calls(documents=6, warm_start=taught) == a_summary * 6 * 3
 
 
 def test_the_rest_of_a_run_is_judged_by_its_steps_and_not_by_its_warm_start() -> None:

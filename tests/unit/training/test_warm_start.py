@@ -79,25 +79,9 @@ class Writer:
         return await baselines()["lead-350"](request)
 
 
-async def test_a_teacher_is_paid_once_for_all_runs_of_a_store(
+async def test_a_teacher_is_paid_once_for_all_runs_of_a_store_whatever_their_budget(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    writer = Writer()
-    warm = {"source": "teacher", "scenarios": 5}
-    with teaching(writer) as teacher:
-        for seed, model in enumerate(("first", "second")):
-            life = run(tmp_path / "store", {"model": model, "seed": seed}, teacher=teacher, **warm)
-            await life.live()
-    assert KEY not in caplog.text
-    assert writer.asked == 5
-    first, second = begun_by(life, "first"), begun_by(life, "second")
-    assert (first.source, first.demonstrations, second.demonstrations) == ("teacher", 4, 4)
-    assert first.left_out == {"over_length": 1}, "it would earn nothing"
-    assert first.usd == load_ledger(life.store, "first").usd > 0
-    assert second.usd == load_ledger(life.store, "second").usd == 0
-
-
-async def test_a_run_that_has_spent_its_budget_keeps_what_the_teacher_wrote(tmp_path: Path) -> None:
     writer = Writer()
     with teaching(writer) as teacher:
         warm = {"source": "teacher", "scenarios": 5, "teacher": teacher}
@@ -112,8 +96,15 @@ async def test_a_run_that_has_spent_its_budget_keeps_what_the_teacher_wrote(tmp_
         assert writer.asked == paid, "what an earlier start has spent is forgotten"
         assert 0 < load_ledger(poor.store, "m").usd <= 4.0
         await run(tmp_path / "store", {"budget_usd": 400.0}, **warm).live()
+        await run(tmp_path / "store", {"model": "second", "seed": 1}, **warm).live()
+    assert KEY not in caplog.text
     assert writer.asked == 5
-    assert begun_by(poor).usd == pytest.approx(load_ledger(poor.store, "m").usd)
+    first, second = begun_by(poor), begun_by(poor, "second")
+    assert (first.source, first.demonstrations, second.demonstrations) == ("teacher", 4, 4)
+    assert first.left_out == {"over_length": 1}, "it would earn nothing"
+    assert first.usd == pytest.approx(load_ledger(poor.store, "m").usd)
+    assert first.usd > 0
+    assert second.usd == load_ledger(poor.store, "second").usd == 0
 
 
 async def test_a_teacher_that_fails_too_often_stops_the_run_and_says_why(tmp_path: Path) -> None:
@@ -156,39 +147,11 @@ async def press_the_lamp(request: ChatRequest) -> Completion:
     return Completion("t", [Choice("", "tool_calls", tool_calls=[called])])
 
 
-def shown_game(number: int) -> dict[str, Any]:
-    """A game without a fault, as a line of a file has it."""
-    messages: list[Any] = []
-    for turn in range(2):
-        colour = echoing.COLOURS[(number + turn) % 3]
-        # Others write JSON in other ways.
-        function = {"name": "press", "arguments": f'{{"colour":"{colour}"}}'}
-        call = {"id": str(turn), "type": "function", "function": function}
-        messages.append({"role": "user", "content": f"The lamp is {colour}."})
-        messages.append({"role": "assistant", "tool_calls": [call]})
-        messages.append({"role": "tool", "tool_call_id": str(turn), "content": "Pressed."})
-    return {"id": f"lamp-{number}", "messages": messages, "tools": [echoing.PRESS]}
-
-
 AGENT: dict[str, Any] = {
     "environment": {"kind": "python", "file": echoing.__file__},
     "rollouts": {"groups_per_step": 2, "rollouts_per_group": 3, "scored_min": 2},
     "validate_every": 1,
 }
-
-
-async def test_an_agent_imitates_a_file_of_games_and_plays_as_they_show(tmp_path: Path) -> None:
-    file = tmp_path / "games.jsonl"
-    file.write_text("\n".join(json.dumps(shown_game(number)) for number in (0, 1, 2, 9)))
-    warm = {"source": "file", "file": str(file), "epochs": 40}
-    life = run(tmp_path / "store", AGENT, **warm)
-    await life.live()
-    ledger = load_ledger(life.store, "m")
-    made = begun_by(life)
-    assert (made.source, made.scenarios, made.demonstrations) == ("file", 3, 3)
-    assert made.left_out == {"held_out": 1}
-    before, after = (one.score.value for one in ledger.validations)
-    assert before < after == 1.0
 
 
 async def test_a_teacher_plays_an_agents_games_and_those_it_won_are_imitated(
@@ -199,12 +162,14 @@ async def test_a_teacher_plays_an_agents_games_and_those_it_won_are_imitated(
         choosy = run(tmp_path / "choosy", AGENT, **warm, reward_min=2.0)
         with pytest.raises(ConfigError, match=r"nothing to imitate \(6 below_reward_min\)"):
             await choosy.live()
-        life = run(tmp_path / "store", AGENT, **warm, reward_min=1.0)
+        life = run(tmp_path / "store", AGENT, **warm, reward_min=1.0, epochs=40)
         await life.live()
     made = begun_by(life)
     assert (made.demonstrations, made.left_out) == (2, {"below_reward_min": 4})
     assert made.reward == 1.0
     assert made.usd > 0
+    before, after = (one.score.value for one in load_ledger(life.store, "m").validations)
+    assert before < after, "it does not play as it was shown"
 
 
 async def test_a_game_is_trained_on(tmp_path: Path) -> None:
@@ -219,10 +184,6 @@ async def test_a_game_is_trained_on(tmp_path: Path) -> None:
     assert set(frame["reward"]) <= {-1.0, 0.0, 1.0}
     assert all(row["turns"] >= max(1, row["illegal"]) for row in frame.iter_rows(named=True))
     assert "You are Player" in frame["messages"][0][1]["content"]
-
-
-def config(**settings: Any) -> TrainConfig:
-    return TrainConfig.model_validate({"store": "/s", "warm_start": settings})
 
 
 def shown(number: int) -> Demonstration:
@@ -297,20 +258,17 @@ def test_what_the_policy_has_sampled_keeps_its_tokens_and_the_rest_is_as_it_was_
     assert trajectory.additional_histories[0].messages_and_choices == list(other.messages)
 
 
-def test_the_learning_rate_rises_and_falls_over_all_updates() -> None:
-    options = sft_options(config(epochs=4, batch_size=3, learning_rate=0.1), 14)
-    rates = options["learning_rates"]
-    assert options["batch_size"] == 3
+def test_the_learning_rate_rises_and_falls_over_all_updates_to_that_of_its_trainer() -> None:
+    def options(warm_start: dict[str, Any], demonstrations: int, kind: str = "art") -> Any:
+        settings = {"store": "/s", "warm_start": warm_start, "trainer": {"kind": kind}}
+        return sft_options(TrainConfig.model_validate(settings), demonstrations)
+
+    own = options({"epochs": 4, "batch_size": 3, "learning_rate": 0.1}, 14)
+    rates = own["learning_rates"]
+    assert own["batch_size"] == 3
     assert len(rates) == 20
     assert rates[:2] == pytest.approx([0.05, 0.1])
     assert rates[-1] == pytest.approx(0.1 / 18), "an update at a rate of 0 learns nothing"
     assert rates[1:] == sorted(rates[1:], reverse=True)
-
-
-def test_each_trainer_has_a_learning_rate_of_its_own() -> None:
-    def highest(trainer: dict[str, Any]) -> float:
-        settings = {"store": "/s", "warm_start": {}, "trainer": trainer}
-        return float(max(sft_options(TrainConfig.model_validate(settings), 40)["learning_rates"]))
-
-    assert highest({"kind": "art"}) == 2e-4
-    assert highest({"kind": "extractive"}) == 0.02
+    assert max(options({}, 40)["learning_rates"]) == 2e-4
+    assert max(options({}, 40, "extractive")["learning_rates"]) == 0.02
