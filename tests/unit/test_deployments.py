@@ -4,16 +4,11 @@ import importlib
 from typing import Any
 
 import pytest
-import yaml
 from prefect import Flow
 
-from tests.support.repository import ROOT
+from tests.support.repository import ROOT, deployments_in
 
-MANIFEST = yaml.safe_load((ROOT / "prefect.yaml").read_text())
-DEPLOYMENTS: dict[str, dict[str, Any]] = {
-    f"{entry['entrypoint'].rpartition(':')[2].replace('_', '-')}/{entry['name']}": entry
-    for entry in MANIFEST["deployments"]
-}
+DEPLOYMENTS = deployments_in(ROOT / "prefect.yaml")
 
 
 def flow_of(entry: dict[str, Any]) -> Flow[..., Any]:
@@ -26,19 +21,15 @@ def flow_of(entry: dict[str, Any]) -> Flow[..., Any]:
 
 
 @pytest.mark.parametrize("name", DEPLOYMENTS)
-def test_the_parameters_of_a_deployment_are_what_its_flow_takes(
+def test_the_parameters_of_a_deployment_are_what_its_flow_takes_and_leave_the_rest_to_the_worker(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PRECIS_STORE", "s3://bucket/precis")  # a rented machine needs one
-    entry = DEPLOYMENTS[name]
-    taken = flow_of(entry).validate_parameters(entry.get("parameters") or {})
-    assert set(entry.get("parameters") or {}) <= set(taken)
-
-
-@pytest.mark.parametrize("name", DEPLOYMENTS)
-def test_the_form_has_no_default_for_what_the_worker_s_environment_decides(name: str) -> None:
     """The form sends its defaults, which would go before TRAIN_SIZE, VAL_SIZE and PRECIS_STORE."""
-    schema = flow_of(DEPLOYMENTS[name]).parameters.model_dump()
+    monkeypatch.setenv("PRECIS_STORE", "s3://bucket/precis")  # a rented machine needs one
+    given = DEPLOYMENTS[name].get("parameters") or {}
+    flow = flow_of(DEPLOYMENTS[name])
+    assert set(given) <= set(flow.validate_parameters(given))
+    schema = flow.parameters.model_dump()
     sizes = {"train_size", "val_size"}  # other environments have their own, which are their own
     documents = schema["definitions"].get("DocumentsConfig")  # not every flow's
     for key in sizes if documents else ():

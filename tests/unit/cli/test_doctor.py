@@ -1,7 +1,10 @@
 """What `precis doctor` examines, and what it says of deployments that it can't."""
 
+import asyncio
 import json
 import logging
+import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -91,16 +94,6 @@ def put_run(folder: Path, **settings: Any) -> None:
     write_ledger(FolderStore(folder / "store"), ledger.under(trained.model_dump(mode="json")), None)
 
 
-async def test_a_benchmark_is_examined_with_the_settings_of_its_models_run(
-    tmp_path: Path,
-) -> None:
-    # The variables' sizes, 3591 documents, are more than the bundled corpus has.
-    put_run(tmp_path, model="rehearsal-seed1", documents={"train_size": 160, "val_size": 32})
-    found = await found_by(checks_of(*read_settings("benchmark/nightly")))
-    assert found["documents"] == "bundled: 160 to train on, 32 held out"
-    assert found["model"] == "rehearsal-seed1 is at step 0"
-
-
 async def test_an_agent_is_examined_with_its_environment_for_its_training_and_its_benchmark(
     tmp_path: Path,
 ) -> None:
@@ -114,6 +107,11 @@ async def test_an_agent_is_examined_with_its_environment_for_its_training_and_it
     found = await found_by(checks_of(*read_settings("benchmark/nightly", ["model=game"])))
     assert not {"documents", "judge"} & found.keys()
     assert found["environment"].endswith("400 boards to train on, 100 held out")
+    assert found["model"] == "game is at step 0"
+    # The variables' sizes, 3591 documents, are more than the bundled corpus has.
+    put_run(tmp_path, model="rehearsal-seed1", documents={"train_size": 160, "val_size": 32})
+    found = await found_by(checks_of(*read_settings("benchmark/nightly")))
+    assert found["documents"] == "bundled: 160 to train on, 32 held out"
 
 
 async def test_held_out_scenarios_like_those_to_train_on_are_counted(tmp_path: Path) -> None:
@@ -149,15 +147,12 @@ async def test_a_rented_benchmark_without_a_bucket_asks_no_other_one(
         await planned["store"]()
 
 
-def test_a_word_is_a_setting_and_broken_json_is_none() -> None:
+def test_a_word_is_a_setting() -> None:
     params = ["model=mine", 'documents={"val_size": 8}', 'config={"documents": {"train_size": 9}}']
     config, _ = read_settings("train/rehearsal", params)
     assert config.model == "mine"
     found = config.documents
     assert (found.source, found.train_size, found.val_size) == ("bundled", 9, 8)
-    for wrong, problem in [("steps", "not of the form name=value"), ("grid={", "is not JSON")]:
-        with pytest.raises(ConfigError, match=problem):
-            read_settings("train/rehearsal", [wrong])
 
 
 def test_where_all_is_well_it_says_what_to_run() -> None:
@@ -240,6 +235,7 @@ async def test_secret_blocks_are_read_whatever_else_this_machine_lacks(
 @pytest.mark.parametrize(
     ("arguments", "code", "told"),
     [
+        ("train/rehearsal -p grid={", 1, "is not JSON"),
         ("train/rehearsal -p steps=0", 2, "steps: Input should be greater than or equal to 1"),
         ("sweep/rehearsal", 1, "'sweep/rehearsal' of training or a benchmark; it has train/reh"),
     ],
@@ -268,3 +264,35 @@ def test_a_deployment_may_have_no_parameters(
     monkeypatch.setattr(deployments, "ROOT", tmp_path)
     for name in ("train/bare", "train/empty"):
         assert read_settings(name)[0].model == TrainConfig().model
+
+
+@pytest.mark.parametrize("phase", ["planning", "checking"])
+async def test_an_interrupted_doctor_does_not_wait_for_a_check_that_nothing_ends(
+    phase: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While it plans, it may read a benchmark's model from a bucket that does not answer."""
+    begun, left, answered = threading.Event(), threading.Event(), threading.Event()
+    codes: list[int] = []
+
+    def hang(*_: object) -> Any:
+        begun.set()
+        answered.wait()
+
+    def leave(code: int) -> None:
+        codes.append(code)
+        left.set()
+
+    planned = {"documents": lambda: asyncio.to_thread(hang)}
+    plan = hang if phase == "planning" else lambda *_: planned
+    monkeypatch.setattr(doctor, "checks_of", plan)
+    monkeypatch.setattr(doctor, "_FAREWELL_S", 0.0)
+    monkeypatch.setattr(os, "_exit", leave)
+    config, _ = read_settings("train/rehearsal")
+    examining = asyncio.create_task(doctor._examine(config, None, plain_console()))
+    assert await asyncio.to_thread(begun.wait, 60)
+    examining.cancel()  # as Ctrl-C does
+    with pytest.raises(asyncio.CancelledError):
+        await examining
+    assert await asyncio.to_thread(left.wait, 60)
+    answered.set()
+    assert codes == [130]

@@ -3,33 +3,26 @@
 import asyncio
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from cli import prefect_process, prefect_server, serve_prefect
+from cli import prefect_process, prefect_server, serve_prefect, up, worker
 from cli.prefect_server import PrefectServer, keep_running
 from cli.prefect_settings import find_api_url, secrets_for
 from cli.serve_prefect import LastUse, end_when_unused
+from precis.commands.terminal import plain_console
 from precis.environment import Variables
 from precis.errors import ConfigError, LockHeld
 from tests.services.patience import patience_s
 from tests.support.stopped import stopped_process
 
 HOUR = 3600.0
-HOLD = """
-import os, signal
-from cli import prefect_process
-
-with prefect_process._alone():
-    os.kill(os.getpid(), signal.SIGSTOP)
-"""
 HANG = """
 import os, signal
 from cli import prefect_process
@@ -40,60 +33,61 @@ with (prefect_process.home() / "server.pid").open("w") as pid:
     print(os.getpid(), file=pid, flush=True)
     os.kill(os.getpid(), signal.SIGSTOP)
 """
-UP = """
-import asyncio, atexit, os, signal, sys, time
-from cli import prefect_process, prefect_server, up, worker
-from cli.prefect_server import PrefectServer
-from precis.commands.terminal import plain_console
-
-async def work(*_):
-    shutdown = worker.WorkerShutdown()
-    shutdown.listen()
-    while not restarted:
-        await asyncio.sleep(0.01)
-    asyncio.get_running_loop().call_later(0.5, os.kill, os.getpid(), signal.SIGINT)
-    await shutdown.pause(60)
-
-def stop():
-    raise KeyboardInterrupt
-
-restarted = []
-started = sys.argv[1] == "True"
-server = PrefectServer("http://127.0.0.1:9/api", ours=True, started=started)
-prefect_process.start_again = lambda: restarted.append(1) or True
-prefect_process.is_up = lambda: True
-worker.work = work
-up._stand_up = lambda *_: None
-up._FLUSH_TIMEOUT_S = 0.5
-prefect_server.find_or_start = lambda **_: server
-prefect_server.stop = stop
-atexit.register(time.sleep, 600)  # as Prefect's threads wait there, for a server that is gone
-up.up(plain_console(), share=False, port=None, automations=None, limit=1)
-"""
-"""`precis up`, whose server was restarted, and does not answer yet; its stop is interrupted too."""
 
 
-def test_a_stop_does_not_wait_for_ever_for_a_process_that_is_stopped_while_it_starts_one(
+def test_a_stop_does_not_wait_for_ever_for_a_command_that_starts_one(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(prefect_process, "_LOCK_PATIENCE_S", 0.2)
     (home / "prefect").mkdir(parents=True)
-    with (
-        stopped_process(HOLD) as holder,
-        pytest.raises(LockHeld, match=f"prefect/lock is held by process {holder.pid} on "),
-    ):
+    said = f"prefect/lock is held by process {os.getpid()} on "
+    with prefect_process._alone(), pytest.raises(LockHeld, match=said):
         prefect_process.stop()
 
 
-@pytest.mark.parametrize("is_stopped", [False, True])
+@pytest.mark.parametrize("is_ours_to_stop", [False, True])
 def test_ctrl_c_does_not_wait_for_a_restarted_server_that_does_not_answer_yet(
-    is_stopped: bool, home: Path
+    is_ours_to_stop: bool, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    command = [sys.executable, "-c", UP, str(is_stopped)]
-    done = subprocess.run(
-        command, env={**os.environ, "PREFECT_HOME": str(home)}, timeout=patience_s()
-    )
-    assert done.returncode == 0
+    """Prefect's threads wait for a server that is gone; the stop of ours is interrupted too."""
+    restarted, left = threading.Event(), threading.Event()
+    codes: list[int] = []
+
+    def start_again() -> bool:
+        restarted.set()
+        return True
+
+    async def work(*_: object) -> None:
+        """Until Ctrl-C, which comes while `keep_running` waits for an answer."""
+        assert await asyncio.to_thread(restarted.wait, 60)
+        await asyncio.sleep(0.1)
+
+    def stop() -> None:
+        raise KeyboardInterrupt
+
+    def leave(code: int) -> None:
+        codes.append(code)
+        left.set()
+
+    server = PrefectServer("http://127.0.0.1:9/api", ours=True, started=is_ours_to_stop)
+    monkeypatch.setattr(prefect_process, "start_again", start_again)
+    monkeypatch.setattr(prefect_process, "is_up", lambda: True)
+    monkeypatch.setattr(prefect_server, "find_or_start", lambda **_: server)
+    monkeypatch.setattr(prefect_server, "stop", stop)
+    monkeypatch.setattr(worker, "work", work)
+    monkeypatch.setattr(up, "_output_to", lambda _: nullcontext())
+    monkeypatch.setattr(up, "_stand_up", lambda *_: None)
+    monkeypatch.setattr(up, "_FLUSH_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(os, "_exit", leave)
+    interrupted = pytest.raises(KeyboardInterrupt) if is_ours_to_stop else nullcontext()
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        with interrupted:
+            up.up(plain_console(), share=False, port=None, automations=None, limit=1)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert left.wait(60)
+    assert codes == [0]
 
 
 @pytest.fixture
@@ -139,12 +133,13 @@ async def test_a_server_that_ends_at_once_is_not_started_for_ever(
     # Nothing listens at the address of what was started, and its process is not there any more.
     monkeypatch.setattr(prefect_process, "start_again", start_again)
     monkeypatch.setattr(prefect_process, "is_stopped", lambda: False)
+    monkeypatch.setattr(prefect_server, "_LOOK_S", 0.01)
     said: list[str] = []
     async with keep_running(PrefectServer("http://127.0.0.1:9/api", ours=True), said.append):
         async with asyncio.timeout(60):
             while len(said) < 2:
-                await asyncio.sleep(0.05)
-        await asyncio.sleep(1)
+                await asyncio.sleep(0.01)
+        await asyncio.sleep(0.2)
     assert started == 1
     assert said[0] == "The Prefect server had died, and was restarted."
     assert "can't be restarted" in said[1] and "server.log" in said[1]

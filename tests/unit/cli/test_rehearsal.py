@@ -6,6 +6,7 @@ import io
 import logging
 import os
 import re
+import shlex
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -57,24 +58,16 @@ def test_by_default_it_is_a_rehearsal_named_after_its_file(file: str) -> None:
     assert agent_config(file, {"store": "runs"}).store == str(Path("runs").resolve())
 
 
-def test_a_file_may_be_given_by_its_settings(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(Path(file).parent)
-    given = "{kind: python, file: my_agent.py, score: ruler, rubric: It is polite.}"
-    config = agent_config(given, {})
-    assert config.model == "rehearsal-my_agent-seed1"
-    assert config.environment == PythonSettings(file=file, score="ruler", rubric="It is polite.")
-    for wrong, problem in (("{kind: python}", "file"), ("{game: Nim-v0}", "kind"), ("{}", "kind")):
-        with pytest.raises(ValidationError, match=problem):
-            agent_config(wrong, {})
-
-
-def test_a_file_has_the_same_path_however_it_is_spelled(
+def test_a_file_has_the_same_path_however_it_is_given(
     file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "beside").mkdir()
     monkeypatch.chdir(tmp_path / "beside")
-    for given in ("../my_agent.py", "{kind: python, file: ../my_agent.py}"):
-        assert agent_config(given, {}).environment == PythonSettings(file=file)
+    assert agent_config("../my_agent.py", {}).environment == PythonSettings(file=file)
+    given = "{kind: python, file: ../my_agent.py, score: ruler, rubric: It is polite.}"
+    config = agent_config(given, {})
+    assert config.model == "rehearsal-my_agent-seed1"
+    assert config.environment == PythonSettings(file=file, score="ruler", rubric="It is polite.")
     (tmp_path / "beside" / "my_link.py").symlink_to(file)
     linked = PythonSettings(file=str(tmp_path / "beside" / "my_link.py"))
     assert agent_config("my_link.py", {}).environment == linked
@@ -141,54 +134,43 @@ def test_the_model_of_a_deployments_summaries_is_never_an_agents(file: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("given", "deployment", "said"),
+    ("command", "said", "code"),
     [
-        (None, "train/managed", "train/managed does not train in the flow's own process"),
-        (None, "h100", "has no deployment 'h100'"),
-        ("{kind: 2020-13-45}", "", "is not YAML: month must be in 1"),
-        ("{kind: textarena", "", r"is not YAML: expected .*'<stream end>'\. Write it as"),
-    ],
-)
-def test_what_is_neither_an_agent_nor_its_deployment_is_refused(
-    file: str, given: str | None, deployment: str, said: str
-) -> None:
-    with pytest.raises(ConfigError, match=said):
-        agent_config(given or file, {}, deployment)
-
-
-@pytest.mark.parametrize(
-    ("command", "text", "said", "code"),
-    [
-        ("train", AGENT.replace("[{", "[] and [{"), "gives no scenarios for the split 'train'", 1),
-        ("train", None, "broken.py is not there", 1),
-        ("rehearse --documents", None, "broken.py is neither a file or folder here", 1),
-        ("rehearse --environment", None, "broken.py is not there", 1),
-        ("rehearse --documents a.csv --environment", AGENT, "takes the place of --documents", 1),
-        ("train -p steps", AGENT, "-p 'steps' is not of the form name=value", 1),
-        ("train -p steps=0", AGENT, "steps", 2),
+        ("train idle.py", "gives no scenarios for the split 'train'", 1),
+        ("train no.py", "no.py is not there", 1),
+        ("rehearse --documents no.csv", "no.csv is neither a file or folder here", 1),
+        ("rehearse --environment no.py", "no.py is not there", 1),
+        ("rehearse --documents a.csv --environment FILE", "takes the place of --documents", 1),
+        ("train FILE -p steps", "-p 'steps' is not of the form name=value", 1),
+        ("train FILE -p steps=0", "steps: Input should be greater than or equal to 1", 2),
         (
-            "train -p trainer.learning_rate=0.1",
-            AGENT,
+            "train FILE -p trainer.learning_rate=0.1",
             "within its group. Write -p 'trainer={\"learning_rate\": 0.1}'.",
             1,
         ),
-        ("train -p environment=b.py", AGENT, "environment=b.py names another environment than", 1),
-        ("train -p config=5", AGENT, "The parameter `config` is 5. Give it an object", 1),
+        ("train FILE -p environment=b.py", "environment=b.py names another environment than", 1),
+        ("train FILE -p config=5", "The parameter `config` is 5. Give it an object", 1),
+        ("train FILE --deployment train/managed", "does not train in the flow's own process", 1),
+        ("train FILE --deployment h100", "has no deployment 'h100'", 1),
+        ("train '{kind: 2020-13-45}'", "is not YAML: month must be in 1", 1),
+        ("train '{kind: textarena'", "but got '<stream end>'. Write it as {kind: textarena,", 1),
+        ("train '{kind: python}'", "environment.file: Field required", 2),
+        ("train '{game: Nim-v0}'", "environment: its `kind` is missing", 2),
+        ("train '{}'", "environment: its `kind` is missing", 2),
     ],
 )
 def test_what_can_t_work_gets_a_sentence_before_anything_is_started(
     command: str,
-    text: str | None,
     said: str,
     code: int,
+    file: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delattr(prefect_server, "find_or_start")
-    path = tmp_path / "broken.py"
-    if text is not None:
-        path.write_text(text)
-    done = CliRunner().invoke(app, [*command.split(), str(path)])
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "idle.py").write_text(AGENT.replace("[{", "[] and [{"))
+    done = CliRunner().invoke(app, shlex.split(command.replace("FILE", file)))
     assert done.exit_code == code
     assert said in re.sub(r"\s+", " ", done.output)
     assert "Traceback" not in done.output

@@ -1,6 +1,7 @@
 """The check of a Prefect server, or of Prefect Cloud, with the password or the key for it; and
 commands that a server fails."""
 
+import asyncio
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -33,6 +34,8 @@ from tests.support.local_server import served
 
 KEY = "pnu_a-key-of-cloud"
 WORKSPACE = "/api/accounts/7f/workspaces/3a"
+BASIC = "Basic YW5hOnNlY3JldA=="
+BEARER = f"Bearer {KEY}"
 ID = "3b0fd2f3-f55f-491c-9362-ae6cdcef02d7"
 
 
@@ -64,7 +67,7 @@ def cloud() -> Iterator[tuple[str, list[str]]]:
     pages = {f"{WORKSPACE}/health": b"true", f"{WORKSPACE}/flows/filter": b"[]"}
 
     def answer(request: Request, _: bytes) -> Response:
-        if request.headers.get("authorization") != f"Bearer {KEY}":
+        if request.headers.get("authorization") != BEARER:
             return Response(b"{}", 401)
         page = pages.get(request.url.path)
         return Response(page or b"{}", 200 if page else 404)
@@ -74,32 +77,6 @@ def cloud() -> Iterator[tuple[str, list[str]]]:
         temporary_settings({PREFECT_CLOUD_API_URL: f"{address}/api"}),
     ):
         yield f"{address}{WORKSPACE}", shown
-
-
-@pytest.fixture
-def failing(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A Prefect server that answers to a look, and lists no runs, as the configured one."""
-
-    def answer(request: Request, sent: bytes) -> Response:
-        if request.method == "GET":
-            is_look = request.url.path in ("/api/admin/version", "/api/health")
-            return Response(b'"3.9.1"', 200 if is_look else 404)
-        return Response(b'{"exception_message": "Internal Server Error for %b"}' % sent, 500)
-
-    monkeypatch.setenv("PREFECT_API_AUTH_STRING", "ana:secret")
-    with answering(answer) as (address, _):
-        api = f"{address}/api"
-        monkeypatch.setenv("PREFECT_API_URL", api)
-        # Prefect reads the environment when it is imported, which another test may have done.
-        with temporary_settings({PREFECT_API_URL: api}):
-            yield
-
-
-def write_profile(home: Path, api: str) -> None:
-    """Write a profile that is named `mine`, with our key."""
-    (home / "profiles.toml").write_text(
-        f'[profiles.mine]\nPREFECT_API_URL = "{api}/"\nPREFECT_API_KEY = "{KEY}"'
-    )
 
 
 @pytest.fixture(autouse=True)
@@ -117,7 +94,7 @@ async def test_a_server_that_answers_is_well_and_gets_our_password(
     monkeypatch.setenv("PREFECT_API_AUTH_STRING", "ana:secret")
     with server(200) as (api, shown):
         assert await check_server(api) == f"server 3.9.1 at {api}"
-        assert shown == ["Basic YW5hOnNlY3JldA=="]
+        assert shown == [BASIC]
         assert not PrefectServer("http://127.0.0.1:9/api", ours=False).answers()
         assert PrefectServer(api, ours=False).answers()
         assert shown[1:] == shown[:1]
@@ -149,30 +126,31 @@ async def test_cloud_gets_our_key_and_not_the_password_of_servers_that_we_start(
         assert PrefectServer(workspace, ours=False).answers()
 
 
-@pytest.mark.parametrize("is_other", [False, True])
-async def test_each_workspace_of_cloud_gets_the_key_of_the_profile_that_a_login_has_written(
-    is_other: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("profile", "configured", "sent"),
+    [
+        ("cloud", "", BEARER),  # as a login has written it
+        ("another workspace", "cloud", BEARER),
+        ("cloud", "server", BASIC),
+        ("server", "server", BEARER),
+    ],
+)
+async def test_the_key_of_a_profile_goes_to_its_own_server_alone_and_to_each_workspace_of_cloud(
+    profile: str, configured: str, sent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PREFECT_SERVER_API_AUTH_STRING", "ana:secret")
     monkeypatch.setenv("PREFECT_PROFILE", "mine")
-    with cloud() as (workspace, _):
-        if is_other:
-            monkeypatch.setenv("PREFECT_API_URL", workspace)
-        write_profile(tmp_path, workspace.replace("/3a", "/4b") if is_other else workspace)
-        assert await prefect_server.check() == f"Prefect Cloud at {workspace}"
-
-
-@pytest.mark.parametrize("elsewhere", [True, False])
-async def test_a_profile_has_the_secrets_of_its_own_server_alone(
-    elsewhere: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PREFECT_SERVER_API_AUTH_STRING", "ana:secret")
-    monkeypatch.setenv("PREFECT_PROFILE", "mine")
-    with cloud() as (workspace, _), server(200) as (api, shown):
-        write_profile(tmp_path, workspace if elsewhere else api)
-        monkeypatch.setenv("PREFECT_API_URL", api)
-        assert await prefect_server.check() == f"server 3.9.1 at {api}"
-        assert shown == ["Basic YW5hOnNlY3JldA==" if elsewhere else f"Bearer {KEY}"]
+    with cloud() as (workspace, shown_to_cloud), server(200) as (api, shown):
+        other = workspace.replace("/3a", "/4b")
+        addresses = {"cloud": workspace, "another workspace": other, "server": api}
+        (tmp_path / "profiles.toml").write_text(
+            f'[profiles.mine]\nPREFECT_API_URL = "{addresses[profile]}/"\nPREFECT_API_KEY = "{KEY}"'
+        )
+        monkeypatch.setenv("PREFECT_API_URL", addresses.get(configured, ""))
+        is_cloud = configured != "server"
+        said = f"Prefect Cloud at {workspace}" if is_cloud else f"server 3.9.1 at {api}"
+        assert await prefect_server.check() == said
+        assert {*shown_to_cloud, *shown} == {sent}
 
 
 async def test_certificates_that_can_not_be_read_are_named() -> None:
@@ -183,32 +161,33 @@ async def test_certificates_that_can_not_be_read_are_named() -> None:
         await check_server("https://prefect.example/api")
 
 
-@pytest.mark.usefixtures("failing")
-def test_a_key_that_the_server_does_not_keep_is_in_no_message() -> None:
+def test_what_the_server_failed_at_is_said_and_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    def answer(request: Request, sent: bytes) -> Response:
+        if request.method == "GET":
+            is_look = request.url.path in ("/api/admin/version", "/api/health")
+            return Response(b'"3.9.1"', 200 if is_look else 404)
+        return Response(b'{"exception_message": "Internal Server Error for %b"}' % sent, 500)
+
     key = "sk-or-v1-0123456789"
-    result = CliRunner().invoke(app, ["secret", "OPENROUTER_API_KEY"], input=f"{key}\n")
+    monkeypatch.setenv("PREFECT_API_AUTH_STRING", "ana:secret")
+    with answering(answer) as (address, _):
+        api = f"{address}/api"
+        monkeypatch.setenv("PREFECT_API_URL", api)
+        # Prefect reads the environment when it is imported, which another test may have done.
+        with temporary_settings({PREFECT_API_URL: api}):
+            result = CliRunner().invoke(app, ["secret", "OPENROUTER_API_KEY"], input=f"{key}\n")
+            with pytest.raises(PrecisError, match=r"did not list its runs: .*500"):
+                asyncio.run(live_runs.read_live_runs(datetime.now(UTC)))
+            with pytest.raises(PrecisError, match=r"did not delete the runs of 'm': .*500"):
+                asyncio.run(delete_from_prefect("m", "store"))
     assert result.exit_code == 1
     said = " ".join(result.output.split())
     assert "did not keep OPENROUTER_API_KEY: it answered 500. See the server's log." in said
     assert key not in result.output
 
 
-@pytest.mark.usefixtures("failing")
-async def test_a_list_and_a_deletion_say_what_the_server_answered() -> None:
-    with pytest.raises(PrecisError, match=r"did not list its runs: .*500"):
-        await live_runs.read_live_runs(datetime.now(UTC))
-    with pytest.raises(PrecisError, match=r"did not delete the runs of 'm': .*500"):
-        await delete_from_prefect("m", "store")
-
-
 def run(**fields: object) -> FlowRun:
     return FlowRun.model_validate({"flow_id": ID, "name": "helpful-nautilus", **fields})
-
-
-def test_a_part_of_a_run_is_no_run_of_its_own_and_a_trial_of_a_sweep_is() -> None:
-    assert live_runs._is_part(run(parent_task_run_id=ID))
-    assert not live_runs._is_part(run(parent_task_run_id=ID, deployment_id=ID))
-    assert not live_runs._is_part(run())
 
 
 async def test_a_run_is_timed_in_its_state_and_a_waiting_one_from_its_start_or_retry() -> None:
@@ -241,6 +220,9 @@ def test_a_run_that_has_not_begun_is_named_with_its_model(parameters: dict[str, 
     assert told.name == "helpful-nautilus (mine)"
     begun = run(parameters=parameters, name="train mine: step 1 of 9")
     assert live_runs._describe(begun, "train/trial", 0.0).name == begun.name
+    assert live_runs._is_part(run(parent_task_run_id=ID))
+    assert not live_runs._is_part(run(parent_task_run_id=ID, deployment_id=ID)), "a sweep's trial"
+    assert not live_runs._is_part(begun)
 
 
 def test_without_a_server_nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:

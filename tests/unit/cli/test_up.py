@@ -5,8 +5,6 @@ import asyncio
 import logging
 import os
 import signal
-import subprocess
-import sys
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -33,20 +31,6 @@ def test_prefect_s_last_words_come_after_the_end_and_go_to_the_log(tmp_path: Pat
     handler.stream.close()
 
 
-@pytest.mark.parametrize("command", ["up", "rehearse"])
-def test_a_home_that_cannot_be_made_is_said_in_a_sentence(command: str, tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    home = tmp_path / "file" / "home"
-    environment = {**os.environ, "PRECIS_HOME": str(home), "PREFECT_API_URL": ""}
-    # These commands change signals and warnings of the process that they run in.
-    done = subprocess.run(
-        [sys.executable, "-m", "precis", command], env=environment, capture_output=True, text=True
-    )
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith(f"Can't make the folder {home}")
-    assert done.stderr.endswith("Let PRECIS_HOME name a folder that this user can write.\n")
-
-
 @pytest.mark.parametrize("password", ["", "precis", "ana:short"])
 def test_a_server_is_not_shared_without_a_password(
     password: str, monkeypatch: pytest.MonkeyPatch
@@ -56,61 +40,66 @@ def test_a_server_is_not_shared_without_a_password(
         up.demand_password()
 
 
+OWN = "http://127.0.0.1:9/api"
+
+
+@pytest.fixture
+def unset(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No server is configured, and what finding one sets is taken back."""
+    for variable in ("PREFECT_API_URL", "PREFECT_HOME"):
+        monkeypatch.setenv(variable, "")
+    monkeypatch.setattr(prefect_process, "SETTINGS", {})
+
+
+@pytest.mark.usefixtures("unset")
+def test_a_home_that_cannot_be_made_is_said_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("PRECIS_HOME", f"{tmp_path}/file/home")
+    said = f"Can't make the folder {tmp_path}/file/home .* Let PRECIS_HOME name a folder that this"
+    with pytest.raises(ConfigError, match=said):
+        prefect_server.find_or_start()
+
+
+@pytest.mark.usefixtures("unset")
 @pytest.mark.parametrize(
-    ("asked", "sentence"),
+    ("configured", "asked", "said"),
     [
-        ({"share": True}, "only one that is started here can be shared.*leave --share out"),
-        ({"port": 10}, "only one that is started here can be given a port.*leave --port out"),
+        ("http://127.0.0.1:8/api", {"share": True}, "be shared. Unset that, or leave --share out"),
+        ("http://127.0.0.1:8/api", {"port": 10}, "a port. Unset that, or leave --port out"),
+        # Ours, which is still starting.
+        ("", {"share": True}, "be shared. Stop it with `precis stop`, or leave --share out"),
     ],
 )
-def test_a_server_that_is_up_is_not_changed_behind_its_back(
-    asked: dict[str, Any], sentence: str, monkeypatch: pytest.MonkeyPatch
+def test_a_server_that_is_there_is_not_changed_behind_its_back(
+    configured: str, asked: dict[str, Any], said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
-    with pytest.raises(ConfigError, match=sentence):
+    monkeypatch.setenv("PREFECT_API_URL", configured)
+    monkeypatch.setattr(prefect_process, "address", lambda: OWN)
+    monkeypatch.setattr(prefect_process, "start", lambda *_: False)
+    with pytest.raises(ConfigError, match=f"only one that is started here can .*{said}"):
         prefect_server.find_or_start(**asked)
 
 
-def test_a_server_that_is_still_starting_is_not_changed_either(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.usefixtures("unset")
+@pytest.mark.parametrize("is_of_others", [False, True])
+def test_a_server_at_the_address_of_our_last_is_ours_unless_others_answer_there(
+    is_of_others: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PREFECT_API_URL", "")
-    monkeypatch.setenv("PREFECT_HOME", "")
-    monkeypatch.setattr(prefect_process, "address", lambda: "http://127.0.0.1:9/api")
-    monkeypatch.setattr(prefect_process, "start", lambda *_: False)
-    monkeypatch.setattr(prefect_process, "SETTINGS", {})
-    with pytest.raises(ConfigError, match="leave --share out"):
-        prefect_server.find_or_start(share=True)
-
-
-def test_our_own_server_is_ours_where_it_is_configured_too(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """As in a shell with the lines that `precis up` prints."""
-    own = "http://127.0.0.1:9/api"
-    monkeypatch.setenv("PREFECT_API_URL", own)
-    monkeypatch.setenv("PREFECT_HOME", "")
-    monkeypatch.setattr(prefect_process, "address", lambda: own)
-    monkeypatch.setattr(prefect_process, "start", lambda *_: True)
-    monkeypatch.setattr(prefect_process, "SETTINGS", {})
-    server = prefect_server.find_or_start()
-    assert server.ours and server.started
-
-
-def test_a_server_of_others_at_the_address_of_our_last_is_not_ours(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """As of `prefect server start`, at the port that `precis up --port` had."""
+    """The lines that `precis up` prints configure ours; `prefect server start` may take the port
+    that it had."""
 
     async def check() -> None:
         pass
 
-    monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
-    monkeypatch.setattr(prefect_process, "address", lambda: "http://127.0.0.1:9/api")
-    monkeypatch.setattr(prefect_process, "SETTINGS", {})
-    monkeypatch.setattr(prefect_server, "_is_healthy", lambda _: True)
+    monkeypatch.setenv("PREFECT_API_URL", OWN)
+    monkeypatch.setattr(prefect_process, "address", lambda: OWN)
+    monkeypatch.setattr(prefect_process, "start", lambda *_: True)
+    monkeypatch.setattr(prefect_server, "_is_healthy", lambda _: is_of_others)
     monkeypatch.setattr(prefect_server, "check", check)
-    assert not prefect_server.find_or_start().ours
+    server = prefect_server.find_or_start()
+    assert (server.ours, server.started) == (not is_of_others, not is_of_others)
 
 
 async def test_what_ends_a_worker_is_a_sentence_and_no_group(
@@ -123,16 +112,6 @@ async def test_what_ends_a_worker_is_a_sentence_and_no_group(
     monkeypatch.setattr(worker, "_work", end)
     with pytest.raises(PrecisError, match="Left 1 of its runs killed"):
         await worker.work(1, print)
-
-
-async def test_a_signal_ends_a_look_for_runs_that_nobody_answers() -> None:
-    shutdown = worker.WorkerShutdown()
-    assert await shutdown.result_before_signal(asyncio.sleep(0, "a run")) == "a run"
-    looking = asyncio.create_task(shutdown.result_before_signal(asyncio.sleep(3600, "a run")))
-    await asyncio.sleep(0)
-    shutdown.on_terminate()
-    assert await asyncio.wait_for(looking, 60) is None
-    assert shutdown.stage == worker.ShutdownStage.CANCELLING
 
 
 async def test_a_run_that_was_deleted_keeps_no_other_from_being_cancelled(
@@ -248,27 +227,13 @@ async def test_a_schedule_is_on_where_what_it_needs_is_installed_and_nobody_swit
     assert await pool.schedule_of("cluster-sweep/sweep", needs) == {"active": active, "slug": slug}
 
 
-async def test_a_deploy_leaves_paused_what_was_paused(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = [SimpleNamespace(id=name, paused=name == "nightly") for name in ("nightly", "h100")]
-    paused = []
-
-    async def read_deployments(work_pool_filter: WorkPoolFilter) -> list[Any]:
-        return known
-
-    async def pause_deployment(deployment_id: str) -> None:
-        paused.append(deployment_id)
-
-    client = SimpleNamespace(read_deployments=read_deployments, pause_deployment=pause_deployment)
-    monkeypatch.setattr(pool, "get_client", lambda: nullcontext(client))
-    await pool.pause(await pool.paused())
-    assert paused == ["nightly"]
-
-
-async def test_the_pools_deployments_are_listed_on_a_server_with_many_flows(
+async def test_the_pools_deployments_are_listed_and_those_that_were_paused_stay_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    paused = []
+
     class Client:
-        """Of a server whose first page of flows has none of the pool's."""
+        """Of a server with many flows, whose first page has none of the pool's."""
 
         async def read_flows(self, work_pool_filter: WorkPoolFilter | None = None) -> list[Any]:
             if work_pool_filter is None:
@@ -276,10 +241,18 @@ async def test_the_pools_deployments_are_listed_on_a_server_with_many_flows(
             return [SimpleNamespace(id=200, name="train")]
 
         async def read_deployments(self, work_pool_filter: WorkPoolFilter) -> list[Any]:
-            return [SimpleNamespace(flow_id=200, name="rehearsal")]
+            return [
+                SimpleNamespace(id=name, flow_id=200, name=name, paused=name == "nightly")
+                for name in ("nightly", "h100")
+            ]
+
+        async def pause_deployment(self, deployment_id: str) -> None:
+            paused.append(deployment_id)
 
     monkeypatch.setattr(pool, "get_client", lambda: nullcontext(Client()))
-    assert await pool.deployments() == ["train/rehearsal"]
+    assert await pool.deployments() == ["train/h100", "train/nightly"]
+    await pool.pause(await pool.paused())
+    assert paused == ["nightly"]
 
 
 async def test_a_server_that_is_out_when_a_machine_begins_is_waited_for(

@@ -60,7 +60,7 @@ def test_from_a_step_on_every_whole_checkpoint_is_found_and_below_it_only_the_ne
     assert file_key(store, "m", 4, "weights") + " is missing" in "".join(warnings)
 
 
-@settings(max_examples=50)
+@settings(max_examples=20)
 @given(files=st.dictionaries(names, st.binary(max_size=50), min_size=1, max_size=5), data=st.data())
 def test_any_files_come_back_as_they_were_and_any_damage_is_found(
     files: dict[str, bytes], data: st.DataObject

@@ -1,8 +1,6 @@
 """The lease: one run at a time, and one that has lost it writes nothing more."""
 
 import asyncio
-import subprocess
-import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,14 +11,13 @@ from precis.errors import LeaseHeld, LeaseLost, StoreError
 from precis.run.lease import (
     Holder,
     check_free,
-    is_alive,
     lease_key,
     leased,
     read_lease,
     this_process,
 )
 from precis.store import FolderStore
-from tests.services.patience import patience_s, until
+from tests.services.patience import until
 
 
 def elsewhere(store: FolderStore, now: datetime) -> None:
@@ -70,14 +67,6 @@ async def test_who_renews_all_the_time_can_be_taken_over(tmp_path: Path) -> None
     assert store.renewals == 0
 
 
-async def test_a_lease_is_renewed_while_its_run_works(store: FolderStore) -> None:
-    async with leased(store, "m", "first", ttl_s=0.06) as lease:
-        begun = lease.holder
-        await until(lambda: lease.holder.renewals >= 2, "two renewals")
-        assert lease.holder.expires > begun.expires
-        await lease.check()
-
-
 async def test_a_renewal_that_was_cancelled_loses_nothing(store: FolderStore) -> None:
     async with leased(store, "m", "first") as lease:
         check = asyncio.create_task(lease.check())
@@ -91,13 +80,16 @@ async def test_a_renewal_that_was_cancelled_loses_nothing(store: FolderStore) ->
     assert holder is not None and holder.released
 
 
-async def test_a_store_that_was_down_for_longer_than_the_lease_costs_nothing(
+async def test_a_lease_is_renewed_and_a_store_that_was_down_for_longer_than_it_costs_nothing(
     store: FolderStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:
         raise StoreError("The store is down.")
 
     async with leased(store, "m", "first", ttl_s=0.06) as lease:
+        begun = lease.holder
+        await until(lambda: lease.holder.renewals >= 2, "two renewals")
+        assert lease.holder.expires > begun.expires
         with monkeypatch.context() as down:
             down.setattr(store, "put_if", refuse)
             await asyncio.sleep(0.1)
@@ -107,20 +99,15 @@ async def test_a_store_that_was_down_for_longer_than_the_lease_costs_nothing(
         await lease.check()
 
 
-async def test_a_dead_process_of_this_machine_holds_nothing(store: FolderStore) -> None:
-    program = (
-        "import asyncio, os, sys; from pathlib import Path\n"
-        "from precis.run.lease import leased; from precis.store import FolderStore\n"
-        "async def main():\n"
-        "    async with leased(FolderStore(Path(sys.argv[1])), 'm', 'killed'):\n"
-        "        os.kill(os.getpid(), 9)\n"
-        "asyncio.run(main())"
-    )
-    subprocess.run(
-        [sys.executable, "-c", program, str(store.root)], timeout=patience_s(), check=False
-    )
-    left = read_lease(store, "m")
-    assert left is not None and (left.run, left.released) == ("killed", False)
+@pytest.mark.parametrize(
+    "gone", [{"pid": 2**30}, {"process_started": "1"}], ids=["no process", "another's pid"]
+)
+async def test_a_dead_process_of_this_machine_holds_nothing(
+    store: FolderStore, gone: dict[str, Any]
+) -> None:
+    killed = this_process("killed", datetime.now(UTC), timedelta(minutes=1))
+    left = killed.model_copy(update=gone)
+    store.put(lease_key("m"), left.model_dump_json().encode())
     async with leased(store, "m", "next") as lease:
         assert lease.former == lease.dead == left
         await lease.check()
@@ -152,13 +139,6 @@ async def test_a_lease_from_elsewhere_counts_until_it_has_expired_but_for_its_ow
     elsewhere(store, begun)
     async with leased(store, "m", "mine", now=lambda: begun + timedelta(seconds=91)):
         pass
-
-
-async def test_another_process_with_the_same_pid_is_not_the_holder(store: FolderStore) -> None:
-    async with leased(store, "m", "first") as lease:
-        held = lease.holder
-    assert is_alive(held, held.since)
-    assert not is_alive(held.model_copy(update={"process_started": "1"}), held.since)
 
 
 async def test_a_lease_that_is_not_understood_is_refused_unless_taken_over(

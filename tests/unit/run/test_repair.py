@@ -110,13 +110,18 @@ def test_a_damaged_lease_of_a_run_with_an_intact_ledger_is_replaced(store: Folde
     assert "is intact" in precis_runs("repair", "m", "--take-over", store=store, code=1)
 
 
-async def test_the_steps_of_deleted_checkpoints_are_lost_and_said_to_be(
-    store: FolderStore,
-) -> None:
-    store.delete(ledger_key("m"))
+def test_the_steps_of_deleted_checkpoints_are_lost_and_said_to_be(store: FolderStore) -> None:
+    store.put(ledger_key("m"), b"garbage")
     for step in (1, 3):
         remove(store, "m", step)
-    ledger = (await repair(store, "m")).ledger
+    said = precis_runs("repair", "m", store=store)
+    assert "at step 4, from 3 checkpoints. Steps with their records: 2 of 4." in said
+    assert "Lost: the records of the others, every validation" in said
+    assert "the budget goes by $0.50" in said
+    assert "kept as m/damaged-ledger-" in said
+    shown = precis_runs("show", "m", store=store)
+    assert "begun with unknown, the ledger was rebuilt" in shown
+    ledger = load_ledger(store, "m")
     assert [one.step for one in ledger.steps] == [1, 3]
     assert metrics_frame(ledger)["reward"].to_list() == [None, 0.5, None, 0.5, None]
     further = ledger.advance(record(STEPS)).model_dump_json()
@@ -142,7 +147,9 @@ async def test_what_a_warm_start_has_cost_is_not_lost_with_the_ledger(
     assert (ledger.usd, ledger.other_usd) == (40.25, 40.0), "each validation is forecast to cost it"
 
 
-async def test_a_damaged_checkpoint_is_passed_over_and_named(store: FolderStore) -> None:
+async def test_a_damaged_checkpoint_is_passed_over_and_named_unless_none_is_whole(
+    store: FolderStore,
+) -> None:
     store.delete(ledger_key("m"))
     flip(store, file_key(store, "m", STEPS, "weights"))
     store.put(manifest_key("m", 2), b"garbage")
@@ -155,11 +162,8 @@ async def test_a_damaged_checkpoint_is_passed_over_and_named(store: FolderStore)
     assert "0002/manifest.json is damaged" in at_2
     assert "differs from its manifest" in at_1 and "differs from its manifest" in at_4
     assert (store.root / pointer_key("m")).read_bytes() == b'{"step": 3}'
-
-
-async def test_without_a_whole_checkpoint_nothing_is_written(store: FolderStore) -> None:
     store.delete(ledger_key("m"))
-    for step in range(STEPS + 1):
+    for step in (0, 3):
         flip(store, file_key(store, "m", step, "weights"))
     with pytest.raises(CorruptCheckpoint, match=r"No checkpoint of 'm' .* is whole"):
         await repair(store, "m")
@@ -210,24 +214,3 @@ async def test_a_repaired_run_goes_on_with_the_settings_that_it_had(store: Folde
     # What may be the best checkpoint is not deleted.
     few = Retention(keep_last=1, keep_every=0, keep_best=1)
     assert prune(store, "m", few, {}, at=STEPS, rebuilt_at=ledger.rebuilt_at) == []
-
-
-def test_a_checkpoint_is_called_whole_only_where_it_was_read(store: FolderStore) -> None:
-    flip(store, file_key(store, "m", 2, "weights"))
-    unread = precis_runs("show", "m", store=store)
-    assert "whole" not in unread and unread.count("all files there, unread") == 5
-    shown = precis_runs("show", "m", "--verify", store=store)
-    assert shown.count("whole") == 4 and shown.count("differs from its manifest") == 1
-
-
-def test_the_command_says_what_is_recovered_and_what_is_lost(store: FolderStore) -> None:
-    store.put(ledger_key("m"), b"garbage")
-    remove(store, "m", 2)
-    said = precis_runs("repair", "m", store=store)
-    assert "at step 4, from 4 checkpoints. Steps with their records: 3 of 4." in said
-    assert "Lost: the records of the others, every validation" in said
-    assert "the budget goes by $0.75" in said
-    assert "kept as m/damaged-ledger-" in said
-    shown = precis_runs("show", "m", store=store)
-    assert "begun with unknown, the ledger was rebuilt" in shown
-    assert "is intact" in precis_runs("repair", "m", store=store, code=1)

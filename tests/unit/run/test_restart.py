@@ -37,23 +37,18 @@ def contents(store: FolderStore) -> Mapping[str, bytes]:
     return {**found, ledger_key("m"): found[ledger_key("m")].replace(drawn, b"drawn")}
 
 
-def trainers(store: FolderStore, run: str) -> tuple[TrainerState, TrainerState]:
-    """A trainer that was lost, and one that still holds the run's newest checkpoints."""
-    whole = complete_around(store, "m", 0)
-    held = {step: whole[step].files for step in (STEPS - 1, STEPS)}
-    done = TrainedStep(digest="d", result={"metrics": {}}, note={})
-    trained = dict.fromkeys(range(STEPS), done)
-    return (
-        TrainerState(run="", checkpoints={}, trained={}),
-        TrainerState(run=run, checkpoints=held, trained=trained),
-    )
-
-
 async def test_killed_at_any_write_it_leaves_a_run_that_goes_on(
     store: FolderStore, tmp_path: Path
 ) -> None:
     old = load_ledger(store, "m")
-    lost, kept = trainers(store, old.run_id)
+    whole = complete_around(store, "m", 0)
+    done = TrainedStep(digest="d", result={"metrics": {}}, note={})
+    lost = TrainerState(run="", checkpoints={}, trained={})
+    kept = TrainerState(
+        run=old.run_id,
+        checkpoints={step: whole[step].files for step in (STEPS - 1, STEPS)},
+        trained=dict.fromkeys(range(STEPS), done),
+    )
     undisturbed = FolderStore(shutil.copytree(store.root, tmp_path / "undisturbed"))
     await restart(undisturbed, "m", BACK)
     goes_on_at = []
@@ -72,30 +67,21 @@ async def test_killed_at_any_write_it_leaves_a_run_that_goes_on(
     assert goes_on_at == [[STEPS, STEPS]] + [[BACK, BACK]] * 12
 
 
-async def test_a_step_that_was_never_reached_is_refused(store: FolderStore) -> None:
-    before = contents(store)
-    with pytest.raises(ConfigError, match="'m' has only come to step 4"):
-        await restart(store, "m", 5)
-    with pytest.raises(StoreError, match="no run 'nobody'"):
-        await restart(store, "nobody", 0)
-    assert store.keys("nobody/") == []
-    assert contents(store) == before
-
-
-async def test_a_checkpoint_that_is_not_whole_is_refused(store: FolderStore) -> None:
+async def test_what_is_refused_stays_as_it_is(store: FolderStore) -> None:
+    """A step that was never reached, a checkpoint that is not whole, a run at work."""
     store.put(file_key(store, "m", 2, "weights"), b"\x09" * 1000)
     store.delete("m/checkpoints/0001/manifest.json")
     before = contents(store)
+    with pytest.raises(ConfigError, match="'m' has only come to step 4"):
+        await restart(store, "m", STEPS + 1)
+    with pytest.raises(StoreError, match="no run 'nobody'"):
+        await restart(store, "nobody", 0)
     with pytest.raises(CorruptCheckpoint, match=r"0002/\w+/weights differs"):
         await restart(store, "m", 2)
     with pytest.raises(CorruptCheckpoint, match="no checkpoint 1 of 'm'; restart at one of 0, 2"):
         await restart(store, "m", 1)
-    assert contents(store) == before
-
-
-async def test_a_live_run_is_not_taken_back(store: FolderStore) -> None:
     hold(store, "m", "train-7")
-    before = contents(store)
     with pytest.raises(LeaseHeld, match=r"held by the run train-7 .* Stop it first"):
-        await restart(store, "m", BACK)
+        await restart(store, "m", 0)
+    assert store.keys("nobody/") == []
     assert contents(store) == before

@@ -1,6 +1,5 @@
 """Retention: what goes is old, not among the best, and made unnecessary by what stays."""
 
-import threading
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ from hypothesis import strategies as st
 from precis.config import Retention
 from precis.run.checkpoints import commit, committed_steps, complete_around
 from precis.run.retention import kept, prune
-from precis.store import Blob, FolderStore
+from precis.store import FolderStore
 from tests.support.dying_store import Killed, MortalStore
 from tests.support.runs import file_key, newest_whole
 
@@ -70,19 +69,6 @@ def test_broken_checkpoints_make_no_older_one_unnecessary(store: FolderStore) ->
     assert prune(store, "m", _FEW, {}, at=7) == [1, 2]
     newest = newest_whole(store, "m")
     assert newest is not None and newest.step == 4
-
-
-def test_the_manifests_of_many_checkpoints_are_read_at_the_same_time(store: FolderStore) -> None:
-    """A long run keeps hundreds, and a bucket takes its time for each."""
-
-    class Slow(FolderStore):
-        def get(self, key: str) -> Blob | None:
-            if key.endswith("manifest.json"):
-                others.wait(10)
-            return super().get(key)
-
-    others = threading.Barrier(8)
-    assert prune(Slow(store.root), "m", _FEW, {}, at=7) == [1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize("deletions", range(10))

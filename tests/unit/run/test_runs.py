@@ -30,12 +30,16 @@ def store(store: FolderStore) -> FolderStore:
     return store
 
 
-def test_a_store_lists_its_runs_newest_first(store: FolderStore) -> None:
-    make_run(store, "later", 1)
+def test_a_store_lists_its_runs_newest_first_and_cuts_no_name(store: FolderStore) -> None:
+    long = "a-model-with-a-name-of-sixty-four-characters-which-is-the-longest"[:64]
+    make_run(store, long, 1)
+    hold(store, long, f"{long} (0123456789)")
+    listed = precis_runs("list", store=store, COLUMNS="80")
+    assert f"{long} (0123456789)" in listed
+    assert len(listed.splitlines()) == 3
     store.put(ledger_key("broken"), b"{}")
-    hold(store, "later", "train-7")
     (later, first), unreadable = list_runs(store, NOW)
-    assert (later.model, later.step, later.held_by) == ("later", 1, "train-7")
+    assert (later.model, later.step, later.held_by) == (long, 1, f"{long} (0123456789)")
     assert (first.model, first.usd, first.held_by) == ("m", 0.75, None)
     assert (first.score, first.best, first.best_step) == (0.5, 0.5, 3)
     assert "can't be read as a ledger" in unreadable["broken"]
@@ -43,15 +47,6 @@ def test_a_store_lists_its_runs_newest_first(store: FolderStore) -> None:
     store.put(ledger_key("edited"), json.dumps(edited).encode())
     said = precis_runs("show", "edited", store=store, code=1)
     assert "(settings: Value error, environment is not an object)" in said
-
-
-def test_a_name_is_never_cut(store: FolderStore) -> None:
-    long = "a-model-with-a-name-of-sixty-four-characters-which-is-the-longest"[:64]
-    make_run(store, long, 1)
-    hold(store, long, f"{long} (0123456789)")
-    listed = precis_runs("list", store=store, COLUMNS="80")
-    assert f"{long} (0123456789)" in listed
-    assert len(listed.splitlines()) == 3
 
 
 def test_an_empty_store_holds_no_runs_and_its_path_is_said_as_it_is(tmp_path: Path) -> None:
@@ -63,8 +58,11 @@ def test_an_empty_store_holds_no_runs_and_its_path_is_said_as_it_is(tmp_path: Pa
     assert "A file or a broken link lies where a folder is needed" in said
 
 
-def test_a_run_is_shown_with_steps_and_checkpoints(store: FolderStore) -> None:
+def test_a_run_is_shown_with_steps_and_checkpoints_which_are_whole_only_where_they_were_read(
+    store: FolderStore,
+) -> None:
     store.delete(file_key(store, "m", 1, "weights"))
+    store.put(file_key(store, "m", 3, "weights"), b"\x09" * 1000)
     store.delete("m/checkpoints/0002/manifest.json")
     zeroth, _, second, third = kept_checkpoints(store, "m")
     assert (zeroth.damage, third.damage) == ("", "") and third.bytes > 1000
@@ -74,6 +72,9 @@ def test_a_run_is_shown_with_steps_and_checkpoints(store: FolderStore) -> None:
     assert "weights is missing" in shown
     assert [line.split()[0] for line in shown.splitlines() if "0.500" in line] == ["1", "2"]
     assert "The newest 2 of 3 steps; --last lists more." in shown
+    assert "whole" not in shown and shown.count("all files there, unread") == 2
+    verified = precis_runs("show", "m", "--verify", store=store)
+    assert verified.count("whole") == 1 and verified.count("differs from its manifest") == 1
 
 
 def test_the_held_out_reward_has_a_name_of_its_own_and_a_step_costs_its_machine_too(
@@ -140,7 +141,12 @@ def test_a_restart_asks_before_it_deletes(
     assert committed_steps(store, "m") == [0, 1]
 
 
-def test_an_export_can_be_read_without_precis(store: FolderStore, tmp_path: Path) -> None:
+def test_an_export_can_be_read_without_precis_and_has_only_what_was_committed(
+    store: FolderStore, tmp_path: Path
+) -> None:
+    put_trajectories(store, "m", "train", 3, ROLLOUTS, "m")
+    put_trajectories(store, "m", "validation", 3, ROLLOUTS, "m")
+    put_trajectories(store, "m", "validation", 4, ROLLOUTS, "m")
     files = export(store, "m", tmp_path / "out", checkpoint=2)
     assert {file.relative_to(tmp_path / "out").as_posix() for file in files} == {
         "metrics.parquet",
@@ -152,7 +158,14 @@ def test_an_export_can_be_read_without_precis(store: FolderStore, tmp_path: Path
     assert all(file.exists() for file in files)
     assert pl.read_parquet(tmp_path / "out" / "metrics.parquet")["reward"].len() == 4
     rows = pl.read_parquet(tmp_path / "out" / "trajectories.parquet")
-    assert rows.group_by("split", "step").len().sort("step")["len"].to_list() == [5, 5, 5]
+    assert rows.group_by("split", "step").len().sort("split", "step").rows() == [
+        *(("train", step, 5) for step in range(3)),
+        ("validation", 3, 5),
+    ]
+    precis_runs("export", "m", "--to", tmp_path / "csv", "--format", "csv", store=store)
+    printed = pl.read_csv(tmp_path / "csv" / "trajectories.csv")
+    assert {"step", "reward", "text", "cause"} < set(printed.columns)
+    assert len(printed) == len(rows)
 
 
 def test_a_page_is_opened_from_the_usual_home_which_is_in_the_current_folder(
@@ -163,19 +176,6 @@ def test_a_page_is_opened_from_the_usual_home_which_is_in_the_current_folder(
     monkeypatch.chdir(tmp_path)
     precis_runs("rollouts", "m", store=store, PRECIS_HOME=".precis")
     assert opened == [(tmp_path / ".precis/reports/m/rollouts.html").as_uri()]
-
-
-def test_what_is_not_committed_is_not_exported(store: FolderStore, tmp_path: Path) -> None:
-    put_trajectories(store, "m", "train", 3, ROLLOUTS, "m")
-    put_trajectories(store, "m", "validation", 3, ROLLOUTS, "m")
-    put_trajectories(store, "m", "validation", 4, ROLLOUTS, "m")
-    precis_runs("export", "m", "--to", tmp_path / "out", "--format", "csv", store=store)
-    rows = pl.read_csv(tmp_path / "out" / "trajectories.csv")
-    assert {"step", "reward", "text", "cause"} < set(rows.columns)
-    assert rows.select("split", "step").unique().sort("split", "step").rows() == [
-        *(("train", step) for step in range(3)),
-        ("validation", 3),
-    ]
 
 
 @pytest.mark.parametrize(

@@ -62,28 +62,21 @@ def put_results(
     store.upload(path, f"{model}/results/{run}.parquet")
 
 
-def test_two_runs_are_compared_document_by_document(store: FolderStore) -> None:
-    put_results(store, "a", [4, 3, 4, 3, 4, 3, 4, 4])
+def test_two_runs_are_compared_document_by_document_and_their_texts_never_acted_on(
+    store: FolderStore,
+) -> None:
+    hostile = "\x1b[2J\x1b]0;owned\x07Read [link=/]this[/] :key: now."
+    put_results(store, "a", [4, 3, 4, 3, 4, 3, 4, 4], text=hostile)
     put_results(store, "b", [2, 3, 2, 3, 2, 3, 2, 0])
     told = precis_runs("compare", "a", "b", "--summaries", "1", store=store)
     assert "a − b: +37.5 points" in told
     assert "paired over 8 documents" in told
-    assert (
-        "── d7" in told
-        and "a, accuracy 100.0%: a on 7." in told
-        and "b, accuracy 0.0%: b on 7." in told
-    )
+    assert "── d7" in told and "b, accuracy 0.0%: b on 7.\n" in told
+    assert "a, accuracy 100.0%: Read [link=/]this[/] :key: now.\n" in told
     assert "d0" not in told
     assert "▅" in told and "50.0% at 3" in told and "0.75" in told
     back = precis_runs("compare", "b", "a", store=store)
     assert "b − a: -37.5 points" in back
-
-
-def test_what_a_policy_wrote_is_shown_and_never_acted_on(store: FolderStore) -> None:
-    put_results(store, "a", [4] * 6, text="\x1b[2J\x1b]0;owned\x07Read [link=/]this[/] :key: now.")
-    put_results(store, "b", [0] * 6)
-    told = precis_runs("compare", "a", "b", "--summaries", "1", store=store)
-    assert "a, accuracy 100.0%: Read [link=/]this[/] :key: now.\n" in told
 
 
 def test_several_runs_lie_over_each_other_on_a_page(store: FolderStore, tmp_path: Path) -> None:
@@ -218,25 +211,6 @@ async def test_a_deleted_run_leaves_nothing_and_all_of_others_stays(store: Folde
     assert store.keys("b/") == others
     left = [file for file in home.rglob("file") if file.is_file()]
     assert {str(file.parent.relative_to(home)) for file in left} == set(of_others)
-
-
-async def test_a_long_run_is_deleted_in_as_few_requests_as_a_short_one(tmp_path: Path) -> None:
-    class Listed(FolderStore):
-        listings = 0
-
-        def sizes(self, prefix: str) -> dict[str, int]:
-            self.listings += 1
-            return super().sizes(prefix)
-
-    listings = []
-    for steps in (1, 12):
-        store = Listed(tmp_path / f"{steps}")
-        make_run(store, "a", steps)
-        store.listings = 0
-        await delete(store, "a", nothing)
-        assert store.keys("") == []
-        listings.append(store.listings)
-    assert listings[0] == listings[1]
 
 
 async def test_a_run_at_work_or_whose_deletion_fails_elsewhere_stays(store: FolderStore) -> None:

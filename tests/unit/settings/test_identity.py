@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from typing import Any, get_args
 
 import pytest
-from annotated_types import Le
 
 from precis.config import TrainConfig
 from precis.record import Record
@@ -38,22 +37,6 @@ def test_every_setting_says_whether_it_decides_the_result() -> None:
     for group in groups:
         for name, field in group.model_fields.items():
             assert effect_of(field) is not None, f"{group.__name__}.{name}"
-
-
-def settings_models() -> Iterator[type[Record]]:
-    """Every kind of settings that the product has."""
-    left: list[type[Record]] = list(Record.__subclasses__())
-    while left:
-        kind = left.pop()
-        left += kind.__subclasses__()
-        yield kind
-
-
-def test_no_setting_has_two_upper_limits_of_which_pydantic_takes_the_last() -> None:
-    for settings in settings_models():
-        for name, field in settings.model_fields.items():
-            limits = [one for one in field.metadata if isinstance(one, Le)]
-            assert len(limits) < 2, f"{settings.__name__}.{name}"
 
 
 def identity(**settings: Any) -> str:

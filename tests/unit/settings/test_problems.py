@@ -22,7 +22,7 @@ def problems(model: type[BaseModel], given: dict[str, Any]) -> list[str]:
     return problems_in(caught.value)
 
 
-def test_a_setting_is_named_and_settings_that_do_not_go_together_speak_for_themselves(
+def test_each_setting_that_is_wrong_is_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert problems(TrainConfig, {"steps": "many", "documents": {"val_size": 0}}) == [
@@ -44,38 +44,13 @@ def test_a_setting_is_named_and_settings_that_do_not_go_together_speak_for_thems
     assert problems(TrainConfig, {"environment": {"moves_max": 3}}) == [
         "environment: its `kind` is missing; docs/configuration.md lists them all"
     ]
-    (said,) = problems(TrainConfig, {"trainer": {"kind": "gpu"}})
-    assert said.startswith("trainer: there is no kind 'gpu'; there are 'extractive', 'tool_calls',")
     assert problems(TextArenaSettings, {"game": "Nim-v0", "opponent": {"provider": "url"}}) == [
         "opponent: Input should be 'random'",
         "opponent.model: Field required",
     ]
-    (said,) = problems(TrainConfig, {"cluster": {"where": "sky"}, "store": "folder"})
-    assert said.startswith("cluster.where is 'sky', but")
-    (said,) = problems(TrainConfig, {"judge": {"model": "a-model"}})
-    assert "provider 'lexical' is one judge on this machine: set provider to openrouter" in said
-    elsewhere = {"provider": "google", "base_url": "http://localhost/v1"}
-    (said,) = problems(TrainConfig, {"judge": elsewhere})
-    assert "base_url is the address of provider 'url': set provider to url" in said
     monkeypatch.setenv("VAL_SIZE", "many")
     (said,) = problems(Variables, {})  # nothing of those that could not be made
     assert said.startswith("val_size: Input should be a valid integer")
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ({"model": "two words"}, "model: may have letters, digits, dots, dashes and underscores"),
-        ({"from_checkpoint": {"model": "../m"}}, "from_checkpoint.model: may have letters,"),
-        ({"cluster": {"gpu": "1 H100"}}, "cluster.gpu: is a GPU as `sky show-gpus` names it"),
-        ({"cluster": {"infra": ["runpod", "AWS"]}}, "cluster.infra.1: is a cloud in small letters"),
-    ],
-)
-def test_a_text_of_another_form_is_told_which_one_is_allowed(
-    given: dict[str, Any], said: str
-) -> None:
-    (found,) = problems(TrainConfig, given)
-    assert found.startswith(said)
 
 
 TEACHER = {"model": "m", "provider": "openrouter"}
@@ -85,12 +60,25 @@ RENTED: dict[str, Any] = {
     "store": "s3://bucket/prefix",
     "trainer": {"kind": "art", "engine": {"gpus": 2}},
 }
+ELASTIC = {"store": "s3://bucket", "cluster": {"where": "sky"}}
 ASLEEP = {"engine": {"sleep_while_training": True}}
+
+
+def tinker(**settings: Any) -> dict[str, Any]:
+    return {"trainer": {"kind": "tinker", **settings}}
 
 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
+        ({"model": "two words"}, "model: may have letters, digits, dots, dashes and underscores"),
+        ({"from_checkpoint": {"model": "../m"}}, "from_checkpoint.model: may have letters,"),
+        ({"cluster": {"gpu": "1 H100"}}, "cluster.gpu: is a GPU as `sky show-gpus` names it"),
+        ({"cluster": {"infra": ["runpod", "AWS"]}}, "cluster.infra.1: is a cloud in small letters"),
+        ({"cluster": {"where": "sky"}, "store": "folder"}, "cluster.where is 'sky', but"),
+        ({"trainer": {"kind": "gpu"}}, "trainer: there is no kind 'gpu'; there are 'extractive',"),
+        ({"judge": {"model": "j"}}, "provider 'lexical' is one judge on this machine: set prov"),
+        ({"judge": {**ELSEWHERE, "provider": "google"}}, "address of provider 'url': set provider"),
         ({"warm_start": {"source": "teacher"}}, "`teacher` belong together"),
         ({"warm_start": {"teacher": TEACHER}}, "`teacher` belong together"),
         ({"warm_start": {"source": "teacher", "teacher": ELSEWHERE}}, "set provider to url"),
@@ -112,9 +100,22 @@ ASLEEP = {"engine": {"sleep_while_training": True}}
         ({"patience": 2, "retention": {"keep_best": 0}}, "set keep_best to 1 or more"),
         ({"from_checkpoint": {"model": "m", "step": 1}}, "precis runs restart"),
         ({"from_checkpoint": {"model": "m", "step": 1, "store": "s"}}, "precis runs restart"),
+        ({**ELASTIC, "trainer": {"kind": "tinker"}}, "needs no machine of ours"),
+        ({**ELASTIC, "trainer": {"kind": "serverless"}}, "needs no machine of ours"),
+        (tinker(epsilon=0.2), "take the loss ppo or cispo"),
+        (tinker(epsilon_high=0.2), "take the loss ppo or cispo"),
+        (tinker(loss="dapo"), "'importance_sampling', 'ppo' or 'cispo'"),
+        (tinker(loss="ppo", epsilon=1.1), "less than or equal to 1"),
+        (tinker(loss="ppo", service="skyrl"), "does not have the loss ppo"),
+        (tinker(keep_days=7, service="skyrl"), "leave keep_days out"),
+        (tinker(base_url="file:///etc/passwd"), "not an http:// or https:// address"),
+        (tinker(base_url="https://user:secret@host"), "set TINKER_API_KEY instead"),
+        (tinker(base_model="a; rm -rf /"), "is OWNER/NAME on the Hub or a folder"),
+        (tinker(prices=[1, 2]), "Field required"),
+        (tinker(lora_rank=257), "less than or equal to 256"),
     ],
 )
-def test_settings_that_do_not_go_together_are_refused(given: dict[str, Any], said: str) -> None:
+def test_what_is_of_no_use_is_refused_in_one_sentence(given: dict[str, Any], said: str) -> None:
     (found,) = problems(TrainConfig, {"store": "s", "model": "m", **given})
     assert said in found
 

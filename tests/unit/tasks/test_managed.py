@@ -46,26 +46,6 @@ class Prefect:
         self.cancelled.append(run)
 
 
-async def launched(skypilot: SkyPilot, patch: pytest.MonkeyPatch) -> list[str]:
-    """The flow runs that were dropped because no job executes them."""
-    prefect = Prefect()
-
-    async def prices(_: Any) -> dict[str, Any]:
-        return {}
-
-    patch.setattr(managed, "jobs", skypilot)
-    patch.setattr(managed, "get_client", lambda: nullcontext(prefect))
-    patch.setattr(managed, "prices", prices)
-    patch.setattr(managed, "check_free", lambda *_: None)
-    patch.setattr(managed, "open_store", lambda _: SimpleNamespace(url="s3://b/runs"))
-    patch.setattr(managed, "managed_task", lambda *_: None)
-    patch.setattr(managed, "get_run_logger", lambda: logging.getLogger(__name__))
-    nobody: Any = None
-    with pytest.raises(ClusterError, match="was restarted"):
-        await managed.launch_job.fn(CONFIG, nobody)
-    return prefect.cancelled
-
-
 @pytest.mark.parametrize(
     ("answer", "dropped"),
     [
@@ -78,4 +58,19 @@ async def launched(skypilot: SkyPilot, patch: pytest.MonkeyPatch) -> list[str]:
 async def test_a_run_is_dropped_only_where_no_job_may_execute_it(
     answer: ManagedJob | ClusterError | None, dropped: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert await launched(SkyPilot(answer), monkeypatch) == dropped
+    prefect = Prefect()
+
+    async def prices(_: Any) -> dict[str, Any]:
+        return {}
+
+    monkeypatch.setattr(managed, "jobs", SkyPilot(answer))
+    monkeypatch.setattr(managed, "get_client", lambda: nullcontext(prefect))
+    monkeypatch.setattr(managed, "prices", prices)
+    monkeypatch.setattr(managed, "check_free", lambda *_: None)
+    monkeypatch.setattr(managed, "open_store", lambda _: SimpleNamespace(url="s3://b/runs"))
+    monkeypatch.setattr(managed, "managed_task", lambda *_: None)
+    monkeypatch.setattr(managed, "get_run_logger", lambda: logging.getLogger(__name__))
+    nobody: Any = None
+    with pytest.raises(ClusterError, match="was restarted"):
+        await managed.launch_job.fn(CONFIG, nobody)
+    assert prefect.cancelled == dropped

@@ -26,25 +26,6 @@ from tests.support.environments import summaries
 DOCUMENTS = tuple(document(number) for number in range(4))
 
 
-def run_with_teacher(budget_usd: float) -> Any:
-    """A run that a teacher begins, at a dollar for a token."""
-    price = 1_000_000
-    teacher = {"model": "m", "prices": (price, price)}
-    config = TrainConfig.model_validate(
-        {
-            "store": "s",
-            "budget_usd": budget_usd,
-            "warm_start": {"source": "teacher", "teacher": teacher},
-        }
-    )
-    return SimpleNamespace(
-        config=config,
-        ledger=Ledger(model="m", config="c", corpus="d"),
-        environment=summaries(Corpus((), DOCUMENTS), None),
-        warm_start=WarmStart(tuple(map(scenario_of, DOCUMENTS))),
-    )
-
-
 @pytest.mark.parametrize(("budget_usd", "lasts"), [(10.0, False), (1_000_000.0, True)])
 async def test_a_budget_that_the_teacher_takes_is_told_not_to_last(
     budget_usd: float,
@@ -53,7 +34,17 @@ async def test_a_budget_that_the_teacher_takes_is_told_not_to_last(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setenv("OPENROUTER_API_KEY", "sk-none")
-    await announce_cost.fn(run_with_teacher(budget_usd))
+    price = 1_000_000  # a dollar for a token
+    teacher = {"model": "m", "prices": (price, price)}
+    warm_start = {"source": "teacher", "teacher": teacher}
+    settings = {"store": "s", "budget_usd": budget_usd, "warm_start": warm_start}
+    run: Any = SimpleNamespace(
+        config=TrainConfig.model_validate(settings),
+        ledger=Ledger(model="m", config="c", corpus="d"),
+        environment=summaries(Corpus((), DOCUMENTS), None),
+        warm_start=WarmStart(tuple(map(scenario_of, DOCUMENTS))),
+    )
+    await announce_cost.fn(run)
     assert ("will not last to the last step" in caplog.text) is not lasts
 
 

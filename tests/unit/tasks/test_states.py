@@ -30,14 +30,8 @@ from precis.errors import (
 )
 from tasks.policy import worth_retrying
 from tasks.preflight import make_checks
-from tasks.states import failed, lines_in_run_log, says_why_it_stops
+from tasks.states import lines_in_run_log, says_why_it_stops
 from tasks.training import wait_out_judge
-
-
-@pytest.mark.parametrize("kind", [ConfigError, JudgeError, TrainerLost])
-def test_other_errors_are_plain_failures_with_their_sentence(kind: type[PrecisError]) -> None:
-    state = failed(kind("It stopped."))
-    assert (state.name, state.message) == ("Failed", "It stopped.")
 
 
 async def test_a_judge_that_nobody_resumes_for_is_named_as_what_the_run_failed_with(
@@ -61,6 +55,10 @@ async def test_only_errors_of_ours_and_a_full_disk_become_a_state() -> None:
         raise error
 
     assert isinstance(await flow(BudgetReached("Spent.")), State)
+    for kind in (ConfigError, JudgeError, TrainerLost):
+        state = await flow(kind("It stopped."))
+        assert isinstance(state, State)
+        assert (state.name, state.message) == ("Failed", "It stopped.")
     full = await flow(OSError(errno.ENOSPC, "No space left on device", "history.jsonl"))
     assert isinstance(full, State) and "disk is full (history.jsonl)" in str(full.message)
     for error in (ZeroDivisionError(), OSError(errno.EIO, "Input/output error", "history.jsonl")):
@@ -104,7 +102,7 @@ def test_only_what_may_pass_is_tried_again(
 SILENCE = logging.getLogger("precis.llm.silence")
 
 
-def test_a_warning_stands_in_the_runs_log_once_and_nowhere_else(
+def test_a_warning_stands_in_the_runs_log_once_and_elsewhere_only_without_a_run(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -122,11 +120,8 @@ def test_a_warning_stands_in_the_runs_log_once_and_nowhere_else(
         ("run", "Once more."),
         (SILENCE.name, "The run has ended."),
     ]
+    caplog.clear()
 
-
-def test_what_no_run_says_is_not_lost(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
     def none_is_at_work() -> logging.Logger:
         raise MissingContextError
 

@@ -22,18 +22,12 @@ from precis.environments.summaries.forecast import forecast_judging, forecast_se
 from precis.environments.summaries.judge import endpoint_for
 from precis.records.documents import read_documents
 from precis.run.retention import kept
-from precis.settings.identity import decisive_settings
 from precis.sweep.trials import SweepConfig, check_trials, plan_trials
-from tests.support.repository import PAGES, README, ROOT
+from tests.support.repository import PAGES, README, ROOT, deployments_in
 from tools.reference import PAGE, with_reference
 
-MANIFEST = yaml.safe_load((ROOT / "prefect.yaml").read_text())
-_POOLS = (ROOT / "deployments" / "pools").glob("*.yaml")
-DEPLOYMENTS = {
-    f"{entry['entrypoint'].rpartition(':')[2].replace('_', '-')}/{entry['name']}": entry
-    for manifest in (MANIFEST, *(yaml.safe_load(file.read_text()) for file in _POOLS))
-    for entry in manifest["deployments"]
-}
+POOLS = (ROOT / "deployments" / "pools").glob("*.yaml")
+DEPLOYMENTS = deployments_in(ROOT / "prefect.yaml", *POOLS)
 KEY = "OPENROUTER_API_KEY"
 PLAIN = {"export", "cp", ".", "systemctl", "docker"}
 """Commands of the system's; of these, only the files that they name are looked for."""
@@ -48,20 +42,10 @@ def fences(page: Path, *kinds: str) -> Iterator[str]:
 def commands() -> list[str]:
     lines = []
     for page in PAGES:
-        for body in fences(page, "sh", ""):
+        for body in fences(page, "sh", "bash", "shell", "console", ""):
             lines += body.replace("\\\n", " ").splitlines()
     words = {"make", "precis", "prefect", "python", *PLAIN}
     return sorted({line for line in lines if line.split(" ")[0] in words})
-
-
-def test_no_command_is_in_a_fence_that_nobody_reads() -> None:
-    """```bash is another word for ```sh, as is an indented block, and would leave its commands out
-    of the test below."""
-    for page in PAGES:
-        assert not list(fences(page, "bash", "shell", "console")), page
-        assert not re.findall(r"^    (?:make|precis|prefect|python) .*", page.read_text(), re.M), (
-            page
-        )
 
 
 @pytest.mark.parametrize("command", commands())
@@ -136,17 +120,10 @@ def test_every_setting_in_a_yaml_example_is_one_that_a_run_or_a_benchmark_takes(
     assert checked > 3
 
 
-def test_every_deployment_that_the_pages_name_is_there() -> None:
-    for page in PAGES:
-        text = page.read_text()
-        for name in re.findall(r"`((?:train|benchmark|cluster[a-z-]*)/[a-z0-9-]+)`", text):
-            assert name in DEPLOYMENTS, f"{page.name}: {name}"
-
-
 def test_what_the_first_run_on_an_h100_costs_is_what_its_forecast_says() -> None:
     page = (ROOT / "docs" / "first-h100-run.md").read_text()
-    (entry,) = (one for one in MANIFEST["deployments"] if one["name"] == "h100")
-    config = TrainConfig.model_validate({**entry["parameters"], "store": "s3://bucket/prefix"})
+    parameters = DEPLOYMENTS["train/h100"]["parameters"]
+    config = TrainConfig.model_validate({**parameters, "store": "s3://bucket/prefix"})
     held_out = read_documents(DocumentsConfig(source="bundled"))[: config.documents.val_size]
     judge_model = endpoint_for(config.judge, {KEY: "-"}).model
     ahead = forecast_judging(config, 0, held_out, judge_model)
@@ -161,44 +138,16 @@ def test_what_the_first_run_on_an_h100_costs_is_what_its_forecast_says() -> None
     assert f"at most `budget_usd`, ${config.budget_usd:.0f} |" in page
 
 
-def test_every_default_of_train_h100_has_a_reason() -> None:
-    """Those that its deployment gives, and all others that decide what is learned."""
-    page = (ROOT / "docs" / "tuning.md").read_text()
-    table = page.partition("## Every default of `train/h100`")[2]
-    named = " ".join(row.split("|")[1] for row in table.splitlines() if row.startswith("| `"))
-    parameters = DEPLOYMENTS["train/h100"]["parameters"]
-    config = TrainConfig.model_validate({**parameters, "store": "s3://bucket/prefix"})
-    # A name, a draw, and what makes it a run of summaries, from the start, on a rented GPU.
-    without = {"model", "seed", "trainer.kind", "cluster.where", "cluster.infra"}
-    without |= {"environment.kind", "from_checkpoint", "trainer.engine.tool_call_parser"}
-    for setting in {*_leaves(parameters), *_leaves(decisive_settings(config))} - without:
-        group, _, name = setting.rpartition(".")
-        assert f"`{setting}`" in named or f"`{name}`" in named or f"`{group}`" in named, setting
-
-
-def _leaves(settings: dict[str, Any], group: str = "") -> Iterator[str]:
-    for name, value in settings.items():
-        if isinstance(value, dict):
-            yield from _leaves(value, f"{group}{name}.")
-        else:
-            yield f"{group}{name}"
-
-
-def test_every_automation_is_in_the_table() -> None:
-    page = (ROOT / "docs" / "team.md").read_text()
-    for path in (ROOT / "deployments" / "automations").glob("*.yaml"):
-        name = yaml.safe_load(path.read_text())["name"].removeprefix("precis: ")
-        assert f"| {name} |" in page
-
-
 def test_the_configuration_reference_is_up_to_date() -> None:
     text = PAGE.read_text()
     assert with_reference(text) == text, "run: python -m tools.reference"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_file_and_target_that_a_page_names_is_there(page: Path) -> None:
+def test_every_file_target_and_deployment_that_a_page_names_is_there(page: Path) -> None:
     text = page.read_text()
+    for name in re.findall(r"`((?:train|benchmark|cluster[a-z-]*)/[a-z0-9-]+)`", text):
+        assert name in DEPLOYMENTS, name
     folders = "flows|tasks|precis|bench|docs|deployments|tests"
     for name in re.findall(rf"`((?:{folders})/[\w./-]*)`", text):
         assert (ROOT / name).exists(), name

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
 
+import check_jsonschema  # type: ignore[import-untyped]
 import pytest
 import yaml
+from click.testing import CliRunner
 from hatchling.builders.wheel import WheelBuilder
 from packaging.specifiers import SpecifierSet
 
@@ -23,20 +25,21 @@ TEMPLATES = GITHUB / "ISSUE_TEMPLATE"
 WORKFLOW: dict[str, Any] = yaml.safe_load((GITHUB / "workflows" / "test.yml").read_text())
 
 
+@pytest.mark.filterwarnings("ignore:The metaschema specified:DeprecationWarning")
 @pytest.mark.parametrize(
-    ("schema", "file"),
+    ("schema", "files"),
     [
-        ("github-workflows", GITHUB / "workflows" / "test.yml"),
-        ("github-issue-config", TEMPLATES / "config.yml"),
-        ("github-issue-forms", TEMPLATES / "bug.yml"),
-        ("github-issue-forms", TEMPLATES / "wish.yml"),
+        ("github-workflows", [GITHUB / "workflows" / "test.yml"]),
+        ("github-issue-config", [TEMPLATES / "config.yml"]),
+        ("github-issue-forms", [TEMPLATES / "bug.yml", TEMPLATES / "wish.yml"]),
+        ("compose-spec", [ROOT / "deployments" / "compose.yaml"]),
     ],
-    ids=lambda value: value.name if isinstance(value, Path) else value,
+    ids=["workflows", "issue-config", "issue-forms", "compose"],
 )
-def test_a_file_for_github_fits_its_schema(schema: str, file: Path) -> None:
-    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}"]
-    done = subprocess.run([*command, str(file)], capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout
+def test_a_file_of_others_fits_its_schema(schema: str, files: list[Path]) -> None:
+    arguments = ["--builtin-schema", f"vendor.{schema}", *map(str, files)]
+    done = CliRunner().invoke(check_jsonschema.main, arguments)
+    assert done.exit_code == 0, done.output
 
 
 def test_every_python_that_may_be_installed_on_is_named_and_tested() -> None:
@@ -101,7 +104,9 @@ def test_a_rehearsal_is_forgotten_only_by_a_yes(given: str, is_yes: bool) -> Non
     assert ("--fresh" in shown, "--take-over" in shown) == (is_yes, is_yes)
 
 
-def test_the_locks_name_no_registry() -> None:
+def test_the_locks_name_no_registry_and_the_image_takes_its_packages_by_their_hashes() -> None:
+    dockerfile = (ROOT / "deployments" / "Dockerfile").read_text()
+    assert "--require-hashes -r requirements.lock" in dockerfile
     for lock in Path(ROOT).glob("requirements*.lock"):
         text = lock.read_text()
         assert "--hash=sha256:" in text
