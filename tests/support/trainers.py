@@ -28,7 +28,6 @@ class CountingBackend:
 
     def __init__(self, path: Path) -> None:
         self.path, self.step, self.trained = path, 0, 0
-        self.pause = 0.0
         self.begun = 0
         self.may_train = asyncio.Event()
         self.may_train.set()
@@ -56,7 +55,6 @@ class CountingBackend:
     async def train(self, model: Any, trajectory_groups: Any, **kwargs: Any) -> TrainResult:
         self.begun += 1
         await self.may_train.wait()
-        await asyncio.sleep(self.pause)
         self.trained, self.step = self.trained + 1, self.step + 1
         self._checkpoint(model)
         return TrainResult(self.step, {"loss/train": 0.5, **kwargs})

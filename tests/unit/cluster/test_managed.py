@@ -1,6 +1,5 @@
 """What a managed job is given, what it must not be given, and what its machine costs."""
 
-import json
 import re
 import shutil
 import subprocess
@@ -25,7 +24,7 @@ from precis.cluster.managed import (
     variables,
 )
 from precis.cluster.offers import budget_lasts, gpu_offered, prices
-from precis.cluster.site import PRICES_VARIABLE, HourlyPrice, as_variable, rented_here
+from precis.cluster.site import HourlyPrice
 from precis.cluster.task import CHECKOUT, trainer_task
 from precis.config import ManagedConfig
 from precis.environments.python import load_python
@@ -35,6 +34,8 @@ from precis.settings.environment import PythonSettings
 from tests.support.examples import EXAMPLES
 
 URL = "https://prefect.example.org/api"
+OPPONENT = {"model": "m", "provider": "url", "base_url": "http://127.0.0.1:9/v1"}
+AGAINST_A_MODEL = {"kind": "textarena", "game": "Nim-v0", "opponent": OPPONENT}
 OF_SKYPILOT = pytest.mark.filterwarnings("ignore")
 """Its import warns of what it uses of others."""
 
@@ -50,16 +51,6 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def test_on_its_machine_the_run_trains_beside_the_flow_and_is_the_same_run() -> None:
-    launched = config(steps=7)
-    there = launched.on_its_machine()
-    assert there.cluster.where == "local"
-    assert there.steps == 7
-    assert there.identity("corpus", {}) == launched.identity("corpus", {})
-    with pytest.raises(ValidationError, match=r"set cluster\.where to 'sky'"):
-        config(cluster={"where": "local"})
-
-
 def test_only_the_keys_that_the_run_needs_travel_and_as_secrets(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -67,8 +58,8 @@ def test_only_the_keys_that_the_run_needs_travel_and_as_secrets(
     for name in ("GEMINI_API_KEY", "CONTENDER_API_KEY", *of_the_run):
         monkeypatch.setenv(name, f"{name}-canary")
     of_the_bucket = {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"}
-    for name in of_the_bucket:
-        monkeypatch.setenv(name, "bucket-canary")
+    for name in (*of_the_bucket, "OPPONENT_API_KEY"):
+        monkeypatch.setenv(name, "another-canary")
     wanted = config(judge={"provider": "openrouter"})
     server = ServerAccess(URL, {"PREFECT_API_AUTH_STRING": "server-canary"})
     assert "canary" not in repr(server)
@@ -76,6 +67,8 @@ def test_only_the_keys_that_the_run_needs_travel_and_as_secrets(
     assert "canary" not in str(envs)
     assert set(secrets) == {"PREFECT_API_AUTH_STRING", *of_the_bucket, *of_the_run}
     assert envs["PREFECT_API_URL"] == URL
+    _, secrets = variables(config(environment=AGAINST_A_MODEL, trainer={"kind": "art"}), server)
+    assert "OPPONENT_API_KEY" in secrets
 
 
 @pytest.mark.parametrize(
@@ -93,18 +86,6 @@ def test_the_machine_installs_what_the_environment_needs(environment: Any, lock:
     envs, _ = variables(config(environment=environment, trainer=trainer), ServerAccess(URL, {}))
     assert envs["PRECIS_LOCK"] == lock
     assert (TASK.parents[1] / lock).exists()
-
-
-def test_an_opponent_s_key_and_address_are_a_run_s_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPPONENT_API_KEY", "canary")
-    model = {"model": "m", "provider": "url", "base_url": "http://127.0.0.1:9/v1"}
-    game = {"kind": "textarena", "game": "Nim-v0", "opponent": model}
-    wanted = config(environment=game, trainer={"kind": "art"})
-    for run, is_asked in ((wanted, True), (config(), False)):
-        _, secrets = variables(run, ServerAccess(URL, {}))
-        assert ("OPPONENT_API_KEY" in secrets) == is_asked
-    with pytest.raises(ConfigError, match=r"environment\.opponent\.base_url is http://127"):
-        check_reach(wanted, URL)
 
 
 @pytest.mark.parametrize(
@@ -126,6 +107,10 @@ def test_an_opponent_s_key_and_address_are_a_run_s_own(monkeypatch: pytest.Monke
         (
             {"judge": {"provider": "url", "model": "j", "base_url": "http://localhost:1/v1"}},
             "judge.base_url is http://localhost:1/v1, which on the rented machine",
+        ),
+        (
+            {"environment": AGAINST_A_MODEL, "trainer": {"kind": "art"}},
+            "environment.opponent.base_url is http://127",
         ),
     ],
 )
@@ -154,7 +139,7 @@ def test_an_agents_file_goes_with_the_job_and_makes_the_same_run_there(
     (tmp_path / "of_another_agent.py").touch()
     inbox = (tmp_path / "art_e_inbox.py").rename(tmp_path / "kept_elsewhere.py")
     (tmp_path / "art_e_inbox.py").symlink_to(inbox)
-    launched = config(environment="art_e.py")
+    launched = config(environment="art_e.py", steps=7)
     check_reach(launched, URL)
     task = managed_task(launched, "run", ServerAccess(URL, {}), {})
     assert variables_in(task) < set(task.envs)
@@ -169,12 +154,13 @@ def test_an_agents_file_goes_with_the_job_and_makes_the_same_run_there(
     for there, here in sent.items():
         shutil.copy(here, Path(there).expanduser())
     here = load_python("art_e.py")
-    loaded = launched.on_its_machine().environment
-    assert isinstance(loaded, PythonSettings)
-    there_too = load_python(loaded.file)
+    there = launched.on_its_machine()
+    assert (there.cluster.where, there.steps) == ("local", 7)
+    assert isinstance(there.environment, PythonSettings)
+    there_too = load_python(there.environment.file)
     assert there_too.identity == here.identity and there_too.digest == here.digest
-    identity = launched.on_its_machine().identity(here.digest, here.identity)
-    assert identity == launched.identity(here.digest, here.identity)
+    for run, digest, identity in ((launched, here.digest, here.identity), (config(), "corpus", {})):
+        assert run.on_its_machine().identity(digest, identity) == run.identity(digest, identity)
 
 
 def test_the_files_that_an_agent_lists_go_with_it(tmp_path: Path) -> None:
@@ -212,6 +198,11 @@ def test_a_machine_is_rented_for_each_trainer_that_needs_one(
     assert variables_in(task) < set(task.envs)
 
 
+def test_a_job_without_a_machine_to_rent_is_refused() -> None:
+    with pytest.raises(ValidationError, match=r"set cluster\.where to 'sky'"):
+        config(cluster={"where": "local"})
+
+
 def test_a_server_on_the_loopback_is_refused_unless_it_is_meant(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -236,54 +227,42 @@ def test_a_job_knows_when_its_installation_began(tmp_path: Path) -> None:
     assert float(told.stdout) == pytest.approx(time.time(), abs=60)
 
 
-def test_a_machine_knows_its_price_by_its_cloud(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert rented_here() is None
-    known = {"runpod": HourlyPrice(1.2, 2.9)}
-    monkeypatch.setenv(PRICES_VARIABLE, as_variable(known))
-    monkeypatch.setenv("SKYPILOT_CLUSTER_INFO", json.dumps({"cloud": "RunPod", "region": "CA"}))
-    found = rented_here()
-    assert found and found[0] == known["runpod"]
-    monkeypatch.setenv("SKYPILOT_CLUSTER_INFO", json.dumps({"cloud": "AWS", "region": "CA"}))
-    assert rented_here() is None
-
-
 @pytest.mark.parametrize(
-    ("spot", "sold", "price"),
+    ("spot", "sold", "price", "offered", "lasts"),
     [
-        ("only", [(2.9, 1.2)], HourlyPrice(1.2, 2.9)),
-        ("first", [(2.9, 1.2)], HourlyPrice(2.9, 2.9)),
-        ("never", [(2.9, 1.2)], HourlyPrice(2.9, 2.9)),
+        ("only", [(2.9, 1.25)], (1.25, 2.9), "from $1.25 an hour", "4.0 hours"),
+        ("first", [(2.9, 1.25)], (2.9, 2.9), "from $2.90 an hour", "1.7 hours"),
+        ("never", [(2.9, 1.25)], (2.9, 2.9), "from $2.90 an hour", "1.7 hours"),
         # No budget would end at a price that is no number.
-        ("only", [(nan, nan), (2.5, nan)], HourlyPrice(2.5, 2.5)),
-        ("only", [(nan, 1.1), (nan, nan)], HourlyPrice(1.1, 1.1)),
-        ("only", [(nan, nan)], HourlyPrice(0.0, 0.0)),
+        ("only", [(nan, nan), (2.5, nan)], (2.5, 2.5), "from $2.50 an hour", "2.0 hours"),
+        ("only", [(nan, 1.1), (nan, nan)], (1.1, 1.1), "from $1.10 an hour", "4.5 hours"),
+        ("only", [(nan, nan)], (0.0, 0.0), "at no known price", None),
     ],
 )
 async def test_a_spot_price_counts_where_the_machine_is_one_for_sure_and_has_a_price(
-    spot: Any, sold: list[tuple[float, float]], price: HourlyPrice, monkeypatch: pytest.MonkeyPatch
+    spot: Any,
+    sold: list[tuple[float, float]],
+    price: tuple[float, float],
+    offered: str,
+    lasts: str | None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    put_prices(monkeypatch, *sold)
-    assert await prices(ClusterConfig(where="sky", spot=spot)) == {"runpod": price}
-
-
-async def test_a_machine_without_a_price_is_no_free_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    rented = ClusterConfig(where="sky", spot="only")
-    put_prices(monkeypatch, (nan, nan))
-    assert await gpu_offered(rented) == "runpod at no known price"
-    assert "no budget counts it" in await budget_lasts(rented, 5.0)
-    put_prices(monkeypatch, (2.9, 1.25))
-    assert await gpu_offered(rented) == "runpod from $1.25 an hour"
-    assert await budget_lasts(rented, 5.0) == "$5.00 pays for 4.0 hours, judging aside"
-
-
-def put_prices(monkeypatch: pytest.MonkeyPatch, *sold: tuple[float, float]) -> None:
-    """Have SkyPilot know machines at RunPod, by their prices on demand and as spot."""
+    """A machine without a price is no free one."""
     rows = []
     for usd, spot_usd in sold:
         row = SimpleNamespace(cloud="RunPod", accelerator_count=1, price=usd, spot_price=spot_usd)
         rows.append(row)
     client = SimpleNamespace(list_accelerators=lambda **_: {"H100": rows}, get=lambda found: found)
     monkeypatch.setattr(api, "sdk", lambda: client)
+    rented = ClusterConfig(where="sky", spot=spot)
+    assert await prices(rented) == {"runpod": HourlyPrice(*price)}
+    assert await gpu_offered(rented) == f"runpod {offered}"
+    told = f"$5.00 pays for {lasts}, judging aside" if lasts else "no budget counts it"
+    assert told in await budget_lasts(rented, 5.0)
+
+
+class ClusterNotUpError(Exception):
+    """SkyPilot's."""
 
 
 class Jobs:
@@ -295,65 +274,19 @@ class Jobs:
             SimpleNamespace(job_id=number, job_name=name, status=status, recovery_count=None)
             for number, name in enumerate(names, start=1)
         ]
+        self.fails: Exception | None = None
+        self.takes = True
 
     def queue_v2(self, name_match: str, **_: Any) -> list[Any]:
         return [one for one in self.records if name_match in one.job_name]
 
     def get(self, found: list[Any]) -> tuple[list[Any], int, dict[str, int], int]:
+        if self.fails:
+            raise self.fails
         return found, len(found), {}, len(self.records)
 
-
-def use(client: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api, "sdk", lambda: client)
-    monkeypatch.setattr(jobs, "_sdk", lambda: client)
-
-
-class ClusterNotUpError(Exception):
-    """SkyPilot's."""
-
-
-async def test_a_job_is_found_by_its_whole_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    use(Jobs("precis-a-1", "precis-a"), monkeypatch)
-    job = jobs.ManagedJob(2, "precis-a", "RUNNING", 0)
-    assert await jobs.find("precis-a") == job
-    assert "is RUNNING, recovered once. " in str(replace(job, recoveries=1))
-    assert "is RUNNING, recovered 2 times. " in str(replace(job, recoveries=2))
-    assert await jobs.find("precis-b") is None
-    cancelled = Jobs("precis-a")
-    cancelled.records[0].status.value = "CANCELLING"
-    use(cancelled, monkeypatch)
-    with pytest.raises(ClusterError, match=r"job 1 \(precis-a\) is being cancelled"):
-        await jobs.find("precis-a")
-
-
-@pytest.mark.parametrize(
-    ("error", "said"),
-    [(ClusterNotUpError("The jobs controller is not up."), None), (RuntimeError("ssh"), "ssh")],
-)
-async def test_a_queue_that_can_not_be_read_is_no_empty_one_unless_there_is_no_controller(
-    error: Exception, said: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Broken(Jobs):
-        def get(self, found: list[Any]) -> Any:
-            raise error
-
-    use(Broken(), monkeypatch)
-    if said is None:
-        assert await jobs.find("precis-a") is None
-        return
-    with pytest.raises(ClusterError, match=said):
-        await jobs.find("precis-a")
-
-
-class LostAnswer(Jobs):
-    """It takes a job or not, and loses the answer either way."""
-
-    def __init__(self, *names: str, takes: bool) -> None:
-        super().__init__(*names)
-        self._takes = takes
-
     def launch(self, task: Any, name: str) -> str:
-        if self._takes:
+        if self.takes:
             self.records += Jobs(name).records
         return "request"
 
@@ -361,12 +294,42 @@ class LostAnswer(Jobs):
         raise ConnectionError("The API server was restarted.")
 
 
+def use(monkeypatch: pytest.MonkeyPatch, *names: str) -> Jobs:
+    client = Jobs(*names)
+    monkeypatch.setattr(api, "sdk", lambda: client)
+    monkeypatch.setattr(jobs, "_sdk", lambda: client)
+    return client
+
+
+async def test_a_job_is_found_by_its_whole_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = use(monkeypatch, "precis-a-1", "precis-a")
+    job = jobs.ManagedJob(2, "precis-a", "RUNNING", 0)
+    assert await jobs.find("precis-a") == job
+    assert "is RUNNING, recovered once. " in str(replace(job, recoveries=1))
+    assert "is RUNNING, recovered 2 times. " in str(replace(job, recoveries=2))
+    assert await jobs.find("precis-b") is None
+    client.records[1].status.value = "CANCELLING"
+    with pytest.raises(ClusterError, match=r"job 2 \(precis-a\) is being cancelled"):
+        await jobs.find("precis-a")
+
+
+async def test_a_queue_that_can_not_be_read_is_no_empty_one_unless_there_is_no_controller(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    client = use(monkeypatch, "precis-a")
+    client.fails = ClusterNotUpError("The jobs controller is not up.")
+    assert await jobs.find("precis-a") is None
+    client.fails = RuntimeError("ssh")
+    with pytest.raises(ClusterError, match="ssh"):
+        await jobs.find("precis-a")
+
+
 async def test_a_job_that_was_taken_is_launched_though_the_answer_was_lost(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its flow run would be cancelled otherwise, and the job find nothing to do."""
-    use(LostAnswer(takes=True), monkeypatch)
+    use(monkeypatch)
     assert await jobs.launch("task", "precis-a", print, 10) == (1, False)
-    use(LostAnswer("precis-another", takes=False), monkeypatch)
+    use(monkeypatch, "precis-another").takes = False
     with pytest.raises(ClusterError, match="The API server was restarted"):
         await jobs.launch("task", "precis-a", print, 10)

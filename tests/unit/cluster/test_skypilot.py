@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,7 +13,7 @@ import pytest
 
 from precis.cluster import api, skypilot, task
 from precis.cluster.api import Cluster
-from precis.cluster.keys import Keys
+from precis.cluster.keys import read_keys
 from precis.cluster.site import HourlyPrice
 from precis.cluster.skypilot import SkyPilotHost
 from precis.config import RunConfig
@@ -129,18 +129,17 @@ async def test_a_look_at_the_job_may_fail_while_the_trainer_is_installed(
             raise ClusterError("SkyPilot failed: connection reset.")
         return "RUNNING"
 
+    async def install() -> None:
+        cloud.answers = False
+
     monkeypatch.setattr(api, "job_status", job_status)
     monkeypatch.setattr(skypilot, "_JOB_S", 0.001)
-    cloud.answers = False
+    cloud.at_launch = install
     host = cloud.host()
-    keys = Keys.new()
-    if is_lost:
-        with pytest.raises(ClusterError, match="connection reset"):
-            await host._await_trainer(keys, 1)
-        await host.leave()
-        return
-    address = await host._await_trainer(keys, 1)
-    assert (address.url, address.token) == (Tunnel.url, keys.token)
+    with pytest.raises(ClusterError, match="connection reset") if is_lost else nullcontext():
+        address = await host.up()
+        keys = read_keys(host.home, host.name)
+        assert keys and (address.url, address.token) == (Tunnel.url, keys.token)
     await host.leave()
 
 

@@ -3,7 +3,6 @@
 import json
 import socket
 import stat
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,28 +28,25 @@ from tests.support.programs import put_gpu, put_program, put_vllm
 from tests.support.tiny_model import store_with_adapter
 
 MINE = Reference.parse("mine@1")
-STORY = "The mill was built in 1784 by Thomas Aldery. It closed in 1967."
+STORY = Path("story.txt")
+TEXT = "The mill was built in 1784 by Thomas Aldery. It closed in 1967."
 
 
 @pytest.fixture(autouse=True)
 def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Neither servers nor GPUs nor programs are this machine's; gives the folder on PATH."""
+    """Neither servers nor GPUs nor programs are this machine's, and the current folder has a story;
+    gives the folder on PATH."""
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.setenv("PRECIS_API_KEY", "the-key")
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.chdir(tmp_path)
+    STORY.write_text(TEXT)
     return tmp_path / "bin"
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> FolderStore:
     return store_with_adapter(tmp_path)
-
-
-@pytest.fixture
-def story(tmp_path: Path) -> Path:
-    path = tmp_path / "story.txt"
-    path.write_text(STORY)
-    return path
 
 
 @pytest.fixture
@@ -75,59 +71,40 @@ def alive(pids: Path) -> list[int]:
     return [pid for pid in started(pids) if is_running(pid)]
 
 
-@pytest.fixture
-def seen() -> list[ChatRequest]:
-    return []
-
-
-@pytest.fixture
-def models() -> list[str]:
-    return ["owner/tiny", "mine@1", "mine@2"]
-
-
-@pytest.fixture
-def server(seen: list[ChatRequest], models: list[str]) -> Iterator[str]:
-    """A server of our own, behind the key `its-key`."""
+def test_a_server_that_is_up_is_used_for_the_best_checkpoint_that_it_has(
+    store: FolderStore,
+) -> None:
+    models = ["owner/tiny", "mine@1", "mine@2"]
+    seen: list[ChatRequest] = []
 
     async def complete(asked: ChatRequest) -> Completion:
         seen.append(asked)
         return Completion(asked.model, [Choice("It was built in 1784.")])
 
-    with (
-        served(completions_app(complete, lambda: models, "its-key")) as url,
-        announced(Server(url=f"{url}/v1", key="its-key")),
-    ):
-        yield f"{url}/v1"
-
-
-def test_a_server_that_is_up_is_used(
-    store: FolderStore, story: Path, server: str, seen: list[ChatRequest]
-) -> None:
-    done = summarize(story, "--model", "mine@best", store=store)
-    assert done.stdout == "It was built in 1784.\n"
-    told = f"mine@1 is asked of the server at {server}.\nWritten by mine@1.\n"
-    assert done.stderr == told
-    assert [asked.model for asked in seen] == ["mine@1"]
-    assert request_in(seen[0].messages).words_max == 120  # as in training
-    summarize(story, "--url", server, "--model", "mine@1", store=store)
-    assert server_at(f"{server}/") == Server(url=server, key="its-key")
-
-
-def test_a_server_is_used_for_the_best_checkpoint_that_it_has(
-    store: FolderStore, story: Path, server: str, models: list[str], seen: list[ChatRequest]
-) -> None:
-    models.remove("mine@1")
-    done = summarize(story, store=store)
-    assert "Written by mine@2 (held-out accuracy 50.0%), the best that can" in done.stderr
-    assert [asked.model for asked in seen] == ["mine@2"]
-    models[:] = ["owner/tiny", "mine@0"]
-    done = summarize(story, store=store, code=1)
-    assert f"the server at {server} has owner/tiny, mine@0. None can be started" in done.stderr
-    assert len(seen) == 1
+    with served(completions_app(complete, lambda: models, "its-key")) as address:
+        server = f"{address}/v1"
+        with announced(Server(url=server, key="its-key")):
+            done = summarize(STORY, "--model", "mine@best", store=store)
+            assert done.stdout == "It was built in 1784.\n"
+            told = f"mine@1 is asked of the server at {server}.\nWritten by mine@1.\n"
+            assert done.stderr == told
+            assert [asked.model for asked in seen] == ["mine@1"]
+            assert request_in(seen[0].messages).words_max == 120  # as in training
+            summarize(STORY, "--url", server, "--model", "mine@1", store=store)
+            assert server_at(f"{server}/") == Server(url=server, key="its-key")
+            seen.clear()
+            models.remove("mine@1")
+            done = summarize(STORY, store=store)
+            assert "Written by mine@2 (held-out accuracy 50.0%), the best that can" in done.stderr
+            assert [asked.model for asked in seen] == ["mine@2"]
+            models[:] = ["owner/tiny", "mine@0"]
+            done = summarize(STORY, store=store, code=1)
+            assert f"the server at {server} has owner/tiny, mine@0. None can be" in done.stderr
+            assert len(seen) == 1
 
 
 def test_what_does_not_list_its_models_is_passed_over(
-    store: FolderStore, story: Path, monkeypatch: pytest.MonkeyPatch
+    store: FolderStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def page(scope: Any, receive: Any, send: Any) -> None:
         await PlainTextResponse("<html>")(scope, receive, send)
@@ -137,30 +114,30 @@ def test_what_does_not_list_its_models_is_passed_over(
 
     monkeypatch.setattr(local_server, "_ANSWER_TIMEOUT_S", 60.0)
     with served(page) as url, announced(Server(url=f"{url}/v1", key="its-key")):
-        done = summarize(story, store=store, code=1)
+        done = summarize(STORY, store=store, code=1)
     assert f"what answers at {url}/v1 lists no models" in done.stderr
     app = completions_app(complete, lambda: ["mine@2"], "its-key")
     with served(app) as url, announced(Server(url=f"{url}/v1", key="another-key")):
-        done = summarize(story, store=store, code=1)
+        done = summarize(STORY, store=store, code=1)
     assert f"the server at {url}/v1 rejects the key. None can be started" in done.stderr
     assert "another-key" not in done.stderr
     monkeypatch.setattr(local_server, "_ANSWER_TIMEOUT_S", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/v1"
         with announced(Server(url=url, key="its-key")):
-            done = summarize(story, store=store, code=1)
+            done = summarize(STORY, store=store, code=1)
     assert "does not list its models within" in done.stderr
 
 
 def test_a_stranger_where_our_server_was_or_would_be_is_told_nothing(
-    store: FolderStore, story: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: FolderStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever listens at the default address got the key of the environment, and the document."""
     with socket.create_server(("127.0.0.1", 0)) as stranger:
         address = ServerAddress("127.0.0.1", stranger.getsockname()[1])
         for module in (local_server, serving):
             monkeypatch.setattr(module, "DEFAULT_ADDRESS", address, raising=False)
-        done = summarize(story, store=store, code=1)
+        done = summarize(STORY, store=store, code=1)
         assert "`precis model serve` runs none here" in done.stderr
         with announced(Server(url=f"http://127.0.0.1:{address.port}/v1", key="its-key")):
             (file,) = (tmp_path / "home" / "servers").iterdir()
@@ -169,30 +146,26 @@ def test_a_stranger_where_our_server_was_or_would_be_is_told_nothing(
             assert "its-key" in left and "its-key" not in repr(own_servers())
         assert not file.exists()
         file.write_text(left)  # as one leaves it that was killed
-        assert "runs none here" in summarize(story, store=store, code=1).stderr
+        assert "runs none here" in summarize(STORY, store=store, code=1).stderr
         assert not file.exists()
         stranger.setblocking(False)
         with pytest.raises(BlockingIOError):
             stranger.accept()
 
 
-def test_without_a_server_or_a_gpu_it_says_what_to_do(
-    store: FolderStore, story: Path, bare: Path
-) -> None:
-    done = summarize(story, store=store, code=1)
+def test_without_a_server_or_a_gpu_it_says_what_to_do(store: FolderStore, bare: Path) -> None:
+    done = summarize(STORY, store=store, code=1)
     assert "None can be started here: vLLM is not on PATH. Start one with" in done.stderr
     assert "`precis model serve mine@1 --run`" in done.stderr
     assert len(done.stderr.splitlines()) == 1
     put_program(bare, "vllm", "exit 1")
-    assert "nvidia-smi finds no GPU" in summarize(story, store=store, code=1).stderr
+    assert "nvidia-smi finds no GPU" in summarize(STORY, store=store, code=1).stderr
 
 
-def test_vllm_is_started_used_and_stopped(
-    store: FolderStore, story: Path, pids: Path, tmp_path: Path
-) -> None:
-    done = summarize(story, "--json", "--context", 1024, store=store)
+def test_vllm_is_started_used_and_stopped(store: FolderStore, pids: Path, tmp_path: Path) -> None:
+    done = summarize(STORY, "--json", "--context", 1024, store=store)
     assert json.loads(done.stdout)["model"] == "mine@1"
-    assert json.loads(done.stdout)["summary"] == STORY
+    assert json.loads(done.stdout)["summary"] == TEXT
     log = tmp_path / "home" / "vllm.log"
     assert done.stderr == (
         f"vLLM is started to serve mine@1, which takes a minute or so; its log is {log}.\n"
@@ -204,11 +177,11 @@ def test_vllm_is_started_used_and_stopped(
     assert "the-key" not in log.read_text()
 
 
-def test_vllm_that_fails_says_why(store: FolderStore, story: Path, pids: Path, bare: Path) -> None:
+def test_vllm_that_fails_says_why(store: FolderStore, pids: Path, bare: Path) -> None:
     put_program(
         bare, "vllm", "echo 'ValueError: Free memory on device cuda:0 is less.' >&2\nexit 1"
     )
-    done = summarize(story, store=store, code=1)
+    done = summarize(STORY, store=store, code=1)
     started, failed = done.stderr.splitlines()
     assert started.startswith("vLLM is started")
     assert failed.startswith(

@@ -10,13 +10,11 @@ from typer.testing import CliRunner, Result
 
 from precis.commands.main import app
 from precis.environments.summaries.prompt import request_in
-from precis.errors import ConfigError
 from precis.inference.summarizer import room_for_text
 from precis.llm.server import ChatRequest, Choice, Completion, completions_app
 from precis.models.record import TrainingRecord, write_record
-from precis.models.reference import Reference, find_model
 from precis.records.ledger import ledger_key, load_ledger
-from precis.store import FolderStore, Store
+from precis.store import FolderStore
 from precis.text import count_words
 from tests.support.command import run_precis
 from tests.support.ledgers import validation
@@ -24,13 +22,15 @@ from tests.support.local_server import served
 from tests.support.runs import train_policy
 from tests.support.tiny_model import AN_AGENT, AS_TRAINED, put_run, write_adapter
 
-STORY = """The mill was built in 1784 by Thomas Aldery. It closed in 1967.
+TEXT = """The mill was built in 1784 by Thomas Aldery. It closed in 1967.
 Nobody knows where the bell went. People walked by the river."""
-QUESTIONS = [
+ABOUT_IT = [
     {"question": "Who built the mill?", "answer": "Thomas Aldery"},
     {"question": "What is the name of the king's dog?", "answer": "Rex"},
 ]
 
+STORY = Path("story.txt")
+QUESTIONS = Path("questions.jsonl")
 URL_JUDGE = ("--judge", "url", "--judge-model", "m", "--judge-url")
 
 
@@ -40,33 +40,25 @@ def store(store: FolderStore, tmp_path: Path) -> FolderStore:
     return store
 
 
-@pytest.fixture
-def story(tmp_path: Path) -> Path:
-    path = tmp_path / "story.txt"
-    path.write_text(STORY)
-    return path
-
-
-@pytest.fixture
-def questions(tmp_path: Path) -> Path:
-    path = tmp_path / "questions.jsonl"
-    path.write_text("\n".join(json.dumps(one) for one in QUESTIONS))
-    return path
+@pytest.fixture(autouse=True)
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The current folder has a story, and questions about it."""
+    monkeypatch.chdir(tmp_path)
+    STORY.write_text(TEXT)
+    QUESTIONS.write_text("\n".join(json.dumps(one) for one in ABOUT_IT))
 
 
 def summarize(*arguments: object, store: FolderStore, **options: Any) -> Result:
     return run_precis("summarize", *arguments, store=store, **options)
 
 
-def test_who_wrote_is_said_beside_the_summaries_once(
-    store: FolderStore, story: Path, tmp_path: Path
-) -> None:
+def test_who_wrote_is_said_beside_the_summaries_once(store: FolderStore, tmp_path: Path) -> None:
     again = tmp_path / "again.txt"
-    again.write_text(STORY)
-    chosen = summarize(story, again, store=store)
+    again.write_text(TEXT)
+    done = summarize(STORY, again, store=store)
     best = "mine@0 (held-out accuracy 50.0%), the best that can be used here; --model names another"
-    assert chosen.stderr == f"Written by {best}.\n"
-    assert "Written by" not in chosen.stdout
+    assert done.stderr == f"Written by {best}.\n"
+    assert "Written by" not in done.stdout
 
 
 def validate(store: FolderStore, name: str, *scores: float, corpus: str = "k") -> None:
@@ -78,41 +70,37 @@ def validate(store: FolderStore, name: str, *scores: float, corpus: str = "k") -
     store.put(ledger_key(name), ledger.model_dump_json().encode())
 
 
-def put_policy(store: FolderStore, folder: Path, name: str, score: float, corpus: str) -> None:
-    """A run of two steps, which is validated at its end."""
-    train_policy(store, name, folder / name)
-    validate(store, name, 0.1, score, corpus=corpus)
-
-
-def chosen(store: FolderStore, story: Path) -> str:
+def chosen(store: FolderStore) -> str:
     """The model that writes where none is named."""
-    done = summarize(story, "--json", store=store)
+    done = summarize(STORY, "--json", store=store)
     return str(json.loads(done.stdout)["model"])
 
 
 def test_the_best_run_that_can_be_used_here_writes_and_not_the_newest(
-    store: FolderStore, story: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: FolderStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     validate(store, "mine", 0.3)
-    assert chosen(store, story) == "mine@2", "of a run validated at its start alone, the newest"
+    assert chosen(store) == "mine@2", "of a run validated at its start alone, the newest"
     validate(store, "mine", 0.5, 0.4)
-    put_policy(store, tmp_path, "good", 0.7, "k")
-    put_policy(store, tmp_path, "poor", 0.3, "k")
-    assert chosen(store, story) == "good@2"
+    for name, score in (("good", 0.7), ("poor", 0.3)):
+        train_policy(store, name, tmp_path / name)
+        validate(store, name, 0.1, score)
+    assert chosen(store) == "good@2"
     store.delete("good/checkpoints/")
     monkeypatch.setenv("PATH", str(tmp_path))  # no vLLM
     write_adapter(tmp_path / "adapter")
     put_run(store, "adapter", tmp_path / "adapter")  # of 60 %
-    assert chosen(store, story) == "mine@0"
+    assert chosen(store) == "mine@0"
     # Scores on other documents are not compared, and the newest ones count.
-    put_policy(store, tmp_path, "worse", 0.2, "own")
-    put_policy(store, tmp_path, "fair", 0.4, "own")
-    assert chosen(store, story) == "fair@2"
+    for name, score in (("worse", 0.2), ("fair", 0.4)):
+        train_policy(store, name, tmp_path / name)
+        validate(store, name, 0.1, score, corpus="own")
+    assert chosen(store) == "fair@2"
 
 
-def test_a_damaged_ledger_is_named_if_no_run_can_be_read(store: FolderStore, story: Path) -> None:
+def test_a_damaged_ledger_is_named_if_no_run_can_be_read(store: FolderStore) -> None:
     store.put(ledger_key("mine"), b"{")
-    done = summarize(story, store=store, code=1)
+    done = summarize(STORY, store=store, code=1)
     assert "mine/ledger.json can't be read" in done.stderr
     assert "precis runs repair mine" in done.stderr
 
@@ -128,41 +116,38 @@ def test_a_damaged_ledger_is_named_if_no_run_can_be_read(store: FolderStore, sto
         "* * *",
     ],
 )
-def test_no_text_gives_an_empty_summary(store: FolderStore, story: Path, text: str) -> None:
-    story.write_text(text)
-    done = summarize(story, "--words", 20, store=store)
+def test_no_text_gives_an_empty_summary(store: FolderStore, text: str) -> None:
+    STORY.write_text(text)
+    done = summarize(STORY, "--words", 20, store=store)
     assert done.stdout.strip()
     assert count_words(done.stdout) <= 20
     assert set(done.stdout) <= set(text + " \n")
 
 
-def test_facts_that_were_not_kept_are_told_of(
-    store: FolderStore, story: Path, questions: Path
-) -> None:
-    whole = summarize(story, "--questions", questions, store=store).stdout
+def test_facts_that_were_not_kept_are_told_of(store: FolderStore) -> None:
+    whole = summarize(STORY, "--questions", QUESTIONS, store=store).stdout
     assert "Facts kept: 1 of 2." in whole
     assert "- not in the document: What is the name of the king's dog? Rex" in whole
-    about_it = QUESTIONS[0] | {"file": "story.txt"}
-    questions.write_text(json.dumps(about_it))
-    short = [summarize(story, "--words", 20, "--json", "--model", f"mine@{step}",
-             "--questions", questions, store=store).stdout for step in range(3)]  # fmt: skip
-    for line in short:
-        result = json.loads(line)
+    about_it = ABOUT_IT[0] | {"file": "story.txt"}
+    QUESTIONS.write_text(json.dumps(about_it))
+    asked = (STORY, "--words", 20, "--json", "--questions", QUESTIONS, "--model")
+    for step in range(3):
+        result = json.loads(summarize(*asked, f"mine@{step}", store=store).stdout)
         (fact,) = result["facts"]
         assert fact["fate"] == ("kept" if "Aldery" in result["summary"] else "lost")
 
 
 @pytest.mark.parametrize("name", ["-", "standard input"])
 def test_standard_input_is_summarized_and_may_be_named_in_a_question(
-    store: FolderStore, questions: Path, name: str
+    store: FolderStore, name: str
 ) -> None:
-    questions.write_text(json.dumps(QUESTIONS[0] | {"file": name}))
-    done = summarize("-", "--json", "--questions", questions, store=store, given=STORY)
+    QUESTIONS.write_text(json.dumps(ABOUT_IT[0] | {"file": name}))
+    done = summarize("-", "--json", "--questions", QUESTIONS, store=store, given=TEXT)
     result = json.loads(done.stdout)
     assert [fact["fate"] for fact in result["facts"]] == ["kept"]
     assert (result["file"], result["model"]) == ("standard input", "mine@0")
     assert result["words"] == count_words(result["summary"])
-    assert (result["parts"], result["document_words"]) == (1, count_words(STORY))
+    assert (result["parts"], result["document_words"]) == (1, count_words(TEXT))
 
 
 @pytest.mark.parametrize(
@@ -176,11 +161,9 @@ def test_standard_input_is_summarized_and_may_be_named_in_a_question(
         ('{"question": "?", "answer": "1", "file": "b.txt"}', "no document is called b.txt"),
     ],
 )
-def test_bad_questions_are_named_by_line(
-    store: FolderStore, story: Path, questions: Path, content: str, said: str
-) -> None:
-    questions.write_text(content)
-    done = summarize(story, "--questions", questions, store=store, code=1)
+def test_bad_questions_are_named_by_line(store: FolderStore, content: str, said: str) -> None:
+    QUESTIONS.write_text(content)
+    done = summarize(STORY, "--questions", QUESTIONS, store=store, code=1)
     assert said in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
@@ -190,15 +173,6 @@ def test_a_mistyped_name_is_said_before_a_model_is_looked_for(store: FolderStore
     assert done.stderr == "There is no file storry.txt. See whether its name is right.\n"
 
 
-def test_models_are_named_by_step_or_best(store: FolderStore) -> None:
-    assert find_model(store, Reference.parse("mine@1")).step == 1
-    store.delete("mine/checkpoints/0000/")
-    assert find_model(store, Reference.parse("mine@best")).step == 1
-    for bad in ("", "@1", "@best", "mine@", "mine@first", "mine@-1"):
-        with pytest.raises(ConfigError, match="names no model"):
-            Reference.parse(bad)
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -206,10 +180,18 @@ def test_models_are_named_by_step_or_best(store: FolderStore) -> None:
         (("--model", "/a/folder"), "holds no run '/a/folder'"),
         (("--model", ".."), "holds no run '..'"),
         (("--model", "mine@7"), "Steps that are there: 0, 1, 2."),
+        (("--model", "@1"), "names no model"),
+        (("--model", "@best"), "names no model"),
+        (("--model", "mine@"), "names no model"),
+        (("--model", "mine@first"), "names no model"),
+        (("--model", "mine@-1"), "names no model"),
         (("--url", "127.0.0.1:1"), "must start with http://"),
         (("--url", "http://127.0.0.1:1/v1"), "No server answers at http://127.0.0.1:1/v1"),
-        (("--judge", "google", "--questions", "{questions}"), "GEMINI_API_KEY"),
-        (("--judge", "google", "--questions", "{questions}", "--model", "no"), "GEMINI_API_KEY"),
+        (("--judge", "google", "--questions", "questions.jsonl"), "GEMINI_API_KEY"),
+        (
+            ("--judge", "google", "--questions", "questions.jsonl", "--model", "no"),
+            "GEMINI_API_KEY",
+        ),
         (("--judge", "google"), "--judge answers --questions: give a file of them too."),
         (("--judge", "url"), "--judge url needs --judge-url and --judge-model."),
         (("--judge-model", "m"), "Give --judge too: openrouter, google or url."),
@@ -220,10 +202,9 @@ def test_models_are_named_by_step_or_best(store: FolderStore) -> None:
     ],
 )
 def test_a_mistake_gets_one_sentence(
-    store: FolderStore, story: Path, questions: Path, arguments: tuple[str, ...], said: str
+    store: FolderStore, arguments: tuple[str, ...], said: str
 ) -> None:
-    filled = [argument.format(questions=questions) for argument in arguments]
-    done = summarize(story, *filled, store=store, GEMINI_API_KEY="", code=1)
+    done = summarize(STORY, *arguments, store=store, GEMINI_API_KEY="", code=1)
     assert said in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
@@ -234,8 +215,9 @@ def seen() -> list[ChatRequest]:
 
 
 @pytest.fixture
-def server(seen: list[ChatRequest]) -> Iterator[str]:
-    """Answers with the first words of a document, one more than asked for where it says so."""
+def server(seen: list[ChatRequest], monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Answers with the first words of a document, one more than asked for where it says so; its
+    key is in the environment."""
 
     async def complete(asked: ChatRequest) -> Completion:
         seen.append(asked)
@@ -244,103 +226,93 @@ def server(seen: list[ChatRequest]) -> Iterator[str]:
         more = "too long" in request.text
         return Completion(asked.model, [Choice(" ".join(words[: request.words_max + more]))])
 
+    monkeypatch.setenv("PRECIS_API_KEY", "the-key")
     with served(completions_app(complete, lambda: ["mine@3", "other@1"], "the-key")) as url:
         yield f"{url}/v1"
 
 
-def ask(*arguments: object, store: Store, key: str = "the-key", code: int = 0) -> Result:
-    return run_precis("summarize", *arguments, store=store, code=code, PRECIS_API_KEY=key)
-
-
 def test_a_server_is_asked_as_in_training(
-    store: FolderStore, story: Path, server: str, seen: list[ChatRequest]
+    store: FolderStore, server: str, seen: list[ChatRequest]
 ) -> None:
-    arguments: tuple[Any, ...] = (story, "--url", server, "--words", 25, "--json")
-    done = ask(*arguments, "--model", "mine", store=store)
+    arguments: tuple[Any, ...] = (STORY, "--url", server, "--words", 25, "--json")
+    done = summarize(*arguments, "--model", "mine", store=store)
     assert json.loads(done.stdout)["model"] == "mine@3"
     (asked,) = seen
     assert (asked.model, asked.temperature, asked.max_tokens) == ("mine@3", 0.0, 114)
     assert request_in(asked.messages).words_max == 25
-    refused = ask(*arguments, store=store, key="another", code=1)
+    refused = summarize(*arguments, store=store, PRECIS_API_KEY="another", code=1)
     assert "rejects the key. Set PRECIS_API_KEY" in refused.stderr
-    unclear = ask(*arguments, store=store, code=1)
+    unclear = summarize(*arguments, store=store, code=1)
     assert "there are: mine@3, other@1" in unclear.stderr
-    small = ask(story, "--url", server, "--model", "mine@3", "--context", 512, store=store, code=1)
+    bare = summarize(STORY, "--url", server.removesuffix("/v1"), store=store, code=1)
+    assert "lists no models, as OpenAI's API does. See whether --url ends in /v1" in bare.stderr
+    small = summarize(
+        STORY, "--url", server, "--model", "mine@3", "--context", 512, store=store, code=1
+    )
     assert "no room for a document" in small.stderr
-    story.write_text("This is too long. " * 20)
-    long = ask(story, "--url", server, "--model", "mine@3", "--words", 20, store=store)
+    STORY.write_text("This is too long. " * 20)
+    long = summarize(STORY, "--url", server, "--model", "mine@3", "--words", 20, store=store)
     assert "the summary has 21 words, over the 20 asked for" in long.stderr
 
 
 def test_a_served_model_is_asked_for_what_it_was_trained_for(
-    store: FolderStore, story: Path, server: str, seen: list[ChatRequest], tmp_path: Path
+    store: FolderStore, server: str, seen: list[ChatRequest], tmp_path: Path
 ) -> None:
     write_adapter(tmp_path / "adapter")
     runs = FolderStore(tmp_path / "runs")
     put_run(runs, "mine", tmp_path / "adapter")
-    story.write_text("Each of these sentences is as long as the others are. " * 120)
-    asked = (story, "--url", server, "--model", "mine@3", "--json")
-    done = ask(*asked, store=runs)
+    STORY.write_text("Each of these sentences is as long as the others are. " * 120)
+    asked = (STORY, "--url", server, "--model", "mine@3", "--json")
+    done = summarize(*asked, store=runs)
     assert {request_in(one.messages).words_max for one in seen} == {120}
     assert json.loads(done.stdout)["parts"] > 1  # it was trained, and is served, with 2,048 tokens
     seen.clear()
-    done = ask(*asked, "--context", 4096, "--words", 30, store=store)
+    done = summarize(*asked, "--context", 4096, "--words", 30, store=store)
     assert {request_in(one.messages).words_max for one in seen} == {30}
     assert json.loads(done.stdout)["parts"] == 1
-    command = ["summarize", str(story), "--url", server, "--model", "mine@3", "--store", "gs://x"]
-    done = CliRunner().invoke(app, command, env={"PRECIS_API_KEY": "the-key", "COLUMNS": "200"})
+    command = ["summarize", str(STORY), "--url", server, "--model", "mine@3", "--store", "gs://x"]
+    done = CliRunner().invoke(app, command, env={"COLUMNS": "200"})
     assert "How mine@3 was trained is not known here" in done.stderr
 
 
 def test_a_served_policy_reads_prose_alone_and_a_served_agent_is_refused(
-    store: FolderStore, server: str, seen: list[ChatRequest], tmp_path: Path
+    store: FolderStore, server: str, seen: list[ChatRequest]
 ) -> None:
-    page = tmp_path / "page.md"
+    page = STORY.with_suffix(".md")
     page.write_text("# The mill\n\n| year |\n|---|\n| 1784 |\n\nIt closed in **1967**.\n")
     asked = (page, "--url", server, "--model", "mine@3")
     write_record(store, "mine", TrainingRecord(**{**AS_TRAINED, "base_model": "extractive"}))
-    ask(*asked, store=store)
+    summarize(*asked, store=store)
     write_record(store, "mine", TrainingRecord(**AN_AGENT))
-    refused = ask(*asked, store=store, code=1)
+    refused = summarize(*asked, store=store, code=1)
     assert "mine@3 is an agent, and writes no summaries." in refused.stderr
     assert [request_in(one.messages).text for one in seen] == ["It closed in 1967."]
 
 
-def test_a_summary_is_shown_though_its_judge_fails(
-    store: FolderStore, story: Path, questions: Path, server: str
-) -> None:
+def test_a_summary_is_shown_though_its_judge_fails(store: FolderStore, server: str) -> None:
     judge = ("--judge", "url", "--judge-url", server, "--judge-model", "mine@3")
-    asked: tuple[Any, ...] = (story, "--questions", questions, *judge)
+    asked: tuple[Any, ...] = (STORY, "--questions", QUESTIONS, *judge)
     done = summarize(*asked, store=store, JUDGE_API_KEY="wrong", code=1)
     assert done.stdout.strip() and "Facts kept" not in done.stdout
-    assert f"{story}: The judge at {server} rejects the key in JUDGE_API_KEY" in done.stderr
+    assert f"{STORY}: The judge at {server} rejects the key in JUDGE_API_KEY" in done.stderr
 
 
 @pytest.mark.parametrize("key", ["the-key\nanother", "schlüssel"])
-def test_a_key_that_cannot_be_sent_is_not_quoted(
-    store: FolderStore, story: Path, server: str, key: str
-) -> None:
-    asked = (story, "--url", server, "--model", "mine")
-    done = ask(*asked, store=store, key=key, code=1)
+def test_a_key_that_cannot_be_sent_is_not_quoted(store: FolderStore, server: str, key: str) -> None:
+    asked = (STORY, "--url", server, "--model", "mine")
+    done = summarize(*asked, store=store, PRECIS_API_KEY=key, code=1)
     assert "PRECIS_API_KEY holds characters that no key has" in done.stderr
     assert "the-key" not in done.stderr and "schl" not in done.stderr
-    ask(*asked, store=store, key="the-key\r\n")
-
-
-def test_an_address_without_its_v1_is_told_apart_from_a_server_without_models(
-    store: FolderStore, story: Path, server: str
-) -> None:
-    done = ask(story, "--url", server.removesuffix("/v1"), store=store, code=1)
-    assert "lists no models, as OpenAI's API does. See whether --url ends in /v1" in done.stderr
+    summarize(*asked, store=store, PRECIS_API_KEY="the-key\r\n")
 
 
 def test_a_long_document_is_split_and_told_of(
-    store: FolderStore, story: Path, server: str, seen: list[ChatRequest]
+    store: FolderStore, server: str, seen: list[ChatRequest]
 ) -> None:
     sentences = [f"Fact number {n} stands in sentence {n} of this document." for n in range(300)]
-    story.write_text(" ".join(sentences))
-    arguments = (story, "--url", server, "--model", "mine@3", "--words", 40, "--context", 2000)
-    done = ask(*arguments, "--json", store=store)
+    STORY.write_text(" ".join(sentences))
+    arguments = (STORY, "--url", server, "--model", "mine@3", "--words", 40, "--context", 2000)
+    done = summarize(*arguments, "--json", store=store)
     result = json.loads(done.stdout)
     assert result["parts"] > 1
     assert f"summarized in {result['parts']} parts" in done.stderr

@@ -6,7 +6,6 @@ import signal
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
-from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import pytest
@@ -21,11 +20,15 @@ LOST_S = 1.5
 
 
 class Clock:
-    """Stands for the module `time`: seconds pass where a test says so, however busy the machine."""
+    """Stands for the modules `time` and `os`: seconds pass where a test says so, however busy the
+    machine, and the process that ends is noted, which these tests share and so need."""
+
+    getpid = staticmethod(os.getpid)
 
     def __init__(self) -> None:
         self.now = 0.0
         self.looks = 0
+        self.stopping = False
         self.ended = threading.Event()
 
     def monotonic(self) -> float:
@@ -35,6 +38,12 @@ class Clock:
         self.looks += 1
         time.sleep(0.001)
 
+    def kill(self, process: int, sent: int) -> None:
+        self.stopping = (process, sent) == (os.getpid(), signal.SIGTERM)
+
+    def _exit(self, _: int) -> None:
+        self.ended.set()
+
     async def advance(self, seconds: float) -> None:
         """Let time pass, and the guard see that it has."""
         self.now += seconds
@@ -43,28 +52,14 @@ class Clock:
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
     clock = Clock()
     monkeypatch.setattr(guard, "time", clock)
-    return clock
-
-
-@pytest.fixture
-def ended(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
-    """Set when a guard ends its process, which these tests share and so need."""
-    stopping = threading.Event()
-    ended = clock.ended
-
-    def kill(process: int, sent: int) -> None:
-        assert (process, sent) == (os.getpid(), signal.SIGTERM)
-        stopping.set()
-
-    ending = SimpleNamespace(getpid=os.getpid, kill=kill, _exit=lambda _: ended.set())
-    monkeypatch.setattr(guard, "os", ending)
-    yield ended
+    monkeypatch.setattr(guard, "os", clock)
+    yield clock
     clock.now += 10 * LOST_S
-    assert ended.wait(patience_s()), "a trainer without a client lives on"
-    assert stopping.is_set(), "it has no time for an orderly stop"
+    assert clock.ended.wait(patience_s()), "a trainer without a client lives on"
+    assert clock.stopping, "it has no time for an orderly stop"
 
 
 @pytest.fixture
@@ -104,22 +99,20 @@ async def ask(trainer: Guard, path: str, token: str, *pieces: Any) -> None:
     [("200", "a-token", True), ("404", "a-token", False), ("200", "another", False)],
 )
 async def test_a_trainer_lives_as_long_as_its_client_is_served(
-    asks: str, token: str, lives: bool, trainer: Guard, clock: Clock, ended: threading.Event
+    asks: str, token: str, lives: bool, trainer: Guard, clock: Clock
 ) -> None:
     for _ in range(25):
         await ask(trainer, asks, token)
         await clock.advance(0.1)
-    assert ended.is_set() != lives
+    assert clock.ended.is_set() != lives
 
 
-async def test_the_servers_lifespan_keeps_no_trainer_alive(
-    trainer: Guard, clock: Clock, ended: threading.Event
-) -> None:
+async def test_the_servers_lifespan_keeps_no_trainer_alive(trainer: Guard, clock: Clock) -> None:
     scope = {"type": "lifespan"}  # as uvicorn has it: one, as long as the process
     receive: Any = asyncio.Event().wait
     serving = asyncio.create_task(trainer(scope, receive, send))
     await clock.advance(2 * LOST_S)
-    await until(ended.is_set, "the trainer's end")
+    await until(clock.ended.is_set, "the trainer's end")
     serving.cancel()
 
 
@@ -127,7 +120,7 @@ async def test_the_servers_lifespan_keeps_no_trainer_alive(
     ("pieces", "lives"), [((True, False), True), ((True,) * 6 + (False,), True), ((True,), False)]
 )
 async def test_a_slow_request_and_its_answer_keep_a_trainer_alive_and_half_a_request_does_not(
-    pieces: tuple[bool, ...], lives: bool, trainer: Guard, clock: Clock, ended: threading.Event
+    pieces: tuple[bool, ...], lives: bool, trainer: Guard, clock: Clock
 ) -> None:
     """A client that is lost in mid-request may leave the connection to it standing for hours."""
 
@@ -141,8 +134,8 @@ async def test_a_slow_request_and_its_answer_keep_a_trainer_alive_and_half_a_req
 
     coming = [*map(come, pieces), *([] if lives else [never()])]
     asking = asyncio.create_task(ask(trainer, "slow", "a-token", *coming))
-    await until(lambda: asking.done() or ended.is_set(), "an end")
-    assert (asking.done(), ended.is_set()) == (lives, not lives)
+    await until(lambda: asking.done() or clock.ended.is_set(), "an end")
+    assert (asking.done(), clock.ended.is_set()) == (lives, not lives)
     asking.cancel()
 
 

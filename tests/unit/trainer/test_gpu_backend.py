@@ -5,7 +5,6 @@ That the stand-in's methods are the real one's shows where `tests/gpu/flow` runs
 
 import asyncio
 import gc
-import shutil
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -61,28 +60,17 @@ class Service:
         self.backend.vllm.served[f"{self.model.name}@{step}"] = folder
 
     async def train(
-        self, step: int, updates: list[Any], config: Any, dev_config: Any, known: dict[str, float]
+        self, step: int, updates: list[Any], *given: Any
     ) -> AsyncIterator[dict[str, float]]:
-        self.asked.append((step, updates, config, dev_config))
-        losses = [1.0 / (number + 1) for number in range(len(updates))]
-        async for told in self._step(step, losses, known):
-            yield told
-
-    async def train_sft(
-        self, step: int, updates: list[Any], rates: list[float], known: dict[str, float]
-    ) -> AsyncIterator[dict[str, float]]:
-        self.asked.append((step, updates, rates))
-        async for told in self._step(step, rates, known):
-            yield told
-
-    async def _step(
-        self, step: int, losses: list[float], known: dict[str, float]
-    ) -> AsyncIterator[dict[str, float]]:
-        for loss in losses:
-            yield {**known, "loss/train": loss}
+        *options, known = given
+        self.asked.append((step, updates, *options))
+        for number in range(len(updates)):
+            yield {**known, "loss/train": 1.0 / (number + 1)}
         if self.fails is not None:
             raise self.fails
         await self._write(step + 1, next(self.weights))
+
+    train_sft = train
 
     async def repeat(self, step: int, metrics: dict[str, float]) -> None:
         before = self.backend.checkpoints(self.model) / f"{step:04d}"
@@ -221,20 +209,24 @@ async def test_a_step_without_anything_to_learn_from_is_a_copy(backend: Any) -> 
     assert (backend.checkpoints(MODEL) / "0001" / ADAPTER).read_bytes() == b"untrained"
 
 
-async def test_an_adapter_that_vllm_did_not_take_is_noticed(backend: Any) -> None:
-    backend._services[MODEL.name].reloads = False
-    with pytest.raises(StaleAdapter, match="serves nothing as m@1"):
-        await backend.train(MODEL, NO_GROUPS)
-
-
-async def test_an_adapter_that_training_left_as_it_was_is_noticed(backend: Any) -> None:
-    backend._services[MODEL.name].weights = iter([b"untrained"])
-    with pytest.raises(StaleAdapter, match="left the adapter as it was"):
-        await backend.train(MODEL, NO_GROUPS)
-    shutil.rmtree(backend.checkpoints(MODEL) / "0001")
-    backend._services[MODEL.name].weights = iter([b"untrained"])
-    with pytest.raises(StaleAdapter, match="left the adapter as it was"):
-        await backend.train_sft(MODEL, demonstrations(1), batch_size=1, learning_rates=[0.1])
+@pytest.mark.parametrize("imitates", [False, True])
+@pytest.mark.parametrize(
+    ("reloads", "weights", "said"),
+    [
+        (False, b"trained", "serves nothing as m@1"),
+        (True, b"untrained", "left the adapter as it was"),
+    ],
+)
+async def test_an_adapter_that_vllm_did_not_take_or_training_left_as_it_was_is_noticed(
+    reloads: bool, weights: bytes, said: str, imitates: bool, backend: Any
+) -> None:
+    service = backend._services[MODEL.name]
+    service.reloads, service.weights = reloads, iter([weights])
+    with pytest.raises(StaleAdapter, match=said):
+        if imitates:
+            await backend.train_sft(MODEL, demonstrations(1), batch_size=1, learning_rates=[0.1])
+        else:
+            await backend.train(MODEL, NO_GROUPS)
 
 
 async def test_a_training_that_fails_is_told_of_and_then_the_trainer_ends(
@@ -259,7 +251,7 @@ async def test_imitation_goes_through_the_answers_until_every_rate_has_its_updat
     assert (step, rates) == (0, [0.3, 0.2, 0.1])
     assert len(updates) == 3
     assert result.step == 1
-    assert result.metrics["loss/train"] == pytest.approx(0.2)
+    assert result.metrics["loss/train"] == pytest.approx((1 + 1 / 2 + 1 / 3) / 3)
     learned = [sequence.trained.sum() for update in updates[:2] for sequence in update]
     assert sum(learned) == sum(len("answer 0") + 1 for _ in range(3)), "one pass has each once"
 

@@ -54,20 +54,23 @@ def test_answers_to_one_prompt_share_it_and_stand_where_they_were_sampled() -> N
         assert positions.tolist() == list(range(30, 70))
 
 
-def test_by_token_a_long_answer_counts_as_much_as_its_tokens_and_by_sequence_as_one() -> None:
-    samples = [sample(0, 300), sample(0, 100, -1.0)]
-    assert _share_of_longer(packed(samples, 1)) == pytest.approx(0.75, abs=1e-3)
-    assert _share_of_longer(packed(samples, 1, weighting="sequence")) == pytest.approx(
-        0.5, abs=1e-3
-    )
+OF_ONE_ROLLOUT = [replace(sample(0, length), rollout_tokens=400) for length in (300, 100)]
 
 
-def test_by_sequence_a_rollout_of_two_samples_counts_as_one() -> None:
-    parts = [replace(sample(0, length), rollout_tokens=400) for length in (300, 100)]
-    other = sample(1, 50, -1.0)
-    ((sequence,),) = packed([*parts, other], 1, weighting="sequence")
-    own = sequence.parents == sequence.parents[sequence.advantages < 0][0]
-    assert float(sequence.weights[own].sum()) == pytest.approx(0.5, abs=1e-3)
+@pytest.mark.parametrize(
+    ("samples", "weighting", "share"),
+    [
+        ([sample(0, 300), sample(0, 100, -1.0)], "token", 0.75),
+        ([sample(0, 300), sample(0, 100, -1.0)], "sequence", 0.5),
+        ([*OF_ONE_ROLLOUT, sample(1, 50, -1.0)], "sequence", 0.5),
+    ],
+)
+def test_by_token_a_long_rollout_counts_as_much_as_its_tokens_and_by_sequence_as_one(
+    samples: list[TrainingSample], weighting: Weighting, share: float
+) -> None:
+    ((sequence,),) = packed(samples, 1, weighting=weighting)
+    of_longer = sequence.advantages > 0
+    assert float(sequence.weights[of_longer].sum()) == pytest.approx(share, abs=1e-3)
 
 
 def test_the_same_seed_gives_the_same_order_and_another_seed_another() -> None:
@@ -110,12 +113,3 @@ def test_any_step_is_packed_whole_and_within_bounds(
     assert len(sizes) == sum(map(sum, answers))
     if weighting == "token":
         assert np.mean(sizes) == pytest.approx(1.0, abs=1e-4)
-
-
-def _share_of_longer(updates: list[list[PackedSequence]]) -> float:
-    ((sequence,),) = updates
-    longer = max(
-        set(sequence.groups[sequence.trained].tolist()),
-        key=lambda group: int((sequence.groups == group).sum()),
-    )
-    return float(sequence.weights[sequence.groups == longer].sum())

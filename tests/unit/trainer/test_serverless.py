@@ -1,6 +1,7 @@
 """W&B's serverless training behind our trainer, against a server that speaks its protocol."""
 
 from collections.abc import AsyncIterator
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from precis.errors import ConfigError, TrainerError
 from precis.run.checkpoints import commit
 from precis.store import FolderStore
 from precis.trainer.client import RemoteTrainer
+from precis.trainer.journal import Journal
 from precis.trainer.protocol import StoredModel
 from precis.trainer.serverless import WandbBackend, open_wandb
 from tests.support.local_server import serving
@@ -105,12 +107,9 @@ async def wandb() -> AsyncIterator[Wandb]:
 
 @pytest.fixture
 async def trainer(wandb: Wandb, tmp_path: Path) -> AsyncIterator[RemoteTrainer]:
-    async with trainer_of(backend_of(wandb, tmp_path), tmp_path) as client:
+    backend = Backend(tmp_path / "trainer", KEY, wandb.url)
+    async with trainer_of(backend, tmp_path) as client:
         yield client
-
-
-def backend_of(wandb: Wandb, tmp_path: Path) -> Backend:
-    return Backend(tmp_path / "trainer", KEY, wandb.url)
 
 
 @pytest.fixture
@@ -151,98 +150,67 @@ async def test_a_step_is_trained_at_wandb_and_its_checkpoint_committed(
     assert (again.metrics, len(wandb.jobs)) == (result.metrics, 1)
 
 
-async def test_a_registration_that_was_cut_off_leaves_no_empty_checkpoint(
-    trainer: RemoteTrainer, model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: object, **__: object) -> None:
-        raise OSError("Killed.")
-
-    await trainer.begin(model, "a-run")
-    with monkeypatch.context() as patched:
-        patched.setattr(Path, "write_text", fail)
-        with pytest.raises(TrainerError, match="Killed"):
-            await model.register(trainer)
-    await model.register(trainer)
-    stored = StoredModel(store=FolderStore(tmp_path / "store").url, name="m")
-    checkpoint = await trainer.commit(model, 0, stored)
-    assert "untrained.json" in [file.path for file in checkpoint.files]
-
-
-async def test_what_wandb_trained_and_nobody_committed_is_forgotten(
-    wandb: Wandb, trainer: RemoteTrainer, model: Model
-) -> None:
-    wandb.steps = [1]
-    await begin(trainer, model)
-    assert (wandb.deleted, wandb.steps) == ([1], [])
-
-
-async def test_a_model_that_another_run_trained_there_is_left_alone(
-    wandb: Wandb, trainer: RemoteTrainer, model: Model
-) -> None:
-    wandb.steps = [1, 2, 3]
-    await trainer.begin(model, "a-run")
-    with pytest.raises(TrainerError, match="trained to step 3 already"):
-        await model.register(trainer)
-    assert wandb.deleted == []
-
-
-async def test_a_step_whose_checkpoint_did_not_come_is_trained_again(
+@pytest.mark.parametrize(
+    ("place", "method", "jobs", "deleted"),
+    [(Backend, "_pull", 2, [1]), (Journal, "finished", 1, [])],
+    ids=["its checkpoint did not come", "it came"],
+)
+async def test_a_step_that_was_cut_off_is_trained_again_only_where_its_checkpoint_did_not_come(
+    place: type,
+    method: str,
+    jobs: int,
+    deleted: list[int],
     wandb: Wandb,
     trainer: RemoteTrainer,
     model: Model,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    await begin(trainer, model)
+    """What came is paid for once."""
 
     def fail(*_: object) -> None:
         raise OSError("The network is down.")
 
+    await begin(trainer, model)
     with monkeypatch.context() as patched:
-        patched.setattr(Backend, "_pull", fail)
+        patched.setattr(place, method, fail)
         with pytest.raises(TrainerError, match="The network is down"):
             await train(trainer, model)
-    assert (await train(trainer, model)).step == 1
-    assert (wandb.steps, wandb.deleted, len(wandb.jobs)) == ([1], [1], 2)
+    result = await train(trainer, model)
+    assert (result.step, wandb.steps) == (1, [1])
+    assert (len(wandb.jobs), wandb.deleted) == (jobs, deleted)
+    assert 0.5 in result.metrics.values()
 
 
-async def test_a_step_whose_checkpoint_came_before_a_kill_is_paid_for_once(
+@pytest.mark.parametrize(
+    ("begun", "held", "refusal", "deleted"),
+    [
+        ("anew", [1], None, [1]),  # trained, and never committed
+        ("anew", [1, 2, 3], "trained to step 3 already", []),  # by another run
+        ("to be served", [1, 2], None, []),  # in training, the second not yet committed
+        ("at step 4", [3, 4, 5, 6], None, [5, 6]),
+        ("at step 4", [3], "lacks checkpoint 4", []),
+    ],
+)
+async def test_what_wandb_holds_and_this_run_did_not_commit_is_deleted_by_who_trains_alone(
+    begun: str,
+    held: list[int],
+    refusal: str | None,
+    deleted: list[int],
     wandb: Wandb,
     trainer: RemoteTrainer,
     model: Model,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    await begin(trainer, model)
-
-    def killed(*_: object) -> None:
-        raise OSError("Killed.")
-
-    with monkeypatch.context() as patched:
-        patched.setattr("precis.trainer.journal.Journal.finished", killed)
-        with pytest.raises(TrainerError, match="Killed"):
-            await train(trainer, model)
-    async with trainer_of(backend_of(wandb, tmp_path), tmp_path) as again:
-        await model.register(again)
-        result = await train(again, model)
-    assert (result.step, len(wandb.jobs), wandb.deleted) == (1, 1, [])
-    assert 0.5 in result.metrics.values()
-
-
-async def test_who_only_serves_a_model_deletes_nothing_of_it(
-    wandb: Wandb, trainer: RemoteTrainer, model: Model, tmp_path: Path
-) -> None:
-    wandb.steps = [1, 2]  # in training, the second not yet committed
-    await trainer.fetch(model, 1, stored(model, 1, tmp_path))
-    await model.register(trainer)
-    assert (wandb.deleted, wandb.steps) == ([], [1, 2])
-
-
-async def test_a_checkpoint_that_wandb_lacks_is_named(
-    wandb: Wandb, trainer: RemoteTrainer, model: Model, tmp_path: Path
-) -> None:
-    await trainer.restore(model, 4, stored(model, 4, tmp_path))
-    with pytest.raises(TrainerError, match="lacks checkpoint 4"):
+    wandb.steps = held
+    if begun == "anew":
+        await trainer.begin(model, "a-run")
+    elif begun == "to be served":
+        await trainer.fetch(model, 1, stored(model, 1, tmp_path))
+    else:
+        await trainer.restore(model, 4, stored(model, 4, tmp_path))
+    with pytest.raises(TrainerError, match=refusal) if refusal else nullcontext():
         await model.register(trainer)
+    assert wandb.deleted == deleted
 
 
 def stored(model: Model, step: int, tmp_path: Path) -> StoredModel:

@@ -38,16 +38,15 @@ def test_advantages_are_against_the_groups_mean_and_spread() -> None:
     plain = [one.advantage for one in samples_of(groups, scale_rewards=False)]
     assert plain == pytest.approx([-0.625, -0.125, 0.375, 0.375])
     assert scaled == pytest.approx([value / 0.414578 for value in plain], rel=1e-4)
-
-
-def test_an_answer_without_an_advantage_is_left_out_and_groups_with_one_prompt_stay_two() -> None:
-    groups = [group("ab", [0.0, 0.5, 1.0]), group("ab", [0.0, 1.0])]
-    samples = samples_of(groups, scale_rewards=True)
+    # An answer without an advantage is left out, and groups with one prompt stay two.
+    samples = samples_of(
+        [group("ab", [0.0, 0.5, 1.0]), group("ab", [0.0, 1.0])], scale_rewards=True
+    )
     assert [sum(one.assistant_mask) for one in samples] == [1, 3, 1, 2]
     assert len({one.prompt_id for one in samples}) == 2
 
 
-def shown(prompt: str, answer: str) -> art.Trajectory:
+def shown(prompt: Any, answer: Any) -> art.Trajectory:
     messages: Any = [{"role": "user", "content": prompt}, {"role": "assistant", "content": answer}]
     return art.Trajectory(messages_and_choices=messages)
 
@@ -60,21 +59,16 @@ def test_an_answer_to_imitate_is_its_own_tokens_and_its_end() -> None:
     assert one.assistant_mask == [0, 0, 0, 0, 1, 1, 1]
     assert one.advantage == 1.0
     assert (one.prompt_id, one.prompt_length) == (other.prompt_id, 3), "they share their prompt"
+    own = art.Trajectory(messages_and_choices=[*shown("ab", "").messages()[:1], choice("ab", 1)])
+    ((one,),) = tokenize_demonstrations([own], Tokenizer(), 10)
+    assert one.token_ids == [1, ord("a"), ord("b"), 2, 500, 501], "it is what was sampled"
 
 
 def test_a_message_in_parts_is_their_text() -> None:
     parts = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
-    in_parts: Any = [{"role": "user", "content": parts}, {"role": "assistant", "content": parts}]
-    given = [shown("a\nb", "a\nb"), art.Trajectory(messages_and_choices=in_parts)]
+    given = [shown("a\nb", "a\nb"), shown(parts, parts)]
     (one,), (other,) = tokenize_demonstrations(given, Tokenizer(), 100)
     assert one == other
-
-
-def test_an_own_answer_to_imitate_is_what_was_sampled() -> None:
-    messages: Any = [{"role": "user", "content": "ab"}]
-    own = art.Trajectory(messages_and_choices=[*messages, choice("ab", 1)])
-    ((one,),) = tokenize_demonstrations([own], Tokenizer(), 100)
-    assert one.token_ids == [1, ord("a"), ord("b"), 2, 500, 501]
 
 
 PLAY: Any = {"type": "function", "function": {"name": "play", "parameters": {"type": "object"}}}
@@ -106,27 +100,20 @@ def learned(sample: TrainingSample, tokenizer: Any) -> str:
     return str(tokenizer.decode(shown, skip_special_tokens=True))
 
 
-def test_each_turn_of_a_game_is_imitated_and_their_prefix_read_once(
+def test_each_turn_of_a_game_is_imitated_but_for_those_of_weight_0_and_their_prefix_read_once(
     tokenizer: Any,
 ) -> None:
-    ((one,),) = tokenize_demonstrations([game(played(5), played(7))], tokenizer, 10_000)
+    example = {**played(1), "weight": 0}
+    ((one,),) = tokenize_demonstrations([game(example, played(5), played(7))], tokenizer, 10_000)
     text = tokenizer.decode(one.token_ids)
-    assert text.count("Your move.") == 1
+    assert text.count("Your move.") == text.count('"cell": 1') == 1
     declared = '{"type": "function", "function": {"name": "play", "parameters"'
     assert declared in text.partition("Your move.")[0], "the prompt is not that of vLLM"
     call = '<tool_call>\n{"name": "play", "arguments": {"cell": 5}}\n</tool_call>'
     assert learned(one, tokenizer) == call + call.replace("5", "7")
-    assert sum(token == tokenizer.eos_token_id for token in one.token_ids) >= 4
+    assert sum(token == tokenizer.eos_token_id for token in one.token_ids) >= 5
     ends = [place for place, mask in enumerate(one.assistant_mask) if mask]
     assert one.token_ids[ends[-1]] == tokenizer.eos_token_id
-
-
-def test_an_answer_of_weight_0_is_read_and_not_imitated(tokenizer: Any) -> None:
-    example = {**played(1), "weight": 0}
-    ((one,),) = tokenize_demonstrations([game(example, played(7))], tokenizer, 10_000)
-    assert '"cell": 1' in tokenizer.decode(one.token_ids)
-    assert '"cell": 1' not in learned(one, tokenizer)
-    assert '"cell": 7' in learned(one, tokenizer)
 
 
 def test_a_model_that_may_think_is_asked_not_to(tmp_path: Path) -> None:
@@ -153,14 +140,7 @@ def test_a_template_that_drops_thoughts_makes_samples_of_their_own(
 
 
 def test_a_template_that_knows_no_tools_is_refused(tmp_path: Path) -> None:
-    plain = load_tokenizer(str(write_chat_tokenizer(tmp_path / "plain", NO_CALLS)))
+    template = "{% for message in messages %}{{ message.content }}{% endfor %}"
+    plain = load_tokenizer(str(write_chat_tokenizer(tmp_path, template)))
     with pytest.raises(TrainerError, match="whose template knows tools"):
         tokenize_demonstrations([game(played(5))], plain, 10_000)
-
-
-NO_CALLS = (
-    "{% for message in messages %}{% if message['content'] %}<|im_start|>{{ message['role'] }}\n"
-    "{{ message['content'] }}<|im_end|>\n{% endif %}{% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
-)
-"""Leaves out what has no text, and so each call."""
