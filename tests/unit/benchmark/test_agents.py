@@ -1,6 +1,7 @@
 """Contenders that play an agent's games, over real HTTP."""
 
 import json
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,7 +20,7 @@ from precis.environments.python import load_python
 from precis.environments.recorder import Recorder
 from precis.errors import ConfigError, RolloutError
 from precis.llm.budget import Budget
-from precis.llm.server import ChatRequest, Completion, completions_app
+from precis.llm.server import ChatRequest, Choice, Completion, completions_app
 from precis.records.nouns import REWARD, Figure
 from precis.records.results import scan_results
 from precis.report.benchmark_view import Benchmark
@@ -33,7 +34,9 @@ from tests.support.examples import EXAMPLES
 from tests.support.local_server import serving
 from tests.support.runs import NOW
 
-BOARDS = 4
+pytestmark = pytest.mark.usefixtures("undrawn")
+
+BOARDS = 2
 SAMPLED = 4
 KEY = "sk-secret-key"
 TEXT_ALONE = """
@@ -58,6 +61,19 @@ async def rollout(model, scenario):
 def scenarios(split):
     return [{"id": f"{split}-{number}"} for number in range(2)]
 """
+
+
+def benchmark_of(folder: Path, source: str, **settings: Any) -> BenchmarkConfig:
+    """A benchmark of an agent's file alone, without a trained model."""
+    file = folder / "agent.py"
+    file.write_text(source)
+    given = {"checkpoints": "none", "environment": str(file), "store": str(folder / "store")}
+    return BenchmarkConfig.model_validate(given | settings)
+
+
+def opened(config: BenchmarkConfig) -> AbstractAsyncContextManager[BenchmarkRun]:
+    assert isinstance(config.environment, PythonSettings)
+    return open_benchmark(config, load_python(config.environment.file))
 
 
 class Hosted:
@@ -109,40 +125,34 @@ async def test_a_hosted_model_plays_once_greedily_and_is_sampled_for_pass_at_k(
     words = Words(game.nouns, measured.figure.name, measured.figure.is_share)
     benchmark = Benchmark(measured.frame, words=words, attempts=measured.attempts)
     assert {"pass@1", "pass@2", "pass@4"} <= set(benchmark.columns)
-    store_report(store, "m", "a-night", "m/benchmarks/0000/", benchmark, "<page>")
-    for key in ("m/attempts/a-night.parquet", "m/benchmarks/0000/attempts.parquet"):
-        assert pl.read_parquet(tmp_path / key).equals(measured.attempts)
-    assert len(scan_results(store, "m").collect()) == BOARDS, "with a sampled attempt"
+    for night in ("a-night", "another"):
+        store_report(store, "m", night, "m/benchmarks/0000/", benchmark, night)
+        assert pl.read_parquet(tmp_path / f"m/attempts/{night}.parquet").equals(measured.attempts)
+    for place, said in ((".", "another"), ("a-night", "a-night"), ("another", "another")):
+        folder = tmp_path / "m/benchmarks/0000" / place
+        assert (folder / "report.html").read_text() == said
+        assert (folder / "results.parquet").exists()
+        assert pl.read_parquet(folder / "attempts.parquet").equals(measured.attempts)
+    assert len(scan_results(store, "m").collect()) == 2 * BOARDS, "with a sampled attempt"
 
 
 async def test_a_random_player_picks_from_all_calls_and_by_the_seed_alone() -> None:
-    messages = [{"role": "user", "content": "The lamp is red."}]
-
-    async def pressed(seed: int) -> str:
-        asked = ChatRequest(model=RANDOM, messages=messages, tools=[echoing.PRESS], seed=seed)
+    async def picked(**given: Any) -> Choice:
+        messages = [{"role": "user", "content": "The lamp is red. [left]"}]
+        asked = ChatRequest(model=RANDOM, messages=messages, tools=[echoing.PRESS], **given)
         (choice,) = (await play_randomly(asked)).choices
-        return choice.tool_calls[0].arguments
+        return choice
 
-    first = [await pressed(seed) for seed in range(20)]
-    assert len(set(first)) == 3
-    assert first == [await pressed(seed) for seed in range(20)]
-    uncalled = ChatRequest(
-        model=RANDOM,
-        messages=[{"role": "user", "content": "[left]"}],
-        tools=[echoing.PRESS],
-        tool_choice="none",
-    )
-    (choice,) = (await play_randomly(uncalled)).choices
-    assert (choice.content, choice.tool_calls) == ("[left]", ())
+    first = [await picked(seed=seed) for seed in range(20)]
+    assert len({one.tool_calls[0].arguments for one in first}) == 3
+    assert first == [await picked(seed=seed) for seed in range(20)]
+    uncalled = await picked(tool_choice="none")
+    assert (uncalled.content, uncalled.tool_calls) == ("[left]", ())
 
 
 async def test_a_benchmark_in_which_nobody_takes_part_is_refused(tmp_path: Path) -> None:
-    file = tmp_path / "text_alone.py"
-    file.write_text(TEXT_ALONE)
-    store = str(tmp_path / "store")
-    config = BenchmarkConfig(checkpoints="none", environment=str(file), store=store)
-
-    async with open_benchmark(config, load_python(str(file))) as run, serve_others(run) as others:
+    config = benchmark_of(tmp_path, TEXT_ALONE)
+    async with opened(config) as run, serve_others(run) as others:
         assert [one.contender.model for one in others] == [RANDOM]
         with pytest.raises(ConfigError, match="Nobody takes part"):
             await measure_all(run, None, others, measure_contender, no_ceiling)
@@ -152,40 +162,24 @@ async def test_a_baseline_that_is_called_like_a_hosted_model_is_refused_before_a
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CONTENDER_API_KEY", KEY)
-    file = tmp_path / "game.py"
-    file.write_text(f"{TEXT_ALONE}\ndef baselines():\n    return {{'m': None}}\n")
+    source = f"{TEXT_ALONE}\ndef baselines():\n    return {{'m': None}}\n"
     hosted = ContenderConfig(provider="url", base_url="http://127.0.0.1:9/v1", model="m")
-    config = BenchmarkConfig(
-        checkpoints="none",
-        environment=str(file),
-        store=str(tmp_path / "store"),
-        contenders=(hosted,),
-    )
-    async with open_benchmark(config, load_python(str(file))) as run:
+    async with opened(benchmark_of(tmp_path, source, contenders=[hosted])) as run:
         with pytest.raises(ConfigError, match="A baseline and another contender are called m"):
-            async with serve_others(run):
-                pass
+            await serve_others(run).__aenter__()
 
 
 async def test_a_benchmark_names_whom_it_could_not_measure_and_fails_without_anybody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CONTENDER_API_KEY", KEY)
-    file = tmp_path / "coin.py"
     refuses = 'if model.get_inference_name() == "m":\n        raise ValueError("no such coin")'
-    file.write_text(WINS_ALONE.replace("asked =", f"{refuses}\n    asked =", 1))
+    source = WINS_ALONE.replace("asked =", f"{refuses}\n    asked =", 1)
     async with serving(completions_app(Hosted(), lambda: ["m"], KEY)) as url:
         hosted = {"provider": "url", "base_url": f"{url}/v1", "model": "m", "prices": (1, 4)}
-        config = BenchmarkConfig.model_validate(
-            {
-                "checkpoints": "none",
-                "environment": str(file),
-                "store": str(tmp_path / "store"),
-                "contenders": [hosted],
-                "rollouts": {"unscored_share_max": 1},
-            }
-        )
-        async with open_benchmark(config, load_python(str(file))) as run, serve_others(run) as both:
+        given = {"contenders": [hosted], "rollouts": {"unscored_share_max": 1}}
+        config = benchmark_of(tmp_path, source, **given)
+        async with opened(config) as run, serve_others(run) as both:
             measured = await measure_all(run, None, both, measure_contender, no_ceiling)
             report, _ = await publish(run, None, measured, compare(run, measured), tmp_path)
             assert report.incomplete == "Too much is unscored to rank m (2 agent_failed)."
@@ -196,14 +190,10 @@ async def test_a_benchmark_names_whom_it_could_not_measure_and_fails_without_any
 
 async def test_a_benchmark_measures_as_the_run_of_its_checkpoints(tmp_path: Path) -> None:
     """Its first validation may have had no win, and its curve is drawn with the benchmark's."""
-    file = tmp_path / "coin.py"
-    file.write_text(WINS_ALONE.replace("range(2)", "range(9)"))
-    store = str(tmp_path / "store")
-    config = BenchmarkConfig(checkpoints="none", environment=str(file), store=store)
+    config = benchmark_of(tmp_path, WINS_ALONE.replace("range(2)", "range(9)"))
     nothing: Any = SimpleNamespace()  # no checkpoint takes part in the measurement
     checkpoints = CheckpointServer(nothing, nothing, 0, nothing, "reward")
-
-    async with open_benchmark(config, load_python(str(file))) as run, serve_others(run) as others:
+    async with opened(config) as run, serve_others(run) as others:
         measured = await measure_all(run, checkpoints, others, measure_contender, no_ceiling)
         alone = await measure_all(run, None, others, measure_contender, no_ceiling)
     assert measured.figure == Figure("reward", REWARD)
@@ -219,12 +209,9 @@ async def test_a_benchmark_measures_as_the_run_of_its_checkpoints(tmp_path: Path
 
 async def test_attempts_are_for_agents(tmp_path: Path) -> None:
     """Which the model's run alone may say, so a benchmark of an agent need not name its file."""
-    file = tmp_path / "coin.py"
-    file.write_text(WINS_ALONE)
-    given = BenchmarkConfig(attempts=4, checkpoints="none", store=str(tmp_path / "store"))
-    agent = given.model_copy(update={"environment": PythonSettings(file=str(file))})
-    async with open_benchmark(agent, load_python(str(file))) as run:
+    agent = benchmark_of(tmp_path, WINS_ALONE, attempts=4)
+    async with opened(agent) as run:
         assert await line_up(run) is None
-    async with open_benchmark(given, load_python(str(file))) as run:
+        run.config = agent.model_copy(update={"environment": BenchmarkConfig().environment})
         with pytest.raises(ConfigError, match="attempts is for agents"):
             await line_up(run)

@@ -182,11 +182,8 @@ async def test_a_rejected_contender_is_asked_no_more_and_its_key_is_not_told(
     assert isinstance(score, Unscored)
     assert "CONTENDER_API_KEY" in score.detail and "contender 'm'" in score.detail
     assert "sk-secret-key" not in score.detail
-
-
-async def test_a_contender_that_refuses_a_request_is_asked_the_others(
-    url: str, provider: Provider
-) -> None:
+    # One that refuses a request is asked the others.
+    provider.requests.clear()
     provider.answer = refusing(422)
     await ask(entry(url, limits={"in_flight": 1}), environment())
     assert len(provider.requests) == len(DOCUMENTS)
@@ -211,17 +208,13 @@ async def test_mere_words_score_zero_and_what_a_judge_would_pay_for_them_is_know
     assert (score.metrics["not_prose"], score.metrics["answered"]) == (1, 1)
 
 
-async def test_another_checkpoint_than_the_one_asked_for_is_an_error(
+async def test_a_checkpoint_is_the_one_asked_for_and_has_the_time_of_a_rollout_in_training(
     url: str, provider: Provider
 ) -> None:
     provider.serves_as = "m@3"
     trained = local_contender(Contender("trained", 4), "m@4", url, "sk-secret-key", in_flight=2)
     with pytest.raises(StaleAdapter, match="'m@3' answered where 'm@4'"):
         await ask(trained, environment())
-
-
-def test_a_checkpoint_has_at_least_the_time_of_a_rollout_in_training() -> None:
-    trained = local_contender(Contender("trained", 4), "m@4", "http://h/v1", "key", in_flight=2)
     client = ContenderClient(trained, RolloutsConfig(timeout_s=3600), Budget(None), None)
     assert client.policy(Replies(client)).limits.deadline_s >= 3600
     assert trained.settings.call_timeout_s == OWN_CALL_TIMEOUT_S
@@ -231,17 +224,23 @@ async def test_what_was_paid_for_is_paid_for_once(
     url: str, provider: Provider, tmp_path: Path
 ) -> None:
     judge = Judge()
-    for night in (1, 2):
+
+    async def night() -> list[Attempt]:
         kept = await opened(tmp_path)
-        found = await ask(entry(url), environment(judge, kept=kept), kept)
+        return await ask(entry(url, tries_max=1), environment(judge, kept=kept), kept)
+
+    well, provider.answer = provider.answer, refusing(503)
+    assert causes(await night()) == ["generation_server_error"] * 4
+    provider.answer = well
+    for is_kept in (False, True):  # a failure never is
+        found = await night()
         assert texts(found) == ["The mayor did."] * 4
-        assert [one.kept for one in found] == [night == 2] * 4
-    assert (len(provider.requests), judge.asked) == (4, 4)
+        assert [one.kept for one in found] == [is_kept] * 4
+    assert (len(provider.requests), judge.asked) == (8, 4)
     for file in (tmp_path / "kept" / "replies").iterdir():
         file.write_text('{"body": {"half')
-    kept = await opened(tmp_path)
-    assert causes(await ask(entry(url), environment(judge, kept=kept), kept)) == []
-    assert len(provider.requests) == 8, "a damaged record is asked for again"
+    assert causes(await night()) == []
+    assert len(provider.requests) == 12, "a damaged record is asked for again"
 
 
 async def test_only_what_changed_is_asked_for_anew(
@@ -292,17 +291,6 @@ async def test_each_turn_of_an_agent_is_paid_for_once(
         assert (len(one.rollout.calls), len(provider.requests)) == (turns, asked)
         # Either may be the one that asks, and the other then finds the reply kept.
         assert (one.kept and other.kept) == is_kept
-
-
-async def test_a_failure_is_never_kept(url: str, provider: Provider, kept: KeptRecords) -> None:
-    well = provider.answer
-    provider.answer = refusing(503)
-    one = environment(documents=ONE)
-    once = entry(url, tries_max=1)
-    assert causes(await ask(once, one, kept)) == ["generation_server_error"]
-    provider.answer = well
-    assert causes(await ask(once, one, kept)) == []
-    assert [found.kept for found in await ask(once, one, kept)] == [True]
 
 
 async def test_the_budget_holds_and_what_it_leaves_over_is_no_zero(url: str) -> None:

@@ -24,6 +24,12 @@ SILENT = Endpoint("http://somebody:password@127.0.0.1:9/v1", "m", KEY)
 ASKING_MAX = 20
 EXPECTED = Usage(600, 400)
 PRICES = {"m": Price(1.0, 1.0)}
+GIVEN_UP = Spend(prompt_tokens=600, completion_tokens=400, usd=0.001, given_up=1)
+
+
+async def without_usage(scope: Any, receive: Any, send: Any) -> None:
+    message = {"role": "assistant", "content": "Here."}
+    await JSONResponse({"choices": [{"message": message}]})(scope, receive, send)
 
 
 class Server:
@@ -36,14 +42,9 @@ class Server:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         self.requests += 1
-        await self._reply()(scope, receive, send)
-
-    def _reply(self) -> Response:
-        if self.answers:
-            message = {"role": "assistant", "content": "Here."}
-            return JSONResponse({"choices": [{"message": message}], "model": "m"})
         error = {"message": f"Slow down, {KEY}!\x1b[2J"}
-        return JSONResponse({"error": error}, 429, self._headers)
+        refusal = JSONResponse({"error": error}, 429, self._headers)
+        await (without_usage if self.answers else refusal)(scope, receive, send)
 
 
 def client_of(url: str, tries_max: int = 1000) -> ChatClient:
@@ -58,7 +59,7 @@ async def ask(client: ChatClient) -> str:
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("precis.llm.silence._SAID_AFTER_S", 0.3)
+    monkeypatch.setattr("precis.llm.silence._SAID_AFTER_S", 0.1)
 
 
 async def test_who_answers_nobody_is_named_once_with_cause_and_said_to_answer_again(
@@ -106,8 +107,8 @@ async def test_a_silence_that_ended_is_not_said(
         watch.failed(ProviderFailed("timeout", "It took too long."))
         if answered:
             watch.answered()
-            await asyncio.sleep(0.5)
-    await asyncio.sleep(0.5 if not answered else 0)
+            await asyncio.sleep(0.2)
+    await asyncio.sleep(0.2)
     assert caplog.messages == []
 
 
@@ -117,7 +118,7 @@ async def test_whom_the_own_limits_leave_no_turn_to_ask_is_not_silent(
     watch = SilenceWatch(SILENT, Limiter(RateLimits()))
     with watch.asking():
         watch.failed(ProviderFailed("timeout", "It took too long."))
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(0.2)
         assert caplog.messages == []
         said = watch.describe()
         assert said.startswith("The judge 'm' at http://127.0.0.1:9/v1 has answered no request")
@@ -126,9 +127,22 @@ async def test_whom_the_own_limits_leave_no_turn_to_ask_is_not_silent(
             await until(lambda: caplog.messages, "a line on the server, which is asked again")
 
 
-async def without_usage(scope: Any, receive: Any, send: Any) -> None:
-    message = {"role": "assistant", "content": "Here."}
-    await JSONResponse({"choices": [{"message": message}]})(scope, receive, send)
+@pytest.mark.parametrize(
+    ("app", "faults", "cost"),
+    [
+        (without_usage, [], Spend.of_call("m", EXPECTED, PRICES)),
+        (without_usage, [Fault.BROKEN_OFF], GIVEN_UP),
+        (Response(status_code=301, headers={"location": "mailto:a@b"}), [], GIVEN_UP),
+        (Response(status_code=301, headers={"location": "http://xn--/"}), [], GIVEN_UP),
+    ],
+    ids=["no usage", "broken off", "redirected to no server", "redirected to no address"],
+)
+async def test_a_request_that_was_sent_costs_what_was_expected_where_no_reply_says_more(
+    app: Any, faults: list[Fault], cost: Spend
+) -> None:
+    async with FaultyServer(app, 1.0 if faults else 0.0, faults) as url:
+        assert await spent(url) == cost
+    assert await spent(url) == Spend(), "it was not sent"
 
 
 async def spent(url: str) -> Spend:
@@ -139,27 +153,6 @@ async def spent(url: str) -> Spend:
         except ProviderFailed as error:
             assert error.cause == "connection"
         return client.spend
-
-
-@pytest.mark.parametrize("to", ["mailto:a@b", "http://xn--/"])
-async def test_a_redirection_to_no_address_is_a_failed_connection(to: str) -> None:
-    async with FaultyServer(Response(status_code=301, headers={"location": to})) as url:
-        assert (await spent(url)).given_up == 1
-
-
-async def test_a_reply_without_usage_costs_what_was_expected() -> None:
-    async with FaultyServer(without_usage) as url:
-        assert await spent(url) == Spend.of_call("m", EXPECTED, PRICES)
-
-
-async def test_a_request_whose_reply_broke_off_is_counted_and_one_that_was_not_sent_is_not() -> (
-    None
-):
-    async with FaultyServer(without_usage, 1.0, [Fault.BROKEN_OFF]) as url:
-        spend = await spent(url)
-    assert (spend.calls, spend.given_up) == (0, 1)
-    assert spend.usd == pytest.approx(0.001)
-    assert await spent(url) == Spend()
 
 
 async def test_the_first_failure_cancels_the_others_and_is_raised_as_it_is() -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from typing import Any
 
 import pytest
@@ -20,9 +20,9 @@ from precis.llm.hedging import Hedging, LatencyWindow
 from precis.llm.limits import Limiter, Turn, without_quota
 from precis.llm.loop_server import LoopServer
 from precis.llm.retry import Deadline
-from precis.records.documents import Document, Question
 from precis.records.spend import Usage
 from tests.services.patience import until
+from tests.support.bridges import document
 
 
 def hedging(
@@ -114,42 +114,38 @@ async def test_the_second_request_of_a_verdict_is_as_old_as_the_verdict(
     assert second >= 0.01, "what the first took is forgotten"
 
 
-@pytest.mark.parametrize("failing", [0, 1])
-async def test_a_failure_counts_only_where_the_other_fails_too(failing: int) -> None:
-    plan: list[tuple[float, Any]] = [(1.5, "valid"), (1.5, "valid")]
-    plan[failing] = (0.5, ProviderFailed("bad_verdict", "prose"))
-    ask = Requests(*plan)
-    assert await first(hedging(), ask) == "valid"
-    assert ask.cancelled == 0
-    both = Requests((0.5, ProviderFailed("empty", "one")), (0.01, ProviderFailed("refused", "two")))
-    with pytest.raises(ProviderFailed):
-        await first(hedging(), both)
-    assert both.sent == 2
-
-
-async def test_giving_up_gives_up_both() -> None:
-    ask = Requests((30, "first"), (30, "second"))
-    with pytest.raises(TimeoutError):
-        async with asyncio.timeout(2):
-            await first(hedging(), ask)
-    assert (ask.sent, ask.cancelled) == (2, 2)
+PROSE = ProviderFailed("bad_verdict", "prose")
 
 
 @pytest.mark.parametrize(
-    "limits",
-    [RateLimits(in_flight=1), RateLimits(requests_per_minute=1), None],
-    ids=["in flight", "a minute", "slowed by rejections"],
+    ("plan", "error", "cancelled"),
+    [
+        ([(0.5, PROSE), (1.0, "valid")], None, 0),
+        ([(1.0, "valid"), (0.5, PROSE)], None, 0),
+        ([(0.5, PROSE), (0.01, PROSE)], ProviderFailed, 0),
+        ([(30, "first"), (30, "second")], TimeoutError, 2),
+    ],
+    ids=["the first", "the second", "both", "neither in time"],
 )
-async def test_a_hedge_never_goes_over_a_limit_nor_waits_for_it(limits: RateLimits | None) -> None:
-    limiter = Limiter(limits or RateLimits())
-    if limits is None:
-        limiter.slow_down()
-    ask = Requests((0.1, "first"), (0.0, "second"))
-    assert await first(hedging(limiter), ask, limiter) == "first"
-    assert ask.sent == 1
+async def test_a_failure_counts_only_where_the_other_fails_too_and_giving_up_gives_up_both(
+    plan: list[tuple[float, Any]], error: type[Exception] | None, cancelled: int
+) -> None:
+    ask = Requests(*plan)
+    with pytest.raises(error) if error else nullcontext():
+        async with asyncio.timeout(2):
+            assert await first(hedging(), ask) == "valid"
+    assert (ask.sent, ask.cancelled) == (2, cancelled)
 
 
-async def test_a_hedge_leaves_its_turn_to_whoever_waits() -> None:
+async def test_a_hedge_never_goes_over_a_limit_nor_waits_for_it() -> None:
+    slowed = Limiter(RateLimits())
+    slowed.slow_down()
+    in_flight, a_minute = RateLimits(in_flight=1), RateLimits(requests_per_minute=1)
+    for limiter in (Limiter(in_flight), Limiter(a_minute), slowed):
+        ask = Requests((0.1, "first"), (0.0, "second"))
+        assert await first(hedging(limiter), ask, limiter) == "first"
+        assert ask.sent == 1
+    # Nor does it go before whoever waits.
     limiter = Limiter(RateLimits(tokens_per_minute=1000))
     async with limiter.turn(400):
         waiting = asyncio.ensure_future(limiter.turn(900).__aenter__())
@@ -188,11 +184,6 @@ async def test_waits_that_hedges_cut_short_do_not_lead_to_ever_more_hedges() -> 
     assert await first(hedges, quick) == "first"
 
 
-DOCUMENT = Document(
-    "d", "news", "The mayor is Ann.", (Question("q", "Who is the mayor?", "Ann", True),)
-)
-
-
 class SlowNowAndThen:
     """Answers at once, but every sixth request only after half a minute; counts who is there."""
 
@@ -215,7 +206,7 @@ class SlowNowAndThen:
             # Whoever gives a request up hangs up, which ends it here as well.
             await asyncio.wait_for(receive(), 30 if is_slow else 0.01)
         self.under_way -= 1
-        content = json.dumps({"answers": [{"id": "q1", "answer": "Ann"}], "is_prose": True})
+        content = json.dumps({"answers": [{"id": "q1", "answer": "the mayor"}], "is_prose": True})
         choice = {"message": {"content": content}, "finish_reason": "stop"}
         usage = {"prompt_tokens": 10, "completion_tokens": 1}
         await JSONResponse({"choices": [choice], "usage": usage})(scope, receive, send)
@@ -235,25 +226,18 @@ async def judging(**settings: Any) -> AsyncIterator[tuple[JudgeClient, SlowNowAn
     await slow.server.stop()
 
 
-async def test_hedges_keep_to_the_limits_and_leave_no_connection_behind() -> None:
+async def test_hedges_keep_to_the_limits_cost_as_if_answered_and_leave_no_connection() -> None:
     limits = RateLimits(in_flight=5, requests_per_minute=40)
     async with judging(limits=limits) as (judge, server):
         for wave in range(4):
-            asked = (judge.score(DOCUMENT, f"{wave} {number}") for number in range(4))
+            asked = (judge.score(document(1), f"{wave} {number}") for number in range(4))
             assert all(isinstance(verdict, Scored) for verdict in await asyncio.gather(*asked))
         await until(lambda: server.under_way == 0, "the end of all that is under way")
-        assert judge.spend.given_up >= 2
+        spend = judge.spend
         assert server.most <= 5
         assert server.connections <= 5
-
-
-async def test_a_request_that_is_given_up_is_counted_as_if_it_had_been_answered() -> None:
-    async with judging() as (judge, _):
-        for number in range(7):
-            await judge.score(DOCUMENT, str(number))
-        spend = judge.spend
-    assert (spend.calls, spend.given_up) == (7, 1)
-    assert spend.prompt_tokens > 7 * 10 + 200
+    assert spend.calls == 16 and spend.given_up >= 2
+    assert spend.prompt_tokens > 16 * 10 + 200 * spend.given_up
     assert spend.usd == pytest.approx((spend.prompt_tokens + spend.completion_tokens) / 1e6)
 
 
@@ -261,5 +245,5 @@ async def test_the_lexical_judge_is_never_asked_twice() -> None:
     lexical = {"provider": "lexical", "base_url": "", "model": ""}
     async with judging(**lexical, call_timeout_s=0.4, tries_max=1) as (judge, server):
         for number in range(6):
-            await judge.score(DOCUMENT, str(number))
+            await judge.score(document(1), str(number))
         assert (server.seen, judge.spend.given_up) == (6, 1)

@@ -94,30 +94,30 @@ async def test_a_quota_is_used_up_in_the_order_in_which_turns_were_asked_for() -
     assert order == list(range(120))
 
 
+async def _turns(limiter: Limiter, *tokens: int) -> None:
+    for one in tokens:
+        async with limiter.turn(one):
+            pass
+
+
 async def test_a_rejection_stops_all_for_as_long_as_it_asks_but_no_longer_than_a_minute() -> None:
     clock = Clock()
     limiter = Limiter(RateLimits(), clock, clock.sleep)
     for asked, waited in ((7.0, 7.0), (3600.0, 60.0)):
         before = clock.now
         limiter.slow_down(retry_after_s=asked)
-        await clock.run(asyncio.ensure_future(_one_turn(limiter)))
+        await clock.run(asyncio.ensure_future(_turns(limiter, 1)))
         assert clock.now - before == pytest.approx(waited)
-
-
-async def _one_turn(limiter: Limiter, tokens: int = 1) -> None:
-    async with limiter.turn(tokens):
-        pass
 
 
 async def test_a_request_larger_than_a_minute_s_tokens_goes_alone() -> None:
     clock = Clock()
     limiter = Limiter(RateLimits(tokens_per_minute=1000), clock, clock.sleep)
-    await clock.run(asyncio.ensure_future(_one_turn(limiter, 5000)))
-    await clock.run(asyncio.ensure_future(_one_turn(limiter, 5000)))
+    await clock.run(asyncio.ensure_future(_turns(limiter, 5000, 5000)))
     assert clock.now == pytest.approx(60.0)
 
 
-def test_rejections_of_requests_that_ran_together_at_most_halve_the_rate() -> None:
+def test_rejections_together_at_most_halve_the_rate_and_successes_bring_it_back() -> None:
     clock = Clock()
     limiter = Limiter(RateLimits(), clock, clock.sleep)
     clock.now = 10.0
@@ -126,10 +126,6 @@ def test_rejections_of_requests_that_ran_together_at_most_halve_the_rate() -> No
     assert limiter.share == pytest.approx(0.5)
     limiter.slow_down(started_s=10.5)
     assert limiter.share < 0.5
-
-
-def test_successes_bring_the_full_rate_back() -> None:
-    limiter = Limiter(RateLimits())
     for _ in range(50):
         limiter.slow_down()
     assert limiter.share == pytest.approx(0.05)

@@ -1,6 +1,7 @@
 """Which responses are replies, which are worth another try, and which stop the run."""
 
 import json
+import math
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any
@@ -39,9 +40,6 @@ def said(message: str, code: object, **more: Any) -> dict[str, Any]:
     return {"error": {"code": code, "message": message, **more}}
 
 
-FLAGGED = said("flagged", 403, metadata={"reasons": ["violence"]})
-
-
 @pytest.mark.parametrize(
     ("status", "body", "cause"),
     [
@@ -51,7 +49,7 @@ FLAGGED = said("flagged", 403, metadata={"reasons": ["violence"]})
         # OpenRouter's errors inside a 200.
         (200, said("upstream", 429), "rate_limited"),
         (200, said("upstream", "oops") | {"choices": []}, "server_error"),
-        (403, FLAGGED, "refused"),
+        (403, said("flagged", 403, metadata={"reasons": ["violence"]}), "refused"),
         *(
             (200, body, "bad_verdict")
             for body in (b"", b"[]", b"{}", b'"ok"', b'{"a": [{', b"\xff")
@@ -109,16 +107,11 @@ def test_a_complaint_about_the_format_asks_for_a_plainer_one(message: str) -> No
 
 
 @pytest.mark.parametrize("error", [None, {}, "", False])
-def test_an_empty_error_is_none(error: object) -> None:
+def test_an_empty_error_is_none_and_nan_which_is_not_json_is_read_as_null(error: object) -> None:
     body = choice() | {"error": error}
-    assert open_response(200, {}, json.dumps(body).encode(), ENDPOINT) == body
-
-
-def test_nan_which_is_not_json_is_read_as_null() -> None:
-    assert open_response(200, {}, b'{"a": NaN, "b": [-Infinity]}', ENDPOINT) == {
-        "a": None,
-        "b": [None],
-    }
+    content = json.dumps(body | {"a": math.nan, "b": [-math.inf]})
+    read = open_response(200, {}, content.encode(), ENDPOINT)
+    assert read == {**body, "a": None, "b": [None]}
 
 
 def calling(call: object) -> dict[str, Any]:
@@ -179,13 +172,10 @@ def test_retry_after_is_read_as_seconds(given: str, seconds: float | None) -> No
     assert retry_after_s({"retry-after": given}, None) == seconds
 
 
-def test_retry_after_is_read_as_a_date() -> None:
+def test_retry_after_is_read_as_a_date_and_google_s_delay_from_the_body() -> None:
     ahead = retry_after_s({"retry-after": in_s(3600)}, None)
     assert ahead == pytest.approx(3600, abs=60)
     assert retry_after_s({"retry-after": in_s(-3600)}, None) == 0
-
-
-def test_google_s_retry_delay_is_read_from_the_body() -> None:
     info = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "17.5s"}
     body = [{"error": {"code": 429, "message": "quota", "details": [{"@type": "x"}, info]}}]
     failure = error_of(429, body)
@@ -210,21 +200,16 @@ def test_presets_know_their_endpoint_model_and_key() -> None:
 
 
 @pytest.mark.parametrize(
-    ("config", "keys", "own_key", "said"),
+    ("config", "keys", "own_key", "named"),
     [
-        (
-            JudgeConfig(provider="openrouter"),
-            {"OPENROUTER_API_KEY": " "},
-            OWN_KEY,
-            "OPENROUTER_API_KEY",
-        ),
+        (JudgeConfig(provider="openrouter"), {"OPENROUTER_API_KEY": " "}, OWN_KEY, "OPENROUTER"),
         (JudgeConfig(provider="google"), {"GEMINI_API_KEY": " "}, OWN_KEY, "GEMINI_API_KEY"),
-        (URL, {"JUDGE_API_KEY": "two\nlines"}, OWN_KEY, "JUDGE_API_KEY"),
-        (URL, {"JUDGE_API_KEY": "first"}, SECOND_KEY, SECOND_KEY),
+        (URL, {OWN_KEY: "two\nlines"}, OWN_KEY, OWN_KEY),
+        (URL, {OWN_KEY: "first"}, SECOND_KEY, SECOND_KEY),
     ],
 )
 def test_a_key_that_is_missing_or_that_no_header_can_carry_is_named(
-    config: JudgeConfig, keys: dict[str, str], own_key: str, said: str
+    config: JudgeConfig, keys: dict[str, str], own_key: str, named: str
 ) -> None:
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ConfigError, match=named):
         endpoint_for(config, keys, own_key=own_key)

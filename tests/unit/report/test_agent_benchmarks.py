@@ -144,9 +144,7 @@ def test_of_a_reward_the_share_of_successes_is_a_column_and_no_points_are_spoken
     page = report_html(benchmark)
     power = page[page.index("<b>Power.</b>") : page.index("<b>Missing scores.</b>")]
     assert "points" not in power and "is not a share" in power
-
-
-def test_a_change_of_a_reward_is_no_percentage_points() -> None:
+    # Nor is a change of it in points.
     scores = [{"turns": 1, "reward": 3.0 + number % 2} for number in range(12)]
     worse = [{**one, "reward": one["reward"] - 2.0} for one in scores]
     before = games("trained", 4, scores, "reward")
@@ -182,9 +180,7 @@ def test_what_is_no_share_has_no_interval_where_scenarios_are_few_or_alike() -> 
     assert three.accuracy.ends == (None, None)
     said = REWARDED.ahead(Contender("a"), Contender("b"), three)
     assert "; 95 % interval of the difference: no interval; corrected p = 0." in said
-
-
-def test_equals_are_level() -> None:
+    # Equals are level.
     even = Difference(Interval(0.0, -0.2, 0.2), 1.0, 8)
     said = GAMES.ahead(Contender("a", 3), Contender("b"), even)
     assert said.startswith("a, step 3 is level with b on 8 boards; 95 % interval of ")

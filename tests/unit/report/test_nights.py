@@ -4,11 +4,14 @@ import html
 from datetime import UTC, datetime
 
 import polars as pl
+import pytest
+from matplotlib.figure import Figure
 
 from precis.records.nouns import Nouns
 from precis.records.results import frame_of
 from precis.report.benchmark_charts import charts_of
 from precis.report.benchmark_view import Benchmark
+from precis.report.charts import LIGHT
 from precis.report.nights import Comparison, NightlyChange, compare_nights
 from precis.report.page import report_html
 from precis.report.wording import Words
@@ -47,16 +50,13 @@ def test_a_regression_is_told_with_its_figures() -> None:
     assert payload["message"] == sentence
 
 
-def test_every_comparison_is_shown_worst_first() -> None:
+def test_every_comparison_is_shown_and_a_contender_s_name_is_no_markup() -> None:
     section = since(2, WORSE, SAME).section()
     rows = [line for line in html.unescape(section).splitlines() if line.startswith("| ")]
     assert rows[0].startswith("| Since the 2 benchmarks before | Points | 95 % interval | ")
     assert "trained, step 9 | -10.0 | -13.0 to -7.0 | p < 0.001 | 91" in rows[2]
     assert "gpt-4o | +1.0 | -4.0 to +6.0 | p = 0.600 | 91" in rows[3]
     assert Comparison().section() == ""
-
-
-def test_a_contender_s_name_is_no_markup() -> None:
     section = since(1, change("a|<b>", -0.1, -0.05, 0.001)).section()
     assert section.splitlines()[-1].startswith("| a&#124;&#60;b&#62; |")
     assert "**Worse than on the benchmark before: a&#124;&#60;b&#62;" in section
@@ -121,6 +121,7 @@ def test_the_newest_checkpoint_is_compared_with_the_newest_before() -> None:
     assert "against trained@30" in str(found)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_regression_is_announced_on_the_page() -> None:
     def night(day: int, corrects: list[int | None]) -> pl.DataFrame:
         began = pl.lit(datetime(2026, 11, day, 3, tzinfo=UTC))
@@ -131,7 +132,8 @@ def test_a_regression_is_announced_on_the_page() -> None:
     before = pl.concat([failed, *[night(day, [4] * 12) for day in (18, 19)]])
     tonight, same = night(20, [2, 1] * 6), night(20, [4] * 12)
     worse = Benchmark(tonight, comparison=compare_nights(tonight, before, Words()))
-    assert "▼" in charts_of(worse)["nights"].svg()
+    charts_of(worse)["nights"].draw(figure := Figure(), LIGHT)
+    assert [one.get_text() for one in figure.legends[0].get_texts()] == ["▼ gpt-4o  38%"]
     page = report_html(worse)
     assert "Worse than on the nights before" in page
     assert "the mean of the 3 nights before" in " ".join(page.split())

@@ -1,7 +1,6 @@
 import json
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import polars as pl
 import pytest
@@ -10,7 +9,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
-from precis.benchmark.report import standings_lines, store_report
+from precis.benchmark.report import standings_lines
 from precis.markdown import escape, mark_bold, table
 from precis.records.nouns import COMPARED, PREFERRED
 from precis.records.results import SCHEMA, frame_of
@@ -21,7 +20,6 @@ from precis.report.curve import Curve
 from precis.report.page import benchmark_report, reader_data, report_html
 from precis.statistics.intervals import Interval
 from precis.statistics.standings import Contender, documents_to_see, rows_by
-from precis.store import FolderStore
 from precis.text import common_words, decisive_words
 from tests.support import reports
 from tests.support.reports import HOSTILE, embedded, rendered, rows
@@ -51,16 +49,18 @@ def table_rows(page: str) -> list[list[str]]:
 def test_the_numbers_on_the_page_are_those_of_the_results(benchmark: Benchmark, page: str) -> None:
     own = benchmark.frame.filter(pl.col("step") == 9)
     share = float(own["score"].sum()) / float(own["weight"].sum())
-    line = next(row for row in table_rows(page) if row[0] == "trained, step 9")
+    line, *_, pairs = (row for row in table_rows(page) if row[0] == "trained, step 9")
     standing = benchmark.standings[0]
     assert share == 0.875
     assert line[1] == "87.5%"
     assert standing.accuracy is not None
     assert line[2] == f"{standing.accuracy.low:.1%} to {standing.accuracy.high:.1%}"
     assert '<p class="value">87.5%</p>' in page
-
-
-def test_headlines_compare_with_the_start_and_the_best_other(benchmark: Benchmark) -> None:
+    assert pairs == ["trained, step 9", "+43.8*", "+50.0*"], "a star is beyond chance"
+    methods = page[page.index('id="methods"') :]
+    for fact in ("lexical-judge", "batched/1", "<dd>p</dd>", "<dd>c</dd>", "0.1.0", "96.0%", "BCa"):
+        assert fact in methods
+    # Compared with the start, and with the best of the others.
     assert [(each.label, each.value) for each in benchmark.headlines()] == [
         ("trained, step 9", "87.5%"),
         ("Ahead of the start", "+50.0 points"),
@@ -87,9 +87,7 @@ def test_the_page_loads_nothing_and_no_summary_leaves_its_place(page: str) -> No
     assert "default-src 'none'" in page
     assert page.count("<script") == 2
     assert "alert(1)" not in page
-
-
-def test_a_hostile_name_is_text_wherever_it_stands() -> None:
+    # A name is text wherever it stands.
     hostile = Benchmark(frame_of([*rows(HOSTILE, 1, [3, 2]), *rows(f"{HOSTILE} 2", None, [2, 2])]))
     shown = report_html(hostile, {HOSTILE: HOSTILE}, {HOSTILE: 1})
     assert shown.count("<script") == 2
@@ -111,6 +109,11 @@ def test_the_reader_holds_every_shown_summary_with_its_verdicts(
     assert first["topics"]["Topic 1"] == ["100.0%", "0.0% to 100.0%"], "four documents say little"
     assert data["contenders"][3]["summaries"]["d3"]["cause"] == "timeout"
     assert data["documents"][0]["questions"][4]["answerable"] is False
+    ahead = data["ahead"]  # by the planned comparisons
+    assert ahead["0-1"].startswith("trained, step 9 is 43.8 points ahead of lead-350 on 8 ")
+    assert benchmark.ahead[Contender("trained", 9), Contender("lead-350")].chance in ahead["0-1"]
+    assert ahead["1-2"].startswith("lead-350 is 6.2 points ahead of the start")
+    assert not {"1-0", "2-1"} & set(ahead)
 
 
 def test_a_page_of_long_rollouts_has_room_for_a_part_of_each(
@@ -124,19 +127,6 @@ def test_a_page_of_long_rollouts_has_room_for_a_part_of_each(
     assert texts == [f"{'x' * 5000}{cut}"] * 2
 
 
-def test_the_reader_says_who_is_ahead_with_the_planned_comparison(benchmark: Benchmark) -> None:
-    ahead = reader_data(benchmark)["ahead"]
-    assert ahead["0-1"].startswith("trained, step 9 is 43.8 points ahead of lead-350 on 8 ")
-    assert benchmark.ahead[Contender("trained", 9), Contender("lead-350")].chance in ahead["0-1"]
-    assert ahead["1-2"].startswith("lead-350 is 6.2 points ahead of the start")
-    assert not {"1-0", "2-1"} & set(ahead)
-
-
-def test_all_pairs_are_in_a_table_with_stars_for_the_clear_ones(page: str) -> None:
-    lines = [row for row in table_rows(page) if row[0] == "trained, step 9"]
-    assert lines[-1] == ["trained, step 9", "+43.8*", "+50.0*"]
-
-
 def test_a_published_score_is_a_note_and_never_a_result(page: str) -> None:
     small = Benchmark(frame_of(rows("lead-350", None, [2])))
     quoting = report_html(small, published={"o4-mini": 0.6})
@@ -144,12 +134,6 @@ def test_a_published_score_is_a_note_and_never_a_result(page: str) -> None:
     assert "o4-mini 60.0%" in quoting
     assert not [row for row in table_rows(quoting) if "o4-mini" in row[0]]
     assert "not measured here" not in page
-
-
-def test_the_methods_name_judge_protocol_and_digests(page: str) -> None:
-    methods = page[page.index('id="methods"') :]
-    for fact in ("lexical-judge", "batched/1", "<dd>p</dd>", "<dd>c</dd>", "0.1.0", "96.0%", "BCa"):
-        assert fact in methods
 
 
 def test_an_empty_benchmark_makes_an_empty_report() -> None:
@@ -202,19 +186,18 @@ def test_a_line_of_text_is_never_a_structure(line: str) -> None:
     assert escape(plain) == plain, "no syntax in a word"
 
 
-def test_a_preference_is_the_measure_and_no_column_beside_it() -> None:
-    compared = json.dumps({PREFERRED: 0.5, COMPARED: 1.0, "turns": 3.0})
-    played = frame_of(rows("player", None, [0, 2])).with_columns(metrics=pl.lit(compared))
-    assert not {"Preferred to start", "Compared"} & set(Benchmark(played).columns)
-
-
 def test_what_is_known_of_all_figures_and_of_zeros_is_said_in_the_environments_words() -> None:
     crude = wording.Words(caveat="Dice were thrown.", disqualifiers=("cheated",))
-    of_each = ({"cheated": 1.0, "prose": 0.5}, {"cheated": 0.0, "words": 9.0, "prose": 0.6})
+    preference = {PREFERRED: 0.5, COMPARED: 1.0}  # which is the measure
+    of_each = (
+        {"cheated": 1.0, "prose": 0.5, **preference},
+        {"cheated": 0.0, "words": 9.0, "prose": 0.6},
+    )
     metrics = pl.Series("metrics", list(map(json.dumps, of_each)))
     played = frame_of(rows("player", None, [0, 2])).with_columns(metrics)
     benchmark = Benchmark(played, words=crude)
     assert "Dice were thrown." in benchmark_report(benchmark)
+    assert list(benchmark.columns)[:4] == ["Cheated", "Prose", "Words", "Prompt tokens a rollout"]
     (shown,) = reader_data(benchmark)["contenders"]
     told = {one["disqualified"]: one["length"] for one in shown["summaries"].values()}
     assert told == {"cheated": "", None: ", 9 words, 60% prose"}
@@ -272,46 +255,29 @@ def test_a_checkpoint_that_could_not_be_measured_keeps_its_point_of_the_curve() 
     assert measured.curve.held_out[4].mean == 1.0, "in place of the training's"
 
 
-def test_a_second_benchmark_of_a_step_leaves_the_first_s_report(tmp_path: Path) -> None:
-    store = FolderStore(tmp_path)
-    found = Benchmark(frame_of(rows("lead-350", None, [2, 2])))
-    for name in ("first", "second"):
-        store_report(store, "m", name, "m/benchmarks/0004/", found, name)
-    folder = tmp_path / "m/benchmarks/0004"
-    assert (folder / "report.html").read_text() == "second"
-    for name in ("first", "second"):
-        assert (folder / name / "report.html").read_text() == name
-        assert (folder / name / "results.parquet").exists()
+BRIDGE = "On 9 January the bridge, approved in 1987, was opened by Ada Kessler."
+COMMON = common_words(["It is by the sea.", "By the lake.", "By a hill.", "The sea"])
 
 
-def deciding(
-    question: str, gold: str, answer: str, common: frozenset[str] = frozenset()
-) -> list[str]:
-    spans = decisive_words(question, gold, answer, common)
-    return [answer[start:end] for start, end in spans]
+@pytest.mark.parametrize(
+    ("question", "gold", "answer", "decisive"),
+    [
+        ("Who opened the bridge?", "Ada Kessler", BRIDGE, ["Ada", "Kessler"]),
+        ("When was it?", "In 1987, after its approval", BRIDGE, ["approved", "in", "1987"]),
+        ("Where?", "by the sea", "It lies by the sea.", ["sea"]),
+    ],
+)
+def test_the_words_that_the_golden_answer_adds_to_its_question_decide_but_those_of_many_answers(
+    question: str, gold: str, answer: str, decisive: list[str]
+) -> None:
+    assert sorted(COMMON) == ["by", "the"]
+    spans = decisive_words(question, gold, answer, COMMON)
+    assert [answer[start:end] for start, end in spans] == decisive
 
 
-def test_the_words_that_the_golden_answer_adds_to_its_question_decide() -> None:
-    answer = "On 9 January the bridge, approved in 1987, was opened by Ada Kessler."
-    question = "Who opened the bridge?"
-    assert deciding(question, "Ada Kessler", answer) == ["Ada", "Kessler"]
-    found = deciding("When was it?", "In 1987, after its approval", answer)
-    assert found == ["approved", "in", "1987"]
-
-
-def test_words_of_many_answers_decide_nothing() -> None:
-    common = common_words(["It is by the sea.", "By the lake.", "By a hill.", "The sea"])
-    assert common == {"by", "the"}
-    assert deciding("Where?", "by the sea", "It lies by the sea.", common) == ["sea"]
-
-
-def test_a_training_reports_table_sets_them_in_bold_and_nothing_that_a_text_asks_for() -> None:
+def test_a_table_sets_them_in_bold_and_nothing_that_a_text_or_a_metric_s_name_asks_for() -> None:
     answer = "The *mayor* Ada Kessler paid \ue00040 euros."
     spans = decisive_words("Who paid?", "Ada Kessler", answer, ())
-    cell = table(["Answer"], [[mark_bold(answer, spans)]]).splitlines()[-1]
+    head, *_, cell = table(["Won | <b>lost"], [[mark_bold(answer, spans)]]).splitlines()
+    assert head == "| Won &#124; &#60;b&#62;lost |"
     assert cell == "| The &#42;mayor&#42; **Ada** **Kessler** paid 40 euros. |"
-
-
-def test_a_metric_that_an_agent_names_stays_text_as_a_heading() -> None:
-    head, *_ = table(["Step", "Won | <b>lost"], [["1", "2"]]).splitlines()
-    assert head == "| Step | Won &#124; &#60;b&#62;lost |"

@@ -72,9 +72,7 @@ def test_the_page_holds_no_markup_of_a_rollout(store: FolderStore) -> None:
     assert "alert(1)" in page and "<script>alert" not in page
     assert any(HOSTILE in text for text in embedded(page)["texts"])
     assert "default-src 'none'" in page
-
-
-def test_half_a_character_is_no_end_of_the_page(store: FolderStore) -> None:
+    # Nor is half a character its end.
     cut = {**ASKED, "function": {"name": "look", "arguments": "\ud83d"}}
     put(store, 0, Rollout(SCENARIO, 0, (said(answer={"tool_calls": [cut]}),), Score(0.5)))
     page = rollouts_html(gather_rollouts(store, "m"), "m", "s3://b", datetime.now(UTC))
@@ -102,15 +100,12 @@ def test_each_call_has_its_own_result_though_an_id_comes_again() -> None:
     assert "shell" in read_by_examples(repeated())
 
 
-def test_a_huge_text_is_cut(store: FolderStore) -> None:
-    put(store, 0, rollout(text="x" * 300_000))
-    (long,) = [text for text in gather_rollouts(store, "m").texts if text.startswith("xx")]
-    assert len(long) < 101_000 and "300,000 characters" in long
-
-
 def test_the_newest_steps_are_shown_where_not_all_have_room_or_what_is_asked_for(
     store: FolderStore,
 ) -> None:
+    put(store, 0, rollout(text="x" * 300_000))
+    (long,) = [text for text in gather_rollouts(store, "m").texts if text.startswith("xx")]
+    assert len(long) < 101_000 and "300,000 characters" in long
     for step in range(40):
         put(store, step, rollout(text=f"{step} " * 500))
     data = gather_rollouts(store, "m", bytes_max=10_000)

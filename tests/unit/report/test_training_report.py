@@ -67,15 +67,17 @@ SEEN = (
 )
 
 
-def view(steps: int, seen: LatestSamples = SEEN, **links: str) -> TrainingView:
+def view(steps: int, seen: LatestSamples = SEEN) -> TrainingView:
     plan = RunPlan(max(steps, 1), 1)
-    return TrainingView(ledger_of(steps), plan, seen, links, "", show_summary, Nouns("summary"))
+    return TrainingView(ledger_of(steps), plan, seen, {}, "", show_summary, Nouns("summary"))
 
 
-def test_it_shows_three_pictures_the_totals_and_the_last_ten_steps() -> None:
-    html = rendered(training_report(view(25)))
+def test_it_shows_three_pictures_the_totals_the_last_ten_steps_and_links() -> None:
+    links = {"store": "/a_path/*here*", "wandb": "https://wandb.ai/x/y"}
+    html = rendered(training_report(replace(view(25), links=links)))
     assert html.count('<img src="data:image/png;base64,') == 3
     assert "<td>24</td>" in html and "<td>15</td>" in html and "<td>14</td>" not in html
+    assert '<a href="https://wandb.ai/x/y">' in html and "/a_path/*here*" in html
     for shown in ("50.0% (40.0% to 60.0%)", "zero_variance", "$0.30"):
         assert shown in html
 
@@ -148,12 +150,6 @@ def test_a_run_without_steps_has_a_report() -> None:
     assert "known after the first step" in html
 
 
-def test_links_are_shown_and_paths_are_text() -> None:
-    html = rendered(training_report(view(1, store="/a_path/*here*", wandb="https://wandb.ai/x/y")))
-    assert '<a href="https://wandb.ai/x/y">' in html
-    assert "/a_path/*here*" in html
-
-
 def test_questions_too_long_for_the_artifact_are_left_out() -> None:
     asked = tuple(Question(f"q{at}", "*" * 5000, "gold", True) for at in range(20))
     of = Document("d0", "topic", "Text.", asked)
@@ -161,9 +157,7 @@ def test_questions_too_long_for_the_artifact_are_left_out() -> None:
     report = training_report(view(3, LatestSamples(rollouts=(huge, huge))))
     assert len(report.encode()) < 500_000
     assert "Best summary" not in report
-
-
-def test_of_one_scored_rollout_or_one_validation_nothing_is_best_or_changed() -> None:
+    # Of one scored rollout or one validation nothing is best or changed.
     unscored = Rollout(scenario_of(document(0)), 0, (call("x"),), Unscored("timeout", ""))
     assert best_and_worst([unscored, judged(0, "a")]) is None
     assert most_changed(LatestSamples().add_validation(0, [judged(0, "a")])) is None
@@ -188,42 +182,32 @@ def shown(ledger: Ledger, steps: int = 3, budget_usd: float | None = None) -> st
     return totals(ledger, outlook(ledger, RunPlan(steps, budget_usd=budget_usd)))
 
 
-def test_causes_and_dollars_are_summed() -> None:
+def test_causes_and_dollars_are_summed_and_foretold_with_what_the_machine_costs() -> None:
     ledger = EMPTY
     for step in range(3):
         changes = {
             "groups_dropped": {"zero_variance": 2},
             "unscored": {"timeout": 1, "odd|<cause>": 1},
             "judge": Spend(calls=10, cached=1, prompt_tokens=1000, usd=0.5),
+            "machine_usd": 1.5,
+            "machine_saved_usd": 2.25,
         }
         ledger = ledger.advance(record(step).model_copy(update=changes))
-    text = shown(ledger)
+    text = shown(ledger, 10)
     assert "| Groups dropped | 6 zero_variance |" in text
     assert "| Rollouts not scored | 3 odd&#124;&#60;cause&#62;, 3 timeout |" in text
     assert "30 calls and 3 from the cache, 3,000 tokens" in text
-    assert "$1.50" in text
+    assert "| $6.00, $4.50 of it for the training, where spot saved $6.75 |" in text
+    assert "about $20.00" in text and "Warm start" not in text
     unpriced = record(0).model_copy(update={"judge": Spend(calls=10, unpriced=10)})
     assert "unknown price" in shown(EMPTY.advance(unpriced)), "and that is no zero"
 
 
-def test_what_the_machine_costs_and_spot_saves_is_said_and_foretold() -> None:
-    ledger = EMPTY
-    for step in range(2):
-        machine = {"machine_usd": 1.5, "machine_saved_usd": 2.25}
-        ledger = ledger.advance(record(step, usd=0.5).model_copy(update=machine))
-    text = shown(ledger, 10)
-    assert "| $4.00, $3.00 of it for the training, where spot saved $4.50 |" in text
-    assert "about $20.00" in text and "Warm start" not in text
-
-
-def test_the_forecast_says_where_the_budget_ends() -> None:
+def test_the_forecast_says_where_the_budget_ends_and_what_was_sampled_ahead_is_told() -> None:
     ledger = EMPTY.advance(record(0, usd=0.5))
     assert "about $5.00; the budget is reached at step 4" in shown(ledger, 10, budget_usd=2.0)
     assert "about $5.00 |" in shown(ledger, 10, budget_usd=6.0)
-
-
-def test_what_was_sampled_ahead_is_said_where_anything_was() -> None:
-    ledger = EMPTY.advance(record(0))
+    assert "| $0.50 |" in shown(ledger), "of the judge alone"
     assert "one step ahead" not in shown(ledger)
     for step in (1, 2):
         stale = record(step).model_copy(update={"staleness": 1, "overlapped_s": 2.25})

@@ -18,7 +18,7 @@ def results(rate: float, *accuracies: float | None) -> list[TrialResult]:
     ]
 
 
-def test_of_one_or_two_seeds_the_figures_are_told_and_no_interval() -> None:
+def test_of_one_or_two_seeds_or_gaps_alike_the_figures_are_told_and_no_interval() -> None:
     ranked = rank([*results(0.1, 0.5), *results(0.3, 0.9)])
     assert not ranked[1].is_told_apart
     assert "With one seed nobody can say" in verdict(ranked)
@@ -29,10 +29,7 @@ def test_of_one_or_two_seeds_the_figures_are_told_and_no_interval() -> None:
     assert " to " not in page
     assert not ranked[1].is_told_apart
     assert "1 of 1 others are behind it on every seed. With two seeds it is" in verdict(ranked)
-
-
-def test_gaps_that_are_all_alike_have_no_interval() -> None:
-    """Of few held-out scenarios they often are, by chance."""
+    # Nor of gaps that are all alike, as of few held-out scenarios they often are by chance.
     ranked = rank([*results(0.1, 0.3, 0.25, 0.3), *results(0.3, 0.1 + 0.2 + 0.25, 0.5, 0.55)])
     assert not ranked[1].is_told_apart
     assert "| 25.0 (25.0 and 25.0 and 25.0) |" in sweep_report("s", ranked)
@@ -64,9 +61,6 @@ def test_trials_that_failed_are_named_and_never_a_zero() -> None:
     short = TrialResult(trial, accuracy=0.4, steps=12, failure="BudgetReached: Spent.")
     page = sweep_report("s", rank([*results(0.1, 0.5), short]))
     assert "Spent. Ranked by its newest validation; it has come to step 12." in page
-
-
-def test_the_figures_are_there_for_a_program() -> None:
     first, second = map(json.loads, trial_lines(rank(results(0.1, 0.5, None))).splitlines())
     assert (first["changes"], first["seed"]) == ({"trainer.learning_rate": 0.1}, 0)
     assert (first["accuracy"], second["accuracy"]) == (0.5, None)

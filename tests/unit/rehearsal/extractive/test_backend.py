@@ -161,22 +161,17 @@ async def test_what_can_not_be_trained_on_is_refused(
     assert await model.get_step() == 0
 
 
-async def test_imitation_of_nothing_is_a_step_that_learns_nothing(
+async def test_supervised_training_imitates_summaries_and_of_nothing_it_learns_nothing(
     model: art.TrainableModel[Any, Any],
 ) -> None:
-    """It hung the trainer."""
+    """Imitation of nothing hung the trainer."""
     await model.train_sft([])
     assert await model.get_step() == 1
-
-
-async def test_supervised_training_imitates_summaries(
-    model: art.TrainableModel[Any, Any],
-) -> None:
     messages: Any = summary_messages(DOCUMENT, WORDS_MAX)
     shown = " ".join(f"Ada Lind paid {n} crowns on Monday." for n in range(5))
     message: Any = {"role": "assistant", "content": shown}
     trajectories = [art.Trajectory(messages_and_choices=[*messages, message]) for _ in range(16)]
     await model.train_sft(trajectories, art.TrainSFTConfig(learning_rate=0.1, batch_size=4))
-    assert await model.get_step() == 1
+    assert await model.get_step() == 2
     learned = await complete(model, temperature=0)
     assert str(learned.choices[0].message.content).count("crowns") == 5

@@ -5,7 +5,6 @@ third are in words that the texts don't use. `prose_heldout.parquet` was kept aw
 tuned it, and is to be: it is measured, never looked into.
 """
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ import pytest
 from bench.lexical_judge import Share, accuracies, false_accepts
 from precis.config import DocumentsConfig
 from precis.llm.server import ApiError, ChatRequest
-from precis.records.documents import Document, read_documents
+from precis.records.documents import read_documents
 from precis.rehearsal.judges.grader import grade
 from precis.rehearsal.judges.judge import attempt_scores, facts, lexical_judge
 from precis.rehearsal.judges.reader import answer
@@ -85,42 +84,42 @@ async def test_it_rejects_other_requests_as_an_api_does(content: str | None) -> 
     assert raised.value.status == 400
 
 
-DIFFERENT = [
-    ("$1.2 million", "$1.3 million"),
-    ("14 March 2023", "14 March 2022"),
-    ("Ada Brightwater", "Ada Merriman"),
-    ("450 members", "45 members"),
-    ("because the roof beams had rotted", "because the lease had run out"),
-    ("behind the brewery", "UNANSWERABLE"),
-    ("7:30 a.m.", "8:30 a.m."),
-    ("Grey Heron", ""),
-    ("The fee was not raised by the board.", "The fee was raised by the board."),
-    (
-        "The ferry is run by Ada Quill and a son.",
-        "The ferry is run by Tom Fry and a son.",
-    ),
-    ("Yes, the rule covers guests.", "No, the rule covers guests."),
-    ("It fell from 61 members to 17.", "It fell from 61 members to 19."),
-    ("The hall reopens on 1 September.", "The hall reopens on 1 October."),
-    ("It lost by six votes to five.", "It lost by five votes to five."),
-    ("It is shut until mid-April.", "It is shut until mid-May."),
-    ("Brightwater had asked for a new lock.", "Merriman had asked for a new lock."),
-    ("The key went to Óscar Quill.", "The key went to Émile Fry."),
-    ("The shop opens at 7 pm.", "The shop opens at 7 am."),
-    ("The shop opens at 14:30.", "The shop opens at 2:30 am."),
-    ("The shop opens at midnight.", "The shop opens at noon."),
-    ("It was founded on November 1.", "It was founded on the second of November."),
-    ("It was founded on 6 November 2023.", "It was founded on 05/11/2023."),
-    ("It cost £2,500.", "It cost €2,500."),
-    ("It cost 2,500 dollars.", "It cost 2,500 euros."),
-    ("The trail is 3 km long.", "The trail is 3 miles long."),
-    ("It lasted three days.", "It lasted three hours."),
-    ("There were 12 percent more.", "There were 12 kg more."),
-    ("Maria Lopez led the works.", "Juan Lopez led the works."),
-]
-
-
-@pytest.mark.parametrize(("golden", "given"), DIFFERENT)
+@pytest.mark.parametrize(
+    ("golden", "given"),
+    [
+        ("$1.2 million", "$1.3 million"),
+        ("14 March 2023", "14 March 2022"),
+        ("Ada Brightwater", "Ada Merriman"),
+        ("450 members", "45 members"),
+        ("because the roof beams had rotted", "because the lease had run out"),
+        ("behind the brewery", "UNANSWERABLE"),
+        ("7:30 a.m.", "8:30 a.m."),
+        ("Grey Heron", ""),
+        ("The fee was not raised by the board.", "The fee was raised by the board."),
+        (
+            "The ferry is run by Ada Quill and a son.",
+            "The ferry is run by Tom Fry and a son.",
+        ),
+        ("Yes, the rule covers guests.", "No, the rule covers guests."),
+        ("It fell from 61 members to 17.", "It fell from 61 members to 19."),
+        ("The hall reopens on 1 September.", "The hall reopens on 1 October."),
+        ("It lost by six votes to five.", "It lost by five votes to five."),
+        ("It is shut until mid-April.", "It is shut until mid-May."),
+        ("Brightwater had asked for a new lock.", "Merriman had asked for a new lock."),
+        ("The key went to Óscar Quill.", "The key went to Émile Fry."),
+        ("The shop opens at 7 pm.", "The shop opens at 7 am."),
+        ("The shop opens at 14:30.", "The shop opens at 2:30 am."),
+        ("The shop opens at midnight.", "The shop opens at noon."),
+        ("It was founded on November 1.", "It was founded on the second of November."),
+        ("It was founded on 6 November 2023.", "It was founded on 05/11/2023."),
+        ("It cost £2,500.", "It cost €2,500."),
+        ("It cost 2,500 dollars.", "It cost 2,500 euros."),
+        ("The trail is 3 km long.", "The trail is 3 miles long."),
+        ("It lasted three days.", "It lasted three hours."),
+        ("There were 12 percent more.", "There were 12 kg more."),
+        ("Maria Lopez led the works.", "Juan Lopez led the works."),
+    ],
+)
 def test_another_date_time_unit_or_name_or_the_opposite_is_wrong(golden: str, given: str) -> None:
     assert grade("What do we know of it?", golden, golden)
     assert not grade("What do we know of it?", golden, given)
@@ -151,41 +150,30 @@ def test_attempts_at_anything_else_are_scored_by_the_words_that_came_back() -> N
 
 
 DATA = Path(__file__).parents[3] / "data"
-LEAST = {
-    "prose_tuning.parquet": 0.62,
-    "prose_tuning_2.parquet": 0.62,
-    "prose_tuning_3.parquet": 0.5,
-    "prose_heldout.parquet": 0.6,
-}
-"""For each file the least share of its questions that is read from the full documents."""
 
 
-@pytest.fixture(scope="module", params=sorted(LEAST))
-def name(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-@pytest.fixture(scope="module")
-def documents(name: str) -> Sequence[Document]:
-    return read_documents(DocumentsConfig(source=str(DATA / name)))
-
-
-def test_the_judge_reads_prose(name: str, documents: Sequence[Document]) -> None:
+@pytest.mark.parametrize(
+    ("name", "least"),
+    [
+        ("prose_tuning.parquet", 0.62),
+        ("prose_tuning_2.parquet", 0.62),
+        ("prose_tuning_3.parquet", 0.5),
+        ("prose_heldout.parquet", 0.6),
+    ],
+)
+def test_the_judge_reads_prose_in_short_answers_and_seldom_takes_wrong_ones_for_right(
+    name: str, least: float
+) -> None:
+    documents = read_documents(DocumentsConfig(source=str(DATA / name)))
     full, lead, random, _ = (_mean(share) for share in accuracies(documents))
-    assert full >= LEAST[name]
+    assert full >= least
     assert full > lead + 0.2
     assert full > random + 0.2
-
-
-def test_an_answer_is_what_a_person_would_say(documents: Sequence[Document]) -> None:
     for document in documents:
         for question in document.questions:
             said = answer(document.text, question.text)
             assert count_words(said) <= 60
             assert len(sentences(said)) <= 2
-
-
-def test_wrong_answers_are_seldom_taken_for_right(documents: Sequence[Document]) -> None:
     shares = {share.name: _mean(share) for share in false_accepts(documents)}
     assert shares["accepted: all of them"] <= 0.02
     assert max(shares.values()) <= 0.1
