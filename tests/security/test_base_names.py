@@ -4,6 +4,7 @@ a checkpoint here."""
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import Result
@@ -11,8 +12,8 @@ from typer.testing import Result
 from precis.models.record import read_record, record_key
 from precis.store import FolderStore
 from tests.support.command import run_precis
-from tests.support.programs import put_gpu, put_vllm
-from tests.support.tiny_model import BASE, put_run, store_with_adapter, write_adapter, write_base
+from tests.support.programs import put_gpu, put_program
+from tests.support.tiny_model import BASE, store_with_adapter, write_base
 
 NO_NAMES = [
     "--tool-parser-plugin=/tmp/evil.py",
@@ -35,9 +36,10 @@ COMMANDS = {
 
 @pytest.fixture(autouse=True)
 def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stand-in for vLLM is on PATH, with a GPU for it; no key and no Hub is anybody's."""
+    """A `vllm` that only notes its start is on PATH, with a GPU for it; no key and no Hub is
+    anybody's."""
     put_gpu(tmp_path / "bin")
-    put_vllm(tmp_path / "bin", tmp_path / "vllm")
+    put_program(tmp_path / "bin", "vllm", f"touch {tmp_path / 'vllm.started'}")
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
     monkeypatch.setenv("PRECIS_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("PRECIS_API_KEY", "the-key")
@@ -46,16 +48,13 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def spoiled_store(folder: Path, claimed: str | None, recorded: str | None) -> FolderStore:
+def spoiled_store(folder: Path, claimed: str, recorded: str) -> FolderStore:
     """A store whose writer has put these names into the adapter and into the run's record."""
     store = store_with_adapter(folder, base_model_name_or_path=claimed)
-    if recorded is None:
-        store.delete(record_key("mine"))
-    else:
-        known = read_record(store, "mine")
-        assert known is not None
-        spoiled = {**known.model_dump(), "base_model": recorded}
-        store.put(record_key("mine"), json.dumps(spoiled).encode())
+    known = read_record(store, "mine")
+    assert known is not None
+    spoiled = {**known.model_dump(), "base_model": recorded}
+    store.put(record_key("mine"), json.dumps(spoiled).encode())
     return store
 
 
@@ -66,43 +65,30 @@ def try_command(name: str, store: FolderStore, folder: Path) -> Result:
     return run_precis(*arguments, store=store, code=1)
 
 
-def assert_refused(done: Result, said: str, folder: Path) -> None:
-    assert said in done.stderr
-    assert "--base" in done.stderr
-    assert "\x1b" not in done.output and "Traceback" not in done.output
-    assert not (folder / "vllm.argv").exists(), "vLLM was started"
-    assert not (folder / "out").exists()
+OTHER = "was trained on owner/tiny, but its adapter names owner/other"
+REFUSED = [
+    *[(name, BASE, "which is not a model's name", tuple(COMMANDS)) for name in NO_NAMES],
+    *[(name, name, "folder", ("serve", "summarize", "merge")) for name in FOLDERS],
+    (BASE, BASE, "also a folder here", ("serve", "merge")),
+    ("owner/other", BASE, OTHER, tuple(COMMANDS)),
+]
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize("name", NO_NAMES)
-def test_what_is_no_name_reaches_no_program(name: str, command: str, tmp_path: Path) -> None:
-    store = spoiled_store(tmp_path, claimed=name, recorded=BASE)
-    assert_refused(try_command(command, store, tmp_path), "which is not a model's name", tmp_path)
-
-
-@pytest.mark.parametrize("command", ["serve", "summarize", "merge"])
-@pytest.mark.parametrize("name", FOLDERS)
-def test_a_store_names_no_folder_of_this_machine(name: str, command: str, tmp_path: Path) -> None:
-    (tmp_path / "runs" / "evil" / "checkpoints").mkdir(parents=True)
-    store = spoiled_store(tmp_path, claimed=name, recorded=name)
-    assert_refused(try_command(command, store, tmp_path), "folder", tmp_path)
-
-
-@pytest.mark.parametrize("command", ["serve", "merge"])
-def test_a_folder_that_lies_here_is_not_taken_for_a_name_on_the_hub(
-    command: str, tmp_path: Path
+@pytest.mark.parametrize(("claimed", "recorded", "said", "commands"), REFUSED)
+def test_a_store_names_no_option_no_folder_and_no_other_model(
+    claimed: str, recorded: str, said: str, commands: tuple[str, ...], tmp_path: Path
 ) -> None:
-    write_base(tmp_path / "owner" / "tiny")
-    store = spoiled_store(tmp_path, claimed=BASE, recorded=BASE)
-    assert_refused(try_command(command, store, tmp_path), "also a folder here", tmp_path)
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_another_base_than_the_runs_own_is_refused(command: str, tmp_path: Path) -> None:
-    store = spoiled_store(tmp_path, claimed="owner/other", recorded=BASE)
-    said = "was trained on owner/tiny, but its adapter names owner/other"
-    assert_refused(try_command(command, store, tmp_path), said, tmp_path)
+    (tmp_path / "runs" / "evil" / "checkpoints").mkdir(parents=True)
+    if claimed == BASE:
+        write_base(tmp_path / "owner" / "tiny")
+    store = spoiled_store(tmp_path, claimed, recorded)
+    for command in commands:
+        done = try_command(command, store, tmp_path)
+        assert said in done.stderr, command
+        assert "--base" in done.stderr
+        assert "\x1b" not in done.output and "Traceback" not in done.output
+        assert not (tmp_path / "vllm.started").exists(), "vLLM was started"
+        assert not (tmp_path / "out").exists()
 
 
 def test_the_user_may_name_the_base_of_a_run_that_names_two(tmp_path: Path) -> None:
@@ -122,17 +108,12 @@ def test_the_user_may_name_the_base_of_a_run_that_names_two(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    "config", [{"r": "8"}, {"r": 0}, {"rank_pattern": {"q": "x"}}, {"lora_alpha": []}]
+    "config", [{"r": "8"}, {"r": 0}, {"rank_pattern": {"none": "x"}}, {"lora_alpha": []}]
 )
 def test_a_configuration_of_other_types_is_a_sentence(
-    config: dict[str, object], tmp_path: Path
+    config: dict[str, Any], tmp_path: Path
 ) -> None:
-    store = FolderStore(tmp_path / "store")
-    write_adapter(tmp_path / "adapter")
-    written = tmp_path / "adapter" / "adapter_config.json"
-    written.write_text(json.dumps({**json.loads(written.read_text()), **config}))
-    put_run(store, "mine", tmp_path / "adapter")
-    done = try_command("serve", store, tmp_path)
+    done = try_command("serve", store_with_adapter(tmp_path, **config), tmp_path)
     assert "is not the configuration of a LoRA adapter" in done.stderr
 
 

@@ -3,7 +3,7 @@
 import json
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -44,6 +44,7 @@ def summarize(*arguments: object, store: FolderStore, code: int = 0) -> Result:
 
 SHORT = ReadLimits(cpu_s=1.0, cpu_s_per_mb=0.0, patience=60.0)
 NARROW = ReadLimits(cpu_s=100.0, memory_bytes=150 * 2**20)
+SMALL = ReadLimits(file_bytes=100)
 
 
 @pytest.mark.parametrize(
@@ -52,12 +53,7 @@ NARROW = ReadLimits(cpu_s=100.0, memory_bytes=150 * 2**20)
         ("bomb.docx", lambda: word_file(PARAGRAPH * 150_000), NARROW, "takes more than 0.1 GB"),
         ("slow.pdf", lambda: pdf(["It was built."], times=200_000), SHORT, "takes more than 1 s"),
         ("large.txt", lambda: b"It was built. " * 400_000, ReadLimits(), "where 5,000,000"),
-        (
-            "large.txt",
-            lambda: b"It was built. " * 8,
-            ReadLimits(file_bytes=100),
-            "is larger than 0.0001 MB",
-        ),
+        ("large.txt", lambda: b"It was built. " * 8, SMALL, "is larger than 0.0001 MB"),
     ],
 )
 async def test_a_file_that_takes_too_much_is_given_up_and_the_next_one_is_read(
@@ -96,7 +92,7 @@ async def test_one_process_reads_a_folder_and_knows_no_key(
     monkeypatch.setenv("OPENROUTER_API_KEY", "sk-or-v1-0123456789")
     async with FileReader() as reader:
         seen = set()
-        for number in range(300):
+        for number in range(30):
             path = tmp_path / f"{number}.md"
             path.write_text(f"Mill {number} was built.")
             assert (await reader.read(path)).text == f"Mill {number} was built."
@@ -117,7 +113,7 @@ def test_a_folder_goes_on_after_files_that_are_made_to_do_harm(
 ) -> None:
     folder = story.parent / "folder"
     folder.mkdir()
-    (folder / "a.html").write_text("<b>" * 100_000)
+    (folder / "a.html").write_text("<b>" * 20_000)
     (folder / "b.docx").write_bytes(b"PK\x03\x04")
     (folder / "c.pdf").write_bytes(b"%PDF-")
     (folder / f"d{ESCAPES[:-1]}.md").write_text(ESCAPES)
@@ -130,19 +126,14 @@ def test_a_folder_goes_on_after_files_that_are_made_to_do_harm(
     assert not set("\x1b\x9b\x07") & set(done.output)
 
 
-@pytest.fixture
-def server() -> Iterator[str]:
+def test_what_a_server_says_to_the_terminal_does_not_reach_it(
+    store: FolderStore, story: Path
+) -> None:
     async def complete(_: ChatRequest) -> Completion:
         return Completion("m", [Choice(f"{ESCAPES}The mill\x1b[0m closed.")])
 
     with served(completions_app(complete, lambda: ["m"])) as url:
-        yield f"{url}/v1"
-
-
-def test_what_a_server_says_to_the_terminal_does_not_reach_it(
-    store: FolderStore, story: Path, server: str
-) -> None:
-    done = summarize(story, "--url", server, store=store)
-    assert done.stdout == "The mill closed.\n"
-    as_json = summarize(story, "--url", server, "--json", store=store)
+        asked = (story, "--url", f"{url}/v1")
+        assert summarize(*asked, store=store).stdout == "The mill closed.\n"
+        as_json = summarize(*asked, "--json", store=store)
     assert json.loads(as_json.stdout)["summary"] == "The mill closed."

@@ -17,8 +17,10 @@ from precis.text import WORDS_MAX, count_words
 from tests.support.corpora import BUNDLED
 
 TWELVE = BUNDLED[::16]
-JOINTS = ("/", "_", "\u200b", "")
-MORE_JOINTS = ("-", ".", "'", "’", ",", "·", "\u00ad", "\u2060", "\ufeff", "\u200d", "\u3164", "\0")
+JOINTS = (
+    *("/", "_", "-", ".", "'", "’", ",", "·", "\u00ad", "\u200b", "\u2060", "\ufeff", "\u200d"),
+    *("\u3164", "\0", ""),
+)
 STOP = re.compile(
     r"\b(a|an|and|as|at|be|by|for|from|had|has|he|her|his|in|is|it|its|of|on|or|she|that|the|their"
     r"|they|this|to|was|were|which|who|with) (?=\w)",
@@ -53,11 +55,6 @@ def in_tags(text: str) -> str:
     return lead(text, 50) + hidden
 
 
-def up_to_the_limit(text: str) -> str:
-    """As many pieces between white space as the limit allows words."""
-    return " ".join(text.split()[:WORDS_MAX])
-
-
 def accuracy(document: Document, summary: str) -> float:
     """The reward by the lexical judge."""
     if disqualify(summary, document, WORDS_MAX):
@@ -67,46 +64,33 @@ def accuracy(document: Document, summary: str) -> float:
     return sum(right) / len(asked)
 
 
-@pytest.mark.parametrize("joint", [*JOINTS, *MORE_JOINTS])
-def test_a_whole_document_is_over_the_limit_whatever_joins_its_words(joint: str) -> None:
+GLUED = (with_stop_words_glued_on, with_stop_words_glued_together, in_pairs)
+
+
+@pytest.mark.parametrize("attack", [*[partial(joined, joint) for joint in JOINTS], *GLUED, in_tags])
+def test_a_whole_document_is_over_the_limit_whatever_joins_its_words(attack: Attack) -> None:
     assert len(TWELVE) == 12
-    for document in TWELVE:
-        evasion = joined(joint, document.text)
-        assert disqualify(evasion, document, WORDS_MAX) == "over_length"
-
-
-@pytest.mark.parametrize(
-    "attack", [with_stop_words_glued_on, with_stop_words_glued_together, in_pairs, in_tags]
-)
-def test_more_words_than_allowed_are_over_the_limit_in_disguise_too(attack: Attack) -> None:
     for document in TWELVE:
         assert disqualify(attack(document.text), document, WORDS_MAX) == "over_length"
 
 
-@pytest.mark.parametrize(
-    "attack",
-    [
-        with_stop_words_glued_on,
-        with_stop_words_glued_together,
-        in_pairs,
-        partial(joined, "_"),
-        partial(joined, "-"),
-    ],
-)
+@pytest.mark.parametrize("attack", [*GLUED, partial(joined, "_"), partial(joined, "-")])
 def test_disguised_text_earns_no_more_than_honest_text(attack: Attack) -> None:
-    documents = BUNDLED[::16]
-    honest = sum(accuracy(each, lead(each.text, WORDS_MAX)) for each in documents)
-    whole = sum(accuracy(each, attack(each.text)) for each in documents)
-    packed = sum(accuracy(each, up_to_the_limit(attack(each.text))) for each in documents)
-    cut = sum(accuracy(each, attack(lead(each.text, WORDS_MAX))) for each in documents)
-    assert honest > 0.2 * len(documents)
+    honest = sum(accuracy(each, lead(each.text, WORDS_MAX)) for each in TWELVE)
+    whole = sum(accuracy(each, attack(each.text)) for each in TWELVE)
+    packed = 0.0
+    for each in TWELVE:
+        pieces = attack(each.text).split()[:WORDS_MAX]
+        packed += accuracy(each, " ".join(pieces))
+    cut = sum(accuracy(each, attack(lead(each.text, WORDS_MAX))) for each in TWELVE)
+    assert honest > 0.2 * len(TWELVE)
     assert max(whole, packed, cut) <= honest
 
 
 @settings(max_examples=300)
 @given(
     words=st.lists(st.text("abcdefghij", min_size=1, max_size=12), min_size=1, max_size=40),
-    joint=st.sampled_from([" ", "\n", *(set(JOINTS) - {""}), *MORE_JOINTS]),
+    joint=st.sampled_from([" ", "\n", *JOINTS[:-1]]),
 )
 def test_joining_words_saves_at_most_what_a_long_run_hides(words: list[str], joint: str) -> None:
     counted = count_words(joint.join(words))

@@ -11,20 +11,18 @@ import httpx
 import pytest
 from pydantic import ValidationError
 
-from precis.config import FromCheckpoint
 from precis.errors import CorruptCheckpoint, StoreError, TrainerError
-from precis.records.ledger import ledger_key, load_ledger, write_ledger
-from precis.records.manifests import File, LatestCheckpoint, manifest_key, pointer_key
-from precis.run.checkpoints import complete_around, manifest, repair_pointer, restore
+from precis.records.ledger import ledger_key, load_ledger, read_ledger, write_ledger
+from precis.records.manifests import File, manifest_key, pointer_key
+from precis.run.checkpoints import complete_around, named_step, repair_pointer, restore
 from precis.run.export import export
 from precis.settings.tinker import TinkerTrainer
 from precis.settings.trainer import ArtTrainer, ServerlessTrainer
 from precis.store import FolderStore, Store
 from precis.store.protocol import SMALL_BYTES_MAX
 from precis.store.s3 import S3Store
-from precis.trainer.client import RemoteTrainer, _error
+from precis.trainer.client import RemoteTrainer
 from precis.trainer.protocol import Event, FileRequest, ModelSpec, TrainerState
-from precis.training.fork import fork, origin_of
 from tests.support.ledgers import record
 from tests.support.local_server import serving
 from tests.support.runs import make_run
@@ -67,13 +65,13 @@ def test_a_path_that_leads_elsewhere_is_refused_in_the_record_itself(path: str) 
         TrainerState.model_validate({"run": "r", "checkpoints": {"0": [file]}})
 
 
-def plant(store: Store, changes: dict[str, Any], **file: Any) -> None:
+def plant(store: FolderStore, changes: dict[str, Any], *files: dict[str, Any]) -> None:
     """Have manifest 1 of a run say something else, and the files of its attempt lie elsewhere."""
-    blob = store.get(manifest_key("m", 1))
-    assert blob is not None
-    said = {**json.loads(blob.data), "attempt": "0" * 16, **changes}
-    planted = {"path": "weights", "bytes": len(CONTENT), "sha256": SHA256, **file}
-    store.put(manifest_key("m", 1), json.dumps({**said, "files": [planted]}).encode())
+    known = json.loads((store.root / manifest_key("m", 1)).read_bytes())
+    planted = {"path": "weights", "bytes": len(CONTENT), "sha256": SHA256}
+    said = {**known, "attempt": "0" * 16, **changes}
+    said["files"] = [{**planted, **file} for file in files or ({},)]
+    store.put(manifest_key("m", 1), json.dumps(said).encode())
 
 
 @pytest.mark.parametrize("path", ["../../../../../outside", "/OUTSIDE", "a/../../../../outside"])
@@ -83,7 +81,7 @@ def test_a_manifest_writes_no_file_anywhere(store: FolderStore, tmp_path: Path, 
     (store.root.parent.parent / "outside").write_bytes(CONTENT)
     (store.root / "m" / "outside").write_bytes(CONTENT)
     before = sorted(tmp_path.rglob("*"))
-    plant(store, {}, path=absolute)
+    plant(store, {}, {"path": absolute})
     into = tmp_path / "deep" / "a" / "b" / "c" / "into"
     into.parent.mkdir(parents=True)
     with pytest.raises(CorruptCheckpoint, match=r"0001/manifest.json is damaged.*not a path of"):
@@ -95,45 +93,42 @@ def test_a_manifest_writes_no_file_anywhere(store: FolderStore, tmp_path: Path, 
     assert not list(tmp_path.rglob("*.incoming"))
 
 
+DAMAGED = "is damaged"
+OF_ANOTHER = "is the manifest of"
+
+
 @pytest.mark.parametrize(
-    ("changes", "file"),
+    ("changes", "files", "said"),
     [
-        ({}, {"bytes": -1}),
-        ({}, {"bytes": 2**41}),
-        ({}, {"bytes": 10**400}),
-        ({}, {"sha256": "../x"}),
-        ({"step": -1}, {}),
-        ({"step": 10**4000}, {}),
-        ({"step": 2}, {}),
-        ({"model": "another"}, {}),
-        ({"model": "../m"}, {}),
-        ({"attempt": "../0002"}, {}),
-        ({"attempt": ".."}, {}),
-        ({"parent": 10**30}, {}),
+        ({}, [{"bytes": -1}], DAMAGED),
+        ({}, [{"bytes": 2**41}], DAMAGED),
+        ({}, [{"bytes": 10**400}], DAMAGED),
+        ({}, [{"sha256": "../x"}], DAMAGED),
+        ({"step": -1}, [], DAMAGED),
+        ({"step": 10**4000}, [], DAMAGED),
+        ({"step": 2}, [], OF_ANOTHER),
+        ({"model": "another"}, [], OF_ANOTHER),
+        ({"model": "../m"}, [], DAMAGED),
+        ({"attempt": "../0002"}, [], DAMAGED),
+        ({"attempt": ".."}, [], DAMAGED),
+        ({"parent": 10**30}, [], DAMAGED),
+        ({}, [{"path": "a"}, {"path": "a"}], DAMAGED),
+        ({}, [{"path": "a"}, {"path": "a/b"}], DAMAGED),
+        ({}, [{"path": "a/b/c"}, {"path": "a/b"}], DAMAGED),
     ],
 )
-def test_what_a_manifest_says_is_bounded(
-    store: FolderStore, tmp_path: Path, changes: dict[str, Any], file: dict[str, Any]
+def test_what_a_manifest_says_is_bounded_and_no_file_is_in_anothers_way(
+    store: FolderStore,
+    tmp_path: Path,
+    changes: dict[str, Any],
+    files: list[dict[str, Any]],
+    said: str,
 ) -> None:
-    plant(store, changes, **file)
-    with pytest.raises(CorruptCheckpoint):
+    plant(store, changes, *files)
+    with pytest.raises(CorruptCheckpoint, match=said):
         restore(store, "m", 1, tmp_path / "into")
     assert not (tmp_path / "into").exists()
     assert sorted(complete_around(store, "m", 1, lambda _: None)) == [0, 2]
-
-
-@pytest.mark.parametrize(
-    "paths", [["a", "a"], ["a", "a/b"], ["a/b/c", "a/b"]], ids=lambda paths: " ".join(paths)
-)
-def test_files_that_are_in_each_others_way_are_refused(
-    store: FolderStore, paths: list[str]
-) -> None:
-    files = [{"path": path, "bytes": 0, "sha256": SHA256} for path in paths]
-    blob = store.get(manifest_key("m", 1))
-    assert blob is not None
-    store.put(manifest_key("m", 1), json.dumps({**json.loads(blob.data), "files": files}).encode())
-    with pytest.raises(CorruptCheckpoint, match="is damaged"):
-        manifest(store, "m", 1)
 
 
 PREFIXES = ["../", "m/../../", "/etc/", "m//"]
@@ -175,8 +170,7 @@ def test_a_record_that_is_too_large_is_not_read(store: FolderStore) -> None:
 def test_a_pointer_that_is_none_is_written_anew(store: FolderStore, data: bytes) -> None:
     store.put(pointer_key("m"), data)
     repair_pointer(store, "m", 2)
-    blob = store.get(pointer_key("m"))
-    assert blob is not None and LatestCheckpoint.model_validate_json(blob.data).step == 2
+    assert named_step(store.get(pointer_key("m"))) == 2
 
 
 @pytest.mark.parametrize("name", ["old", "-001", "00001", "1", "٠٠٠٣", "9" * 200, "0001 (copy)"])
@@ -191,8 +185,7 @@ def test_a_folder_that_is_no_steps_is_named(store: FolderStore, name: str) -> No
 def test_a_step_whose_numbers_are_none_is_a_sentence(
     store: FolderStore, where: str, number: str
 ) -> None:
-    text = (store.root / "m" / "ledger.json").read_text()
-    known = json.loads(text)
+    known = json.loads((store.root / ledger_key("m")).read_text())
     known["steps"][0][where] = "HERE"
     store.put(ledger_key("m"), json.dumps(known).replace('"HERE"', number).encode())
     with pytest.raises(StoreError, match=rf"ledger .*steps.0.{where}"):
@@ -200,23 +193,11 @@ def test_a_step_whose_numbers_are_none_is_a_sentence(
 
 
 def test_a_ledger_that_could_not_be_read_again_is_not_written(store: FolderStore) -> None:
-    ledger = load_ledger(store, "m")
+    ledger, version = read_ledger(store, "m", "c", "k")
     spoiled = record(2).model_copy(update={"trainer": {"loss": float("nan")}})
-    blob = store.get(ledger_key("m"))
-    assert blob is not None
     with pytest.raises(StoreError, match="can't be read as a ledger"):
-        write_ledger(store, ledger.advance(spoiled), blob.version)
+        write_ledger(store, ledger.advance(spoiled), version)
     assert load_ledger(store, "m") == ledger
-
-
-def test_a_fork_of_a_manifest_with_another_content_is_refused(
-    store: FolderStore, tmp_path: Path
-) -> None:
-    origin = origin_of(store, FromCheckpoint(model="m", step=1))
-    plant(store, {})
-    store.put(f"m/checkpoints/0001/{'0' * 16}/weights", CONTENT)
-    with pytest.raises(CorruptCheckpoint, match="was replaced since"):
-        fork(FolderStore(tmp_path / "forks"), "forked", origin, "c")
 
 
 SHELL = ["a;touch /tmp/x", "$(x)", "`x`", "a b", "a|b", "a&b", "-h", "--help", "a\nb", "a'b", ""]
@@ -231,14 +212,6 @@ def test_a_base_model_carries_nothing_that_a_shell_knows(name: str) -> None:
         ModelSpec(name="m", project="p", base_model=name)
     for plain in ("Qwen/Qwen2.5-3B-Instruct", "/models/q_1.5", "./local", "../q"):
         assert ArtTrainer(base_model=plain).base_model == plain
-
-
-@pytest.mark.parametrize("kind", ["__builtins__", "Exception", "SystemExit", "__doc__", "open", ""])
-def test_an_error_of_a_trainer_is_looked_up_among_ours_only(kind: str) -> None:
-    error = _error({"type": kind, "message": "said so"})
-    assert type(error) is TrainerError
-    assert str(error) == "said so"
-    assert type(_error({"type": ["x"], "message": 7})) is TrainerError
 
 
 PIECE = 65_536
@@ -264,11 +237,16 @@ class Lying:
         await send({"type": "http.response.body", "body": b""})
 
 
+MODEL: Any = art.TrainableModel(name="m", project="p", base_model="b")
+
+
 @pytest.fixture
-async def lying() -> AsyncIterator[tuple[Lying, str]]:
+async def lying(tmp_path: Path) -> AsyncIterator[tuple[Lying, RemoteTrainer]]:
     app = Lying()
     async with serving(app) as url:
-        yield app, url
+        trainer = RemoteTrainer(url, "token", tmp_path / "art")
+        yield app, trainer
+        await trainer.close()
 
 
 @pytest.mark.parametrize(
@@ -283,55 +261,53 @@ async def lying() -> AsyncIterator[tuple[Lying, str]]:
     ],
 )
 async def test_what_a_trainer_sends_is_what_it_said_and_stays_where_it_belongs(
-    lying: tuple[Lying, str], tmp_path: Path, path: str, sent: list[bytes], said: str
+    lying: tuple[Lying, RemoteTrainer], tmp_path: Path, path: str, sent: list[bytes], said: str
 ) -> None:
-    app, url = lying
+    app, trainer = lying
     named = path.replace("/OUTSIDE", str(tmp_path / "outside"))
     file = {"path": named, "bytes": len(CONTENT), "sha256": SHA256}
     app.state = {"run": "r", "checkpoints": {"0": [file]}}
     app.files = {named: sent}
-    trainer = RemoteTrainer(url, "token", tmp_path / "art")
-    model: Any = art.TrainableModel(name="m", project="p", base_model="b")
     with pytest.raises(TrainerError, match=said):
-        await trainer.save(model, 0, tmp_path / "kept" / "deep" / "files")
+        await trainer.save(MODEL, 0, tmp_path / "kept" / "deep" / "files")
     assert not list(tmp_path.rglob("outside"))
     kept = [one.stat().st_size for one in tmp_path.rglob("weights")]
     assert sum(kept) < 20 * PIECE
     app.state = {"run": "r"}
     with pytest.raises(TrainerError, match="holds no checkpoint 4"):
-        await trainer.save(model, 4, tmp_path / "files")
-    await trainer.close()
+        await trainer.save(MODEL, 4, tmp_path / "files")
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "kind", "said"),
     [
-        ({}, "did not say why"),
-        ({"type": "StepConflict"}, "did not say why"),
-        ({"message": "said so"}, "said so"),
+        ({}, "TrainerError", "did not say why"),
+        ({"type": "StepConflict"}, "StepConflict", "did not say why"),
+        ({"message": "said so"}, "TrainerError", "said so"),
+        ({"type": "__builtins__", "message": "said so"}, "TrainerError", "said so"),
+        ({"type": "SystemExit", "message": "said so"}, "TrainerError", "said so"),
+        ({"type": "__doc__", "message": "said so"}, "TrainerError", "said so"),
+        ({"type": "open", "message": "said so"}, "TrainerError", "said so"),
+        ({"type": "", "message": "said so"}, "TrainerError", "said so"),
+        ({"type": ["x"], "message": 7}, "TrainerError", "7"),
     ],
 )
-async def test_an_error_of_a_trainer_that_lacks_a_part_is_one_sentence(
-    lying: tuple[Lying, str], tmp_path: Path, data: dict[str, str], said: str
+async def test_an_error_of_a_trainer_is_one_of_ours_and_a_sentence_even_where_it_lacks_a_part(
+    lying: tuple[Lying, RemoteTrainer], data: dict[str, Any], kind: str, said: str
 ) -> None:
-    app, url = lying
+    app, trainer = lying
     app.event = "error"
     app.state = data
-    trainer = RemoteTrainer(url, "token", tmp_path)
-    model: Any = art.TrainableModel(name="m", project="p", base_model="b")
-    with pytest.raises(TrainerError, match=said):
-        await trainer.state(model)
-    await trainer.close()
+    with pytest.raises(TrainerError, match=said) as raised:
+        await trainer.state(MODEL)
+    assert type(raised.value).__name__ == kind
 
 
 async def test_no_answer_is_read_through_arts_recorder(
-    lying: tuple[Lying, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    lying: tuple[Lying, RemoteTrainer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It keeps all that it reads, in a time that grows with the square of an answer's length."""
     monkeypatch.delattr(httpx.Response, "aiter_bytes")
-    app, url = lying
+    app, trainer = lying
     app.state = {"run": "x"}
-    trainer = RemoteTrainer(url, "token", tmp_path)
-    model: Any = art.TrainableModel(name="m", project="p", base_model="b")
-    assert (await trainer.state(model)).run == "x"
-    await trainer.close()
+    assert (await trainer.state(MODEL)).run == "x"

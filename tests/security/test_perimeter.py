@@ -5,12 +5,13 @@ import os
 import shutil
 import stat
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import typer
 
+from cli.serve_prefect import main as serve_prefect
 from precis.cleartext import keys_in_clear
 from precis.config import BenchmarkConfig, JudgeConfig, RunConfig
 from precis.environment import private_home
@@ -61,34 +62,42 @@ def test_a_store_is_as_readable_as_its_root_whatever_the_umask(
         assert mode_of(root / file) == shared & 0o666
 
 
+def judged_at(url: str) -> RunConfig:
+    return RunConfig(model="m", judge=JudgeConfig(provider="url", model="j", base_url=url))
+
+
+CONTENDER = {"provider": "url", "model": "c", "base_url": "http://models.example/v1"}
+PLAIN = RunConfig(model="m")
+SENT_TO = [
+    ("OPENPIPE_API_KEY", "OPENPIPE_BASE_URL"),
+    ("LANGFUSE_SECRET_KEY", "LANGFUSE_HOST"),
+    ("WANDB_API_KEY", "WANDB_BASE_URL"),
+    ("HF_TOKEN", "HF_ENDPOINT"),
+    ("PREFECT_API_AUTH_STRING", "PREFECT_API_URL"),
+    ("PREFECT_API_KEY", "PREFECT_API_URL"),
+]
+
+
 @pytest.mark.parametrize(
     ("variables", "config", "named"),
     [
-        ({"JUDGE_API_KEY": "k"}, {"base_url": "http://judge.example/v1"}, "JUDGE_API_KEY"),
-        ({"JUDGE_API_KEY": "k"}, {"base_url": "https://judge.example/v1"}, None),
-        ({"JUDGE_API_KEY": "k"}, {"base_url": "http://127.0.0.1:8000/v1"}, None),
-        ({"JUDGE_API_KEY": "k"}, {"base_url": "http://localhost:8000/v1"}, None),
-        ({"JUDGE_API_KEY": ""}, {"base_url": "http://judge.example/v1"}, None),
-        ({"OPENPIPE_API_KEY": "k", "OPENPIPE_BASE_URL": "http://o.example"}, {}, "OPENPIPE_API"),
-        ({"LANGFUSE_SECRET_KEY": "k", "LANGFUSE_HOST": "http://l.example"}, {}, "LANGFUSE_SECRET"),
-        ({"WANDB_API_KEY": "k", "WANDB_BASE_URL": "http://w.example"}, {}, "WANDB_API_KEY"),
-        ({"WANDB_API_KEY": "k", "WANDB_BASE_URL": "http://[no-address"}, {}, None),
-        ({"HF_TOKEN": "k", "HF_ENDPOINT": "http://hub.example"}, {}, "HF_TOKEN"),
+        ({"JUDGE_API_KEY": "canary"}, judged_at("http://judge.example/v1"), "JUDGE_API_KEY"),
+        ({"JUDGE_API_KEY": "canary"}, judged_at("https://judge.example/v1"), None),
+        ({"JUDGE_API_KEY": "canary"}, judged_at("http://127.0.0.1:8000/v1"), None),
+        ({"JUDGE_API_KEY": "canary"}, judged_at("http://localhost:8000/v1"), None),
+        ({"JUDGE_API_KEY": ""}, judged_at("http://judge.example/v1"), None),
         (
-            {"PREFECT_API_AUTH_STRING": "a:b", "PREFECT_API_URL": "http://p.example/api"},
-            {},
-            "PREFECT_API_AUTH_STRING",
+            {"CONTENDER_API_KEY": "canary"},
+            BenchmarkConfig.model_validate({"model": "m", "contenders": [CONTENDER]}),
+            "CONTENDER_API_KEY goes to http://models.example/v1 in clear",
         ),
-        (
-            {"PREFECT_API_KEY": "k", "PREFECT_API_URL": "http://p.example/api"},
-            {},
-            "PREFECT_API_KEY",
-        ),
+        ({"WANDB_API_KEY": "canary", "WANDB_BASE_URL": "http://[no-address"}, PLAIN, None),
+        *[({key: "a:canary", to: "http://service.example"}, PLAIN, key) for key, to in SENT_TO],
     ],
 )
 def test_a_key_that_goes_over_a_network_in_clear_is_named(
     variables: dict[str, str],
-    config: dict[str, str],
+    config: RunConfig,
     named: str | None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -96,31 +105,20 @@ def test_a_key_that_goes_over_a_network_in_clear_is_named(
         monkeypatch.delenv(variable, raising=False)
     for variable, value in variables.items():
         monkeypatch.setenv(variable, value)
-    judge = JudgeConfig(provider="url", model="j", **config) if config else JudgeConfig()
-    told = keys_in_clear(RunConfig(model="m", judge=judge))
+    told = keys_in_clear(config)
     assert [sentence.startswith(str(named)) for sentence in told] == ([True] if named else [])
-    contender = {"provider": "url", "model": "c", "base_url": "http://models.example/v1"}
-    benchmark = BenchmarkConfig.model_validate({"model": "m", "contenders": [contender]})
-    monkeypatch.setenv("CONTENDER_API_KEY", "canary")
-    (of_contender,) = [told for told in keys_in_clear(benchmark) if "models.example" in told]
-    assert of_contender.startswith("CONTENDER_API_KEY goes to http://models.example/v1 in clear")
-    assert "canary" not in of_contender
+    assert "canary" not in "".join(told)
 
 
-def test_a_server_does_not_start_without_a_password(tmp_path: Path) -> None:
-    left_out = "PREFECT_SERVER_API_AUTH_STRING"
-    environment = {name: value for name, value in os.environ.items() if name != left_out}
-    done = subprocess.run(
-        [sys.executable, "-m", "cli.serve_prefect", "--host", "127.0.0.1", "--port", "0"],
-        env=environment | {"PREFECT_HOME": str(tmp_path)},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 1
-    assert "does not start without a password" in " ".join(done.stderr.split())
-    assert "Traceback" not in done.stderr
+def test_a_server_does_not_start_without_a_password(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PREFECT_SERVER_API_AUTH_STRING", raising=False)
+    with pytest.raises(typer.Exit) as ended:
+        serve_prefect("127.0.0.1", 0)
+    assert ended.value.exit_code == 1
+    assert "does not start without a password" in " ".join(capsys.readouterr().err.split())
 
 
 @pytest.mark.parametrize(
@@ -152,13 +150,10 @@ def _is_left_out(name: str) -> bool:
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
-def test_a_unit_keeps_what_it_writes_to_itself(unit: Path) -> None:
+def test_a_unit_keeps_what_it_writes_to_itself_and_is_not_exposed(unit: Path) -> None:
     assert "\nUMask=0077\n" in unit.read_text()
-
-
-@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd is not installed")
-@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
-def test_a_unit_is_not_exposed(unit: Path) -> None:
+    if not shutil.which("systemd-analyze"):
+        pytest.skip("systemd is not installed")
     command = ["systemd-analyze", "security", "--offline=true", str(unit)]
     told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     exposure = float(told.splitlines()[-1].partition(": ")[2].split()[0])

@@ -7,7 +7,7 @@ import resource
 import string
 import sys
 import traceback
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 
 import openai
 import pytest
@@ -90,7 +90,18 @@ async def ask_policy(url: str) -> object:
         return await sample_each(recorder, policy, environment, scenarios, RolloutsConfig())
 
 
-ASKS = [ask_judge, ask_ruler, ask_contender, ask_policy]
+async def ask_for_models(url: str) -> object:
+    return await find_served(url, "", KEY)
+
+
+ASKS: dict[Ask, tuple[str, str]] = {
+    ask_judge: ("too_large", "larger than 4 MiB"),
+    ask_ruler: ("too_large", "larger than 4 MiB"),
+    ask_contender: ("too_large", "larger than 4 MiB"),
+    ask_policy: ("too_large", "larger than 4 MiB"),
+    ask_for_models: ("lists its models without end", "larger than 1 MiB"),
+}
+"""Those who ask a server, and what each says of a reply without end."""
 
 
 async def said(ask: Ask, url: str) -> str:
@@ -98,7 +109,7 @@ async def said(ask: Ask, url: str) -> str:
     try:
         return repr(await asyncio.wait_for(ask(url), DEADLINE_S + 10))
     except (PrecisError, TimeoutError) as error:
-        return "".join(traceback.format_exception(error))
+        return "".join([repr(error), *traceback.format_exception(error)])
 
 
 def quotes(text: str) -> bool:
@@ -120,8 +131,8 @@ async def test_a_reply_without_end_takes_little_memory(ask: Ask, answer: Callabl
         outcome = await said(ask, server.url)
         assert mib_used() - before < 64
         assert server.sent < 64 * MIB
-    assert "larger than 4 MiB" in outcome
-    assert "too_large" in outcome or "generation_failed" in outcome
+    for part_of_it in ASKS[ask]:
+        assert part_of_it in outcome
 
 
 def message(key: str) -> str:
@@ -141,6 +152,10 @@ def refusal(key: str) -> str:
     return json.dumps({"choices": [{"message": {"refusal": key}, "finish_reason": "stop"}]})
 
 
+def models(key: str) -> str:
+    return json.dumps({"data": [{"id": key}, {"id": f"m-{key}@1"}]})
+
+
 def escaped(key: str) -> str:
     spelled = "".join(f"\\u{ord(letter):04x}" for letter in key)
     return f'{{"error": {{"message": "Key {spelled} is not known."}}}}'
@@ -158,6 +173,7 @@ def escaped(key: str) -> str:
         quoting(200, message),
         quoting(200, reply),
         quoting(200, refusal),
+        quoting(200, models),
         quoting(200, str),
         quoting_in_the_status_line,
     ],
@@ -166,7 +182,7 @@ def escaped(key: str) -> str:
 async def test_a_key_that_a_server_quotes_is_never_seen(ask: Ask, answer: Callable) -> None:  # type: ignore[type-arg]
     async with hostile(answer) as server:
         outcome = await said(ask, server.url)
-        assert KEY in server.keys[0] or answer is quoting_in_the_status_line
+        assert set(server.keys) == {KEY}
     assert not quotes(outcome), outcome
 
 
@@ -176,11 +192,6 @@ def test_what_is_not_the_key_stays(before: str, part: tuple[int, int], after: st
     found = Redactor(KEY).clean_text(f"{before} {quoted} {after}")
     assert not quotes(found)
     assert found == f"{before} … {after}".encode("utf-8", "replace").decode()
-
-
-def test_a_word_given_for_a_key_is_no_secret() -> None:
-    assert Redactor("anything").clean_text("anything goes") == "anything goes"
-    assert Redactor("none").clean_text("none at all") == "none at all"
 
 
 LAST_FOUR = KEY[-4:]
@@ -211,42 +222,43 @@ def letters(text: str) -> str:
 
 
 @given(key=keys, mask=masks, first=shown, last=shown)
-def test_no_end_of_a_masked_key_is_seen(key: str, mask: str, first: int, last: int) -> None:
+def test_no_end_of_a_key_is_seen_that_is_masked_or_told_of_in_words(
+    key: str, mask: str, first: int, last: int
+) -> None:
     for masked in (key[:first] + mask + key[-last:], key[:first] + mask, mask + key[-last:]):
         for around in ("Key {} is not known.", "({})", '"{}"', "at {}\n"):
             cleaned = Redactor(key).clean_text(around.format(masked))
             assert letters(cleaned) == letters(around)
-
-
-@given(key=keys, last=shown)
-def test_no_end_that_is_told_of_in_words_is_seen(key: str, last: int) -> None:
     for told in ("Your key, ending in {}, has expired.", '{{"last4": "{}"}}', "suffix: {}"):
         cleaned = Redactor(key).clean_text(told.format(key[-last:]))
         assert letters(cleaned) == letters(told.format(""))
 
 
-@given(key=keys, document=st.sampled_from(BUNDLED))
-def test_ordinary_text_stays_as_it_is(key: str, document: object) -> None:
-    text = document.text  # type: ignore[attr-defined]
+@given(key=keys, text=st.sampled_from([document.text for document in BUNDLED]))
+def test_ordinary_text_stays_as_it_is(key: str, text: str) -> None:
     # Eight characters of a key are left out wherever they stand, in a word like any other.
     assume(not any(key[at : at + 8] in text for at in range(len(key) - 7)))
     assert Redactor(key).clean_text(text) == text
 
 
-@given(text=st.text() | st.text('\\"u0041{}[]:,*….35c8 '))
-def test_a_reply_without_the_key_stays_as_it_is(text: str) -> None:
-    packed = json.dumps(text).encode()
-    assert Redactor("sk-or-v1-zzzzzzzzzzzz").clean(packed) == packed
+texts = st.text() | st.text('\\"u0041{}[]:,*….35c8 ')
 
 
-@given(st.binary())
-def test_bytes_that_are_no_text_stay_as_they_are(content: bytes) -> None:
-    assert Redactor(KEY).clean(content) == content
+@given(texts.map(json.dumps).map(str.encode) | st.binary())
+def test_a_reply_without_the_key_stays_as_it_is(content: bytes) -> None:
+    assert Redactor("sk-or-v1-zzzzzzzzzzzz").clean(content) == content
 
 
-@pytest.mark.parametrize("text", ["Room 35c8 is closed.", "sk-or is short", "ending in 1945", "…"])
-def test_what_nothing_says_to_be_of_a_key_stays(text: str) -> None:
-    assert Redactor(KEY).clean_text(text) == text
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        *[(KEY, text) for text in ("Room 35c8 is closed.", "sk-or is short", "ending in 1945")],
+        ("anything", "anything goes"),
+        ("none", "none at all"),
+    ],
+)
+def test_a_word_and_what_nothing_says_to_be_of_a_key_stay(key: str, text: str) -> None:
+    assert Redactor(key).clean_text(text) == text
 
 
 @pytest.mark.parametrize("told", CUT_SHORT)
@@ -256,18 +268,6 @@ def test_a_key_cut_short_is_left_out_of_a_text(told: str) -> None:
     assert "sk-o" not in cleaned
 
 
-def listing(*names: str) -> Callable[[str], Iterator[bytes]]:
-    return quoting(200, lambda _: json.dumps({"data": [{"id": name} for name in names]}))
-
-
-@pytest.mark.parametrize("answer", [endless, bomb])
-async def test_a_list_without_end_is_not_read(answer: Callable[[str], Iterator[bytes]]) -> None:
-    async with hostile(answer) as server:
-        with pytest.raises(ConfigError, match="lists its models without end"):
-            await list_models(server.url, KEY)
-    assert server.sent < 32 * MIB
-
-
 async def test_a_list_that_drips_costs_its_deadline_and_no_more() -> None:
     async with dripping() as url:
         with pytest.raises(ConfigError, match="does not list its models within 1 s"):
@@ -275,25 +275,10 @@ async def test_a_list_that_drips_costs_its_deadline_and_no_more() -> None:
 
 
 @pytest.mark.parametrize(
-    "answer",
-    [
-        quoting(200, lambda key: json.dumps({"data": [{"id": key}, {"id": f"m-{key}@1"}]})),
-        quoting(401, lambda key: f"{key} is not a key of ours"),
-        quoting_in_the_status_line,
-    ],
+    ("name", "listed"),
+    [("\x1b]0;owned\x07\x1b[2J", None), ("My Model.gguf", ["a@1", "My Model.gguf"])],
 )
-async def test_a_server_that_quotes_the_key_has_nobody_print_it(
-    answer: Callable[[str], Iterator[bytes]],
-) -> None:
+async def test_a_name_that_moves_the_cursor_is_no_name(name: str, listed: list[str] | None) -> None:
+    answer = quoting(200, lambda _: json.dumps({"data": [{"id": "a@1"}, {"id": name}]}))
     async with hostile(answer) as server:
-        with pytest.raises(ConfigError) as raised:
-            await find_served(server.url, "", KEY)
-    assert server.keys == [KEY]
-    assert not quotes(f"{raised.value!r} {raised.value.__cause__!r}")
-
-
-async def test_a_name_that_moves_the_cursor_is_no_name() -> None:
-    async with hostile(listing("a@1", "\x1b]0;owned\x07\x1b[2J")) as server:
-        assert await list_models(server.url, KEY) is None
-    async with hostile(listing("a@1", "My Model.gguf")) as server:
-        assert await list_models(server.url, KEY) == ["a@1", "My Model.gguf"]
+        assert await list_models(server.url, KEY) == listed

@@ -77,13 +77,15 @@ class PausingStore(FolderStore):
 
 
 class Writer(threading.Thread):
-    """Somebody who does something with a store, and stops in the middle of it."""
+    """Somebody who does something with a store, and has stopped in the middle of it."""
 
     def __init__(self, store: PausingStore, work: Callable[[PausingStore], object]) -> None:
         super().__init__(daemon=True)
         self.store = store
         self.error: Exception | None = None
         self._work = work
+        self.start()
+        assert self.store.has_stopped.wait(patience_s())
 
     def run(self) -> None:
         try:
@@ -92,10 +94,6 @@ class Writer(threading.Thread):
             self.error = error
         finally:
             self.store.has_stopped.set()
-
-    def run_until_it_stops(self) -> None:
-        self.start()
-        assert self.store.has_stopped.wait(patience_s())
 
     def run_to_its_end(self) -> None:
         self.store.may_go_on.set()
@@ -146,10 +144,8 @@ def test_wherever_a_stale_writer_stops_the_new_owners_checkpoint_stays(
         for key in store.keys(""):
             copy.upload(store.root / key, key)
         stale = Writer(PausingStore(root, stops), commits(theirs, take_lease(copy, "stale")))
-        stale.run_until_it_stops()
         lease = take_lease(copy, "owner")
         owner = Writer(PausingStore(root, stops_too), commits(ours, lease))
-        owner.run_until_it_stops()
         stale.run_to_its_end()
         owner.run_to_its_end()
         assert stale.error is None or isinstance(stale.error, StoreConflict)
@@ -189,7 +185,6 @@ def test_a_stale_retention_deletes_nothing_once_it_goes_on(store: FolderStore, s
     stale = Writer(
         PausingStore(store.root, stops), lambda paused: prune(paused, "m", FEW, {}, 2, lease)
     )
-    stale.run_until_it_stops()
     ends_itself = not stale.is_alive()
     left = committed_steps(store, "m")
     take_lease(store, "owner")

@@ -1,7 +1,7 @@
 """Whatever a policy calls, and whatever a tool returns: it harms nobody else."""
 
-import json
 import sys
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -10,18 +10,13 @@ import psutil
 import pytest
 
 from precis.environments.python import PythonEnvironment
+from precis.environments.trajectories import put_trajectories
 from precis.llm.server import ChatRequest, ToolCall
 from precis.records.rollout import Scenario, Unscored
 from precis.report.rollouts_page import gather_rollouts, rollouts_html
 from precis.store import FolderStore
 from tests.services.patience import until
-from tests.support.examples import (
-    call,
-    example,
-    play,
-    with_settings,
-)
-from tests.support.in_process import Life, one_process
+from tests.support.examples import call, example, play
 from tests.support.scripted_policy import Agent, ScriptedPolicy
 
 ESCAPE = "\x1b]0;owned\x07\x1b[2J\x1b[31m"
@@ -68,18 +63,18 @@ def reads(request: ChatRequest) -> ToolCall:
     return call(request, "read", page=turn + 1)
 
 
-def processes(command: list[str]) -> list[psutil.Process]:
-    return [one for one in psutil.Process().children(recursive=True) if _runs(one, command[-1])]
+def runs(file: str) -> bool:
+    """Whether a process that this one has started runs a file."""
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):
+            if file in process.cmdline():
+                return True
+    return False
 
 
-def _runs(process: psutil.Process, file: str) -> bool:
-    try:
-        return file in process.cmdline()
-    except psutil.Error:
-        return False
-
-
-async def test_what_a_tool_returns_stays_text(environment: PythonEnvironment) -> None:
+async def test_what_a_tool_returns_stays_text(
+    environment: PythonEnvironment, tmp_path: Path
+) -> None:
     (rollout,) = await play(environment, ScriptedPolicy(reads), 1)
     small, huge = [one["content"] for one in rollout.calls[-1].messages if one["role"] == "tool"]
     assert small == HOSTILE
@@ -87,38 +82,11 @@ async def test_what_a_tool_returns_stays_text(environment: PythonEnvironment) ->
     shown = environment.show(rollout)
     assert "<script" not in shown and "</attempts>" not in shown
     assert not [line for line in shown.splitlines() if line.startswith("#")]
-
-
-async def test_a_run_on_hostile_results_ends_and_its_page_is_clean(
-    tmp_path: Path, server: list[str]
-) -> None:
-    scenarios = tmp_path / "scenarios.jsonl"
-    lines = []
-    for number, split in enumerate(("train", "validation")):
-        task = {"id": f"task-{number}", "split": split, "task": "Read a page."}
-        lines.append(json.dumps(task))
-    scenarios.write_text("\n".join(lines), "utf-8")
-    file = tmp_path / "agent"
-    settings = {"SERVER": server, "SCENARIOS": str(scenarios), "TURNS_MAX": 3}
-    with_settings("mcp_agent.py", file, **settings)
-    # Without the tool that hangs: an untrained policy would call it.
-    program = Path(server[-1])
-    text = program.read_text("utf-8")
-    start = text.index("@server.tool()\ndef hang")
-    program.write_text(text[:start] + "server.run()\n", "utf-8")
-    config = {
-        "environment": str(file / "mcp_agent.py"),
-        "documents": {},
-        "steps": 1,
-        "rollouts": {"groups_per_step": 1, "rollouts_per_group": 2, "scored_min": 2},
-    }
-    with one_process(tmp_path / "home"):
-        life = Life(tmp_path / "run", config)
-        await life.live()
-    store = FolderStore(tmp_path / "run")
+    store = FolderStore(tmp_path / "store")
+    put_trajectories(store, "m", "train", 0, [[rollout]], "m@0")
     found = gather_rollouts(store, "m")
+    assert any("alert(1)" in text for text in found.texts)
     page = rollouts_html(found, "m", "a store", datetime.now(UTC))
-    assert any("alert(1)" in text for text in found.texts), "a page was read"
     assert "<script>alert" not in page
     assert "\x1b" not in page
 
@@ -130,7 +98,7 @@ async def test_tools_that_hang_end_with_the_rollout(
     [rollout] = await play(environment, scripted, deadline_s=6.0)
     assert isinstance(rollout.score, Unscored)
     assert rollout.score.cause == "rollout_timeout"
-    await until(lambda: not processes(server), "the end of the server and its tool")
+    await until(lambda: not runs(server[-1]), "the end of the server and its tool")
 
 
 @pytest.mark.parametrize("raised", [RuntimeError(HOSTILE), SystemExit(HOSTILE)])

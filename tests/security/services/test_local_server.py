@@ -86,21 +86,12 @@ def trusted(precis: Precis) -> httpx.Client:
     return client_of(precis.api, auth=(user, password))
 
 
-@pytest.fixture
-def page_of_another() -> Iterator[str]:
-    """The address of a page that somebody else serves."""
-    with served(HTMLResponse("<title>Prize draw</title>")) as url:
-        yield url.replace("127.0.0.1", "localhost") + "/"
-
-
-async def test_a_page_on_another_origin_makes_nothing_and_reads_nothing(
-    fresh: Precis, page_of_another: str
-) -> None:
-    with trusted(fresh) as api:
+async def test_a_page_on_another_origin_makes_nothing_and_reads_nothing(fresh: Precis) -> None:
+    with trusted(fresh) as api, served(HTMLResponse("<title>Prize draw</title>")) as another:
         flow = api.post("/flows/", json={"name": "harmless"}).raise_for_status().json()["id"]
         async with chromium_page() as page:
             await log_in(page, fresh.api.removesuffix("/api"), password_of(fresh))
-            await page.goto(page_of_another)
+            await page.goto(another.replace("127.0.0.1", "localhost") + "/")
             told: dict[str, str] = await page.evaluate(ATTACK, {"api": fresh.api, "flow": flow})
         flows = api.post("/flows/filter", json={}).raise_for_status().json()
         deployments = api.post("/deployments/filter", json={}).raise_for_status().json()
