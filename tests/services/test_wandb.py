@@ -25,30 +25,25 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wandb, "_FINISH_TIMEOUT_S", patience_s())
 
 
-async def test_without_a_key_nothing_is_started(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_without_a_network_it_is_said_and_the_run_kept_and_no_argument_tells_others_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.delenv("WANDB_API_KEY")
-    async with wandb_log("m", "id1", {}, tmp_path / "w") as log:
-        assert log is None
-    assert not (tmp_path / "w").exists()
-
-
-async def test_offline_the_run_is_kept_and_no_argument_tells_others_of_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("WANDB_MODE", "online")
+    monkeypatch.setenv("WANDB_BASE_URL", "http://127.0.0.1:9")
     private = {"notify": "canary-in-the-configuration"}
     (tmp_path / "results.parquet").write_bytes(b"PAR1 as far as W&B can tell")
-    async with wandb_log("m", "id1", private, tmp_path / "w") as log:
-        assert log is not None
-        log.log(0, {"reward": 0.25})
-        # The kernel has none of a program that is about to begin.
-        arguments = await until(
-            Path(f"/proc/{log._process.pid}/cmdline").read_text, "the process's arguments"
-        )
-        log.table(1, "samples", ["document", "summary"], [["d1", "The mayor."]])
-        log.artifact("m-results", "results", tmp_path / "results.parquet")
+    with caplog.at_level(logging.WARNING, wandb.logger.name):
+        async with wandb_log("m", "id1", private, tmp_path / "w") as log:
+            assert log is not None
+            log.log(0, {"reward": 0.25})
+            # The kernel has none of a program that is about to begin.
+            arguments = await until(
+                Path(f"/proc/{log._process.pid}/cmdline").read_text, "the process's arguments"
+            )
+            log.table(1, "samples", ["document", "summary"], [["d1", "The mayor."]])
+            log.artifact("m-results", "results", tmp_path / "results.parquet")
+    assert log._process.returncode == 0, "it was given up on"
+    assert "W&B can't be reached at http://127.0.0.1:9" in caplog.text
     assert "precis.observe.wandb" in arguments
     assert "canary" not in arguments
     told = b"".join(path.read_bytes() for path in tmp_path.rglob("run-id1.wandb"))
@@ -66,21 +61,6 @@ async def test_a_server_that_never_answers_is_not_waited_for(
         monkeypatch.setenv("WANDB_MODE", "online")
         monkeypatch.setenv("WANDB_BASE_URL", f"http://127.0.0.1:{silent.getsockname()[1]}")
         assert "Timeout" in str(await wandb.unreachable())
-
-
-async def test_without_a_network_it_is_said_and_the_run_kept_to_be_sent_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setenv("WANDB_MODE", "online")
-    monkeypatch.setenv("WANDB_BASE_URL", "http://127.0.0.1:9")
-    with caplog.at_level(logging.WARNING, wandb.logger.name):
-        async with wandb_log("m", "id1", {}, tmp_path / "w") as log:
-            assert log is not None
-            log.log(0, {"reward": 0.25})
-            process = log._process
-    assert process.returncode == 0, "it was given up on"
-    assert "W&B can't be reached at http://127.0.0.1:9" in caplog.text
-    assert list((tmp_path / "w").rglob("run-id1.wandb")), "nothing is left to be sent later"
 
 
 async def test_a_project_that_w_b_refuses_is_said_though_nothing_more_is_logged(

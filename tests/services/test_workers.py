@@ -89,14 +89,11 @@ def _add(cluster: Any, node: dict[str, Any]) -> None:
             patience.check()
 
 
-def agent_of(folder: Path, workers: WorkersSettings, **changes: int) -> Any:
-    """The environment of a file that imports another one."""
+def agent_of(folder: Path, workers: WorkersSettings, hangs_s: int = 0) -> Any:
+    """The environment of a file that imports another one; its game 11 hangs for so long."""
     (folder / "beside.py").write_text('WORDS = ["bread", "salt"]')
     file = folder / "agent.py"
-    text = AGENT
-    for name, value in changes.items():
-        text = text.replace(f"{name} = 0", f"{name} = {value}")
-    file.write_text(text)
+    file.write_text(AGENT.replace("HANGS = 0", f"HANGS = {hangs_s}"))
     return load_agent(PythonSettings(file=str(file), workers=workers))
 
 
@@ -161,14 +158,6 @@ async def test_a_worker_that_is_killed_in_mid_game_costs_that_game(
     assert killed[0] not in processes
 
 
-async def test_a_cluster_may_be_asked_from_outside_of_it(cluster: str, tmp_path: Path) -> None:
-    workers = WorkersSettings(count=1, address=f"ray://127.0.0.1:{CLIENT_PORT}")
-    environment = agent_of(tmp_path, workers)
-    async with played(environment, ScriptedPolicy()) as play:
-        rollouts = await play(environment.scenarios("train")[:2])
-    assert [one.reward for one in rollouts] == [1.0, 1.0], rollouts
-
-
 FLOW = """
 import asyncio, sys
 from precis.settings.environment import PythonSettings, WorkersSettings
@@ -201,7 +190,7 @@ def test_nothing_is_left_of_a_cluster_whose_flow_is_killed(tmp_path: Path) -> No
 
 async def test_a_late_game_is_cancelled_and_its_place_is_free(cluster: str, tmp_path: Path) -> None:
     workers = WorkersSettings(count=1, rollouts_each=1, address=cluster)
-    environment = agent_of(tmp_path, workers, HANGS=600)
+    environment = agent_of(tmp_path, workers, hangs_s=600)
     scenarios = environment.scenarios("train")
     async with played(environment, ScriptedPolicy(), deadline_s=20.0) as play:
         late, after = await play([scenarios[11], scenarios[0]])
@@ -209,7 +198,7 @@ async def test_a_late_game_is_cancelled_and_its_place_is_free(cluster: str, tmp_
     assert after.reward == 1.0
 
 
-async def test_a_program_goes_to_the_workers_too(
+async def test_a_program_goes_to_the_workers_too_of_a_cluster_that_is_asked_from_outside_of_it(
     cluster: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WANDB_API_KEY", "hidden")
@@ -217,7 +206,7 @@ async def test_a_program_goes_to_the_workers_too(
     (tmp_path / "agent.py").write_text(f"{ASKING}\nprint(int('hidden' not in str(os.environ)))")
     lines = '{"id": "a"}\n{"id": "b", "split": "validation"}\n'
     (tmp_path / "scenarios.jsonl").write_text(lines)
-    workers = WorkersSettings(count=1, address=cluster)
+    workers = WorkersSettings(count=1, address=f"ray://127.0.0.1:{CLIENT_PORT}")
     command = (sys.executable, "agent.py")
     settings = CommandSettings(command=command, scenarios="scenarios.jsonl", workers=workers)
     environment = load_agent(settings)
@@ -226,7 +215,7 @@ async def test_a_program_goes_to_the_workers_too(
     async with played(environment, ScriptedPolicy()) as play:
         (tmp_path / "agent.py").unlink()  # what was sent is played
         [rollout] = await play(environment.scenarios("train"))
-    assert rollout.reward == 1.0
+    assert rollout.reward == 1.0, rollout
     assert len(rollout.calls) == 1
 
 

@@ -12,9 +12,9 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 from setproctitle import setproctitle
+from starlette.applications import Starlette
 
 from precis.processes.child import serve
 from precis.processes.supervisor import claim, need
@@ -48,13 +48,6 @@ def service(folder: Path) -> None:
     time.sleep(300)
 
 
-async def app(scope: Any, receive: Any, send: Any) -> None:
-    if scope["type"] == "lifespan":
-        while (await receive())["type"] != "lifespan.shutdown":
-            await send({"type": "lifespan.startup.complete"})
-        await send({"type": "lifespan.shutdown.complete"})
-
-
 def main(folder: Path) -> None:
     with (folder / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -65,7 +58,7 @@ def main(folder: Path) -> None:
         while not (folder / "tree.json").exists():
             time.sleep(0.05)
         need({"precis-gpu", "VLLM::EngineCor"})
-        serve(app, with_parent=True)
+        serve(Starlette(), with_parent=True)
 
 
 if __name__ == "__main__":
