@@ -21,13 +21,10 @@ from typing import Any, Literal
 import pytest
 
 from precis.config import TrainConfig
-from precis.errors import PrecisError
 from precis.processes.child import child_service
 from precis.processes.kill_points import on_reaching
 
 PROGRAM = "tests.services.killed_run"
-
-Role = Literal["flow", "trainer"]
 
 
 @dataclass(frozen=True)
@@ -41,7 +38,7 @@ class Kill:
 
     point: str
     number: int
-    victims: Sequence[Role] = ("trainer",)
+    victim: Literal["flow", "trainer"] = "trainer"
     by: int = signal.SIGKILL
 
     @property
@@ -55,29 +52,6 @@ def write_plan(folder: Path, kills: Sequence[Kill]) -> None:
     (folder / "plan.json").write_text(json.dumps(list(map(asdict, kills))))
 
 
-def arm(folder: Path) -> None:
-    """Have this process, a trainer, end whom the plan names at the places that it gets to."""
-    (folder / "trainer").write_text(str(os.getpid()))
-    planned = [Kill(**kill) for kill in json.loads((folder / "plan.json").read_text())]
-
-    def strike(point: str, number: int | None) -> None:
-        for kill in planned:
-            if (kill.point, kill.number) == (point, number):
-                _strike(kill, folder)
-
-    on_reaching(strike)
-
-
-def _strike(kill: Kill, folder: Path) -> None:
-    try:
-        (folder / kill.mark).touch(exist_ok=False)
-    except FileExistsError:
-        return  # in the life of a process that was started again
-    for victim in kill.victims:
-        with suppress(ProcessLookupError):
-            os.kill(int((folder / victim).read_text()), kill.by)
-
-
 def run_flow(folder: Path, config: str) -> None:
     """Live the flow."""
     import flows.train  # takes seconds, too long where tests are only collected
@@ -87,31 +61,38 @@ def run_flow(folder: Path, config: str) -> None:
             module, arguments = PROGRAM, ["trainer", str(folder), *arguments]
         return child_service(module, arguments, *given, **options)
 
-    (folder / "flow").write_text(str(os.getpid()))
     run_training = partial(flows.train.run_training, launch=launch)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(flows.train, "run_training", run_training)
         # Who is told to end finishes its commit, for which a busy machine needs its time.
         patch.setattr("precis.training.loop.COMMIT_GRACE_S", 120.0)
-        try:
-            asyncio.run(flows.train.train(TrainConfig.model_validate_json(config)))
-        except PrecisError as error:
-            sys.exit(f"{type(error).__name__}: {error}")
+        asyncio.run(flows.train.train(TrainConfig.model_validate_json(config)))
 
 
 def run_trainer(folder: Path, arguments: Sequence[str]) -> None:
-    """Be its trainer."""
+    """Be its trainer, and end whom the plan names at the places that it gets to."""
     import typer
 
     from precis.trainer import server
 
-    arm(folder)
+    planned = [Kill(**kill) for kill in json.loads((folder / "plan.json").read_text())]
+
+    def strike(point: str, number: int | None) -> None:
+        for kill in planned:
+            # A mark that is there is of a process that was started again since.
+            if (kill.point, kill.number) == (point, number) and not (folder / kill.mark).exists():
+                (folder / kill.mark).touch()
+                with suppress(ProcessLookupError):
+                    os.kill(int((folder / kill.victim).read_text()), kill.by)
+
+    on_reaching(strike)
     sys.argv[1:] = arguments
     typer.run(server.main)
 
 
 if __name__ == "__main__":
     _, role, place, *rest = sys.argv
+    (Path(place) / role).write_text(str(os.getpid()))
     if role == "flow":
         run_flow(Path(place), *rest)
     else:

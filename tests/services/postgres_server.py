@@ -14,21 +14,29 @@ from tests.support.guard import temporary_folder
 
 
 @contextmanager
-def postgres() -> Iterator[str]:
-    """Start one on a free port, with a database of its own; yields its address for Prefect."""
+def postgres(
+    database: str = "prefect", password: str = "correcthorse", port: int | None = None
+) -> Iterator[str]:
+    """Start one on a port, or a free one, with a user `precis`; yields its address for Prefect."""
     programs = binaries()
     folder = temporary_folder("postgres")
     user = _owner(folder)
-    data, log = folder / "data", folder / "log"
-    port = free_port()
+    data, log, secret = folder / "data", folder / "log", folder / "password"
+    secret.write_text(password)
+    secret.chmod(0o644)
+    port = port or free_port()
     try:
         # No fsync: the data need not outlive this machine.
         options = f"-p {port} -k {folder} -c listen_addresses=127.0.0.1 -c fsync=off"
         control = [str(programs / "pg_ctl"), "-D", str(data), "-w"]
-        _run(user, [str(programs / "initdb"), "-D", str(data), "-U", "precis", "-A", "trust"])
+        secured = ["-A", "scram-sha-256", f"--pwfile={secret}"]
+        _run(user, [str(programs / "initdb"), "-D", str(data), "-U", "precis", *secured])
         _run(user, [*control, "-l", str(log), "-o", options, "start"])
         try:
-            yield f"postgresql+asyncpg://precis@127.0.0.1:{port}/postgres"
+            server = f"precis:{password}@127.0.0.1:{port}"
+            maintained = f"--maintenance-db=postgresql://{server}/postgres"
+            _run(user, [str(programs / "createdb"), maintained, database])
+            yield f"postgresql+asyncpg://{server}/{database}"
         finally:
             _run(user, [*control, "-m", "immediate", "stop"])
     finally:

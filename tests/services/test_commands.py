@@ -23,7 +23,7 @@ MODEL = "games"
 KEY = "CONTENDER_API_KEY"
 DIGITS = "8300417"
 """A key that JSON would take for a number."""
-BOARDS = 12
+BOARDS = 6
 BASELINE = """
 
 async def take_first(asked):
@@ -75,13 +75,7 @@ def test_a_key_is_kept_on_the_server_that_is_named_where_the_doctor_finds_it(
     assert DIGITS not in output
 
 
-def test_a_server_that_is_only_named_is_not_stopped(precis: Precis, elsewhere: Precis) -> None:
-    assert "No Prefect server is running." in elsewhere.run("stop")
-    with client_of(precis.api) as api:
-        assert api.get("/health").is_success
-
-
-def test_a_worker_works_for_the_server_that_is_named(
+def test_a_worker_works_for_the_server_that_is_named_which_is_not_stopped(
     precis: Precis, elsewhere: Precis, tmp_path: Path
 ) -> None:
     with client_of(precis.api) as api:
@@ -95,6 +89,8 @@ def test_a_worker_works_for_the_server_that_is_named(
         finally:
             worker.process.kill()
             worker.process.wait()
+        assert "No Prefect server is running." in elsewhere.run("stop")
+        assert api.get("/health").is_success
 
 
 def workers_of(api: httpx.Client) -> set[str]:
@@ -108,14 +104,15 @@ def workers_of(api: httpx.Client) -> set[str]:
 def test_an_agent_is_trained_and_benchmarked_on_the_server_that_is_named_and_deleted_there(
     precis: Precis, elsewhere: Precis, tmp_path: Path
 ) -> None:
-    """Its checkpoints and its file's baselines are paired by scenario."""
+    """Two checkpoints and two of three baselines have played each board; the report pairs them."""
     file = tmp_path / "game.py"
     game = (ROOT / "examples" / "tic_tac_toe.py").read_text()
     held_out = "range(10_000, 10_100)"
     assert held_out in game
-    file.write_text(game.replace(held_out, f"range(10_000, {10_000 + BOARDS})") + BASELINE)
+    file.write_text(game.replace(held_out, f"range(10_004, {10_004 + BOARDS})") + BASELINE)
     store = tmp_path / "store"
-    given = ("-p", "steps=1", "-p", f"store={store}", "--name", MODEL)
+    few = 'rollouts={"groups_per_step": 2, "rollouts_per_group": 4}'
+    given = ("-p", "steps=1", "-p", few, "-p", f"store={store}", "--name", MODEL)
     output = elsewhere.run("train", str(file), *given)
     for said in (f"1 step, {BOARDS} held-out boards", "Win rate (95 % interval)", "Illegal"):
         assert said in output
@@ -124,23 +121,19 @@ def test_an_agent_is_trained_and_benchmarked_on_the_server_that_is_named_and_del
         assert len(runs) == 2  # its training, and the benchmark within that
         unranked = f"Too much is unscored to rank decliner ({BOARDS} generation_rejected)."
         assert unranked in [run["state"]["message"] for run in runs]
-        assert_benchmarked(store / MODEL / "benchmarks" / "0001")
+        benchmark = store / MODEL / "benchmarks" / "0001"
+        rows = pl.read_parquet(benchmark / "results.parquet")
+        page = (benchmark / "report.html").read_text()
         output = elsewhere.run("runs", "delete", MODEL, "--yes", "--store", str(store))
         assert f"{MODEL} is deleted, and 2 runs of it in Prefect" in " ".join(output.split())
         assert runs_in(api, str(store)) == []
     assert not (store / MODEL).exists()
-
-
-def assert_benchmarked(folder: Path) -> None:
-    """Two checkpoints and two of three baselines have played each board; the report says so."""
-    rows = pl.read_parquet(folder / "results.parquet")
     contenders = {("trained", 0), ("trained", 1), ("first free", None), ("random", None)}
     rows = rows.filter(pl.col("cause").is_null())
     assert set(rows.select("model", "step").iter_rows()) == contenders
     assert len(rows) == len(contenders) * BOARDS and set(rows["weight"]) == {1.0}
     won = rows.filter(pl.col("model") == "first free")["score"]
     assert won.is_in([0.0, 1.0]).all() and len(won.filter(won == 1.0)) > BOARDS // 4
-    page = (folder / "report.html").read_text()
     for said in ("Read the games", "Win rate", "paired by board", "first free"):
         assert said in page
     for said in ("a summary", "summaries", "Accuracy"):

@@ -8,7 +8,6 @@ from typing import Any
 from uuid import uuid4
 
 import httpx
-import pytest
 
 from precis.records.ledger import load_ledger
 from precis.store import FolderStore
@@ -25,30 +24,6 @@ CONFIG: dict[str, Any] = {
 }
 
 
-@pytest.fixture(scope="module")
-def trained(
-    deployed: Precis, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Path, dict[str, Any]]:
-    """The store that a deployed run has trained a model in, and that run.
-
-    It is started as from the UI, which fills its form from the schema's defaults and the
-    deployment's parameters, and sends all of it.
-    """
-    store = tmp_path_factory.mktemp("trained")
-    with client_of(deployed.api) as api:
-        found = api.get("/deployments/name/train/rehearsal").raise_for_status().json()
-        fields = found["parameter_openapi_schema"]["properties"]
-        shown = {name: field["default"] for name, field in fields.items() if "default" in field}
-        filled_in = {**CONFIG, "store": str(store)}
-        body = {
-            "parameters": {**shown, **found["parameters"], **filled_in},
-            "state": {"type": "SCHEDULED"},
-        }
-        started = api.post(f"/deployments/{found['id']}/create_flow_run", json=body)
-        run = started.raise_for_status().json()["id"]
-        return store, reached(api, run, "COMPLETED", "FAILED", "CRASHED")
-
-
 def test_the_nightly_benchmark_is_scheduled_and_leaves_a_late_night_out(deployed: Precis) -> None:
     with client_of(deployed.api) as api:
         nightly = api.get("/deployments/name/benchmark/nightly").raise_for_status().json()
@@ -57,50 +32,48 @@ def test_the_nightly_benchmark_is_scheduled_and_leaves_a_late_night_out(deployed
         assert schedule["schedule"]["cron"] == "0 3 * * *"
         assert schedule["schedule"]["timezone"] == "Europe/Berlin"
         assert nightly["concurrency_options"]["collision_strategy"] == "CANCEL_NEW"
-        wait_until(
-            lambda: _upcoming(api, nightly["id"]), "a night that the scheduler plans", pause_s=0.3
-        )
+        of_it = {"deployments": {"id": {"any_": [nightly["id"]]}}}
+        wait_until(lambda: runs(api, **of_it), "a night that the scheduler plans", pause_s=0.3)
 
 
-def _upcoming(api: httpx.Client, deployment: str) -> list[Any]:
-    query = {"deployments": {"id": {"any_": [deployment]}}}
-    found: list[Any] = api.post("/flow_runs/filter", json=query).raise_for_status().json()
+def runs(api: httpx.Client, **query: Any) -> list[dict[str, Any]]:
+    answer = api.post("/flow_runs/filter", json=query).raise_for_status()
+    found: list[dict[str, Any]] = answer.json()
     return found
 
 
 def test_the_form_shows_each_setting_with_its_type_and_a_run_trains_with_what_it_sends(
-    deployed: Precis, trained: tuple[Path, dict[str, Any]]
+    deployed: Precis, tmp_path: Path
 ) -> None:
-    store, run = trained
+    """The form is filled from the schema's defaults and the deployment's parameters, and sends all
+    of it. A number beyond 64 bits in another run keeps the server from listing none."""
+    with client_of(deployed.api) as api:
+        found = api.get("/deployments/name/train/rehearsal").raise_for_status().json()
+        fields = found["parameter_openapi_schema"]["properties"]
+        shown = {name: field["default"] for name, field in fields.items() if "default" in field}
+        filled_in = {**shown, **found["parameters"], **CONFIG, "store": str(tmp_path)}
+
+        def make(parameters: dict[str, Any], state: str) -> str:
+            body = {"parameters": parameters, "state": {"type": state}}
+            made = api.post(f"/deployments/{found['id']}/create_flow_run", json=body)
+            return str(made.raise_for_status().json()["id"])
+
+        sent = make(filled_in, "SCHEDULED")
+        run = reached(api, sent, "COMPLETED", "FAILED", "CRASHED")
+        pending = make({"config": {"steps": 10**30}}, "PENDING")  # which no worker takes
+        assert {sent, pending} <= {one["id"] for one in runs(api, limit=200)}
     assert run["state_type"] == "COMPLETED", run["state"]
     assert run["name"] == "train deployed: step 1 of 1"
     assert not deployed.processes("precis.trainer.server", "precis.rehearsal.judges.serve")
-    with client_of(deployed.api) as api:
-        found = api.get("/deployments/name/train/rehearsal").raise_for_status().json()
-        listed = api.post("/flow_runs/filter", json={"limit": 200}).raise_for_status().json()
-    fields = found["parameter_openapi_schema"]["properties"]
     types = {name: fields[name].get("type") for name in ("steps", "model", "benchmark")}
     assert types == {"steps": "integer", "model": "string", "benchmark": "boolean"}
     assert (fields["steps"]["minimum"], fields["steps"]["maximum"]) == (1, 1_000_000)
-    assert run["id"] in [one["id"] for one in listed]
-    ledger = load_ledger(FolderStore(store), "deployed")
+    ledger = load_ledger(FolderStore(tmp_path), "deployed")
     assert ledger.next_step == 1
     settings = ledger.settings
     assert settings["documents"]["val_size"] == CONFIG["documents"]["val_size"]
     assert settings["retention"]["keep_every"] == found["parameters"]["retention"]["keep_every"]
     assert settings["retention"]["keep_every"] != fields["retention"]["default"]["keep_every"]
-
-
-def test_a_number_beyond_64_bits_does_not_keep_the_server_from_listing_runs(
-    deployed: Precis,
-) -> None:
-    with client_of(deployed.api) as api:
-        deployment = api.get("/deployments/name/train/rehearsal").json()["id"]
-        # No worker takes a run that is pending.
-        body = {"parameters": {"config": {"steps": 10**30}}, "state": {"type": "PENDING"}}
-        made = api.post(f"/deployments/{deployment}/create_flow_run", json=body).raise_for_status()
-        listed = api.post("/flow_runs/filter", json={"limit": 200}).raise_for_status().json()
-        assert made.json()["id"] in [one["id"] for one in listed]
 
 
 def test_an_error_that_the_server_logs_from_the_background_is_not_its_end(

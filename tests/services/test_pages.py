@@ -1,14 +1,18 @@
 """The pages that we write, opened from their files in a browser: a benchmark's report, a run's
-rollouts of games that were really played, and runs compared."""
+rollouts of games that were really played, runs compared, and the documentation."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Literal
+from pathlib import Path
+from typing import Literal
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from precis.environments.trajectories import put_trajectories
 from precis.records.rollout import Split
@@ -17,6 +21,7 @@ from precis.report.rollouts_page import gather_rollouts, rollouts_html
 from precis.report.run_comparison import compare, comparison_html
 from precis.store import FolderStore
 from tests.services.browser import chromium
+from tests.services.conftest import ROOT
 from tests.services.patience import patience_s
 from tests.support.examples import embedded, example, play
 from tests.support.reports import HOSTILE, benchmark
@@ -26,6 +31,8 @@ from tests.unit.report.test_rollouts_page import game, repeated
 GAMES = 4
 SHOWN = {"report": "#left-side h3", "rollouts": "#left .score", "compared": "main"}
 """What each page shows once it is at work."""
+SCREENS: dict[int, Literal["light", "dark"]] = {1280: "light", 390: "dark"}
+"""By their widths."""
 
 
 def rollouts_page(store: FolderStore) -> str:
@@ -58,106 +65,92 @@ def addresses(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def tab(addresses: dict[str, str]) -> Iterator[Page]:
-    """A tab of Chromium, once the games are over: both have an event loop of this thread."""
+def browser(addresses: dict[str, str]) -> Iterator[Browser]:
+    """Chromium, once the games are over: both have an event loop of this thread."""
     started = chromium()
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(**started)
-        tab = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
-        tab.set_default_timeout(patience_s() * 1000)
         expect.set_options(timeout=patience_s() * 1000)
-        yield tab
+        browser = playwright.chromium.launch(**started)
+        yield browser
         browser.close()
 
 
 @contextmanager
-def opened(tab: Page, addresses: dict[str, str], name: str) -> Iterator[Page]:
+def opened(browser: Browser, addresses: dict[str, str], name: str) -> Iterator[Page]:
     """A page as it first is; whatever it complains of, or asks of others, fails the test."""
+    page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
+    page.set_default_timeout(patience_s() * 1000)
     told: list[str] = []
-    listeners: dict[Any, Callable[[Any], None]] = {
-        "console": lambda message: told.append(message.text),
-        "pageerror": lambda error: told.append(str(error)),
-        "request": lambda request: told.append(request.url),
-    }
-    tab.goto("about:blank")
-    for event, listener in listeners.items():
-        tab.on(event, listener)
-    try:
-        tab.goto(addresses[name])
-        expect(tab.locator(SHOWN[name])).to_be_visible()
-        yield tab
-    finally:
-        for event, listener in listeners.items():
-            tab.remove_listener(event, listener)
+    page.on("console", lambda message: told.append(message.text))
+    page.on("pageerror", lambda error: told.append(str(error)))
+    page.on("request", lambda request: told.append(request.url))
+    page.goto(addresses[name])
+    expect(page.locator(SHOWN[name])).to_be_visible()
+    yield page
     # The page itself, and the charts that it holds, are the only requests.
     elsewhere = [one for one in told if not one.startswith("data:image/svg+xml;base64,")]
     assert elsewhere == [addresses[name]]
+    page.context.close()
 
 
 @pytest.fixture
-def report(tab: Page, addresses: dict[str, str]) -> Iterator[Page]:
-    with opened(tab, addresses, "report") as page:
+def report(browser: Browser, addresses: dict[str, str]) -> Iterator[Page]:
+    with opened(browser, addresses, "report") as page:
         yield page
 
 
 @pytest.fixture
-def rollouts(tab: Page, addresses: dict[str, str]) -> Iterator[Page]:
-    with opened(tab, addresses, "rollouts") as page:
+def rollouts(browser: Browser, addresses: dict[str, str]) -> Iterator[Page]:
+    with opened(browser, addresses, "rollouts") as page:
         yield page
 
 
-@pytest.mark.parametrize(
-    ("width", "scheme"), [(1280, "light"), (390, "dark")], ids=["light", "dark phone"]
-)
 @pytest.mark.parametrize("name", SHOWN)
 def test_axe_finds_nothing_and_nothing_but_a_table_scrolls_sideways(
-    tab: Page, addresses: dict[str, str], name: str, width: int, scheme: Literal["light", "dark"]
+    browser: Browser, addresses: dict[str, str], name: str
 ) -> None:
-    assert tab.context.browser
-    page = tab.context.browser.new_page(
-        viewport={"width": width, "height": 844}, color_scheme=scheme
-    )
-    with opened(page, addresses, name):
+    """On a bright screen and on a dark phone."""
+    with opened(browser, addresses, name) as page:
         if name == "rollouts":
             page.get_by_label("unfold all").check()
-        found = Axe().run(page)
-        assert found.violations_count == 0, found.generate_report()
-        assert page.evaluate("document.documentElement.scrollWidth") == width
-    page.close()
+        for width, scheme in SCREENS.items():
+            page.set_viewport_size({"width": width, "height": 844})
+            page.emulate_media(color_scheme=scheme)
+            found = Axe().run(page)
+            assert found.violations_count == 0, found.generate_report()
+            assert page.evaluate("document.documentElement.scrollWidth") == width
 
 
-def shown_rows(page: Page) -> list[str]:
-    return page.locator("#standings tbody tr:visible th").all_inner_texts()
-
-
-def test_a_topic_filters_figures_and_documents(report: Page) -> None:
+def test_a_topic_and_models_filter_figures_and_documents_with_the_keyboard_too(
+    report: Page,
+) -> None:
     trained = report.locator("#standings tr.trained")
+    topic = report.get_by_label("Topic", exact=True)
     assert trained.locator(".accuracy").inner_text() == "87.5%"
-    report.get_by_label("Topic", exact=True).select_option("Topic 1")
+    topic.select_option("Topic 1")
     assert trained.locator(".accuracy").inner_text() == "100.0%"
     assert trained.locator(".documents").inner_text() == "4"
     assert not report.locator("#standings .overall").first.is_visible()
     listed = report.get_by_label("Scenario", exact=True).locator("option").all_inner_texts()
     assert listed == [f"d{n} (Topic 1)" for n in (1, 3, 5, 7)]
-    report.get_by_label("Topic", exact=True).select_option("")
+    topic.select_option("")
     assert trained.locator(".accuracy").inner_text() == "87.5%"
     assert trained.locator(".documents").inner_text() == "8"
 
-
-def test_models_are_filtered_with_the_keyboard_alone(report: Page) -> None:
-    everyone = shown_rows(report)
+    shown = report.locator("#standings tbody tr:visible th")
+    everyone = shown.all_inner_texts()
     assert everyone[0] == "trained, step 9"
     report.locator("#models summary").focus()
     report.keyboard.press("Enter")
     report.get_by_role("checkbox", name="lead-350").focus()
     report.keyboard.press("Space")
-    assert shown_rows(report) == [each for each in everyone if each != "lead-350"]
+    assert shown.all_inner_texts() == [each for each in everyone if each != "lead-350"]
     assert report.locator("#models-shown").inner_text() == "3 of 4"
     assert "lead-350" not in report.get_by_label("Right").locator("option").all_inner_texts()
     report.get_by_role("button", name="None").press("Enter")
-    assert shown_rows(report) == []
+    assert shown.count() == 0
     report.get_by_role("button", name="All").press("Enter")
-    assert shown_rows(report) == everyone
+    assert shown.all_inner_texts() == everyone
 
 
 def test_two_models_are_read_side_by_side_with_verdicts_and_hostile_ones_as_text(
@@ -199,7 +192,9 @@ def test_the_charts_are_drawn_and_described(report: Page) -> None:
         assert len(image.get_attribute("alt") or "") > 20
 
 
-def test_a_game_of_two_steps_is_read_side_by_side_turn_by_turn(rollouts: Page) -> None:
+def test_a_game_of_two_steps_is_read_side_by_side_turn_by_turn_with_its_calls_unfolded(
+    rollouts: Page,
+) -> None:
     left, right = rollouts.locator("#left"), rollouts.locator("#right")
     assert left.locator("h2").inner_text().startswith("Step 0: game-")
     name = left.locator("h2").inner_text().removeprefix("Step 0: ")
@@ -210,33 +205,36 @@ def test_a_game_of_two_steps_is_read_side_by_side_turn_by_turn(rollouts: Page) -
     ]
     assert left.locator(".score").inner_text().splitlines()[0] == "Score"
     assert "calls to the model" in left.locator(".score").inner_text()
+    calls = left.locator("details.call")
+    assert "play(" in calls.first.locator("summary").inner_text()
+    assert not calls.first.locator("pre").first.is_visible()
+    rollouts.get_by_label("unfold all").check()
+    assert all(each.get_attribute("open") is not None for each in calls.all())
     rollouts.get_by_role("button", name="Next rollout").first.click()
     following = left.locator("h2").inner_text().removeprefix("Step 0: ")
     assert following != name
     assert right.locator("h2").inner_text() == f"Step 8: {following}", "the other side follows"
+    assert calls.first.get_attribute("open") is not None
 
 
-def test_tool_calls_are_folded_until_all_are_unfolded(rollouts: Page) -> None:
-    call = rollouts.locator("#left details.call").first
-    assert "play(" in call.locator("summary").inner_text()
-    assert not call.locator("pre").first.is_visible()
-    rollouts.get_by_label("unfold all").check()
-    for each in rollouts.locator("#left details.call").all():
-        assert each.get_attribute("open") is not None
-    rollouts.get_by_role("button", name="Next rollout").first.click()
-    assert rollouts.locator("#left details.call").first.get_attribute("open") is not None
-
-
-def test_an_address_leads_to_the_same_rollouts_again(rollouts: Page) -> None:
+def test_an_outcome_chooses_rollouts_and_an_address_leads_to_the_same_again(
+    rollouts: Page,
+) -> None:
+    listed = rollouts.locator("#left-rollout option")
+    rollouts.get_by_label("Outcome").select_option("failures")
+    assert listed.count() > 0
+    assert all("✗" in each for each in listed.all_inner_texts())
+    rollouts.get_by_label("Outcome").select_option("not scored")
+    assert listed.count() == 0
+    assert "No such rollout" in rollouts.locator("#left").inner_text()
+    rollouts.get_by_label("Outcome").select_option("all")
     rollouts.get_by_label("Rollouts of").select_option("training")
     rollouts.locator("#left-step").select_option("8")
     rollouts.locator("#left-rollout").select_option(index=2)
     shown = rollouts.locator("#left h2").inner_text()
-    there = rollouts.url
     again = rollouts.context.new_page()
-    again.goto(there)
+    again.goto(rollouts.url)
     expect(again.locator("#left h2")).to_have_text(shown)
-    again.close()
 
 
 def test_a_hostile_rollout_stays_text_and_each_call_has_its_own_result_though_an_id_comes_again(
@@ -255,11 +253,24 @@ def test_a_hostile_rollout_stays_text_and_each_call_has_its_own_result_though_an
     assert results == ["a wall", "a door"]
 
 
-def test_an_outcome_chooses_rollouts(rollouts: Page) -> None:
-    rollouts.get_by_label("Outcome").select_option("failures")
-    listed = rollouts.locator("#left-rollout option").all_inner_texts()
-    assert listed
-    assert all("✗" in each for each in listed)
-    rollouts.get_by_label("Outcome").select_option("not scored")
-    assert rollouts.locator("#left-rollout option").count() == 0
-    assert "No such rollout" in rollouts.locator("#left").inner_text()
+def test_the_documentation_is_searched_as_a_file_without_a_server_or_a_network(
+    browser: Browser, tmp_path: Path
+) -> None:
+    subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)],
+        cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        check=True,
+        timeout=patience_s(),
+    )
+    page = browser.new_page()
+    page.set_default_timeout(patience_s() * 1000)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto((tmp_path / "index.html").as_uri())
+    box = page.get_by_role("textbox", name="Search")
+    box.press_sequentially("take_over")  # `fill` presses no key, which the page waits for
+    found = page.locator(".md-search-result__item", has_text="take_over").first
+    found.get_by_role("link").first.click()
+    page.wait_for_url(lambda url: url.startswith("file:") and "index.html" not in url)
+    assert [url for url in asked if url.startswith("http")] == []

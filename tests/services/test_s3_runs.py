@@ -6,7 +6,6 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from precis.environments.trajectories import put_trajectories
 from precis.errors import StoreError, StoreRefused
 from precis.records.results import results_before, scan_results
 from precis.records.trajectories import scan_trajectories
@@ -17,7 +16,6 @@ from precis.store.files import read_files
 from precis.store.s3 import S3Store
 from precis.training.deletion import delete
 from tests.services.s3_server import new_store, settings_for
-from tests.support.rollouts import ROLLOUTS
 from tests.support.runs import make_run
 from tests.unit.records.test_results import stored
 
@@ -44,13 +42,6 @@ def test_nights_are_one_lazy_table(store: S3Store) -> None:
         results_before(S3Store(store.bucket, store.prefix, gone), "m", tonight, frames[2], 7)
 
 
-def test_trajectories_are_read(store: S3Store) -> None:
-    for step in (1, 2):
-        put_trajectories(store, "m", "train", step, ROLLOUTS, f"m@{step}")
-    frame = scan_trajectories(store, "m", "train").filter(cause="rate_limited").collect()
-    assert frame.select("step", "policy", "reward").rows() == [(1, "m@1", None), (2, "m@2", None)]
-
-
 async def test_a_run_is_listed_exported_and_deleted_and_its_report_brought(
     store: S3Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -62,6 +53,8 @@ async def test_a_run_is_listed_exported_and_deleted_and_its_report_brought(
     since = datetime.now(UTC) - run.written
     assert timedelta(minutes=-1) < since < timedelta(minutes=1)
     assert [one.damage for one in kept_checkpoints(store, "m")] == [""] * 3
+    frame = scan_trajectories(store, "m", "train").filter(cause="rate_limited").collect()
+    assert frame.select("step", "policy", "reward").rows() == [(0, "m", None), (1, "m", None)]
     export(store, "m", tmp_path / "out", checkpoint=1)
     assert (tmp_path / "out/checkpoints/0001/weights").read_bytes() == b"\x01" * 1000
     assert report_file(store, "m").read_bytes() == b"<h1>"

@@ -1,6 +1,5 @@
 """What every store does, a folder as well as a bucket on a real server."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,15 +12,13 @@ pytestmark = pytest.mark.services
 
 
 @pytest.fixture(params=["folder", "bucket"])
-def store(request: pytest.FixtureRequest, s3_url: str, tmp_path: Path) -> Iterator[Store]:
-    store: Store = (
-        FolderStore(tmp_path / "store") if request.param == "folder" else new_store(s3_url)
-    )
-    yield store
-    store.delete("")
+def store(request: pytest.FixtureRequest, s3_url: str, tmp_path: Path) -> Store:
+    return FolderStore(tmp_path / "store") if request.param == "folder" else new_store(s3_url)
 
 
-def test_what_was_put_is_got_with_its_version(store: Store) -> None:
+def test_what_was_put_is_got_with_its_version_and_a_check_leaves_it_alone(store: Store) -> None:
+    store.check()
+    assert store.keys("") == []
     version = store.put("a/b.json", b"one")
     blob = store.get("a/b.json")
     assert blob is not None and (blob.data, blob.version) == (b"one", version)
@@ -38,23 +35,18 @@ def test_a_conditional_write_needs_the_version_that_is_there(store: Store) -> No
         store.put_if("missing.json", b"3", first)
 
 
-def test_keys_are_listed_below_their_prefix_and_deleted_with_it(store: Store) -> None:
-    for key in ("m/1/a", "m/10/a", "m/ledger.json"):
+def test_keys_and_folders_are_listed_and_deleted_with_their_prefix(store: Store) -> None:
+    assert store.folders() == []
+    for key in ("n/a", "m/1/a", "m/10/a", "m/ledger.json", "alone"):
         store.put(key, key.encode())
+    assert store.folders() == ["m", "n"]
     assert store.sizes("m/1/") == {"m/1/a": 5}
     assert store.sizes("m/1") == {"m/1/a": 5, "m/10/a": 6}
     store.delete("m/1/")
     assert store.keys("m/") == ["m/10/a", "m/ledger.json"]
     store.delete_keys(["m/10/a", "m/not-there", "m/ledger.json"])
     store.delete_keys([])
-    assert store.keys("") == []
-
-
-def test_folders_are_those_that_hold_a_key(store: Store) -> None:
-    assert store.folders() == []
-    for key in ("n/a", "m/1/a", "alone"):
-        store.put(key, b"x")
-    assert store.folders() == ["m", "n"]
+    assert store.keys("") == ["alone", "n/a"]
 
 
 def test_a_transfer_that_fails_leaves_what_was_there(store: Store, tmp_path: Path) -> None:
@@ -67,8 +59,3 @@ def test_a_transfer_that_fails_leaves_what_was_there(store: Store, tmp_path: Pat
         store.download("not-there", tmp_path / "down")
     assert not (tmp_path / "down").exists()
     assert store.keys("") == ["a"]
-
-
-def test_a_check_leaves_nothing_behind(store: Store) -> None:
-    store.check()
-    assert store.keys("") == []

@@ -1,9 +1,13 @@
-"""The set-up for a team, without containers: a server on a real PostgreSQL, shared by password,
-with its automations, and a worker. One server for all of it, since starting it takes longest."""
+"""The set-up for a team as compose.yaml describes it, without containers: a server on a real
+PostgreSQL, shared by password, with its automations, and a worker. One server for all of it, since
+starting it takes longest."""
 
 import json
 import os
+import re
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,14 +17,16 @@ from typing import Any
 
 import httpx
 import pytest
+import yaml
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from tests.services.conftest import Precis, Up
+from precis.processes.child import free_port
+from tests.services.conftest import ROOT, Precis, Up
 from tests.services.patience import patience_s, wait_until
-from tests.services.postgres_server import dump, postgres
+from tests.services.postgres_server import binaries, dump, postgres
 from tests.services.prefect_api import client_of, created, reached
 from tests.support.local_server import served
 
@@ -64,41 +70,91 @@ class Team:
 
 
 @pytest.fixture(scope="module")
-def channel() -> Iterator[tuple[str, list[str]]]:
-    """Where notifications go: an address as Apprise writes it, and what arrived there."""
+def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
+    folder = tmp_path_factory.mktemp("team")
     arrived: list[str] = []
 
     async def take(request: Request) -> Response:
         arrived.append((await request.body()).decode())
         return Response()
 
-    with served(Starlette(routes=[Route("/", take, methods=["POST"])])) as url:
-        yield f"{url.replace('http', 'json')}/", arrived
-
-
-@pytest.fixture(scope="module")
-def team(
-    tmp_path_factory: pytest.TempPathFactory, channel: tuple[str, list[str]]
-) -> Iterator[Team]:
-    precis = Precis(tmp_path_factory.mktemp("team"))
-    address, arrived = channel
-    with postgres() as database:
-        precis.environment |= {
-            "PREFECT_SERVER_DATABASE_CONNECTION_URL": database,
-            "PREFECT_SERVER_API_AUTH_STRING": PASSWORD,
-            "PREFECT_API_AUTH_STRING": PASSWORD,
-            "PRECIS_NOTIFY_URL": address,
-            **CANARIES,
-        }
-        up = Up(precis, precis.home / "up.txt", "--share")
-        up.prints("Ctrl-C waits")
-        user, _, password = PASSWORD.partition(":")
-        with client_of(precis.api, auth=(user, password)) as api:
-            team = Team(precis, up, api, database, arrived)
-            yield team
-            ended = team.up.ends(signal.SIGTERM)
-            precis.run("stop")
+    channel = Starlette(routes=[Route("/", take, methods=["POST"])])
+    address = f"127.0.0.1:{free_port()}"
+    data = free_port()
+    image, services = read_set_up(folder, address, data)
+    database, worker = services["database"]["environment"], services["worker"]
+    assert worker["command"] == ["precis", "up", "--automations"]
+    assert [file["path"] for file in worker["env_file"]] == ["../.env"]
+    precis = Precis(folder / ".precis")
+    del precis.environment["PREFECT_SERVER_API_AUTH_STRING"]
+    # What a team writes into `.env`.
+    precis.environment |= {"PRECIS_STORE": f"{folder}/store", **CANARIES}
+    precis.environment |= image | worker["environment"]
+    for volume in (*services["server"]["volumes"], *worker["volumes"]):
+        Path(volume.partition(":")[2]).mkdir()
+    assert database["POSTGRES_USER"] == "precis"
+    made = (database["POSTGRES_DB"], database["POSTGRES_PASSWORD"], data)
+    with postgres(*made) as kept, served(channel) as url, (folder / "server.log").open("w") as log:
+        as_apprise_writes_it = f"{url.replace('http', 'json')}/"
+        precis.environment["PRECIS_NOTIFY_URL"] = as_apprise_writes_it
+        wait_until_healthy(services["database"], precis)
+        command, given = services["server"]["command"], services["server"]["environment"]
+        environment = {**os.environ, **image, **given}
+        server = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log)
+        try:
+            wait_until_healthy(services["server"], precis)
+            up = Up(precis, precis.home / "up.txt", "--automations")
+            up.prints("Ctrl-C waits")
+            wait_until_healthy(worker, precis)
+            user, _, password = PASSWORD.partition(":")
+            with client_of(precis.api, auth=(user, password)) as api:
+                team = Team(precis, up, api, kept, arrived)
+                yield team
+                ended = team.up.ends(signal.SIGTERM)
+        finally:
+            server.terminate()
+            server.wait(patience_s())
         assert ended == 0
+
+
+def read_set_up(folder: Path, server: str, database: int) -> tuple[dict[str, str], dict[str, Any]]:
+    """The environment of the image, and the services of compose.yaml.
+
+    Addresses of this machine stand in for the names of services, a folder for the image's /precis.
+    """
+    port = server.rpartition(":")[2]
+    places = {
+        "4200": port,
+        f"server:{port}": server,
+        "@database/": f"@127.0.0.1:{database}/",
+        "/precis/": f"{folder}/",
+    }
+    given = {"POSTGRES_PASSWORD": "correcthorse", "PREFECT_SERVER_API_AUTH_STRING": PASSWORD}
+
+    def read(name: str) -> str:
+        text = (ROOT / "deployments" / name).read_text()
+        for place, ours in places.items():
+            text = text.replace(place, ours)
+        pattern = r"\$\{(\w+)(?::[?-]([^}]*))?\}"
+        return re.sub(pattern, lambda found: given.get(found[1]) or found[2] or "", text)
+
+    (line,) = re.findall(r"^ENV (.*)", read("Dockerfile"), re.MULTILINE)
+    image = dict(re.findall(r"(\S+)=(\S+)", line))
+    image["PATH"] = image["PATH"].replace("$PATH", f"{binaries()}:{os.environ['PATH']}")
+    image |= {"PGHOST": "127.0.0.1", "PGPORT": str(database), "PYTHONPATH": str(ROOT)}
+    (folder / ".venv").symlink_to(sys.prefix)
+    return image, yaml.safe_load(read("compose.yaml"))["services"]
+
+
+def wait_until_healthy(service: dict[str, Any], precis: Precis) -> None:
+    """Ask by the service's own check."""
+    kind, *check = service["healthcheck"]["test"]
+    assert kind == "CMD"
+
+    def is_healthy() -> bool:
+        return subprocess.run(check, cwd=ROOT, env=precis.environment).returncode == 0
+
+    wait_until(is_healthy, f"the health that {check} sees", pause_s=1.0)
 
 
 def test_the_server_asks_for_the_password(team: Team) -> None:
@@ -150,11 +206,12 @@ def _fail(team: Team, name: str, state: dict[str, str]) -> None:
 
 
 def test_a_run_that_dies_with_its_machine_crashes_is_retried_and_benchmarked(
-    team: Team, tmp_path: Path
+    team: Team,
 ) -> None:
-    config = {**SMALL, "model": "lost", "steps": STEPS, "benchmark": False, "store": str(tmp_path)}
+    config = {**SMALL, "model": "lost", "steps": STEPS, "benchmark": False}
+    model = team.precis.home.parent / "store" / "lost"
     run = created(team.api, "train/rehearsal", config)
-    wait_until((tmp_path / "lost" / "ledger.json").exists, "the run's ledger")
+    wait_until((model / "ledger.json").exists, "the run's ledger")
     killed = datetime.now(UTC)
     _kill_all_of(team)
     _restart_worker(team)
@@ -163,17 +220,17 @@ def test_a_run_that_dies_with_its_machine_crashes_is_retried_and_benchmarked(
     at = datetime.fromisoformat(crashed["state"]["timestamp"])
     assert (at - killed).total_seconds() > NOTICED_AFTER_S
     team.eventually_notified(f"train lost to step {STEPS} is Crashed", "No heartbeat")
-    done = len(json.loads((tmp_path / "lost" / "ledger.json").read_text())["steps"])
+    done = len(json.loads((model / "ledger.json").read_text())["steps"])
     assert done < STEPS
     team.precis.prefect("flow-run", "retry", run)
     assert reached(team.api, run, "COMPLETED", "FAILED")["state_type"] == "COMPLETED"
-    ledger = json.loads((tmp_path / "lost" / "ledger.json").read_text())
+    ledger = json.loads((model / "ledger.json").read_text())
     assert [step["step"] for step in ledger["steps"]] == list(range(STEPS))
     (found,) = wait_until(
         lambda: _benchmarks_of(team, "lost"), "the benchmark of what was trained", pause_s=0.3
     )
     reached(team.api, found["id"], "COMPLETED")
-    assert (tmp_path / "lost" / "benchmarks" / f"{STEPS:04d}" / "report.html").exists()
+    assert (model / "benchmarks" / f"{STEPS:04d}" / "report.html").exists()
 
 
 def _kill_all_of(team: Team) -> None:
@@ -188,16 +245,12 @@ def _kill_all_of(team: Team) -> None:
 
 
 def _restart_worker(team: Team) -> None:
-    """`precis up` again: it finds the server of the one that was killed, with its automations and
-    what somebody has paused."""
+    """`precis up` again: it finds the server of the one that was killed, with its automations."""
     before = _automations(team.api)
     assert len(before) == 5
-    trial = team.api.get("/deployments/name/train/trial").raise_for_status().json()["id"]
-    team.api.post(f"/deployments/{trial}/pause_deployment").raise_for_status()
     team.up = Up(team.precis, team.precis.home / "up-again.txt", "--automations")
     team.up.prints("Ctrl-C waits")
     assert _automations(team.api) == before, "they are there, and were not left alone"
-    assert team.api.get(f"/deployments/{trial}").json()["paused"]
 
 
 def _benchmarks_of(team: Team, model: str) -> list[dict[str, Any]]:
@@ -225,7 +278,7 @@ def test_no_key_gets_into_the_database_or_a_log(team: Team) -> None:
     """After the runs above, whose environment held them all."""
     data = dump(team.database)
     assert "train lost to step" in data, "the dump holds no runs"
-    logs = "".join(path.read_text() for path in team.precis.home.rglob("*.log"))
+    logs = "".join(path.read_text() for path in team.precis.home.parent.rglob("*.log"))
     assert "Beginning flow run" in logs
     for name, canary in CANARIES.items():
         assert canary not in data, f"{name} is in Prefect's database"

@@ -4,14 +4,12 @@ import json
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 
-from precis.records.ledger import load_ledger
+from precis.records.ledger import Ledger, load_ledger
 from precis.store import FolderStore
-from precis.sweep.trials import SweepConfig, plan_trials
 from tests.services.conftest import Precis, Up
 from tests.services.patience import wait_until
 from tests.services.prefect_api import cancel, client_of, created, reached
@@ -39,67 +37,53 @@ def up(precis: Precis, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]
         started.process.wait()
 
 
-def given(store: Path, *steps: int) -> dict[str, Any]:
-    """A sweep over numbers of steps: settings whose effect is known."""
+def start_sweep(api: httpx.Client, store: Path, *steps: int) -> str:
+    """Start a sweep over numbers of steps, settings whose effect is known; its run."""
     tried = [{**SMALL, "steps": each, "trainer.learning_rate": 0.03} for each in steps]
-    return {"name": "small", "settings": tried, "seeds": [1], "store": str(store)}
+    config = {"name": "small", "grid": {}, "settings": tried, "seeds": [1], "store": str(store)}
+    return created(api, "sweep/rehearsal", config)
 
 
-def run_sweep(precis: Precis, config: dict[str, Any]) -> dict[str, Any]:
-    with client_of(precis.api) as api:
-        run = created(api, "sweep/rehearsal", {"grid": {}, **config})
-        return reached(api, run, "COMPLETED", "FAILED", "CRASHED")
-
-
-def trial_runs(api: httpx.Client, store: Path) -> list[dict[str, Any]]:
-    """The runs of trials that write to this store."""
-    from tasks.ui import TRIAL_TAG  # imports Prefect, which who only collects the tests is spared
-
-    query = {"flow_runs": {"tags": {"all_": [TRIAL_TAG]}}, "limit": 200}
-    found = api.post("/flow_runs/filter", json=query).raise_for_status().json()
-    return [run for run in found if run["parameters"]["config"]["store"] == str(store)]
+def ledgers(store: Path) -> dict[str, Ledger]:
+    """The ledger of each model that a sweep trains."""
+    names = [path.parent.name for path in store.glob("*/ledger.json")]
+    return {name: load_ledger(FolderStore(store), name) for name in names}
 
 
 def test_a_sweep_ranks_its_settings_and_goes_on_with_what_it_has(
     precis: Precis, up: Up, tmp_path: Path
 ) -> None:
-    config = given(tmp_path, 2)
-    run = run_sweep(precis, config)
-    assert run["state_type"] == "COMPLETED", run["state"]["message"]
-    (lines,) = tmp_path.rglob("trials.jsonl")
-    results = [json.loads(line) for line in lines.read_text().splitlines()]
-    assert [one["steps"] for one in results] == [2]
-    assert all(one["accuracy"] is not None for one in results)
-
-    wider = given(tmp_path, 2, 4)
-    before = {model: load_ledger(FolderStore(tmp_path), model) for model in models(config)}
-    run = run_sweep(precis, wider)
-    assert run["state_type"] == "COMPLETED", run["state"]["message"]
-    for model, ledger in before.items():
-        assert load_ledger(FolderStore(tmp_path), model).steps == ledger.steps
-    for model in models(wider):
-        assert load_ledger(FolderStore(tmp_path), model).next_step in (2, 4)
-    report = (lines.parent / "report.md").read_text()
-    assert report.count("| 1 of 1 |") == 2
     with client_of(precis.api) as api:
+        reached(api, start_sweep(api, tmp_path, 2), "COMPLETED")
+        (lines,) = tmp_path.rglob("trials.jsonl")
+        results = [json.loads(line) for line in lines.read_text().splitlines()]
+        assert [one["steps"] for one in results] == [2]
+        assert all(one["accuracy"] is not None for one in results)
+        ((model, before),) = ledgers(tmp_path).items()
+
+        reached(api, start_sweep(api, tmp_path, 2, 4), "COMPLETED")
+        trained = ledgers(tmp_path)
+        assert trained[model].steps == before.steps
+        assert sorted(one.next_step for one in trained.values()) == [2, 4]
+        report = (lines.parent / "report.md").read_text()
+        assert report.count("| 1 of 1 |") == 2
         query = {"artifacts": {"key": {"any_": ["sweep-small"]}}, "sort": "CREATED_DESC"}
         artifacts = api.post("/artifacts/filter", json=query).raise_for_status().json()
         assert artifacts[0]["data"] == report
         announced = {"event": {"name": ["precis.train.completed"]}}
         events = api.post("/events/filter", json={"filter": announced}).raise_for_status().json()
         benchmarked = {one["resource"]["prefect.resource.name"] for one in events["events"]}
-        assert not benchmarked & set(models(wider)), "an automation would benchmark each trial"
+        assert not benchmarked & set(trained), "an automation would benchmark each trial"
 
 
 def test_a_sweep_that_is_cancelled_cancels_its_trials_and_may_begin_again_at_once(
     precis: Precis, up: Up, tmp_path: Path
 ) -> None:
-    config = {"grid": {}, **given(tmp_path, 500)}
     with client_of(precis.api) as api:
-        given_up, first = trial_of(api, config, tmp_path, known=0)
+        given_up, first = start_trial(api, tmp_path, known=0)
         cancel(api, given_up)
         reached(api, first, "CANCELLING", "CANCELLED")
-        again, second = trial_of(api, config, tmp_path, known=1)
+        again, second = start_trial(api, tmp_path, known=1)
         reached(api, first, "CANCELLED")
         reached(api, given_up, "CANCELLED")
         cancel(api, again)
@@ -107,21 +91,21 @@ def test_a_sweep_that_is_cancelled_cancels_its_trials_and_may_begin_again_at_onc
         reached(api, again, "CANCELLED")
 
 
-def trial_of(api: httpx.Client, config: dict[str, Any], store: Path, known: int) -> tuple[str, str]:
+def start_trial(api: httpx.Client, store: Path, known: int) -> tuple[str, str]:
     """A new run of a sweep, and of its trial, once that is at work; so many there were before."""
-    sweep = created(api, "sweep/rehearsal", config)
-    reached(api, sweep, "RUNNING")
-    wait_until(
-        lambda: len(trial_runs(api, store)) > known, "a run of the sweep's trial", pause_s=0.3
-    )
-    newest = max(trial_runs(api, store), key=lambda run: str(run["created"]))
-    reached(api, newest["id"], "RUNNING")
-    return sweep, newest["id"]
+    from tasks.ui import TRIAL_TAG  # imports Prefect, which who only collects the tests is spared
 
+    query = {"flow_runs": {"tags": {"all_": [TRIAL_TAG]}}, "limit": 200}
 
-def models(config: dict[str, Any]) -> list[str]:
-    """The models that a sweep trains."""
-    return [trial.model for trial in plan_trials(SweepConfig.model_validate(config))]
+    def trials() -> list[str]:
+        found = api.post("/flow_runs/filter", json=query).raise_for_status().json()
+        here = [run for run in found if run["parameters"]["config"]["store"] == str(store)]
+        return [run["id"] for run in sorted(here, key=lambda run: str(run["created"]))][known:]
+
+    sweep = start_sweep(api, store, 500)
+    (trial,) = wait_until(trials, "a run of the sweep's trial", pause_s=0.3)
+    reached(api, trial, "RUNNING")
+    return sweep, trial
 
 
 def test_it_deploys_and_works_and_ctrl_c_cancels_in_order_and_stops_nothing_else(
