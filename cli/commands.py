@@ -203,7 +203,7 @@ def secret(
 ) -> None:
     """Keep a key in a Secret block of the Prefect server; asks for it, or reads one line."""
     with sentences():
-        from precis.environment import key_variables
+        from precis.environment import block_name, key_variables
 
         known = key_variables()
         if variable not in known:
@@ -221,7 +221,6 @@ def secret(
         from prefect.blocks.system import Secret  # only now, to use the server's address
 
         from cli.server_check import explained
-        from tasks.secrets import block_name
 
         name = block_name(variable)
         with explained(f"keep {variable}"):

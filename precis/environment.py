@@ -167,6 +167,11 @@ def key_variables() -> dict[str, SecretStr | None]:
     return keys
 
 
+def block_name(variable: str) -> str:
+    """Return the name of a key's Secret block in Prefect."""
+    return f"precis-{variable.lower().replace('_', '-')}"
+
+
 StoreUrl = Annotated[str, AfterValidator(lambda url: url or Variables().store)]
 """A folder or s3://bucket/prefix. Empty becomes the variable PRECIS_STORE, or else .precis/store:
 a field that may be left out has `Field("", validate_default=True)`."""

@@ -11,12 +11,7 @@ from typing import cast
 from prefect import get_client
 from prefect.blocks.system import Secret
 
-from precis.environment import key_variables
-
-
-def block_name(variable: str) -> str:
-    """Return the name of a variable's Secret block."""
-    return f"precis-{variable.lower().replace('_', '-')}"
+from precis.environment import block_name, key_variables
 
 
 async def adopt_secrets() -> list[str]:

@@ -22,6 +22,7 @@ from precis.store import open_store
 from precis.sweep.ranking import TrialResult, rank, read_result
 from precis.sweep.report import refuse_unmeasured, store_report, sweep_report, verdict
 from precis.sweep.trials import (
+    TRIAL_TAG,
     SweepConfig,
     Trial,
     check_trials,
@@ -31,7 +32,7 @@ from precis.sweep.trials import (
     refuse_launcher,
 )
 from tasks.policy import retried
-from tasks.ui import TRIAL_TAG, artifact_key
+from tasks.ui import artifact_key
 
 _POLL_S = 2
 _ALIVE = [kind for kind in StateType if kind not in TERMINAL_STATES]

@@ -29,7 +29,6 @@ T = TypeVar("T")
 
 _SLOTS_PATIENCE_S = 1800
 
-
 load_documents = retried("load documents", "load documents of {config.model}")(
     opening.read_documents
 )
@@ -51,7 +50,6 @@ async def gather_rollouts(run: Run, step: int) -> StepRollouts:
 
 train_step = retried("train", "step {record.step}: train {run.name}")(stages.train_step)
 commit_step = retried("commit", "step {record.step}: commit {run.name}")(stages.commit_step)
-
 
 # Not retried, since a retry would append a second line.
 log_step = task(name="log", task_run_name="step {step}: log {run.name}", cache_policy=NO_CACHE)(

@@ -22,11 +22,9 @@ from prefect.runtime import flow_run
 
 from precis.config import BenchmarkConfig, TrainConfig
 from precis.report.training_report import TrainingView
+from precis.sweep.trials import TRIAL_TAG
 from precis.training.progress import follow
 from precis.training.run import Run
-
-TRIAL_TAG = "sweep-trial"
-"""The tag of a training run that a sweep has started."""
 
 
 class RunPage:

@@ -23,6 +23,8 @@ Changes = Mapping[str, Any]
 _OWN = {"model", "seed", "store", "benchmark"}
 """The settings that a sweep gives to its trials itself."""
 _LAUNCHER = "flows/managed.py:"
+TRIAL_TAG = "sweep-trial"
+"""The tag in Prefect of every run that a sweep has started."""
 TRIALS_MAX = 200
 """More runs than this are a mistake more often than a plan."""
 

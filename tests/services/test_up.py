@@ -10,6 +10,7 @@ import pytest
 
 from precis.records.ledger import Ledger, load_ledger
 from precis.store import FolderStore
+from precis.sweep.trials import TRIAL_TAG
 from tests.services.conftest import Precis, Up
 from tests.services.patience import wait_until
 from tests.services.prefect_api import cancel, client_of, created, reached
@@ -93,8 +94,6 @@ def test_a_sweep_that_is_cancelled_cancels_its_trials_and_may_begin_again_at_onc
 
 def start_trial(api: httpx.Client, store: Path, known: int) -> tuple[str, str]:
     """A new run of a sweep, and of its trial, once that is at work; so many there were before."""
-    from tasks.ui import TRIAL_TAG  # imports Prefect, which who only collects the tests is spared
-
     query = {"flow_runs": {"tags": {"all_": [TRIAL_TAG]}}, "limit": 200}
 
     def trials() -> list[str]:
