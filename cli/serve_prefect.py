@@ -41,7 +41,7 @@ _IDLE_MAX_S = 86_400.0
 _FAREWELL_S = 20.0
 
 
-def app_for(host: str, port: int) -> FastAPI:
+def app_for(host: str, port: int) -> ASGIApp:
     """Return Prefect's server, protected by a password.
 
     Args:
@@ -78,9 +78,10 @@ def app_for(host: str, port: int) -> FastAPI:
         answer.headers["X-Frame-Options"] = "SAMEORIGIN"
         return answer
 
-    if host in _LOOPBACK:
-        app.add_middleware(TrustedHostMiddleware, allowed_hosts=[*_LOOPBACK, page.host])
-    return app
+    if host not in _LOOPBACK:
+        return app
+    # Around the app, not in it: Prefect's automations call the app itself, by a name of their own.
+    return TrustedHostMiddleware(app, allowed_hosts=[*_LOOPBACK, page.host])
 
 
 class LastUse:

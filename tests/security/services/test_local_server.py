@@ -2,7 +2,9 @@
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
+from uuid import uuid4
 
 import httpx
 import pytest
@@ -13,7 +15,7 @@ from starlette.routing import Route
 
 from tests.services.browser import chromium_page, log_in
 from tests.services.conftest import Precis
-from tests.services.patience import patience_s
+from tests.services.patience import patience_s, wait_until
 from tests.services.prefect_api import client_of
 from tests.support.local_server import served
 
@@ -170,3 +172,28 @@ def test_our_password_goes_to_our_server_alone(fresh: Precis) -> None:
         output, code = fresh.outcome("worker", PREFECT_API_URL=f"{url}/api")
     assert heard == [None]
     assert code == 1 and "refuses our password" in " ".join(output.split())
+
+
+def test_an_automation_runs_a_deployment(fresh: Precis) -> None:
+    """Prefect's server does so as a client of itself, by a name that nobody else may use. The runs
+    stay, so this test is the last."""
+    name = str(uuid4())
+    with trusted(fresh) as api:
+
+        def make(path: str, **body: Any) -> str:
+            return str(api.post(path, json=body).raise_for_status().json()["id"])
+
+        deployment = make("/deployments/", name=name, flow_id=make("/flows/", name=name))
+        trigger = {"type": "event", "posture": "Reactive", "expect": [name], "threshold": 1}
+        action = {"type": "run-deployment", "source": "selected", "deployment_id": deployment}
+        make("/automations/", name=name, trigger={**trigger, "within": 0}, actions=[action])
+
+        def runs() -> Any:
+            resource = {"prefect.resource.id": "precis.test"}
+            happened = {"id": str(uuid4()), "occurred": datetime.now(UTC).isoformat()}
+            event = {**happened, "event": name, "resource": resource}
+            api.post("/events", json=[event]).raise_for_status()
+            named = {"deployments": {"id": {"any_": [deployment]}}}
+            return api.post("/flow_runs/filter", json=named).raise_for_status().json()
+
+        wait_until(runs, "the run that the automation makes", pause_s=0.5)
