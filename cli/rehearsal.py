@@ -123,6 +123,7 @@ def forget(config: TrainConfig) -> None:
         LeaseHeld: a live run works on it, and `take_over` is not set.
     """
     store = open_store(config.store)
+    store.check()  # makes the bucket, if it may
     if not config.take_over:
         check_free(store, config.model)
     store.delete(f"{config.model}/")
@@ -146,7 +147,9 @@ def rehearse(
     trouble = asyncio.run(unreachable())
     if trouble:
         console.print(trouble, soft_wrap=True)
-    found = find_ledger(open_store(config.store), config.model)
+    store = open_store(config.store)
+    store.check()  # makes the bucket, if it may
+    found = find_ledger(store, config.model)
     idle = nothing_to_train(found[0], config.steps) if found else None
     with _bar(console) as bar, _shown_warnings(bar.console):
         report = asyncio.run(_watch(train, config, server, bar))
@@ -154,7 +157,7 @@ def rehearse(
         said = f"{config.model} is trained to step {config.steps}, in {config.store}."
         console.print(said, soft_wrap=True)
         return None
-    ledger = load_ledger(open_store(config.store), config.model)
+    ledger = load_ledger(store, config.model)
     steps = count_of(ledger.next_step, "step")
     table = Table(title=f"{steps}, {report.held_out}, {time.perf_counter() - started:.0f} s")
     for heading in report.headings:

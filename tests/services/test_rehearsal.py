@@ -1,6 +1,7 @@
 """The whole pipeline as a user runs it: what it shows, what it keeps, and whom it tells."""
 
 import html
+import secrets
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from precis.store.s3 import S3Store
 from tests.services.conftest import Precis
 from tests.services.patience import patience_s
 from tests.services.prefect_api import client_of, logs_of, runs_in, tasks_of
-from tests.services.s3_server import new_store, variables_for
+from tests.services.s3_server import settings_for, variables_for
 from tests.support.local_server import served
 
 MODEL = "rehearsal-texts-seed1"
@@ -66,7 +67,8 @@ def rehearsed(precis: Precis, s3_url: str, tmp_path_factory: pytest.TempPathFact
         reported.append(await request.json())
         return JSONResponse({})
 
-    store = new_store(s3_url)
+    # Its bucket is made by the run.
+    store = S3Store(f"precis-{secrets.token_hex(4)}", "runs/a", settings_for(s3_url))
     with served(Starlette(routes=[Route("/api/v1/report", report, methods=["POST"])])) as url:
         printed = precis.run(
             *("rehearse", f"--documents={texts}", f"--steps={STEPS}", f"--store={store.url}"),
