@@ -280,13 +280,13 @@ def s3_url() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Precis]:
-    """A home in which `precis up` is at work; what that has started ends with it."""
+    """A home in which `precis up --share` is at work; what that has started ends with it."""
     precis = Precis(tmp_path_factory.mktemp("deployed"))
     precis.environment["JUDGE_API_KEY"] = JUDGE_KEY
     precis.environment["PREFECT_SERVER_SERVICES_EVENT_PERSISTER_FLUSH_INTERVAL"] = "1"
     with the_migrated() as database:
         precis.take(database)
-    up = Up(precis, precis.home / "up.txt", "--limit", "2")
+    up = Up(precis, precis.home / "up.txt", "--share", "--limit", "2")
     try:
         up.prints("Worker takes")
         yield precis

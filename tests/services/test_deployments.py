@@ -13,7 +13,7 @@ from precis.records.ledger import load_ledger
 from precis.store import FolderStore
 from tests.services.conftest import Precis
 from tests.services.patience import wait_until
-from tests.services.prefect_api import client_of, reached
+from tests.services.prefect_api import AUTH, client_of, reached
 
 CONFIG: dict[str, Any] = {
     "model": "deployed",
@@ -40,6 +40,15 @@ def runs(api: httpx.Client, **query: Any) -> list[dict[str, Any]]:
     answer = api.post("/flow_runs/filter", json=query).raise_for_status()
     found: list[dict[str, Any]] = answer.json()
     return found
+
+
+def test_a_shared_server_is_reached_from_elsewhere_and_asks_for_its_password(
+    deployed: Precis,
+) -> None:
+    elsewhere = deployed.api.replace("127.0.0.1", "127.0.0.2")
+    for auth, status in ((None, 401), (AUTH, 200)):
+        with client_of(elsewhere, auth=auth) as api:
+            assert api.post("/flows/count", json={}).status_code == status
 
 
 def test_the_form_shows_each_setting_with_its_type_and_a_run_trains_with_what_it_sends(
