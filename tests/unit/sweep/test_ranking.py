@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from precis.records.ledger import Ledger, Metric
 from precis.sweep.ranking import TrialResult, rank, result_of
 from precis.sweep.report import sweep_report, trial_lines, verdict
@@ -34,6 +36,22 @@ def test_of_one_or_two_seeds_or_gaps_alike_the_figures_are_told_and_no_interval(
     assert not ranked[1].is_told_apart
     assert "| 25.0 (25.0 and 25.0 and 25.0) |" in sweep_report("s", ranked)
     assert verdict(ranked).endswith("1 of 1 others are not told apart from it.")
+
+
+def test_an_interval_over_seeds_is_students_and_tells_settings_apart() -> None:
+    ranked = rank([*results(0.1, 0.3, 0.2, 0.28), *results(0.3, 0.52, 0.5, 0.48)])
+    best, other = ranked
+    reach = 4.303 * 0.02 / 3**0.5  # the quantile for two degrees of freedom; the deviation
+    assert best.accuracy is not None
+    assert best.accuracy.ends == pytest.approx((0.5 - reach, 0.5 + reach))
+    assert other.gaps == pytest.approx((0.22, 0.3, 0.2)) and other.is_told_apart
+    assert verdict(ranked).endswith("ahead of all others by more than chance.")
+
+
+def test_the_share_of_dropped_groups_is_of_all_steps() -> None:
+    half = record(0).model_copy(update={"groups_dropped": {"alike": 3, "unscored": 2}})
+    ledger = EMPTY.advance(half).advance(record(1))
+    assert result_of(Trial("s-seed1", {}, 1), ledger).dropped == pytest.approx(5 / 15)
 
 
 def test_settings_that_nothing_was_compared_with_are_ahead_of_nothing() -> None:
