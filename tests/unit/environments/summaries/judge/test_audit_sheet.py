@@ -12,6 +12,7 @@ from typer.testing import CliRunner, Result
 
 from precis.commands.judge import app
 from precis.environments.summaries.judge.audit import (
+    Agreement,
     as_sheet,
     draw_samples,
     read_sheet,
@@ -197,3 +198,11 @@ def test_what_the_command_can_t_do_is_a_sentence(tmp_path: Path) -> None:
     for folder in (".", "/"):
         told = audit(folder)
         assert told.exit_code == 1 and isinstance(told.exception, SystemExit), folder
+
+
+@pytest.mark.parametrize(
+    ("counts", "kappa"),
+    [((20, 5, 10, 15), 0.4), ((0, 5, 5, 0), -1.0), ((7, 0, 0, 0), 1.0), ((0, 0, 0, 0), 1.0)],
+)
+def test_the_agreement_beyond_chance_is_cohens(counts: tuple[int, ...], kappa: float) -> None:
+    assert Agreement(*counts).kappa == pytest.approx(kappa)
