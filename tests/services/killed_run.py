@@ -38,7 +38,7 @@ class Kill:
 
     point: str
     number: int
-    victim: Literal["flow", "trainer"] = "trainer"
+    victims: Sequence[Literal["flow", "trainer"]] = ("trainer",)
     by: int = signal.SIGKILL
 
     @property
@@ -82,8 +82,9 @@ def run_trainer(folder: Path, arguments: Sequence[str]) -> None:
             # A mark that is there is of a process that was started again since.
             if (kill.point, kill.number) == (point, number) and not (folder / kill.mark).exists():
                 (folder / kill.mark).touch()
-                with suppress(ProcessLookupError):
-                    os.kill(int((folder / kill.victim).read_text()), kill.by)
+                for victim in kill.victims:
+                    with suppress(ProcessLookupError):
+                        os.kill(int((folder / victim).read_text()), kill.by)
 
     on_reaching(strike)
     sys.argv[1:] = arguments

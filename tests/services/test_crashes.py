@@ -1,4 +1,4 @@
-"""A run on S3 whose flow and trainer are killed in the middle of its steps, or told to end.
+"""A run on S3 whose flow, trainer, or both are killed in the middle of its steps, or told to end.
 
 It is started again whenever its flow has died, and must end with the same bits in every step as a
 run in a folder that nobody disturbed, each step trained once by the trainer's own log. That a run
@@ -23,12 +23,13 @@ from tests.support.in_process import Life, one_process
 from tests.support.tinker_server import TinkerServer
 from tests.unit.training.test_kills import outcome
 
-STEPS = 4
+STEPS = 5
 KILLS = (
     Kill("training begun", 1),
-    Kill("weights saved", 2, "flow"),
+    Kill("weights saved", 2, ("flow",)),
     Kill("1 files uploaded", 3),
-    Kill("1 files uploaded", 4, "flow", signal.SIGTERM),
+    Kill("pointer moved", 4, ("flow", "trainer")),
+    Kill("1 files uploaded", 5, ("flow",), signal.SIGTERM),
 )
 
 
@@ -72,22 +73,23 @@ async def test_a_run_that_is_killed_ends_as_if_it_had_not_been(
     with one_process(precis.home):
         await undisturbed.live()
         for kill in KILLS:
-            if kill.victim == "flow":
+            if "flow" in kill.victims:
                 assert await live(precis, run, plan, log) == -kill.by, log.read_text()[-3000:]
                 assert (plan / kill.mark).exists(), log.read_text()[-3000:]
-        assert load_ledger(run.store, "m").next_step == 4, "the commit in hand was not finished"
+        assert load_ledger(run.store, "m").next_step == STEPS, "the commit in hand was not finished"
         assert await live(precis, run, plan, log) == 0, log.read_text()[-3000:]
         missed = [kill.mark for kill in KILLS if not (plan / kill.mark).exists()]
         assert not missed, f"the run never got there: {missed}"
         assert outcome(run, TinkerServer(1)) == outcome(undisturbed, TinkerServer(1))
         trainings = (run.work / "trainer/precis/models/m/trainings.jsonl").read_text()
     events = [json.loads(line) for line in trainings.splitlines()]
-    assert [one["step"] for one in events if one["event"] == "trained"] == [0, 1, 2, 3]
+    assert [one["step"] for one in events if one["event"] == "trained"] == [0, 1, 2, 3, 4]
     # The training that was under way, and its weights not saved, began again.
-    assert [one["step"] for one in events if one["event"] == "began"] == [0, 1, 1, 2, 3]
+    assert [one["step"] for one in events if one["event"] == "began"] == [0, 1, 1, 2, 3, 4]
     with client_of(precis.api) as api:
-        _, told, killed = runs_in(api, bucket)
+        _, told, with_its_trainer, killed = runs_in(api, bucket)
         names = [state["name"] for state in states_of(api, killed["id"])]
     assert names[:5] == ["Pending", "Running", "Preempted", "Recovering", "Running"]
-    assert killed["state_type"] == "CRASHED", "the next run has found its lease"
+    for one in (killed, with_its_trainer):
+        assert one["state_type"] == "CRASHED", "the next run has found its lease"
     assert told["state_type"] == "CRASHED", told["state"]
