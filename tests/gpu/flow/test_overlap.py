@@ -45,11 +45,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def test_a_run_samples_while_it_trains_and_survives_its_trainer(tmp_path: Path) -> None:
-    settings = of_games(tmp_path).model_dump(exclude_unset=True)
-    settings["off_policy_steps"] = 1
-    settings["steps"] = STEPS
-    settings["trainer"]["engine"]["gpus"] = 2
-    config = TrainConfig.model_validate(settings)
+    config = overlapping(of_games(tmp_path))
     with training(config, tmp_path) as flow:
         wait_until(lambda: steps_done(config) >= 2)
         wait_until(lambda: bool(list(tmp_path.rglob("pending.json"))))
@@ -59,10 +55,7 @@ def test_a_run_samples_while_it_trains_and_survives_its_trainer(tmp_path: Path) 
     steps = ledger_of(config).steps
     # Step 0 is the warm start, and nothing is sampled from the adapter before it.
     assert [step.staleness for step in steps] == [0, 0, 1, 1, 1, 1]
-    store = open_store(config.store)
-    for number in range(1, STEPS):
-        rollouts = scan_trajectories(store, config.model, "train", [number]).collect()
-        assert set(rollouts["policy"]) == {f"survivor@{max(1, number - 1)}"}
+    assert adapters(config) == [{f"survivor@{max(1, step - 1)}"} for step in range(1, STEPS)]
     trained = [entry for entry in trainings(tmp_path) if entry["event"] == "trained"]
     assert [entry["digest"] for entry in trained] == [step.digest for step in steps]
     # The first two, and the one after the kill, were sampled in their turn.
@@ -71,3 +64,22 @@ def test_a_run_samples_while_it_trains_and_survives_its_trainer(tmp_path: Path) 
         print(f"step {step.step}: {step.seconds}, overlapped {step.overlapped_s:.2f} s", flush=True)
         print(f"  {step.trainer}", flush=True)
     assert all(step.trainer["loss/probs_corr"] > _CORRELATED for step in steps[1:])
+
+
+def overlapping(config: TrainConfig) -> TrainConfig:
+    """The run on two GPUs, which samples while it trains."""
+    settings = config.model_dump(exclude_unset=True)
+    settings["off_policy_steps"] = 1
+    settings["steps"] = STEPS
+    settings["trainer"]["engine"]["gpus"] = 2
+    return TrainConfig.model_validate(settings)
+
+
+def adapters(config: TrainConfig) -> list[set[str]]:
+    """The adapters that played the games of each step after the warm start."""
+    store = open_store(config.store)
+    found = []
+    for step in range(1, STEPS):
+        rollouts = scan_trajectories(store, config.model, "train", [step]).collect()
+        found.append(set(rollouts["policy"]))
+    return found

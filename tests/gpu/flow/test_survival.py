@@ -102,7 +102,16 @@ def configuration(folder: Path) -> TrainConfig:
 
 def of_games(folder: Path) -> TrainConfig:
     """Tic Tac Toe, after a warm start on legal calls: without it most groups earn nothing."""
+    write_games(folder / "games.jsonl")
+    config = configuration(folder)
+    settings = config.model_dump(exclude_unset=True, exclude={"documents"})
+    settings["trainer"] = config.trainer.model_dump()
+    settings["environment"] = "examples/tic_tac_toe.py"
+    settings["warm_start"] = {"source": "file", "file": str(folder / "games.jsonl")}
+    return TrainConfig.model_validate(settings)
 
+
+def write_games(file: Path) -> None:
     def take_any_cell(request: ChatRequest) -> ToolCall:
         free = [cell for cell in request.messages[-1]["content"] if cell.isdigit()]
         return call(request, "play", cell=int(random.choice(free)))
@@ -114,14 +123,7 @@ def of_games(folder: Path) -> TrainConfig:
         messages = [*last.messages, last.message]
         shown = {"id": f"shown-{len(lines)}", "tools": list(last.tools), "messages": messages}
         lines.append(json.dumps(shown))
-    games = folder / "games.jsonl"
-    games.write_text("\n".join(lines))
-    config = configuration(folder)
-    settings = config.model_dump(exclude_unset=True, exclude={"documents"})
-    settings["trainer"] = config.trainer.model_dump()
-    settings["environment"] = "examples/tic_tac_toe.py"
-    settings["warm_start"] = {"source": "file", "file": str(games)}
-    return TrainConfig.model_validate(settings)
+    file.write_text("\n".join(lines))
 
 
 @contextmanager
