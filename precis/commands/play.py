@@ -52,7 +52,7 @@ _IN_FLIGHT = 8
 _SHOWN = 5
 
 
-def play_agent(
+def play(
     file: Annotated[Path, typer.Argument(help="A Python file with `scenarios` and `rollout`.")],
     model: Annotated[
         str,

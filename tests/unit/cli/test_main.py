@@ -19,10 +19,10 @@ from typer.testing import CliRunner
 from cli.commands import _explain_interrupt
 from precis import __version__
 from precis.__main__ import main
-from precis.commands.main import COMMANDS, app, load
+from precis.commands.main import COMMANDS, app, load, module_of
 from precis.commands.terminal import sentences
 
-MODULES = {command.target.partition(":")[0] for command in COMMANDS.values()}
+MODULES = set(map(module_of, COMMANDS))
 IMPORTED = """
 import json, sys
 from precis.__main__ import main
@@ -49,9 +49,9 @@ def run_precis(*arguments: str, **environment: str) -> tuple[str, set[str]]:
 
 def test_the_help_lists_every_command_and_imports_none() -> None:
     said, imported = run_precis("--help", COLUMNS="200")
-    for name, command in COMMANDS.items():
+    for name, text in COMMANDS.items():
         assert f"{name} " in said
-        assert command.help in said
+        assert text in said
     assert not imported & {*MODULES, "pydantic"}
 
 
@@ -74,7 +74,7 @@ def test_a_command_is_listed_in_the_words_of_its_own_help(name: str) -> None:
     own = command.help.partition("\n\n")[0]
     if isinstance(command, TyperGroup) and command.invoke_without_command:
         return  # its help says what it does by itself, the list what its commands are about
-    assert " ".join(own.split()) == COMMANDS[name].help
+    assert " ".join(own.split()) == COMMANDS[name]
 
 
 def test_the_version_is_told() -> None:

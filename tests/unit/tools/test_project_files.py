@@ -139,9 +139,9 @@ import sys
 sys.modules.update(dict.fromkeys({refused}))  # importing one of them fails
 import precis.inference.summarizer, precis.inference.texts, precis.questions.make
 import precis.models.export, precis.models.serving, precis.store.s3
-from precis.commands.main import COMMANDS, load
-for name, command in COMMANDS.items():
-    if command.target.startswith("precis."):
+from precis.commands.main import COMMANDS, load, module_of
+for name in COMMANDS:
+    if module_of(name).startswith("precis."):
         load(name)
 """
     done = subprocess.run(
