@@ -133,13 +133,14 @@ class QuestionMaker:
         self._has_written = True
         different = without_duplicates(written)
         document = document_of(text, different)
-        read = await self._try(document, document.text)
-        if isinstance(read, Unscored):
-            return _untried(text, read)
-        guessed = await self._try(document, None)
-        if isinstance(guessed, Unscored):
-            return _untried(text, guessed)
-        return _sift(text, written, different, read, guessed)
+        verdicts = []
+        for shown in (document.text, None):
+            verdict = await self._try(document, shown)
+            if isinstance(verdict, Unscored):
+                problem = f"the judge did not try the questions: {verdict.detail}"
+                return DocumentQuestions(text, problem=problem)
+            verdicts.append(verdict)
+        return _sift(text, written, different, *verdicts)
 
     async def _try(self, document: Document, text: str | None) -> Scored | Unscored:
         """Return the judge's verdict from a text, or without one; requested once."""
@@ -185,18 +186,15 @@ def document_of(
 
 
 def without_duplicates(written: Sequence[WrittenQuestion]) -> list[WrittenQuestion]:
-    """Return the questions without near duplicates of earlier ones."""
-    different: list[WrittenQuestion] = []
+    """Return the questions without near duplicates of earlier ones, ignoring case and
+    punctuation."""
+    different: dict[str, WrittenQuestion] = {}
     for one in written:
-        if not any(are_alike(one.question, earlier.question) for earlier in different):
-            different.append(one)
-    return different
-
-
-def are_alike(first: str, second: str) -> bool:
-    """Return whether two questions are nearly equal, ignoring case and punctuation."""
-    matcher = SequenceMatcher(None, _letters(first), _letters(second), autojunk=False)
-    return matcher.ratio() >= ALIKE
+        own = _letters(one.question)
+        matchers = [SequenceMatcher(None, own, other, autojunk=False) for other in different]
+        if all(matcher.ratio() < ALIKE for matcher in matchers):
+            different[own] = one
+    return list(different.values())
 
 
 def _sift(
@@ -222,11 +220,6 @@ def _sift(
         else:
             answered.append(one)
     return DocumentQuestions(text, tuple(answered), tuple(unanswered), dropped)
-
-
-def _untried(text: Text, verdict: Unscored) -> DocumentQuestions:
-    problem = f"the judge did not try the questions: {verdict.detail}"
-    return DocumentQuestions(text, problem=problem)
 
 
 def _letters(question: str) -> str:
