@@ -15,6 +15,7 @@ from precis.environments.summaries.judge.cached import CachedJudge
 from precis.environments.summaries.judge.forecast import forecast
 from precis.environments.summaries.judge.protocol import (
     PROTOCOL_VERSION,
+    Prompt,
     Reading,
     batches,
     grade_prompt,
@@ -45,11 +46,7 @@ class JudgeClient(CachedJudge):
     """
 
     def __init__(
-        self,
-        endpoint: Endpoint,
-        config: JudgeConfig,
-        *,
-        cache: ReplyCache | None = None,
+        self, endpoint: Endpoint, config: JudgeConfig, *, cache: ReplyCache | None = None
     ) -> None:
         super().__init__(endpoint, config, cache)
         self.identity |= {
@@ -67,18 +64,13 @@ class JudgeClient(CachedJudge):
         return f"{asked}, rules v{rules}" if rules else asked
 
     async def score(self, document: Document, summary: str) -> Scored | Unscored:
-        """Judge which of the document's questions a summary answers correctly.
-
-        Raises:
-            JudgeRejected: the judge rejects the key, the model or the request as such.
-        """
+        """Judge which of the document's questions a summary answers correctly. Raises JudgeRejected
+        if the judge rejects the key, the model or the request as such."""
         protocol = self._config.protocol
 
         async def judge(questions: Sequence[Question]) -> Scored:
             prompt = reading_prompt(summary, questions, protocol)
-            deadline = Deadline(self._config.verdict_timeout_s)
-            read = await self.ask(prompt, deadline)
-            return await self._rule(document, questions, read, deadline)
+            return await self._rule(document, questions, prompt)
 
         try:
             verdicts = await run_for_each(judge, batches(document.questions, protocol))
@@ -92,10 +84,8 @@ class JudgeClient(CachedJudge):
     async def guess(self, document: Document) -> Scored | Unscored:
         """Score the judge's answers to a document's questions without any text; see `score`."""
         questions = document.questions
-        deadline = Deadline(self._config.verdict_timeout_s)
         try:
-            read = await self.ask(guess_prompt(questions), deadline)
-            return await self._rule(document, questions, read, deadline)
+            return await self._rule(document, questions, guess_prompt(questions))
         except ProviderFailed as error:
             return Unscored(error.cause, str(error))
 
@@ -107,13 +97,12 @@ class JudgeClient(CachedJudge):
         return await self.try_out(prompt)
 
     async def _rule(
-        self,
-        document: Document,
-        questions: Sequence[Question],
-        read: Reading,
-        deadline: Deadline,
+        self, document: Document, questions: Sequence[Question], prompt: Prompt[Reading]
     ) -> Scored:
-        """Return the verdict on given answers; another request grades those that need it."""
+        """Ask for answers, and return the verdict on them; another request grades those that need
+        it."""
+        deadline = Deadline(self._config.verdict_timeout_s)
+        read = await self.ask(prompt, deadline)
         given = read.answers
         # By the question's index: at first the answers that need no grader, later the graded ones.
         rulings: dict[int, bool] = {}
@@ -126,8 +115,7 @@ class JudgeClient(CachedJudge):
                 rulings[place] = right
         if ungraded:
             shown = document.text if self._config.protocol == "per_question" else None
-            prompt = grade_prompt(list(ungraded.values()), shown)
-            grades = await self.ask(prompt, deadline)
+            grades = await self.ask(grade_prompt(list(ungraded.values()), shown), deadline)
             rulings.update(zip(ungraded, grades, strict=True))
         answers = []
         for place, question in enumerate(questions):
