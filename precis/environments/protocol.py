@@ -10,15 +10,14 @@ from precis.errors import ConfigError
 from precis.llm.budget import PaidOnce
 from precis.llm.server import Complete
 from precis.record import json_digest
-from precis.records.nouns import Figure, Nouns
+from precis.records.nouns import Figure as Figure
+from precis.records.nouns import Nouns as Nouns
 from precis.records.questions import QuestionRow
-from precis.records.rollout import (
-    Rollout,
-    Scenario,
-    Score,
-    Split,
-    Unscored,
-)
+from precis.records.rollout import Rollout as Rollout
+from precis.records.rollout import Scenario as Scenario
+from precis.records.rollout import Score as Score
+from precis.records.rollout import Split as Split
+from precis.records.rollout import Unscored as Unscored
 from precis.records.spend import Estimate, Spend, Usage
 from precis.records.warm_start import Demonstration
 from precis.store import Store
@@ -28,18 +27,6 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from precis.config import BenchmarkConfig, TrainConfig, WarmStartConfig
-
-__all__ = [
-    "Environment",
-    "Figure",
-    "Nouns",
-    "QuestionRow",
-    "Rollout",
-    "Scenario",
-    "Score",
-    "Split",
-    "Unscored",
-]
 
 SPLITS: tuple[Split, ...] = ("train", "validation")
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from precis.config import BenchmarkConfig, RolloutsConfig, TrainConfig, WarmStartConfig
 from precis.environments.clock import clock_stopped
 from precis.environments.demonstrations import choose_best, demonstration_of
-from precis.environments.protocol import Environment, Figure, Nouns, QuestionRow
+from precis.environments.protocol import Environment, Figure, Nouns
 from precis.environments.summaries.baselines import USUAL_BASELINES, baselines
 from precis.environments.summaries.forecast import (
     count_rewarded,
@@ -41,6 +41,7 @@ from precis.llm.server import Complete
 from precis.llm.tokens import estimate_tokens
 from precis.processes.kill_points import reached
 from precis.records.documents import Corpus, Document, crudeness_of
+from precis.records.questions import QuestionRow
 from precis.records.rollout import UNJUDGED, Rollout, Scenario, Score, Split, Unscored
 from precis.records.spend import Estimate, Spend, Usage
 from precis.records.verdict import Disqualified, Scored

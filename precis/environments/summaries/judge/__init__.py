@@ -4,17 +4,10 @@
 requests and valid replies of `protocol`, and the `cache` of replies on disk.
 """
 
-from precis.environments.summaries.judge.client import JudgeClient
-from precis.environments.summaries.judge.endpoint import endpoint_for
-from precis.llm.providers import Endpoint
-from precis.records.verdict import Answer, Scored, Unscored, Verdict
-
-__all__ = [
-    "Answer",
-    "Endpoint",
-    "JudgeClient",
-    "Scored",
-    "Unscored",
-    "Verdict",
-    "endpoint_for",
-]
+from precis.environments.summaries.judge.client import JudgeClient as JudgeClient
+from precis.environments.summaries.judge.endpoint import endpoint_for as endpoint_for
+from precis.llm.providers import Endpoint as Endpoint
+from precis.records.verdict import Answer as Answer
+from precis.records.verdict import Scored as Scored
+from precis.records.verdict import Unscored as Unscored
+from precis.records.verdict import Verdict as Verdict
