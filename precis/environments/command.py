@@ -92,10 +92,7 @@ def load_command(
     command: Sequence[str], scenarios: str = "", rubric: str = ""
 ) -> CommandEnvironment:
     """Return the environment of a program, which lists its scenarios unless a JSONL file has them.
-
-    Raises:
-        ConfigError: the program does not exist, or its scenarios can't be used.
-    """
+    Raises ConfigError if the program does not exist, or its scenarios can't be used."""
     command = list(map(os.path.expanduser, command))
     if shutil.which(command[0]) is None:
         raise ConfigError(

@@ -66,11 +66,8 @@ class IsolatedModule:
         return await loop.run_in_executor(self._thread, self.call_now, function, *arguments)
 
     def call_now(self, function: str, *arguments: Any) -> Any:
-        """Call a function and return its result; blocks.
-
-        Raises:
-            IsolatedError: it raised or took too long, or the module can't be imported.
-        """
+        """Call a function and return its result; blocks. Raises IsolatedError if it raised or took
+        too long, or the module can't be imported."""
         with self._lock:
             process = self._process
             if process is None:

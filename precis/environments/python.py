@@ -156,11 +156,8 @@ class PythonEnvironment(AgentEnvironment):
 
 
 def load_python(file: str, score: str = "", rubric: str = "") -> PythonEnvironment:
-    """Return the environment of a file; `score` and `rubric` default to the file's own.
-
-    Raises:
-        ConfigError: it can't be imported, or lacks a required function.
-    """
+    """Return the environment of a file; `score` and `rubric` default to the file's own. Raises
+    ConfigError if it can't be imported, or lacks a required function."""
     path = Path(os.path.expanduser(file)).resolve()
     module = _import(path, file)
     for name, *arguments in (("scenarios", "split"), ("rollout", "model", "scenario")):
@@ -221,11 +218,8 @@ def _rubric_of(module: ModuleType, file: str, score: str, rubric: str) -> str:
 
 
 def files_of(path: Path) -> list[Path]:
-    """Return a file, the modules that it imports from its folder, and its `files`.
-
-    Raises:
-        ConfigError: a listed file does not exist.
-    """
+    """Return a file, the modules that it imports from its folder, and its `files`. Raises
+    ConfigError if a listed file does not exist."""
     folder = path.parent
     trees: dict[Path, ast.Module] = {}
     waiting = [path]

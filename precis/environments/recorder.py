@@ -142,11 +142,8 @@ class Recorder:
         self, policy: Policy, environment: Environment, scenario: Scenario, index: int = 0
     ) -> Rollout:
         """Have an environment attempt a scenario with a policy. A failed attempt has the score
-        `Unscored`, with its cause.
-
-        Raises:
-            PrecisError: this policy or this environment can't be used any more.
-        """
+        `Unscored`, with its cause. Raises PrecisError if this policy or this environment can't be
+        used any more."""
         session = Session(policy, scenario, index)
         clock = Clock(policy.limits.deadline_s)
         number = str(next(self._numbers))

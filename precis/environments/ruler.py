@@ -188,10 +188,7 @@ class TrajectoryRuler(CachedJudge):
         self, attempts: Sequence[Transcript], tools: Sequence[Mapping[str, Any]] = ()
     ) -> list[float] | Unscored:
         """Return a score between 0 and 1 for each attempt, equal for equal ones, or why there is
-        none.
-
-        Raises:
-            JudgeRejected: the judge rejects the key, the model or the request as such.
+        none. Raises JudgeRejected if the judge rejects the key, the model or the request as such.
         """
         keys = [json.dumps(attempt, sort_keys=True) for attempt in attempts]
         distinct = dict(zip(keys, attempts, strict=True))

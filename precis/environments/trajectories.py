@@ -73,11 +73,7 @@ def put_trajectories(
     policy: str,
 ) -> None:
     """Write a step's rollouts to the store, under their policy's name; a repeated step replaces
-    them.
-
-    Raises:
-        StoreError: the store can't be written.
-    """
+    them. Raises StoreError if the store can't be written."""
     with TemporaryDirectory() as folder:
         file = Path(folder) / "groups.parquet"
         told = []

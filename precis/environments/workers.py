@@ -177,11 +177,7 @@ class Workers:
 
     async def play(self, model: "art.Model[Any, Any]", scenario: Scenario) -> Score | Unscored:
         """Have a worker attempt a scenario; the wait for a free one does not count as the
-        rollout's.
-
-        Raises:
-            RolloutError: no worker has been up for three minutes.
-        """
+        rollout's. Raises RolloutError if no worker has been up for three minutes."""
         with clock_stopped():
             number = await self._take()
         is_up = True
@@ -284,11 +280,8 @@ def check_reach(machines: Collection[str], recorder_host: str) -> None:
 
 
 def connect(ray: Any, settings: WorkersSettings, folder: str) -> None:
-    """Connect this process to the cluster of the settings, or start one.
-
-    Raises:
-        ConfigError: the cluster can't be used.
-    """
+    """Connect this process to the cluster of the settings, or start one. Raises ConfigError if the
+    cluster can't be used."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     given: dict[str, Any] = {
         "address": settings.address or "local",

@@ -71,11 +71,8 @@ def save(
 
 
 def load(model_folder: Path, step: int, layout: Layout) -> TrainingState:
-    """Read a checkpoint as that of step `step`, even if saved at another.
-
-    Raises:
-        CorruptCheckpoint: it is missing, damaged, or of another kind or version of policy.
-    """
+    """Read a checkpoint as that of step `step`, even if saved at another. Raises CorruptCheckpoint
+    if it is missing, damaged, or of another kind or version of policy."""
     file = folder_of(model_folder, step) / POLICY_FILE
     try:
         record = json.loads(file.read_text(encoding="utf-8"))

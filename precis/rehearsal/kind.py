@@ -62,11 +62,8 @@ class Layout:
         }
 
     def decode(self, encoded: Mapping[str, Any]) -> Floats:
-        """Decode the result of `encode`.
-
-        Raises:
-            KeyError, ValueError, IndexError, TypeError: they are of another kind.
-        """
+        """Decode the result of `encode`. Raises KeyError, ValueError, IndexError or TypeError if
+        they are of another kind."""
         if self.names:
             return np.array([encoded[name] for name in self.names], dtype=np.float64)
         weights = np.zeros(self.size)
@@ -122,10 +119,7 @@ class PolicyKind(Protocol):
 
     def answer(self, policy: LinearPolicy, asked: ChatRequest) -> list[Choice]:
         """Return the requested number of answers, with their token ids and log probabilities.
-
-        Raises:
-            ApiError: 400, if the policy has no candidates.
-        """
+        Raises ApiError, 400, if the policy has no candidates."""
         ...
 
     def samples_of(self, trajectory: "art.Trajectory") -> list[Any]:

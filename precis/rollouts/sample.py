@@ -91,10 +91,8 @@ async def sample_groups(
     """Sample all rollouts of a step, at most `in_flight` at a time; return a list for each
     scenario.
 
-    For each group without variance the next spare is sampled too, in order of completion.
-
-    Raises:
-        JudgeUnavailable, RolloutError: too many went unscored (`refuse_too_many_unscored`).
+    For each group without variance the next spare is sampled too, in order of completion. Too many
+    unscored ones are an error (`refuse_too_many_unscored`).
     """
     slots = asyncio.Semaphore(config.in_flight)
 

@@ -30,11 +30,8 @@ _SOUGHT = 8
 
 
 class ReasoningGym(AgentEnvironment):
-    """The environment of a generator; its first distinct questions are held out.
-
-    Raises:
-        ConfigError: the package has no such generator or parameters, or too few puzzles.
-    """
+    """The environment of a generator; its first distinct questions are held out. Raises ConfigError
+    if the package has no such generator or parameters, or too few puzzles."""
 
     nouns = Nouns("answer", "answers", "puzzle", "puzzles", success="solved")
 

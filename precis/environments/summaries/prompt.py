@@ -61,11 +61,8 @@ def summary_tokens_max(words_max: int) -> int:
 
 
 def request_in(messages: Sequence[Mapping[str, Any]]) -> SummaryRequest:
-    """Return the request in messages made by `summary_messages`.
-
-    Raises:
-        RolloutError: no user message has a fenced document.
-    """
+    """Return the request in messages made by `summary_messages`. Raises RolloutError if no user
+    message has a fenced document."""
     for message in reversed(messages):
         content = message.get("content")
         if message.get("role") == "user" and isinstance(content, str):

@@ -237,11 +237,8 @@ def _trained_on(before: Sequence[Message], tools: Sequence[Any]) -> tuple[Sequen
 def sample_of(
     before: Sequence[Message], tools: Sequence[Any], token: int, logprob: float, reward: float
 ) -> CallSample:
-    """Return the sample of a call, given by its token, that answers some messages.
-
-    Raises:
-        TrainerError: the request does not allow it.
-    """
+    """Return the sample of a call, given by its token, that answers some messages. Raises
+    TrainerError if the request does not allow it."""
     options, seen = _trained_on(before, tools)
     tokens = [one.token for one in options]
     if token not in tokens:

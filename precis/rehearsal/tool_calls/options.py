@@ -53,11 +53,8 @@ class Option:
 
 
 def list_options(messages: Sequence[Message], tools: Sequence[Schema]) -> list[Option]:
-    """Return the options of a request, in the order of its schemas.
-
-    Raises:
-        ApiError: 400, if there are none or too many, or the tools can't be read.
-    """
+    """Return the options of a request, in the order of its schemas. Raises ApiError, 400, if there
+    are none or too many, or the tools can't be read."""
     found = itertools.chain.from_iterable(map(_calls_of, tools)) if tools else _texts(messages)
     try:
         options = list(itertools.islice(found, OPTIONS_MAX + 1))

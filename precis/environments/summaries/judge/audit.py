@@ -122,11 +122,8 @@ def check_sheet(path: Path, samples: Sequence[Sample]) -> None:
 
 def read_sheet(path: Path, results: pl.DataFrame) -> pl.DataFrame:
     """Return the rows of the results that a person has judged, with the verdicts as `person`. A
-    line on a summary's prose becomes a row whose question is `PROSE`.
-
-    Raises:
-        ConfigError: the file can't be read, holds no verdict, or is not of these results.
-    """
+    line on a summary's prose becomes a row whose question is `PROSE`. Raises ConfigError if the
+    file can't be read, holds no verdict, or is not of these results."""
     try:
         ruled = list(_verdicts(path))
     except csv.Error as error:  # a cell that is too long

@@ -11,13 +11,7 @@ LEXICAL_MODEL = "lexical-judge"
 RULES_VERSION = "5"
 """The version of the judge on this machine and of the measure of prose. Raised with every change to
 its answers, its grading, or the measure: verdicts of other versions are not taken from a cache, and
-do not continue a run.
-
-1: the first. 2: units, halves of the day, dates by numbers, surnames with another first name. 3:
-answers of two sentences and 60 words at most, instead of quotations of 95. 4: it rules whether a
-summary is prose. 5: ten words of telegraph between two sentences are not prose (and grades of a
-second rule-based judge, since removed).
-"""
+do not continue a run. docs/judge.md lists the versions."""
 
 OWN_KEY = "JUDGE_API_KEY"
 SECOND_KEY = "SECOND_JUDGE_API_KEY"
@@ -34,14 +28,8 @@ def lexical_endpoint(url: str, key: str) -> Endpoint:
 def endpoint_for(
     config: JudgeConfig, environment: Mapping[str, str], own_key: str = OWN_KEY
 ) -> Endpoint:
-    """Return the endpoint of a configuration with a hosted judge.
-
-    Args:
-        own_key: the variable with the key of provider `url`.
-
-    Raises:
-        ConfigError: the key's variable is not set.
-    """
+    """Return the endpoint of a configuration with a hosted judge; `own_key` is the variable with
+    the key of provider `url`. Raises ConfigError if the key's variable is not set."""
     hosted = config.model_copy(update={"model": config.model or _MODELS[config.provider]})
     remedy = (
         " (any word will do for an endpoint that asks for none), or rehearse with judge provider "

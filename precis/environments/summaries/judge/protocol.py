@@ -30,12 +30,7 @@ from precis.text import count_words
 
 PROTOCOL_VERSION = "4"
 """Raised with every change to a request, to the valid replies, or to the answers that need no
-grader.
-
-1: the judge grades every answer that it has not declined. 2: except those equal to the golden
-answer word for word (`ruling`), which are correct. 3: and except those of more than
-`ANSWER_WORDS_MAX` words, which are wrong. 4: `batched` asks whether the summary is prose.
-"""
+grader."""
 
 _ARTICLE = re.compile(r"^(?:the|an?) ")
 _QUOTES = "\"'“”‘’«»"
