@@ -44,15 +44,13 @@ def _differences(
         return "which ones is not known, since its ledger was rebuilt"
     changed = []
     names_documents = False
-    for one in changed_settings(before, config):
-        if one.name.startswith("documents."):
+    for name, was, now in changed_settings(before, config):
+        if name.startswith("documents."):
             names_documents = True
             if is_corpus_the_same:  # the same documents from another file are no difference
                 continue
-        changed.append(one)
-    said = []
-    for one in changed[:_SHOWN_MAX]:
-        said.append(f"{one.name} was {_shown(one.before)} and is {_shown(one.now)} now")
+        changed.append(f"{name} was {_shown(was)} and is {_shown(now)} now")
+    said = changed[:_SHOWN_MAX]
     if len(changed) > _SHOWN_MAX:
         said.append(f"and {len(changed) - _SHOWN_MAX} more")
     environment = config.environment

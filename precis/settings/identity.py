@@ -6,7 +6,6 @@ judge: ByIdentity[JudgeConfig]   its identity decides, and has a digest
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Annotated, Any, TypeVar
 
@@ -45,19 +44,11 @@ def decisive_settings(settings: Record) -> dict[str, Any]:
     return found
 
 
-@dataclass(frozen=True)
-class ChangedSetting:
-    """A decisive setting that changed, by its dotted name, with its values in two runs."""
-
-    name: str
-    before: Any
-    now: Any
-
-
 def changed_settings(
     before: Mapping[str, Any], now: Record, prefix: str = ""
-) -> Iterator[ChangedSetting]:
-    """Yield the decisive settings that differ from those of an earlier run.
+) -> Iterator[tuple[str, Any, Any]]:
+    """Yield the decisive settings that differ from those of an earlier run: the dotted name, the
+    value before, and the value now.
 
     Args:
         before: the earlier run's settings, as JSON values.
@@ -71,8 +62,8 @@ def changed_settings(
             continue
         value = getattr(now, name)
         if not (isinstance(value, Record) and isinstance(old, Mapping)):
-            yield ChangedSetting(f"{prefix}{name}", old, new)
+            yield f"{prefix}{name}", old, new
         elif old.get("kind") != new.get("kind"):
-            yield ChangedSetting(f"{prefix}{name}.kind", old.get("kind"), new.get("kind"))
+            yield f"{prefix}{name}.kind", old.get("kind"), new.get("kind")
         else:
             yield from changed_settings(old, value, f"{prefix}{name}.")
