@@ -3,6 +3,7 @@ Other users' servers are not used: they would get a key, and the document."""
 
 import asyncio
 import secrets
+import shutil
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
@@ -21,7 +22,6 @@ from precis.models.serving import (
     ServerAddress,
     command_for_adapter,
     fetch_adapter,
-    find_vllm,
 )
 from precis.processes.causes import cause_in
 from precis.processes.child import Child, free_port, run_child
@@ -210,7 +210,7 @@ async def _why_unfit(server: Server, name: str) -> str:
 
 async def _find_lacking() -> str:
     """Return a sentence on what is missing to start a server, or ""."""
-    if find_vllm() is None:
+    if shutil.which("vllm") is None:
         return "vLLM is not on PATH."
     try:
         await gpus_suffice(1)

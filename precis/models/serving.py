@@ -37,7 +37,6 @@ CONTEXT_TOKENS = 4096
 VLLM_KEY_VARIABLE = "VLLM_API_KEY"
 """The variable from which vLLM reads its key."""
 
-_VLLM = "vllm"
 _DOWNLOAD_S = 600.0
 """The longest wait for another command's download of an adapter."""
 
@@ -165,14 +164,9 @@ def as_shell(command: Sequence[str]) -> str:
     return re.sub(r" (?=--)", " \\\n    ", shlex.join(command))
 
 
-def find_vllm() -> str | None:
-    """Return vLLM's program, or None if it is not on PATH."""
-    return shutil.which(_VLLM)
-
-
 def check_vllm(address: ServerAddress) -> None:
     """Raise ConfigError if vLLM is not installed, or the address is taken."""
-    if find_vllm() is None:
+    if shutil.which("vllm") is None:
         raise ConfigError(
             "vLLM is not on PATH.",
             "Install it on a machine with a GPU (`pip install vllm`), or leave out --run and copy "
@@ -224,7 +218,7 @@ def serve_policy(model: NamedCheckpoint, folder: Path, address: ServerAddress, k
 
 def _vllm(model: str, context_tokens: int, address: ServerAddress) -> list[str]:
     where = ["--host", address.host, "--port", str(address.port)]
-    return [_VLLM, "serve", model, "--max-model-len", str(context_tokens), *where]
+    return ["vllm", "serve", model, "--max-model-len", str(context_tokens), *where]
 
 
 def _listener(address: ServerAddress) -> socket.socket:
