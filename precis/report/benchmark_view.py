@@ -38,15 +38,6 @@ Columns = Mapping[str, Mapping[Contender, str]]
 
 
 @dataclass(frozen=True)
-class Headline:
-    """A figure of the summary."""
-
-    label: str
-    value: str
-    detail: str
-
-
-@dataclass(frozen=True)
 class Benchmark:
     """The results of one run, summarised; each figure is computed once, when first read.
 
@@ -193,14 +184,15 @@ class Benchmark:
                 columns[f"{heading(count)} a {words.nouns.rollout}"] = means
         return columns
 
-    def headlines(self) -> list[Headline]:
-        """Return the trained policy's results, and its lead over its start and over the others."""
+    def headlines(self) -> list[tuple[str, str, str]]:
+        """Return the trained policy's results, and its lead over its start and over the others:
+        the label, the value and a detail of each."""
         own = next((one for one in self.standings if one.contender == self.trained), None)
         if own is None or own.accuracy is None:
             return []
         words = self.words
         detail = f"{words.bounds(own.accuracy)}, {words.nouns.count(own.documents)}"
-        headlines = [Headline(of_standing(own), words.figure(own.accuracy.mean), detail)]
+        headlines = [(of_standing(own), words.figure(own.accuracy.mean), detail)]
         # The untrained start, and the best other contender.
         first: dict[int | None, Contender] = {}
         for each in self.standings:
@@ -212,7 +204,7 @@ class Benchmark:
                 ahead = self.ahead[own.contender, other]
                 detail = f"{words.gap_bounds(ahead.accuracy)}, {ahead.chance}"
                 gap = f"{words.gap(ahead.accuracy)}{words.unit}"
-                headlines.append(Headline(f"Ahead of {name(other)}", gap, detail))
+                headlines.append((f"Ahead of {name(other)}", gap, detail))
         if self.ceiling is not None:
             value, detail = "–", "the ceiling is 0"
             if self.ceiling and own.documents < DOCUMENTS_MIN:
@@ -222,7 +214,7 @@ class Benchmark:
                 value = percent(share.mean)
                 best = words.figure(self.ceiling)
                 detail = f"{Words().bounds(share)}, of the {best} that can be reached"
-            headlines.append(Headline("Share of the ceiling", value, detail))
+            headlines.append(("Share of the ceiling", value, detail))
         return headlines
 
 

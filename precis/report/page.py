@@ -40,12 +40,12 @@ def report_html(
     `facts` are shown below the title. Accuracies `published` by others are quoted in a note, and
     not in tables or charts, since they were not measured here.
     """
-    template = template_environment().get_template("report.html.j2")
     # One value of each, unless rows of several benchmarks were combined.
     sources = {}
     for column in _SOURCES:
         sources[column] = list(map(str, benchmark.frame[column].drop_nulls().unique().sort()))
-    return template.render(
+    return render_page(
+        "report.html.j2",
         title="Précis benchmark",
         facts=facts or {},
         benchmark=benchmark,
@@ -86,15 +86,16 @@ def _data_uri(svg: str) -> str:
     return f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
 
 
-def template_environment() -> Environment:
-    """Return the template environment of all pages, which escapes every value."""
-    return Environment(
+def render_page(template: str, **values: Any) -> str:
+    """Return a page made from a template, which escapes every value."""
+    environment = Environment(
         loader=PackageLoader("precis.report", "template"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    return environment.get_template(template).render(**values)
 
 
 def pack(data: dict[str, Any]) -> str:
@@ -215,8 +216,8 @@ def _summaries(
 def benchmark_report(benchmark: Benchmark) -> str:
     """Return the benchmark's figures, charts and standings as Markdown."""
     figures = []
-    for each in benchmark.headlines():
-        figures.append(f"**{escape(each.label)}: {escape(each.value)}** ({escape(each.detail)})")
+    for label, value, detail in benchmark.headlines():
+        figures.append(f"**{escape(label)}: {escape(value)}** ({escape(detail)})")
     parts = []
     if figures:
         parts.append("  \n".join(figures))

@@ -1,7 +1,7 @@
 """All rollouts of a run in a store, as one self-contained page."""
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -12,7 +12,7 @@ from precis.errors import StoreError
 from precis.records.rollout import Split, tool_calls_of
 from precis.records.trajectories import scan_trajectories, trajectory_steps
 from precis.report import wording
-from precis.report.page import pack, template_environment
+from precis.report.page import pack, render_page
 from precis.store import Store
 
 BYTES_MAX = 60_000_000
@@ -117,17 +117,26 @@ def gather_rollouts(
         )
     wanted = [step for step in known if not steps or step in steps]
     data = RolloutsData()
-    while wanted and data.bytes < bytes_max:
-        chunk, wanted = wanted[:_READ_AT_ONCE], wanted[_READ_AT_ONCE:]
+    frames: dict[Split, pl.DataFrame] = {}
+    for place, step in enumerate(wanted):
+        if data.bytes >= bytes_max:
+            data.left_out = len(wanted) - place
+            break
         try:
-            wanted = [*_add_steps(data, store, model, chunk, scenario, bytes_max), *wanted]
+            if place % _READ_AT_ONCE == 0:
+                chunk = set(wanted[place : place + _READ_AT_ONCE])
+                for split in _SPLITS:
+                    frames[split] = scan_trajectories(store, model, split, chunk).collect()
+            for split, frame in frames.items():
+                for row in frame.filter(pl.col("step") == step).iter_rows(named=True):
+                    if scenario in ("", row["scenario_id"]):
+                        data.add(split, row)
         except (pl.exceptions.PolarsError, AttributeError, TypeError, ValueError) as error:
             raise StoreError(
-                f"The rollouts of {model!r} in {store.url} can't be read (steps {chunk[-1]} to "
-                f"{chunk[0]}): {error}.",
+                f"The rollouts of {model!r} in {store.url} can't be read (steps {min(chunk)} to "
+                f"{max(chunk)}): {error}.",
                 "Name other steps with --step.",
             ) from error
-    data.left_out = len(wanted)
     if not any(data.steps.values()):
         raise StoreError(
             f"{store.url} holds no such rollouts of {model!r}.",
@@ -136,32 +145,10 @@ def gather_rollouts(
     return data
 
 
-def _add_steps(
-    data: RolloutsData,
-    store: Store,
-    model: str,
-    steps: Sequence[int],
-    scenario: str,
-    bytes_max: int,
-) -> Sequence[int]:
-    """Add some steps, and return those that did not fit."""
-    frames = {}
-    for split in _SPLITS:
-        frame = scan_trajectories(store, model, split, set(steps)).collect()
-        frames[split] = frame.filter(pl.col("scenario_id") == scenario) if scenario else frame
-    for place, step in enumerate(steps):
-        if data.bytes >= bytes_max:
-            return steps[place:]
-        for split, frame in frames.items():
-            for row in frame.filter(pl.col("step") == step).iter_rows(named=True):
-                data.add(split, row)
-    return ()
-
-
 def rollouts_html(data: RolloutsData, model: str, place: str, now: datetime) -> str:
     """Return the rollouts as a self-contained page, with the place and time of reading."""
-    template = template_environment().get_template("rollouts.html.j2")
-    return template.render(
+    return render_page(
+        "rollouts.html.j2",
         title=f"{model}: rollouts",
         facts={"store": place, "read": f"{now:%Y-%m-%d %H:%M} UTC"},
         left_out=data.left_out,

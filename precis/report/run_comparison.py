@@ -13,7 +13,7 @@ from precis.records.ledger import TURNS, Ledger
 from precis.records.results import TRAINED, newest_results
 from precis.report.charts import Chart, Line, line_chart, shorten
 from precis.report.curve import exact, interval_of
-from precis.report.page import picture_of, template_environment
+from precis.report.page import picture_of, render_page
 from precis.report.wording import Words, spent
 from precis.run.overview import Overview, overview
 from precis.statistics.intervals import DOCUMENTS_MIN, Difference, Interval
@@ -148,17 +148,14 @@ def comparison_html(found: RunComparison, place: str, now: datetime) -> str:
         facts[run.model] = facts_of(run)
     names = list(dict.fromkeys(chain.from_iterable(facts.values())))
     charts = overlays(ledgers)
-    return (
-        template_environment()
-        .get_template("comparison.html.j2")
-        .render(
-            title="Runs compared",
-            facts={"store": place, "read": f"{now:%Y-%m-%d %H:%M} UTC"},
-            pictures=list(map(picture_of, charts)),
-            names=names,
-            rows={model: [each.get(name, "") for name in names] for model, each in facts.items()},
-            sentences=list(describe_differences(found)),
-        )
+    return render_page(
+        "comparison.html.j2",
+        title="Runs compared",
+        facts={"store": place, "read": f"{now:%Y-%m-%d %H:%M} UTC"},
+        pictures=list(map(picture_of, charts)),
+        names=names,
+        rows={model: [each.get(name, "") for name in names] for model, each in facts.items()},
+        sentences=list(describe_differences(found)),
     )
 
 

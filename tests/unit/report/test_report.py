@@ -61,7 +61,7 @@ def test_the_numbers_on_the_page_are_those_of_the_results(benchmark: Benchmark, 
     for fact in ("lexical-judge", "batched/1", "<dd>p</dd>", "<dd>c</dd>", "0.1.0", "96.0%", "BCa"):
         assert fact in methods
     # Compared with the start, and with the best of the others.
-    assert [(each.label, each.value) for each in benchmark.headlines()] == [
+    assert [(label, value) for label, value, _ in benchmark.headlines()] == [
         ("trained, step 9", "87.5%"),
         ("Ahead of the start", "+50.0 points"),
         ("Ahead of lead-350", "+43.8 points"),
@@ -211,10 +211,10 @@ def small(trained: list[int], other: list[int], ceiling: float | None = None) ->
 
 def test_a_share_of_the_ceiling_takes_documents_and_a_ceiling() -> None:
     share = small([1], [0], ceiling=0.25).headlines()[-1]
-    assert (share.value, share.detail) == ("–", "too few scenarios to say (1)")
-    assert small([0] * 8, [0] * 8, ceiling=0.0).headlines()[-1].detail == "the ceiling is 0"
+    assert share[1:] == ("–", "too few scenarios to say (1)")
+    assert small([0] * 8, [0] * 8, ceiling=0.0).headlines()[-1][2] == "the ceiling is 0"
     unmeasured = small([3, 4] * 4, [2] * 8).headlines()
-    assert all(each.label != "Share of the ceiling" for each in unmeasured)
+    assert all(label != "Share of the ceiling" for label, *_ in unmeasured)
 
 
 @pytest.mark.parametrize(("trained", "other"), [([4] * 8, [2] * 8), ([4, 3, 4, 3], [2, 2, 1, 2])])
@@ -250,7 +250,7 @@ def test_a_checkpoint_that_could_not_be_measured_keeps_its_point_of_the_curve() 
     gone = rows("trained", 4, [4, *[None] * 7])
     unmeasured = Benchmark(frame_of(gone), known)
     assert unmeasured.curve == known
-    assert [one.label for one in unmeasured.headlines()] == ["trained, step 4 (incomplete)"]
+    assert [label for label, *_ in unmeasured.headlines()] == ["trained, step 4 (incomplete)"]
     measured = Benchmark(frame_of(rows("trained", 4, [4] * 8)), known)
     assert measured.curve.held_out[4].mean == 1.0, "in place of the training's"
 
