@@ -65,8 +65,6 @@ from tasks.secrets import adopt_secrets
 
 _SOME_BUCKET = "s3://bucket"
 """A placeholder for a store not yet named, so that everything else can be checked."""
-_DEADLINE_S = 300.0
-"""For each check: SkyPilot's first look at a cloud is slow."""
 _FAREWELL_S = 3.0
 """The time that interrupted checks have to clean up."""
 
@@ -117,13 +115,13 @@ async def _examine(
         "Prefect": prefect_server.check,
         "disk": lambda: checks.check_disk(Variables().home),
     }
-    rows = await run_checks(of_machine, _DEADLINE_S)
+    rows = await run_checks(of_machine)
     answers = all(row.ok for row in rows if row.name == "Prefect")
     if answers and prefect_server.find() is not None:
-        rows += await run_checks({"Secret blocks": _adopt_secrets}, _DEADLINE_S)
+        rows += await run_checks({"Secret blocks": _adopt_secrets})
     try:
         planned = await asyncio.to_thread(checks_of, config, store_problem)
-        return rows + await run_checks(planned, _DEADLINE_S)
+        return rows + await run_checks(planned)
     except asyncio.CancelledError:
         # Nothing ends a thread: without a network the Hub's client retries for long.
         farewell = threading.Timer(_FAREWELL_S, os._exit, (128 + signal.SIGINT,))

@@ -29,7 +29,8 @@ from precis.records.documents import load_corpus
 from precis.settings.trainer import Trainer
 from precis.store import open_store
 
-_DEADLINE_S = 60.0
+_DEADLINE_S = 300.0
+"""For each check: SkyPilot's first look at a cloud is slow."""
 _FREE_GB_MIN = 2.0
 _WANDB_KEY = re.compile(r"(\w+-)?[\w-]{40,}|[\w-]+\.[\w-]+\.[\w-]+", re.ASCII)
 """The keys that W&B's client accepts: 40 characters or more, or a web token in three parts."""

@@ -28,8 +28,6 @@ from precis.training.warm_start import teacher_of
 
 _log = logging.getLogger(__name__)
 
-_DEADLINE_S = 300.0
-"""For each check but the judge's; SkyPilot's first look at a cloud is slow."""
 _CEILING_SCENARIOS = 50
 """Held-out scenarios for an estimate of the ceiling; the benchmark takes all of them."""
 
@@ -58,9 +56,9 @@ class Preflight:
 
     async def run(self, others: Mapping[str, Check]) -> list[CheckResult]:
         """Make all checks, and `others`; the ceiling is measured once all have passed."""
-        rows = await run_checks({**self.checks(), **others}, _DEADLINE_S)
+        rows = await run_checks({**self.checks(), **others})
         if all(row.ok for row in rows):
-            rows += await run_checks({"ceiling": self.ceiling}, _DEADLINE_S)
+            rows += await run_checks({"ceiling": self.ceiling})
         return rows
 
     def checks(self) -> dict[str, Check]:
