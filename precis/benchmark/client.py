@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from precis.benchmark.contender import ContenderSpec
 from precis.config import RolloutsConfig
@@ -21,8 +21,6 @@ from precis.record import json_digest
 from precis.records.spend import Usage
 from precis.rollouts.sample import sample_seed
 from precis.store.kept import KeptRecords
-
-T = TypeVar("T")
 
 _AHEAD = 2
 """Rollouts in progress for each request in flight: while one is scored, another is requested."""
@@ -100,27 +98,25 @@ class ContenderClient:
         return CompletionRequest(payload, Usage(request.expected.prompt_tokens, wanted))
 
     async def ask(
-        self, request: CompletionRequest, deadline: Deadline, read: Callable[[ChatReply], T]
-    ) -> tuple[ChatReply, T]:
-        """Return the contender's reply, and its parsed value; see `ChatClient.complete`."""
+        self, request: CompletionRequest, deadline: Deadline, read: Callable[[ChatReply], ChatReply]
+    ) -> ChatReply:
+        """Return the contender's reply; see `ChatClient.complete`."""
         # A rejection is final: no further request is sent.
         if self._rejected is not None:
             raise self._rejected
 
-        def read_whole(reply: ChatReply) -> tuple[ChatReply, T]:
+        def check(reply: ChatReply) -> ChatReply:
             if reply.finish == "length" and not reply.text.strip() and not reply.tool_calls:
                 role = self.spec.endpoint.role
                 detail = f"The tokens of the {role} all went into its thoughts."
                 raise ProviderFailed("truncated", detail)
-            return reply, read(reply)
+            return read(reply)
 
-        expected = request.expected
-        sampled = expected.completion_tokens + self.spec.thinking_tokens
-        room = Usage(expected.prompt_tokens, sampled)
+        sampled = request.expected.completion_tokens + self.spec.thinking_tokens
+        room = Usage(request.expected.prompt_tokens, sampled)
         try:
-            return await self.chat.complete(
-                CompletionRequest(request.payload, room), deadline, read_whole
-            )
+            asked = CompletionRequest(request.payload, room)
+            return await self.chat.complete(asked, deadline, check)
         except ProviderRejected as error:
             if error.status not in REFUSALS and self._rejected is None:
                 self._rejected = error
@@ -143,9 +139,9 @@ class Replies:
         return self._contender.spec.endpoint
 
     async def complete(
-        self, request: CompletionRequest, deadline: Deadline, read: Callable[[ChatReply], T]
-    ) -> T:
-        """Return the parsed value of a kept reply, or request a reply and keep it."""
+        self, request: CompletionRequest, deadline: Deadline, read: Callable[[ChatReply], ChatReply]
+    ) -> ChatReply:
+        """Return a kept reply, or request one and keep it."""
         contender = self._contender
         request = contender.complete_request(request)
         decisive = [contender.spec.identity, request.payload]
@@ -170,8 +166,8 @@ class Replies:
             if contender.dry:
                 self.missing.append(request.expected)
                 raise ProviderFailed("not_kept", "No earlier benchmark has asked for this reply.")
-            reply, result = await contender.ask(request, deadline, read)
+            reply = await contender.ask(request, deadline, read)
             if contender.kept:
                 record = {"body": reply.body, "usd": reply.usd, "seconds": reply.seconds}
                 await contender.kept.put(key, record)
-            return result
+            return reply

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import typer
 
@@ -44,7 +44,6 @@ from precis.records.rollout import (
 from precis.store import open_store
 from precis.text import count_of
 
-T = TypeVar("T")
 _SHOWN_MAX = 4000
 """The most characters shown of a message: a tool may return a whole book."""
 _CALL_TIMEOUT_S = 180.0
@@ -164,22 +163,17 @@ class ShownClient:
         self._turns = 0
 
     async def complete(
-        self, request: CompletionRequest, deadline: Deadline, read: Callable[[ChatReply], T]
-    ) -> T:
-        """Return the parsed value of the model's reply."""
+        self, request: CompletionRequest, deadline: Deadline, read: Callable[[ChatReply], ChatReply]
+    ) -> ChatReply:
         conversation = self._show_messages(request.payload)
         asked_at = time.time()
-
-        def read_whole(reply: ChatReply) -> tuple[ChatReply, T]:
-            return reply, read(reply)
-
-        reply, result = await self._client.complete(request, deadline, read_whole)
+        reply = await self._client.complete(request, deadline, read)
         call = call_of(request.payload, reply, asked_at)
         conversation.add(call)
         self._turns += 1
         calls = [f"→ {one}" for one in _calls_in(call.message)]
         _show(f"turn {self._turns}, {call.seconds:.1f} s", [call.text, *calls])
-        return result
+        return reply
 
     def _show_messages(self, payload: Mapping[str, Any]) -> Conversation:
         """Show the new messages, and return the conversation that they continue."""

@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol
 
 from pydantic import BaseModel, Field, ValidationError
 from starlette.responses import JSONResponse, Response
@@ -31,8 +31,6 @@ from precis.llm.tokens import estimate_tokens_with_margin
 from precis.record import first_problem
 from precis.records.rollout import Call, Scenario, Tool, Unscored, typed_tool
 from precis.records.spend import Usage
-
-T = TypeVar("T")
 
 
 class _ToolCall(BaseModel):
@@ -101,8 +99,8 @@ class Client(Protocol):
     def endpoint(self) -> Endpoint: ...
 
     async def complete(
-        self, request: CompletionRequest, deadline: Deadline, read: Callable[[ChatReply], T]
-    ) -> T: ...
+        self, request: CompletionRequest, deadline: Deadline, read: Callable[[ChatReply], ChatReply]
+    ) -> ChatReply: ...
 
 
 @dataclass(frozen=True)
