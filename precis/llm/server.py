@@ -153,14 +153,10 @@ def completions_app(
         data = [{"id": name, "object": "model", "owned_by": "precis"} for name in models()]
         return JSONResponse({"object": "list", "data": data})
 
-    async def healthz(_: Request) -> JSONResponse:
-        return JSONResponse({"status": "ok"})
-
     return Starlette(
         routes=[
             Route("/v1/chat/completions", chat, methods=["POST"]),
             Route("/v1/models", list_models),
-            Route("/healthz", healthz),
         ]
     )
 

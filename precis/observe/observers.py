@@ -24,8 +24,6 @@ class Observers:
 
     def rollouts(self, seen: Iterable[RolloutRecord]) -> None:
         """Report rollouts, in microseconds each; never raises for a service's failure."""
-        if not self._senders:
-            return
         for one in seen:
             for sender in self._senders:
                 sender.tell(one)

@@ -57,6 +57,6 @@ def tell_benchmark(log: WandbLog, model: str, benchmark: Benchmark, folder: Path
     for chart_name, chart in charts_of(benchmark).items():
         paths[f"benchmark/{chart_name}"] = path = folder / f"{chart_name}.png"
         path.write_bytes(chart.png())
-    log.images(None, paths)
+    log.images(paths)
     write_results(benchmark.frame, folder / "results.parquet")
-    log.artifact(f"{model}-results", "results", folder / "results.parquet")
+    log.results(f"{model}-results", folder / "results.parquet")

@@ -85,13 +85,13 @@ class WandbLog:
         """Log a table, such as a step's samples."""
         self._put({"step": step, "table": name, "columns": list(columns), "rows": list(rows)})
 
-    def images(self, step: int | None, paths: Mapping[str, Path]) -> None:
+    def images(self, paths: Mapping[str, Path]) -> None:
         """Log pictures; their files must exist until `finish`."""
-        self._put({"step": step, "images": {name: str(path) for name, path in paths.items()}})
+        self._put({"images": {name: str(path) for name, path in paths.items()}})
 
-    def artifact(self, name: str, kind: str, path: Path) -> None:
-        """Log a file as an artifact's next version; it must exist until `finish`."""
-        self._put({"artifact": name, "kind": kind, "path": str(path)})
+    def results(self, name: str, path: Path) -> None:
+        """Log a file as the next version of an artifact; it must exist until `finish`."""
+        self._put({"artifact": name, "path": str(path)})
 
     def _put(self, entry: Mapping[str, Any]) -> None:
         if not self._warned:  # after its end nobody would read them
@@ -222,10 +222,9 @@ def _take(run: Any, entry: Mapping[str, Any]) -> None:
             table = wandb.Table(columns=entry["columns"], data=entry["rows"])
             run.log({name: table}, step=entry["step"])
         case {"images": images}:
-            pictures = {name: wandb.Image(path) for name, path in images.items()}
-            run.log(pictures, step=entry["step"])
+            run.log({name: wandb.Image(path) for name, path in images.items()})
         case {"artifact": name}:
-            artifact = wandb.Artifact(name, type=entry["kind"])
+            artifact = wandb.Artifact(name, type="results")
             artifact.add_file(entry["path"])
             run.log_artifact(artifact)
 

@@ -15,9 +15,6 @@ from PIL import Image
 from precis.markdown import escape
 from precis.statistics.intervals import Interval
 
-Size = tuple[float, float]
-Draw = Callable[[Figure, "Theme"], None]
-
 
 @dataclass(frozen=True)
 class Theme:
@@ -63,8 +60,8 @@ _STYLE: Any = {
 class Chart:
     """A chart that is drawn on demand, in either theme and format."""
 
-    draw: Draw
-    size: Size
+    draw: Callable[[Figure, Theme], None]
+    size: tuple[float, float]
     alt: str
 
     def svg(self, theme: Theme = LIGHT) -> str:

@@ -41,7 +41,7 @@ async def test_without_a_network_it_is_said_and_the_run_kept_and_no_argument_tel
                 Path(f"/proc/{log._process.pid}/cmdline").read_text, "the process's arguments"
             )
             log.table(1, "samples", ["document", "summary"], [["d1", "The mayor."]])
-            log.artifact("m-results", "results", tmp_path / "results.parquet")
+            log.results("m-results", tmp_path / "results.parquet")
     assert log._process.returncode == 0, "it was given up on"
     assert "W&B can't be reached at http://127.0.0.1:9" in caplog.text
     assert "precis.observe.wandb" in arguments
@@ -92,7 +92,7 @@ async def test_metrics_and_charts_reach_the_server_under_one_run(
         async with wandb_log("m", "id1", {"steps": 2}, tmp_path / "w") as log:
             assert log is not None
             log.log(1, {"reward": 0.5})
-            log.images(1, {"curve": chart})
+            log.images({"curve": chart})
     output = (tmp_path / "w" / "wandb.log").read_text()
     assert set(server.runs) == {"id1"} and server.keys == {KEY}, output
     rows = {row["_step"]: row for row in server.history["id1"]}
