@@ -42,13 +42,11 @@ class Matching:
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
     ) -> CoreSchema:
-        """Check a text after its type."""
         return core_schema.no_info_after_validator_function(self._check, handler(source))
 
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        """Add the pattern to the schema of a text."""
         return {**handler(schema), "pattern": self.pattern}
 
     def _check(self, text: str) -> str:

@@ -108,6 +108,5 @@ def announce_trained(config: TrainConfig) -> None:
 
 
 def emit(event: str, model: str, payload: dict[str, Any]) -> None:
-    """Emit an event about a model."""
     resource = {"prefect.resource.id": f"precis.model.{model}", "prefect.resource.name": model}
     emit_event(event, resource, payload=payload)

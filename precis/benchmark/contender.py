@@ -50,7 +50,6 @@ class ContenderSpec:
 
     @property
     def thinking_tokens(self) -> int:
-        """The most reasoning tokens of a request."""
         return self.settings.thinking_tokens_max if self.settings.reasoning else 0
 
     @property

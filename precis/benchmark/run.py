@@ -229,7 +229,6 @@ def compare(run: BenchmarkRun, measured: Measured) -> Comparison:
 
 
 def words_of(run: BenchmarkRun, measured: Measured) -> Words:
-    """Return the words of the benchmark's reports."""
     return Words(
         run.environment.nouns,
         measured.figure.name,

@@ -87,7 +87,6 @@ def say(sentence: str, style: str = "red") -> None:
 
 
 def warn(sentence: str) -> None:
-    """Print a warning."""
     say(sentence, "yellow")
 
 

@@ -71,7 +71,6 @@ def questions_about(file: str, asked: Sequence[FileQuestion]) -> list[FileQuesti
 async def check_facts(
     judge: JudgeClient, text: str, summary: str, asked: Sequence[FileQuestion]
 ) -> list[FactCheck]:
-    """Check each fact."""
     questions = []
     for number, one in enumerate(asked, start=1):
         questions.append(Question(str(number), one.question, one.answer, answerable=True))

@@ -29,7 +29,6 @@ class Budget:
 
     @property
     def usd(self) -> float:
-        """The dollars spent so far."""
         return self.spend.usd + self._judging()
 
     @asynccontextmanager

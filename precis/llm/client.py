@@ -180,7 +180,6 @@ class ChatClient:
         await self.close()
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._pool.close()
 
     async def complete(

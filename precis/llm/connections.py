@@ -138,7 +138,6 @@ class ClientPool:
         self._free.append(client)
 
     async def close(self) -> None:
-        """Close all connections."""
         for client in tuple(self._all):
             await client.aclose()
 

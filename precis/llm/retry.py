@@ -39,6 +39,5 @@ class Deadline:
             self.left_s -= clock() - began
 
     async def sleep(self, seconds: float) -> None:
-        """Sleep, and count the time."""
         self.left_s -= seconds
         await asyncio.sleep(seconds)

@@ -61,7 +61,6 @@ class Product:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """The shape of its base's tensor."""
         return (self.b.shape[0], self.a.shape[1])
 
     def rows(self, first: int, last: int) -> NDArray[np.float64]:

@@ -26,7 +26,6 @@ class Server(Record):
     key: str = Field(repr=False)
 
     def endpoint(self, model: str, role: str = "server") -> Endpoint:
-        """Return the endpoint of one of its models."""
         return Endpoint(self.url, model, self.key, key_variable=SERVER_KEY_VARIABLE, role=role)
 
 

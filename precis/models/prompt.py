@@ -50,6 +50,5 @@ def parser_in(folder: Path) -> str:
 
 
 def write_prompt(folder: Path, record: TrainingRecord | None) -> None:
-    """Write the prompt beside the weights."""
     content = json.dumps(prompt_of(record), ensure_ascii=False, indent=1)
     (folder / PROMPT_FILE).write_text(f"{content}\n", encoding="utf-8")

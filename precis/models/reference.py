@@ -62,12 +62,10 @@ class NamedCheckpoint:
 
     @property
     def name(self) -> str:
-        """The run's model."""
         return self.checkpoint.model
 
     @property
     def step(self) -> int:
-        """The checkpoint's step."""
         return self.checkpoint.step
 
     @property

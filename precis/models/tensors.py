@@ -70,7 +70,6 @@ class Weights:
 
 
 def names_in(path: Path) -> list[str]:
-    """Return the names of a file's tensors."""
     with _open(path) as file:
         return list(file.keys())
 

@@ -51,7 +51,6 @@ class RolloutRecord:
         return [*last.messages, last.message]
 
     def sent(self, call: Call) -> dict[str, Any]:
-        """Return the request of one of its calls."""
         tools = {"tools": list(call.tools)} if call.tools else {}
         messages = list(call.messages)
         return {"model": self.model, "messages": messages, **tools, **self.parameters}

@@ -212,7 +212,6 @@ def _main() -> None:
 
 
 def _take(run: Any, entry: Mapping[str, Any]) -> None:
-    """Pass one entry on to W&B."""
     import wandb
 
     match entry:

@@ -111,7 +111,6 @@ def style_axes(axes: Axes, theme: Theme) -> None:
 
 
 def add_legend(figure: Figure, theme: Theme) -> None:
-    """Add a legend on the right."""
     figure.legend(loc="outside right center", frameon=False, labelcolor=theme.ink, fontsize=10)
 
 

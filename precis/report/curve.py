@@ -49,7 +49,6 @@ class Curve:
 
 
 def curve_of(ledger: Ledger) -> Curve:
-    """Return the ledger's learning curve."""
     rewards = {one.step: one.reward for one in ledger.steps}
     held_out = {}
     second = {}

@@ -36,7 +36,6 @@ class Words:
     disqualifiers: Sequence[str] = ()
 
     def figure(self, value: float | None) -> str:
-        """Format a value of the measure."""
         return percent(value) if self.is_share else number(value)
 
     def bounds(self, interval: Interval) -> str:
@@ -110,7 +109,6 @@ def causes(unscored: Mapping[str, int]) -> str:
 
 
 def number(value: float | None) -> str:
-    """Format a number; see `write_number`."""
     return "" if value is None else write_number(value)
 
 

@@ -58,12 +58,10 @@ class ClusterConfig(Record):
 
     @property
     def gpu_name(self) -> str:
-        """The GPU, as SkyPilot names it."""
         return self.gpu.partition(":")[0]
 
     @property
     def gpus(self) -> int:
-        """The number of GPUs."""
         return int(self.gpu.partition(":")[2] or 1)
 
 

@@ -190,7 +190,6 @@ def newest(found: Iterable[Contender]) -> list[Contender]:
 
 
 def rows_by(frame: pl.DataFrame, contender: Contender) -> pl.DataFrame:
-    """Return the rows of one contender."""
     return frame.filter(
         pl.col("model") == contender.model, pl.col("step").eq_missing(pl.lit(contender.step))
     )

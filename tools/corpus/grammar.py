@@ -196,7 +196,6 @@ class Draw:
         return self._plain(_OPENING_SLOT.sub(capitalise, text), own)
 
     def own_values(self, fact: FactTemplate) -> dict[str, str]:
-        """Return a fact's own values, drawn."""
         own: dict[str, str] = {}
         for name, values in fact.values.items():
             own[name] = self._plain(self._rng.choice(values), own)
