@@ -126,7 +126,7 @@ def test_a_cost_by_an_estimate_of_the_tokens_is_shown_as_an_upper_bound(
     assert facts["The start"] == "o, step 3", "which was trained"
     tables: list[Any] = []
     log: Any = SimpleNamespace(table=lambda *table: tables.append(table))
-    log.log = log.images = log.artifact = lambda *_: None
+    log.log = log.images = log.results = lambda *_: None
     monkeypatch.setattr("precis.observe.samples.charts_of", lambda _: {})
     tell_benchmark(log, "m", benchmark, tmp_path)
     ((_, _, columns, rows),) = tables
