@@ -21,8 +21,7 @@ def defer_imports() -> None:
 
     If PyTorch is installed, ART patches transformers as usual.
     """
-    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _Finder())
+    sys.meta_path.insert(0, _Finder())
 
 
 class _ChoicesType(type):

@@ -2,7 +2,7 @@
 chart."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import product
 from typing import Any
@@ -158,19 +158,15 @@ def compare_nights(tonight: pl.DataFrame, before: pl.DataFrame, words: Words) ->
     for now, then in product(newest(contenders(tonight)), newest(then_there)):
         if now.model == then.model and now.step != then.step:
             pairs.append((now, then))
-    found = []
-    different = []
+    measured = {}
     for now, then in pairs:
         change = difference(rows_by(tonight, now), rows_by(before, then))
-        if change is None:
-            continue
-        if change.is_none:
-            found.append(NightlyChange(now, then, change, words))
-        else:
-            different.append(NightlyChange(now, then, change, words))
-    corrected = correct_p_values([each.difference for each in different])
-    for each, change in zip(different, corrected, strict=True):
-        found.append(replace(each, difference=change))
+        if change is not None:
+            measured[now, then] = change
+    different = [pair for pair, change in measured.items() if not change.is_none]
+    corrected = correct_p_values([measured[pair] for pair in different])
+    measured.update(zip(different, corrected, strict=True))
+    found = [NightlyChange(*pair, change, words) for pair, change in measured.items()]
     found.sort(key=lambda each: each.difference.accuracy.mean)
     return Comparison(before, found)
 

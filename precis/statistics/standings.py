@@ -72,32 +72,29 @@ def metric_names(frame: pl.DataFrame) -> list[str]:
 
 def figure_of(rows: pl.DataFrame, figure: Figure) -> float | None:
     """Return a figure of the metrics of a contender's scored rollouts; None if none has them."""
-    scored = rows.filter(pl.col("cause").is_null())
-    parts = scored.select(metric(figure.part)).to_series()
+    parts = _values(rows, figure.part)
+    if not len(parts):
+        return None
     if not figure.whole:
-        return _mean(parts)
-    part = _total(parts)
-    whole = _total(scored.select(metric(figure.whole)).to_series())
-    return part / whole if part is not None and whole else None
+        return float(np.mean(parts))
+    whole = float(np.sum(_values(rows, figure.whole)))
+    return float(np.sum(parts)) / whole if whole else None
 
 
 def count_with(rows: pl.DataFrame, name: str) -> tuple[int, int]:
     """Return how many of a contender's scored rollouts have a metric, and how many are scored."""
-    scored = rows.filter(pl.col("cause").is_null())
-    return scored.select(metric(name)).to_series().count(), len(scored)
+    return len(_values(rows, name)), rows["cause"].null_count()
 
 
 def success_of(rows: pl.DataFrame) -> Interval | None:
     """Return the share of successes with Wilson's interval; None if they are not counted."""
-    scored = rows.filter(pl.col("cause").is_null())
-    known = _drop_nulls(scored.select(metric("success")).to_series())
+    known = _values(rows, "success")
     return ratio_interval(known, np.ones(len(known))) if len(known) else None
 
 
 def turns_of_successes(rows: pl.DataFrame) -> Interval | None:
     """Return the mean number of turns of a success; None without a success."""
-    won = rows.filter(pl.col("cause").is_null(), metric("success") > 0)
-    turns = _drop_nulls(won.select(metric("turns")).to_series())
+    turns = _values(rows.filter(metric("success") > 0), "turns")
     return ratio_interval(turns, np.ones(len(turns)), of_share=False) if len(turns) else None
 
 
@@ -140,14 +137,14 @@ def summarise(frame: pl.DataFrame) -> list[Standing]:
     for group in frame.partition_by(["model", "step"], maintain_order=True):
         counts = scores_by_scenario(group)
         missing = group["cause"].drop_nulls()
-        mean_usd = _mean(group["usd"])
+        usd = group["usd"].drop_nulls().to_numpy()
         standing = Standing(
             contender=Contender(group["model"][0], group["step"][0]),
             accuracy=accuracy_of(counts),
             documents=len(counts),
             unscored=dict(missing.value_counts(sort=True).iter_rows()),
-            usd=_total(group["usd"]),
-            usd_per_1000=None if mean_usd is None else 1000 * mean_usd,
+            usd=float(np.sum(usd)) if len(usd) else None,
+            usd_per_1000=1000 * float(np.mean(usd)) if len(usd) else None,
             is_bound=has_bound(group),
             complete=len(missing) <= UNSCORED_SHARE_MAX * len(group),
         )
@@ -251,13 +248,7 @@ def _align(first: pl.DataFrame, second: pl.DataFrame) -> tuple[Floats, Floats, F
     return both["score"].to_numpy(), second_score, both["weight"].to_numpy(), nights.to_numpy()
 
 
-def _mean(values: pl.Series) -> float | None:
-    return float(np.mean(_drop_nulls(values))) if values.count() else None
-
-
-def _total(values: pl.Series) -> float | None:
-    return float(np.sum(_drop_nulls(values))) if values.count() else None
-
-
-def _drop_nulls(values: pl.Series) -> Floats:
-    return values.cast(pl.Float64).drop_nulls().to_numpy()
+def _values(rows: pl.DataFrame, name: str) -> Floats:
+    """Return a metric of the scored rollouts that have it."""
+    scored = rows.filter(pl.col("cause").is_null())
+    return scored.select(metric(name)).to_series().drop_nulls().to_numpy()
