@@ -16,7 +16,7 @@ from precis.errors import LockHeld, StoreConflict, StoreError, StoreRefused
 from precis.processes.file_lock import PATIENCE_S, file_lock
 from precis.store.durable import make_folder, move
 from precis.store.keys import check_key, check_prefix
-from precis.store.protocol import Blob, prove_store, refuse_too_large
+from precis.store.protocol import Blob, Store, refuse_too_large
 
 _OWN = ".precis"
 """The prefix of the store's own files, which are no keys."""
@@ -26,7 +26,7 @@ _REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS}
 _NO_FOLDER = {errno.ENOTDIR, errno.EEXIST}
 
 
-class FolderStore:
+class FolderStore(Store):
     """A store in a local folder; a conditional write waits for another process's."""
 
     def __init__(self, root: Path) -> None:
@@ -36,9 +36,6 @@ class FolderStore:
     @property
     def url(self) -> str:
         return str(self.root)
-
-    def check(self) -> None:
-        prove_store(self)
 
     def get(self, key: str) -> Blob | None:
         path = self._path(key)
@@ -79,9 +76,6 @@ class FolderStore:
                 f"Can't copy {self._path(key)} to {path}: {error.strerror}."
             ) from error
 
-    def keys(self, prefix: str) -> list[str]:
-        return sorted(self.sizes(prefix))
-
     def folders(self) -> list[str]:
         with _explaining(self.root, "read"):
             if not self.root.exists():
@@ -100,16 +94,12 @@ class FolderStore:
         return sizes
 
     def delete(self, prefix: str) -> None:
-        self._delete(self.keys(prefix))
+        super().delete(prefix)
         emptied = self._inside(prefix)
         if emptied.is_dir():
             shutil.rmtree(emptied, ignore_errors=True)
 
-    def delete_keys(self, keys: Sequence[str]) -> None:
-        self._delete([check_key(key, self.url) for key in keys])
-
     def _delete(self, keys: Sequence[str]) -> None:
-        """Delete keys, and foreign files that could not be keys."""
         for key in keys:
             path = self.root / key  # a link itself, and not its target
             with _explaining(path, "delete"):

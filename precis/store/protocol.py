@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from precis.errors import StoreConflict, StoreError, StoreRefused
+from precis.store.keys import check_key
 
 SMALL_BYTES_MAX = 256 * 1024 * 1024
 """The most that `get` reads into memory: three times a ledger of 100,000 steps."""
@@ -36,8 +37,28 @@ class Store(Protocol):
         """The address of the store, in the form that `open_store` takes."""
 
     def check(self) -> None:
-        """Test that the store can write, read and delete; a StoreRefused says that the key, the
+        """Write, read and delete a small object, and expect a conditional write to be refused. A
+        StoreRefused says that the store loses data or ignores the condition, or that the key, the
         bucket or a permission is wrong."""
+        key = f"preflight-{secrets.token_hex(8)}"
+        data = b"written by preflight"
+        version = self.put_if(key, data, None)
+        try:
+            found = self.get(key)
+            if found is None or (found.data, found.version) != (data, version):
+                raise StoreRefused(
+                    f"The store {self.url} lost what was written to it a moment ago."
+                )
+            self.put_if(key, b"written over", None)
+        except StoreConflict:
+            return
+        finally:
+            self.delete(key)
+        raise StoreRefused(
+            f"The store {self.url} ignores conditional writes (If-None-Match), so two runs of one "
+            "model could spoil each other.",
+            "Choose a store that honours them.",
+        )
 
     def get(self, key: str) -> Blob | None:
         """Read a small object, up to SMALL_BYTES_MAX; None if there is none."""
@@ -57,6 +78,7 @@ class Store(Protocol):
 
     def keys(self, prefix: str) -> list[str]:
         """Return all keys that begin with `prefix`, sorted."""
+        return sorted(self.sizes(prefix))
 
     def folders(self) -> list[str]:
         """Return the parts of its keys before the first slash, sorted, without listing all keys."""
@@ -66,9 +88,14 @@ class Store(Protocol):
 
     def delete(self, prefix: str) -> None:
         """Delete every key that begins with `prefix`."""
+        self._delete(self.keys(prefix))
 
     def delete_keys(self, keys: Sequence[str]) -> None:
         """Delete these keys, as many as possible at a time; missing ones are no error."""
+        self._delete([check_key(key, self.url) for key in keys])
+
+    def _delete(self, keys: Sequence[str]) -> None:
+        """Delete keys, and foreign objects that could not be keys."""
 
     def clean(self) -> int:
         """Remove half-written objects of killed writers after a day, and return their number."""
@@ -119,25 +146,3 @@ class OwnObject:
                 self.version = self._store.put_if(self._key, data, present.version)
             self._unanswered.clear()
             return self.version
-
-
-def prove_store(store: Store) -> None:
-    """Write, read and delete a small object, and expect a conditional write to be refused; a
-    StoreRefused says that the store loses data, or ignores the condition."""
-    key = f"preflight-{secrets.token_hex(8)}"
-    data = b"written by preflight"
-    version = store.put_if(key, data, None)
-    try:
-        found = store.get(key)
-        if found is None or (found.data, found.version) != (data, version):
-            raise StoreRefused(f"The store {store.url} lost what was written to it a moment ago.")
-        store.put_if(key, b"written over", None)
-    except StoreConflict:
-        return
-    finally:
-        store.delete(key)
-    raise StoreRefused(
-        f"The store {store.url} ignores conditional writes (If-None-Match), so two runs of one "
-        "model could spoil each other.",
-        "Choose a store that honours them.",
-    )

@@ -20,7 +20,7 @@ from botocore.exceptions import (
 from precis.environment import S3Environment
 from precis.errors import StoreConflict, StoreError, StoreRefused
 from precis.store.keys import check_key, check_prefix
-from precis.store.protocol import Blob, prove_store, refuse_too_large
+from precis.store.protocol import Blob, Store, refuse_too_large
 from precis.store.s3_client import DOWNLOAD, UPLOAD, client_for, ensure_bucket, finish
 from precis.store.s3_errors import Failure, explain, is_absent
 
@@ -44,7 +44,7 @@ _BROKEN_BODY = (
 boto3's transfers fetch the rest of a file again; for the body of a small object we retry."""
 
 
-class S3Store:
+class S3Store(Store):
     """A store in `s3://bucket/prefix`; the version of an object is its ETag. The default settings
     are the environment's."""
 
@@ -64,7 +64,7 @@ class S3Store:
         if self.settings.create_bucket:
             with self._explaining(f"create the bucket {self.bucket!r}"):
                 ensure_bucket(self._s3, self.bucket, self.settings)
-        prove_store(self)
+        super().check()
 
     def get(self, key: str) -> Blob | None:
         with self._explaining(f"read {self._at(key)}"):
@@ -140,9 +140,6 @@ class S3Store:
         ):
             finish(manager.download(self.bucket, self._key(key), str(path)), patience_s)
 
-    def keys(self, prefix: str) -> list[str]:
-        return sorted(self.sizes(prefix))
-
     def folders(self) -> list[str]:
         skipped = len(self._below(""))
         found = []
@@ -162,14 +159,7 @@ class S3Store:
                     sizes[entry["Key"][skipped:]] = entry["Size"]
         return sizes
 
-    def delete(self, prefix: str) -> None:
-        self._delete(self.keys(prefix))
-
-    def delete_keys(self, keys: Sequence[str]) -> None:
-        self._delete([check_key(key, self.url) for key in keys])
-
     def _delete(self, keys: Sequence[str]) -> None:
-        """Delete keys, and foreign objects that could not be keys."""
         for start in range(0, len(keys), _KEYS_A_DELETION):
             batch = [{"Key": self._below(key)} for key in keys[start : start + _KEYS_A_DELETION]]
             others = f" and {len(batch) - 1:,} others" if len(batch) > 1 else ""
