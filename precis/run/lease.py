@@ -120,15 +120,21 @@ class Lease:
     """
 
     def __init__(
-        self, store: Store, model: str, holder: Holder, ttl: timedelta, now: Clock
+        self,
+        store: Store,
+        model: str,
+        holder: Holder,
+        former: Holder | None,
+        version: str | None,
+        now: Clock,
     ) -> None:
         self.holder = holder
-        self.former: Holder | None = None
+        self.former = former
         self._store = store
         self._model = model
-        self._ttl = ttl
+        self._ttl = holder.expires - holder.since
         self._now = now
-        self._stored = OwnObject(store, lease_key(model), None)
+        self._stored = OwnObject(store, lease_key(model), version)
         self._lost: LeaseLost | None = None
         self._writing = asyncio.Lock()
 
@@ -226,10 +232,26 @@ async def leased(
         one_run: a holder of the same name is an earlier attempt, and is taken over.
         remedy: advice about a live holder; empty where it may be taken over.
     """
-    ttl = timedelta(seconds=ttl_s)
-    lease = Lease(store, model, this_process(run, now(), ttl), ttl, now)
-    while not await _try_acquire(lease, store, model, take_over, one_run, remedy):
-        pass
+    own = this_process(run, now(), timedelta(seconds=ttl_s))
+    while True:
+        present = await asyncio.to_thread(store.get, lease_key(model))
+        holder = None
+        with suppress(StoreError) if take_over else nullcontext():  # which replaces a damaged one
+            holder = _parse(present, model) if present else None
+        if holder and not take_over:
+            take_over = one_run and holder.run == run
+            if not take_over:
+                _refuse_if_alive(holder, model, own.since, remedy)
+        former = None if holder is None or holder.released else holder
+        lease = Lease(store, model, own, former, present.version if present else None, now)
+        try:
+            await lease._write(own)
+            break
+        except StoreConflict as error:
+            winner = await asyncio.to_thread(read_lease, store, model)
+            # One that is taken over may have been renewed in between: then again.
+            if not (take_over and winner and holder and winner.id == holder.id):
+                raise _refusal(winner, model, remedy) from error
     keeping = asyncio.create_task(lease._keep())
     try:
         yield lease
@@ -239,31 +261,6 @@ async def leased(
         with suppress(asyncio.CancelledError):
             await keeping
         await lease._release()
-
-
-async def _try_acquire(
-    lease: Lease, store: Store, model: str, take_over: bool, one_run: bool, remedy: str
-) -> bool:
-    """Try to take a lease; False where the one to be taken over was renewed in between."""
-    present = await asyncio.to_thread(store.get, lease_key(model))
-    holder = None
-    with suppress(StoreError) if take_over else nullcontext():  # which replaces a damaged one
-        holder = _parse(present, model) if present else None
-    lease.former = None if holder is None or holder.released else holder
-    if holder and not take_over:
-        take_over = one_run and holder.run == lease.holder.run
-        if not take_over:
-            _refuse_if_alive(holder, model, lease.holder.since, remedy)
-    try:
-        version = present.version if present else None
-        lease._stored = OwnObject(store, lease_key(model), version)
-        await lease._write(lease.holder)
-    except StoreConflict as error:
-        winner = await asyncio.to_thread(read_lease, store, model)
-        if take_over and winner and holder and winner.id == holder.id:
-            return False
-        raise _refusal(winner, model, remedy) from error
-    return True
 
 
 def lease_key(model: str) -> str:
