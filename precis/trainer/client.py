@@ -112,14 +112,40 @@ class RemoteTrainer(ImitatesInOnePass):
         return int((await self._ask("/model/step", _spec(model).model_dump()))["step"])
 
     async def train(
-        self, model: Model, trajectory_groups: Iterable[art.TrajectoryGroup], **kwargs: Any
+        self,
+        model: Model,
+        trajectory_groups: Iterable[art.TrajectoryGroup],
+        *,
+        step: int | None = None,
+        run: str = "",
+        note: Json | None = None,
+        imitates: bool = False,
+        **options: Any,
     ) -> RemoteTrainResult:
         """Train one step, exactly once; a StepConflict says that it was trained on other groups.
 
-        In `kwargs`, `step` is by default the trainer's present one, `run` any, and `note` is JSON
-        to keep with the result; the others are the backend's, such as `learning_rate`.
+        Args:
+            step: by default the trainer's present one.
+            run: whose model it has to be; empty for any.
+            note: kept with the result.
+            imitates: whether to learn the last message of each trajectory, as by `train_sft`.
+            options: the backend's, such as `learning_rate`.
         """
-        return await self._train(model, trajectory_groups, imitates=False, **kwargs)
+        groups = encode_groups(trajectory_groups)
+        request = TrainRequest(
+            model=_spec(model),
+            run=run,
+            note=note or {},
+            step=await self._get_step(model) if step is None else step,
+            digest=digest_of(groups),
+            groups=groups,
+            imitates=imitates,
+            options=options,
+        )
+        # Dumping them once more would take as long as all the rest.
+        body = {**request.model_dump(exclude={"groups"}), "groups": groups}
+        result = await self._ask("/train", body)
+        return RemoteTrainResult(result["step"], result["metrics"], request.digest)
 
     async def train_sft(
         self, model: Model, trajectories: Iterable[art.Trajectory], **kwargs: Any
@@ -129,34 +155,7 @@ class RemoteTrainer(ImitatesInOnePass):
         The backend's options are `batch_size` and `learning_rates`, one for each update.
         """
         group = art.TrajectoryGroup(list(trajectories))
-        return await self._train(model, [group], imitates=True, **kwargs)
-
-    async def _train(
-        self,
-        model: Model,
-        trajectory_groups: Iterable[art.TrajectoryGroup],
-        *,
-        imitates: bool,
-        **kwargs: Any,
-    ) -> RemoteTrainResult:
-        step = kwargs.pop("step", None)
-        run = kwargs.pop("run", "")
-        note = kwargs.pop("note", {})
-        groups = encode_groups(trajectory_groups)
-        request = TrainRequest(
-            model=_spec(model),
-            run=run,
-            note=note,
-            step=await self._get_step(model) if step is None else step,
-            digest=digest_of(groups),
-            groups=groups,
-            imitates=imitates,
-            options=kwargs,
-        )
-        # Dumping them once more would take as long as all the rest.
-        body = {**request.model_dump(exclude={"groups"}), "groups": groups}
-        result = await self._ask("/train", body)
-        return RemoteTrainResult(result["step"], result["metrics"], request.digest)
+        return await self.train(model, [group], imitates=True, **kwargs)
 
     async def _delete_checkpoint_files(self, model: Model, steps_to_keep: list[int]) -> None:
         body = {"spec": _spec(model).model_dump(), "steps": steps_to_keep}
