@@ -28,9 +28,6 @@ from precis.run.lease import check_lease, leased
 from precis.run.retention import remove, steps_begun
 from precis.store import Store
 
-_DELETED_AT_ONCE = 1000
-"""Rollouts to delete between two looks at the lease: as many as S3 takes in a request."""
-
 
 async def restart(store: Store, model: str, step: int) -> Ledger:
     """Take a run back to `step` and forget the later steps, but not their cost.
@@ -94,6 +91,5 @@ def _sweep(store: Store, model: str, step: int, lease: str) -> None:
         for done in trajectory_steps(store, model, split):
             if done >= since:
                 keys.append(trajectories_key(model, split, done))
-    for start in range(0, len(keys), _DELETED_AT_ONCE):
-        check_lease(store, model, lease)
-        store.delete_keys(keys[start : start + _DELETED_AT_ONCE])
+    check_lease(store, model, lease)
+    store.delete_keys(keys)

@@ -208,20 +208,17 @@ async def _while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
     return working.result()
 
 
-async def _refuse(_: Request, error: Exception) -> Response:
-    assert isinstance(error, PrecisError)
+async def _refuse(_: Request, error: Any) -> Response:
     return _refusal(error, 400)
 
 
-async def _refuse_invalid(_: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestValidationError)
+async def _refuse_invalid(_: Request, error: Any) -> Response:
     first = error.errors()[0]
     where = ".".join(map(str, first["loc"]))
     return _refusal(TrainerError(f"The request does not fit: {where}: {first['msg']}."), 422)
 
 
-async def _refuse_unserved(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
+async def _refuse_unserved(request: Request, error: Any) -> Response:
     asked = f"{request.method} {request.url.path}"
     return _refusal(TrainerError(f"{asked}: {error.detail}."), error.status_code)
 
