@@ -19,6 +19,7 @@ A step that is trained is never trained again unless its weights are lost everyw
 import asyncio
 import json
 import logging
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -101,7 +102,10 @@ async def resume(
     for trained in plan.ahead:
         note = StepRecord.model_validate(trained.note)
         await commit(run, as_trained(note, trained.digest, trained.result["metrics"]))
-    run.count_left_machine()
+    former = run.lease.former
+    if former is not None:  # a killed process, which has left its machine up
+        booked_until = max(run.ledger.charged_at, former.since.timestamp())
+        run.trainer.meter.count_before(time.time() - booked_until)
     # The same, and those that it had committed, but not logged or noted in the ledger.
     for step in range(run.found_at, run.ledger.next_step):
         await log(run, step, None)

@@ -9,15 +9,18 @@ import math
 import shutil
 import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from precis.config import RolloutsConfig
 from precis.environments.session import Policy
 from precis.environments.trajectories import group_of, in_texts, put_trajectories
 from precis.errors import LeaseLost, StoreConflict, StoreError
+from precis.observe.rollouts import records_of
+from precis.observe.samples import sample_table
 from precis.processes.kill_points import reached
 from precis.records.ledger import SERVICE_USD, TURNS, Ledger, StepRecord
 from precis.records.rollout import Rollout, Scenario, Split
@@ -41,6 +44,7 @@ from precis.run.checkpoints import commit
 from precis.run.retention import prune
 from precis.store import Store
 from precis.store.durable import sync_tree, write_text
+from precis.trainer.client import RemoteTrainResult
 from precis.training.run import Run
 
 _log = logging.getLogger(__name__)
@@ -135,18 +139,31 @@ async def train_step(run: Run, record: StepRecord, batch: TrainingBatch) -> Step
     rollouts = batch.rollouts
     # First, since a trained step is not sampled again.
     await keep_rollouts(run, "train", step, rollouts.rows, rollouts.adapter)
-    reached("before training", step)
+    groups = list(map(group_of, batch.groups))
+    return await learn(run, record, run.trainer.client.train, groups, run.config.trainer.options)
+
+
+async def learn(
+    run: Run,
+    record: StepRecord,
+    train: Callable[..., Awaitable[RemoteTrainResult]],
+    shown: Sequence[Any],
+    options: Mapping[str, Any],
+) -> StepRecord:
+    """Have the trainer learn from what it is shown, by a method of its client; return the step's
+    record with the result."""
+    reached("before training", record.step)
     start = time.perf_counter()
-    result = await run.trainer.client.train(
+    result = await train(
         run.model,
-        list(map(group_of, batch.groups)),
-        step=step,
+        shown,
+        step=record.step,
         run=run.ledger.run_id,
         note=record.model_dump(mode="json"),
-        **run.config.trainer.options,
+        **options,
     )
     seconds = time.perf_counter() - start
-    reached("step trained", step)
+    reached("step trained", record.step)
     run.service_usd = result.metrics.get(SERVICE_USD, 0.0)
     return as_trained(record, result.digest, result.metrics, train=seconds)
 
@@ -229,10 +246,16 @@ async def log_step(run: Run, step: int, batch: TrainingBatch | None = None) -> N
 async def keep_rollouts(
     run: Run, split: Split, step: int, rows: Sequence[Sequence[Rollout]], adapter: int
 ) -> None:
-    """Put an adapter's rollouts into the store, and send them to the observers."""
+    """Put an adapter's rollouts into the store, and send them to the observers; a validation's
+    samples also to W&B."""
     name = run.model.get_inference_name(adapter)
     await asyncio.to_thread(put_trajectories, run.store, run.name, split, step, rows, name)
-    run.tell_samples(split, step, rows, name)
+    origin = {"split": split, "step": str(step)}
+    everyone = chain.from_iterable(rows)
+    run.observers.rollouts(records_of(everyone, run.ledger.run_id, name, origin))
+    if run.wandb and split == "validation":
+        columns, table = sample_table(rows)
+        run.wandb.table(step, "samples", columns, table)
 
 
 async def delete_old_checkpoints(run: Run) -> None:

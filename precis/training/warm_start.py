@@ -26,7 +26,7 @@ from precis.errors import BudgetReached, ConfigError, RolloutError, StoreError
 from precis.llm.budget import Budget
 from precis.processes.kill_points import reached
 from precis.record import Amount, Record
-from precis.records.ledger import SERVICE_USD, StepRecord
+from precis.records.ledger import StepRecord
 from precis.records.rollout import UNJUDGED, Rollout, Scenario, Unscored
 from precis.records.samples import Sampled, with_tokens
 from precis.records.warm_start import Demonstration, GroupVariance, WarmStartRecord
@@ -37,7 +37,7 @@ from precis.store.files import read_files
 from precis.store.kept import KeptRecords
 from precis.store.protocol import OwnObject
 from precis.training.run import Run
-from precis.training.stages import as_trained, sample_scenarios
+from precis.training.stages import learn, sample_scenarios
 
 BATCH = 16
 """Scenarios whose demonstrations are collected and kept together."""
@@ -269,25 +269,15 @@ async def imitate(run: Run, journal: DemonstrationJournal) -> StepRecord:
         ),
     )
     run.described = record
-    reached("before training", record.step)
-    start = time.perf_counter()
-    result = await run.trainer.client.train_sft(
-        run.model,
-        list(map(trajectory_of, shown)),
-        step=record.step,
-        run=run.ledger.run_id,
-        note=record.model_dump(mode="json"),
-        **sft_options(run.config, len(shown)),
-    )
-    seconds = time.perf_counter() - start
-    reached("step trained", record.step)
+    trajectories = list(map(trajectory_of, shown))
+    options = sft_options(run.config, len(shown))
+    trained = await learn(run, record, run.trainer.client.train_sft, trajectories, options)
     _log.info(
         "Warm start: %d demonstrations imitated, %s left out.",
         len(shown),
         dict(left_out) or "none",
     )
-    run.service_usd = result.metrics.get(SERVICE_USD, 0.0)
-    return as_trained(record, result.digest, result.metrics, train=seconds)
+    return trained
 
 
 def trajectory_of(demonstration: Demonstration) -> art.Trajectory:
