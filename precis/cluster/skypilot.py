@@ -23,8 +23,7 @@ import httpx
 from precis.cluster import api
 from precis.cluster.api import Cluster, Log
 from precis.cluster.keys import Keys, cluster_name, forget_keys, read_keys, write_keys
-from precis.cluster.meter import Meter
-from precis.cluster.site import TrainerAddress
+from precis.cluster.site import Meter, TrainerAddress
 from precis.cluster.task import started_from, trainer_task
 from precis.cluster.tunnel import Tunnel, require_ssh, ssh_to
 from precis.config import RunConfig

@@ -3,8 +3,7 @@
 import logging
 from collections.abc import Awaitable, Callable
 
-from precis.cluster.meter import Meter
-from precis.cluster.site import TrainerAddress
+from precis.cluster.site import Meter, TrainerAddress
 from precis.errors import TrainerLost
 from precis.trainer.client import RemoteTrainer
 

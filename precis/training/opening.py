@@ -9,8 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from precis.cluster.local import LocalHost
-from precis.cluster.meter import Meter
-from precis.cluster.site import TrainerAddress, rented_here
+from precis.cluster.site import Meter, TrainerAddress, rented_here
 from precis.cluster.skypilot import SkyPilotHost
 from precis.config import BenchmarkConfig, RunConfig, TrainConfig
 from precis.environment import private_home

@@ -12,8 +12,7 @@ from precis.checks import CheckResult, raise_failures
 from precis.cluster import gpus, local
 from precis.cluster.gpus import gpus_suffice
 from precis.cluster.keys import Keys, cluster_name, forget_keys, read_keys, write_keys
-from precis.cluster.meter import Meter
-from precis.cluster.site import HourlyPrice
+from precis.cluster.site import HourlyPrice, Meter
 from precis.cluster.task import candidates, s3_variables
 from precis.errors import ConfigError, NoCapacity
 from precis.settings.cluster import ClusterConfig

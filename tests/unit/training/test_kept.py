@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from precis.cluster.meter import Meter
-from precis.cluster.site import HourlyPrice
+from precis.cluster.site import HourlyPrice, Meter
 from precis.errors import StoreError
 from precis.processes import kill_points
 from precis.records.ledger import StepRecord, load_ledger

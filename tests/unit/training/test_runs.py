@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from precis.cluster.meter import Meter
-from precis.cluster.site import HourlyPrice
+from precis.cluster.site import HourlyPrice, Meter
 from precis.errors import (
     BudgetReached,
     JudgeUnavailable,

@@ -7,8 +7,7 @@ from typing import Any, Literal
 
 import pytest
 
-from precis.cluster.meter import Meter
-from precis.cluster.site import HourlyPrice
+from precis.cluster.site import HourlyPrice, Meter
 from precis.errors import StoreConflict, StoreError
 from precis.records.ledger import find_ledger, load_ledger, read_ledger, write_ledger
 from precis.records.spend import Spend
