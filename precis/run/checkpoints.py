@@ -188,13 +188,18 @@ def complete_around(
 
 
 def complete_manifest(
-    store: Store, model: str, step: int, sizes: Mapping[str, int], digest: str = ""
+    store: Store, model: str, step: int, sizes: Mapping[str, int] | None = None, digest: str = ""
 ) -> Checkpoint:
-    """Return a checkpoint's manifest, compared with the sizes of the store's keys.
+    """Return a checkpoint's manifest, compared with the sizes of its files.
 
     A CorruptCheckpoint says that it was never completed, that a file is missing or has another
     size, or that its digest is not the ledger's, where that is given.
+
+    Args:
+        sizes: of the store's keys, by key; None has the checkpoint's listed.
     """
+    if sizes is None:
+        sizes = store.sizes(checkpoint_key(model, step))
     checkpoint = manifest(store, model, step)
     if checkpoint is None:
         key = checkpoint_key(model, step)
@@ -220,9 +225,7 @@ def restore(store: Store, model: str, step: int, into: Path, digest: str = "") -
 
     Raises CorruptCheckpoint as `complete_manifest` does, and where a file's content differs.
     """
-    checkpoint = complete_manifest(
-        store, model, step, store.sizes(checkpoint_key(model, step)), digest
-    )
+    checkpoint = complete_manifest(store, model, step, digest=digest)
     incoming = into.with_name(f".{into.name}.incoming")
     shutil.rmtree(incoming, ignore_errors=True)
     try:
@@ -246,10 +249,8 @@ def verify(store: Store, checkpoint: Checkpoint) -> None:
 def _same_in(store: Store, checkpoint: Checkpoint) -> Checkpoint | None:
     """Return the manifest that an earlier attempt has written of the same files, if all of those
     exist."""
-    model = checkpoint.model
-    step = checkpoint.step
     try:
-        there = complete_manifest(store, model, step, store.sizes(checkpoint_key(model, step)))
+        there = complete_manifest(store, checkpoint.model, checkpoint.step)
     except CorruptCheckpoint:
         return None
     may_differ = {"record": checkpoint.record, "attempt": checkpoint.attempt}

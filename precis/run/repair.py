@@ -19,6 +19,7 @@ from precis.errors import ConfigError, CorruptCheckpoint, StoreError, UnusableRu
 from precis.records.ledger import Ledger, find_ledger, ledger_key, no_ledger, write_ledger
 from precis.records.manifests import Checkpoint, checkpoints_key, pointer_key, steps_in
 from precis.run.checkpoints import (
+    committed_steps,
     complete_manifest,
     manifest,
     named_step,
@@ -49,7 +50,7 @@ class Repaired:
 
 def refuse_lost_ledger(store: Store, model: str) -> None:
     """Refuse a model that has checkpoints and no ledger: an UnusableRun says that it was lost."""
-    if steps_in(store.keys(checkpoints_key(model))):
+    if committed_steps(store, model):
         raise no_ledger(store, model)
 
 
@@ -122,7 +123,7 @@ def _refuse_intact(store: Store, model: str) -> None:
         return
     if found:
         raise ConfigError(f"The ledger of {model!r} is intact: there is nothing to repair.")
-    if not steps_in(store.keys(checkpoints_key(model))):
+    if not committed_steps(store, model):
         raise no_ledger(store, model)
 
 

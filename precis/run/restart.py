@@ -14,7 +14,7 @@ import asyncio
 
 from precis.errors import ConfigError, CorruptCheckpoint
 from precis.records.ledger import Ledger, ledger_key, load_ledger, write_ledger
-from precis.records.manifests import checkpoint_key, checkpoints_key
+from precis.records.manifests import checkpoints_key
 from precis.records.rollout import Split
 from precis.records.trajectories import trajectories_key, trajectory_steps
 from precis.run.checkpoints import (
@@ -70,9 +70,8 @@ def _verify(store: Store, ledger: Ledger, step: int) -> None:
             f"{store.url} holds no checkpoint {step} of {ledger.model!r}; restart at one of "
             f"{describe_steps(committed, step)}."
         )
-    sizes = store.sizes(checkpoint_key(ledger.model, step))
     digest = ledger.checkpoints.get(step, "")
-    checkpoint = complete_manifest(store, ledger.model, step, sizes, digest)
+    checkpoint = complete_manifest(store, ledger.model, step, digest=digest)
     verify(store, checkpoint)
     if checkpoint.config != ledger.config:
         raise CorruptCheckpoint(
