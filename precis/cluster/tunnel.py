@@ -77,21 +77,18 @@ class Tunnel:
         """Hold one connection until it ends; return ssh's last message."""
         program, *rest = self._ssh
         forward = f"127.0.0.1:{self._local_port}:127.0.0.1:{self._port}"
-        options = {
-            "BatchMode": "yes",
-            "ConnectTimeout": "15",
-            "ExitOnForwardFailure": "yes",
+        options = (
+            "-oBatchMode=yes",
+            "-oConnectTimeout=15",
+            "-oExitOnForwardFailure=yes",
             # A machine that vanished is noticed after three of these.
-            "ServerAliveInterval": "5",
-            "ServerAliveCountMax": "3",
-            "LogLevel": "ERROR",
-        }
-        settings: list[str] = []
-        for key, value in options.items():
-            settings += ["-o", f"{key}={value}"]
+            "-oServerAliveInterval=5",
+            "-oServerAliveCountMax=3",
+            "-oLogLevel=ERROR",
+        )
         try:
             process = await asyncio.create_subprocess_exec(
-                *[program, "-N", "-L", forward, *settings, *rest],
+                *[program, "-N", "-L", forward, *options, *rest],
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.DEVNULL,
                 stderr=asyncio.subprocess.PIPE,

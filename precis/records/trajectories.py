@@ -93,7 +93,7 @@ def scan_trajectories(
             for name in json.loads(metrics or "{}"):
                 if name not in taken:
                     names[name] = pl.Float64()
-    frame = pl.concat([_FILE.to_frame().lazy().with_columns(step=_step(0)), *files])
+    frame = pl.concat([_FILE.to_frame().lazy().with_columns(step=pl.lit(0, pl.Int64)), *files])
     spoken = pl.col("messages").list.last().struct
     return frame.with_columns(
         metadata=pl.col("metadata").str.json_decode(_METADATA),
@@ -180,11 +180,7 @@ def _scan(store: Store, key: str, content: bytes, step: int) -> pl.LazyFrame:
         raise StoreError(
             f"{store.url}/{key} is not a file of trajectories: it has no such column {others[0]!r}."
         )
-    return pl.scan_parquet(content).select(_FILE.names()).with_columns(step=_step(step))
-
-
-def _step(step: int) -> pl.Expr:
-    return pl.lit(step, dtype=pl.Int64)
+    return pl.scan_parquet(content).select(_FILE.names()).with_columns(step=pl.lit(step, pl.Int64))
 
 
 def _folder(model: str, split: Split) -> str:

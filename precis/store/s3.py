@@ -21,7 +21,7 @@ from precis.environment import S3Environment
 from precis.errors import StoreConflict, StoreError, StoreRefused
 from precis.store.keys import check_key, check_prefix
 from precis.store.protocol import Blob, Store, refuse_too_large
-from precis.store.s3_client import DOWNLOAD, UPLOAD, client_for, ensure_bucket, finish
+from precis.store.s3_client import DOWNLOAD, UPLOAD, client_for, finish
 from precis.store.s3_errors import Failure, explain, is_absent
 
 _ABANDONED_AFTER = timedelta(days=1)
@@ -63,8 +63,21 @@ class S3Store(Store):
     def check(self) -> None:
         if self.settings.create_bucket:
             with self._explaining(f"create the bucket {self.bucket!r}"):
-                ensure_bucket(self._s3, self.bucket, self.settings)
+                self._create_bucket()
         super().check()
+
+    def _create_bucket(self) -> None:
+        """Create the bucket, in the client's region, unless it exists."""
+        region = self._s3.meta.region_name
+        where = {}
+        if not self.settings.aws_endpoint_url and region not in ("us-east-1", "aws-global"):
+            where = {"CreateBucketConfiguration": {"LocationConstraint": region}}
+        try:
+            self._s3.head_bucket(Bucket=self.bucket)
+        except ClientError as error:
+            # The answer to a HEAD has no body: the first write will give any other reason in words.
+            if is_absent(error):
+                self._s3.create_bucket(Bucket=self.bucket, **where)
 
     def get(self, key: str) -> Blob | None:
         with self._explaining(f"read {self._at(key)}"):

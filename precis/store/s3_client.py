@@ -7,11 +7,10 @@ from typing import Any
 import boto3
 from boto3.s3.transfer import TransferConfig
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import BotoCoreError
 
 from precis.environment import S3Environment
 from precis.errors import ConfigError
-from precis.store.s3_errors import is_absent
 
 _MIB = 1024 * 1024
 _IN_FLIGHT = 8
@@ -82,17 +81,3 @@ def finish(transfer: Any, patience_s: float) -> None:
         transfer.result()
     finally:
         timer.cancel()
-
-
-def ensure_bucket(client: Any, bucket: str, settings: S3Environment) -> None:
-    """Create the bucket, in the client's region, unless it exists."""
-    region = client.meta.region_name
-    where = {}
-    if not settings.aws_endpoint_url and region not in ("us-east-1", "aws-global"):
-        where = {"CreateBucketConfiguration": {"LocationConstraint": region}}
-    try:
-        client.head_bucket(Bucket=bucket)
-    except ClientError as error:
-        # The answer to a HEAD has no body: the first write will give any other reason in words.
-        if is_absent(error):
-            client.create_bucket(Bucket=bucket, **where)

@@ -3,7 +3,6 @@
 import asyncio
 import re
 from collections.abc import Awaitable, Callable
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import art
 from precis.errors import StepConflict, TrainerError
 from precis.run.checkpoints import commit, restore
 from precis.run.local_checkpoints import steps_here
-from precis.store import Store, open_store
+from precis.store import open_store
 from precis.trainer.backend import TrainerBackend
 from precis.trainer.jobs import Job
 from precis.trainer.journal import Journal
@@ -159,7 +158,7 @@ class TrainerService:
     async def commit(self, request: CheckpointRequest) -> Json:
         checkpoint = await asyncio.to_thread(
             commit,
-            _store(request.store),
+            open_store(request.store),
             request.name,
             request.step,
             self._journal(request.model).checkpoint(request.step),
@@ -181,7 +180,7 @@ class TrainerService:
         """Download a checkpoint, to serve it beside the others."""
         into = self._journal(request.model).checkpoint(request.step)
         into.parent.mkdir(parents=True, exist_ok=True)
-        wanted = (_store(request.store), request.name, request.step, into, request.digest)
+        wanted = (open_store(request.store), request.name, request.step, into, request.digest)
         await asyncio.to_thread(restore, *wanted)
         return {}
 
@@ -230,9 +229,3 @@ class TrainerService:
         if spec.name not in self.models:
             raise TrainerError(f"The model {spec.name!r} is not registered with this trainer.")
         return self.models[spec.name]
-
-
-@lru_cache(maxsize=8)
-def _store(url: str) -> Store:
-    """Return the store at a URL; its connections are kept for the next checkpoint."""
-    return open_store(url)

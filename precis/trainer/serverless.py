@@ -6,7 +6,7 @@ that it is committed, verified and compared like any other.
 
 import asyncio
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -86,12 +86,7 @@ class WandbBackend(ServerlessBackend):
         return replace(result, step=step)
 
     async def train_sft(
-        self,
-        model: Model,
-        trajectories: Iterable[art.Trajectory],
-        *,
-        batch_size: int,
-        learning_rates: Sequence[float],
+        self, model: Model, trajectories: Iterable[art.Trajectory], **options: Any
     ) -> ServerlessTrainResult:
         """Not there: no setting leads here."""
         raise TrainerError(
