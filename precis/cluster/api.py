@@ -76,7 +76,6 @@ def sdk() -> Any:
 
 
 def is_installed() -> bool:
-    """Return whether SkyPilot is installed."""
     return importlib.util.find_spec("sky") is not None
 
 
@@ -135,7 +134,6 @@ async def job_status(name: str, job: int) -> str:
 
 
 async def end_jobs(name: str) -> None:
-    """End all jobs on the cluster."""
     await call_in_time(lambda: sdk().cancel(name, all=True))
 
 

@@ -63,7 +63,6 @@ def write_keys(home: Path, cluster: str, keys: Keys) -> None:
 
 
 def forget_keys(home: Path, cluster: str) -> None:
-    """Delete the keys of a cluster that is gone."""
     _path(home, cluster).unlink(missing_ok=True)
 
 

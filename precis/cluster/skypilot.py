@@ -63,7 +63,6 @@ class SkyPilotHost:
 
     @property
     def name(self) -> str:
-        """The cluster's name."""
         return cluster_name(self.config.model, self.config.store)
 
     async def up(self) -> TrainerAddress:

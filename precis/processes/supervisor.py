@@ -85,7 +85,6 @@ def processes() -> list[Process]:
 
 
 def descendants(of: int) -> set[Process]:
-    """Return all descendants of a process."""
     running = processes()
     found: set[Process] = set()
     parents = {of}

@@ -91,12 +91,10 @@ class StepRecord(Record):
 
     @property
     def usd(self) -> float:
-        """The total cost of the step."""
         return self.judge.usd + self.machine_usd
 
     @property
     def wall_s(self) -> float:
-        """The total wall time of the step."""
         return sum(self.seconds.values())
 
 
@@ -237,7 +235,6 @@ class Ledger(Record):
 
     @property
     def machine_usd(self) -> float:
-        """The cost of the rented machines of all steps."""
         return sum(record.machine_usd for record in self.steps)
 
     @property
@@ -252,7 +249,6 @@ class Ledger(Record):
 
     @property
     def wall_s(self) -> float:
-        """The wall time of all steps."""
         return sum(record.wall_s for record in self.steps)
 
     @property

@@ -83,7 +83,6 @@ class Checkpoint(Record):
         return files_digest(self.files)
 
     def key_of(self, file: File) -> str:
-        """Return a file's key in the store."""
         return self.folder + file.path
 
     @property
@@ -120,7 +119,6 @@ def pointer_key(model: str) -> str:
 
 
 def manifest_key(model: str, step: int) -> str:
-    """Return the key of a checkpoint's manifest, which makes it complete."""
     return f"{checkpoint_key(model, step)}manifest.json"
 
 
@@ -142,5 +140,4 @@ def steps_in(keys: Iterable[str]) -> list[int]:
 
 
 def is_step(name: str) -> bool:
-    """Return whether a folder's name is that of a step."""
     return _STEP.fullmatch(name) is not None and f"{int(name):04d}" == name

@@ -42,7 +42,6 @@ class Nouns:
 
     @property
     def subtitle(self) -> str:
-        """The subtitle of a chart of the measure."""
         return self.achieved or f"On held-out {self.scenarios}, greedy"
 
 

@@ -131,7 +131,6 @@ class Call:
 
     @property
     def message(self) -> Json:
-        """The assistant's message."""
         message: Json = self.choice["message"]
         return message
 
@@ -142,7 +141,6 @@ class Call:
 
     @property
     def finish(self) -> str:
-        """The finish reason."""
         return str(self.choice.get("finish_reason") or "stop")
 
 
@@ -177,13 +175,11 @@ class Rollout:
 
     @property
     def usage(self) -> Usage:
-        """The tokens of all calls."""
         prompt_tokens = sum(call.usage.prompt_tokens for call in self.calls)
         return Usage(prompt_tokens, sum(call.usage.completion_tokens for call in self.calls))
 
     @property
     def seconds(self) -> float:
-        """The total time of all calls."""
         return sum(call.seconds for call in self.calls)
 
 

@@ -60,7 +60,6 @@ class Price:
     completion: float
 
     def of(self, usage: Usage) -> float:
-        """Return the dollars of some tokens."""
         tokens = usage.prompt_tokens * self.prompt + usage.completion_tokens * self.completion
         return tokens / 1_000_000
 

@@ -60,7 +60,6 @@ _FILE = pl.Schema(
 
 
 def trajectories_key(model: str, split: Split, step: int) -> str:
-    """Return the key of a step's rollouts."""
     return f"{_folder(model, split)}{step:04d}.parquet"
 
 

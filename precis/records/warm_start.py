@@ -74,7 +74,6 @@ class GroupVariance(Record):
 
 
 def is_imitated(message: Mapping[str, Any]) -> bool:
-    """Return whether a message is an answer to imitate."""
     return message["role"] == "assistant" and message.get("weight") != 0
 
 

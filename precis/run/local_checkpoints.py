@@ -17,7 +17,6 @@ _METRICS_FILE = "metrics.json"
 
 
 def folder_of(model_folder: Path, step: int) -> Path:
-    """Return the folder of a step's checkpoint."""
     return model_folder / "checkpoints" / f"{step:04d}"
 
 

@@ -64,12 +64,10 @@ class Overview:
 
     @property
     def last(self) -> Validation | None:
-        """Its newest validation."""
         return self.ledger.validations[-1] if self.ledger.validations else None
 
     @property
     def line(self) -> ListedRun:
-        """The same in a line."""
         judge = self.ledger.settings.get("judge") or {}
         asked = [judge.get(name) for name in ("provider", "model", "protocol")]
         last = self.last

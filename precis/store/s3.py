@@ -203,7 +203,6 @@ class S3Store(Store):
         return aborted
 
     def _pages(self, operation: str, prefix: str, **options: str) -> Iterator[dict[str, Any]]:
-        """Return the pages of a listing of keys or uploads that begin with a prefix."""
         pages: Iterator[dict[str, Any]] = self._s3.get_paginator(operation).paginate(
             Bucket=self.bucket, Prefix=self._below(prefix), **options
         )

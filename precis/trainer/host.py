@@ -194,7 +194,6 @@ class TrainerService:
         return answer
 
     async def keep_checkpoints(self, spec: ModelSpec, steps: list[int]) -> Json:
-        """Drop the local checkpoints of all other steps."""
         await self.backend._delete_checkpoint_files(self._find_registered(spec), steps)
         return {}
 

@@ -58,7 +58,6 @@ class Journal:
             sync(self.folder)  # before another run's name could be put on files that come back
 
     def began(self, step: int, digest: str, note: Json) -> None:
-        """Note that a training begins."""
         pending = _Pending(step=step, digest=digest, note=note)
         write_text(self.folder / "pending.json", pending.model_dump_json())
         self._log("began", step, digest)
@@ -97,7 +96,6 @@ class Journal:
         return TrainedStep.model_validate_json(data) if data else None
 
     def state(self) -> TrainerState:
-        """Return the state of the model's run here."""
         checkpoints = {}
         trained = {}
         run = self.run
@@ -109,7 +107,6 @@ class Journal:
         return TrainerState(run=run, checkpoints=checkpoints, trained=trained)
 
     def checkpoint(self, step: int) -> Path:
-        """Return the folder of a checkpoint."""
         return folder_of(self.folder, step)
 
     def _record(self, step: int) -> Path:

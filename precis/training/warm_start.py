@@ -82,7 +82,6 @@ class DemonstrationJournal:
         self._next = self._begin_batch()
 
     def missing(self, scenarios: Sequence[Scenario]) -> list[Scenario]:
-        """Return the scenarios without demonstrations."""
         known = {one.scenario_id for one in self.kept.demonstrations}
         return [scenario for scenario in scenarios if scenario.id not in known]
 

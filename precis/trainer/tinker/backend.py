@@ -64,7 +64,6 @@ class TinkerBackend(ImitatesInOnePass):
             await self._models[model.name].begin()
 
     async def close(self) -> None:
-        """Leave the service."""
         for model in self._models.values():
             await model.leave()
 

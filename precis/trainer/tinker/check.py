@@ -53,7 +53,6 @@ def check_key(settings: TinkerTrainer) -> str | None:
 
 
 def is_client_installed() -> bool:
-    """Return whether the service's client is installed."""
     return importlib.util.find_spec("tinker") is not None
 
 

@@ -122,7 +122,6 @@ class TinkerSession:
             self._models[to] = self._models.pop(checkpoint)
 
     async def open_sampler(self, checkpoint: Path, kept: Kept) -> tinker.SamplingClient:
-        """Open a sampling client for the weights of a checkpoint."""
         async with self._opening:
             if checkpoint not in self._samplers:
                 opened: Awaitable[tinker.SamplingClient]
@@ -176,7 +175,6 @@ class TinkerModel:
         return max(steps_here(self.folder), default=0)
 
     def folder_of(self, step: int) -> Path:
-        """Return the folder of a step's checkpoint."""
         return folder_of(self.folder, step)
 
     async def begin(self) -> None:

@@ -58,7 +58,6 @@ class TinkerService:
 
     @property
     def name(self) -> str:
-        """The service's name in messages."""
         return f"The Tinker service at {self.address}" if self.address else "The Tinker service"
 
     async def connect(self) -> tinker.ServiceClient:
