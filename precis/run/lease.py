@@ -238,10 +238,9 @@ async def leased(
         holder = None
         with suppress(StoreError) if take_over else nullcontext():  # which replaces a damaged one
             holder = _parse(present, model) if present else None
-        if holder and not take_over:
-            take_over = one_run and holder.run == run
-            if not take_over:
-                _refuse_if_alive(holder, model, own.since, remedy)
+        takes_over = take_over or (one_run and holder is not None and holder.run == run)
+        if holder and not takes_over:
+            _refuse_if_alive(holder, model, own.since, remedy)
         former = None if holder is None or holder.released else holder
         lease = Lease(store, model, own, former, present.version if present else None, now)
         try:
@@ -250,7 +249,7 @@ async def leased(
         except StoreConflict as error:
             winner = await asyncio.to_thread(read_lease, store, model)
             # One that is taken over may have been renewed in between: then again.
-            if not (take_over and winner and holder and winner.id == holder.id):
+            if not (takes_over and winner and holder and winner.id == holder.id):
                 raise _refusal(winner, model, remedy) from error
     keeping = asyncio.create_task(lease._keep())
     try:

@@ -16,7 +16,7 @@ from precis.run.lease import (
     read_lease,
     this_process,
 )
-from precis.store import FolderStore
+from precis.store import Blob, FolderStore
 from tests.services.patience import until
 
 
@@ -65,6 +65,29 @@ async def test_who_renews_all_the_time_can_be_taken_over(tmp_path: Path) -> None
         with pytest.raises(LeaseLost, match="taken over by the run second"):
             await first.check()
     assert store.renewals == 0
+
+
+async def test_a_run_that_has_taken_over_meanwhile_is_no_earlier_attempt(tmp_path: Path) -> None:
+    since = datetime.now(UTC)
+    attempt, other = (this_process(run, since, timedelta(minutes=1)) for run in ("run", "other"))
+
+    class Contested(FolderStore):
+        reads = 0
+
+        def get(self, key: str) -> Blob | None:
+            self.reads += 1
+            if self.reads == 2:  # before our first try: a renewal
+                renewed = attempt.model_copy(update={"renewals": 1})
+                self.put(key, renewed.model_dump_json().encode())
+            if self.reads == 5:  # before our second one
+                self.put(key, other.model_dump_json().encode())
+            return super().get(key)
+
+    store = Contested(tmp_path / "store")
+    store.put(lease_key("m"), attempt.model_dump_json().encode())
+    with pytest.raises(LeaseHeld, match="held by the run other"):
+        async with leased(store, "m", "run", one_run=True):
+            raise AssertionError
 
 
 async def test_a_renewal_that_was_cancelled_loses_nothing(store: FolderStore) -> None:
