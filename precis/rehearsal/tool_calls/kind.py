@@ -1,9 +1,9 @@
 """The policy kind that picks tool calls."""
 
 import json
-from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,19 +13,13 @@ from precis.llm.server import ApiError, ChatRequest, Choice, callable_tools
 from precis.records.samples import tokens_of
 from precis.records.warm_start import is_imitated
 from precis.rehearsal.endpoint import generator_of, logprob_entries, message_id, prompt_ids
-from precis.rehearsal.kind import Batch, Floats, Integers, Layout, LinearPolicy
+from precis.rehearsal.kind import Batch, Floats, Layout, LinearPolicy
 from precis.rehearsal.tool_calls.features import WEIGHTS, Seen, see
 from precis.rehearsal.tool_calls.options import Message, Option, list_options
 from precis.settings.trainer import TOOL_CALL_FEATURES
 
 if TYPE_CHECKING:
     import art
-
-_BLOCK_BYTES = 32 * 2**20
-"""The most bytes of one block: a large batch would take gigabytes."""
-_LOOKED_BYTES = 64 * 2**20
-"""Bytes of the cache of requests' features: some thousand small requests."""
-_looked: OrderedDict[str, tuple[Sequence[Option], Seen]] = OrderedDict()
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,42 +46,19 @@ class CallBatch(Batch):
 
     seen: Sequence[Seen]
 
+    # Call by call: a grid of all would take gigabytes.
     def scores(self, weights: Floats) -> Floats:
-        padded = np.append(weights, 0.0)
-        scores = []
-        for _, features, shares in self._blocks():
-            scores.append(np.einsum("sof,sf->so", padded[features], shares))
-        return np.concatenate(scores)
+        scores = np.zeros((len(self.seen), self.masks.shape[2]))
+        for row, one in enumerate(self.seen):
+            scores[row, : len(one.features)] = one.scores(weights)
+        return scores
 
     def gradient(self, by_score: Floats) -> Floats:
-        summed: Floats | None = None
-        for calls, features, shares in self._blocks():
-            spread = (by_score[calls, :, None] * shares[:, None, :]).ravel()
-            if summed is None:
-                summed = np.bincount(features.ravel(), spread, WEIGHTS + 1).astype(np.float64)
-            else:  # one by one, as if it were one block
-                np.add.at(summed, features.ravel(), spread)
-        assert summed is not None
-        return summed[:WEIGHTS]
-
-    def _blocks(self) -> Iterator[tuple[slice, Integers, Floats]]:
-        """Yield blocks of calls, with their features as grids of one size.
-
-        These are the weight indices of each option, shape (calls, options, features), one behind
-        the last weight for padding; and the factor of each, (calls, features).
-        """
-        options = self.masks.shape[2]
-        width = max(len(one.shares) for one in self.seen)
-        size = max(1, _BLOCK_BYTES // (8 * options * width))
-        for start in range(0, len(self.seen), size):
-            block = self.seen[start : start + size]
-            features = np.full((len(block), options, width), WEIGHTS, dtype=np.int64)
-            shares = np.zeros((len(block), width))
-            for row, one in enumerate(block):
-                found, count = one.features.shape
-                features[row, :found, :count] = one.features
-                shares[row, :count] = one.shares
-            yield slice(start, start + size), features, shares
+        gradient = np.zeros(WEIGHTS)
+        for row, one in enumerate(self.seen):
+            spread = by_score[row, : len(one.features), None] * one.shares
+            np.add.at(gradient, one.features.ravel(), spread.ravel())
+        return gradient
 
 
 class ToolCallPicks:
@@ -97,7 +68,7 @@ class ToolCallPicks:
 
     def answer(self, policy: LinearPolicy, asked: ChatRequest) -> list[Choice]:
         options, seen = _look(asked.messages, callable_tools(asked.tools, asked.tool_choice))
-        scores = (policy.weights[seen.features] * seen.shares).sum(axis=1)
+        scores = seen.scores(policy.weights)
         shifted = scores - scores.max()
         logprobs: Floats = shifted - np.log(np.exp(shifted).sum())
         generator = generator_of(asked)
@@ -213,18 +184,14 @@ def _look(messages: Sequence[Message], tools: Sequence[Any]) -> tuple[Sequence[O
         calls = [{"function": one.get("function")} for one in message.get("tool_calls") or ()]
         role = message.get("role")
         said.append({"role": role, "content": message.get("content"), "tool_calls": calls})
-    request = json.dumps([said, list(tools)])
-    found = _looked.get(request)
-    if found is None:
-        known, tools = json.loads(request)
-        options = list_options(known, tools)
-        seen = see(known, options)
-        found = _looked[request] = options, seen
-        # As many as would fill it at this size.
-        while len(_looked) > max(1, _LOOKED_BYTES // (len(request) + seen.features.nbytes)):
-            _looked.popitem(last=False)
-    _looked.move_to_end(request)
-    return found
+    return _look_at(json.dumps([said, list(tools)]))
+
+
+@lru_cache(maxsize=512)  # a step of a rehearsal has a few hundred
+def _look_at(request: str) -> tuple[Sequence[Option], Seen]:
+    messages, tools = json.loads(request)
+    options = list_options(messages, tools)
+    return options, see(messages, options)
 
 
 def _trained_on(before: Sequence[Message], tools: Sequence[Any]) -> tuple[Sequence[Option], Seen]:
