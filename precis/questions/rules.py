@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from precis.questions.prompts import WrittenQuestion
+from precis.rehearsal.judges.words import CAPITALS, MONTHS, WEEKDAYS
 from precis.text import count_words, sentences, tokens
 
 MODEL = "rules v2"
@@ -34,10 +35,7 @@ _AROUND = 24
 _SAID_OFTEN = 3
 """A fact in more sentences than this is the text's subject, which any summary has."""
 _END = (".", "!", "?", "…", "。", "！", "？", "؟", "۔", "।", '"', "”", "’", "»", "」", ")")
-_MONTH = (
-    r"(?:January|February|March|April|May|June|July|August|September|October|November|December)"
-)
-_WEEKDAY = r"(?:Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|Sunday)"
+_MONTH = f"(?:{MONTHS})"
 _ORDINAL = r"\d{1,2}(?:st|nd|rd|th)?"
 _NO_UNIT = (
     "and|are|but|for|from|had|has|have|into|per|than|that|the|their|they|was|were|when|which|who"
@@ -53,12 +51,10 @@ _FACTS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
     ("date", re.compile(rf"\b{_ORDINAL} {_MONTH}(?: \d{{4}})?\b")),
     ("date", re.compile(rf"\b{_MONTH} {_ORDINAL}(?:,? \d{{4}})?\b")),
     ("date", re.compile(rf"\b{_MONTH} \d{{4}}\b|\b(?:1[5-9]|20)\d\d\b(?![.,]\d)")),
-    ("date", re.compile(rf"\b(?:{_WEEKDAY}s?|{_MONTH})\b")),
+    ("date", re.compile(rf"\b(?:(?:{WEEKDAYS})s?|{_MONTH})\b")),
     ("number", re.compile(_NUMBER)),
 )
-_CAPITAL = "".join(letter for letter in map(chr, range(0x530)) if letter.isupper())
-"""Capital letters of the Latin, Greek and Cyrillic scripts."""
-_NAME_WORD = rf"[{_CAPITAL}]\w*(?:['’-]\w+)*"
+_NAME_WORD = rf"[{CAPITALS}]\w*(?:['’-]\w+)*"
 _NAME = re.compile(rf"{_NAME_WORD}(?: (?:(?:of|the|de|van|von) )?{_NAME_WORD}){{0,3}}")
 
 

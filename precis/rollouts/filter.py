@@ -1,8 +1,4 @@
-"""The choice of training groups, and the limit of unscored rollouts.
-
-Neither `StepRollouts` nor `TrainingBatch` is a dataclass: Prefect traverses those, with all they
-hold, on every task call.
-"""
+"""The choice of training groups, and the limit of unscored rollouts."""
 
 import math
 import statistics
@@ -37,34 +33,23 @@ Group = list[Rollout]
 
 
 class StepRollouts:
-    """All rollouts of a step, a row for each scenario, sampled from one adapter, with the wall time
-    and the cost of sampling and scoring."""
+    """All rollouts of a step, a row for each scenario, sampled from one adapter, with the training
+    groups and the number of dropped ones, by cause, and the wall time and the cost of sampling and
+    scoring. Not a dataclass: Prefect traverses those, with all they hold, on every task call."""
 
     def __init__(
         self,
         rows: Sequence[Sequence[Rollout]],
+        config: RolloutsConfig,
         adapter: int,
         seconds: float,
         spend: Spend,
     ) -> None:
         self.rows = rows
+        self.groups, self.dropped = split_groups(rows, config)
         self.adapter = adapter
         self.seconds = seconds
         self.spend = spend
-
-
-class TrainingBatch:
-    """The rollouts of a step, split into training groups and dropped ones, by cause."""
-
-    def __init__(
-        self,
-        rollouts: StepRollouts,
-        groups: Sequence[Group],
-        dropped: Counter[str],
-    ) -> None:
-        self.rollouts = rollouts
-        self.groups = groups
-        self.dropped = dropped
 
 
 def split_groups(

@@ -20,7 +20,7 @@ from precis.observe.wandb import wandb_log
 from precis.processes.signals import cancel_on_sigterm
 from precis.records.ledger import StepRecord, Validation
 from precis.records.rollout import Scenario
-from precis.rollouts.filter import StepRollouts, TrainingBatch, split_groups
+from precis.rollouts.filter import StepRollouts
 from precis.training.resume import resume
 from precis.training.run import Run, work_folder
 from precis.training.stages import (
@@ -78,9 +78,9 @@ class Stages:
 
     resume: Callable[[Run], Awaitable[None]] = resume
     gather: Callable[[Run, int], Coroutine[Any, Any, StepRollouts]] = gather_rollouts
-    train: Callable[[Run, StepRecord, TrainingBatch], Awaitable[StepRecord]] = train_step
+    train: Callable[[Run, StepRecord, StepRollouts], Awaitable[StepRecord]] = train_step
     commit: Callable[[Run, StepRecord], Awaitable[None]] = commit_step
-    log: Callable[[Run, int, TrainingBatch | None], Awaitable[None]] = log_step
+    log: Callable[[Run, int, StepRollouts | None], Awaitable[None]] = log_step
     validate: Callable[[Run, int], Awaitable[Validation]] = validate
     log_validation: Callable[[Run, Validation], Awaitable[None]] = log_validation
     measure: Callable[[Run, int], Awaitable[None]] = measure_groups
@@ -161,17 +161,16 @@ class TrainingLoop:
         """
         run = self.run
         rollouts = await self.stages.around_judge(run, partial(self._sample, step))
-        batch = TrainingBatch(rollouts, *split_groups(rollouts.rows, run.config.rollouts))
         await self._wait_for_commit()
-        record = describe_step(run, step, batch)
+        record = describe_step(run, step, rollouts)
         # Only now, so that its spending is booked with the next step. Beyond a limit there is none.
         is_last = step + 1 >= run.config.steps or run.limit_reached() is not None
         if run.config.off_policy_steps and not is_last:
             run.ahead.start(step + 1, self.stages.gather(run, step + 1))
-        record = await self.stages.train(run, record, batch)
+        record = await self.stages.train(run, record, rollouts)
         # The next step's time begins here; the commit times itself.
         run.stopwatch.reset()
-        run.commits.start(step, self._commit_and_log(record, batch))
+        run.commits.start(step, self._commit_and_log(record, rollouts))
 
     async def _sample(self, step: int) -> StepRollouts:
         """Return the step's scored rollouts; sample them unless that was done ahead."""
@@ -195,16 +194,16 @@ class TrainingLoop:
         run.stopwatch.reset()
         run.commits.start(record.step, self._commit_and_log(record, None))
 
-    async def _commit_and_log(self, record: StepRecord, batch: TrainingBatch | None) -> None:
-        """Commit a trained step, and then show it; a warm start has no batch."""
+    async def _commit_and_log(self, record: StepRecord, rollouts: StepRollouts | None) -> None:
+        """Commit a trained step, and then show it; a warm start has no rollouts."""
         run = self.run
         try:
             await self.stages.commit(run, record)
         except StoreError as error:
             raise await keep_here(run, record, error) from error
-        await self.stages.log(run, record.step, batch)
-        if batch is not None:
-            run.seen = replace(run.seen, rollouts=tuple(chain.from_iterable(batch.rollouts.rows)))
+        await self.stages.log(run, record.step, rollouts)
+        if rollouts is not None:
+            run.seen = replace(run.seen, rollouts=tuple(chain.from_iterable(rollouts.rows)))
         _log.info("%s", run.view.progress)
         self._tell()
 

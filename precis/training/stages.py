@@ -1,6 +1,6 @@
 """The stages of a step, as plain functions.
 
-gather_rollouts → split_groups (`rollouts.filter`) → train_step → commit_step → log_step.
+gather_rollouts → train_step → commit_step → log_step.
 """
 
 import asyncio
@@ -26,7 +26,6 @@ from precis.records.ledger import SERVICE_USD, TURNS, Ledger, StepRecord
 from precis.records.rollout import Rollout, Scenario, Split
 from precis.rollouts.filter import (
     StepRollouts,
-    TrainingBatch,
     count_causes,
     mean_metrics,
     reward_spread,
@@ -74,7 +73,8 @@ async def gather_rollouts(run: Run, step: int) -> StepRollouts:
     reached("before sampling", step)
     rows = await sample_scenarios(run, step, adapter, scenarios, settings, spares)
     reached("rollouts scored", step)
-    return StepRollouts(rows, adapter, time.perf_counter() - start, run.spend.since(spent))
+    seconds = time.perf_counter() - start
+    return StepRollouts(rows, settings, adapter, seconds, run.spend.since(spent))
 
 
 async def sample_scenarios(
@@ -95,12 +95,11 @@ async def sample_scenarios(
         )
 
 
-def describe_step(run: Run, step: int, batch: TrainingBatch) -> StepRecord:
+def describe_step(run: Run, step: int, rollouts: StepRollouts) -> StepRecord:
     """Return the record of a step before its training, as far as it is known.
 
     It books the spending up to here; its `gather` seconds are the wait for its rollouts.
     """
-    rollouts = batch.rollouts
     everyone = list(chain.from_iterable(rollouts.rows))
     metrics = mean_metrics(everyone)
     turns = turns_to_success(everyone)
@@ -113,8 +112,8 @@ def describe_step(run: Run, step: int, batch: TrainingBatch) -> StepRecord:
         reward=statistics.fmean(rewards_of(everyone) or [0.0]),
         reward_std=reward_spread(rollouts.rows),
         metrics=metrics,
-        groups_trained=len(batch.groups),
-        groups_dropped=dict(batch.dropped),
+        groups_trained=len(rollouts.groups),
+        groups_dropped=dict(rollouts.dropped),
         groups_added=len(rollouts.rows) - run.config.rollouts.groups_per_step,
         unscored=dict(count_causes(everyone)),
         trainer={},
@@ -129,17 +128,16 @@ def describe_step(run: Run, step: int, batch: TrainingBatch) -> StepRecord:
     return run.described
 
 
-async def train_step(run: Run, record: StepRecord, batch: TrainingBatch) -> StepRecord:
+async def train_step(run: Run, record: StepRecord, rollouts: StepRollouts) -> StepRecord:
     """Train adapter `record.step` to the next; a repeat returns the stored result.
 
     The rollouts are stored first. The trainer keeps the step's record with its result, so that a
     run that dies before the commit need not sample and judge the step again.
     """
     step = record.step
-    rollouts = batch.rollouts
     # First, since a trained step is not sampled again.
     await keep_rollouts(run, "train", step, rollouts.rows, rollouts.adapter)
-    groups = list(map(group_of, batch.groups))
+    groups = list(map(group_of, rollouts.groups))
     return await learn(run, record, run.trainer.client.train, groups, run.config.trainer.options)
 
 
@@ -231,13 +229,13 @@ def upload_kept(store: Store, ledger: Ledger, folder: Path, lease: str = "") -> 
     return step if lacks_it else None
 
 
-async def log_step(run: Run, step: int, batch: TrainingBatch | None = None) -> None:
+async def log_step(run: Run, step: int, rollouts: StepRollouts | None = None) -> None:
     """Append the step to ART's files and to W&B; a repeat appends it again.
 
-    Without its batch, which an earlier process has sampled, its metrics alone.
+    Without its rollouts, which an earlier process has sampled, its metrics alone.
     """
     metrics = run.metrics_of(step)
-    groups = [in_texts(group_of(rollouts)) for rollouts in batch.groups] if batch else None
+    groups = [in_texts(group_of(one)) for one in rollouts.groups] if rollouts else None
     await run.model.log(groups, split="train", metrics=metrics, step=step)
     if run.wandb:
         run.wandb.log(step, metrics)

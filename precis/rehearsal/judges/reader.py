@@ -15,7 +15,9 @@ from typing import Literal
 
 from precis.records.documents import UNANSWERABLE
 from precis.rehearsal.judges.words import (
+    MONTHS,
     VARIANT_PREFIX,
+    WEEKDAYS,
     common_stems,
     content_stems,
     full_names,
@@ -64,8 +66,6 @@ _PART_END = re.compile(
 _ASKED = ("?", '?"', "?\u201d", "?\u2019", "?)", "\uff1f", "\u061f")
 
 Kind = Literal["person", "moment", "number", "place", "reason", "name", "thing"]
-_MONTH = "(?:January|February|March|April|May|June|July|August|September|October|November|December)"
-_DAY = "(?:Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|Sunday)"
 _NUMBER_WORD = (
     r"(?:twen|thir|for|fif|six|seven|eigh|nine)ty|two|three|four|five|six|seven|eight|nine|ten"
     r"|eleven|twelve|(?:thir|four|fif|six|seven|eigh|nine)teen|dozen|hundred|thousand|million|half"
@@ -93,7 +93,7 @@ _SHOWN: dict[Kind, re.Pattern[str]] = {
     ),
     "name": re.compile(r"(?<=[a-z,;] )[A-Z][a-z]|[“\"]"),
     "moment": re.compile(
-        rf"\b(?:{_MONTH}|{_DAY}|spring|summer|autumn|winter|noon|midnight|1[5-9]\d\d|20\d\d"
+        rf"\b(?:{MONTHS}|{WEEKDAYS}|spring|summer|autumn|winter|noon|midnight|1[5-9]\d\d|20\d\d"
         r"|yesterday|tomorrow|morning|evening|night|week|year|month|day|\d+:\d\d)\b"
     ),
     "number": re.compile(rf"\d|\b(?:{_NUMBER_WORD})\b"),

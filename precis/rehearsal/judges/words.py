@@ -51,15 +51,15 @@ _ACCENTED = (
     | str.maketrans({"ß": "ss", "æ": "ae", "Æ": "Ae", "œ": "oe", "Œ": "Oe"})
 )
 """Latin letters with their usual replacements on keyboards without them."""
-_MONTHS = "|".join(calendar.month_name[1:])
-_DAYS = "|".join(calendar.day_name)
-_CAPITAL = "".join(filter(str.isupper, map(chr, range(0x530))))
+MONTHS = "|".join(calendar.month_name[1:])
+WEEKDAYS = "|".join(calendar.day_name)
+CAPITALS = "".join(filter(str.isupper, map(chr, range(0x530))))
 """Capital letters of the Latin, Greek and Cyrillic scripts."""
-_WORD = rf"[{_CAPITAL}][\w'\u2019]+"
+_WORD = rf"[{CAPITALS}][\w'\u2019]+"
 _NAME = re.compile(
     rf"(?<=[^\W_])[,;:]?['\u2019\")]?[ \-\u2013\u2014]+[\"\u201c(\u2018]?({_WORD})"
-    rf"|\b({_MONTHS}|{_DAYS})\b"
-    rf"|\A({_WORD})(?=(?:,? (?:&|and|of|the|de|van|von))* [{_CAPITAL}])"
+    rf"|\b({MONTHS}|{WEEKDAYS})\b"
+    rf"|\A({_WORD})(?=(?:,? (?:&|and|of|the|de|van|von))* [{CAPITALS}])"
 )
 _FULL_NAME = re.compile(rf"\b{_WORD}(?: {_WORD})+")
 _TITLES = """

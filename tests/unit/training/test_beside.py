@@ -5,6 +5,7 @@ from contextlib import nullcontext
 
 import pytest
 
+from precis.config import RolloutsConfig
 from precis.errors import JudgeUnavailable, StoreError, TrainerLost
 from precis.records.spend import Spend
 from precis.rollouts.filter import StepRollouts
@@ -17,7 +18,9 @@ class Work:
     def __init__(self, error: Exception | None = None) -> None:
         self.done = asyncio.Event()
         self.ended = self.cancelled = False
-        self.rollouts = StepRollouts([], adapter=3, seconds=1.0, spend=Spend(calls=5))
+        self.rollouts = StepRollouts(
+            [], RolloutsConfig(), adapter=3, seconds=1.0, spend=Spend(calls=5)
+        )
         self._error = error
 
     async def sample(self) -> StepRollouts:
