@@ -41,7 +41,7 @@ from precis.environments.protocol import Environment
 from precis.environments.ruler import TrajectoryRuler
 from precis.environments.summaries.environment import Summaries
 from precis.environments.summaries.judge import Endpoint, JudgeClient, endpoint_for
-from precis.environments.summaries.judge.endpoint import SECOND_KEY, lexical_endpoint
+from precis.environments.summaries.judge.endpoint import LEXICAL_MODEL, SECOND_KEY
 from precis.environments.summaries.services import Services
 from precis.errors import ClusterError, ConfigError, PrecisError
 from precis.models.licences import check_licence
@@ -255,7 +255,7 @@ async def _environment_of(config: TrainConfig) -> AsyncIterator[Environment]:
 def _any_judge(config: TrainConfig) -> Endpoint:
     """Return the judge's endpoint; its identity does not depend on its key."""
     if config.judge.provider == "lexical":
-        return lexical_endpoint("http://127.0.0.1/v1", "none")
+        return Endpoint("http://127.0.0.1/v1", LEXICAL_MODEL, "none")
     return endpoint_for(config.judge, dict.fromkeys(key_variables(), "none"))
 
 

@@ -50,13 +50,13 @@ def cache(
         with ReplyCache(file) as kept:
             if bytes_max is not None or older_than_s is not None:
                 typer.echo(f"{kept.prune(bytes_max, older_than_s):,} replies deleted.")
-            stats = kept.stats()
+            entries, size, hits, misses = kept.stats()
     except sqlite3.Error as error:
         fail(f"The cache {file} can't be read ({error}). Delete it if it is damaged.")
-    share = stats.hits / max(1, stats.hits + stats.misses)
+    share = hits / max(1, hits + misses)
     typer.echo(
-        f"{file}: {stats.entries:,} replies in {stats.bytes / _MIB:.1f} MiB; {stats.hits:,} hits "
-        f"and {stats.misses:,} misses ({share:.0%}) since it was made."
+        f"{file}: {entries:,} replies in {size / _MIB:.1f} MiB; {hits:,} hits "
+        f"and {misses:,} misses ({share:.0%}) since it was made."
     )
 
 

@@ -88,12 +88,9 @@ class Environment(Protocol):
     async def rollout(
         self, model: "art.Model[Any, Any]", scenario: Scenario
     ) -> "Score | Unscored | float | art.Trajectory":
-        """Attempt a scenario; return the score, its reward alone, or a trajectory with a reward.
-
-        Args:
-            model: calls the policy for this rollout, as in ART's notebooks; every call is recorded,
-                and trained on.
-        """
+        """Attempt a scenario with a model that calls the policy, as in ART's notebooks; every call
+        is recorded, and trained on. Return the score, its reward alone, or a trajectory with a
+        reward."""
         ...
 
     async def rank(self, group: Sequence[Rollout]) -> Sequence[Rollout]:

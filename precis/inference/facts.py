@@ -9,10 +9,11 @@ from typing import Any, Literal
 from precis.config import JudgeConfig
 from precis.environment import Variables
 from precis.environments.summaries.judge import JudgeClient, Scored, Unscored, endpoint_for
-from precis.environments.summaries.judge.endpoint import LEXICAL_MODEL, lexical_endpoint
+from precis.environments.summaries.judge.endpoint import LEXICAL_MODEL
 from precis.errors import JudgeUnavailable
 from precis.inference.texts import INPUT_NAME, STANDARD_INPUT
 from precis.llm.loop_server import served_completions
+from precis.llm.providers import Endpoint
 from precis.records.documents import Document, Question
 from precis.records.rows import read_json_file
 from precis.rehearsal.judges.judge import lexical_judge
@@ -97,7 +98,7 @@ async def open_judge(config: JudgeConfig) -> AsyncIterator[JudgeClient]:
         return
     async with (
         served_completions(lexical_judge, lambda: [LEXICAL_MODEL]) as (url, key),
-        JudgeClient(lexical_endpoint(url, key), config) as judge,
+        JudgeClient(Endpoint(url, LEXICAL_MODEL, key), config) as judge,
     ):
         yield judge
 

@@ -97,13 +97,9 @@ class QuestionMaker:
     async def make(
         self, texts: Sequence[Text], on_made: Callable[[], None] = lambda: None
     ) -> list[DocumentQuestions]:
-        """Return the questions of each text; call `on_made` as soon as one is done.
-
-        Raises:
-            ProviderRejected, JudgeRejected: the key or the model is rejected, or the writer refuses
-                each of the first documents.
-            StoreError: paid replies can't be kept.
-        """
+        """Return the questions of each text; call `on_made` as soon as one is done. Raises
+        ProviderRejected or JudgeRejected if the key or the model is rejected, or the writer refuses
+        each of the first documents, and StoreError if paid replies can't be kept."""
 
         async def make_in_turn(text: Text) -> DocumentQuestions:
             async with self._turns:

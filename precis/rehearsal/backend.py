@@ -67,12 +67,8 @@ class EmbeddedBackend(ImitatesInOnePass):
         **options: Any,
     ) -> LocalTrainResult:
         """Train one step of GRPO, and write and serve its checkpoint; independent of the order of
-        groups. `options` are those of `EmbeddedTrainer`, for this step.
-
-        Raises:
-            ValidationError: an option is unknown, or its value is invalid.
-            TrainerError: a trajectory can't be learned from.
-        """
+        groups. `options` are those of `EmbeddedTrainer`, for this step. Raises ValidationError for
+        an unknown or invalid one, and TrainerError if a trajectory can't be learned from."""
         settings = EmbeddedTrainer.model_validate(options)
         groups = list(trajectory_groups)
         async with self._training:

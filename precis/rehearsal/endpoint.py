@@ -35,24 +35,15 @@ class PolicyEndpoint:
     async def complete(self, asked: ChatRequest) -> Completion:
         """Answer a request. Raises ApiError: 404 for an unknown model or step, 400 without
         candidates."""
-        model = asked.model
-        not_found = ApiError(404, f"The model `{model}` does not exist here.", "model_not_found")
-        name, _, wanted = model.partition("@")
-        folder = self._folders.get(name)
-        if folder is None:
-            raise not_found
-        if wanted.isdecimal():
-            step = int(wanted)
-        else:
-            saved = steps_here(folder)
-            if model != name or not saved:
-                raise not_found
-            step = saved[-1]
+        name, is_step, wanted = asked.model.partition("@")
         try:
+            folder = self._folders[name]
+            step = int(wanted) if is_step else steps_here(folder)[-1]
             # A step that was reset and trained again has another folder.
             status = folder_of(folder, step).stat()
-        except OSError as error:
-            raise not_found from error
+        except (LookupError, OSError, ValueError) as error:
+            message = f"The model `{asked.model}` does not exist here."
+            raise ApiError(404, message, "model_not_found") from error
         try:
             policy = _load(folder, step, self._kind.layout, status.st_ino, status.st_mtime_ns)
         except PrecisError as error:

@@ -70,10 +70,8 @@ def objective(
 
     For each pick: -min(r·A, clip(r, 1±ε)·A) + β·(exp(d) - d - 1), where r is the probability
     ratio to the policy that sampled, A the sample's advantage and d the log-ratio of the
-    reference to the policy (the k3 estimator, http://joschu.net/blog/kl-approx.html).
-
-    Args:
-        reference: the picks' log-probabilities under the reference, from `logprobs_of`.
+    reference to the policy (the k3 estimator, http://joschu.net/blog/kl-approx.html). `reference`
+    are the picks' log-probabilities under it, from `logprobs_of`.
     """
     now = pick_logprobs(batch.scores(weights), batch.masks, batch.picks)
     advantage = batch.advantages[:, None]

@@ -131,11 +131,8 @@ def refuse_too_many_unscored(
 ) -> None:
     """Raise if more than `unscored_share_max` of the rollouts are unscored: RolloutError if most of
     those are due to policy or agent, else JudgeUnavailable. If the agent fails in all of a run's
-    first ones, ConfigError.
-
-    Args:
-        needs_one: whether to raise if none is scored, whatever share is allowed.
-    """
+    first ones, ConfigError. With `needs_one` it raises if none is scored, whatever share is
+    allowed."""
     unscored = [one.score for one in rollouts if isinstance(one.score, Unscored)]
     most = config.unscored_share_max
     is_too_many = bool(rollouts) and len(unscored) / len(rollouts) > most

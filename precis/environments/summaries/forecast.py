@@ -23,10 +23,8 @@ def forecast_judging(
     judge_model: str,
     warm_start_documents: int = 0,
 ) -> Estimate:
-    """Estimate the requests to the judge from a step on, with validations and benchmark.
-
-    It is an upper bound: with every replacement used (`replacements_max`).
-    """
+    """Estimate the requests to the judge from a step on, with validations and benchmark: an upper
+    bound, with every replacement used (`replacements_max`)."""
     summaries = _evaluated(config, next_step) * len(held_out)
     if config.benchmark:
         summaries += len(USUAL_BASELINES) * len(held_out)

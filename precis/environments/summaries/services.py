@@ -10,7 +10,7 @@ from precis.environment import Variables, private_home
 from precis.environments.ruler import TrajectoryRuler
 from precis.environments.summaries.judge import JudgeClient, endpoint_for
 from precis.environments.summaries.judge.cache import CACHE_FILE, ReplyCache
-from precis.environments.summaries.judge.endpoint import OWN_KEY, SECOND_KEY, lexical_endpoint
+from precis.environments.summaries.judge.endpoint import LEXICAL_MODEL, OWN_KEY, SECOND_KEY
 from precis.llm.providers import Endpoint
 from precis.processes.child import Launch, child_service
 
@@ -75,4 +75,4 @@ async def _reach(
         return endpoint_for(config, Variables().keys(), own_key)
     child = launch("precis.rehearsal.judges.serve", [], log)
     standin = await stack.enter_async_context(child)
-    return lexical_endpoint(f"{standin.url}/v1", standin.token)
+    return Endpoint(f"{standin.url}/v1", LEXICAL_MODEL, standin.token)

@@ -66,12 +66,8 @@ class Opponent:
         return self._client.spend
 
     async def answer(self, messages: Sequence[Mapping[str, Any]], seed: int) -> str:
-        """Return its answer to a conversation.
-
-        Raises:
-            ProviderFailed: it did not answer.
-            ProviderRejected: it refuses the key, the model or the request as such.
-        """
+        """Return its answer to a conversation. Raises ProviderFailed if it did not answer, and
+        ProviderRejected if it refuses the key, the model or the request as such."""
         settings = self._settings
         payload = {
             "model": settings.model,

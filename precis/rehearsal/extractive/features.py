@@ -29,18 +29,15 @@ _PATTERNS: dict[str, re.Pattern[str]] = {
     "names": re.compile(r"(?<=[\w,;)] )[A-Z][^\W\d_]+"),
 }
 
-_WORDS: dict[str, frozenset[str]] = {
-    name: frozenset(words.split())
-    for name, words in {
-        "causes": (
-            "because due cause caused owing since after therefore led blamed reason reasons cited "
-            "following avoid prevent reduce ensure protect so result"
-        ),
-        "hedges": (
-            "may might could perhaps generally often usually sometimes many some various such "
-            "always most every any all"
-        ),
-    }.items()
+_WORDS: dict[str, list[str]] = {
+    "causes": tokens(
+        "because due cause caused owing since after therefore led blamed reason reasons cited "
+        "following avoid prevent reduce ensure protect so result"
+    ),
+    "hedges": tokens(
+        "may might could perhaps generally often usually sometimes many some various such "
+        "always most every any all"
+    ),
 }
 
 NAMES: tuple[str, ...] = (*_PATTERNS, *_WORDS, "redundancy")

@@ -7,6 +7,7 @@ from collections import defaultdict
 from functools import cache, lru_cache
 from importlib.resources import files
 from itertools import chain
+from math import ceil
 
 from precis.rehearsal.judges.numbers import MAY, combine_numbers, unify_numbers
 from precis.rehearsal.judges.units import SIGN_WORDS
@@ -180,15 +181,8 @@ def content_stems(text: str) -> list[str]:
 
 def is_variant(stem: str, other: str) -> bool:
     """Return whether two stems have a long enough common beginning: `conclud` and `conclusion`."""
-    if stem[:VARIANT_PREFIX] != other[:VARIANT_PREFIX]:
-        return False
-    least = max(VARIANT_PREFIX, _VARIANT_SHARE * max(len(stem), len(other)))
-    length = 0
-    for mine, its in zip(stem, other, strict=False):
-        if mine != its:
-            break
-        length += 1
-    return length >= least
+    least = max(VARIANT_PREFIX, ceil(_VARIANT_SHARE * max(len(stem), len(other))))
+    return stem[:least] == other[:least]
 
 
 def has_digit(word: str) -> bool:

@@ -8,7 +8,6 @@ import logging
 import sqlite3
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
@@ -43,16 +42,6 @@ INSERT OR IGNORE INTO lookups VALUES (0, 0), (1, 0);
 _OLDEST = "DELETE FROM replies WHERE key IN (SELECT key FROM replies ORDER BY used_at LIMIT ?)"
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class CacheStats:
-    """The size of the file, and its hits and misses since it was created."""
-
-    entries: int
-    bytes: int
-    hits: int
-    misses: int
 
 
 class ReplyCache:
@@ -110,13 +99,14 @@ class ReplyCache:
             self._pending[key] = reply
         self._flush()
 
-    def stats(self) -> CacheStats:
-        """Count the file's entries; raises sqlite3.Error if it can't be read."""
+    def stats(self) -> tuple[int, int, int, int]:
+        """Return the file's entries and bytes, and its hits and misses since it was created; raises
+        sqlite3.Error if it can't be read."""
         self._flush()
         connection = self._require_connection()
         lookups = dict(connection.execute("SELECT hit, count FROM lookups").fetchall())
         (entries,) = connection.execute("SELECT count(*) FROM replies").fetchone()
-        return CacheStats(entries, _count_used_bytes(connection), lookups[1], lookups[0])
+        return entries, _count_used_bytes(connection), lookups[1], lookups[0]
 
     def prune(self, bytes_max: float | None = None, older_than_s: float | None = None) -> int:
         """Delete what was not used for so long, then the oldest down to a size, and shrink the

@@ -105,12 +105,8 @@ class CachedJudge:
 
     async def ask(self, prompt: Prompt[T], deadline: Deadline) -> T:
         """Return the parsed reply of the judge to a prompt. With a cache, concurrent equal prompts
-        are asked once.
-
-        Raises:
-            ProviderFailed: the last attempt failed, or the deadline leaves no time for another.
-            JudgeRejected: no retry will help.
-        """
+        are asked once. Raises ProviderFailed if the last attempt failed, or the deadline leaves no
+        time for another, and JudgeRejected if no retry will help."""
         if self._cache is None:
             return (await self._ask_anew(prompt, deadline))[1]
         parts = [
@@ -142,12 +138,8 @@ class CachedJudge:
             ended.set()
 
     async def try_out(self, prompt: Prompt[Any]) -> str:
-        """Ask a small prompt, uncached; return the judge's model.
-
-        Raises:
-            JudgeRejected: it can't judge.
-            JudgeUnavailable: it did not answer, but may do so later.
-        """
+        """Ask a small prompt, uncached; return the judge's model. Raises JudgeRejected if it can't
+        judge, and JudgeUnavailable if it did not answer, but may do so later."""
         try:
             await self._ask_anew(prompt, Deadline(self._config.verdict_timeout_s))
         except ProviderFailed as error:

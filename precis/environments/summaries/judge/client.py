@@ -146,12 +146,8 @@ class KeptVerdicts:
     paid: PaidOnce
 
     async def score(self, document: Document, summary: str) -> Scored | Unscored:
-        """Return the verdict on a summary, or why there is none.
-
-        Raises:
-            JudgeError: the judge rejects the key, the model or the request as such.
-            StoreError: the verdict can't be kept.
-        """
+        """Return the verdict on a summary, or why there is none; see `JudgeClient.score`. Raises
+        StoreError if the verdict can't be kept."""
         asked = {**self.judge.identity, "effort": self.config.reasoning_effort}
 
         def decode(record: Any) -> Scored:

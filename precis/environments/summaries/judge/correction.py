@@ -35,12 +35,8 @@ class CorrectedAccuracy:
 
 def correct_accuracies(results: pl.DataFrame, person: pl.DataFrame) -> list[CorrectedAccuracy]:
     """Return the accuracy of all contenders together, unless the person has judged only one, then
-    of each.
-
-    Args:
-        results: rows of `precis.records.questions.answers_in`.
-        person: some of these rows, with the person's verdicts in the column `person`.
-    """
+    of each. `results` are rows of `precis.records.questions.answers_in`, and `person` some of
+    these, with the person's verdicts in the column `person`."""
     several = contenders(results)
     found = []
     if len(contenders(person)) != 1 or len(several) == 1:
@@ -65,14 +61,12 @@ def _correct(
 
 
 def prediction_powered(results: pl.DataFrame, person: pl.DataFrame) -> Interval:
-    """Return the prediction-powered estimate of an accuracy, with its 95 % interval.
+    """Return the prediction-powered estimate of an accuracy, with its 95 % interval. The person
+    must have judged at least two documents.
 
     The variance is over whole documents. If judge and person hardly differ it would be too small:
     as in Agresti and Min (2005), half a difference is added each way. Summaries that scored zero
     without a judge need no person, and add nothing to the rectifier.
-
-    Args:
-        person: rows of `results` with the column `person`; at least two documents.
     """
     over = (pl.col("correct").cast(pl.Float64) - pl.col("person").cast(pl.Float64)).sum()
     both = person.group_by("document_id").agg(over.alias("over"), pl.len().alias("ruled"))

@@ -20,11 +20,6 @@ _MODELS = {"openrouter": "google/gemini-2.5-flash", "google": "gemini-2.5-flash"
 """The default judging models, by provider."""
 
 
-def lexical_endpoint(url: str, key: str) -> Endpoint:
-    """Return the endpoint of the lexical judge that runs at a URL, which ends in `/v1`."""
-    return Endpoint(url, LEXICAL_MODEL, key)
-
-
 def endpoint_for(
     config: JudgeConfig, environment: Mapping[str, str], own_key: str = OWN_KEY
 ) -> Endpoint:

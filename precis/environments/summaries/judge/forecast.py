@@ -32,13 +32,8 @@ def forecast(
     ceiling: bool = True,
     role: str = "The judge",
 ) -> Estimate:
-    """Estimate the cost of judging a run.
-
-    Args:
-        documents: the documents to summarize; at least one.
-        summaries: the number of summaries to judge.
-        ceiling: whether the documents themselves are judged too, once each.
-    """
+    """Estimate the cost of judging this many summaries of some documents, at least one, and with
+    `ceiling` the documents themselves too, once each."""
     sample = documents[:: max(1, len(documents) // _MEASURED_MAX)]
     costs = []
     for one in sample:

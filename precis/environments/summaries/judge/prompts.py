@@ -84,14 +84,11 @@ _UNSAFE = re.compile(
 )
 
 
-def fence(data: Mapping[str, Any]) -> str:
-    """Return data as one line of JSON without characters that have a meaning outside JSON."""
-    return _UNSAFE.sub(_escape, json.dumps(data, ensure_ascii=False))
-
-
 def judge_messages(system: str, data: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Return the chat messages of one request: instructions, then fenced data."""
-    return [{"role": "system", "content": system}, {"role": "user", "content": fence(data)}]
+    """Return the chat messages of one request: instructions, then data as one line of JSON without
+    characters that have a meaning outside JSON."""
+    fenced = _UNSAFE.sub(_escape, json.dumps(data, ensure_ascii=False))
+    return [{"role": "system", "content": system}, {"role": "user", "content": fenced}]
 
 
 def data_in(messages: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:

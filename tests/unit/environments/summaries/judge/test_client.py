@@ -152,7 +152,7 @@ async def test_a_bad_reply_is_asked_for_again_and_never_kept(tmp_path: Path) -> 
         async with judge_of(bad, bad, cache=cache, tries_max=2) as (judge, _):
             verdict = await judge.score(FERRY, SUMMARY)
             assert isinstance(verdict, Unscored) and verdict.cause == "bad_verdict"
-        assert cache.stats().entries == 0
+        assert cache.stats()[0] == 0
         async with judge_of(bad, cache=cache, tries_max=2) as (judge, server):
             verdict = await judge.score(FERRY, SUMMARY)
             assert isinstance(verdict, Scored)
