@@ -118,15 +118,15 @@ def store_report(
         benchmark.questions.write_parquet(tables / "questions.parquet")
         if not benchmark.attempts.is_empty():
             benchmark.attempts.write_parquet(tables / "attempts.parquet")
-        for file in tables.iterdir():
-            # Beside those of the model's other benchmarks, where `scan_results` reads them.
-            store.upload(file, f"{model}/{file.stem}/{benchmark_id}.parquet")
-            for each in folders:
+        files = report_files(benchmark, page)
+        for each in folders:
+            for name, content in files.items():
+                store.put(f"{each}{name}", content)
+            for file in tables.iterdir():
                 store.upload(file, f"{each}{file.name}")
-    files = report_files(benchmark, page)
-    for each in folders:
-        for name, content in files.items():
-            store.put(f"{each}{name}", content)
+        for file in tables.iterdir():
+            # Last, since later benchmarks are compared with it: where `scan_results` reads them.
+            store.upload(file, f"{model}/{file.stem}/{benchmark_id}.parquet")
 
 
 def standings_lines(benchmark: Benchmark) -> list[tuple[str, ...]]:

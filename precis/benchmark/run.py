@@ -20,7 +20,7 @@ from precis.benchmark.measure import Attempt, Measured, measure
 from precis.config import BenchmarkConfig
 from precis.environments.protocol import Environment
 from precis.environments.recorder import Recorder
-from precis.errors import ConfigError
+from precis.errors import ConfigError, StoreError
 from precis.llm.budget import Budget, PaidOnce
 from precis.observe.observers import Observers, observing
 from precis.observe.rollouts import records_of
@@ -222,9 +222,13 @@ async def announce_cost(run: BenchmarkRun, contenders: Sequence[ContenderSpec]) 
 
 def compare(run: BenchmarkRun, measured: Measured) -> Comparison:
     """Compare the rows of a benchmark with those of the model's earlier ones under the same rules
-    and on the same scenarios."""
+    and on the same scenarios; without them if they can't be read, since this one is paid for."""
     nights = run.config.compare_nights
-    before = results_before(run.store, run.name, run.id, measured.frame, nights)
+    try:
+        before = results_before(run.store, run.name, run.id, measured.frame, nights)
+    except StoreError as error:
+        _log.warning("This benchmark is not compared with earlier ones: %s", error)
+        return Comparison(unread=str(error))
     return compare_nights(measured.frame, before, words_of(run, measured))
 
 

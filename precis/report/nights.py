@@ -71,10 +71,12 @@ class Comparison:
     Attributes:
         before: their comparable rows; None without any.
         changes: the change of each contender since then, worst first.
+        unread: why the results of an earlier night could not be read, or "".
     """
 
     before: pl.DataFrame | None = None
     changes: Sequence[NightlyChange] = ()
+    unread: str = ""
 
     @property
     def regressions(self) -> list[NightlyChange]:
@@ -94,6 +96,8 @@ class Comparison:
     @property
     def verdict(self) -> str:
         """A sentence on the contenders that are worse, or that none is."""
+        if self.unread:
+            return f"Not compared with those before: {self.unread}"
         if not self.changes:
             return "No benchmark before this one has results to compare with."
         if not self.regressions:

@@ -30,6 +30,7 @@ from precis.store import open_store
 from precis.store.kept import KeptRecords
 from precis.training.serving import CheckpointServer, measure_all, measure_contender
 from tests.support import echoing
+from tests.support.dying_store import Killed, MortalStore
 from tests.support.examples import EXAMPLES
 from tests.support.local_server import serving
 from tests.support.runs import NOW
@@ -133,7 +134,11 @@ async def test_a_hosted_model_plays_once_greedily_and_is_sampled_for_pass_at_k(
         assert (folder / "report.html").read_text() == said
         assert (folder / "results.parquet").exists()
         assert pl.read_parquet(folder / "attempts.parquet").equals(measured.attempts)
-    assert len(scan_results(store, "m").collect()) == 2 * BOARDS, "with a sampled attempt"
+    with pytest.raises(Killed):
+        killed = MortalStore(tmp_path, writes=7)
+        store_report(killed, "m", "killed", "m/benchmarks/0000/", benchmark, "killed")
+    rows = scan_results(store, "m").collect()
+    assert len(rows) == 2 * BOARDS, "with a sampled attempt, or of a benchmark that has failed"
 
 
 async def test_a_random_player_picks_from_all_calls_and_by_the_seed_alone() -> None:

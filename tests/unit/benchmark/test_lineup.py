@@ -145,7 +145,7 @@ def test_all_documents_are_taken_or_some_that_the_seed_draws(tmp_path: Path) -> 
         load_others(OtherDocuments(source=str(path), count=13))
 
 
-def test_a_night_on_other_documents_or_by_another_judge_is_not_compared(store: FolderStore) -> None:
+def test_a_night_by_other_rules_or_a_damaged_one_is_not_compared(store: FolderStore) -> None:
     def night(number: int, **origin: Any) -> pl.DataFrame:
         known: dict[str, Any] = {**dict.fromkeys(COMPARABLE, "same"), **origin}
         verdicts = {"d1": [number > 3, True], "d2": [True, True]}
@@ -165,6 +165,8 @@ def test_a_night_on_other_documents_or_by_another_judge_is_not_compared(store: F
     assert (found.nights, [each.difference.documents for each in found.changes]) == (1, [2])
     others = Measured(night(4, judge="a third"), nothing, nothing, None, Figure("accuracy", ""))
     assert compare(run, others) == Comparison()
+    (folder / "3.parquet").write_bytes(b"not parquet")
+    assert f"{folder}/3.parquet can't be read" in compare(run, measured).verdict
     run.id = "5"
     run.config = BenchmarkConfig(compare_nights=0)
     assert compare(run, measured) == Comparison()
