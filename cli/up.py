@@ -105,6 +105,7 @@ def deploy() -> None:
 def _stand_up(server: PrefectServer, console: Console, automations: bool | None) -> None:
     from cli import automations as automating
     from cli import pool  # imports Prefect, while the server starts
+    from cli.server_check import explained
 
     asyncio.run(server.wait())
     asyncio.run(prefect_server.check())
@@ -116,15 +117,17 @@ def _stand_up(server: PrefectServer, console: Console, automations: bool | None)
     # The rest takes up to two minutes on a busy machine.
     if not console.is_terminal:
         console.print("Deploying …")
-    asyncio.run(pool.ensure())
-    paused = asyncio.run(pool.paused())
-    try:
-        deploy()
-    finally:  # it resumes each that it comes to
-        asyncio.run(pool.pause(paused))
-    wanted = on_postgres() if automations is None else automations
-    applied = asyncio.run(automating.apply()) if wanted else []
-    console.print(f"Deployments  {', '.join(asyncio.run(pool.deployments()))}", soft_wrap=True)
+    with explained("take the deployments"):
+        asyncio.run(pool.ensure())
+        paused = asyncio.run(pool.paused())
+        try:
+            deploy()
+        finally:  # it resumes each that it comes to
+            asyncio.run(pool.pause(paused))
+        wanted = on_postgres() if automations is None else automations
+        applied = asyncio.run(automating.apply()) if wanted else []
+        deployed = asyncio.run(pool.deployments())
+    console.print(f"Deployments  {', '.join(deployed)}", soft_wrap=True)
     console.print(f"Automations  {', '.join(applied) or _WITHOUT_AUTOMATIONS}", soft_wrap=True)
     console.print("\nIn another terminal:", soft_wrap=True)
     console.print(f"  export PREFECT_API_URL={server.api}", soft_wrap=True)

@@ -19,6 +19,7 @@ from prefect.exceptions import ObjectNotFound
 from prefect.states import Completed
 
 from cli import managed_run, pool, prefect_process, prefect_server, up, worker
+from precis.commands.terminal import plain_console
 from precis.errors import ConfigError, PrecisError
 
 
@@ -31,7 +32,7 @@ def test_prefect_s_last_words_come_after_the_end_and_go_to_the_log(tmp_path: Pat
     handler.stream.close()
 
 
-@pytest.mark.parametrize("password", ["", "precis", "ana:short"])
+@pytest.mark.parametrize("password", ["", "precis", "ana:short", ":choose-a-long-one"])
 def test_a_server_is_not_shared_without_a_password(
     password: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -100,6 +101,36 @@ def test_a_server_at_the_address_of_our_last_is_ours_unless_others_answer_there(
     monkeypatch.setattr(prefect_server, "check", check)
     server = prefect_server.find_or_start()
     assert (server.ours, server.started) == (not is_of_others, not is_of_others)
+
+
+@pytest.mark.usefixtures("unset")
+def test_a_server_that_dies_while_it_is_deployed_to_is_said_in_a_sentence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def answer(*_: object) -> list[UUID]:
+        return []
+
+    async def pause(_: object) -> None:
+        raise httpx.ConnectError("All connection attempts failed")
+
+    def deploy() -> None:
+        raise PrecisError("`prefect deploy --all` failed.")
+
+    monkeypatch.setattr(prefect_server, "check", answer)
+    monkeypatch.setattr(pool, "ensure", answer)
+    monkeypatch.setattr(pool, "paused", answer)
+    monkeypatch.setattr(pool, "pause", pause)
+    monkeypatch.setattr(up, "deploy", deploy)
+    server: Any = SimpleNamespace(wait=answer, ui="", password_file=None)
+    with pytest.raises(PrecisError, match="did not take the deployments: All connection attempts"):
+        up._stand_up(server, plain_console(), None)
+
+
+async def test_a_signal_ends_a_worker_s_wait() -> None:
+    shift = worker.WorkerShutdown()
+    shift.on_interrupt()
+    await asyncio.wait_for(shift.pause(3600), 60)
+    assert shift.stage == worker.ShutdownStage.DRAINING
 
 
 async def test_what_ends_a_worker_is_a_sentence_and_no_group(
