@@ -142,7 +142,13 @@ async def judge_slots(config: RunConfig) -> AsyncIterator[None]:
     wanted = config.judge.limits.in_flight
     async with AsyncExitStack() as stack:
         if name:
-            slots = concurrency(name, occupy=wanted, timeout_seconds=_SLOTS_PATIENCE_S, strict=True)
+            slots = concurrency(
+                name,
+                occupy=wanted,
+                timeout_seconds=_SLOTS_PATIENCE_S,
+                strict=True,
+                raise_on_lease_renewal_failure=False,  # a restarted server has forgotten them
+            )
             try:
                 await stack.enter_async_context(slots)
             except TimeoutError as error:

@@ -1,12 +1,16 @@
 """A run in Prefect: what it fails with, what is tried again, and the lines in its log."""
 
+import asyncio
 import errno
 import logging
+import threading
 from types import SimpleNamespace
 from typing import Any
+from uuid import uuid4
 
 import pytest
-from prefect import State
+from prefect import State, flow_engine
+from prefect.concurrency import _leases
 from prefect.exceptions import FlowPauseTimeout, MissingContextError
 from prefect.logging import disable_run_logger
 from prefect.states import Failed
@@ -47,6 +51,25 @@ async def test_a_judge_that_nobody_resumes_for_is_named_as_what_the_run_failed_w
     run: Any = SimpleNamespace(config=TrainConfig(store="s", judge_patience_s=1))
     with disable_run_logger(), pytest.raises(JudgeUnavailable, match="does not answer"):
         await wait_out_judge(run, ask)
+
+
+async def test_a_run_that_has_lost_the_slot_of_its_deployment_continues(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As each has after a pause for its judge, or after a restart of the server."""
+    renewals: list[threading.Thread] = []
+
+    def renew(*_: object) -> None:
+        renewals.append(threading.current_thread())
+        raise RuntimeError("410 Gone: lease not found")
+
+    monkeypatch.setattr(_leases, "_lease_renewal_loop", renew)
+    holding: Any = flow_engine.amaintain_concurrency_lease  # type: ignore[attr-defined]
+    async with holding(uuid4(), 300, raise_on_lease_renewal_failure=True):
+        while not renewals:
+            await asyncio.sleep(0)
+        await asyncio.to_thread(renewals[0].join)
+        await asyncio.sleep(0)  # where Prefect would cancel it
 
 
 async def test_only_errors_of_ours_and_a_full_disk_become_a_state() -> None:
