@@ -13,6 +13,7 @@ from uuid import UUID, uuid4
 
 import httpx
 import pytest
+from prefect._internal import _observation_delivery
 from prefect.client.schemas.filters import WorkPoolFilter
 from prefect.client.schemas.objects import FlowRun, State, StateType
 from prefect.exceptions import ObjectNotFound
@@ -207,6 +208,20 @@ async def test_a_second_sigterm_changes_nothing_and_a_later_ctrl_c_kills_without
         answering.set()
         await asyncio.wait_for(finishing, 60)
         assert not going and len(said) == 1
+
+
+async def test_a_worker_sees_cancelled_runs_after_an_outage_of_the_server() -> None:
+    class Found(Exception):
+        pass
+
+    outage: list[Exception] = [httpx.ConnectError("refused")] * 5
+
+    async def look() -> None:
+        raise outage.pop() if outage else Found
+
+    looks: Any = _observation_delivery.critical_service_loop  # type: ignore[attr-defined]
+    with pytest.raises(Found):
+        await looks(workload=look, interval=0)
 
 
 async def test_an_answer_that_is_none_ends_no_worker(monkeypatch: pytest.MonkeyPatch) -> None:
