@@ -106,14 +106,12 @@ async def launch(task: Any, name: str, autostop_minutes: int, log: Log, deadline
             down=True,
         )
 
-    try:
-        job, _ = await call(submit, deadline_s, log)
-    except TimeoutError as error:
-        raise NoCapacity(
-            f"No candidate had a machine for cluster {name!r} within {deadline_s:.0f} s.",
-            "Add places to cluster.infra, take another cluster.gpu, or wait longer "
-            "(cluster.provision_timeout_s).",
-        ) from error
+    late = NoCapacity(
+        f"No candidate had a machine for cluster {name!r} within {deadline_s:.0f} s.",
+        "Add places to cluster.infra, take another cluster.gpu, or wait longer "
+        "(cluster.provision_timeout_s).",
+    )
+    job, _ = await call(submit, deadline_s, log, late)
     return int(job)
 
 
@@ -121,7 +119,7 @@ async def down(name: str) -> None:
     """Take the cluster down, if it still exists. SkyPilot finishes this even if the caller stops
     waiting."""
     try:
-        await call_in_time(lambda: sdk().down(name), _DOWN_S, take_back=False)
+        await call(lambda: sdk().down(name), _DOWN_S, take_back=False)
     except ClusterError as error:
         if type(error.__cause__).__name__ != "ClusterDoesNotExist":
             raise
@@ -129,12 +127,12 @@ async def down(name: str) -> None:
 
 async def job_status(name: str, job: int) -> str:
     """Return SkyPilot's name for the state of a job, such as RUNNING or FAILED_SETUP."""
-    answer = await call_in_time(lambda: sdk().job_status(name, [job]))
+    answer = await call(lambda: sdk().job_status(name, [job]))
     return str(answer[job].value) if answer.get(job) else "UNKNOWN"
 
 
 async def end_jobs(name: str) -> None:
-    await call_in_time(lambda: sdk().cancel(name, all=True))
+    await call(lambda: sdk().cancel(name, all=True))
 
 
 def follow_log(name: str, job: int, log: Log) -> None:
@@ -150,7 +148,7 @@ async def list_clusters(names: list[str] | None = None, *, refresh: bool = True)
     from sky import StatusRefreshMode
 
     mode = StatusRefreshMode.FORCE if refresh else StatusRefreshMode.NONE
-    records = await call_in_time(lambda: client.status(names, refresh=mode))
+    records = await call(lambda: client.status(names, refresh=mode))
     clusters = []
     for record in records:
         resources = getattr(record.handle, "launched_resources", None)
@@ -177,35 +175,22 @@ def _catalogue_price(resources: Any) -> float | None:
         return None
 
 
-async def call_in_time(
-    submit: Callable[[], Any], deadline_s: float = _ASK_S, *, take_back: bool = True
-) -> Any:
-    """Send a request and wait for its result.
-
-    Raises:
-        ClusterError: SkyPilot failed, or did not answer in time.
-        ConfigError: no retry would help.
-    """
-    try:
-        return await call(submit, deadline_s, take_back=take_back)
-    except TimeoutError as error:
-        raise ClusterError(
-            f"SkyPilot's API server did not answer within {deadline_s:.0f} s: see `sky api info` "
-            "and `sky api logs`."
-        ) from error
-
-
 async def call(
     submit: Callable[[], Any],
-    deadline_s: float,
+    deadline_s: float = _ASK_S,
     log: Log | None = None,
+    late: ClusterError | None = None,
     *,
     take_back: bool = True,
 ) -> Any:
-    """Send a request and wait for its result; raise TimeoutError at the deadline.
+    """Send a request and wait for its result.
 
     If the caller stops waiting, the request is cancelled, unless `take_back` is false. `log`, which
     a launch has, receives SkyPilot's output meanwhile; a launch that fails is cancelled too.
+
+    Raises:
+        ClusterError: SkyPilot failed, or did not answer in time: then it is `late`, if given.
+        ConfigError: no retry would help.
     """
     requests: list[Any] = []
     given_up = threading.Event()
@@ -218,28 +203,31 @@ async def call(
     def withdraw() -> None:
         sdk().api_cancel(requests, silent=True)
 
-    async with asyncio.timeout(deadline_s):
-        try:
+    try:
+        async with asyncio.timeout(deadline_s):
             await _in_thread(send)
             if log is None:
                 return await _in_thread(lambda: sdk().get(requests[0]))
             stream = _LineStream(log)
+            get = functools.partial(sdk().stream_and_get, requests[0], output_stream=stream)
             try:
-                get = functools.partial(sdk().stream_and_get, requests[0], output_stream=stream)
                 return await _in_thread(get)
             except ClusterError:  # perhaps its answer alone was lost, and another try launches too
                 with suppress(PrecisError):
                     await _in_thread(withdraw)
                 raise
-        except asyncio.CancelledError:
-            # The sending thread cancels it itself: sending may take long.
-            if not take_back:
-                raise
-            given_up.set()
+    except (asyncio.CancelledError, TimeoutError) as error:
+        if take_back:
+            given_up.set()  # for the sending thread: sending may take long
             with suppress(PrecisError):  # its failure must not hide that the caller has stopped
                 if requests:
                     await asyncio.shield(_in_thread(withdraw))
+        if isinstance(error, asyncio.CancelledError):
             raise
+        raise late or ClusterError(
+            f"SkyPilot's API server did not answer within {deadline_s:.0f} s: see `sky api info` "
+            "and `sky api logs`."
+        ) from error
 
 
 async def _in_thread(work: Callable[[], Any]) -> Any:

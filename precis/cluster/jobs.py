@@ -41,7 +41,7 @@ async def find(name: str) -> ManagedJob | None:
     """Return the active job of this name, or None. Raises ClusterError if SkyPilot can't be asked,
     or is about to end the job."""
     try:
-        records, *_ = await api.call_in_time(
+        records, *_ = await api.call(
             lambda: _sdk().queue_v2(
                 refresh=False, skip_finished=True, all_users=True, name_match=name
             )
@@ -68,18 +68,18 @@ async def launch(task: Any, name: str, log: Log, deadline_s: float) -> tuple[int
     Returns the job's id, and whether its controller runs on this machine, and ends with it. Raises
     ClusterError if it did not accept the task before the deadline.
     """
+    late = ClusterError(
+        f"SkyPilot's jobs controller did not take the job {name!r} within {deadline_s:.0f} s.",
+        "See `sky api logs` for why.",
+    )
     try:
-        ids, controller = await api.call(lambda: _sdk().launch(task, name=name), deadline_s, log)
-    except (ClusterError, TimeoutError) as error:
+        sent = api.call(lambda: _sdk().launch(task, name=name), deadline_s, log, late)
+        ids, controller = await sent
+    except ClusterError:
         taken = await find(name)
-        if taken is not None:
-            return taken.id, False  # only SkyPilot's answer was lost
-        if isinstance(error, ClusterError):
+        if taken is None:
             raise
-        raise ClusterError(
-            f"SkyPilot's jobs controller did not take the job {name!r} within {deadline_s:.0f} s.",
-            "See `sky api logs` for why.",
-        ) from error
+        return taken.id, False  # only SkyPilot's answer was lost
     from sky.backends import LocalResourcesHandle
     from sky.server.common import is_api_server_local
 

@@ -9,16 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import httpx
-
-from precis.cluster.site import TrainerAddress
+from precis.cluster.site import TrainerAddress, answers
 from precis.errors import ConfigError
 from precis.processes.child import ChildService, Launch, child_service, is_running
 from precis.settings.trainer import BackendName
 
 GPU_PYTHON = Path(__file__).parents[2] / ".venv-gpu" / "bin" / "python"
 _MODULE = "precis.trainer.server"
-_ANSWER_S = 5.0
 
 
 @dataclass(eq=False)
@@ -74,16 +71,8 @@ class LocalHost:
 
 async def _answers(trainer: ChildService) -> bool:
     """Return whether it is up; its supervisor may outlive it by seconds while cleaning up."""
-    if not is_running(trainer.pid):
-        return False
-    try:
-        async with httpx.AsyncClient(timeout=_ANSWER_S, trust_env=False) as http:
-            await http.get(f"{trainer.url}/healthz")
-    except httpx.TimeoutException:
-        return True  # busy
-    except httpx.TransportError:
-        return False
-    return True
+    address = TrainerAddress(trainer.url, trainer.token)
+    return is_running(trainer.pid) and await answers(address, is_busy=True)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ async def infra_enabled(config: ClusterConfig) -> str:
     """Check that SkyPilot is installed and has keys for the places to rent at. Raises ConfigError
     if it is not, or has none for any of them."""
     clouds = clouds_of(config)
-    answer = await api.call_in_time(lambda: api.sdk().check(tuple(clouds), False))
+    answer = await api.call(lambda: api.sdk().check(tuple(clouds), False))
     enabled = set(map(str.lower, chain.from_iterable(answer.values())))  # of all workspaces
     usable = []
     left_out = []
@@ -73,7 +73,7 @@ async def prices(config: ClusterConfig) -> dict[str, HourlyPrice]:
     """Return the lowest price of a machine at each cloud that offers it, by SkyPilot's catalogue;
     with `spot: first` that on demand, which is the most that it may cost."""
     clouds = clouds_of(config)
-    answer = await api.call_in_time(
+    answer = await api.call(
         lambda: api.sdk().list_accelerators(
             name_filter=f"^{re.escape(config.gpu_name)}$",
             clouds=clouds,

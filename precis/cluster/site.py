@@ -6,10 +6,13 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 
+import httpx
+
 PRICES_VARIABLE = "PRECIS_PRICES"
 """The variable with the price at each cloud that a managed job may rent from, as JSON."""
 _SKYPILOT_VARIABLE = "SKYPILOT_CLUSTER_INFO"
 """SkyPilot's variable that names the cloud of the machine."""
+_ANSWER_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -18,6 +21,19 @@ class TrainerAddress:
 
     url: str
     token: str = field(repr=False)
+
+
+async def answers(address: TrainerAddress, *, is_busy: bool = False) -> bool:
+    """Return whether our trainer answers at an address; `is_busy` if nothing comes in time."""
+    try:
+        async with httpx.AsyncClient(timeout=_ANSWER_S, trust_env=False) as http:
+            headers = {"authorization": f"Bearer {address.token}"}
+            reply = await http.get(f"{address.url}/healthz", headers=headers)
+    except httpx.TimeoutException:
+        return is_busy
+    except httpx.TransportError:
+        return False
+    return reply.status_code == 200
 
 
 @dataclass(frozen=True)

@@ -18,12 +18,10 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import httpx
-
 from precis.cluster import api
 from precis.cluster.api import Cluster, Log
 from precis.cluster.keys import Keys, cluster_name, forget_keys, read_keys, write_keys
-from precis.cluster.site import Meter, TrainerAddress
+from precis.cluster.site import Meter, TrainerAddress, answers
 from precis.cluster.task import started_from, trainer_task
 from precis.cluster.tunnel import Tunnel, require_ssh, ssh_to
 from precis.config import RunConfig
@@ -250,17 +248,6 @@ class SkyPilotHost:
         """Leave the machine running: `up` finds it again, or autostop takes it down."""
         self.meter.stop()
         await self._connection.aclose()
-
-
-async def answers(address: TrainerAddress) -> bool:
-    """Return whether our trainer answers at an address."""
-    try:
-        async with httpx.AsyncClient(timeout=5, trust_env=False) as http:
-            headers = {"authorization": f"Bearer {address.token}"}
-            reply = await http.get(f"{address.url}/healthz", headers=headers)
-    except httpx.TransportError:
-        return False
-    return reply.status_code == 200
 
 
 async def _ping(address: TrainerAddress) -> None:

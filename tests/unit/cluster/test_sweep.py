@@ -212,7 +212,7 @@ async def test_a_request_that_takes_too_long_is_taken_back_if_that_can_be(
     slow = Slow(takes_back=takes_back)
     use(slow, monkeypatch)
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
-    asking = asyncio.create_task(api.call_in_time(lambda: "a request", 0.2))
+    asking = asyncio.create_task(api.call(lambda: "a request", 0.2))
     await until(slow.asked.is_set, "the request")
     async with asyncio.timeout(patience_s()):
         assert await asyncio.to_thread(lambda: "renewed")
@@ -221,7 +221,7 @@ async def test_a_request_that_takes_too_long_is_taken_back_if_that_can_be(
     await until(slow.released.is_set, "the request's end")  # it may have been sent just then
     assert slow.taken_back == (["a request"] if takes_back else [])
     slow.released.clear()
-    calling = asyncio.create_task(api.call_in_time(lambda: "another"))
+    calling = asyncio.create_task(api.call(lambda: "another"))
     await asyncio.sleep(0.05)
     calling.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -254,7 +254,7 @@ async def test_a_request_that_is_still_being_sent_when_it_is_given_up_is_taken_b
 
     use(slow, monkeypatch)
     with pytest.raises(ClusterError, match="did not answer"):
-        await api.call_in_time(submit, 0.1)
+        await api.call(submit, 0.1)
     given_up.set()
     await until(lambda: slow.taken_back == ["a request"], "its cancellation")
 

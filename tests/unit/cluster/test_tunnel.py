@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from precis.cluster import tunnel as tunnels
-from precis.cluster.site import TrainerAddress
-from precis.cluster.skypilot import answers
+from precis.cluster.site import TrainerAddress, answers
 from precis.cluster.tunnel import Tunnel
 from tests.services.patience import until
 

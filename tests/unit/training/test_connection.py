@@ -12,8 +12,7 @@ import pytest
 
 from precis.benchmark.contender import ContenderSpec, local_contender
 from precis.benchmark.lineup import TrainedLineup
-from precis.cluster.site import HourlyPrice, Meter, TrainerAddress, as_variable
-from precis.cluster.skypilot import answers
+from precis.cluster.site import HourlyPrice, Meter, TrainerAddress, answers, as_variable
 from precis.config import BenchmarkConfig, TrainConfig
 from precis.errors import ClusterError, LeaseHeld, LeaseLost, TrainerError, TrainerLost
 from precis.records.ledger import Metric, load_ledger, write_ledger
