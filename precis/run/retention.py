@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from precis.config import Retention
 from precis.errors import CorruptCheckpoint
 from precis.processes.kill_points import reached
+from precis.records.ledger import Ledger
 from precis.records.manifests import (
     Checkpoint,
     checkpoint_key,
@@ -39,24 +40,16 @@ def kept(
     return frozenset(keep)
 
 
-def prune(
-    store: Store,
-    model: str,
-    retention: Retention,
-    scores: Mapping[int, float],
-    at: int,
-    lease: str = "",
-    rebuilt_at: int | None = None,
-) -> list[int]:
-    """Delete the checkpoints that a newer whole one, up to the ledger's step `at`, makes
-    unnecessary.
+def prune(store: Store, ledger: Ledger, retention: Retention, lease: str = "") -> list[int]:
+    """Delete the checkpoints that a newer whole one, up to the ledger's step, makes unnecessary.
 
-    Files of failed commits beside the remaining checkpoints go too. All checkpoints up to
-    `rebuilt_at` stay, since the best of them is not known. Returns the deleted steps; a LeaseLost
+    Files of failed commits beside the remaining checkpoints go too. All checkpoints up to a rebuilt
+    ledger's step stay, since the best of them is not known. Returns the deleted steps; a LeaseLost
     deletes nothing more.
     """
+    model = ledger.model
     sizes = store.sizes(checkpoints_key(model))
-    committed = [step for step in steps_in(sizes) if step <= at]
+    committed = [step for step in steps_in(sizes) if step <= ledger.next_step]
 
     def read(step: int) -> Checkpoint | None:
         try:
@@ -69,10 +62,10 @@ def prune(
     whole = {one.step: one for one in found if one is not None}
     if not whole:
         return []
-    keep = kept(whole, retention, scores)
+    keep = kept(whole, retention, {one.step: one.score.value for one in ledger.validations})
     newest = max(whole)
-    if rebuilt_at is not None:
-        keep |= {step for step in whole if step <= rebuilt_at}
+    if ledger.rebuilt_at is not None:
+        keep |= {step for step in whole if step <= ledger.rebuilt_at}
     surplus = [step for step in steps_begun(sizes) if step < newest and step not in keep]
     for step in surplus:
         remove(store, model, step, lease)

@@ -258,18 +258,8 @@ async def keep_rollouts(
 
 async def delete_old_checkpoints(run: Run) -> None:
     """Delete old checkpoints by `retention`; a failure is logged, and the next call tries again."""
-    scores = {one.step: one.score.value for one in run.ledger.validations}
     try:
-        await asyncio.to_thread(
-            prune,
-            run.store,
-            run.name,
-            run.config.retention,
-            scores,
-            run.ledger.next_step,
-            run.lease.id,
-            run.ledger.rebuilt_at,
-        )
+        await asyncio.to_thread(prune, run.store, run.ledger, run.config.retention, run.lease.id)
     except LeaseLost:
         raise
     except StoreError as error:

@@ -28,7 +28,7 @@ from precis.store import Blob, FolderStore
 from precis.trainer.protocol import TrainerState
 from precis.training.resume import reconcile
 from tests.services.patience import patience_s
-from tests.support.ledgers import record
+from tests.support.ledgers import ledger_at, record
 from tests.support.runs import make_run
 
 NOW = datetime.now(UTC)
@@ -168,7 +168,7 @@ def test_a_stale_writer_that_comes_late_is_told_whose_the_model_is(
     with pytest.raises(LeaseLost, match="was taken over by the run owner"):
         commits(weights(tmp_path, b"stale"), stale)(store)
     with pytest.raises(LeaseLost):
-        prune(store, "m", FEW, {}, at=2, lease=stale)
+        prune(store, ledger_at(2), FEW, stale)
     with pytest.raises(LeaseLost):
         repair_pointer(store, "m", 1, stale)
     after = store.sizes("m/")
@@ -183,7 +183,7 @@ def test_a_stale_retention_deletes_nothing_once_it_goes_on(store: FolderStore, s
     """But for the one request that it had already decided on."""
     lease = take_lease(store, "stale")
     stale = Writer(
-        PausingStore(store.root, stops), lambda paused: prune(paused, "m", FEW, {}, 2, lease)
+        PausingStore(store.root, stops), lambda paused: prune(paused, ledger_at(2), FEW, lease)
     )
     ends_itself = not stale.is_alive()
     left = committed_steps(store, "m")
@@ -235,7 +235,7 @@ def test_what_attempts_have_left_goes_with_the_next_retention(
 ) -> None:
     left = f"m/checkpoints/0002/{'0' * 16}/weights"
     store.put(left, b"half")
-    assert prune(store, "m", FEW, {}, at=2) == [1]
+    assert prune(store, ledger_at(2), FEW) == [1]
     assert left not in store.keys("m/")
     restore(store, "m", 2, tmp_path / "into")
 

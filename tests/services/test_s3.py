@@ -25,6 +25,7 @@ from precis.store.s3_client import DOWNLOAD, client_for, finish
 from tests.services.fault_proxy import Fault, FaultProxy, fault_proxy
 from tests.services.patience import patience_s, stretched
 from tests.services.s3_server import new_store, settings_for, through
+from tests.support.ledgers import ledger_at
 from tests.support.runs import newest_whole
 
 pytestmark = pytest.mark.services
@@ -262,7 +263,7 @@ async def test_a_run_of_commits_in_the_rain_ends_as_on_a_dry_day(
             await lease.check()
             commit(store, "m", step, folder, "digest", lease=lease.id)
         policy = Retention(keep_last=2, keep_every=0)
-        pruned = prune(store, "m", policy, {1: 1.0}, at=5, lease=lease.id)
+        pruned = prune(store, ledger_at(5, {1: 1.0}), policy, lease.id)
     proxy.clear()
     assert (pruned, committed_steps(direct, "m")) == ([2, 3], [0, 1, 4, 5])
     newest = newest_whole(direct, "m")

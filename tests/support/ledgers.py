@@ -1,5 +1,8 @@
 """A run's ledger in small: its steps and validations."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from precis.records.ledger import Ledger, Metric, StepRecord, Validation
 from precis.records.spend import Spend
 from precis.records.warm_start import GroupVariance
@@ -44,3 +47,11 @@ def variance(step: int, varied: int = 7) -> GroupVariance:
     return GroupVariance(
         step=step, groups=20, varied=varied, dropped={}, reward=0.2, reward_std=0.1, seconds=3
     )
+
+
+def ledger_at(step: int, scores: Mapping[int, float] = MappingProxyType({})) -> Ledger:
+    """A ledger that has come to a step, with the scores of its validations."""
+    steps = tuple(map(record, range(step)))
+    validations = tuple(validation(at, score) for at, score in scores.items())
+    reached = {"next_step": step, "steps": steps, "validations": validations}
+    return EMPTY.model_copy(update=reached)

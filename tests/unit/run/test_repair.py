@@ -213,4 +213,4 @@ async def test_a_repaired_run_goes_on_with_the_settings_that_it_had(store: Folde
     with_settings_of_its_run(BenchmarkConfig(model="m"), store)
     # What may be the best checkpoint is not deleted.
     few = Retention(keep_last=1, keep_every=0, keep_best=1)
-    assert prune(store, "m", few, {}, at=STEPS, rebuilt_at=ledger.rebuilt_at) == []
+    assert prune(store, ledger, few) == []

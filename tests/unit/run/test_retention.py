@@ -11,6 +11,7 @@ from precis.run.checkpoints import commit, committed_steps, complete_around
 from precis.run.retention import kept, prune
 from precis.store import FolderStore
 from tests.support.dying_store import Killed, MortalStore
+from tests.support.ledgers import ledger_at
 from tests.support.runs import file_key, newest_whole
 
 steps = st.sets(st.integers(0, 60), min_size=1, max_size=25)
@@ -56,9 +57,9 @@ _FEW = Retention(keep_last=2, keep_every=0, keep_best=1)
 def test_a_prune_keeps_first_newest_and_best_and_what_the_ledger_has_not_reached(
     store: FolderStore,
 ) -> None:
-    assert prune(store, "m", _FEW, {2: 0.9}, at=5) == [1, 3]
+    assert prune(store, ledger_at(5, {2: 0.9}), _FEW) == [1, 3]
     assert committed_steps(store, "m") == [0, 2, 4, 5, 6, 7]
-    assert prune(store, "m", _FEW, {2: 0.9, 4: 0.5}, at=7) == [4, 5]
+    assert prune(store, ledger_at(7, {2: 0.9, 4: 0.5}), _FEW) == [4, 5]
     assert committed_steps(store, "m") == [0, 2, 6, 7]
     assert store.keys("m/checkpoints/0003/") == []
 
@@ -66,7 +67,7 @@ def test_a_prune_keeps_first_newest_and_best_and_what_the_ledger_has_not_reached
 def test_broken_checkpoints_make_no_older_one_unnecessary(store: FolderStore) -> None:
     for step in (5, 6, 7):
         store.delete(file_key(store, "m", step, "weights"))
-    assert prune(store, "m", _FEW, {}, at=7) == [1, 2]
+    assert prune(store, ledger_at(7), _FEW) == [1, 2]
     newest = newest_whole(store, "m")
     assert newest is not None and newest.step == 4
 
@@ -76,10 +77,10 @@ def test_a_killed_prune_leaves_whole_checkpoints_and_the_next_finishes_it(
     store: FolderStore, deletions: int
 ) -> None:
     with pytest.raises(Killed):
-        prune(MortalStore(store.root, deletions), "m", _FEW, {}, at=7)
+        prune(MortalStore(store.root, deletions), ledger_at(7), _FEW)
     left = complete_around(store, "m", 0)
     assert sorted(left) == committed_steps(store, "m")
     assert {0, 6, 7} <= set(left)
-    prune(store, "m", _FEW, {}, at=7)
+    prune(store, ledger_at(7), _FEW)
     assert sorted(complete_around(store, "m", 0)) == [0, 6, 7]
     assert {key.split("/")[2] for key in store.keys("m/checkpoints/")} == {"0000", "0006", "0007"}
