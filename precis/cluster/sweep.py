@@ -16,7 +16,7 @@ from precis.cluster.api import Cluster
 from precis.cluster.keys import PREFIX, cluster_name, forget_keys
 from precis.cluster.task import s3_endpoint
 from precis.errors import ConfigError, PrecisError
-from precis.run.lease import Holder, is_alive, read_lease
+from precis.run.lease import Holder, live_holder
 from precis.store import open_store
 
 Done = Literal["taken down", "kept", "failed"]
@@ -88,5 +88,4 @@ async def _take_down_if_idle(cluster: Cluster, home: Path, spare_hours: float) -
 
 
 async def _live_holder(model: str, store: str) -> Holder | None:
-    holder = await asyncio.to_thread(read_lease, open_store(store), model)
-    return holder if holder and is_alive(holder, datetime.now(UTC)) else None
+    return await asyncio.to_thread(live_holder, open_store(store), model, datetime.now(UTC))

@@ -239,8 +239,8 @@ async def leased(
         with suppress(StoreError) if take_over else nullcontext():  # which replaces a damaged one
             holder = _parse(present, model) if present else None
         takes_over = take_over or (one_run and holder is not None and holder.run == run)
-        if holder and not takes_over:
-            _refuse_if_alive(holder, model, own.since, remedy)
+        if holder and not takes_over and is_alive(holder, own.since):
+            raise _refusal(holder, model, remedy)
         former = None if holder is None or holder.released else holder
         lease = Lease(store, model, own, former, present.version if present else None, now)
         try:
@@ -273,11 +273,17 @@ def read_lease(store: Store, model: str) -> Holder | None:
     return _parse(blob, model) if blob else None
 
 
+def live_holder(store: Store, model: str, now: datetime) -> Holder | None:
+    """Return the live run that holds the lease on a model, or None; raises as `read_lease`."""
+    holder = read_lease(store, model)
+    return holder if holder and is_alive(holder, now) else None
+
+
 def check_free(store: Store, model: str) -> None:
     """See that no live run holds the lease on a model; a LeaseHeld says that one does."""
-    holder = read_lease(store, model)
+    holder = live_holder(store, model, datetime.now(UTC))
     if holder is not None:
-        _refuse_if_alive(holder, model, datetime.now(UTC))
+        raise _refusal(holder, model, "")
 
 
 def check_lease(store: Store, model: str, lease: str) -> None:
@@ -299,11 +305,6 @@ def _loss_of(model: str, holder: Holder | None) -> LeaseLost:
         f"The model {model!r} was taken over by {holder or 'somebody'}, so this run has stopped.",
         "What it committed is kept.",
     )
-
-
-def _refuse_if_alive(holder: Holder, model: str, now: datetime, remedy: str = "") -> None:
-    if is_alive(holder, now):
-        raise _refusal(holder, model, remedy)
 
 
 def _refusal(holder: Holder | None, model: str, remedy: str) -> LeaseHeld:

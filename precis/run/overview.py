@@ -9,7 +9,7 @@ from precis.errors import CorruptCheckpoint, StoreError, UnusableRun
 from precis.record import json_digest
 from precis.records.ledger import Ledger, Validation, find_ledger, ledger_key, no_ledger
 from precis.run.checkpoints import complete_manifest, verify
-from precis.run.lease import Holder, is_alive, read_lease
+from precis.run.lease import Holder, live_holder
 from precis.run.repair import refuse_lost_ledger
 from precis.run.retention import steps_begun
 from precis.store import Store
@@ -151,9 +151,7 @@ def find_overview(store: Store, model: str, now: datetime) -> Overview | None:
     if found is None:
         return None
     ledger, written = found
-    holder = read_lease(store, model)
-    alive = holder if holder and is_alive(holder, now) else None
-    return Overview(model, ledger, written, alive)
+    return Overview(model, ledger, written, live_holder(store, model, now))
 
 
 def kept_checkpoints(store: Store, model: str, *, read: bool = False) -> list[StoredCheckpoint]:

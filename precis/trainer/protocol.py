@@ -4,8 +4,6 @@ Every operation but the download of a file answers with one JSON object a line: 
 `heartbeat` events, then one `result` or `error`.
 """
 
-import hashlib
-import json
 import math
 import os
 from collections.abc import Iterable
@@ -18,7 +16,7 @@ from openai.types.chat.chat_completion import Choice
 from pydantic import Field
 
 from precis.errors import RolloutError
-from precis.record import BaseModelName, Name, Record, Step
+from precis.record import BaseModelName, Name, Record, Step, json_digest
 from precis.records.ledger import StepRecord
 from precis.records.manifests import File, FilePath
 
@@ -156,8 +154,7 @@ def digest_of(encoded: Iterable[Json]) -> str:
         for one in group["trajectories"]:
             trajectories.append([one[name] for name in _DECIDING])
         essence.append(trajectories)
-    canonical = json.dumps(essence, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(canonical.encode()).hexdigest()
+    return json_digest(essence)
 
 
 class _Codec:
