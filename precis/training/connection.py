@@ -16,21 +16,26 @@ class TrainerConnection:
     Attributes:
         client: talks to the trainer at its present address.
         meter: the cost of its machine; the code that rents the machine starts and stops it.
-        losses: how often it was lost since a step was last committed, or its benchmark began.
+        losses: how often it was lost since a step was last committed, or its benchmark began;
+            beyond `losses_max` times it is not started again.
     """
 
     def __init__(
-        self, client: RemoteTrainer, start: Callable[[], Awaitable[TrainerAddress]], meter: Meter
+        self,
+        client: RemoteTrainer,
+        start: Callable[[], Awaitable[TrainerAddress]],
+        meter: Meter,
+        losses_max: int,
     ) -> None:
         self.client = client
         self.meter = meter
         self.losses = 0
         self._start = start
+        self._losses_max = losses_max
 
     async def recover(
         self,
         lost: TrainerLost,
-        losses_max: int,
         show: Callable[[str, str], Awaitable[None]],
         restore: Callable[[], Awaitable[str]],
     ) -> None:
@@ -38,13 +43,13 @@ class TrainerConnection:
         TrainerError or ClusterError where the start fails.
 
         Args:
-            lost: the loss; it, or the latest one, is raised beyond `losses_max` losses.
+            lost: the loss; it, or the latest one, is raised if there were too many.
             show: shows the name of the run's state, and a message.
             restore: gives it the models that it had; returns a message.
         """
         while True:
             self.losses += 1
-            if self.losses > losses_max:
+            if self.losses > self._losses_max:
                 raise lost
             _log.warning("%s It is started again (%d).", lost, self.losses)
             await show("Preempted", str(lost))

@@ -260,5 +260,4 @@ class TrainingLoop:
                 limit = run.limit_reached(run.trainer.meter.price.usd_per_hour)
                 if limit is not None:
                     raise limit from error
-            losses_max = run.config.recoveries_max
-            await run.trainer.recover(error, losses_max, self.stages.show_state, restore)
+            await run.trainer.recover(error, self.stages.show_state, restore)

@@ -195,7 +195,7 @@ async def connect_trainer(
             raise
         client = RemoteTrainer(address.url, address.token, work_folder(config) / "art")
         try:
-            yield TrainerConnection(client, bring_up, meter)
+            yield TrainerConnection(client, bring_up, meter, config.recoveries_max)
         finally:
             await client.close()
         keep = not cluster.destroy_after_run

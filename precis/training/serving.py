@@ -44,7 +44,6 @@ class CheckpointServer:
         self,
         fetch: Callable[[RemoteTrainer], Awaitable[list[ContenderSpec]]],
         trainer: TrainerConnection,
-        recoveries_max: int,
         show: Callable[[str, str], Awaitable[None]],
         measure: str = "",
     ) -> None:
@@ -52,7 +51,6 @@ class CheckpointServer:
         self.contenders: list[ContenderSpec] = []
         self._fetch_from = fetch
         self._trainer = trainer
-        self._recoveries_max = recoveries_max
         self._show = show
         trainer.losses = 0
 
@@ -62,7 +60,7 @@ class CheckpointServer:
         try:
             await self._fetch()
         except TrainerLost as error:
-            await self._recover(error)
+            await self._trainer.recover(error, self._show, self._fetch)
 
     async def with_checkpoint(
         self, contender: Contender, work: Callable[[ContenderSpec], Awaitable[T]]
@@ -74,10 +72,7 @@ class CheckpointServer:
             try:
                 return await work(spec)
             except TrainerLost as error:
-                await self._recover(error)
-
-    async def _recover(self, lost: TrainerLost) -> None:
-        await self._trainer.recover(lost, self._recoveries_max, self._show, self._fetch)
+                await self._trainer.recover(error, self._show, self._fetch)
 
     async def _fetch(self) -> str:
         self.contenders = await self._fetch_from(self._trainer.client)
@@ -116,9 +111,7 @@ async def serve_checkpoints(
             folder = stack.enter_context(scratch_folder(work_folder(run.config) / "trainers"))
             own = connect_trainer(run.config, folder, start=start, lease=lease)
             trainer = await stack.enter_async_context(own)
-        fetching = partial(fetch, run, trained)
-        recoveries_max = run.config.recoveries_max
-        server = CheckpointServer(fetching, trainer, recoveries_max, show, trained.measure)
+        server = CheckpointServer(partial(fetch, run, trained), trainer, show, trained.measure)
         await server.fetch()
         yield server
         if is_own:

@@ -197,7 +197,7 @@ async def test_a_benchmark_measures_as_the_run_of_its_checkpoints(tmp_path: Path
     """Its first validation may have had no win, and its curve is drawn with the benchmark's."""
     config = benchmark_of(tmp_path, WINS_ALONE.replace("range(2)", "range(9)"))
     nothing: Any = SimpleNamespace()  # no checkpoint takes part in the measurement
-    checkpoints = CheckpointServer(nothing, nothing, 0, nothing, "reward")
+    checkpoints = CheckpointServer(nothing, nothing, nothing, "reward")
     async with opened(config) as run, serve_others(run) as others:
         measured = await measure_all(run, checkpoints, others, measure_contender, no_ceiling)
         alone = await measure_all(run, None, others, measure_contender, no_ceiling)

@@ -76,7 +76,8 @@ async def test_a_lost_trainer_is_found_at_its_new_address(
 
     with pytest.raises(TrainerLost, match="no longer answers") as loss:
         await lost.state(model)
-    await TrainerConnection(lost, start, Meter()).recover(loss.value, 1, show_nobody, restore)
+    trainer = TrainerConnection(lost, start, Meter(), losses_max=1)
+    await trainer.recover(loss.value, show_nobody, restore)
     assert await model.get_step() == 0
     assert model.openai_client() is not asking_the_lost
     assert str(model.openai_client().base_url).startswith(address.url)
@@ -240,8 +241,8 @@ class Place:
 async def server_at(place: Place, folder: Path, recoveries_max: int = 3) -> CheckpointServer:
     address = await place.start()
     client = RemoteTrainer(address.url, address.token, folder)
-    trainer = TrainerConnection(client, place.start, Meter())
-    return CheckpointServer(place.fetch, trainer, recoveries_max, place.show)
+    trainer = TrainerConnection(client, place.start, Meter(), recoveries_max)
+    return CheckpointServer(place.fetch, trainer, place.show)
 
 
 async def test_a_trainer_that_is_lost_while_it_comes_up_is_given_up_after_so_many_losses(
