@@ -2,9 +2,16 @@
 # once: packages are installed again only when a lock file or pyproject.toml has changed.
 
 PYTHON ?= python3
-STEPS ?= 30
-DOCUMENTS ?= bundled
-SEED ?= 1
+
+# Set by the command line alone: a shell may have variables of these names for other purposes.
+STEPS := 30
+DOCUMENTS := bundled
+SEED := 1
+ENVIRONMENT :=
+MODEL :=
+STORE :=
+FRESH :=
+TAKE_OVER :=
 
 # Bytecode that is never kept would be compiled anew by every process of every run.
 unexport PYTHONDONTWRITEBYTECODE

@@ -99,9 +99,25 @@ def test_the_environment_that_uv_makes_has_pip(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("given", "is_yes"), [("1", True), ("0", False), ("no", False)])
 def test_a_rehearsal_is_forgotten_only_by_a_yes(given: str, is_yes: bool) -> None:
-    command = ["make", "--dry-run", "rehearse", f"FRESH={given}", f"TAKE_OVER={given}"]
-    shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    shown = show_rehearsal(f"FRESH={given}", f"TAKE_OVER={given}")
     assert ("--fresh" in shown, "--take-over" in shown) == (is_yes, is_yes)
+
+
+def test_a_rehearsal_takes_its_settings_from_the_command_line_and_not_from_the_shell(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    usual = show_rehearsal()
+    for name in ("ENVIRONMENT", "MODEL", "STORE", "DOCUMENTS", "STEPS", "SEED"):
+        assert "other" in show_rehearsal(f"{name}=other")
+        monkeypatch.setenv(name, "other")
+    monkeypatch.setenv("FRESH", "1")
+    assert show_rehearsal() == usual
+
+
+def show_rehearsal(*variables: str) -> str:
+    """Return the command of `make rehearse` with some variables."""
+    command = ["make", "--dry-run", "rehearse", *variables]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
 
 
 def test_the_locks_name_no_registry_and_the_image_takes_its_packages_by_their_hashes() -> None:
