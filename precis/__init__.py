@@ -4,10 +4,11 @@ Nothing in this package imports Prefect: `flows/` and `tasks/` add the orchestra
 """
 
 import os
+import sys
 
-from precis.deferred_imports import defer_imports
+from precis.deferred_imports import DeferringFinder
 
-defer_imports()
+sys.meta_path.insert(0, DeferringFinder())
 # litellm would otherwise fetch a price list from the network on import.
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 # transformers would warn on import that there is no PyTorch, which we don't need.

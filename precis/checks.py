@@ -101,8 +101,7 @@ async def check_python() -> str:
     if not SpecifierSet(wanted).contains(version, prereleases=True):
         raise ConfigError(
             f"This is {version}, and Précis runs on {wanted}.",
-            "Make the environment anew with such a Python: `make clean`, then "
-            "`make install PYTHON=python3.12`.",
+            "Run `make clean`, then `make install PYTHON=python3.12`.",
         )
     system = platform.system()
     return version if system == "Linux" else f"{version}; on {system}, which is not tested"

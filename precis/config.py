@@ -325,8 +325,7 @@ class RunConfig(Record):
             return self
         if trainer.kind in ("serverless", "tinker"):
             raise ValueError(
-                f"trainer.kind is {trainer.kind!r}, which needs no machine of ours: leave "
-                "cluster.where 'local'"
+                f"trainer.kind {trainer.kind!r} needs no machine of ours: leave cluster.where local"
             )
         if trainer.kind == "art" and cluster.gpus < trainer.engine.gpus:
             raise ValueError(

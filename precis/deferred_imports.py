@@ -16,14 +16,6 @@ from typing import Any
 _LITELLM = "litellm.types.utils"
 
 
-def defer_imports() -> None:
-    """Make this process import ART without them; they can still be imported.
-
-    If PyTorch is installed, ART patches transformers as usual.
-    """
-    sys.meta_path.insert(0, _Finder())
-
-
 class _ChoicesType(type):
     def __instancecheck__(cls, instance: Any) -> bool:
         # Without the import there can be no instance of the class.
@@ -35,7 +27,10 @@ class _Choices(metaclass=_ChoicesType):
     """A stand-in for litellm's class with the same instances."""
 
 
-class _Finder(MetaPathFinder):
+class DeferringFinder(MetaPathFinder):
+    """Imports ART without them; they can still be imported. If PyTorch is installed, ART patches
+    transformers as usual."""
+
     def find_spec(
         self, name: str, path: Sequence[str] | None, _target: ModuleType | None = None
     ) -> ModuleSpec | None:

@@ -114,8 +114,7 @@ def _find_rehearsed(store: Store, model: str, corpus_digest: str | None) -> Name
         )
     if found.kind != "policy":
         raise ConfigError(
-            f"{model!r} is not a rehearsed model: checkpoint {found.step} in {store.url} has no "
-            "embedded policy.",
+            f"{model!r} is not a rehearsed model: checkpoint {found.step} has no embedded policy.",
             "Name one that `precis rehearse` has trained, or leave `extractive` empty.",
         )
     return found
@@ -165,8 +164,7 @@ def line_up_trained(
         raise ConfigError(
             f"{config.model!r} was trained on other {nouns.scenarios} or another split than these: "
             "some of the held-out ones may have been trained on.",
-            "Leave `documents` and `environment` out to take the run's, "
-            "or name documents of the benchmark's own in `test_documents`.",
+            "Leave `documents` and `environment` out to take the run's, or give `test_documents`.",
         )
     held_out = environment.scenarios("validation")
     known = trained_on(store, config.model, map(environment.content_of, held_out))

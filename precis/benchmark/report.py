@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,7 +17,7 @@ from precis.report.benchmark_view import Benchmark
 from precis.report.curve import Curve, curve_of
 from precis.report.nights import Comparison
 from precis.report.page import benchmark_report, report_files, report_html
-from precis.statistics.standings import Standing, has_bound
+from precis.statistics.standings import has_bound
 from precis.store import Store
 
 _log = logging.getLogger(__name__)
@@ -80,8 +79,13 @@ async def publish(
     nouns = environment.nouns
     headings, *standings = standings_lines(benchmark)
     count = len(environment.scenarios("validation"))
-    incomplete = describe_unranked(benchmark.standings)
-    if incomplete:
+    unranked = []
+    for each in benchmark.standings:
+        if not each.complete:
+            unranked.append(f"{wording.name(each.contender)} ({wording.causes(each.unscored)})")
+    incomplete = ""
+    if unranked:
+        incomplete = f"Too much is unscored to rank {', '.join(unranked)}."
         _log.warning("%s", incomplete)
     report = BenchmarkReport(
         run.name,
@@ -141,15 +145,6 @@ def standings_lines(benchmark: Benchmark) -> list[tuple[str, ...]]:
         score = words.interval(each.accuracy) or "not scored"
         lines.append((name, score, *(column[each.contender] for _, column in columns)))
     return lines
-
-
-def describe_unranked(standings: Sequence[Standing]) -> str:
-    """Return a sentence on the contenders that are not ranked; empty without any."""
-    unranked = []
-    for each in standings:
-        if not each.complete:
-            unranked.append(f"{wording.name(each.contender)} ({wording.causes(each.unscored)})")
-    return f"Too much is unscored to rank {', '.join(unranked)}." if unranked else ""
 
 
 def benchmark_facts(

@@ -1,6 +1,7 @@
 """`precis model`: a trained model to export, serve and publish."""
 
 import os
+import re
 import secrets
 import shlex
 from pathlib import Path
@@ -25,7 +26,6 @@ from precis.models.serving import (
     CONTEXT_TOKENS,
     DEFAULT_ADDRESS,
     ServerAddress,
-    as_shell,
     check_address,
     check_vllm,
     command_for_adapter,
@@ -163,8 +163,7 @@ def push(
         if secret is None:
             raise ConfigError(
                 "HF_TOKEN is not set.",
-                "Make a token with write access on huggingface.co, and set it in the environment "
-                "or in .env.",
+                "Make a token with write access on huggingface.co, and set it, here or in .env.",
             )
         token = sendable(secret.get_secret_value(), "HF_TOKEN")
         found = _find(name, step, store)
@@ -219,14 +218,14 @@ def _push_folder(folder: Path, repo: str, token: str, private: bool, message: st
     except (httpx.TransportError, OSError) as error:
         raise ModelError(
             f"The Hub at {api.endpoint} does not answer ({error or type(error).__name__}).",
-            "See whether it can be reached, and push again; what is there already is not sent "
-            "twice.",
+            "Push again once it can be reached: what is there already is not sent twice.",
         ) from error
     return str(commit.commit_url)
 
 
 def _vllm(command: list[str], name: str, address: ServerAddress, run: bool, is_agent: bool) -> None:
-    echo(as_shell(command))
+    # To copy into a terminal: an option a line.
+    echo(re.sub(r" (?=--)", " \\\n    ", shlex.join(command)))
     key = ""
     if run:
         check_vllm(address)  # before a key is shown

@@ -81,8 +81,7 @@ def make(
             raise ConfigError("--price takes two amounts of dollars, each 0 or more.")
         if bool(url) != bool(model):
             raise ConfigError(
-                "--url and --model name a model that writes the questions: give both, or neither, "
-                "and rules write them."
+                "--url and --model name the model that writes questions: give both, or neither."
             )
         judged_by = judge_named(judge, judge_model, judge_url)
         if not url and judge != "lexical":

@@ -259,10 +259,15 @@ class ChatClient:
     ) -> T:
         began = time.perf_counter()
         response = await self._post(request)
-        with self.limiter.heeding(turn):
+        try:
             body = open_response(
                 response.status_code, response.headers, response.content, self.endpoint
             )
+        except ProviderFailed as error:
+            if error.cause == "rate_limited" or error.retry_after_s is not None:
+                self.limiter.slow_down(error.retry_after_s, turn.started_s)
+            raise
+        self.limiter.speed_up()
         usage = Usage.from_response(body.get("usage"))
         if not usage.tokens:  # some servers report none
             usage = replace(request.expected, cost_usd=usage.cost_usd)

@@ -13,7 +13,6 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 
 from precis.config import RateLimits
-from precis.errors import ProviderFailed
 
 _WINDOW_S = 60.0
 # A share that shrinks by 15 % with a rejection and grows by 2 % with a success settles where about
@@ -103,17 +102,6 @@ class Limiter:
             return
         with self._held(tokens) as turn:
             yield turn
-
-    @contextmanager
-    def heeding(self, turn: Turn) -> Iterator[None]:
-        """Wrap the reading of a response: a rejection slows down, a success speeds up."""
-        try:
-            yield
-        except ProviderFailed as error:
-            if error.cause == "rate_limited" or error.retry_after_s is not None:
-                self.slow_down(error.retry_after_s, turn.started_s)
-            raise
-        self.speed_up()
 
     def slow_down(self, retry_after_s: float | None = None, started_s: float | None = None) -> None:
         """Use less of the limits after a rejection, and send nothing for its Retry-After, at most

@@ -119,8 +119,7 @@ def refuse_quantized(folder: Path, targets: list[str]) -> None:
         quantized = quantized or weights.type_of(name) in _QUANTIZED
     if quantized:
         raise ConfigError(
-            f"The base in {folder} is quantized (4 or 8 bits), and nothing can be merged into "
-            "that.",
+            f"The base in {folder} is quantized (4 or 8 bits): nothing can be merged into it.",
             "Give the same model in 16 or 32 bits with --base.",
         )
 

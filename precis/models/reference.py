@@ -124,8 +124,8 @@ def find_model(store: Store, reference: Reference) -> NamedCheckpoint:
 
 
 def rank_models(store: Store) -> list[Reference]:
-    """Return the models to use by default, in order of preference. Raises StoreError without any,
-    with the first problem of an unreadable run.
+    """Return the models to use by default, in order of preference. Raises StoreError, with the
+    problem of the first, if all runs are unreadable.
 
     Runs that share documents, judge and measure make a group, best first; the group written last
     comes first. A run's best checkpoint is taken, unless only its start was validated.
@@ -133,11 +133,6 @@ def rank_models(store: Store) -> list[Reference]:
     runs, unreadable = list_runs(store, datetime.now(UTC))
     if not runs and unreadable:
         raise StoreError(next(iter(unreadable.values())))
-    if not runs:
-        raise StoreError(
-            f"{store.url} holds no trained model.",
-            "`make rehearse` trains one in a minute; or name another store (--store).",
-        )
     groups: dict[str, list[ListedRun]] = {}
     for run in runs:
         groups.setdefault(run.yardstick, []).append(run)

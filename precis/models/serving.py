@@ -4,7 +4,6 @@ import hashlib
 import json
 import os
 import re
-import shlex
 import shutil
 import socket
 import subprocess
@@ -157,11 +156,6 @@ def name_of(folder: Path) -> str:
         return str(known["model"])
     except (OSError, ValueError, KeyError, TypeError):
         return folder.resolve().name
-
-
-def as_shell(command: Sequence[str]) -> str:
-    """Return a command to copy into a terminal, an option a line."""
-    return re.sub(r" (?=--)", " \\\n    ", shlex.join(command))
 
 
 def check_vllm(address: ServerAddress) -> None:

@@ -95,8 +95,7 @@ class TinkerTrainer(Record, title="Tinker"):
             )
         if self.service == "skyrl" and self.loss != "importance_sampling":
             raise ValueError(
-                f"SkyRL's server does not have the loss {self.loss} over the Tinker API: take "
-                "importance_sampling."
+                f"SkyRL's server does not have the loss {self.loss}: take importance_sampling."
             )
         if self.service == "skyrl" and self.keep_days is not None:
             raise ValueError("SkyRL's server drops nothing by itself: leave keep_days out.")
