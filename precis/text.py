@@ -109,6 +109,7 @@ _COMBINING = "".join(
 )
 """Vowel signs and the like: parts of a word that `\\w` does not know."""
 _TOKEN = re.compile(rf"[\w{_COMBINING}]+(?:[.,:'’\-][\w{_COMBINING}]+)*")
+_STRETCH = re.compile(f"({_UNDIVIDED.pattern})")
 _ASCII_TOKEN = re.compile(r"[a-z0-9]+(?:[.,:'\-][a-z0-9]+)*")
 _ABBREVIATION = re.compile(
     r"(?:\b(?:[A-Z]|Mr|Mrs|Ms|Dr|Prof|St|No|Inc|Ltd|Co|Jr|Sr|vs|etc|e\.g|i\.e|[ap]\.m|approx))\.$"
@@ -168,18 +169,12 @@ def tokens(text: str) -> list[str]:
     if lower.isascii():
         return _ASCII_TOKEN.findall(lower)
     found: list[str] = []
-    for match in _TOKEN.finditer(lower):
-        token = match.group()
-        end = 0
-        for stretch in _UNDIVIDED.finditer(token):
-            if end < stretch.start():
-                found.append(token[end : stretch.start()])
-            signs = stretch.group()
-            for at in range(max(1, len(signs) - 1)):
-                found.append(signs[at : at + 2])
-            end = stretch.end()
-        if end < len(token):
-            found.append(token[end:])
+    for token in _TOKEN.findall(lower):
+        for place, part in enumerate(_STRETCH.split(token)):
+            if place % 2 == 1:  # a stretch without spaces
+                found += [part[at : at + 2] for at in range(max(1, len(part) - 1))]
+            elif part:
+                found.append(part)
     return found
 
 
