@@ -47,12 +47,14 @@ from precis.inference.local_server import (
 )
 from precis.inference.reader import FileReader
 from precis.inference.summarizer import (
+    SETTINGS,
     PolicySummarizer,
     ServedSummarizer,
     Summarizer,
     summarize_text,
 )
 from precis.inference.texts import find_files
+from precis.llm.client import ChatClient
 from precis.models.own_servers import Server
 from precis.models.prompt import words_of
 from precis.models.record import TrainingRecord, read_record
@@ -216,9 +218,9 @@ async def _open_summarizer(
     picks = record is not None and record.base_model == ExtractiveTrainer.base_model
     async with (
         opened as server,
-        ServedSummarizer(server.endpoint(served), tokens, picks) as summarizer,
+        ChatClient(server.endpoint(served), SETTINGS, prices={}) as client,
     ):
-        yield summarizer, words or words_of(record), by
+        yield ServedSummarizer(client, tokens, picks), words or words_of(record), by
 
 
 async def _choose_model(url: str, model: str) -> tuple[NamedCheckpoint, str]:

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from precis.config import RateLimits
 from precis.environments.summaries.prompt import summary_messages, summary_tokens_max
@@ -14,7 +14,6 @@ from precis.errors import ConfigError, ModelError, ProviderError, ProviderFailed
 from precis.inference.texts import Text
 from precis.llm.client import ChatClient, ChatReply, CompletionRequest, OwnServer
 from precis.llm.concurrency import run_for_each
-from precis.llm.providers import Endpoint
 from precis.llm.replies import SchemaRejected
 from precis.llm.retry import Deadline
 from precis.llm.server import ApiError, ChatRequest
@@ -28,10 +27,7 @@ from precis.rehearsal.endpoint import PolicyEndpoint
 from precis.rehearsal.extractive.kind import SENTENCES
 from precis.text import count_words, sentences
 
-_TRIES_MAX = 3
-_BACKOFF_S = 1.0
-_IN_FLIGHT = 8
-_CALL_TIMEOUT_S = 180.0
+SETTINGS = OwnServer(RateLimits(in_flight=8), call_timeout_s=180, tries_max=3, backoff_s=1.0)
 _TIMEOUT_S = 600.0
 """For one summary with all its attempts."""
 _PASSES_MAX = 8
@@ -110,24 +106,13 @@ class PolicySummarizer:
 
 
 class ServedSummarizer:
-    """A model behind an OpenAI-compatible server.
+    """A model behind an OpenAI-compatible server, asked by a client with these `SETTINGS`."""
 
-    `async with ServedSummarizer(endpoint, 4096, False) as summarizer: await summarizer.write(…)`
-    """
-
-    def __init__(self, endpoint: Endpoint, context_tokens: int, picks_sentences: bool) -> None:
-        self.model = endpoint.model
+    def __init__(self, client: ChatClient, context_tokens: int, picks_sentences: bool) -> None:
+        self.model = client.endpoint.model
         self.context_tokens = context_tokens
         self.picks_sentences = picks_sentences
-        limits = RateLimits(in_flight=_IN_FLIGHT)
-        settings = OwnServer(limits, _CALL_TIMEOUT_S, _TRIES_MAX, _BACKOFF_S)
-        self._client = ChatClient(endpoint, settings, prices={})
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._client.close()
+        self._client = client
 
     async def write(self, text: str, words_max: int) -> str:
         """Return the model's summary; see `PolicySummarizer.write`."""
