@@ -16,11 +16,8 @@ _LAUNCHER = "flows/managed.py:"
 
 
 def read_deployment(deployment: str) -> tuple[type[RunConfig], dict[str, Any]]:
-    """Return the class of a deployment's settings, and its parameters.
-
-    Raises:
-        ConfigError: prefect.yaml has no such deployment of training or a benchmark.
-    """
+    """Return the class of a deployment's settings, and its parameters. Raises ConfigError if
+    prefect.yaml has no such deployment of training or a benchmark."""
     entries = yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]
     named = {}
     for entry in entries:

@@ -100,10 +100,8 @@ async def check() -> str:
 def attach() -> str:
     """Point this process at the configured or running server; return its API address.
 
-    Call before `prefect` is imported.
-
-    Raises:
-        PrecisError: there is none, or it does not answer, or refuses our password or key.
+    Call before `prefect` is imported. Raises PrecisError if there is none, or it does not answer,
+    or refuses our password or key.
     """
     api = find()
     if api is None:

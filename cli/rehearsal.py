@@ -60,10 +60,7 @@ def rehearsal_config(
     """Return the settings of a rehearsal.
 
     A sixth of the corpus, at most 32 documents, is held out, and the rest trained on, unless
-    VAL_SIZE and TRAIN_SIZE are set.
-
-    Args:
-        model: its name; empty makes one of documents and seed.
+    VAL_SIZE and TRAIN_SIZE are set. `model` is its name; empty makes one of documents and seed.
     """
     address = open_store(store).url
     corpus = DocumentsConfig(source=documents, train_size=1, val_size=1)
@@ -117,11 +114,8 @@ def corpus_of(documents: str) -> str:
 
 
 def forget(config: TrainConfig) -> None:
-    """Delete this model from the store and the work folder.
-
-    Raises:
-        LeaseHeld: a live run works on it, and `take_over` is not set.
-    """
+    """Delete this model from the store and the work folder. Raises LeaseHeld if a live run works on
+    it, and `take_over` is not set."""
     store = open_store(config.store)
     store.check()  # makes the bucket, if it may
     if not config.take_over:
@@ -134,10 +128,7 @@ def rehearse(
     config: TrainConfig, server: PrefectServer, console: Console
 ) -> BenchmarkReport | None:
     """Run the training flow with a progress bar, then print its results; None without a benchmark.
-
-    Raises:
-        PrecisError: the run stopped; called again, it continues from its last commit.
-    """
+    Raises PrecisError if the run stopped; called again, it continues from its last commit."""
     if not console.is_terminal:  # a log has no spinner
         console.print("Starting Prefect …" if server.started else "Starting …")
     from flows.train import train  # takes seconds, while the server starts

@@ -42,11 +42,8 @@ _FAREWELL_S = 20.0
 
 
 def app_for(host: str, port: int) -> ASGIApp:
-    """Return Prefect's server, protected by a password.
-
-    Args:
-        host: where it listens. Names are checked only on the loopback: others are not known.
-    """
+    """Return Prefect's server, protected by a password. `host` is where it listens. Names are
+    checked only on the loopback: others are not known."""
     password = server_password()
     if password is None:
         raise ConfigError(

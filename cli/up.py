@@ -79,11 +79,8 @@ def demand_password() -> None:
 
 
 def deploy() -> None:
-    """Deploy everything in prefect.yaml; idempotent.
-
-    Raises:
-        PrecisError: Prefect refused; the message ends with its reason.
-    """
+    """Deploy everything in prefect.yaml; idempotent. Raises PrecisError if Prefect refused; the
+    message ends with its reason."""
     try:
         done = subprocess.run(
             [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all"],

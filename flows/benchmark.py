@@ -57,11 +57,8 @@ async def run_benchmark(
     environment: Environment,
     trainer: TrainerConnection | None = None,
 ) -> BenchmarkReport:
-    """Do the flow's work, inside a flow run.
-
-    Args:
-        trainer: serves the checkpoints; if None, one is started if any checkpoint takes part.
-    """
+    """Do the flow's work, inside a flow run. `trainer` serves the checkpoints; if None, one is
+    started if any checkpoint takes part."""
     async with open_benchmark(config, environment) as run:
         trained = await line_up(run)
         async with (

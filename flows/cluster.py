@@ -46,11 +46,8 @@ async def take_down(config: DownConfig) -> str:
 
 @task(name="sweep machines", **RETRIED)
 async def sweep_machines(config: ClusterSweepConfig) -> list[Swept]:
-    """Take down the machines that no live run holds.
-
-    Raises:
-        ClusterError: a machine could not be taken down; the others were.
-    """
+    """Take down the machines that no live run holds. Raises ClusterError if a machine could not be
+    taken down; the others were."""
     if not api.is_installed():
         return []  # nothing was rented from here
     swept = await sweep(private_home(), config.spare_hours)

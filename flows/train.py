@@ -32,11 +32,8 @@ async def train(config: TrainConfig) -> BenchmarkReport | None:
 async def run_training(
     config: TrainConfig, launch: Launch = child_service
 ) -> BenchmarkReport | None:
-    """Do the flow's work, inside a flow run.
-
-    Args:
-        launch: starts a local trainer, and the judge's stand-in.
-    """
+    """Do the flow's work, inside a flow run. `launch` starts a local trainer, and the judge's
+    stand-in."""
     await adopt_secrets()
     async with open_environment(config, launch, load_documents) as environment:
         await preflight(config, environment)

@@ -43,7 +43,6 @@ class CheckResult:
     Attributes:
         detail: the finding, or the problem.
         remedy: what to do about it; empty if all is well.
-        error: the exception of a failed check.
     """
 
     name: str
@@ -81,11 +80,7 @@ async def run_checks(
 
 
 def raise_failures(rows: Sequence[CheckResult]) -> None:
-    """Raise if a check failed.
-
-    Raises:
-        PrecisError: the error of the failed check; if several failed, a ConfigError with all.
-    """
+    """Raise the error of a check that has failed; of several, a ConfigError with all."""
     errors = {row.name: row.error for row in rows if row.error is not None}
     if len(errors) == 1:
         raise next(iter(errors.values()))
@@ -157,10 +152,7 @@ async def check_store(url: str) -> str:
 
 async def check_judge(config: JudgeConfig, own_key: str = OWN_KEY) -> str:
     """Check that the judge's key is set and its model answers a trial question; costs one call.
-
-    Args:
-        own_key: the environment variable with the key of provider `url`.
-    """
+    `own_key` is the environment variable with the key of provider `url`."""
     if config.provider == "lexical":
         return "lexical: runs on this machine, needs no key"
     endpoint = endpoint_for(config, Variables().keys(), own_key=own_key)

@@ -406,11 +406,8 @@ class WarmStartConfig(Record):
         return self
 
     def identity(self, shown: str) -> dict[str, Any]:
-        """Return the settings that determine the result, independent of where files are.
-
-        Args:
-            shown: digest of the file's demonstrations.
-        """
+        """Return the settings that determine the result, independent of where files are. `shown` is
+        the digest of the file's demonstrations."""
         decisive = decisive_settings(self)
         if self.teacher is not None:
             asked = {"model", "base_url", "reasoning", "reasoning_effort", "thinking_tokens_max"}

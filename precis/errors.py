@@ -93,11 +93,8 @@ class ProviderError(PrecisError):
 
 
 class ProviderRejected(ProviderError):
-    """It rejects our requests as such (key, model, address); retries won't help.
-
-    Attributes:
-        status: the HTTP status of its answer; 401 for a bad key, whatever the answer's.
-    """
+    """It rejects our requests as such (key, model, address); retries won't help. `status` is the
+    HTTP status of its answer; 401 for a bad key, whatever the answer's."""
 
     def __init__(self, message: str, status: int) -> None:
         super().__init__(message)

@@ -31,11 +31,8 @@ async def find_job(config: ManagedConfig) -> ManagedJob | None:
 @retried("launch job", "launch the job of {config.model}")
 async def launch_job(config: ManagedConfig, training: Flow[Any, Any]) -> ManagedJob:
     """Have SkyPilot execute a new run of the training flow; a retry finds the first try's job.
-
-    Raises:
-        ClusterError: SkyPilot's jobs controller did not accept it.
-        LeaseHeld: another run works on the model.
-    """
+    Raises ClusterError if SkyPilot's jobs controller did not accept it, and LeaseHeld if another
+    run works on the model."""
     name = cluster_name(config.model, config.store)
     present = await jobs.find(name)
     if present is not None:

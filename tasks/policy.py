@@ -37,9 +37,6 @@ RETRIED: dict[str, Any] = {
 
 
 def retried(name: str, run_name: str) -> Callable[[Callable[P, R]], Task[P, R]]:
-    """Make a function a task with this policy.
-
-    Args:
-        run_name: the name of a task run, with the function's arguments in braces.
-    """
+    """Make a function a task with this policy. `run_name` is the name of a task run, with the
+    function's arguments in braces."""
     return task(name=name, task_run_name=run_name, **RETRIED)

@@ -22,11 +22,8 @@ from tasks.ui import artifact_key
 
 
 async def preflight(config: TrainConfig, environment: Environment) -> None:
-    """Check everything that can be checked before anything is rented, and show one table.
-
-    Raises:
-        PrecisError: an obstacle: a key, a bucket, a limit, a GPU that no cloud offers.
-    """
+    """Check everything that can be checked before anything is rented, and show one table. Raises
+    PrecisError for an obstacle: a key, a bucket, a limit, a GPU that no cloud offers."""
     warn = get_run_logger().warning
     ahead = Preflight(config, environment, warn)
     for sentence in ahead.warnings():

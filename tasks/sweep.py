@@ -40,11 +40,8 @@ _ALIVE = [kind for kind in StateType if kind not in TERMINAL_STATES]
 
 @retried("plan trials", "plan the trials of {config.name}")
 async def prepare_trials(config: SweepConfig) -> list[Trial]:
-    """Return the trials, their settings checked with those of the deployment.
-
-    Raises:
-        ConfigError: there is no such deployment, or a trial's settings are invalid.
-    """
+    """Return the trials, their settings checked with those of the deployment. Raises ConfigError if
+    there is no such deployment, or a trial's settings are invalid."""
     trials = plan_trials(config)
     async with get_client() as client:
         try:
@@ -89,11 +86,8 @@ async def run_trial(config: SweepConfig, trial: Trial) -> TrialResult:
 
 @retried("publish ranking", "rank the trials of {config.name}")
 async def publish_ranking(config: SweepConfig, results: Sequence[TrialResult]) -> str:
-    """Write the report to the store and to Prefect's UI; return its address.
-
-    Raises:
-        UnusableRun: no trial was measured.
-    """
+    """Write the report to the store and to Prefect's UI; return its address. Raises UnusableRun if
+    no trial was measured."""
     ranked = rank(results)
     page = sweep_report(config.name, ranked)
     store = open_store(config.store)

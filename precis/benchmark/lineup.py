@@ -74,11 +74,8 @@ async def serve_baselines(
 
 
 async def play_randomly(asked: ChatRequest) -> Completion:
-    """Answer with one of the request's options, chosen by the request and its seed.
-
-    Raises:
-        ApiError: 400, if the options can't be listed.
-    """
+    """Answer with one of the request's options, chosen by the request and its seed. Raises ApiError
+    400 if the options can't be listed."""
     options = list_options(asked.messages, callable_tools(asked.tools, asked.tool_choice))
     decisive = json.dumps([asked.messages, asked.tools, asked.seed], sort_keys=True)
     picked = int.from_bytes(hashlib.sha256(decisive.encode()).digest()[:8]) % len(options)
@@ -151,11 +148,8 @@ def line_up_trained(
     store: Store, config: BenchmarkConfig, environment: Environment, warn: Callable[[str], None]
 ) -> TrainedLineup | None:
     """Choose the trained model's checkpoints, and warn if figures may flatter it; None without any.
-
-    Raises:
-        ConfigError: it was trained on other scenarios than the benchmark's.
-        StoreError: the store holds no such model.
-    """
+    Raises ConfigError if it was trained on other scenarios than the benchmark's, and StoreError if
+    the store holds no such model."""
     if config.checkpoints == "none":
         return None
     ledger = load_ledger(store, config.model)

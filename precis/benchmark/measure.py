@@ -147,11 +147,8 @@ def results_of(
 
 def with_settings_of_its_run(config: BenchmarkConfig, store: Store) -> BenchmarkConfig:
     """Return the settings, completed from the run that trained the model; without checkpoints, only
-    if there is such a run and they name no scenarios.
-
-    Raises:
-        ConfigError, UnusableRun: there is no such run, or its settings can't be used.
-    """
+    if there is such a run and they name no scenarios. Raises UnusableRun if there is no such run,
+    or its ledger was rebuilt, and ConfigError if its settings can't be used."""
     given = config.model_dump(exclude_unset=True)
     if config.checkpoints == "none":
         is_own = given.keys() & {"documents", "environment", "test_documents"}

@@ -41,12 +41,8 @@ async def find_or_start_server(
     model: NamedCheckpoint, context_tokens: int | None, note: Callable[[str], None]
 ) -> AsyncIterator[Server]:
     """Yield a server of this machine with an adapter; if started, it ends with the block. Its
-    context is by default that of training.
-
-    Raises:
-        ConfigError: none is up, and none can be started here.
-        ModelError: the started server did not come up.
-    """
+    context is by default that of training. Raises ConfigError if none is up, and none can be
+    started here, and ModelError if the started server did not come up."""
     name = model.serving_name
     unfit = []
     for up in own_servers():
@@ -80,11 +76,8 @@ async def can_serve(model: NamedCheckpoint) -> bool:
 async def choose_model(
     store: Store, fits: Callable[[NamedCheckpoint], bool], none: StoreError
 ) -> NamedCheckpoint:
-    """Return the best fitting model that this machine can use, else the best fitting one.
-
-    Raises:
-        StoreError: none fits; the message is the first problem of an unreadable one, or `none`.
-    """
+    """Return the best fitting model that this machine can use, else the best fitting one. Raises
+    StoreError if none fits; the message is the first problem of an unreadable one, or `none`."""
     unusable: list[NamedCheckpoint] = []
     problem: StoreError | None = None
     for reference in rank_models(store):
@@ -114,11 +107,8 @@ def server_at(url: str) -> Server:
 
 async def find_served(url: str, wanted: str, key: str) -> str:
     """Return a server's name of a model, which may be given without its step; without a name, the
-    server's only model.
-
-    Raises:
-        ConfigError: the server is not there, rejects the key, or has several models.
-    """
+    server's only model. Raises ConfigError if the server is not there, rejects the key, or has
+    several models."""
     names = await list_models(url, key)
     if wanted and (names is None or wanted in names):
         return wanted

@@ -53,11 +53,8 @@ class FileReader:
         await self._process.close()
 
     async def read(self, path: Path) -> Text:
-        """Return the text of a file; of standard input if the path is `-`.
-
-        Raises:
-            DocumentsError: it can't be read, has no text, or exceeds the limits.
-        """
+        """Return the text of a file; of standard input if the path is `-`. Raises DocumentsError if
+        it can't be read, has no text, or exceeds the limits."""
         name = INPUT_NAME if str(path) == STANDARD_INPUT else str(path)
         bytes_max = self._limits.file_bytes
         try:

@@ -37,11 +37,8 @@ shorter."""
 
 async def summarize_text(summarizer: "Summarizer", text: Text, words_max: int) -> tuple[str, int]:
     """Return the summary of a text of any length, and its number of parts. If the text exceeds the
-    context, the summaries of its parts are summarized together.
-
-    Raises:
-        ModelError: there is no summary; the message says why.
-    """
+    context, the summaries of its parts are summarized together. Raises ModelError if there is no
+    summary; the message says why."""
     room = room_for_text(summarizer.context_tokens, words_max)
     read = text.prose if summarizer.picks_sentences else text.text
     first = [read] if room is None else split(read, room)

@@ -83,11 +83,8 @@ def kind_of(path: Path, content: bytes) -> str:
 
 
 def read_content(name: str, kind: str, content: bytes) -> Text:
-    """Return the text of a file's content, by its suffix.
-
-    Raises:
-        DocumentsError: it can't be read, or has no text.
-    """
+    """Return the text of a file's content, by its suffix. Raises DocumentsError if it can't be
+    read, or has no text."""
     if kind not in _READERS:
         raise DocumentsError(
             f"{name}: {kind or 'a file without a suffix'} can't be read.",

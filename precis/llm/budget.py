@@ -34,11 +34,8 @@ class Budget:
     @asynccontextmanager
     async def reserve(self, usd: float) -> AsyncIterator[None]:
         """Reserve the most that the block's requests may cost; if necessary, wait for others to
-        end.
-
-        Raises:
-            BudgetReached: there is no room, and no request in flight that could make some.
-        """
+        end. Raises BudgetReached if there is no room, and no request in flight that could make
+        some."""
         if self.dollars_max is not None:
             while self.usd + sum(self._reserved) + usd > self.dollars_max:
                 if not self._reserved:

@@ -122,7 +122,8 @@ def whole_text(reply: ChatReply, role: str) -> str:
 
 
 class ChatClient:
-    """Calls one endpoint, within its limits and its budget, and adds up the cost.
+    """Calls one endpoint, within its limits and its budget, and adds up the cost. Raises
+    ConfigError if the endpoint's address is invalid.
 
     `async with ChatClient(endpoint, settings) as client: await client.complete(request, deadline)`
 
@@ -130,9 +131,6 @@ class ChatClient:
         prices: USD by model; others count as unpriced.
         limiter: that of another client of the same account; None makes one from `settings`.
         hedge_quantile: see `Hedging`; 0 disables it.
-
-    Raises:
-        ConfigError: the endpoint's address is invalid.
     """
 
     def __init__(
@@ -202,11 +200,8 @@ class ChatClient:
 
     async def until_answered(self, ask: Callable[[], Awaitable[T]], deadline: Deadline) -> T:
         """Return the result of the first try that succeeds, with pauses that grow and are spread
-        out. Nothing else repeats a request to a language model after a failure.
-
-        Raises:
-            ProviderFailed: the last try failed too, or the deadline leaves no time for another.
-        """
+        out. Nothing else repeats a request to a language model after a failure. Raises
+        ProviderFailed if the last try failed too, or the deadline leaves no time for another."""
         settings = self._settings
         with self._watch.asking():
             for tried in count(1):

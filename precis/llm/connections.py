@@ -34,7 +34,6 @@ class BoundedClient(httpx.AsyncClient):
     Args:
         key: removed from every response and error, like the address's password.
         bytes_max: the largest response, unpacked.
-        options: those of `httpx.AsyncClient`.
     """
 
     def __init__(
@@ -108,10 +107,8 @@ class BoundedClient(httpx.AsyncClient):
 class ClientPool:
     """Clients of one kept-alive connection each, most recently used first.
 
-    httpcore's own pool scans all its connections several times in every request.
-
-    Args:
-        open_client: makes a client with the limits ONE_CONNECTION.
+    httpcore's own pool scans all its connections several times in every request. `open_client`
+    makes a client with the limits ONE_CONNECTION.
     """
 
     def __init__(self, open_client: Callable[[], httpx.AsyncClient]) -> None:

@@ -43,11 +43,8 @@ class Turn:
 
 class Limiter:
     """Grants turns first come, first served, within limits that `slow_down` and `speed_up` move
-    below the given ones.
-
-    Attributes:
-        share: the part of the limits that is used at present, between 0.05 and 1.
-    """
+    below the given ones. `share` is the part of the limits that is used at present, between 0.05
+    and 1."""
 
     def __init__(
         self,

@@ -66,12 +66,7 @@ class LoopServer:
 async def served_completions(
     complete: Complete, list_models: Callable[[], Sequence[str]]
 ) -> AsyncIterator[tuple[str, str]]:
-    """Serve completions from the running event loop within the block; yield address and key.
-
-    Args:
-        complete: answers a request.
-        list_models: returns the names of the models.
-    """
+    """Serve completions from the running event loop within the block; yield address and key."""
     key = secrets.token_urlsafe(32)
     server = LoopServer(completions_app(complete, list_models, key))
     await server.start()

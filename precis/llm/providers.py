@@ -58,15 +58,12 @@ def endpoint_of(
     keyless: bool = False,
     remedy: str = "",
 ) -> Endpoint:
-    """Return the endpoint of a hosted model.
+    """Return the endpoint of a hosted model. Raises ConfigError if the provider's key is not set.
 
     Args:
         keys: the keys that are set, by variable.
         own_key: the variable of the key of provider `url`, which is optional if `keyless`.
         remedy: the end of the sentence about a missing key.
-
-    Raises:
-        ConfigError: the provider's key is not set.
     """
     provider = PROVIDERS.get(settings.provider, Provider("", own_key))
     variable = provider.key_variable

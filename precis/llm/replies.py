@@ -50,11 +50,8 @@ def open_response(
 
 
 def first_choice(body: Mapping[str, Any], role: str) -> Mapping[str, Any]:
-    """Return the first choice of a response; its message has a role, and maybe no text.
-
-    Raises:
-        ProviderFailed: there is none, or the model refused or stopped early.
-    """
+    """Return the first choice of a response; its message has a role, and maybe no text. Raises
+    ProviderFailed if there is none, or the model refused or stopped early."""
     choices = body.get("choices")
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
         raise ProviderFailed("empty", f"The {role}'s response has no choices.")

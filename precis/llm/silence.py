@@ -23,11 +23,8 @@ _log = logging.getLogger(__name__)
 
 
 class SilenceWatch:
-    """Watches the attempts of one client, whose limiter may delay the next one.
-
-    Attributes:
-        is_long: whether a silence has lasted for so long that it was said.
-    """
+    """Watches the attempts of one client, whose limiter may delay the next one. `is_long` says
+    whether a silence has lasted for so long that it was said."""
 
     def __init__(self, endpoint: Endpoint, limiter: Limiter) -> None:
         self._endpoint = endpoint

@@ -66,10 +66,8 @@ def records_of(
     """Yield the records of the rollouts with at least one call.
 
     Args:
-        model: the model's name in requests.
         origin: split and step, or the benchmark's contender: two steps may share an adapter if
             sampling overlaps training.
-        parameters: fields of the requests beside the conversation.
     """
     for one in rollouts:
         if not one.calls:

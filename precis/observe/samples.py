@@ -32,11 +32,8 @@ def sample_table(
 
 
 def tell_benchmark(log: WandbLog, model: str, benchmark: Benchmark, folder: Path) -> None:
-    """Log the standings, the charts, and the rows as an artifact.
-
-    Args:
-        folder: for the files, which must exist until the log is finished.
-    """
+    """Log the standings, the charts, and the rows as an artifact. `folder` is for the files, which
+    must exist until the log is finished."""
     metrics = {}
     for standing in benchmark.standings:
         if standing.accuracy:

@@ -47,11 +47,7 @@ class Service:
 
 async def post(client: httpx.AsyncClient, url: str, body: Any) -> None:
     """Post JSON in ASCII, which can say half a character too, with one deadline for the whole
-    exchange.
-
-    Raises:
-        httpx.HTTPError: it failed, was refused, or took too long.
-    """
+    exchange. Raises httpx.HTTPError if it failed, was refused, or took too long."""
     try:
         async with asyncio.timeout(_DEADLINE_S):
             headers = {"Content-Type": "application/json"}

@@ -43,11 +43,9 @@ class Benchmark:
 
     Attributes:
         frame: all rows, in `precis.records.results.SCHEMA`.
-        training: the curve of the training.
         ceiling: the best that any policy could reach; None if unknown.
         comparison: with the benchmarks of earlier nights.
         questions: the questions about the rollouts, in `precis.records.questions.QUESTIONS`.
-        words: those of the environment.
         attempts: the sampled attempts, in `precis.records.results.ATTEMPTS`.
     """
 

@@ -119,7 +119,6 @@ class Line:
     """A line of a chart, with a band if its values have intervals.
 
     Attributes:
-        name: for the legend.
         points: values with intervals, by position; an exact value has itself as both ends.
         colour: its index among the theme's.
     """

@@ -35,11 +35,8 @@ _STYLES = ("-", "--", ":", "-.")
 @dataclass(frozen=True)
 class NightlyChange:
     """The change of a contender since earlier nights, over the scenarios scored on both; its
-    p-value is corrected for the number of compared contenders.
-
-    Attributes:
-        before: the contender of earlier nights: itself, or the newest checkpoint.
-    """
+    p-value is corrected for the number of compared contenders. `before` is the contender of earlier
+    nights: itself, or the newest checkpoint."""
 
     contender: Contender
     before: Contender

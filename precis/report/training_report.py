@@ -59,7 +59,6 @@ class TrainingView:
         links: further pages, by name: an address, a path or a command.
         caveat: a warning that applies to all its figures, or "".
         show: shows a rollout as Markdown.
-        nouns: the words of the environment.
         silences: sentences on servers that do not answer at present.
     """
 

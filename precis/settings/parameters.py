@@ -23,11 +23,8 @@ _CONFIG_HELP = "Any of these settings as one JSON object, for programs; it overr
 
 
 def settings_from(model: type[C], settings: Given) -> C:
-    """Validate the settings as a model.
-
-    Raises:
-        ConfigError: they are invalid; the message says which and why.
-    """
+    """Validate the settings as a model. Raises ConfigError if they are invalid; the message says
+    which and why."""
     try:
         return model.model_validate(settings)
     except ValidationError as error:

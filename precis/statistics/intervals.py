@@ -53,11 +53,8 @@ class Interval:
 @dataclass(frozen=True)
 class Difference:
     """The difference of two contenders on the documents that both were scored on, with a two-sided
-    p-value: how often chance alone would separate them as far.
-
-    Attributes:
-        is_none: whether the two are alike on every single document.
-    """
+    p-value: how often chance alone would separate them as far. `is_none` says whether the two are
+    alike on every single document."""
 
     accuracy: Interval
     p_value: float
@@ -80,13 +77,9 @@ def ratio_interval(
     the exact bound of Clopper and Pearson (1934) for the share of such documents; of the others
     anything from none to all may be right. A share on fewer than `DOCUMENTS_MIN` documents has an
     interval from 0 to 1, unless each is won or lost. A ratio that is not a share, such as a reward
-    of any size, has none on so few, nor where all documents have the same.
-
-    Args:
-        of_share: False for a ratio that is not a share, even if it is between 0 and 1.
-
-    Raises:
-        ValueError: no document, or a whole that is not positive.
+    of any size, has none on so few, nor where all documents have the same; `of_share` is
+    False for one even if it is between 0 and 1. Raises ValueError without a document, or for a
+    whole that is not positive.
     """
     part = np.asarray(parts, float)
     whole = np.asarray(wholes, float)
@@ -170,10 +163,8 @@ def paired_difference(
     test that swaps the two contenders' answers document by document. It takes the mean of several
     nights for a single one, and so finds too much where nearly all documents are won, or lost. If
     each is won or lost, the p-value is therefore at least that of an exact test, for which all
-    nights are alike.
-
-    Args:
-        nights: the number of nights of which the second's answers are the mean, by document.
+    nights are alike. `nights` is the number of nights of which the second's answers are the mean,
+    by document.
     """
     gains = _gains(first, second)
     generator = np.random.default_rng(0)

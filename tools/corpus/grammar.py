@@ -101,8 +101,6 @@ class FactTemplate:
     Attributes:
         values: the fact's own slots, each with its choices.
         tellings: sentences that state it.
-        questions: ways to ask for it.
-        answer: the golden answer.
     """
 
     values: dict[str, tuple[str, ...]]
