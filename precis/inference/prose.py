@@ -42,7 +42,7 @@ def prose(text: str, *, is_print: bool = False) -> str:
             is_long = len(line) > _HEADING_MAX and letters >= _LETTERS_MIN * len(line)
             if is_long or line.rstrip(_CLOSING)[-1:] in _ENDS:
                 sentences.append(line)
-    if 2 * _size(sentences) >= _size(spoken) > 0 and sentences:
+    if sentences and 2 * len("".join(sentences)) >= len("".join(spoken)):
         return "\n".join(sentences)
     return "\n".join(spoken or lines) or text.strip()
 
@@ -80,7 +80,3 @@ def _named(kind: str, text: str) -> Iterator[tuple[str, str]]:
         shown = _BULLET.sub("", " ".join(line.split()), count=1)
         if any(map(str.isalnum, shown)):
             yield kind, shown
-
-
-def _size(texts: Sequence[str]) -> int:
-    return sum(map(len, texts))

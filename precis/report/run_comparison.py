@@ -1,6 +1,6 @@
 """Comparison of runs: their curves, differences, costs and summaries."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain, product
@@ -9,10 +9,10 @@ from typing import Any
 import polars as pl
 
 from precis.errors import UnusableRun
-from precis.records.ledger import TURNS, Ledger
+from precis.records.ledger import TURNS
 from precis.records.results import TRAINED, newest_results
 from precis.report.charts import Chart, Line, line_chart, shorten
-from precis.report.curve import exact, interval_of
+from precis.report.curve import curve_of, exact
 from precis.report.page import picture_of, render_page
 from precis.report.wording import Words, spent
 from precis.run.overview import Overview, overview
@@ -141,42 +141,36 @@ def describe_differences(found: RunComparison) -> Iterator[str]:
 
 def comparison_html(found: RunComparison, place: str, now: datetime) -> str:
     """Return the comparison as a self-contained page: overlaid curves, and the table."""
-    ledgers = {}
-    facts = {}
-    for run in found.runs:
-        ledgers[run.model] = run.ledger
-        facts[run.model] = facts_of(run)
+    facts = {run.model: facts_of(run) for run in found.runs}
     names = list(dict.fromkeys(chain.from_iterable(facts.values())))
-    charts = overlays(ledgers)
     return render_page(
         "comparison.html.j2",
         title="Runs compared",
         facts={"store": place, "read": f"{now:%Y-%m-%d %H:%M} UTC"},
-        pictures=list(map(picture_of, charts)),
+        pictures=list(map(picture_of, overlays(found.runs))),
         names=names,
         rows={model: [each.get(name, "") for name in names] for model, each in facts.items()},
         sentences=list(describe_differences(found)),
     )
 
 
-def overlays(ledgers: Mapping[str, Ledger]) -> list[Chart]:
+def overlays(runs: Iterable[Overview]) -> list[Chart]:
     """Return charts of the held-out score, the reward and the turns to success by step, if
     known."""
-    scores: dict[str, dict[int, Interval]] = {}
+    scores: dict[str, Mapping[int, Interval]] = {}
     rewards: dict[str, dict[int, Interval]] = {}
     turns: dict[str, dict[int, Interval]] = {}
     measures: dict[str, bool] = {}
-    for name, ledger in ledgers.items():
-        scores[name] = {}
-        rewards[name] = {}
-        turns[name] = {}
-        for validation in ledger.validations:
-            scores[name][validation.step] = interval_of(validation.score)
-            measures[validation.measure] = validation.score.is_share
-        for one in ledger.steps:
-            rewards[name][one.step] = exact(one.reward)
+    for run in runs:
+        scores[run.model] = curve_of(run.ledger).held_out
+        rewards[run.model] = {}
+        turns[run.model] = {}
+        for one in run.ledger.steps:
+            rewards[run.model][one.step] = exact(one.reward)
             if TURNS in one.metrics:
-                turns[name][one.step] = exact(one.metrics[TURNS])
+                turns[run.model][one.step] = exact(one.metrics[TURNS])
+        for validation in run.ledger.validations:
+            measures[validation.measure] = validation.score.is_share
     is_share = bool(measures) and all(measures.values())
     charts = []
     for title, by_run, of_share in (
