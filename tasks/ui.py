@@ -10,11 +10,7 @@ import httpx
 from prefect import get_client
 from prefect.client.orchestration import PrefectClient
 from prefect.client.schemas.actions import ArtifactCreate, ArtifactUpdate
-from prefect.client.schemas.filters import (
-    ArtifactFilter,
-    ArtifactFilterFlowRunId,
-    ArtifactFilterKey,
-)
+from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId
 from prefect.events import emit_event
 from prefect.exceptions import PrefectException
 from prefect.logging import get_run_logger
@@ -33,8 +29,6 @@ class RunPage:
     def __init__(self, client: PrefectClient, model: str) -> None:
         self._client = client
         self._model = model
-        self._progress_key = artifact_key(model, "progress")
-        self._report_key = artifact_key(model, "training")
         self._run = UUID(flow_run.id)
         self._logger = get_run_logger()
         self._artifacts: dict[str, UUID] = {}
@@ -48,21 +42,19 @@ class RunPage:
                 name = f"train {self._model}: step {done} of {steps}"
                 await self._client.update_flow_run(self._run, name=name)
                 share = 100 * done / steps
-                await self._put(self._progress_key, "progress", share, view.progress)
+                await self._put("progress", "progress", share, view.progress)
             else:
                 title = f"Training of {self._model}"
-                await self._put(self._report_key, "markdown", report, title)
+                await self._put("training", "markdown", report, title)
         except (httpx.HTTPError, PrefectException) as error:
             self._logger.warning("Prefect's UI could not be updated: %s", error)
 
-    async def _put(self, key: str, kind: str, data: object, description: str) -> None:
+    async def _put(self, name: str, kind: str, data: object, description: str) -> None:
         """Create this run's artifact, or update it, also after a retry."""
+        key = artifact_key(self._model, name)
         if key not in self._artifacts:
-            wanted = ArtifactFilter(
-                key=ArtifactFilterKey(any_=[self._progress_key, self._report_key]),
-                flow_run_id=ArtifactFilterFlowRunId(any_=[self._run]),
-            )
-            found = await self._client.read_artifacts(artifact_filter=wanted)
+            of_run = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[self._run]))
+            found = await self._client.read_artifacts(artifact_filter=of_run)
             self._artifacts.update({one.key: one.id for one in found if one.key})
         if key in self._artifacts:
             change = ArtifactUpdate(data=data, description=description)
