@@ -168,7 +168,6 @@ class TrainerService:
             request.lease,
         )
         # Only now: until the store has this checkpoint, an older one may be needed here.
-        # Drop local checkpoints that are not needed to continue from what was just committed.
         model = self.models.get(request.model.name)
         if model is not None:
             here = steps_here(self._journal(request.model).folder)

@@ -10,7 +10,6 @@ attached to the work that went on meanwhile.
 import asyncio
 import json
 import os
-import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -51,8 +50,6 @@ _LOCK_PATIENCE_S = 30.0
 """The time to wait for a trainer whose flow was killed to be gone."""
 _PROXY_TIMEOUT = httpx.Timeout(1200, connect=5)
 _HOP_HEADERS = {"host", "authorization", "content-length", "connection", "transfer-encoding"}
-_COMPLETIONS_PATH = re.compile(r"[A-Za-z0-9_-]+(/[A-Za-z0-9_-]+)*")
-"""A path below /v1; what has dots, or anything else that a URL may be bent with, is none."""
 
 T = TypeVar("T")
 
@@ -146,32 +143,27 @@ async def keep(spec: ModelSpec, steps: list[int], service: Served) -> StreamingR
     return _stream(service, key, lambda: service.keep_checkpoints(spec, steps))
 
 
-@router.api_route("/v1/{path:path}", methods=["GET", "POST"])
-async def completions(path: str, request: Request, service: Served) -> Response:
+@router.post("/v1/chat/completions")
+async def completions(request: Request, service: Served) -> Response:
     """Pass a request on to the backend's own endpoint, under the backend's name of the model; end
     it there when its client leaves."""
     if not service.endpoints:
         raise TrainerError("No model is registered: nothing to ask for completions.")
-    if not _COMPLETIONS_PATH.fullmatch(path):
-        raise TrainerError(f"/v1/{path[:200]} is not a path of the completions API.")
     headers = {k: v for k, v in request.headers.items() if k not in _HOP_HEADERS}
     body = await request.body()
     try:
-        given = json.loads(body or b"{}")
+        given = json.loads(body)
     except (ValueError, RecursionError) as error:
         raise TrainerError("The request's body is not JSON that can be read.") from error
     model = given.get("model", "") if isinstance(given, dict) else ""
     asked = model if isinstance(model, str) else ""
-    name = asked
-    base_url, api_key = list(service.endpoints.values())[-1]
-    if request.method == "POST":
-        name = service.served_as(asked)
-        base_url, api_key = service.endpoints[asked.rpartition("@")[0]]
+    name = service.served_as(asked)
+    base_url, api_key = service.endpoints[asked.rpartition("@")[0]]
     try:
         async with request.app.state.pool.client() as client:
             asking = client.request(
-                request.method,
-                f"{base_url}/{path}",
+                "POST",
+                f"{base_url}/chat/completions",
                 content=_rename(body, asked, name),
                 headers={**headers, "authorization": f"Bearer {api_key}"},
             )
