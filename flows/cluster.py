@@ -8,7 +8,6 @@ from prefect.logging import get_run_logger
 
 from precis.cluster import api
 from precis.cluster.sweep import Swept, down_cluster, sweep
-from precis.environment import private_home
 from precis.errors import ClusterError
 from precis.settings.cluster import ClusterSweepConfig, DownConfig
 from tasks.parameters import named, takes_settings
@@ -40,8 +39,7 @@ async def cluster_sweep(config: ClusterSweepConfig) -> list[Swept]:
 @task(name="take down machine", task_run_name="take down machine of {config.model}", **RETRIED)
 async def take_down(config: DownConfig) -> str:
     """Take a model's machine down; return its name."""
-    home = private_home()
-    return await down_cluster(config.model, config.store, home, force=config.force)
+    return await down_cluster(config.model, config.store, force=config.force)
 
 
 @task(name="sweep machines", **RETRIED)
@@ -50,7 +48,7 @@ async def sweep_machines(config: ClusterSweepConfig) -> list[Swept]:
     taken down; the others were."""
     if not api.is_installed():
         return []  # nothing was rented from here
-    swept = await sweep(private_home(), config.spare_hours)
+    swept = await sweep(config.spare_hours)
     failed = [f"{machine.cluster} ({machine.why})" for machine in swept if machine.done == "failed"]
     if failed:
         raise ClusterError(f"Could not be swept: {', '.join(failed)}.", "Look at `sky status`.")

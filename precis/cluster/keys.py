@@ -8,6 +8,7 @@ import secrets
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from precis.environment import private_home
 from precis.store import open_store
 
 PREFIX = "precis-"
@@ -43,17 +44,17 @@ def cluster_name(model: str, store: str) -> str:
     return f"{PREFIX}{readable}-{digest}"
 
 
-def read_keys(home: Path, cluster: str) -> Keys | None:
-    """Return the keys of the cluster's trainer, if a process with this home started it."""
+def read_keys(cluster: str) -> Keys | None:
+    """Return the keys of the cluster's trainer, if a process with our home started it."""
     try:
-        return Keys(**json.loads(_path(home, cluster).read_text()))
+        return Keys(**json.loads(_path(cluster).read_text()))
     except (FileNotFoundError, ValueError, TypeError):  # damaged, as by a full disk
         return None
 
 
-def write_keys(home: Path, cluster: str, keys: Keys) -> None:
+def write_keys(cluster: str, keys: Keys) -> None:
     """Keep the keys for later processes, readable by this user only."""
-    path = _path(home, cluster)
+    path = _path(cluster)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     temporary = path.with_suffix(".tmp")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -62,9 +63,9 @@ def write_keys(home: Path, cluster: str, keys: Keys) -> None:
     temporary.replace(path)
 
 
-def forget_keys(home: Path, cluster: str) -> None:
-    _path(home, cluster).unlink(missing_ok=True)
+def forget_keys(cluster: str) -> None:
+    _path(cluster).unlink(missing_ok=True)
 
 
-def _path(home: Path, cluster: str) -> Path:
-    return home / "clusters" / f"{cluster}.json"
+def _path(cluster: str) -> Path:
+    return private_home() / "clusters" / f"{cluster}.json"

@@ -1,6 +1,6 @@
 """A trainer on a machine that SkyPilot rents.
 
-    host = SkyPilotHost(config, private_home(), log=print)
+    host = SkyPilotHost(config, log=print)
     address = await host.up()       # minutes the first time, seconds when it is there already
     …
     await host.down()
@@ -16,7 +16,6 @@ import threading
 import time
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from precis.cluster import api
 from precis.cluster.api import Cluster, Log
@@ -43,7 +42,6 @@ class SkyPilotHost:
 
     Args:
         config: the run's settings.
-        home: where the keys of running trainers are kept.
         log: receives the output of SkyPilot and the trainer.
         lease: the run's. All runs of a model share one machine; a run that has lost the lease
             leaves it alone.
@@ -51,7 +49,6 @@ class SkyPilotHost:
     """
 
     config: RunConfig
-    home: Path
     log: Log
     lease: Lease | None = None
     meter: Meter = field(default_factory=Meter)
@@ -88,7 +85,7 @@ class SkyPilotHost:
         if self.lease is not None and await self.lease.is_lost():
             return
         await api.down(self.name)
-        forget_keys(self.home, self.name)
+        forget_keys(self.name)
 
     async def give_back(self, warn: Log) -> None:
         """Take the machine down; `warn` receives a failure, which must not hide how a run ended."""
@@ -103,7 +100,7 @@ class SkyPilotHost:
     async def _find(self) -> TrainerAddress | None:
         """Return the running trainer, if it answers and is the one that this run would start."""
         began = time.monotonic()
-        keys = read_keys(self.home, self.name)
+        keys = read_keys(self.name)
         cluster = await api.find(self.name)
         if keys is None or cluster is None or cluster.status != "UP":
             return None
@@ -150,7 +147,7 @@ class SkyPilotHost:
         self._started_from = started_from(self.config)  # of the files as they are sent
         keys = Keys.new(self._started_from)
         task = trainer_task(self.config, keys)
-        write_keys(self.home, self.name, keys)
+        write_keys(self.name, keys)
         began = time.time()
         booting = asyncio.create_task(self._watch_boot())
         try:

@@ -8,7 +8,6 @@ import asyncio
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Literal
 
 from precis.cluster import api
@@ -33,21 +32,20 @@ class Swept:
     why: str
 
 
-async def sweep(home: Path, spare_hours: float) -> list[Swept]:
+async def sweep(spare_hours: float) -> list[Swept]:
     """Take down all machines of ours that no live run holds.
 
     Args:
-        home: where the keys of their trainers are kept.
         spare_hours: machines launched less than this many hours ago are spared.
     """
     swept = []
     for cluster in await api.list_clusters():
         if cluster.name.startswith(PREFIX):
-            swept.append(await _take_down_if_idle(cluster, home, spare_hours))
+            swept.append(await _take_down_if_idle(cluster, spare_hours))
     return swept
 
 
-async def down_cluster(model: str, store: str, home: Path, *, force: bool = False) -> str:
+async def down_cluster(model: str, store: str, *, force: bool = False) -> str:
     """Take down the machine of a model, if it still exists; return its name.
 
     Raises ConfigError if a live run uses it, unless `force` is set.
@@ -59,11 +57,11 @@ async def down_cluster(model: str, store: str, home: Path, *, force: bool = Fals
             f"The machine {name} is in use by {holder}: cancel that run, or use force."
         )
     await api.down(name)
-    forget_keys(home, name)
+    forget_keys(name)
     return name
 
 
-async def _take_down_if_idle(cluster: Cluster, home: Path, spare_hours: float) -> Swept:
+async def _take_down_if_idle(cluster: Cluster, spare_hours: float) -> Swept:
     def outcome(done: Done, why: str) -> Swept:
         return Swept(cluster.name, cluster.infra, cluster.price.usd_per_hour, done, why)
 
@@ -83,7 +81,7 @@ async def _take_down_if_idle(cluster: Cluster, home: Path, spare_hours: float) -
         await api.down(cluster.name)
     except PrecisError as error:  # none may keep the other machines
         return outcome("failed", str(error))
-    forget_keys(home, cluster.name)
+    forget_keys(cluster.name)
     return outcome("taken down", "no live run holds its model")
 
 

@@ -12,7 +12,6 @@ from precis.cluster.local import LocalHost
 from precis.cluster.site import Meter, TrainerAddress, rented_here
 from precis.cluster.skypilot import SkyPilotHost
 from precis.config import BenchmarkConfig, RunConfig, TrainConfig
-from precis.environment import private_home
 from precis.environments.command import CommandEnvironment, load_command, relative_files
 from precis.environments.demonstrations import prepare_warm_start
 from precis.environments.protocol import Environment
@@ -183,7 +182,7 @@ async def connect_trainer(
             usd_per_hour = rented[0].usd_per_hour
             _log.info("This machine costs $%.2f an hour by SkyPilot's catalogue.", usd_per_hour)
     else:
-        host = SkyPilotHost(config, private_home(), _log.info, lease, meter)
+        host = SkyPilotHost(config, _log.info, lease, meter)
     bring_up = partial(start, config, host)
     keep = cluster.keep_on_failure
     try:

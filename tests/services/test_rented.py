@@ -10,6 +10,7 @@ them.
 """
 
 import asyncio
+import json
 import re
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -21,7 +22,6 @@ from typing import Any
 import httpx
 import pytest
 
-from precis.cluster.keys import read_keys
 from precis.records.ledger import load_ledger
 from precis.run.checkpoints import manifest
 from precis.store import open_store
@@ -240,14 +240,14 @@ async def _end_of(jobs: Jobs, model: str) -> str:
 
 async def _look_around(seen: Story) -> None:
     """What a stranger on the machine's network would find."""
-    keys = read_keys(seen.home, seen.rented.name("lost"))
-    assert keys is not None
+    keys = seen.home / "clusters" / f"{seen.rented.name('lost')}.json"
+    port = json.loads(keys.read_text())["port"]
     sockets = await asyncio.to_thread(seen.rented.lab.run, "ss", "-Hltnp")
-    trainer = [line for line in sockets.splitlines() if f":{keys.port} " in line]
+    trainer = [line for line in sockets.splitlines() if f":{port} " in line]
     seen.listening = [line.split()[3] for line in trainer]
     async with httpx.AsyncClient(timeout=60) as http:
         wrong = {"authorization": "Bearer wrong"}
-        reply = await http.get(f"http://127.0.0.1:{keys.port}/healthz", headers=wrong)
+        reply = await http.get(f"http://127.0.0.1:{port}/healthz", headers=wrong)
     seen.refused = reply.status_code
 
 

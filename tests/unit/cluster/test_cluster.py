@@ -32,17 +32,17 @@ def test_the_name_of_a_cluster_follows_from_model_and_store_and_fits_every_cloud
 def test_keys_are_found_again_and_readable_by_nobody_else(tmp_path: Path) -> None:
     keys = Keys.new()
     assert keys.token not in repr(keys)
-    write_keys(tmp_path, "precis-a", keys)
-    assert read_keys(tmp_path, "precis-a") == keys
-    file = tmp_path / "clusters" / "precis-a.json"
+    write_keys("precis-a", keys)
+    assert read_keys("precis-a") == keys
+    file = tmp_path / "home" / "clusters" / "precis-a.json"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
-    forget_keys(tmp_path, "precis-a")
-    forget_keys(tmp_path, "precis-a")
-    assert read_keys(tmp_path, "precis-a") is None
+    forget_keys("precis-a")
+    forget_keys("precis-a")
+    assert read_keys("precis-a") is None
     for damaged in ("", "[1]", '{"token": "t"}'):
-        (tmp_path / "clusters" / "precis-a.json").write_text(damaged)
-        assert read_keys(tmp_path, "precis-a") is None
+        file.write_text(damaged)
+        assert read_keys("precis-a") is None
 
 
 @pytest.mark.parametrize(

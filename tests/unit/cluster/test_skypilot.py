@@ -84,7 +84,7 @@ class Cloud:
 
     def host(self, lease: Lease | None = None, **given: Any) -> SkyPilotHost:
         config = RunConfig.model_validate({"model": "m", "store": "s3://bucket/runs", **given})
-        return SkyPilotHost(config, self.code.parents[2], self.said.append, lease)
+        return SkyPilotHost(config, self.said.append, lease)
 
 
 @pytest.fixture
@@ -138,7 +138,7 @@ async def test_a_look_at_the_job_may_fail_while_the_trainer_is_installed(
     host = cloud.host()
     with pytest.raises(ClusterError, match="connection reset") if is_lost else nullcontext():
         address = await host.up()
-        keys = read_keys(host.home, host.name)
+        keys = read_keys(host.name)
         assert keys and (address.url, address.token) == (Tunnel.url, keys.token)
     await host.leave()
 

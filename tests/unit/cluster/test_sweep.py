@@ -114,9 +114,9 @@ async def test_only_machines_of_ours_that_no_live_run_holds_are_taken_down(
     # Another account's: no retry helps.
     sdk.broken["precis-theirs"] = skypilot().ClusterOwnerIdentityMismatchError("Not yours.")
     use(sdk, monkeypatch)
-    write_keys(tmp_path, "precis-idle", Keys.new())
+    write_keys("precis-idle", Keys.new())
     async with leased(open_store(store), "busy", "a run"):
-        swept = {one.cluster: one for one in await sweep(tmp_path, spare_hours=1)}
+        swept = {one.cluster: one for one in await sweep(spare_hours=1)}
     assert {name: one.done for name, one in swept.items()} == {
         "precis-out": "failed",
         "precis-theirs": "failed",
@@ -132,10 +132,10 @@ async def test_only_machines_of_ours_that_no_live_run_holds_are_taken_down(
     assert "a run" in swept["precis-busy"].why
     assert swept["precis-idle"].usd_per_hour == pytest.approx(2.0)
     assert set(sdk.records) == {"somebody", *swept} - {"precis-idle"}
-    assert read_keys(tmp_path, "precis-idle") is None
+    assert read_keys("precis-idle") is None
     monkeypatch.setenv("AWS_PROFILE", "nobody")
     client_for.cache_clear()
-    swept = {one.cluster: one for one in await sweep(tmp_path, spare_hours=0)}
+    swept = {one.cluster: one for one in await sweep(spare_hours=0)}
     del swept["precis-odd"]
     assert all("AWS_PROFILE" in one.why for one in swept.values())
 
@@ -148,10 +148,10 @@ async def test_a_machine_at_work_is_taken_down_by_force_only(
     use(sdk, monkeypatch)
     async with leased(open_store(store), "m", "a run"):
         with pytest.raises(ConfigError, match="in use by the run a run"):
-            await down_cluster("m", store, tmp_path)
-        assert await down_cluster("m", store, tmp_path, force=True) == name
+            await down_cluster("m", store)
+        assert await down_cluster("m", store, force=True) == name
     assert not sdk.records
-    assert await down_cluster("m", store, tmp_path) == name  # it is gone already
+    assert await down_cluster("m", store) == name  # it is gone already
 
 
 @pytest.mark.parametrize(
