@@ -6,6 +6,7 @@ emits an event of that name (`prefect.flow-run.BudgetReached`); success keeps it
 which automations wait.
 """
 
+import asyncio
 import errno
 import logging
 import re
@@ -17,10 +18,10 @@ from uuid import UUID
 
 import httpx
 from prefect import State, get_client
-from prefect.exceptions import MissingContextError, PrefectException
+from prefect.exceptions import MissingContextError, PrefectException, TerminationSignal
 from prefect.logging import get_run_logger
 from prefect.runtime import flow_run
-from prefect.states import Completed, Crashed, Failed, Running
+from prefect.states import Cancelled, Completed, Crashed, Failed, Running
 
 from precis.errors import BudgetReached, JudgeUnavailable, LeaseLost, PrecisError
 from precis.records.ledger import Ledger
@@ -30,6 +31,7 @@ from precis.run.shortcomings import shortcoming, stopped
 P = ParamSpec("P")
 R = TypeVar("R")
 
+_LOOK_S = 5.0
 _ADVICE: dict[type[PrecisError], str] = {
     BudgetReached: "",
     JudgeUnavailable: "When the judge is back, press Retry: it continues at the step that failed.",
@@ -90,7 +92,7 @@ def says_why_it_stops(
     flow: Callable[P, Coroutine[Any, Any, R]],
 ) -> Callable[P, Coroutine[Any, Any, R]]:
     """Under `@flow`: fail the run with the message of a PrecisError, or of a full disk, without a
-    traceback.
+    traceback, and show it as cancelled, not as crashed, if it is.
 
     The flow's caller still gets the error itself.
     """
@@ -102,6 +104,11 @@ def says_why_it_stops(
                 return await flow(*args, **kwargs)
         except PrecisError as error:
             return cast(R, failed(error))  # Prefect takes a returned state as the run's
+        except TerminationSignal:
+            # Prefect takes it for a crash if the signal came while a step waited for its commit.
+            if await _is_being_cancelled():
+                return cast(R, Cancelled())
+            raise
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
@@ -151,6 +158,16 @@ async def show_running_as(name: str, message: str) -> None:
             await client.set_flow_run_state(UUID(flow_run.id), state)
     except (httpx.HTTPError, PrefectException) as error:
         get_run_logger().warning("The run could not be shown as %s: %s", name, error)
+
+
+async def _is_being_cancelled() -> bool:
+    """Return whether this flow run is to end since somebody cancels it; False without a server."""
+    try:
+        async with asyncio.timeout(_LOOK_S), get_client() as client:
+            run = await client.read_flow_run(UUID(flow_run.id))
+    except (httpx.HTTPError, PrefectException, TimeoutError):
+        return False
+    return run.state is not None and run.state.is_cancelling()
 
 
 async def show_crashed(former: Holder | None) -> None:

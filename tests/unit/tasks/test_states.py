@@ -3,17 +3,19 @@
 import asyncio
 import errno
 import logging
+import signal
 import threading
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 from prefect import State, flow_engine
 from prefect.concurrency import _leases
-from prefect.exceptions import FlowPauseTimeout, MissingContextError
+from prefect.exceptions import FlowPauseTimeout, MissingContextError, TerminationSignal
 from prefect.logging import disable_run_logger
-from prefect.states import Failed
+from prefect.states import Cancelling, Failed, Running
 
 import tasks.policy
 import tasks.states
@@ -87,6 +89,25 @@ async def test_only_errors_of_ours_and_a_full_disk_become_a_state() -> None:
     for error in (ZeroDivisionError(), OSError(errno.EIO, "Input/output error", "history.jsonl")):
         with pytest.raises(type(error)):
             await flow(error)
+
+
+@pytest.mark.parametrize("state", [Cancelling(), Running()])
+async def test_a_run_that_a_signal_ends_is_cancelled_only_if_somebody_cancels_it(
+    state: State[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def read(_: UUID) -> Any:
+        return SimpleNamespace(state=state)
+
+    @says_why_it_stops
+    async def flow() -> object:
+        raise TerminationSignal(signal.SIGTERM)
+
+    client = SimpleNamespace(read_flow_run=read)
+    monkeypatch.setattr(tasks.states, "get_client", lambda: nullcontext(client))
+    monkeypatch.setattr(tasks.states, "flow_run", SimpleNamespace(id=str(uuid4())))
+    with nullcontext() if state.is_cancelling() else pytest.raises(TerminationSignal):
+        found = await flow()
+        assert isinstance(found, State) and found.is_cancelled()
 
 
 @pytest.mark.parametrize(
