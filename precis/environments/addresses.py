@@ -31,7 +31,6 @@ class Sessions:
         self._open: dict[str, tuple[str, Session]] = {}
 
     def add(self, number: str, key: str, session: "Session") -> None:
-        """Open a session at an address."""
         self._open[number] = (key, session)
 
     def remove(self, number: str) -> None:

@@ -62,7 +62,6 @@ class CommandEnvironment(AgentEnvironment):
     async def rollout(
         self, model: "art.Model[Any, Any]", scenario: Scenario
     ) -> "Score | Unscored | float":
-        """Have the program attempt a scenario, here or on a worker."""
         if self.workers:
             return await self.workers.play(model, scenario)
         with TemporaryDirectory(prefix="precis-rollout-") as folder:

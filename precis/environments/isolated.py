@@ -59,7 +59,6 @@ class IsolatedModule:
         self._thread: ThreadPoolExecutor | None = None
 
     async def call(self, function: str, *arguments: Any) -> Any:
-        """Call a function and return its result; see `call_now`."""
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, "precis-isolated")
         loop = asyncio.get_running_loop()

@@ -71,7 +71,6 @@ class PythonEnvironment(AgentEnvironment):
     async def rollout(
         self, model: "art.Model[Any, Any]", scenario: Scenario
     ) -> "Score | Unscored | float | art.Trajectory":
-        """Have the file's function attempt a scenario, here or on a worker."""
         if self.workers:
             return await self.workers.play(model, scenario)
         own = deepcopy(scenario)  # a board that a rollout changes must not be the next one's

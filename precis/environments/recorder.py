@@ -76,7 +76,6 @@ class PlainModel:
     _client: "openai.AsyncOpenAI | None" = field(default=None, repr=False)
 
     def get_inference_name(self, step: int | None = None) -> str:
-        """Return the model's name in requests."""
         return self.inference_model_name
 
     async def get_step(self) -> int:

@@ -119,7 +119,6 @@ class _Children:
             return self._child
 
     async def stop(self) -> None:
-        """Stop the running child."""
         if self._child:
             await self._child.stop()
             self._child = None

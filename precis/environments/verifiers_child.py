@@ -316,7 +316,6 @@ def _said(error: BaseException) -> str:
 
 
 def main() -> None:
-    """Run the command in the arguments."""
     settings = json.loads(sys.argv[2])
     if sys.argv[1] == "serve":
         channel = socket.socket(fileno=int(sys.argv[3]))

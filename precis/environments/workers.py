@@ -61,7 +61,6 @@ class Player:
         self._opening = asyncio.Lock()
 
     async def start(self) -> None:
-        """Open the environment."""
         await self._opened()
 
     async def play(
@@ -88,7 +87,6 @@ class Player:
             return error
 
     async def stop(self) -> None:
-        """Close the environment."""
         await self._stack.aclose()
 
     async def _opened(self) -> Environment:

@@ -62,7 +62,6 @@ class Questions(StrictReply):
 
 
 def question_messages(text: str) -> list[dict[str, str]]:
-    """Return the messages that request a document's questions."""
     return judge_messages(_SYSTEM, {"text": text})
 
 

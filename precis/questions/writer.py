@@ -49,12 +49,10 @@ class QuestionWriter:
 
     @property
     def model(self) -> str:
-        """See `precis.questions.make.Writer`."""
         return self.endpoint.model
 
     @property
     def spend(self) -> Spend:
-        """The cost so far."""
         return self._client.spend
 
     async def write(self, text: str) -> list[WrittenQuestion]:

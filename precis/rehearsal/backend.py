@@ -127,7 +127,6 @@ class EmbeddedBackend(ImitatesInOnePass):
     def _keep(
         self, model: AnyModel, kept: TrainingState, metrics: dict[str, float]
     ) -> LocalTrainResult:
-        """Write the checkpoint of a training."""
         reached("before weights saved", kept.step - 1)
         folder = save(self._folder(model), kept, self._kind.layout, metrics)
         reached("weights saved", kept.step - 1)

@@ -83,7 +83,6 @@ def why_dropped(group: Sequence[Rollout], config: RolloutsConfig) -> str | None:
 
 
 def rewards_of(group: Sequence[Rollout]) -> list[float]:
-    """Return the rewards of the scored rollouts."""
     return [one.reward for one in group if one.reward is not None]
 
 
@@ -118,7 +117,6 @@ def turns_to_success(rollouts: Sequence[Rollout]) -> list[float]:
 
 
 def count_causes(rollouts: Sequence[Rollout]) -> Counter[str]:
-    """Count the unscored rollouts, by cause."""
     return Counter(one.score.cause for one in rollouts if one.score.cause is not None)
 
 

@@ -77,7 +77,6 @@ class ReasoningGym(AgentEnvironment):
     async def rollout(
         self, model: "art.Model[Any, Any]", scenario: Scenario
     ) -> "Score | Unscored | float":
-        """Ask the question, and have the generator score the answer."""
         choices = self._settings.answers
         messages: Any = [
             {"role": "system", "content": _PICK if choices else SYSTEM},
@@ -135,7 +134,6 @@ class ReasoningGym(AgentEnvironment):
         return settings.dataset, _given(settings), settings.seed, place
 
     async def _solve(self, request: ChatRequest) -> Completion:
-        """Answer with the generator's own answer."""
         place = self._places.get(request.messages[-1]["content"])
         known = None
         if place is not None:
@@ -165,7 +163,6 @@ class ReasoningGym(AgentEnvironment):
 
 
 def load_reasoning_gym(settings: ReasoningGymSettings) -> ReasoningGym:
-    """Return the environment of a generator, with its questions."""
     release = release_of("reasoning-gym")
     puzzles = IsolatedModule("precis.environments.reasoning_gym.puzzles")
     try:

@@ -17,7 +17,6 @@ _MADE_OF_OTHERS = "composite"
 
 
 def datasets() -> list[str]:
-    """Return the names of the generators."""
     return sorted(name for name in DATASETS if name != _MADE_OF_OTHERS)
 
 
@@ -28,7 +27,6 @@ def questions(name: str, given: dict[str, Any], seed: int, first: int, count: in
 
 
 def answer(name: str, given: dict[str, Any], seed: int, place: int) -> str | None:
-    """Return the generator's answer to a question, or None."""
     known = _puzzle(name, json.dumps(given), seed, place)["answer"]
     return None if known is None else str(known)
 

@@ -148,7 +148,6 @@ class Summaries(Environment):
         return list(map(scenario_of, documents))
 
     async def rollout(self, model: "art.Model[Any, Any]", scenario: Scenario) -> Score | Unscored:
-        """Request a summary, and have it judged."""
         document = self._documents[scenario.id]
         messages: Any = summary_messages(document.text, self.words_max)
         reply = await model.openai_client().chat.completions.create(
@@ -240,7 +239,6 @@ class Summaries(Environment):
         return read_summaries(config.file, self.corpus, self.words_max)
 
     def unjudged(self) -> "Summaries":
-        """Return these summaries without a judge."""
         copied = copy(self)
         copied._is_unjudged = True
         return copied
@@ -252,7 +250,6 @@ class Summaries(Environment):
         return verdicts.forecast(self.corpus.validation, rollouts, ceiling=ceiling)
 
     def forecasts(self, config: TrainConfig, next_step: int) -> Sequence[Estimate]:
-        """Return the estimates for a training service and the judges."""
         held_out = self.corpus.validation
         apart = len(self.warm_start.scenarios) if self.warm_start else 0
         found: list[Estimate] = []
@@ -272,7 +269,6 @@ class Summaries(Environment):
 
     @property
     def trials(self) -> Mapping[str, Callable[[], Awaitable[str]]]:
-        """Trial questions to the judges."""
         trials: dict[str, Callable[[], Awaitable[str]]] = {"judge": self.judge.check}
         if self.second:
             trials["second judge"] = partial(check_second_judge, self.judge, self.second)
@@ -299,7 +295,6 @@ class Summaries(Environment):
         return questions_about(rollout)
 
     def show(self, rollout: Rollout) -> str:
-        """Return the summary, with its questions and verdicts."""
         return show_summary(rollout)
 
     def _score(

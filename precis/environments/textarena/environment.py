@@ -62,7 +62,6 @@ class Opponent:
 
     @property
     def spend(self) -> Spend:
-        """The cost of its moves so far."""
         return self._client.spend
 
     async def answer(self, messages: Sequence[Mapping[str, Any]], seed: int) -> str:
@@ -92,7 +91,6 @@ class Opponent:
         return ()
 
     async def close(self) -> None:
-        """Close its connections."""
         await self._client.close()
 
 
@@ -142,7 +140,6 @@ class TextArenaEnvironment(AgentEnvironment):
     async def rollout(
         self, model: "art.Model[Any, Any]", scenario: Scenario
     ) -> "Score | Unscored | float":
-        """Have the policy play the scenario's seat."""
         settings = self._settings
         seed = scenario["seed"]
         draw = random.Random(seed)
@@ -326,7 +323,6 @@ def _explain(error: str) -> str:
 
 
 def load_textarena(settings: TextArenaSettings) -> TextArenaEnvironment:
-    """Return the environment of a game."""
     release = release_of("textarena")
     games = IsolatedModule("precis.environments.textarena.games")
     model = opponent_of(settings)

@@ -51,7 +51,6 @@ _games: dict[int, Game] = {}
 
 
 def names() -> list[str]:
-    """Return the names of all games."""
     return sorted(name for name in ENV_REGISTRY if not name.endswith(_OF_A_MODEL))
 
 

@@ -101,7 +101,6 @@ class PickedSample:
 
     @property
     def order(self) -> tuple[tuple[str, ...], tuple[int, ...], float]:
-        """The sort key of samples."""
         return self.features.sentences, self.picks, self.reward
 
 

@@ -70,7 +70,6 @@ class _Statement:
     verdict: str
 
     def __or__(self, other: Self) -> Self:
-        """Return the content of this and then another."""
         return replace(
             self,
             stems=self.stems | other.stems,
@@ -167,7 +166,6 @@ def _counts_something_else(given: _Statement, wanted: _Statement) -> bool:
 
 
 def _units(statement: _Statement) -> dict[str, set[str]]:
-    """Return the units of each number."""
     found: defaultdict[str, set[str]] = defaultdict(set)
     for number, unit in statement.counted:
         found[number].add(unit)

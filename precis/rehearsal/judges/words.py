@@ -75,7 +75,6 @@ _HYPHEN = re.compile(r"(?<=\w)[-\u2010-\u2014/](?=\w)")
 
 
 def is_content(token: str) -> bool:
-    """Return whether a lower-case token is a content word."""
     return token not in _STOP and token not in SIGN_WORDS
 
 
@@ -186,7 +185,6 @@ def is_variant(stem: str, other: str) -> bool:
 
 
 def has_digit(word: str) -> bool:
-    """Return whether a word has a digit in it."""
     return any(map(str.isdigit, word))
 
 

@@ -59,13 +59,11 @@ class Seen:
     shares: Floats
 
     def scores(self, weights: Floats) -> Floats:
-        """Return the score of each option."""
         scores: Floats = (weights[self.features] * self.shares).sum(axis=1)
         return scores
 
 
 def see(messages: Sequence[Message], options: Sequence[Option]) -> Seen:
-    """Return the features of each option."""
     conversation = HeardMessages(messages)
     pointers = []
     for option in options:

@@ -36,7 +36,6 @@ class CallSample:
 
     @property
     def order(self) -> tuple[tuple[int, ...], int, float]:
-        """The sort key of samples."""
         return self.prompt, self.token, self.reward
 
 
@@ -91,7 +90,6 @@ class ToolCallPicks:
         return choices
 
     def samples_of(self, trajectory: "art.Trajectory") -> list[CallSample]:
-        """Return a sample for each call of a rollout."""
         samples = []
         for before, tools, item in _answers(trajectory):
             if not isinstance(item, Mapping):
@@ -102,7 +100,6 @@ class ToolCallPicks:
         return samples
 
     def demonstrations_of(self, trajectory: "art.Trajectory") -> list[CallSample]:
-        """Return a sample for each answer to imitate."""
         samples = []
         for before, tools, item in _answers(trajectory):
             message = _message(item)

@@ -44,7 +44,6 @@ class Option:
         return message_id({"tool_calls": [{"function": function}]})
 
     def answer(self, messages: Sequence[Message]) -> Choice:
-        """Return it as the answer to some messages."""
         if not self.name:
             return Choice(self.content, completion_tokens=1)
         # Calls of a conversation have different ids, the same in a repeated rollout.

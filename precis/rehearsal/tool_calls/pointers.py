@@ -46,7 +46,6 @@ class ReadText:
 
 @lru_cache(maxsize=1 << 12)
 def read(text: str) -> ReadText:
-    """Read a text."""
     words: list[str] = []
     line_of: list[int] = []
     lines: list[frozenset[str]] = []
@@ -63,7 +62,6 @@ def read(text: str) -> ReadText:
 
 
 def hashes_of(words: Sequence[str]) -> Hashes:
-    """Return the hash of each word."""
     return np.array([crc32(word.encode()) for word in words], dtype=np.uint64)
 
 
@@ -154,7 +152,6 @@ class HeardMessages:
                 self._weights[word] = 1 / having
 
     def relevance(self, line: Line) -> float:
-        """Return a line's relevance to the task."""
         words = self._texts[line[0]].lines[line[1]]
         return sum(weight for word, weight in self._weights.items() if word in words)
 

@@ -53,7 +53,6 @@ class Agreement:
 
     @property
     def questions(self) -> int:
-        """The number of questions that both ruled on."""
         return self.both + self.only_judge + self.only_person + self.neither
 
     @property

@@ -90,7 +90,6 @@ class CachedJudge:
 
     @property
     def limiter(self) -> Limiter:
-        """The limiter of its requests."""
         return self._client.limiter
 
     async def __aenter__(self) -> Self:
@@ -100,7 +99,6 @@ class CachedJudge:
         await self.close()
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._client.close()
 
     async def ask(self, prompt: Prompt[T], deadline: Deadline) -> T:

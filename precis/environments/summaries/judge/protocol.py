@@ -92,7 +92,6 @@ def is_too_long(given: str) -> bool:
 
 
 def batches(questions: Sequence[Question], protocol: Protocol) -> list[Sequence[Question]]:
-    """Return the questions grouped by request."""
     if protocol == "per_question":
         return [[question] for question in questions]
     return [questions] if questions else []
