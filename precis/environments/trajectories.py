@@ -23,12 +23,8 @@ _FINISHES = ("stop", "length", "tool_calls", "content_filter", "function_call")
 
 
 def group_of(rollouts: Sequence[Rollout]) -> art.TrajectoryGroup:
-    """Return the scored rollouts as a group, with all their samples."""
-    trajectories = []
-    for one in rollouts:
-        if one.reward is not None:
-            trajectories.append(trajectory_of(one, one.reward))
-    return art.TrajectoryGroup(trajectories)
+    """Return scored rollouts as a group, with all their samples."""
+    return art.TrajectoryGroup([trajectory_of(one, one.reward or 0.0) for one in rollouts])
 
 
 def trajectory_of(rollout: Rollout, reward: float = 0.0) -> art.Trajectory:

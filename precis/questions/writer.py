@@ -36,7 +36,7 @@ class QuestionWriter:
     """
 
     def __init__(self, endpoint: Endpoint, prices: Prices) -> None:
-        self.endpoint = endpoint
+        self.model = endpoint.model
         # Never hedged: that would pay for a document twice.
         self._client = ChatClient(endpoint, SETTINGS, prices=prices)
         self._by_schema = True
@@ -48,10 +48,6 @@ class QuestionWriter:
         await self._client.close()
 
     @property
-    def model(self) -> str:
-        return self.endpoint.model
-
-    @property
     def spend(self) -> Spend:
         return self._client.spend
 
@@ -59,7 +55,7 @@ class QuestionWriter:
         """Return the questions of a document. Raises the errors of `ChatClient.complete`."""
         deadline = Deadline(_DOCUMENT_TIMEOUT_S)
         payload = {
-            "model": self.endpoint.model,
+            "model": self.model,
             "messages": question_messages(text),
             "temperature": 0,
         }

@@ -56,7 +56,11 @@ class ReasoningGym(AgentEnvironment):
                     f"{', '.join(near)}.",
                     "Name one in environment.dataset.",
                 )
-            scenarios = _draw(settings, puzzles)
+            wanted = settings.size + settings.val_size
+            # The size is the most questions to look at.
+            parameters = {"size": _SOUGHT * wanted, **settings.parameters}
+            self._asked = (settings.dataset, parameters, settings.seed)
+            scenarios = self._draw()
         except IsolatedError as error:
             raise ConfigError(
                 f"reasoning-gym can't make puzzles of {settings.dataset}: {error}.",
@@ -66,6 +70,33 @@ class ReasoningGym(AgentEnvironment):
         super().__init__(made_of, scenarios, settings=settings)
         drawn = [*scenarios["train"], *scenarios["validation"]]
         self._places: dict[str, int] = {one["question"]: one["place"] for one in drawn}
+
+    def _draw(self) -> Mapping[Split, Sequence[Scenario]]:
+        """Return scenarios of both splits, without a common question."""
+        settings = self._settings
+        name = settings.dataset
+        held_out: dict[str, Scenario] = {}
+        train: list[Scenario] = []
+        wanted = settings.size + settings.val_size
+        place = 0
+        while len(train) < settings.size and place < _SOUGHT * wanted:
+            count = min(_AT_ONCE, _SOUGHT * wanted - place)
+            for question in self._puzzles.call_now("questions", *self._asked, place, count):
+                scenario = Scenario(f"{name}-{place}", {"place": place, "question": question})
+                place += 1
+                if question in held_out:
+                    continue
+                if len(held_out) < settings.val_size:
+                    held_out[question] = scenario
+                elif len(train) < settings.size:
+                    train.append(scenario)
+        if len(train) < settings.size:
+            raise ConfigError(
+                f"The first {place} puzzles of {name} have {len(held_out)} to hold out and "
+                f"{len(train)} others to train on.",
+                "Set environment.val_size lower, or environment.parameters that give more.",
+            )
+        return {"train": train, "validation": list(held_out.values())}
 
     @property
     def method(self) -> str:
@@ -106,7 +137,7 @@ class ReasoningGym(AgentEnvironment):
                     said = given if isinstance(given, str) else None
             if said is None:
                 return Score(0.0, False, {**metrics, "illegal": 1.0})
-            reward = await self._puzzles.call("score", *self._place(scenario["place"]), said)
+            reward = await self._call("score", scenario["place"], said)
         except ProcessDied as error:
             return Unscored("environment_died", f"The answer was not scored: {error}.")
         except IsolatedError as error:  # raised by the scoring of an unexpected answer
@@ -120,8 +151,8 @@ class ReasoningGym(AgentEnvironment):
         """Score the generator's own answer to a question."""
         scenario = self._scenarios["validation"][0]
         try:
-            known = await self._puzzles.call("answer", *self._place(scenario["place"]))
-            await self._puzzles.call("score", *self._place(scenario["place"]), known or "none")
+            known = await self._call("answer", scenario["place"])
+            await self._call("score", scenario["place"], known or "none")
         except IsolatedError as error:
             return [f"{self._settings.dataset} can't score an answer: {error}."]
         return ()
@@ -129,15 +160,15 @@ class ReasoningGym(AgentEnvironment):
     async def close(self) -> None:
         await self._puzzles.close()
 
-    def _place(self, place: int) -> tuple[str, Any, int, int]:
-        settings = self._settings
-        return settings.dataset, _given(settings), settings.seed, place
+    async def _call(self, function: str, place: int, *given: Any) -> Any:
+        """Call a function of `puzzles` about a question."""
+        return await self._puzzles.call(function, *self._asked, place, *given)
 
     async def _solve(self, request: ChatRequest) -> Completion:
         place = self._places.get(request.messages[-1]["content"])
         known = None
         if place is not None:
-            known = await self._puzzles.call("answer", *self._place(place))
+            known = await self._call("answer", place)
         if known is None:
             raise ApiError(400, "The generator gives no answer to this.", "no_answer")
         return self._say("solver", known)
@@ -150,7 +181,7 @@ class ReasoningGym(AgentEnvironment):
             return self._say("random", choices[drawn % len(choices)])
         others = self._scenarios["train"]
         place = others[drawn % len(others)]["place"]
-        known = await self._puzzles.call("answer", *self._place(place))
+        known = await self._call("answer", place)
         if known is None:
             raise ApiError(400, "The generator gives no answers of its own.", "no_answer")
         return self._say("random", known)
@@ -169,39 +200,3 @@ def load_reasoning_gym(settings: ReasoningGymSettings) -> ReasoningGym:
         return ReasoningGym(settings, puzzles, release)
     finally:
         puzzles.close_now()  # until it is opened
-
-
-def _draw(
-    settings: ReasoningGymSettings, puzzles: IsolatedModule
-) -> Mapping[Split, Sequence[Scenario]]:
-    """Return scenarios of both splits, without a common question."""
-    name = settings.dataset
-    held_out: dict[str, Scenario] = {}
-    train: list[Scenario] = []
-    wanted = settings.size + settings.val_size
-    place = 0
-    while len(train) < settings.size and place < _SOUGHT * wanted:
-        count = min(_AT_ONCE, _SOUGHT * wanted - place)
-        asked = (name, _given(settings), settings.seed, place, count)
-        for question in puzzles.call_now("questions", *asked):
-            scenario = Scenario(f"{name}-{place}", {"place": place, "question": question})
-            place += 1
-            if question in held_out:
-                continue
-            if len(held_out) < settings.val_size:
-                held_out[question] = scenario
-            elif len(train) < settings.size:
-                train.append(scenario)
-    if len(train) < settings.size:
-        raise ConfigError(
-            f"The first {place} puzzles of {name} have {len(held_out)} to hold out and "
-            f"{len(train)} others to train on.",
-            "Set environment.val_size lower, or environment.parameters that give more.",
-        )
-    return {"train": train, "validation": list(held_out.values())}
-
-
-def _given(settings: ReasoningGymSettings) -> dict[str, Any]:
-    """Return the generator's parameters; the size is the most questions to look at."""
-    wanted = settings.size + settings.val_size
-    return {"size": _SOUGHT * wanted, **settings.parameters}

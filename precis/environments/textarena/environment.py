@@ -58,11 +58,7 @@ class Opponent:
         endpoint = endpoint_of(settings, keys, role, "OPPONENT_API_KEY", keyless=True)
         limits = RateLimits(in_flight=settings.in_flight)
         held_to = OwnServer(limits, settings.call_timeout_s, _ASKED_MAX)
-        self._client = ChatClient(endpoint, held_to, prices=PRICES)
-
-    @property
-    def spend(self) -> Spend:
-        return self._client.spend
+        self.client = ChatClient(endpoint, held_to, prices=PRICES)
 
     async def answer(self, messages: Sequence[Mapping[str, Any]], seed: int) -> str:
         """Return its answer to a conversation. Raises ProviderFailed if it did not answer, and
@@ -80,7 +76,7 @@ class Opponent:
         deadline = Deadline(2 * settings.call_timeout_s)
         request = CompletionRequest(payload, expected)
         with clock_stopped():  # a slow opponent must not cost the policy time
-            return await self._client.complete(request, deadline, lambda reply: reply.text)
+            return await self.client.complete(request, deadline, lambda reply: reply.text)
 
     async def checks(self) -> Sequence[str]:
         """Ask it for a word; return problems, in a sentence each."""
@@ -89,9 +85,6 @@ class Opponent:
         except PrecisError as error:
             return [f"The opponent {self._settings.model!r} does not answer: {error}"]
         return ()
-
-    async def close(self) -> None:
-        await self._client.close()
 
 
 class TextArenaEnvironment(AgentEnvironment):
@@ -125,7 +118,7 @@ class TextArenaEnvironment(AgentEnvironment):
 
     @property
     def spend(self) -> Spend:
-        return self._opponent.spend if self._opponent else Spend()
+        return self._opponent.client.spend if self._opponent else Spend()
 
     def scenarios(self, split: Split) -> Sequence[Scenario]:
         settings = self._settings
@@ -253,7 +246,7 @@ class TextArenaEnvironment(AgentEnvironment):
     async def close(self) -> None:
         await self._games.close()
         if self._opponent is not None:
-            await self._opponent.close()
+            await self._opponent.client.close()
 
     async def _ask(
         self, model: "art.Model[Any, Any]", number: int, messages: list[dict[str, Any]]

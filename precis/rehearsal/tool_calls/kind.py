@@ -111,19 +111,12 @@ class ToolCallPicks:
     def batch_of(self, samples: Sequence[CallSample], advantages: Sequence[float]) -> CallBatch:
         count = len(samples)
         seen = [sample.seen for sample in samples]
-        options = max(len(one.features) for one in seen)
-        masks = np.zeros((count, 1, options), dtype=np.bool_)
-        picks = np.zeros((count, 1), dtype=np.int64)
-        logprobs = np.zeros((count, 1))
-        for row, sample in enumerate(samples):
-            masks[row, 0, : len(sample.seen.features)] = True
-            picks[row] = sample.picks
-            logprobs[row] = sample.logprob
+        options = np.array([len(one.features) for one in seen])
         return CallBatch(
-            masks=masks,
-            picks=picks,
+            masks=np.arange(options.max()) < options[:, None, None],
+            picks=np.array([sample.picks for sample in samples]),
             valid=np.ones((count, 1), dtype=np.bool_),
-            logprobs=logprobs,
+            logprobs=np.array([[sample.logprob] for sample in samples]),
             advantages=np.array(advantages),
             seen=seen,
         )

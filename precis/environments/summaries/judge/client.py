@@ -216,9 +216,7 @@ async def measure_ceiling(
     It is kept in the store. None, which is not kept, if there is no verdict on one of them.
     """
     documents = corpus.validation[:documents_max]
-    parts: list[Any] = [corpus.digest, judge.identity, judge.parameters]
-    if len(documents) < len(corpus.validation):
-        parts.append(len(documents))
+    parts = [corpus.digest, judge.identity, judge.parameters, len(documents)]
     key = f"ceilings/{json_digest(parts)[:16]}.json"
     kept = await asyncio.to_thread(store.get, key)
     if kept:
