@@ -14,7 +14,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from precis.environments.programs import (
     describe_status,
@@ -25,15 +25,12 @@ from precis.environments.programs import (
     tail,
     without_secrets,
 )
-from precis.environments.protocol import SPLITS, check_scenarios
+from precis.environments.protocol import SPLITS, AgentModel, check_scenarios
 from precis.environments.ruler import AgentEnvironment
 from precis.errors import ConfigError
 from precis.record import read_json_lines
 from precis.records.rollout import UNJUDGED, Scenario, Score, Split, Unscored
 from precis.records.rows import read_json_file
-
-if TYPE_CHECKING:
-    import art
 
 _SCENARIOS_S = 60.0
 _SHOWN = 200
@@ -59,9 +56,7 @@ class CommandEnvironment(AgentEnvironment):
         known = {"kind": "command", "command": digest.hexdigest()}
         super().__init__(known, scenarios, rubric)
 
-    async def rollout(
-        self, model: "art.Model[Any, Any]", scenario: Scenario
-    ) -> "Score | Unscored | float":
+    async def rollout(self, model: AgentModel, scenario: Scenario) -> Score | Unscored | float:
         if self.workers:
             return await self.workers.play(model, scenario)
         with TemporaryDirectory(prefix="precis-rollout-") as folder:

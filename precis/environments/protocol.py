@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias
 
 from precis.environments.demonstrations import WarmStart, choose_best, read_conversations
 from precis.environments.show import plain_conversation, show_conversation
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 
     from precis.config import BenchmarkConfig, TrainConfig, WarmStartConfig
 
+AgentModel: TypeAlias = "art.Model[Any, Any]"
+"""An agent's model in a rollout."""
+Outcome: TypeAlias = "Score | Unscored | float | art.Trajectory"
+"""The result of a rollout: its score, its reward alone, or a trajectory with a reward."""
 SPLITS: tuple[Split, ...] = ("train", "validation")
 
 
@@ -85,12 +89,9 @@ class Environment(Protocol):
         """Return the scenarios to train on, or those held out; the same ones in every call."""
         ...
 
-    async def rollout(
-        self, model: "art.Model[Any, Any]", scenario: Scenario
-    ) -> "Score | Unscored | float | art.Trajectory":
+    async def rollout(self, model: AgentModel, scenario: Scenario) -> Outcome:
         """Attempt a scenario with a model that calls the policy, as in ART's notebooks; every call
-        is recorded, and trained on. Return the score, its reward alone, or a trajectory with a
-        reward."""
+        is recorded, and trained on."""
         ...
 
     async def rank(self, group: Sequence[Rollout]) -> Sequence[Rollout]:

@@ -21,18 +21,22 @@ from importlib.machinery import all_suffixes
 from pathlib import Path
 from threading import Lock
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from precis.environments.protocol import SPLITS, Figure, Nouns, check_scenarios
+from precis.environments.protocol import (
+    SPLITS,
+    AgentModel,
+    Figure,
+    Nouns,
+    Outcome,
+    check_scenarios,
+)
 from precis.environments.recorder import describe_error, score_of
 from precis.environments.ruler import AgentEnvironment
 from precis.environments.threads import UserThreads
 from precis.errors import ConfigError, PrecisError, RolloutError
 from precis.llm.server import Complete
-from precis.records.rollout import UNJUDGED, Rollout, Scenario, Score, Split, Unscored
-
-if TYPE_CHECKING:
-    import art
+from precis.records.rollout import UNJUDGED, Rollout, Scenario, Split, Unscored
 
 _log = logging.getLogger(__name__)
 
@@ -68,13 +72,11 @@ class PythonEnvironment(AgentEnvironment):
         self.model_config = getattr(module, "model_config", None)
         self.figures = getattr(module, "figures", ())
 
-    async def rollout(
-        self, model: "art.Model[Any, Any]", scenario: Scenario
-    ) -> "Score | Unscored | float | art.Trajectory":
+    async def rollout(self, model: AgentModel, scenario: Scenario) -> Outcome:
         if self.workers:
             return await self.workers.play(model, scenario)
         own = deepcopy(scenario)  # a board that a rollout changes must not be the next one's
-        returned: float = await self._threads.run(self._module.rollout, model, own)
+        returned: Outcome = await self._threads.run(self._module.rollout, model, own)
         if returned is None and self.rubric:
             return Unscored(UNJUDGED, "No judge was asked yet.")
         return returned

@@ -27,14 +27,13 @@ import httpx
 from precis.environments.addresses import ROOT, Sessions
 from precis.environments.clock import Clock
 from precis.environments.programs import bypass_proxy, without_secrets
-from precis.environments.protocol import Environment
+from precis.environments.protocol import AgentModel, Environment
 from precis.environments.session import Policy, Session
 from precis.errors import ConfigError, PrecisError, without_controls
 from precis.llm.loop_server import LoopServer
 from precis.records.rollout import UNJUDGED, Rollout, Scenario, Score, Unscored
 
 if TYPE_CHECKING:
-    import art
     import openai
 
     from precis.config import RunConfig
@@ -188,7 +187,7 @@ class Recorder:
 
 
 async def attempt(
-    environment: Environment, model: "art.Model[Any, Any]", scenario: Scenario
+    environment: Environment, model: AgentModel, scenario: Scenario
 ) -> Score | Unscored:
     """Have an environment attempt a scenario; turn an agent's error into an Unscored, unless it is
     a PrecisError. Of a group of errors the first counts."""

@@ -15,18 +15,15 @@ import socket
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from precis.environments.clock import clock_stopped
 from precis.environments.programs import end, harmless, output_of, start, tail, without_secrets
-from precis.environments.protocol import check_scenarios
+from precis.environments.protocol import AgentModel, check_scenarios
 from precis.environments.ruler import AgentEnvironment
 from precis.errors import ConfigError, RolloutError, without_controls
 from precis.records.rollout import UNJUDGED, Scenario, Score, Split, Unscored
 from precis.settings.environment import VerifiersSettings
-
-if TYPE_CHECKING:
-    import art
 
 _CHILD = Path(__file__).with_name("verifiers_child.py")
 _DESCRIBE_S = 600.0
@@ -58,7 +55,7 @@ class VerifiersEnvironment(AgentEnvironment):
         self._settings = settings
         self._children = _Children(settings)  # shared with copies of this
 
-    async def rollout(self, model: "art.Model[Any, Any]", scenario: Scenario) -> Score | Unscored:
+    async def rollout(self, model: AgentModel, scenario: Scenario) -> Score | Unscored:
         said = await self._children.play(
             {
                 "scenario": scenario.id,

@@ -21,21 +21,18 @@ from contextlib import AsyncExitStack, suppress
 from ipaddress import ip_address
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
 
 from precis.environments.clock import clock_stopped
 from precis.environments.programs import bypass_proxy, without_secrets
-from precis.environments.protocol import Environment
+from precis.environments.protocol import AgentModel, Environment
 from precis.environments.recorder import attempt
 from precis.errors import ConfigError, PrecisError, RolloutError
 from precis.records.rollout import Scenario, Score, Unscored
 from precis.settings.environment import WorkersSettings
-
-if TYPE_CHECKING:
-    import art
 
 _START_S = 180.0
 """The time for the workers to start: each imports the environment's packages."""
@@ -173,7 +170,7 @@ class Workers:
         finally:  # a lost connection, or a cancellation
             await self._stack.aclose()
 
-    async def play(self, model: "art.Model[Any, Any]", scenario: Scenario) -> Score | Unscored:
+    async def play(self, model: AgentModel, scenario: Scenario) -> Score | Unscored:
         """Have a worker attempt a scenario; the wait for a free one does not count as the
         rollout's. Raises RolloutError if no worker has been up for three minutes."""
         with clock_stopped():

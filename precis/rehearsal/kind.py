@@ -4,7 +4,7 @@ import hashlib
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from precis.llm.server import ChatRequest, Choice
 if TYPE_CHECKING:
     import art
 
+Trajectory: TypeAlias = "art.Trajectory"
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -122,11 +123,11 @@ class PolicyKind(Protocol):
         Raises ApiError, 400, if the policy has no candidates."""
         ...
 
-    def samples_of(self, trajectory: "art.Trajectory") -> list[Any]:
+    def samples_of(self, trajectory: Trajectory) -> list[Any]:
         """Return the samples of a rollout. Raises PrecisError if it can't be learned from."""
         ...
 
-    def demonstrations_of(self, trajectory: "art.Trajectory") -> list[Any]:
+    def demonstrations_of(self, trajectory: Trajectory) -> list[Any]:
         """Return the samples to imitate of a trajectory. Raises PrecisError if it can't be."""
         ...
 

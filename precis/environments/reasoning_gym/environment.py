@@ -5,18 +5,16 @@ import json
 import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from precis.environments.isolated import IsolatedError, IsolatedModule, ProcessDied, release_of
+from precis.environments.protocol import AgentModel
 from precis.environments.ruler import AgentEnvironment
 from precis.errors import ConfigError
 from precis.llm.server import ApiError, ChatRequest, Choice, Complete, Completion, ToolCall
 from precis.records.nouns import Nouns
 from precis.records.rollout import Scenario, Score, Split, Unscored
 from precis.settings.environment import ReasoningGymSettings
-
-if TYPE_CHECKING:
-    import art
 
 SYSTEM = (
     "Solve the puzzle. You may think first. Then give your answer between <answer> and </answer>, "
@@ -105,9 +103,7 @@ class ReasoningGym(AgentEnvironment):
             "which scores answers itself, from 0 to 1; one is solved where it earns 1."
         )
 
-    async def rollout(
-        self, model: "art.Model[Any, Any]", scenario: Scenario
-    ) -> "Score | Unscored | float":
+    async def rollout(self, model: AgentModel, scenario: Scenario) -> Score | Unscored:
         choices = self._settings.answers
         messages: Any = [
             {"role": "system", "content": _PICK if choices else SYSTEM},

@@ -7,12 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import asdict, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 from precis.config import BenchmarkConfig, RolloutsConfig, TrainConfig, WarmStartConfig
 from precis.environments.clock import clock_stopped
 from precis.environments.demonstrations import choose_best, demonstration_of
-from precis.environments.protocol import Environment, Figure, Nouns
+from precis.environments.protocol import AgentModel, Environment, Figure, Nouns
 from precis.environments.summaries.baselines import USUAL_BASELINES, baselines
 from precis.environments.summaries.forecast import (
     count_rewarded,
@@ -49,9 +49,6 @@ from precis.records.warm_start import Demonstration
 from precis.settings.tinker import TinkerTrainer
 from precis.store import Store
 from precis.text import copied_share, count_words
-
-if TYPE_CHECKING:
-    import art
 
 _WORDS_PER_TOKEN = 0.75
 """For English prose; the usual rule for the tokenizers of hosted models."""
@@ -147,7 +144,7 @@ class Summaries(Environment):
         documents = self.corpus.train if split == "train" else self.corpus.validation
         return list(map(scenario_of, documents))
 
-    async def rollout(self, model: "art.Model[Any, Any]", scenario: Scenario) -> Score | Unscored:
+    async def rollout(self, model: AgentModel, scenario: Scenario) -> Score | Unscored:
         document = self._documents[scenario.id]
         messages: Any = summary_messages(document.text, self.words_max)
         reply = await model.openai_client().chat.completions.create(

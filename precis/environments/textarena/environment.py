@@ -7,12 +7,13 @@ import random
 import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from precis.config import RateLimits, TrainConfig
 from precis.environment import Variables
 from precis.environments.clock import clock_stopped
 from precis.environments.isolated import IsolatedError, IsolatedModule, ProcessDied, release_of
+from precis.environments.protocol import AgentModel
 from precis.environments.ruler import AgentEnvironment
 from precis.errors import PrecisError, ProviderError, ProviderRejected
 from precis.llm.client import ChatClient, CompletionRequest, OwnServer
@@ -25,9 +26,6 @@ from precis.records.nouns import Nouns
 from precis.records.rollout import Scenario, Score, Split, Unscored
 from precis.records.spend import PRICES, Estimate, Spend, Usage, price_of
 from precis.settings.environment import OpponentSettings, TextArenaSettings, opponent_of
-
-if TYPE_CHECKING:
-    import art
 
 SYSTEM = (
     "You play a game. Read its rules, and answer each message with one move, in the form that the "
@@ -130,9 +128,7 @@ class TextArenaEnvironment(AgentEnvironment):
         seeds = range(first, first + count)
         return [Scenario(f"{settings.game}-{seed}", {"seed": seed}) for seed in seeds]
 
-    async def rollout(
-        self, model: "art.Model[Any, Any]", scenario: Scenario
-    ) -> "Score | Unscored | float":
+    async def rollout(self, model: AgentModel, scenario: Scenario) -> Score | Unscored:
         settings = self._settings
         seed = scenario["seed"]
         draw = random.Random(seed)
@@ -248,9 +244,7 @@ class TextArenaEnvironment(AgentEnvironment):
         if self._opponent is not None:
             await self._opponent.client.close()
 
-    async def _ask(
-        self, model: "art.Model[Any, Any]", number: int, messages: list[dict[str, Any]]
-    ) -> str:
+    async def _ask(self, model: AgentModel, number: int, messages: list[dict[str, Any]]) -> str:
         """Return the policy's answer; meanwhile its game can be found by the conversation."""
         conversation = json.dumps(messages)
         games = self._under_way.setdefault(conversation, set())

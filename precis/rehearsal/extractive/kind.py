@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -22,11 +22,8 @@ from precis.records.samples import tokens_of
 from precis.rehearsal.endpoint import generator_of, logprob_entries
 from precis.rehearsal.extractive.features import FEATURES_VERSION, NAMES, Features, featurize
 from precis.rehearsal.grpo import pick_logprobs
-from precis.rehearsal.kind import Batch, Bools, Floats, Integers, Layout, LinearPolicy
+from precis.rehearsal.kind import Batch, Bools, Floats, Integers, Layout, LinearPolicy, Trajectory
 from precis.text import tokens
-
-if TYPE_CHECKING:
-    import art
 
 Grams = Counter[tuple[str, ...]]
 
@@ -164,7 +161,7 @@ class SentencePicks:
             choices.append(choice)
         return choices
 
-    def samples_of(self, trajectory: "art.Trajectory") -> list[PickedSample]:
+    def samples_of(self, trajectory: Trajectory) -> list[PickedSample]:
         """Return the sample of a trajectory's last choice."""
         from openai.types.chat.chat_completion import Choice  # half a second to import
 
@@ -192,7 +189,7 @@ class SentencePicks:
         reward = float(trajectory.reward)
         return [PickedSample(features, request.words_max, picks, tuple(sampled.logprobs), reward)]
 
-    def demonstrations_of(self, trajectory: "art.Trajectory") -> list[PickedSample]:
+    def demonstrations_of(self, trajectory: Trajectory) -> list[PickedSample]:
         """Return the picks of a trajectory's last message: the policy's own, or for another's
         summary the most similar sentences, in a random order."""
         from openai.types.chat.chat_completion import Choice  # half a second to import

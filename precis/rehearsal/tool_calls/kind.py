@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,13 +13,10 @@ from precis.llm.server import ApiError, ChatRequest, Choice, callable_tools
 from precis.records.samples import tokens_of
 from precis.records.warm_start import is_imitated
 from precis.rehearsal.endpoint import generator_of, logprob_entries, message_id, prompt_ids
-from precis.rehearsal.kind import Batch, Floats, Layout, LinearPolicy
+from precis.rehearsal.kind import Batch, Floats, Layout, LinearPolicy, Trajectory
 from precis.rehearsal.tool_calls.features import WEIGHTS, Seen, see
 from precis.rehearsal.tool_calls.options import Message, Option, list_options
 from precis.settings.trainer import TOOL_CALL_FEATURES
-
-if TYPE_CHECKING:
-    import art
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +86,7 @@ class ToolCallPicks:
             choices.append(choice)
         return choices
 
-    def samples_of(self, trajectory: "art.Trajectory") -> list[CallSample]:
+    def samples_of(self, trajectory: Trajectory) -> list[CallSample]:
         samples = []
         for before, tools, item in _answers(trajectory):
             if not isinstance(item, Mapping):
@@ -99,7 +96,7 @@ class ToolCallPicks:
                 samples.append(sample_of(before, tools, token, logprob, reward))
         return samples
 
-    def demonstrations_of(self, trajectory: "art.Trajectory") -> list[CallSample]:
+    def demonstrations_of(self, trajectory: Trajectory) -> list[CallSample]:
         samples = []
         for before, tools, item in _answers(trajectory):
             message = _message(item)
@@ -129,7 +126,7 @@ class ToolCallPicks:
 TOOL_CALLS = ToolCallPicks()
 
 
-def _answers(trajectory: "art.Trajectory") -> list[tuple[list[Message], Sequence[Any], Any]]:
+def _answers(trajectory: Trajectory) -> list[tuple[list[Message], Sequence[Any], Any]]:
     """Return the assistant's answers, each with the messages before it and its tools."""
     answers = []
     histories: list[Any] = [trajectory, *trajectory.additional_histories]
