@@ -4,6 +4,9 @@ import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias
 
+from pydantic import BaseModel
+
+from precis.config import BenchmarkConfig, TrainConfig, WarmStartConfig
 from precis.environments.demonstrations import WarmStart, choose_best, read_conversations
 from precis.environments.show import plain_conversation, show_conversation
 from precis.errors import ConfigError
@@ -24,9 +27,6 @@ from precis.store import Store
 
 if TYPE_CHECKING:
     import art
-    from pydantic import BaseModel
-
-    from precis.config import BenchmarkConfig, TrainConfig, WarmStartConfig
 
 AgentModel: TypeAlias = "art.Model[Any, Any]"
 """An agent's model in a rollout."""
@@ -45,7 +45,7 @@ class Environment(Protocol):
     """True if a benchmark compares with a player that picks any call that the tools allow."""
     nouns: Nouns = Nouns()
     """The words for its reports."""
-    model_config: "BaseModel | None" = None
+    model_config: BaseModel | None = None
     """The value of `model.config` in a rollout."""
     figures: Sequence[Figure] = ()
     """The figures that validations report of rollouts; the first is the measure of a policy.
@@ -119,7 +119,7 @@ class Environment(Protocol):
         """The default baselines of a benchmark."""
         return tuple(self.baselines())
 
-    def for_benchmark(self, config: "BenchmarkConfig", paid: PaidOnce) -> "Environment | None":
+    def for_benchmark(self, config: BenchmarkConfig, paid: PaidOnce) -> "Environment | None":
         """Return the environment for a benchmark, which pays for scoring through `paid.ask`. None
         if `paid` is dry, and the environment can't run without it."""
         return None if paid.dry else self
@@ -129,7 +129,7 @@ class Environment(Protocol):
         where there is one; None if it is free."""
         return None
 
-    def forecasts(self, config: "TrainConfig", next_step: int) -> Sequence[Estimate]:
+    def forecasts(self, config: TrainConfig, next_step: int) -> Sequence[Estimate]:
         """Return estimates of the rest of a run's cost."""
         return ()
 
@@ -144,7 +144,7 @@ class Environment(Protocol):
         return choose_best(rollouts, reward_min)
 
     def read_demonstrations(
-        self, config: "WarmStartConfig"
+        self, config: WarmStartConfig
     ) -> Iterable[tuple[Demonstration, Scenario | None]]:
         """Yield the demonstrations of a warm start's file, each with its scenario, where that is
         one to train on."""

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import httpx
 
+from precis.config import RunConfig
 from precis.environments.addresses import ROOT, Sessions
 from precis.environments.clock import Clock
 from precis.environments.programs import bypass_proxy, without_secrets
@@ -35,8 +36,6 @@ from precis.records.rollout import UNJUDGED, Rollout, Scenario, Score, Unscored
 
 if TYPE_CHECKING:
     import openai
-
-    from precis.config import RunConfig
 
 _GRACE_S = 5.0
 """The time for an agent to end after its rollout has ended."""
@@ -110,7 +109,7 @@ class Recorder:
         self._numbers = itertools.count(1)
 
     @classmethod
-    def of(cls, config: "RunConfig") -> Self:
+    def of(cls, config: RunConfig) -> Self:
         """Return the recorder of a run or a benchmark, on the host of its settings."""
         workers = getattr(config.environment, "workers", None)
         return cls(workers.recorder_host) if workers else cls()
