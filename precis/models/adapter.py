@@ -141,7 +141,6 @@ def _config(folder: Path) -> _Lora:
     path = folder / CONFIG_FILE
     try:
         return _Lora.model_validate_json(path.read_bytes())
-    except OSError as error:
-        raise ConfigError(f"{path} can't be read as an adapter's configuration.") from error
-    except ValueError as error:
-        raise ConfigError(f"{path} is not the configuration of a LoRA adapter.") from error
+    except (OSError, ValueError) as error:
+        said = f"{path} is not the configuration of a LoRA adapter, or can't be read."
+        raise ConfigError(said) from error

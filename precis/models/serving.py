@@ -68,17 +68,11 @@ def fetch_adapter(model: NamedCheckpoint, base: str = "") -> Path:
     digest = hashlib.sha256(f"{files}{base}".encode()).hexdigest()[:8]
     copies = _copies_folder()
     folder = copies / f"{model.name}-{model.step}-{digest}"
-    try:
-        copies.mkdir(exist_ok=True)
-        with file_lock(copies / ".lock", _DOWNLOAD_S):  # another command may want the same
-            if not (folder / PROMPT_FILE).exists():
-                shutil.rmtree(folder, ignore_errors=True)
-                export_model(model, folder, "adapter", base=base)
-    except OSError as error:
-        raise ConfigError(
-            f"Can't write {error.filename or copies}: {error.strerror}.",
-            "Let PRECIS_HOME name a folder that this user can write.",
-        ) from error
+    copies.mkdir(exist_ok=True)
+    with file_lock(copies / ".lock", _DOWNLOAD_S):  # another command may want the same
+        if not (folder / PROMPT_FILE).exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            export_model(model, folder, "adapter", base=base)
     return folder
 
 

@@ -137,8 +137,8 @@ def test_a_home_that_can_not_be_written_is_named(store: FolderStore, home: Path)
     home.mkdir()
     (home / "models").touch()
     done = serve("mine", store=store, code=1)
-    assert done.stderr.startswith(f"Can't write {home}/models: ")
-    assert "Let PRECIS_HOME name" in done.stderr
+    assert done.stderr.startswith(f"Can't use {home}/models: ")
+    assert "or choose another place (PRECIS_HOME for .precis)" in done.stderr
 
 
 @contextmanager
