@@ -41,22 +41,18 @@ async def summarize_text(summarizer: "Summarizer", text: Text, words_max: int) -
     summary; the message says why."""
     room = room_for_text(summarizer.context_tokens, words_max)
     read = text.prose if summarizer.picks_sentences else text.text
-    first = [read] if room is None else split(read, room)
-    parts = first
+    first = parts = split(read, room)
     for _ in range(_PASSES_MAX):
         summaries = await run_for_each(partial(summarizer.write, words_max=words_max), parts)
         if len(parts) == 1:
             return summaries[0], len(first)
-        assert room is not None
         parts = split("\n\n".join(summaries), room)
     raise ModelError("The summaries of its parts do not get shorter.", "Raise --context.")
 
 
-def room_for_text(context_tokens: int | None, words_max: int) -> int | None:
+def room_for_text(context_tokens: float, words_max: int) -> float:
     """Return the tokens of a request left for the document. Raises ConfigError if there are too
     few."""
-    if context_tokens is None:
-        return None
     prompt = sum(estimate_most_tokens(one["content"]) for one in summary_messages("", words_max))
     room = context_tokens - prompt - summary_tokens_max(words_max)
     if room < 2 * words_max:
@@ -65,7 +61,7 @@ def room_for_text(context_tokens: int | None, words_max: int) -> int | None:
             f"{words_max} words.",
             "Raise --context, or lower --words.",
         )
-    return int(room)
+    return room
 
 
 class PolicySummarizer:
@@ -74,11 +70,11 @@ class PolicySummarizer:
 
     Attributes:
         picks_sentences: whether a summary consists of the text's own sentences.
-        context_tokens: its context, prompt and summary included; None for no limit.
+        context_tokens: its context, prompt and summary included.
     """
 
     picks_sentences = True
-    context_tokens = None
+    context_tokens = math.inf
 
     def __init__(self, name: str, folder: Path) -> None:
         self.model = name
@@ -154,7 +150,7 @@ def _cut_by_words(sentence: str, words_max: int) -> list[str]:
     return cut
 
 
-def split(text: str, tokens_max: int) -> list[str]:
+def split(text: str, tokens_max: float) -> list[str]:
     """Return parts of about equal length, none over `tokens_max`, each made of whole sentences.
 
     A sentence that is too long by itself, such as a table without line ends, is cut between words.
@@ -168,7 +164,7 @@ def split(text: str, tokens_max: int) -> list[str]:
             pieces.append(sentence)
             continue
         # Scripts without spaces have very long words. No character takes more than four bytes.
-        size = max(1, tokens_max * BYTES_PER_TOKEN_MIN // 4)
+        size = max(1, int(tokens_max * BYTES_PER_TOKEN_MIN) // 4)
         pieces += _join(_words(sentence, size), " ", tokens_max)
     return _join(pieces, "\n", tokens_max, wanted=total / math.ceil(total / tokens_max))
 
@@ -183,7 +179,9 @@ def _words(text: str, size: int) -> Iterator[str]:
             yield word[start : start + size]
 
 
-def _join(pieces: Iterable[str], mark: str, tokens_max: int, wanted: float = math.inf) -> list[str]:
+def _join(
+    pieces: Iterable[str], mark: str, tokens_max: float, wanted: float = math.inf
+) -> list[str]:
     """Return parts of `wanted` tokens if possible, and of `tokens_max` at most."""
     parts: list[str] = []
     part = ""

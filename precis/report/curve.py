@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from precis.records.ledger import TURNS, Ledger, Metric, StepRecord
+from precis.records.ledger import TURNS, Ledger, StepRecord
 from precis.report.charts import (
     MARKERS_MAX,
     Chart,
@@ -53,17 +53,13 @@ def curve_of(ledger: Ledger) -> Curve:
     held_out = {}
     second = {}
     for one in ledger.validations:
-        held_out[one.step] = interval_of(one.score)
+        value = one.score.value
+        low = value if one.score.low is None else one.score.low
+        high = value if one.score.high is None else one.score.high
+        held_out[one.step] = Interval(value, low, high)
         if one.second:
             second[one.step] = exact(one.second.value)
     return Curve(rewards, held_out, second)
-
-
-def interval_of(metric: Metric) -> Interval:
-    """Return a metric with its interval; without one, both ends are the value."""
-    low = metric.value if metric.low is None else metric.low
-    high = metric.value if metric.high is None else metric.high
-    return Interval(metric.value, low, high)
 
 
 def exact(value: float) -> Interval:

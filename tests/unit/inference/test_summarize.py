@@ -318,7 +318,6 @@ def test_a_long_document_is_split_and_told_of(
     assert f"summarized in {result['parts']} parts" in done.stderr
     assert len(seen) == result["parts"] + 1
     room = room_for_text(2000, 40)
-    assert room is not None
     assert all(len(request_in(one.messages).text.encode()) <= 3 * room for one in seen)
     # The last request is of the summaries of all parts, in their order.
     parts = [request_in(one.messages).text.split()[2] for one in seen[:-1]]
