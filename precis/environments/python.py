@@ -7,6 +7,7 @@ optional parts (`nouns`, `model_config`, `figures`, `checks`, `rank`, `baselines
 """
 
 import ast
+import asyncio
 import hashlib
 import importlib.util
 import inspect
@@ -42,6 +43,8 @@ _log = logging.getLogger(__name__)
 
 _FUNCTIONS = ("rank", "baselines", "checks", "show", "open", "close")
 """The optional functions of a file."""
+_OPTIONAL_S = 30 * 60.0
+"""The time for one of them: a rented machine may wait for it. `open` may download much."""
 _SHOWN = 200
 _PARSING = Lock()
 """Before Python 3.11.8 `ast.parse` fails in two threads at once."""
@@ -89,10 +92,8 @@ class PythonEnvironment(AgentEnvironment):
             # A reward may have become NaN: a group's deviation is zero if all rewards are equal.
             return [replace(one, score=score_of(one.score)) for one in ranked]
         except (AttributeError, TypeError) as error:
-            raise RolloutError(
-                f"{self._where}: rank returned {repr(ranked)[:_SHOWN]}.",
-                "Have it return the rollouts of the group, each with its score.",
-            ) from error
+            wanted = "the rollouts of the group, each with its score"
+            raise self._returned("rank", ranked, wanted) from error
 
     def baselines(self) -> Mapping[str, Complete]:
         if not hasattr(self._module, "baselines"):
@@ -100,19 +101,14 @@ class PythonEnvironment(AgentEnvironment):
         with self._named("baselines"):
             found = self._module.baselines()
         if not isinstance(found, Mapping):
-            raise RolloutError(
-                f"{self._where}: baselines returned {repr(found)[:_SHOWN]}.",
-                "Have it return a dictionary of functions, by their names.",
-            )
+            raise self._returned("baselines", found, "a dictionary of functions, by their names")
         return found
 
     async def checks(self) -> Sequence[str]:
         problems = await self._run("checks")
         if not isinstance(problems, list | tuple | None):
-            raise RolloutError(
-                f"{self._where}: checks returned {repr(problems)[:_SHOWN]}.",
-                "Have it return a list of sentences, empty if nothing is missing.",
-            )
+            wanted = "a list of sentences, empty if nothing is missing"
+            raise self._returned("checks", problems, wanted)
         return list(map(str, problems or ()))
 
     def show(self, rollout: Rollout) -> str:
@@ -138,11 +134,25 @@ class PythonEnvironment(AgentEnvironment):
 
     async def _run(self, name: str, *given: Any) -> Any:
         """Return the result of an optional function of the file, or None without one; a
-        RolloutError says that it raised."""
+        RolloutError says that it raised, or did not end."""
         if not hasattr(self._module, name):
             return None
+        deadline = asyncio.timeout(_OPTIONAL_S)
         with self._named(name):
-            return await self._threads.run(getattr(self._module, name), *given)
+            try:
+                async with deadline:
+                    return await self._threads.run(getattr(self._module, name), *given)
+            except TimeoutError as error:
+                if not deadline.expired():
+                    raise
+                raise RolloutError(
+                    f"{self._where}: {name} did not end within {_OPTIONAL_S / 60:g} minutes.",
+                    "Give whatever it waits for a timeout.",
+                ) from error
+
+    def _returned(self, function: str, found: object, wanted: str) -> RolloutError:
+        said = f"{self._where}: {function} returned {repr(found)[:_SHOWN]}."
+        return RolloutError(said, f"Have it return {wanted}.")
 
     @contextmanager
     def _named(self, function: str) -> Iterator[None]:

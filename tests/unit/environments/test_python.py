@@ -15,7 +15,7 @@ import pytest
 from pydantic import ValidationError
 
 from precis.config import BenchmarkConfig, TrainConfig
-from precis.environments import threads
+from precis.environments import python, threads
 from precis.environments.python import PythonEnvironment, load_python
 from precis.environments.recorder import Recorder
 from precis.errors import ConfigError, RolloutError
@@ -85,6 +85,17 @@ async def test_what_an_optional_function_does_wrong_ends_the_step_with_a_sentenc
         await environment.checks()
         await environment.rank([Rollout(Scenario("game-0"), 0, (), Score(1.0))])
         environment.baselines()
+
+
+async def test_an_optional_function_that_does_not_end_ends_the_step_with_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(python, "_OPTIONAL_S", 0.06)
+    monkeypatch.setattr(threads, "_GRACE_S", 0.05)
+    stuck = "async def rank(group): await asyncio.Event().wait()"
+    environment = load_python(write(tmp_path, f"import asyncio\n{AGENT}\n{stuck}"))
+    with pytest.raises(RolloutError, match=r"rank did not end within 0.001 minutes. Give"):
+        await environment.rank([])
 
 
 def test_a_changed_file_is_another_run(tmp_path: Path) -> None:
