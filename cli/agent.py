@@ -32,9 +32,11 @@ def agent_config(file: str, given: Mapping[str, Any], deployment: str = "") -> T
     if kind == "python" and isinstance(settings.get("file"), str):
         load_python(settings["file"], settings.get("score", ""), settings.get("rubric", ""))
     command = settings.get("command")
-    first = command[0] if isinstance(command, list) and command else ""
+    words = list(map(str, command)) if isinstance(command, list) else []
+    # `python` would be the name of every script.
+    scripts = [word for word in words[1:] if os.path.isfile(os.path.expanduser(word))]
     names = [settings.get(name) for name in ("file", "game", "dataset", "id")]
-    model = name_of(Path(str(next(filter(None, [*names, first]), kind))))
+    model = name_of(Path(str(next(filter(None, [*names, *scripts, *words]), kind))))
     base: dict[str, Any] = {
         "trainer": {"kind": "tool_calls"},
         # Two cores answer everything here: more requests at a time would only wait longer.

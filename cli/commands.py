@@ -134,8 +134,7 @@ def _run(config: "TrainConfig", server: "PrefectServer") -> None:
     console.print(f"Prefect  {server.ui}", soft_wrap=True)
     if server.password_file:
         console.print(f"         Its password: cat {server.password_file}", soft_wrap=True)
-        console.print("         It stays up for a look; `make stop` stops it.")
-    steps = next_steps(config)
+    steps = next_steps(config, server)
     width = max(map(len, steps))
     heading = "Next"
     for command, purpose in steps.items():

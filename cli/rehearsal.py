@@ -164,11 +164,12 @@ def rehearse(
     return report
 
 
-def next_steps(config: TrainConfig) -> dict[str, str]:
+def next_steps(config: TrainConfig, server: PrefectServer) -> dict[str, str]:
     """Return commands to run after a rehearsal, and the purpose of each."""
     precis = "precis" if shutil.which("precis") else ".venv/bin/precis"
     is_usual = config.store == open_store(Variables().store).url
     named = "" if is_usual else f" --store {shlex.quote(config.store)}"
+    stop = {f"{precis} stop": "stops the Prefect server"} if server.ours else {}
     agent = config.environment
     if agent.kind == "summaries":
         steps = {f"{precis} summarize report.pdf{named}": "uses the model"}
@@ -176,12 +177,12 @@ def next_steps(config: TrainConfig) -> dict[str, str]:
             own = {"make rehearse DOCUMENTS=my-documents/": "trains on documents of your own"}
         else:
             own = {f"{precis} train my_agent.py": "trains an agent of your own: docs/agents.md"}
-        return steps | own
+        return steps | own | stop
     steps = {}
     if agent.kind == "python":
         steps[f"{precis} play {shlex.quote(agent.file)}{named}"] = "shows an episode"
     rented = "lists what a language model on a rented GPU needs: docs/first-h100-run.md"
-    return steps | {f"{precis} doctor train/h100": rented}
+    return steps | {f"{precis} doctor train/h100": rented} | stop
 
 
 _SHOWN = {

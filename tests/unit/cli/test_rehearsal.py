@@ -68,6 +68,8 @@ def test_a_file_has_the_same_path_however_it_is_given(
     config = agent_config(given, {})
     assert config.model == "rehearsal-my_agent-seed1"
     assert config.environment == PythonSettings(file=file, score="ruler", rubric="It is polite.")
+    command = agent_config("{kind: command, command: [python, -u, ../my_agent.py]}", {})
+    assert command.model == "rehearsal-my_agent-seed1"
     (tmp_path / "beside" / "my_link.py").symlink_to(file)
     linked = PythonSettings(file=str(tmp_path / "beside" / "my_link.py"))
     assert agent_config("my_link.py", {}).environment == linked
@@ -195,10 +197,11 @@ def test_a_sixth_of_the_documents_is_held_out_unless_the_environment_has_sizes(
 def test_each_rehearsal_leads_to_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("PRECIS_STORE", str(tmp_path / "store"))
+    found = prefect_server.PrefectServer("", ours=False)
     bundled = rehearsal_config(30, "bundled", 1, str(tmp_path / "store"))
     assert bundled.model == "rehearsal-seed1"
     assert rehearsal_config(30, "bundled", 1, "store", model="another").model == "another"
-    assert list(next_steps(bundled)) == [
+    assert list(next_steps(bundled, found)) == [
         ".venv/bin/precis summarize report.pdf",
         "make rehearse DOCUMENTS=my-documents/",
     ]
@@ -206,16 +209,17 @@ def test_each_rehearsal_leads_to_the_next(tmp_path: Path, monkeypatch: pytest.Mo
     own = bundled.model_copy(
         update={"documents": DocumentsConfig(source="own.csv"), "store": elsewhere}
     )
-    assert list(next_steps(own)) == [
+    assert list(next_steps(own, found)) == [
         f".venv/bin/precis summarize report.pdf --store '{elsewhere}'",
         ".venv/bin/precis train my_agent.py",
     ]
     agent = TrainConfig.model_validate(
         {"trainer": {"kind": "tool_calls"}, "environment": "my agent.py", "store": bundled.store}
     )
-    assert list(next_steps(agent)) == [
+    assert list(next_steps(agent, prefect_server.PrefectServer("", ours=True))) == [
         ".venv/bin/precis play 'my agent.py'",
         ".venv/bin/precis doctor train/h100",
+        ".venv/bin/precis stop",
     ]
 
 
