@@ -75,7 +75,6 @@ def print_runs(store: StoreOption = "", as_json: AsJson = False) -> None:
         with errors.status(Text(f"Reading {at.url} …")) as status:
             runs, unreadable = list_runs(
                 at,
-                datetime.now(UTC),
                 lambda done, total: status.update(
                     Text(f"Reading {at.url}: {done:,} of {total:,} …")
                 ),
@@ -106,7 +105,7 @@ def show(
         from precis.run.overview import kept_checkpoints, overview
 
         at = _open(store, model)
-        run = overview(at, model, datetime.now(UTC))
+        run = overview(at, model)
         with errors.status(Text(f"Reading the checkpoints in {at.url} …")):
             checkpoints = kept_checkpoints(at, model, read=verify)
         if as_json:
@@ -234,10 +233,9 @@ def compare_runs(
         if to and not html:
             fail("--to names the file of the page: give --html with it.")
         at = _open(store, *models)
-        now = datetime.now(UTC)
-        found = compare(at, models, now)
+        found = compare(at, models)
         if html:
-            page = comparison_html(found, at.url, now)
+            page = comparison_html(found, at.url, datetime.now(UTC))
             _show_page(page, to, page_file(models[0], "compared.html"))
             return
         if as_json:

@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import product
 from typing import Any
 
@@ -157,7 +157,7 @@ def with_settings_of_its_run(config: BenchmarkConfig, store: Store) -> Benchmark
     try:
         ledger = load_ledger(store, config.model)
     except UnusableRun as error:
-        runs, unreadable = list_runs(store, datetime.now(UTC))
+        runs, unreadable = list_runs(store)
         there = {run.model for run in runs} | unreadable.keys()
         others = sorted(there - {config.model})
         if not others or config.model in there:  # whose ledger is damaged or lost

@@ -7,7 +7,6 @@ looked up from anywhere.
 import asyncio
 import time
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Literal
 
 from precis.cluster import api
@@ -86,4 +85,4 @@ async def _take_down_if_idle(cluster: Cluster, spare_hours: float) -> Swept:
 
 
 async def _live_holder(model: str, store: str) -> Holder | None:
-    return await asyncio.to_thread(live_holder, open_store(store), model, datetime.now(UTC))
+    return await asyncio.to_thread(live_holder, open_store(store), model)

@@ -2,7 +2,6 @@
 
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, Self
 
@@ -130,7 +129,7 @@ def rank_models(store: Store) -> list[Reference]:
     Runs that share documents, judge and measure make a group, best first; the group written last
     comes first. A run's best checkpoint is taken, unless only its start was validated.
     """
-    runs, unreadable = list_runs(store, datetime.now(UTC))
+    runs, unreadable = list_runs(store)
     if not runs and unreadable:
         raise StoreError(next(iter(unreadable.values())))
     groups: dict[str, list[ListedRun]] = {}

@@ -49,11 +49,11 @@ class RunComparison:
     corpora: tuple[str, ...] = ()
 
 
-def compare(store: Store, models: Sequence[str], now: datetime) -> RunComparison:
+def compare(store: Store, models: Sequence[str]) -> RunComparison:
     """Compare runs of a store. Raises UnusableRun with fewer than two."""
     if len(set(models)) < 2 or len(set(models)) < len(models):
         raise UnusableRun("A comparison takes two runs or more.", "Name each of them once.")
-    runs = tuple(overview(store, model, now) for model in models)
+    runs = tuple(overview(store, model) for model in models)
     rows = {model: newest_rows(store, model) for model in models}
     first, second, *_ = rows.values()
     everyone = pl.concat(rows.values())

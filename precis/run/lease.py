@@ -273,15 +273,15 @@ def read_lease(store: Store, model: str) -> Holder | None:
     return _parse(blob, model) if blob else None
 
 
-def live_holder(store: Store, model: str, now: datetime) -> Holder | None:
+def live_holder(store: Store, model: str) -> Holder | None:
     """Return the live run that holds the lease on a model, or None; raises as `read_lease`."""
     holder = read_lease(store, model)
-    return holder if holder and is_alive(holder, now) else None
+    return holder if holder and is_alive(holder, datetime.now(UTC)) else None
 
 
 def check_free(store: Store, model: str) -> None:
     """See that no live run holds the lease on a model; a LeaseHeld says that one does."""
-    holder = live_holder(store, model, datetime.now(UTC))
+    holder = live_holder(store, model)
     if holder is not None:
         raise _refusal(holder, model, "")
 

@@ -105,7 +105,7 @@ class StoredCheckpoint:
 
 
 def list_runs(
-    store: Store, now: datetime, on_read: Callable[[int, int], None] = lambda done, total: None
+    store: Store, on_read: Callable[[int, int], None] = lambda done, total: None
 ) -> tuple[list[ListedRun], dict[str, str]]:
     """List every run of a store, the last written first; and, by model, why the records of others
     can't be read, a sentence each.
@@ -119,7 +119,7 @@ def list_runs(
 
     def read(model: str) -> ListedRun | str | None:
         try:
-            found = find_overview(store, model, now)
+            found = find_overview(store, model)
             if found is None:
                 refuse_lost_ledger(store, model)
         except StoreError as error:
@@ -137,21 +137,21 @@ def list_runs(
     return runs, unreadable
 
 
-def overview(store: Store, model: str, now: datetime) -> Overview:
+def overview(store: Store, model: str) -> Overview:
     """Return a run; a StoreError says that there is none, or that its ledger is lost or damaged."""
-    found = find_overview(store, model, now)
+    found = find_overview(store, model)
     if found is None:
         raise no_ledger(store, model)
     return found
 
 
-def find_overview(store: Store, model: str, now: datetime) -> Overview | None:
+def find_overview(store: Store, model: str) -> Overview | None:
     """Return a run; None where there is no such run."""
     found = find_ledger(store, model)
     if found is None:
         return None
     ledger, written = found
-    return Overview(model, ledger, written, live_holder(store, model, now))
+    return Overview(model, ledger, written, live_holder(store, model))
 
 
 def kept_checkpoints(store: Store, model: str, *, read: bool = False) -> list[StoredCheckpoint]:

@@ -57,7 +57,7 @@ def addresses(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     pages = {
         "report": report_html(benchmark()),
         "rollouts": rollouts_page(store),
-        "compared": comparison_html(compare(store, ["a", "b", "c"], NOW), store.url, NOW),
+        "compared": comparison_html(compare(store, ["a", "b", "c"]), store.url, NOW),
     }
     for name, page in pages.items():
         (folder / f"{name}.html").write_text(page)

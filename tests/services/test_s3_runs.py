@@ -48,7 +48,7 @@ async def test_a_run_is_listed_exported_and_deleted_and_its_report_brought(
     monkeypatch.setenv("PRECIS_HOME", str(tmp_path / "home"))
     make_run(store, "m", 2)
     store.put("m/benchmarks/0001/report.html", b"<h1>")
-    (run,), _ = list_runs(store, datetime.now(UTC))
+    (run,), _ = list_runs(store)
     assert (run.model, run.step, run.held_by) == ("m", 2, None)
     since = datetime.now(UTC) - run.written
     assert timedelta(minutes=-1) < since < timedelta(minutes=1)

@@ -24,7 +24,7 @@ from precis.trainer.protocol import TrainerState
 from precis.training.resume import reconcile
 from tests.support.dying_store import kill_at_each_write
 from tests.support.ledgers import record
-from tests.support.runs import NOW, file_key, hold, make_run, precis_runs
+from tests.support.runs import file_key, hold, make_run, precis_runs
 
 STEPS = 4
 NO_TRAINER = TrainerState(run="", checkpoints={}, trained={})
@@ -197,7 +197,7 @@ async def test_killed_at_any_write_a_repair_can_be_done_again(
 
 async def test_a_repaired_run_goes_on_with_the_settings_that_it_had(store: FolderStore) -> None:
     store.delete(ledger_key("m"))
-    runs, lost = list_runs(store, NOW)
+    runs, lost = list_runs(store)
     assert runs == [] and "`precis runs repair m`" in lost["m"]
     await repair(store, "m")
     ledger, _ = read_ledger(store, "m", "other", "k")

@@ -21,7 +21,7 @@ from precis.sweep.report import sweep_report
 from precis.sweep.trials import Trial
 from tests.support.ledgers import EMPTY, measured, record, validation
 from tests.support.rollouts import ROLLOUTS
-from tests.support.runs import NOW, file_key, hold, make_run, precis_runs
+from tests.support.runs import file_key, hold, make_run, precis_runs
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def test_a_store_lists_its_runs_newest_first_and_cuts_no_name(store: FolderStore
     assert f"{long} (0123456789)" in listed
     assert len(listed.splitlines()) == 3
     store.put(ledger_key("broken"), b"{}")
-    (later, first), unreadable = list_runs(store, NOW)
+    (later, first), unreadable = list_runs(store)
     assert (later.model, later.step, later.held_by) == (long, 1, f"{long} (0123456789)")
     assert (first.model, first.usd, first.held_by) == ("m", 0.75, None)
     assert (first.score, first.best, first.best_step) == (0.5, 0.5, 3)

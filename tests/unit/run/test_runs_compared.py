@@ -184,7 +184,7 @@ def test_runs_of_two_measures_are_not_comparable(store: FolderStore) -> None:
     """A run is measured as at its first validation, which may have had no success."""
     for model in ("a", "b"):
         put_results(store, model, [4] * 6)
-    found = compare(store, ["a", "b"], NOW)
+    found = compare(store, ["a", "b"])
     first, second = found.runs
     rewarded = measured(3, {"reward": Metric(value=3.0)})
     other = replace(second, ledger=second.ledger.add_validation(rewarded))
