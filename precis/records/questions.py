@@ -7,8 +7,7 @@ from typing import Any, get_args
 
 import polars as pl
 
-from precis.errors import StoreError
-from precis.records.results import KEY, Provenance, metric, read_results
+from precis.records.results import KEY, Provenance, metric, read_results, read_table
 from precis.records.verdict import Disqualified
 
 _COLUMNS: dict[str, pl.DataType | pl.datatypes.DataTypeClass] = {
@@ -99,12 +98,5 @@ def read_answers(path: Path) -> pl.DataFrame:
     of the files is missing, or invalid."""
     results = read_results(path)
     beside = path.with_name("questions.parquet")
-    try:
-        questions = pl.read_parquet(beside)
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise StoreError(
-            f"Can't read the questions in {beside}: {error}", "It lies beside the results."
-        ) from error
-    if questions.schema != QUESTIONS:
-        raise StoreError(f"{beside} is not a file of questions of this version.")
+    questions = read_table(beside, QUESTIONS, f"questions beside {path.name}")
     return answers_in(results, questions)

@@ -232,13 +232,18 @@ def _nights_back(store: Store, model: str, wanted: pl.Expr) -> Iterator[pl.DataF
 
 def read_results(path: Path) -> pl.DataFrame:
     """Read a file of results. Raises StoreError if it does not exist or is not one."""
+    return read_table(path, SCHEMA, "results")
+
+
+def read_table(path: Path, schema: pl.Schema, holds: str) -> pl.DataFrame:
+    """Read a file of a benchmark. Raises StoreError if it does not exist, or has other columns."""
     try:
         frame = pl.read_parquet(path)
     except (OSError, pl.exceptions.PolarsError) as error:
-        raise StoreError(f"Can't read the results in {path}: {error}") from error
-    if frame.schema != SCHEMA:
+        raise StoreError(f"Can't read the {holds} in {path}: {error}") from error
+    if frame.schema != schema:
         raise StoreError(
-            f"{path} is not a file of results of this version: its columns are "
+            f"{path} is not a file of {holds} of this version: its columns are "
             f"{', '.join(frame.columns)}. Run the benchmark again to make one."
         )
     return frame

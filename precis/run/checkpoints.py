@@ -13,7 +13,6 @@ so one of the two finds out. A commit deletes nothing.
 """
 
 import hashlib
-import json
 import logging
 import secrets
 import shutil
@@ -259,7 +258,7 @@ def _same_in(store: Store, checkpoint: Checkpoint) -> Checkpoint | None:
 
 def _point_at(store: Store, model: str, step: int, over: Blob | None) -> None:
     """Write a step into the pointer, over the version `over` that was read."""
-    data = json.dumps({"step": step}).encode()
+    data = LatestCheckpoint(step=step).model_dump_json().encode()
     store.put_if(pointer_key(model), data, over.version if over else None)
 
 
