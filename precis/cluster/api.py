@@ -80,11 +80,8 @@ def is_installed() -> bool:
 
 
 async def find(name: str, *, refresh: bool = False) -> Cluster | None:
-    """Return the cluster of this name, or None.
-
-    Args:
-        refresh: ask the cloud; else use SkyPilot's last known state.
-    """
+    """Return the cluster of this name, or None; by SkyPilot's last known state, unless `refresh`
+    has the cloud asked."""
     return next(iter(await list_clusters([name], refresh=refresh)), None)
 
 
@@ -186,11 +183,9 @@ async def call(
     """Send a request and wait for its result.
 
     If the caller stops waiting, the request is cancelled, unless `take_back` is false. `log`, which
-    a launch has, receives SkyPilot's output meanwhile; a launch that fails is cancelled too.
-
-    Raises:
-        ClusterError: SkyPilot failed, or did not answer in time: then it is `late`, if given.
-        ConfigError: no retry would help.
+    a launch has, receives SkyPilot's output meanwhile; a launch that fails is cancelled too. Raises
+    ClusterError if SkyPilot failed, or did not answer in time (then it is `late`, if given), and
+    ConfigError if no retry would help.
     """
     requests: list[Any] = []
     given_up = threading.Event()

@@ -40,12 +40,8 @@ class LocalHost:
     _service: ChildService | None = None
 
     async def up(self) -> TrainerAddress:
-        """Start the trainer unless it runs.
-
-        Raises:
-            ConfigError: the packages for a GPU are not installed on this machine.
-            TrainerError: it did not start.
-        """
+        """Start the trainer unless it runs. Raises ConfigError if the packages for a GPU are not
+        installed on this machine, and TrainerError if it did not start."""
         # ART's packages can't share an environment with the flow's (`gpu` in pyproject.toml).
         python = str(GPU_PYTHON) if self.backend == "local" else sys.executable
         if not Path(python).exists():

@@ -107,11 +107,8 @@ def _observers() -> dict[str, str]:
 
 
 def check_reach(config: ManagedConfig, server_url: str) -> None:
-    """Check that no setting names something that exists only on this machine.
-
-    Raises:
-        ConfigError: a setting does; the message names it.
-    """
+    """Check that no setting names something that exists only on this machine. Raises ConfigError if
+    a setting does; the message names it."""
     for setting, value in _files(config):
         raise ConfigError(
             f"{setting} is {value}, which is on this machine, and the job runs on another one.",

@@ -32,11 +32,8 @@ class Swept:
 
 
 async def sweep(spare_hours: float) -> list[Swept]:
-    """Take down all machines of ours that no live run holds.
-
-    Args:
-        spare_hours: machines launched less than this many hours ago are spared.
-    """
+    """Take down all machines of ours that no live run holds; those launched less than `spare_hours`
+    ago are spared."""
     swept = []
     for cluster in await api.list_clusters():
         if cluster.name.startswith(PREFIX):

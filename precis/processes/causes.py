@@ -65,11 +65,8 @@ def cause_of(failure: str, log: str = "") -> str:
 
 
 def cause_in(log: str, failure: str = "") -> str:
-    """Return the cause in its original words, for a process that has none of our settings.
-
-    Args:
-        failure: used if the log has no exception; empty takes the last line of the log.
-    """
+    """Return the cause in its original words, for a process that has none of our settings. If the
+    log has no exception, that is `failure`, or without one the log's last line."""
     raised = ""
     last = ""
     for printed in log.splitlines():

@@ -27,12 +27,9 @@ _log = logging.getLogger(__name__)
 
 @contextmanager
 def file_lock(path: Path, patience_s: float = PATIENCE_S) -> Iterator[TextIO]:
-    """Hold the lock on a file within the block, and name this process in it meanwhile.
-
-    Raises:
-        LockHeld: another process has held it for all of that time.
-        OSError: the file can't be written.
-    """
+    """Hold the lock on a file within the block, and name this process in it meanwhile. Raises
+    LockHeld if another process has held it for all of that time, and OSError if the file can't be
+    written."""
     with path.open("a+", errors="replace") as file:
         acquire(file, patience_s)
         try:
@@ -46,11 +43,8 @@ def file_lock(path: Path, patience_s: float = PATIENCE_S) -> Iterator[TextIO]:
 
 
 def acquire(file: TextIO, patience_s: float = PATIENCE_S) -> None:
-    """Acquire the lock on an open file; closing the file releases it.
-
-    Raises:
-        LockHeld: another process has held it for all of that time.
-    """
+    """Acquire the lock on an open file; closing the file releases it. Raises LockHeld if another
+    process has held it for all of that time."""
     began = time.monotonic()
     warned = False
     while True:

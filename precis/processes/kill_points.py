@@ -11,11 +11,7 @@ _hooks: list[Callable[[str, int | None], None]] = []
 
 
 def reached(point: str, step: int | None = None) -> None:
-    """Report that this process has reached a point.
-
-    Args:
-        step: the point's step or checkpoint, if it has one.
-    """
+    """Report that this process has reached a point, of a step or a checkpoint if it has one."""
     for hook in _hooks:
         hook(point, step)
 

@@ -154,11 +154,8 @@ def end_own() -> None:
 
 
 def need(names: Collection[str]) -> None:
-    """End this process as soon as a descendant with one of these names ends.
-
-    Args:
-        names: their first 15 characters, as kept by Linux.
-    """
+    """End this process as soon as a descendant with one of these names ends; Linux keeps their
+    first 15 characters."""
     with _needed_lock:
         watched = bool(_needed)
         _needed.update(one for one in descendants(os.getpid()) if one.name in names)

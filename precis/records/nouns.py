@@ -79,11 +79,9 @@ def default_figure(scores: Sequence[Score | None], nouns: Nouns, measure: str = 
     """Return the share of successes; the mean reward if no score has a success. If some have one, a
     score without counts as a failure.
 
-    For attempts without their own score, it is the share of a judge's preferences.
-
-    Args:
-        measure: the run's earlier measure, which is kept, since a validation without any success
-            does not show that successes are counted.
+    For attempts without their own score, it is the share of a judge's preferences. The run's
+    earlier `measure` is kept, since a validation without any success does not show that successes
+    are counted.
     """
     if any(one is not None and COMPARED in one.metrics for one in scores):
         return Figure("preferred to the start", PREFERRED, COMPARED, is_share=True)

@@ -204,12 +204,9 @@ def _innermost(error: BaseException) -> str:
 def read_json_file(
     file: str, holds: str, read: Callable[[int, dict[str, Any]], T], remedy: str
 ) -> list[T]:
-    """Return what `read` makes of the objects of a JSONL file; see `read_json_lines`.
-
-    Raises:
-        ConfigError: the file can't be read, is empty, or has an invalid line, whose number is
-            named; `remedy` says what to write.
-    """
+    """Return what `read` makes of the objects of a JSONL file; see `read_json_lines`. Raises
+    ConfigError if the file can't be read, is empty, or has an invalid line, whose number is named;
+    `remedy` says what to write."""
     try:
         text = Path(os.path.expanduser(file)).read_text(encoding="utf-8-sig")
     except (OSError, ValueError) as error:

@@ -189,13 +189,11 @@ def complete_around(
 def complete_manifest(
     store: Store, model: str, step: int, sizes: Mapping[str, int] | None = None, digest: str = ""
 ) -> Checkpoint:
-    """Return a checkpoint's manifest, compared with the sizes of its files.
+    """Return a checkpoint's manifest, compared with the sizes of the store's keys; without `sizes`,
+    its own are listed.
 
     A CorruptCheckpoint says that it was never completed, that a file is missing or has another
     size, or that its digest is not the ledger's, where that is given.
-
-    Args:
-        sizes: of the store's keys, by key; None has the checkpoint's listed.
     """
     if sizes is None:
         sizes = store.sizes(checkpoint_key(model, step))

@@ -32,12 +32,8 @@ def steps_here(model_folder: Path) -> list[int]:
 def write_checkpoint(
     folder: Path, save: Callable[[Path], object], metrics: Mapping[str, float]
 ) -> None:
-    """Have `save` fill a new folder, and give it its name once it is whole and on the disk.
-
-    Args:
-        folder: of the checkpoint; an existing one is replaced.
-        metrics: of the training that made it.
-    """
+    """Have `save` fill a new folder, and give it its name once it is whole and on the disk; an
+    existing checkpoint is replaced. `metrics` are of the training that made it."""
     fresh = folder.with_name(f".{folder.name}.writing")
     shutil.rmtree(fresh, ignore_errors=True)
     make_folder(fresh)

@@ -128,11 +128,8 @@ def _refuse_intact(store: Store, model: str) -> None:
 
 
 def _read_manifests(store: Store, model: str) -> tuple[dict[int, Checkpoint], dict[int, str]]:
-    """Read every manifest and verify its checkpoint.
-
-    Returns:
-        The readable manifests, and the damage of checkpoints, both by step.
-    """
+    """Read every manifest and verify its checkpoint; return the readable manifests, and the damage
+    of checkpoints, both by step."""
     sizes = store.sizes(checkpoints_key(model))
     manifests: dict[int, Checkpoint] = {}
     damage: dict[int, str] = {}

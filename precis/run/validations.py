@@ -9,13 +9,11 @@ _GAP_CONFIDENCE = 0.99
 
 
 def gain(before: Validation, after: Validation, among: int = 1) -> Interval | None:
-    """Return the gain of the score, over the scenarios that have one in both.
+    """Return the gain of the score, over the scenarios that have one in both; None where those are
+    too few to say.
 
-    None where those are too few to say.
-
-    Args:
-        among: the number of validations of which `after` is the best: its interval is wider, since
-            the best of several is above by chance more often (Bonferroni).
+    `among` is the number of validations of which `after` is the best: its interval is wider, since
+    the best of several is above by chance more often (Bonferroni).
     """
     return _difference(after.score, before.score, 1 - (1 - CONFIDENCE) / among)
 

@@ -29,11 +29,8 @@ class TrainerBackend(art.Backend, Protocol):
         trajectory_groups: Iterable[art.TrajectoryGroup],
         **options: Any,
     ) -> TrainResult:
-        """Turn the newest adapter into the next, and save it before this returns.
-
-        Args:
-            options: the trainer's settings, such as `learning_rate`.
-        """
+        """Turn the newest adapter into the next, and save it before this returns. `options` are the
+        trainer's settings, such as `learning_rate`."""
         ...
 
     async def train_sft(

@@ -178,20 +178,14 @@ class RemoteTrainer(ImitatesInOnePass):
     async def commit(
         self, model: Model, step: int, to: StoredModel, record: StepRecord | None = None
     ) -> Checkpoint:
-        """Have the trainer put a checkpoint into the store, and return the manifest there.
-
-        Args:
-            to: whose lease must still be held when the manifest is written.
-        """
+        """Have the trainer put a checkpoint into the store, and return the manifest there. The
+        lease of `to` must still be held when the manifest is written."""
         return _read(Checkpoint, await self._checkpoint("commit", model, step, to, record=record))
 
     async def restore(self, model: Model, step: int, of: StoredModel, digest: str = "") -> None:
-        """Have the trainer continue from a checkpoint of the store; call before `register`.
-
-        Args:
-            of: the run that the model belongs to from here on.
-            digest: the checkpoint's digest, if the ledger has one.
-        """
+        """Have the trainer continue from a checkpoint of the store, whose run `of` the model
+        belongs to from here on; call before `register`. `digest` is the checkpoint's, if the ledger
+        has one."""
         await self._checkpoint("restore", model, step, of, digest=digest)
 
     async def fetch(self, model: Model, step: int, of: StoredModel, digest: str = "") -> None:

@@ -77,12 +77,9 @@ class TrainerService:
         return {"step": await self.backend._get_step(model)}
 
     def served_as(self, asked: str) -> str:
-        """Return the backend's name of the adapter that clients ask for as `name@step`.
-
-        Raises:
-            TrainerError: it names no adapter. vLLM would answer as its base model, or by another
-                adapter.
-        """
+        """Return the backend's name of the adapter that clients ask for as `name@step`. Raises
+        TrainerError if it names no adapter. vLLM would answer as its base model, or by another
+        adapter."""
         name, _, step = asked.rpartition("@")
         if name not in self.endpoints or not _STEP.fullmatch(step):
             raise TrainerError(
@@ -107,12 +104,9 @@ class TrainerService:
         return {}
 
     async def train(self, request: TrainRequest) -> Json:
-        """Train a step, one at a time; for a trained step return the stored result.
-
-        Raises:
-            StepConflict: it was trained on other groups, the model here is another run's, or is at
-                another step.
-        """
+        """Train a step, one at a time; for a trained step return the stored result. Raises
+        StepConflict if it was trained on other groups, the model here is another run's, or is at
+        another step."""
         async with self._training:
             name = request.model.name
             journal = self._journal(request.model)

@@ -52,10 +52,8 @@ class SamplingAhead(_OneAtATime[StepRollouts]):
     async def take(self, step: int) -> StepRollouts | None:
         """Return a step's rollouts once they are complete; None where it was not sampled ahead.
 
-        Cancelling a waiting caller cancels the sampling.
-
-        Raises:
-            PrecisError: the sampling failed; the step is to be sampled again.
+        Cancelling a waiting caller cancels the sampling. Raises PrecisError if the sampling failed;
+        the step is to be sampled again.
         """
         task = self._task
         if task is None:
@@ -79,10 +77,8 @@ class CommitPipeline(_OneAtATime[None]):
     async def wait(self) -> None:
         """Wait for the commit that is under way, if one is, before the next step is trained.
 
-        Cancelling a waiting caller does not cancel the commit.
-
-        Raises:
-            StoreError: it failed; where the checkpoint is kept is in the message.
+        Cancelling a waiting caller does not cancel the commit. Raises StoreError if it failed;
+        where the checkpoint is kept is in the message.
         """
         if self._task is not None:
             await asyncio.shield(self._task)

@@ -35,10 +35,8 @@ _CEILING_SCENARIOS = 50
 class Preflight:
     """The checks of a run; each is a method that returns its finding, or raises a PrecisError.
 
-    Not a dataclass: Prefect walks through those, and the corpus is large.
-
-    Args:
-        warn: called with each oddity that need not stop the run.
+    Not a dataclass: Prefect walks through those, and the corpus is large. `warn` is called with
+    each oddity that need not stop the run.
     """
 
     def __init__(

@@ -268,11 +268,7 @@ def reconcile(ledger: Ledger, whole: Mapping[int, Checkpoint], trainer: TrainerS
 
 def _holds(trainer: TrainerState, ledger: Ledger, as_in: Checkpoint | None = None) -> bool:
     """Return whether the trainer can continue from the ledger's checkpoint, or from a later one of
-    its own.
-
-    Args:
-        as_in: the store's manifest of that checkpoint, which must name the same files.
-    """
+    its own. `as_in` is the store's manifest of that checkpoint, which must name the same files."""
     at = ledger.next_step
     newest = max(trainer.checkpoints, default=-1)
     files = trainer.checkpoints.get(at)

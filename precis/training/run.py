@@ -229,11 +229,8 @@ class Run:
 
     def limit_reached(self, machine_usd: float = 0.0) -> BudgetReached | None:
         """Return the error to stop with, once everything up to here is committed, where the run has
-        spent its budget, or held its machine for as long as it may.
-
-        Args:
-            machine_usd: the price of an hour of the machine to be rented now, if one is.
-        """
+        spent its budget, or held its machine for as long as it may. `machine_usd` is the price of
+        an hour of the machine to be rented now, if one is."""
         step = self.ledger.next_step
         budget = self.config.budget_usd
         if budget is not None and self.usd + machine_usd >= budget:

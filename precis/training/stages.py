@@ -57,11 +57,7 @@ _DELETE_EVERY = 10
 
 async def gather_rollouts(run: Run, step: int) -> StepRollouts:
     """Sample rollouts of the step's scenarios from its adapter (`Run.adapter_for`), and have them
-    scored.
-
-    Raises:
-        JudgeUnavailable: too many of them went unscored.
-    """
+    scored. Raises JudgeUnavailable if too many of them went unscored."""
     settings = run.config.rollouts
     seed = run.config.seed
     size = settings.groups_per_step

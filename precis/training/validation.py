@@ -96,10 +96,8 @@ def validation_of(
 ) -> Validation:
     """Measure adapter `step` by a rollout of each held-out scenario, in their order.
 
-    A ConfigError says that none of them has the metric of the environment's first figure.
-
-    Args:
-        measure: that of the run's first validation; empty for the first.
+    A ConfigError says that none of them has the metric of the environment's first figure. `measure`
+    is that of the run's first validation; empty for the first.
     """
     unscored = count_causes(rollouts)
     scores = [one.score if isinstance(one.score, Score) else None for one in rollouts]

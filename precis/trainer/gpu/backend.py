@@ -135,13 +135,10 @@ class GpuBackend(LocalBackend):
         batch_size: int,
         learning_rates: Sequence[float],
     ) -> LocalTrainResult:
-        """Train one step by imitation: token-level cross-entropy of given answers.
-
-        Raises:
-            TrainerError: every answer is longer than `engine.tokens_max`, or the chat template
-                can't say its tool calls.
-            StaleAdapter: what is served afterwards is not what was trained.
-        """
+        """Train one step by imitation: token-level cross-entropy of given answers. Raises
+        TrainerError if every answer is longer than `engine.tokens_max`, or the chat template can't
+        say its tool calls, and StaleAdapter if what is served afterwards is not what was
+        trained."""
         step = await self._get_step(model)
         service = await self._get_service(model)
         rates = list(learning_rates)

@@ -147,14 +147,9 @@ class Learner:
         return self._move(seen, config.learning_rate, _GRADIENT_NORM_MAX)
 
     def imitate(self, update: Update, learning_rate: float) -> dict[str, float]:
-        """Move the optimizer once towards the answers of an update, by maximum likelihood.
-
-        Returns:
-            The update's metrics, under ART's names; the loss is the cross-entropy of a token.
-
-        Raises:
-            TrainerError: as `update`.
-        """
+        """Move the optimizer once towards the answers of an update, by maximum likelihood. Return
+        its metrics, under ART's names; the loss is the cross-entropy of a token. Raises
+        TrainerError as `update` does."""
         seen = self._accumulate(update, self._backward_likelihood)
         return self._move(seen, learning_rate, _IMITATED_NORM_MAX)
 

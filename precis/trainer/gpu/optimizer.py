@@ -28,22 +28,15 @@ def save_optimizer(
     folder: Path,
     reference: list[torch.Tensor] | None = None,
 ) -> None:
-    """Write the optimizer's state beside the adapter that it belongs to.
-
-    Args:
-        reference: the weights of the KL penalty's reference; None where there is none.
-    """
+    """Write the optimizer's state beside the adapter that it belongs to, with the weights of the KL
+    penalty's reference, if there is one."""
     state = {"state": optimizer.state_dict()["state"], "reference": reference}
     torch.save(state, folder / OPTIMIZER_FILE)
 
 
 def load_optimizer(optimizer: torch.optim.Optimizer, folder: Path) -> list[torch.Tensor] | None:
-    """Resume with the state of a checkpoint; one that imitation has made has no moments.
-
-    Returns:
-        The weights of the KL penalty's reference, on the optimizer's device; None where there is
-        none.
-    """
+    """Resume with the state of a checkpoint; one that imitation has made has no moments. Return the
+    weights of the KL penalty's reference, on the optimizer's device; None where there is none."""
     file = folder / OPTIMIZER_FILE
     if not file.exists():
         return None

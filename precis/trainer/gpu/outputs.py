@@ -31,11 +31,8 @@ class HeldOutputs:
         self._held: dict[str, list[Output]] = {}
 
     def pass_on(self, outputs: Sequence[Output], running: dict[str, Any]) -> list[Output]:
-        """Return the outputs to send now, each joined with the held ones of its request.
-
-        Args:
-            running: vLLM's requests by their ids, without those that have ended.
-        """
+        """Return the outputs to send now, each joined with the held ones of its request. `running`
+        are vLLM's requests by their ids, without those that have ended."""
         sent = []
         for output in outputs:
             group = self._held.setdefault(output.request_id, [])

@@ -64,11 +64,8 @@ class GpuService:
     _loras: int = 0
 
     async def start_openai_server(self, config: dev.OpenAIServerConfig | None) -> tuple[str, int]:
-        """Load the model twice, to learn and to sample, and serve the newest adapter.
-
-        Returns:
-            Host and port.
-        """
+        """Load the model twice, to learn and to sample, and serve the newest adapter; return host
+        and port."""
         from art.vllm.server import openai_server_task
 
         step = max(steps_here(self.folder), default=None)
@@ -120,11 +117,7 @@ class GpuService:
     async def train_sft(
         self, step: int, updates: list[Update], learning_rates: list[float], known: Metrics
     ) -> AsyncIterator[Metrics]:
-        """As `train`, by imitation.
-
-        Args:
-            learning_rates: of each update.
-        """
+        """As `train`, by imitation; each update has its learning rate."""
         moves: list[Move] = []
         for update, rate in zip(updates, learning_rates, strict=True):
             moves.append(partial(self._learner.imitate, update, rate))

@@ -15,13 +15,9 @@ _DEADLINE_S = 60.0
 
 
 async def check_service(settings: TinkerTrainer) -> str:
-    """Ask the service for its models; nothing is begun there.
-
-    Raises:
-        ConfigError: its client is not installed, the key or the tokenizer is missing, the key is
-            refused, or it does not have the base model.
-        TrainerError: it does not answer.
-    """
+    """Ask the service for its models; nothing is begun there. Raises ConfigError if its client is
+    not installed, the key or the tokenizer is missing, the key is refused, or it does not have the
+    base model, and TrainerError if it does not answer."""
     require_client()
     from precis.trainer.tinker.service import find_service  # with the client, an extra
     from precis.trainer.tinker.tokenizer import load_tokenizer

@@ -85,12 +85,8 @@ async def copy_weights(
 
 
 async def download(url: str, into: Path, bytes_max: int = _ARCHIVE_BYTES_MAX) -> None:
-    """Download a file of at most so many bytes.
-
-    Raises:
-        tarfile.TarError: it has more.
-        httpx.HTTPError: the download failed.
-    """
+    """Download a file of at most so many bytes. Raises tarfile.TarError if it has more, and
+    httpx.HTTPError if the download failed."""
     async with (
         httpx.AsyncClient(timeout=60, follow_redirects=True, verify=tls_for(url)) as http,
         http.stream("GET", url, headers={"Accept-Encoding": "identity"}) as answer,
@@ -124,12 +120,9 @@ class _Header(tarfile.TarInfo):
 
 
 def unpack(archive: Path, into: Path) -> None:
-    """Unpack an archive, plain or compressed; nothing in it gets out of the folder.
-
-    Raises:
-        tarfile.ReadError: it is none, or was cut.
-        tarfile.TarError: it unpacks to more than weights would, or out of the folder.
-    """
+    """Unpack an archive, plain or compressed; nothing in it gets out of the folder. Raises
+    tarfile.ReadError if it is none, or was cut, and tarfile.TarError if it unpacks to more than
+    weights would, or out of the folder."""
     left = max(_UNPACKED_MIN, _UNPACKED_TIMES * archive.stat().st_size)
     with tarfile.open(archive, mode="r|*", tarinfo=_Header) as tar:
         for member in tar:
