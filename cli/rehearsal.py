@@ -96,9 +96,7 @@ def rehearsal_config(
 def corpus_of(documents: str) -> str:
     """Return the corpus to rehearse with, a file or folder by its whole path: later benchmarks may
     run in another folder. For a folder of texts rules make one in our home, the same each time.
-
-    Raises DocumentsError if nothing can be read, or no question was kept.
-    """
+    Raises DocumentsError if nothing can be read, or no question was kept."""
     given = Path(os.path.expanduser(documents)).absolute()
     if documents in ("", "bundled") or not os.path.exists(given):
         return documents

@@ -63,9 +63,9 @@ class Product:
     def shape(self) -> tuple[int, int]:
         return (self.b.shape[0], self.a.shape[1])
 
-    def rows(self, first: int, last: int) -> NDArray[np.float64]:
+    def rows(self, block: slice) -> NDArray[np.float64]:
         """Return some rows of the product; all of a large tensor would take much memory."""
-        found: NDArray[np.float64] = self.scale * (self.b[first:last] @ self.a)
+        found: NDArray[np.float64] = self.scale * (self.b[block] @ self.a)
         return found
 
 

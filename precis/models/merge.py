@@ -41,9 +41,7 @@ def merge(
     base: Path, products: Mapping[str, Product], folder: Path, dtype: str | None = None
 ) -> None:
     """Write the merged weights of base and adapter to an existing folder, in 32 bits with `F32`.
-
-    Raises ConfigError if the base is quantized, or is not the adapter's.
-    """
+    Raises ConfigError if the base is quantized, or is not the adapter's."""
     refuse_quantized(base, list(products))
     write_shards(_merge_tensors(Weights(base), products, dtype), folder)
 
@@ -105,9 +103,10 @@ def _merge_tensors(
                 "Name the right one with --base.",
             )
         merged: Tensor = np.empty(tensor.shape, kind)
-        for first, last in _blocks(tensor.shape[0]):
-            exact = tensor[first:last].astype(np.float64) + product.rows(first, last)
-            merged[first:last] = exact.astype(np.float32).astype(kind)
+        for first in range(0, tensor.shape[0], _ROWS):
+            block = slice(first, first + _ROWS)
+            exact = tensor[block].astype(np.float64) + product.rows(block)
+            merged[block] = exact.astype(np.float32).astype(kind)
         yield name, merged
 
 
@@ -120,10 +119,11 @@ def _compare(
             f"The merged tensor {name} is of type {new.dtype}, and not {FLOATS[kind]}."
         )
     wanted = held = 0.0
-    for first, last in _blocks(old.shape[0]):
-        base = old[first:last].astype(np.float64)
-        added = product.rows(first, last)
-        merged = new[first:last].astype(np.float64)
+    for first in range(0, old.shape[0], _ROWS):
+        block = slice(first, first + _ROWS)
+        base = old[block].astype(np.float64)
+        added = product.rows(block)
+        merged = new[block].astype(np.float64)
         error = np.abs(merged - (base + added))
         # The largest distance to a type's nearest number, and a little more for double rounding.
         _, exponent = np.frexp(base + added)
@@ -138,11 +138,6 @@ def _compare(
         wanted += float(np.sum(added * added))
         held += float(np.sum(added * (merged - base)))
     return wanted, held
-
-
-def _blocks(rows: int) -> Iterator[tuple[int, int]]:
-    for first in range(0, rows, _ROWS):
-        yield first, min(first + _ROWS, rows)
 
 
 def _kind(tensor: Tensor, dtype: str | None) -> np.dtype[np.generic]:

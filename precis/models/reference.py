@@ -104,10 +104,8 @@ class NamedCheckpoint:
 
 
 def find_model(store: Store, reference: Reference) -> NamedCheckpoint:
-    """Return the checkpoint of a reference; `best` is the best still in the store.
-
-    Raises StoreError if there is none, CorruptCheckpoint if the step is incomplete.
-    """
+    """Return the checkpoint of a reference; `best` is the best still in the store. Raises
+    StoreError if there is none, CorruptCheckpoint if the step is incomplete."""
     if "/" in reference.name or reference.name in (".", ".."):  # a path
         raise no_ledger(store, reference.name)
     ledger = load_ledger(store, reference.name)
