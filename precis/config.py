@@ -291,7 +291,7 @@ class RunConfig(Record):
         return {**given, "trainer": {"kind": "tool_calls", **trainer}}
 
     @model_validator(mode="after")
-    def _embedded_policy_fits(self) -> Self:
+    def _environment_fits(self) -> Self:
         environment = self.environment.kind
         trainer = self.trainer.kind
         if environment != "summaries" and trainer == "extractive":
@@ -304,15 +304,10 @@ class RunConfig(Record):
                 "trainer.kind is 'tool_calls', whose policy writes no text: give summaries another "
                 "trainer, such as 'extractive'"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _games_end_in_time(self) -> Self:
-        environment = self.environment
         asked = self.rollouts.turns_max
-        if environment.kind == "textarena" and environment.moves_max > asked:
+        if self.environment.kind == "textarena" and self.environment.moves_max > asked:
             raise ValueError(
-                f"environment.moves_max is {environment.moves_max}, but a rollout may ask the "
+                f"environment.moves_max is {self.environment.moves_max}, but a rollout may ask the "
                 f"model {asked} times: lower it, or raise rollouts.turns_max"
             )
         return self
@@ -468,11 +463,17 @@ class TrainConfig(RunConfig):
         return self.without_summaries_settings(given)
 
     @model_validator(mode="after")
-    def _best_checkpoint_stays(self) -> Self:
+    def _checkpoints_fit(self) -> Self:
         if self.patience and not self.retention.keep_best:
             raise ValueError(
                 "patience ends with the best checkpoint, which retention.keep_best 0 deletes: set "
                 "keep_best to 1 or more"
+            )
+        origin = self.from_checkpoint
+        if origin and origin.model == self.model and origin.store in ("", self.store):
+            raise ValueError(
+                f"from_checkpoint names the run's own model {self.model!r}: give the new run "
+                "another name, or go back with `precis runs restart`"
             )
         return self
 
@@ -495,16 +496,6 @@ class TrainConfig(RunConfig):
             raise ValueError(
                 "off_policy_steps 1 continues from the two newest checkpoints, of which "
                 "retention.keep_last 1 keeps one: set keep_last to 2 or more"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _origin_is_another_run(self) -> Self:
-        origin = self.from_checkpoint
-        if origin and origin.model == self.model and origin.store in ("", self.store):
-            raise ValueError(
-                f"from_checkpoint names the run's own model {self.model!r}: give the new run "
-                "another name, or go back with `precis runs restart`"
             )
         return self
 
