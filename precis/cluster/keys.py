@@ -35,10 +35,7 @@ class Keys:
 
 def cluster_name(model: str, store: str) -> str:
     """Return the name of a model's cluster or managed job in a store, the same for each of its
-    runs.
-
-    SkyPilot and the clouds allow lower-case letters, digits and dashes.
-    """
+    runs. SkyPilot and the clouds allow lower-case letters, digits and dashes."""
     digest = hashlib.sha256(f"{open_store(store).url} {model}".encode()).hexdigest()[:8]
     readable = re.sub(r"[^a-z0-9]+", "-", model.lower()).strip("-")[:20]
     return f"{PREFIX}{readable}-{digest}"

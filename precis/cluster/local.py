@@ -74,9 +74,7 @@ async def _answers(trainer: ChildService) -> bool:
 @contextmanager
 def scratch_folder(beside: Path) -> Iterator[Path]:
     """Yield a folder for a trainer of this process alone, which only serves downloaded checkpoints.
-
-    Deletes those of killed processes.
-    """
+    Deletes those of killed processes."""
     beside.mkdir(parents=True, exist_ok=True)
     for left in beside.iterdir():
         process = left.name.partition("-")[0]

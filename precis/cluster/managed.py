@@ -38,10 +38,8 @@ class ServerAccess:
 def managed_task(
     config: ManagedConfig, flow_run: str, server: ServerAccess, prices: dict[str, HourlyPrice]
 ) -> Any:
-    """Return the `sky.Task` that executes a flow run of that server, and retries it.
-
-    The prices are of the machine, by cloud. Raises ConfigError without a checkout to send.
-    """
+    """Return the `sky.Task` that executes a flow run of that server, and retries it. The prices are
+    of the machine, by cloud. Raises ConfigError without a checkout to send."""
     envs, secrets = variables(config, server)
     envs |= {"PRECIS_FLOW_RUN": flow_run, PRICES_VARIABLE: as_variable(prices)}
     return fill_in(TASK, envs, secrets, config.cluster, agent_files(config))

@@ -42,10 +42,8 @@ async def sweep(spare_hours: float) -> list[Swept]:
 
 
 async def down_cluster(model: str, store: str, *, force: bool = False) -> str:
-    """Take down the machine of a model, if it still exists; return its name.
-
-    Raises ConfigError if a live run uses it, unless `force` is set.
-    """
+    """Take down the machine of a model, if it still exists; return its name. Raises ConfigError if
+    a live run uses it, unless `force` is set."""
     name = cluster_name(model, store)
     holder = None if force else await _live_holder(model, store)
     if holder is not None:

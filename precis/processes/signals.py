@@ -45,10 +45,8 @@ def cancel_on_sigterm() -> Iterator[None]:
 
 @contextmanager
 def as_interrupts() -> Iterator[None]:
-    """Make SIGTERM and SIGHUP act like Ctrl-C within the block.
-
-    No-op in other threads than the main one; an ignored signal stays ignored.
-    """
+    """Make SIGTERM and SIGHUP act like Ctrl-C within the block. No-op in other threads than the
+    main one; an ignored signal stays ignored."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -81,10 +81,8 @@ class Corpus:
 
 
 def load_corpus(config: DocumentsConfig, warn: Warn = logger.warning) -> Corpus:
-    """Read and split a corpus; `warn` reports what is left out.
-
-    Raises DocumentsError with file, row and column, or if there are too few for the split.
-    """
+    """Read and split a corpus; `warn` reports what is left out. Raises DocumentsError with file,
+    row and column, or if there are too few for the split."""
     return split(read_documents(config, warn), config)
 
 
@@ -103,10 +101,7 @@ def load_others(config: OtherDocuments, warn: Warn = logger.warning) -> Corpus:
 
 def read_documents(config: DocumentSource, warn: Warn = logger.warning) -> list[Document]:
     """Read all documents of a source with an answerable question; `warn` reports the number of
-    others.
-
-    Raises DocumentsError with file, row and column, or if no document has one.
-    """
+    others. Raises DocumentsError with file, row and column, or if no document has one."""
     documents = group(read_rows(config))
     usable = [document for document in documents if document.asked]
     if not usable:

@@ -40,11 +40,8 @@ def _check_settings(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 class StepRecord(Record):
-    """A committed step.
-
-    Everything except the times and `judge` is the same for every run with the same seed and
-    settings.
-    """
+    """A committed step. Everything except the times and `judge` is the same for every run with the
+    same seed and settings."""
 
     step: Step
     """The step, which trained adapter `step` into adapter `step + 1`."""

@@ -86,10 +86,8 @@ def answers_in(results: pl.DataFrame, questions: pl.DataFrame) -> pl.DataFrame:
 
 
 def were_read() -> pl.Expr:
-    """Return the filter for rows of `answers_in` whose summaries a judge has read.
-
-    In a benchmark, texts that fail the measure of prose are judged too.
-    """
+    """Return the filter for rows of `answers_in` whose summaries a judge has read. In a benchmark,
+    texts that fail the measure of prose are judged too."""
     return ~pl.col("disqualified").is_in(_UNREAD).fill_null(value=False)
 
 

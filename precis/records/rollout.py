@@ -184,10 +184,8 @@ class Rollout:
 
 
 def content_text(content: Any) -> str:
-    """Return a message's content as text: OpenAI allows None, a text, or a list of parts.
-
-    A part that is not text, such as an image, is named in brackets.
-    """
+    """Return a message's content as text: OpenAI allows None, a text, or a list of parts. A part
+    that is not text, such as an image, is named in brackets."""
     if not isinstance(content, list):
         return str(content or "")
     texts = []

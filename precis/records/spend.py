@@ -174,10 +174,8 @@ def price_of(model: str, prices: Prices = PRICES) -> Price | None:
 
 
 def usd(model: str, usage: Usage, prices: Prices = PRICES) -> float | None:
-    """Return the dollars of one call, or None if neither response nor price table gives them.
-
-    The provider's own figure wins over the table.
-    """
+    """Return the dollars of one call, or None if neither response nor price table gives them. The
+    provider's own figure wins over the table."""
     if usage.cost_usd is not None:
         return usage.cost_usd
     price = price_of(model, prices)

@@ -14,10 +14,8 @@ T = TypeVar("T")
 
 
 class ShownConversation(Record):
-    """A conversation in the format of OpenAI's API, whose assistant's answers are imitated.
-
-    An answer with `"weight": 0`, as in OpenAI's files for fine-tuning, is only context.
-    """
+    """A conversation in the format of OpenAI's API, whose assistant's answers are imitated. An
+    answer with `"weight": 0`, as in OpenAI's files for fine-tuning, is only context."""
 
     messages: tuple[dict[str, Any], ...]
     tools: tuple[dict[str, Any], ...] = ()

@@ -109,9 +109,7 @@ def commit(
 
 def repair_pointer(store: Store, model: str, step: int, lease: str = "") -> None:
     """Have the pointer name a step where it does not: a commit was cut off, or it is damaged.
-
-    Raises LeaseLost or StoreConflict where another run has taken over, or moved it.
-    """
+    Raises LeaseLost or StoreConflict where another run has taken over, or moved it."""
     blob = store.get(pointer_key(model))
     if named_step(blob) != step:
         check_lease(store, model, lease)
@@ -219,9 +217,7 @@ def complete_manifest(
 
 def restore(store: Store, model: str, step: int, into: Path, digest: str = "") -> Checkpoint:
     """Bring a checkpoint into the folder `into`, which is replaced in one move once verified.
-
-    Raises CorruptCheckpoint as `complete_manifest` does, and where a file's content differs.
-    """
+    Raises CorruptCheckpoint as `complete_manifest` does, and where a file's content differs."""
     checkpoint = complete_manifest(store, model, step, digest=digest)
     incoming = into.with_name(f".{into.name}.incoming")
     shutil.rmtree(incoming, ignore_errors=True)

@@ -18,9 +18,7 @@ def check_settings(
     ledger: Ledger, config: TrainConfig, identity: str, corpus: str, store: str
 ) -> None:
     """Refuse settings that would make a stored run another one: a ConfigError names both values.
-
-    `identity` is the digest of what decides the result now, `corpus` that of the scenarios.
-    """
+    `identity` is the digest of what decides the result now, `corpus` that of the scenarios."""
     if ledger.config == identity:
         return
     found = _differences(ledger.settings, config, is_corpus_the_same=ledger.corpus == corpus)

@@ -86,10 +86,8 @@ def prune(store: Store, ledger: Ledger, retention: Retention, lease: str = "") -
 
 
 def remove(store: Store, model: str, step: int, lease: str = "") -> None:
-    """Delete a checkpoint while the run holds its lease, or raise LeaseLost.
-
-    The manifest goes first: the files left by a crash are no checkpoint, and go the next time.
-    """
+    """Delete a checkpoint while the run holds its lease, or raise LeaseLost. The manifest goes
+    first: the files left by a crash are no checkpoint, and go the next time."""
     check_lease(store, model, lease)
     store.delete(manifest_key(model, step))
     reached("manifest deleted", step)

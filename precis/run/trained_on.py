@@ -24,10 +24,8 @@ def keep_trained_on(store: Store, ledger: Ledger, contents: Iterable[str]) -> No
 
 
 def trained_on(store: Store, model: str, contents: Iterable[str]) -> list[bool] | None:
-    """Return for each of the contents whether a model may have been trained on it.
-
-    None where the store does not say.
-    """
+    """Return for each of the contents whether a model may have been trained on it. None where the
+    store does not say."""
     digests = _read_note(store, model)
     if digests is None:
         return None

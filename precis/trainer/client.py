@@ -150,10 +150,8 @@ class RemoteTrainer(ImitatesInOnePass):
     async def train_sft(
         self, model: Model, trajectories: Iterable[art.Trajectory], **kwargs: Any
     ) -> RemoteTrainResult:
-        """Train one step by imitation of each trajectory's last message, as `train` does.
-
-        The backend's options are `batch_size` and `learning_rates`, one for each update.
-        """
+        """Train one step by imitation of each trajectory's last message, as `train` does. The
+        backend's options are `batch_size` and `learning_rates`, one for each update."""
         group = art.TrajectoryGroup(list(trajectories))
         return await self.train(model, [group], imitates=True, **kwargs)
 

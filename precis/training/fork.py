@@ -60,9 +60,7 @@ def origin_of(store: Store, wanted: FromCheckpoint) -> Origin:
 
 def fork(store: Store, model: str, origin: Origin, config: str, lease: str = "") -> Checkpoint:
     """Copy the origin, verified, into the store as checkpoint 0 of a model, unless it is there.
-
-    Raises CorruptCheckpoint where the origin is damaged, gone, or was replaced.
-    """
+    Raises CorruptCheckpoint where the origin is damaged, gone, or was replaced."""
     source = store if origin.store == store.url else open_store(origin.store)
     with TemporaryDirectory() as temporary:
         folder = Path(temporary) / "checkpoint"
@@ -77,10 +75,8 @@ def fork(store: Store, model: str, origin: Origin, config: str, lease: str = "")
 
 
 async def begin_from_origin(run: Run) -> None:
-    """Give a new run the checkpoint 0 of its settings, once its ledger is read.
-
-    Does nothing for a run that has its checkpoint 0, or begins untrained.
-    """
+    """Give a new run the checkpoint 0 of its settings, once its ledger is read. Does nothing for a
+    run that has its checkpoint 0, or begins untrained."""
     wanted = run.config.from_checkpoint
     ledger = run.ledger
     if wanted is None:

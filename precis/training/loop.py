@@ -96,11 +96,7 @@ class Stages:
 
 
 class TrainingLoop:
-    """A run, from its last committed step to its last.
-
-    await loop.resume()
-    await loop.train()
-    """
+    """A run, from its last committed step to its last: `await resume()`, then `await train()`."""
 
     def __init__(self, run: Run, stages: Stages | None = None) -> None:
         self.run = run
@@ -155,10 +151,8 @@ class TrainingLoop:
             await self.take_step(run.next_step)
 
     async def take_step(self, step: int) -> None:
-        """Take one step; it is committed and logged while the next one samples.
-
-        With `off_policy_steps` the next one samples during this one's training, too.
-        """
+        """Take one step; it is committed and logged while the next one samples. With
+        `off_policy_steps` the next one samples during this one's training, too."""
         run = self.run
         rollouts = await self.stages.around_judge(run, partial(self._sample, step))
         await self._wait_for_commit()

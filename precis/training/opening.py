@@ -91,9 +91,7 @@ async def open_environment(
     config: RunConfig, launch: Launch = child_service, read: Read = read_documents
 ) -> AsyncIterator[Environment]:
     """Open the environment of a run or a benchmark, with all that it needs, while the block lasts.
-
-    Raises ConfigError where its file can't be used, DocumentsError where the documents can't.
-    """
+    Raises ConfigError where its file can't be used, DocumentsError where the documents can't."""
     environment: Summaries | AgentEnvironment
     log = work_folder(config) / "standins.log"
     async with AsyncExitStack() as stack:

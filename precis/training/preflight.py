@@ -118,10 +118,8 @@ class Preflight:
         return store.url
 
     async def ceiling(self) -> str:
-        """Return the best result that a policy could reach, on a sample of many scenarios.
-
-        Called once all others have passed, since it may cost calls of a judge.
-        """
+        """Return the best result that a policy could reach, on a sample of many scenarios. Called
+        once all others have passed, since it may cost calls of a judge."""
         environment = self._environment
         store = open_store(self.config.store)
         found = await environment.ceiling(store, _CEILING_SCENARIOS)

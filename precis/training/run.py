@@ -171,10 +171,8 @@ class Run:
         self._stored = OwnObject(self.store, ledger_key(self.name), version)
 
     async def write_ledger(self, ledger: Ledger, spend: Spend = _NOTHING) -> None:
-        """Commit a ledger, with spending that belongs to no step, and continue from it.
-
-        Raises LeaseLost or StoreConflict where another run has taken over, or wrote the ledger.
-        """
+        """Commit a ledger, with spending that belongs to no step, and continue from it. Raises
+        LeaseLost or StoreConflict where another run has taken over, or wrote the ledger."""
         await self.lease.check()  # an upload may have taken longer than the lease
         ledger = ledger.under(self.config.model_dump(mode="json"))
         ledger = ledger.model_copy(update={"unpriced": ledger.unpriced + spend.unpriced})
@@ -200,10 +198,8 @@ class Run:
         return self.ledger.next_step if step is None else step + 1
 
     def adapter_for(self, step: int) -> int:
-        """Return the adapter that a step is sampled from, interrupted or not.
-
-        With `off_policy_steps` that is the one before its own, which is still being trained.
-        """
+        """Return the adapter that a step is sampled from, interrupted or not. With
+        `off_policy_steps` that is the one before its own, which is still being trained."""
         return max(step - self.config.off_policy_steps, self.oldest_adapter)
 
     @property
@@ -394,9 +390,7 @@ def trainable(config: RunConfig) -> Model:
 
 
 def work_folder(config: RunConfig) -> Path:
-    """Return a run's local files: ART's metrics and trajectories, the trainer's folder, logs.
-
-    The same model in another store is another run, with its own files.
-    """
+    """Return a run's local files: ART's metrics and trajectories, the trainer's folder, logs. The
+    same model in another store is another run, with its own files."""
     store = hashlib.sha256(open_store(config.store).url.encode()).hexdigest()
     return private_home() / "work" / f"{config.model}-{store[:8]}"

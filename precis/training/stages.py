@@ -92,10 +92,8 @@ async def sample_scenarios(
 
 
 def describe_step(run: Run, step: int, rollouts: StepRollouts) -> StepRecord:
-    """Return the record of a step before its training, as far as it is known.
-
-    It books the spending up to here; its `gather` seconds are the wait for its rollouts.
-    """
+    """Return the record of a step before its training, as far as it is known. It books the spending
+    up to here; its `gather` seconds are the wait for its rollouts."""
     everyone = list(chain.from_iterable(rollouts.rows))
     metrics = mean_metrics(everyone)
     turns = turns_to_success(everyone)
@@ -184,10 +182,8 @@ async def commit_step(run: Run, record: StepRecord) -> None:
 
 
 async def keep_here(run: Run, record: StepRecord, error: StoreError) -> StoreError:
-    """Save a checkpoint that can't be uploaded on this machine; return the error to stop with.
-
-    The next start of the run uploads it: a rented trainer and its disk may be gone by then.
-    """
+    """Save a checkpoint that can't be uploaded on this machine; return the error to stop with. The
+    next start of the run uploads it: a rented trainer and its disk may be gone by then."""
     if isinstance(error, StoreConflict):
         return error  # another run has the model now
     folder = run.kept_folder
@@ -208,9 +204,7 @@ def keep_record(folder: Path, record: StepRecord) -> None:
 
 def upload_kept(store: Store, ledger: Ledger, folder: Path, lease: str = "") -> int | None:
     """Commit the kept checkpoint that the ledger lacks, if there is one, and delete the folder.
-
-    Returns its step; a StoreError says that it could not be uploaded, and is still kept.
-    """
+    Returns its step; a StoreError says that it could not be uploaded, and is still kept."""
     path = folder / _RECORD
     record = StepRecord.model_validate_json(path.read_bytes()) if path.exists() else None
     if record is None or record.step > ledger.next_step:
@@ -226,10 +220,8 @@ def upload_kept(store: Store, ledger: Ledger, folder: Path, lease: str = "") -> 
 
 
 async def log_step(run: Run, step: int, rollouts: StepRollouts | None = None) -> None:
-    """Append the step to ART's files and to W&B; a repeat appends it again.
-
-    Without its rollouts, which an earlier process has sampled, its metrics alone.
-    """
+    """Append the step to ART's files and to W&B; a repeat appends it again. Without its rollouts,
+    which an earlier process has sampled, its metrics alone."""
     metrics = run.metrics_of(step)
     groups = [in_texts(group_of(one)) for one in rollouts.groups] if rollouts else None
     await run.model.log(groups, split="train", metrics=metrics, step=step)
@@ -271,10 +263,8 @@ def greedy_policy(run: Run, adapter: int) -> AbstractAsyncContextManager[Policy]
 def as_trained(
     record: StepRecord, digest: str, metrics: Mapping[str, float], **seconds: float
 ) -> StepRecord:
-    """Return the record of a trained step.
-
-    Metrics that are not finite numbers are left out: JSON can't hold them.
-    """
+    """Return the record of a trained step. Metrics that are not finite numbers are left out: JSON
+    can't hold them."""
     finite = {}
     for name, figure in metrics.items():
         if figure is not None and math.isfinite(figure):

@@ -105,10 +105,8 @@ class DemonstrationJournal:
 
 
 async def measure_groups(run: Run, step: int) -> None:
-    """Sample adapter `step` as a step does, and book the number of groups whose rewards differ.
-
-    The scenarios are the same before and after a warm start: the first that steps draw.
-    """
+    """Sample adapter `step` as a step does, and book the number of groups whose rewards differ. The
+    scenarios are the same before and after a warm start: the first that steps draw."""
     start = time.perf_counter()
     settings = run.config.rollouts
     assert run.config.warm_start is not None

@@ -265,10 +265,8 @@ class GpuBackend(LocalBackend):
         await self._never.wait()
 
     async def _check_served(self, model: Model, step: int) -> None:
-        """Compare the adapter that vLLM has under the step's name with the step's checkpoint.
-
-        ART can continue serving an old one without a word (its issue 661).
-        """
+        """Compare the adapter that vLLM has under the step's name with the step's checkpoint. ART
+        can continue serving an old one without a word (its issue 661)."""
         name = self._model_inference_name(model, step)
         folder = folder_of(self._folder(model), step)
         root = (await self._list_served(model)).get(name)

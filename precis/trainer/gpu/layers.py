@@ -28,10 +28,8 @@ class AdaptedLayers:
                 module.forward = partial(_normalize, module)
 
     def round(self, dtype: torch.dtype) -> None:
-        """Copy the adapter's present weights in the precision of the layers that they adapt.
-
-        Once before each forward pass, since a kernel for each weight would be 500 kernels.
-        """
+        """Copy the adapter's present weights in the precision of the layers that they adapt. Once
+        before each forward pass, since a kernel for each weight would be 500 kernels."""
         scales = []
         downs = []
         ups = []

@@ -295,10 +295,8 @@ class Learner:
 
 
 class _TargetLogprobs(torch.autograd.Function):  # type: ignore[misc]
-    """Log probabilities of `targets` [n] after `states` [n, width], and entropies, in 32 bits.
-
-    The logits are computed again in the backward pass. Entropies have no gradient.
-    """
+    """Log probabilities of `targets` [n] after `states` [n, width], and entropies, in 32 bits. The
+    logits are computed again in the backward pass. Entropies have no gradient."""
 
     @staticmethod
     def forward(

@@ -86,10 +86,8 @@ def has_one_adapter(layer: Any, max_loras: int) -> bool:
 
 
 def create_weights(layer: Any, lora_config: Any) -> None:
-    """Allocate an adapter's weights, A below the layer's own.
-
-    vLLM writes an adapter into `lora_a_stacked` and `lora_b_stacked`, which are views here.
-    """
+    """Allocate an adapter's weights, A below the layer's own. vLLM writes an adapter into
+    `lora_a_stacked` and `lora_b_stacked`, which are views here."""
     base = layer.base_layer
     sizes = tuple(getattr(layer, "output_slices", (layer.output_size,)))
     rank = lora_config.max_lora_rank

@@ -22,10 +22,8 @@ Output = Any
 
 
 class HeldOutputs:
-    """Outputs that wait in the engine until a group of them is sent.
-
-    A request's first output, which says how its prompt was read, and its last never wait.
-    """
+    """Outputs that wait in the engine until a group of them is sent. A request's first output,
+    which says how its prompt was read, and its last never wait."""
 
     def __init__(self) -> None:
         self._held: dict[str, list[Output]] = {}

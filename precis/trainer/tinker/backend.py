@@ -32,10 +32,8 @@ Model = art.TrainableModel[Any, Any]
 
 
 class TinkerBackend(ImitatesInOnePass):
-    """Trains and samples at a service that speaks the Tinker API.
-
-    The seed is of untrained adapters, and of the order in which samples are learned from.
-    """
+    """Trains and samples at a service that speaks the Tinker API. The seed is of untrained
+    adapters, and of the order in which samples are learned from."""
 
     def __init__(self, path: Path, seed: int = 1) -> None:
         self._path = path
@@ -104,10 +102,8 @@ class TinkerBackend(ImitatesInOnePass):
         batch_size: int,
         learning_rates: Sequence[float],
     ) -> LocalTrainResult:
-        """Train one step by imitation: token-level cross-entropy of given answers.
-
-        Raises TrainerError where every answer is longer than `trainer.tokens_max`.
-        """
+        """Train one step by imitation: token-level cross-entropy of given answers. Raises
+        TrainerError where every answer is longer than `trainer.tokens_max`."""
         async with self._training:
             trained = self._models[model.name]
             longest = trained.settings.tokens_max
