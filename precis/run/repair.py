@@ -81,11 +81,10 @@ async def repair(store: Store, model: str, take_over: bool = False) -> Repaired:
         await asyncio.to_thread(_refuse_intact, store, model)
         manifests, damage = await asyncio.to_thread(_read_manifests, store, model)
         pointer = named_step(await asyncio.to_thread(store.get, pointer_key(model)))
-        newest = max(manifests, default=0) if pointer is None else pointer
         whole = []
         beyond = []
         for step in manifests:
-            if step > newest:
+            if pointer is not None and step > pointer:
                 beyond.append(step)
             elif step not in damage:
                 whole.append(step)

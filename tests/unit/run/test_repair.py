@@ -168,6 +168,11 @@ async def test_a_damaged_checkpoint_is_passed_over_and_named_unless_none_is_whol
     with pytest.raises(CorruptCheckpoint, match=r"No checkpoint of 'm' .* is whole"):
         await repair(store, "m")
     assert store.get(ledger_key("m")) is None
+    for step in (0, 1, 3, 4):
+        store.put(manifest_key("m", step), b"garbage")
+    store.delete(pointer_key("m"))
+    with pytest.raises(CorruptCheckpoint, match=r"is whole.*0004/manifest.json is damaged"):
+        await repair(store, "m")
 
 
 async def test_what_a_restart_left_behind_is_no_part_of_the_run(store: FolderStore) -> None:
