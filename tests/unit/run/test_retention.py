@@ -1,5 +1,6 @@
 """Retention: what goes is old, not among the best, and made unnecessary by what stays."""
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -8,8 +9,9 @@ from hypothesis import strategies as st
 
 from precis.config import Retention
 from precis.run.checkpoints import commit, committed_steps, complete_around
+from precis.run.overview import kept_checkpoints
 from precis.run.retention import kept, prune
-from precis.store import FolderStore
+from precis.store import Blob, FolderStore
 from tests.support.dying_store import Killed, MortalStore
 from tests.support.ledgers import ledger_at
 from tests.support.runs import file_key, newest_whole
@@ -62,6 +64,25 @@ def test_a_prune_keeps_first_newest_and_best_and_what_the_ledger_has_not_reached
     assert prune(store, ledger_at(7, {2: 0.9, 4: 0.5}), _FEW) == [4, 5]
     assert committed_steps(store, "m") == [0, 2, 6, 7]
     assert store.keys("m/checkpoints/0003/") == []
+
+
+class PairedReads(FolderStore):
+    """It reads no object until another is asked for."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self._pair = threading.Barrier(2)
+
+    def get(self, key: str) -> Blob | None:
+        self._pair.wait(30)
+        return super().get(key)
+
+
+def test_manifests_are_read_at_once(store: FolderStore) -> None:
+    """Each waits for a bucket."""
+    listed = kept_checkpoints(PairedReads(store.root), "m")
+    assert [one.step for one in listed if not one.damage] == list(range(8))
+    assert prune(PairedReads(store.root), ledger_at(7), Retention(keep_last=8)) == []
 
 
 def test_broken_checkpoints_make_no_older_one_unnecessary(store: FolderStore) -> None:
