@@ -35,6 +35,14 @@ class _Environment(BaseSettings):
             reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
             raise ConfigError(f"The file .env can't be read: {reason}.") from error
 
+    def keys(self) -> dict[str, str]:
+        """Return the keys that are set, in plain text, by variable."""
+        keys = {}
+        for name, value in self:
+            if isinstance(value, SecretStr):
+                keys[name.upper()] = value.get_secret_value()
+        return keys
+
 
 def _default_store(known: dict[str, Any]) -> str:
     bucket = known["backup_bucket"]
@@ -88,14 +96,6 @@ class Variables(_Environment):
         default_factory=_default_store,
         validation_alias="PRECIS_STORE",
     )
-
-    def keys(self) -> dict[str, str]:
-        """Return the keys that are set, in plain text, by variable."""
-        keys = {}
-        for name, value in self:
-            if isinstance(value, SecretStr):
-                keys[name.upper()] = value.get_secret_value()
-        return keys
 
 
 class S3Environment(_Environment):

@@ -128,10 +128,7 @@ def s3_variables() -> tuple[dict[str, str], dict[str, str]]:
 
     environment = S3Environment()
     session = boto3.Session()
-    secrets = {}
-    for name, value in environment:
-        if hasattr(value, "get_secret_value"):
-            secrets[name.upper()] = value.get_secret_value()
+    secrets = environment.keys()
     if not secrets:
         # The credentials that AWS's own tools would use: of a profile, or the machine's role.
         credentials = session.get_credentials()
