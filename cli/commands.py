@@ -74,16 +74,14 @@ def rehearse(
 
         # It starts while we import, unless documents may be refused first.
         server = prefect_server.find_or_start() if documents == "bundled" else None
-        from cli.rehearsal import corpus_of, forget, rehearsal_config
+        from cli.rehearsal import corpus_of, rehearsal_config
         from precis.environment import Variables
 
         corpus = corpus_of(documents)
         folder = store or Variables().store
         config = rehearsal_config(steps, corpus, seed, folder, take_over, model)
         server = server or prefect_server.find_or_start()
-        if fresh:
-            forget(config)
-    _run(config, server)
+    _run(config, server, fresh)
 
 
 def train(
@@ -118,19 +116,15 @@ def _train(file: str, given: Mapping[str, Any], fresh: bool, deployment: str = "
 
         config = agent_config(file, given, deployment)
         server = prefect_server.find_or_start()
-        if fresh:
-            from cli.rehearsal import forget
-
-            forget(config)
-    _run(config, server)
+    _run(config, server, fresh)
 
 
-def _run(config: "TrainConfig", server: "PrefectServer") -> None:
+def _run(config: "TrainConfig", server: "PrefectServer", fresh: bool) -> None:
     """Run the training flow in this process, and print its address."""
     with sentences(), _explain_interrupt():
         from cli.rehearsal import next_steps, rehearse
 
-        rehearse(config, server, console)
+        rehearse(config, server, console, fresh)
     console.print(f"Prefect  {server.ui}", soft_wrap=True)
     if server.password_file:
         console.print(f"         Its password: cat {server.password_file}", soft_wrap=True)

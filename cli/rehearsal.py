@@ -115,7 +115,6 @@ def forget(config: TrainConfig) -> None:
     """Delete this model from the store and the work folder. Raises LeaseHeld if a live run works on
     it, and `take_over` is not set."""
     store = open_store(config.store)
-    store.check()  # makes the bucket, if it may
     if not config.take_over:
         check_free(store, config.model)
     store.delete(f"{config.model}/")
@@ -123,9 +122,10 @@ def forget(config: TrainConfig) -> None:
 
 
 def rehearse(
-    config: TrainConfig, server: PrefectServer, console: Console
+    config: TrainConfig, server: PrefectServer, console: Console, fresh: bool
 ) -> BenchmarkReport | None:
     """Run the training flow with a progress bar, then print its results; None without a benchmark.
+    With `fresh` an earlier run is forgotten first.
     Raises PrecisError if the run stopped; called again, it continues from its last commit."""
     if not console.is_terminal:  # a log has no spinner
         console.print("Starting Prefect …" if server.started else "Starting …")
@@ -138,6 +138,8 @@ def rehearse(
         console.print(trouble, soft_wrap=True)
     store = open_store(config.store)
     store.check()  # makes the bucket, if it may
+    if fresh:
+        forget(config)
     found = find_ledger(store, config.model)
     idle = nothing_to_train(found[0], config.steps) if found else None
     with _bar(console) as bar, _shown_warnings(bar.console):
