@@ -37,8 +37,8 @@ _TYPICAL = WrittenQuestion("q" * 90, "a" * 60, "p" * 150, answerable=True)
 """A question as long as those of RepLiQA, with its answer and its passage."""
 _AT_ONCE = 8
 """Documents processed concurrently."""
-_REFUSED_MAX = 8
-"""This many refusals before any answer are due to the model, not to the documents."""
+_FAILED_MAX = 8
+"""This many failures before any success are due to the model, not to the documents."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class QuestionMaker:
         self._paid = PaidOnce(kept, Budget(None))
         self._turns = asyncio.Semaphore(_AT_ONCE)
         self._has_written = False
-        self._refused = 0
+        self._failed = 0
 
     async def unwritten(self, texts: Sequence[Text]) -> list[Text]:
         """Return the texts without kept questions by this model."""
@@ -98,8 +98,9 @@ class QuestionMaker:
         self, texts: Sequence[Text], on_made: Callable[[], None] = lambda: None
     ) -> list[DocumentQuestions]:
         """Return the questions of each text; call `on_made` as soon as one is done. Raises
-        ProviderRejected or JudgeRejected if the key or the model is rejected, or the writer refuses
-        each of the first documents, and StoreError if paid replies can't be kept."""
+        ProviderRejected or JudgeRejected if the key or the model is rejected, a ProviderError if
+        the writer fails at each of the first documents, and StoreError if paid replies can't be
+        kept."""
 
         async def make_in_turn(text: Text) -> DocumentQuestions:
             async with self._turns:
@@ -118,11 +119,10 @@ class QuestionMaker:
                 decode=_read_written,
             )
         except (ProviderFailed, ProviderRejected) as error:
-            if isinstance(error, ProviderRejected):
-                self._refused += 1
-                refuses_all = self._refused >= _REFUSED_MAX and not self._has_written
-                if refuses_all or error.status not in REFUSALS:
-                    raise
+            self._failed += 1
+            is_rejected = isinstance(error, ProviderRejected) and error.status not in REFUSALS
+            if is_rejected or (self._failed >= _FAILED_MAX and not self._has_written):
+                raise
             return DocumentQuestions(text, problem=f"no questions were written: {error}")
         if isinstance(written, Unscored):  # without kept ones, in a dry run
             return DocumentQuestions(text, problem=written.detail)

@@ -203,6 +203,8 @@ def test_a_document_that_fails_or_is_refused_is_tried_again_alone(
         ("404", "does not serve", 8),
         # Some servers answer it to a model's name that they do not know.
         ("400", "400: No to", 8 + 7),
+        # Paid for, four times a document.
+        ("not JSON", "The reply is not JSON", 4 * (8 + 7)),
     ],
 )
 def test_a_writer_that_can_t_be_used_stops_the_command_with_a_sentence(
