@@ -91,14 +91,15 @@ def read_content(name: str, kind: str, content: bytes) -> Text:
             f"Give one of {', '.join(sorted(_READERS))}.",
         )
     text, sentences = _READERS[kind](name, content)
-    if not text.strip():
+    text = text.strip()
+    if not text:
         raise DocumentsError(f"{name} holds no text: there is nothing to summarize.")
     if len(text) > _CHARACTERS_MAX:
         raise DocumentsError(
             f"{name} holds {len(text):,} characters, where {_CHARACTERS_MAX:,} can be read.",
             "Split it.",
         )
-    return Text(name, text.strip(), sentences)
+    return Text(name, text, sentences)
 
 
 def unwrap(text: str) -> str:

@@ -10,6 +10,7 @@ import pytest
 from typer.testing import Result
 
 from precis.errors import DocumentsError
+from precis.inference import texts
 from precis.inference.reader import FileReader, ReadLimits
 from precis.llm.server import ChatRequest, Choice, Completion, completions_app
 from precis.processes.child import is_running
@@ -44,7 +45,7 @@ def summarize(*arguments: object, store: FolderStore, code: int = 0) -> Result:
 
 SHORT = ReadLimits(cpu_s=1.0, cpu_s_per_mb=0.0, patience=60.0)
 NARROW = ReadLimits(cpu_s=100.0, memory_bytes=150 * 2**20)
-SMALL = ReadLimits(file_bytes=100)
+SMALL = ReadLimits(file_bytes=len(STORY))
 
 
 @pytest.mark.parametrize(
@@ -53,7 +54,7 @@ SMALL = ReadLimits(file_bytes=100)
         ("bomb.docx", lambda: word_file(PARAGRAPH * 150_000), NARROW, "takes more than 0.1 GB"),
         ("slow.pdf", lambda: pdf(["It was built."], times=200_000), SHORT, "takes more than 1 s"),
         ("large.txt", lambda: b"It was built. " * 400_000, ReadLimits(), "where 5,000,000"),
-        ("large.txt", lambda: b"It was built. " * 8, SMALL, "is larger than 0.0001 MB"),
+        ("large.txt", lambda: STORY.encode() + b"!", SMALL, "is larger than 4.4e-05 MB"),
     ],
 )
 async def test_a_file_that_takes_too_much_is_given_up_and_the_next_one_is_read(
@@ -71,6 +72,13 @@ async def test_a_file_that_takes_too_much_is_given_up_and_the_next_one_is_read(
             await reader.read(tmp_path / name)
         assert "\n" not in str(raised.value)
         assert (await reader.read(story)).text == STORY
+
+
+def test_a_text_may_have_as_many_characters_as_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(texts, "_CHARACTERS_MAX", len(STORY))
+    assert texts.read_content("a.txt", ".txt", STORY.encode()).text == STORY
+    with pytest.raises(DocumentsError, match="holds 45 characters, where 44 can be read"):
+        texts.read_content("a.txt", ".txt", f"{STORY}!".encode())
 
 
 async def test_a_process_that_stands_still_costs_one_file(story: Path) -> None:
