@@ -10,8 +10,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from precis.record import first_problem
@@ -157,7 +157,9 @@ def completions_app(
         routes=[
             Route("/v1/chat/completions", chat, methods=["POST"]),
             Route("/v1/models", list_models),
-        ]
+        ],
+        # A client may be cancelled while it asks.
+        exception_handlers={ClientDisconnect: lambda *_: Response()},
     )
 
 

@@ -9,7 +9,7 @@ from httpx import AsyncClient
 from starlette.applications import Starlette
 
 from precis.llm.loop_server import LoopServer, served_completions
-from precis.llm.server import ChatRequest, Choice, Completion, callable_tools
+from precis.llm.server import ChatRequest, Choice, Completion, callable_tools, completions_app
 
 
 @pytest.mark.parametrize("choice", [None, "auto", "required", {"function": "look"}, {"type": "x"}])
@@ -32,6 +32,21 @@ async def test_an_app_that_does_not_start_is_waited_for_no_longer() -> None:
         with pytest.raises(RuntimeError, match="did not start"):
             await server.start()
     await server.stop()
+
+
+async def test_a_client_that_leaves_while_it_asks_is_no_error() -> None:
+    async def complete(asked: ChatRequest) -> Completion:
+        raise AssertionError("there is no request")
+
+    async def leave() -> dict[str, str]:
+        return {"type": "http.disconnect"}
+
+    async def send(message: object) -> None:
+        pass
+
+    app = completions_app(complete, list)
+    path = "/v1/chat/completions"
+    await app({"type": "http", "method": "POST", "path": path, "headers": []}, leave, send)
 
 
 async def test_completions_are_served_to_who_has_the_key() -> None:
