@@ -68,17 +68,14 @@ class QuestionWriter:
 
         if self._by_schema:
             schema = {"name": "questions", "strict": True, "schema": json_schema(Questions)}
-            by_schema = {"response_format": {"type": "json_schema", "json_schema": schema}}
-            request = CompletionRequest(payload | by_schema, expected)
-            try:
-                return await self._client.complete(request, deadline, read)
-            except SchemaRejected:
-                # The prompt describes the JSON too.
-                self._by_schema = False
+            payload["response_format"] = {"type": "json_schema", "json_schema": schema}
         try:
             return await self._client.complete(CompletionRequest(payload, expected), deadline, read)
-        except SchemaRejected as error:  # no schema was sent: the cause is another
-            raise ProviderFailed("server_error", str(error)) from error
+        except SchemaRejected as error:
+            if "response_format" not in payload:  # the cause is another
+                raise ProviderFailed("server_error", str(error)) from error
+        self._by_schema = False  # the prompt describes the JSON too
+        return await self.write(text)
 
 
 def estimate_usage(text: str) -> Usage:

@@ -33,7 +33,7 @@ async def lexical_judge(request: ChatRequest) -> Completion:
     milliseconds.
     """
     try:
-        data = data_in(request.messages) or {}
+        data = data_in(request.messages)
         if "attempts" in data:
             found = attempt_scores(data)
         elif "questions" in data:

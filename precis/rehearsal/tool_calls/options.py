@@ -61,21 +61,18 @@ def list_options(messages: Sequence[Message], tools: Sequence[Schema]) -> list[O
         raise ApiError(
             400, f"The request's tools are not as OpenAI's API has them: {error}.", "invalid_tools"
         ) from error
-    if not options and tools:
-        raise ApiError(
-            400,
-            "No tool of the request can be called by the embedded policy: give each argument an "
-            "`enum`, a `const`, the type boolean, or an integer's minimum and maximum.",
-            "no_options",
-        )
     if not options:
-        raise ApiError(
-            400,
+        message = (
             "The request has neither tools, nor an option in brackets in its last message, nor an "
             "element to fill in, such as <move>left</move>, and the embedded policy writes no "
-            "text.",
-            "no_options",
+            "text."
         )
+        if tools:
+            message = (
+                "No tool of the request can be called by the embedded policy: give each argument "
+                "an `enum`, a `const`, the type boolean, or an integer's minimum and maximum."
+            )
+        raise ApiError(400, message, "no_options")
     if len(options) > OPTIONS_MAX:
         raise ApiError(
             400,

@@ -57,8 +57,7 @@ class JudgeClient(CachedJudge):
 
     @property
     def protocol(self) -> str:
-        """The protocol and the reading rules, with their versions: results of different protocols
-        are not compared."""
+        """The versions of protocol and rules: results of different ones are not compared."""
         asked = f"{self.identity['protocol']} v{self.identity['protocol_version']}"
         rules = self.identity.get("rules")
         return f"{asked}, rules v{rules}" if rules else asked
@@ -90,8 +89,7 @@ class JudgeClient(CachedJudge):
             return Unscored(error.cause, str(error))
 
     async def check(self) -> str:
-        """Ask one small question, uncached, to check that the judge can be used; return its model.
-        Raises JudgeRejected if it can't, JudgeUnavailable if it did not answer."""
+        """Ask one small question, uncached; see `try_out`."""
         question = Question("check", "What colour is the door?", "green", answerable=True)
         prompt = reading_prompt("The door is green.", [question], self._config.protocol)
         return await self.try_out(prompt)
@@ -99,8 +97,7 @@ class JudgeClient(CachedJudge):
     async def _rule(
         self, document: Document, questions: Sequence[Question], prompt: Prompt[Reading]
     ) -> Scored:
-        """Ask for answers, and return the verdict on them; another request grades those that need
-        it."""
+        """Ask for answers, and return the verdict on them; another request grades some of them."""
         deadline = Deadline(self._config.verdict_timeout_s)
         read = await self.ask(prompt, deadline)
         given = read.answers
@@ -155,10 +152,8 @@ class KeptVerdicts:
             return Scored(answers, record["is_prose"])
 
         def usd() -> float:
-            is_limited = self.paid.budget.dollars_max is not None
             whole = summary == document.text  # for the ceiling
-            summaries = 0 if whole else 1
-            ahead = self.forecast([document], summaries, ceiling=whole) if is_limited else None
+            ahead = self.forecast([document], 0 if whole else 1, ceiling=whole)
             sent = 2 if self.config.hedge_quantile else 1  # a late request is sent twice
             return sent * (ahead.usd or 0.0) if ahead else 0.0
 

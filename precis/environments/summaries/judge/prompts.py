@@ -91,14 +91,10 @@ def judge_messages(system: str, data: Mapping[str, Any]) -> list[dict[str, str]]
     return [{"role": "system", "content": system}, {"role": "user", "content": fenced}]
 
 
-def data_in(messages: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """Return the data of messages made by `judge_messages`; None for any others."""
-    content = messages[-1].get("content") if messages else None
-    try:
-        data = json.loads(content) if isinstance(content, str) else None
-    except ValueError:
-        return None
-    return data if isinstance(data, dict) else None
+def data_in(messages: Sequence[Mapping[str, Any]]) -> Any:
+    """Return the data of messages made by `judge_messages`. For others, it may raise LookupError,
+    TypeError or ValueError."""
+    return json.loads(messages[-1]["content"])
 
 
 def _escape(match: re.Match[str]) -> str:
