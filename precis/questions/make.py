@@ -182,8 +182,7 @@ def document_of(
 
 
 def without_duplicates(written: Sequence[WrittenQuestion]) -> list[WrittenQuestion]:
-    """Return the questions without near duplicates of earlier ones, ignoring case and
-    punctuation."""
+    """Return the questions without near duplicates; case and punctuation are ignored."""
     different: dict[str, WrittenQuestion] = {}
     for one in written:
         own = _letters(one.question)

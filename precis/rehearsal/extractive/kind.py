@@ -87,8 +87,7 @@ def summary(features: Features, picks: Sequence[int]) -> str:
 
 @dataclass(frozen=True, eq=False)
 class PickedSample:
-    """One sampled summary: its picks in order, and their log probabilities under the sampling
-    policy."""
+    """A sampled summary: its picks in order, with their log probabilities when sampled."""
 
     features: Features
     words_max: int
@@ -117,8 +116,7 @@ class PickBatch(Batch):
 
 
 def candidates(words: Integers, picks: Sequence[int], words_max: int) -> Bools:
-    """Return the mask of the candidates of each pick, unpicked and still fitting: (picks,
-    sentences)."""
+    """Return the mask of each pick's candidates, unpicked and fitting: (picks, sentences)."""
     at = np.array(picks, dtype=np.int64)
     turn = np.arange(len(at))
     picked_at = np.full(len(words), len(at))

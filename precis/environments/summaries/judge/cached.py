@@ -84,8 +84,7 @@ class CachedJudge:
 
     @property
     def spend(self) -> Spend:
-        """The cost of all calls so far, and the number of replies that came from the cache
-        instead."""
+        """The cost of all calls so far, and the number of replies from the cache."""
         return self._client.spend + Spend(cached=self._cached)
 
     @property
