@@ -188,7 +188,7 @@ class TrajectoryRuler(CachedJudge):
         keys = [json.dumps(attempt, sort_keys=True) for attempt in attempts]
         distinct = dict(zip(keys, attempts, strict=True))
         prompt = ruler_prompt(self._rubric, tools, list(distinct.values()))
-        deadline = Deadline(self._config.verdict_timeout_s)
+        deadline = Deadline(self.config.verdict_timeout_s)
         try:
             scores = await self.ask(prompt, deadline)
         except ProviderFailed as error:
@@ -205,10 +205,10 @@ class TrajectoryRuler(CachedJudge):
 
     def forecast(self, groups: int, size: int) -> Estimate | None:
         """Return the cost of scoring this many groups of attempts; None if it is free."""
-        if self._config.provider == "lexical":
+        if self.config.provider == "lexical":
             return None
         usage = Usage(groups * size * _TOKENS_AN_ATTEMPT, groups * size * _TOKENS_A_SCORE)
-        return forecast_of(self._config, self._endpoint.model, groups, usage)
+        return forecast_of(self.config, self._endpoint.model, groups, usage)
 
     def estimate_usd(
         self, attempts: Sequence[Transcript], tools: Sequence[Mapping[str, Any]] = ()
@@ -217,7 +217,7 @@ class TrajectoryRuler(CachedJudge):
         prompt = ruler_prompt(self._rubric, tools, attempts)
         characters = len(json.dumps(prompt.messages))
         usage = Usage(estimate_tokens_with_margin(characters), _TOKENS_A_SCORE * len(attempts))
-        return usd(self._endpoint.model, usage, prices_of(self._config)) or 0.0
+        return usd(self._endpoint.model, usage, prices_of(self.config)) or 0.0
 
 
 class AgentEnvironment(Environment):
@@ -374,7 +374,7 @@ class AgentEnvironment(Environment):
 
         won = 0.0
         for place, pair in enumerate(([own, other], [other, own])):
-            asked = {**ruler.identity, "effort": ruler.effort}
+            asked = {**ruler.identity, "effort": ruler.config.reasoning_effort}
             found = await self._paid.ask(
                 f"rankings/{json_digest([asked, pair, list(tools)])}",
                 partial(ruler.score, pair, tools),

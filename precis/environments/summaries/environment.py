@@ -199,11 +199,9 @@ class Summaries(Environment):
 
     def for_benchmark(self, config: BenchmarkConfig, paid: PaidOnce) -> Environment:
         # The lexical judge is free and deterministic.
-        judge = config.judge
-        paid = replace(paid, kept=None) if judge.provider == "lexical" else paid
-        verdicts = KeptVerdicts(self.judge, judge, self.words_max, paid)
-        services = Services(self.judge)
-        return Summaries(self.corpus, config.rollouts, services, verdicts=verdicts)
+        paid = replace(paid, kept=None) if config.judge.provider == "lexical" else paid
+        verdicts = KeptVerdicts(self.judge, self.words_max, paid)
+        return Summaries(self.corpus, config.rollouts, Services(self.judge), verdicts=verdicts)
 
     def estimate_usage(self, scenario: Scenario) -> Usage | None:
         messages = summary_messages(self._documents[scenario.id].text, self.words_max)

@@ -84,6 +84,7 @@ class Judge:
     def __init__(self) -> None:
         self.asked, self.identity, self.spend = 0, {"model": "m"}, Spend()
         self.parameters: dict[str, Any] = {}
+        self.config = JudgeConfig(provider="google")
 
     async def score(self, document: Document, summary: str) -> Verdict:
         self.asked += 1
@@ -98,8 +99,7 @@ def environment(
     dry: bool = False,
 ) -> Summaries:
     asked: Any = judge or Judge()
-    config = JudgeConfig(provider="google")
-    verdicts = KeptVerdicts(asked, config, 350, PaidOnce(kept, Budget(None), dry))
+    verdicts = KeptVerdicts(asked, 350, PaidOnce(kept, Budget(None), dry))
     corpus = Corpus((), tuple(documents))
     return Summaries(corpus, RolloutsConfig(), Services(asked), verdicts=verdicts)
 
@@ -312,9 +312,8 @@ async def test_a_verdict_needs_room_for_requests_that_may_be_sent_twice(
 ) -> None:
     judge: Any = Judge()
     settings = {"provider": "google", "prices": {"m": (1.0, 1.0)}, "hedge_quantile": hedge_quantile}
-    verdicts = KeptVerdicts(
-        judge, JudgeConfig.model_validate(settings), 350, PaidOnce(None, Budget(None))
-    )
+    judge.config = JudgeConfig.model_validate(settings)
+    verdicts = KeptVerdicts(judge, 350, PaidOnce(None, Budget(None)))
     ahead = verdicts.forecast(ONE, 1)
     assert ahead is not None and ahead.usd
     paid = PaidOnce(None, Budget(1.5 * ahead.usd))

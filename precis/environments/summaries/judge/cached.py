@@ -48,7 +48,6 @@ class CachedJudge:
 
     Attributes:
         identity: the values that determine the replies, for the records of results.
-        effort: its reasoning effort, as in the settings.
         parameters: the further fields of its requests, which may change within a run.
     """
 
@@ -69,11 +68,10 @@ class CachedJudge:
             hedge_quantile=quantile,
         )
         self.parameters: dict[str, Any] = {"temperature": 0}
-        self.effort = config.reasoning_effort
-        if self.effort:
-            self.parameters["reasoning_effort"] = self.effort
+        if config.reasoning_effort:
+            self.parameters["reasoning_effort"] = config.reasoning_effort
         self._endpoint = endpoint
-        self._config = config
+        self.config = config
         self.identity = {"model": endpoint.model}
         if config.provider == "lexical":
             self.identity["rules"] = RULES_VERSION
@@ -138,7 +136,7 @@ class CachedJudge:
         """Ask a small prompt, uncached; return the judge's model. Raises JudgeRejected if it can't
         judge, and JudgeUnavailable if it did not answer, but may do so later."""
         try:
-            await self._ask_anew(prompt, Deadline(self._config.verdict_timeout_s))
+            await self._ask_anew(prompt, Deadline(self.config.verdict_timeout_s))
         except ProviderFailed as error:
             who = f"The judge '{self._endpoint.model}' at {self._endpoint.base_url}"
             what = f"{who} did not pass a trial question: {str(error).rstrip('.')}."

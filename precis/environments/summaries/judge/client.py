@@ -65,7 +65,7 @@ class JudgeClient(CachedJudge):
     async def score(self, document: Document, summary: str) -> Scored | Unscored:
         """Judge which of the document's questions a summary answers correctly. Raises JudgeRejected
         if the judge rejects the key, the model or the request as such."""
-        protocol = self._config.protocol
+        protocol = self.config.protocol
 
         async def judge(questions: Sequence[Question]) -> Scored:
             prompt = reading_prompt(summary, questions, protocol)
@@ -91,14 +91,14 @@ class JudgeClient(CachedJudge):
     async def check(self) -> str:
         """Ask one small question, uncached; see `try_out`."""
         question = Question("check", "What colour is the door?", "green", answerable=True)
-        prompt = reading_prompt("The door is green.", [question], self._config.protocol)
+        prompt = reading_prompt("The door is green.", [question], self.config.protocol)
         return await self.try_out(prompt)
 
     async def _rule(
         self, document: Document, questions: Sequence[Question], prompt: Prompt[Reading]
     ) -> Scored:
         """Ask for answers, and return the verdict on them; another request grades some of them."""
-        deadline = Deadline(self._config.verdict_timeout_s)
+        deadline = Deadline(self.config.verdict_timeout_s)
         read = await self.ask(prompt, deadline)
         given = read.answers
         # By the question's index: at first the answers that need no grader, later the graded ones.
@@ -111,7 +111,7 @@ class JudgeClient(CachedJudge):
             else:
                 rulings[place] = right
         if ungraded:
-            shown = document.text if self._config.protocol == "per_question" else None
+            shown = document.text if self.config.protocol == "per_question" else None
             grades = await self.ask(grade_prompt(list(ungraded.values()), shown), deadline)
             rulings.update(zip(ungraded, grades, strict=True))
         answers = []
@@ -138,14 +138,13 @@ class KeptVerdicts:
     """A benchmark's judge: within its budget, and asked once for each summary in a store."""
 
     judge: JudgeClient
-    config: JudgeConfig
     words_max: int
     paid: PaidOnce
 
     async def score(self, document: Document, summary: str) -> Scored | Unscored:
         """Return the verdict on a summary, or why there is none; see `JudgeClient.score`. Raises
         StoreError if the verdict can't be kept."""
-        asked = {**self.judge.identity, "effort": self.config.reasoning_effort}
+        asked = {**self.judge.identity, "effort": self.judge.config.reasoning_effort}
 
         def decode(record: Any) -> Scored:
             answers = tuple(Answer(**answer) for answer in record["answers"])
@@ -154,7 +153,7 @@ class KeptVerdicts:
         def usd() -> float:
             whole = summary == document.text  # for the ceiling
             ahead = self.forecast([document], 0 if whole else 1, ceiling=whole)
-            sent = 2 if self.config.hedge_quantile else 1  # a late request is sent twice
+            sent = 2 if self.judge.config.hedge_quantile else 1  # a late request is sent twice
             return sent * (ahead.usd or 0.0) if ahead else 0.0
 
         return await self.paid.ask(
@@ -169,10 +168,10 @@ class KeptVerdicts:
         self, documents: Sequence[Document], summaries: int, *, ceiling: bool = False
     ) -> Estimate | None:
         """Return the cost of this many verdicts, and of the ceiling; None if they are free."""
-        if self.config.provider == "lexical":
+        if self.judge.config.provider == "lexical":
             return None
         return forecast(
-            self.config,
+            self.judge.config,
             self.judge.identity["model"],
             documents,
             summaries=summaries,
@@ -206,10 +205,8 @@ async def measure_ceiling(
     verdicts: KeptVerdicts | None = None,
 ) -> float | None:
     """Return the judge's accuracy on the full text of the held-out documents, or some of them; in a
-    benchmark by its `verdicts`.
-
-    It is kept in the store. None, which is not kept, if there is no verdict on one of them.
-    """
+    benchmark by its `verdicts`. It is kept in the store. None, which is not kept, if there is no
+    verdict on one of them."""
     documents = corpus.validation[:documents_max]
     parts = [corpus.digest, judge.identity, judge.parameters, len(documents)]
     key = f"ceilings/{json_digest(parts)[:16]}.json"
