@@ -51,10 +51,8 @@ def conversations_of(calls: Sequence[Call], *, same_tools: bool = True) -> list[
 
 
 def _essence(message: Message) -> tuple[Any, ...]:
-    """Return a message's content without the details that clients change on resending.
-
-    LangChain, for one, changes the spaces in a call's arguments.
-    """
+    """Return a message's content without details that clients change on resending: LangChain, for
+    one, changes the spaces in a call's arguments."""
     calls = []
     for call in message.get("tool_calls") or ():
         function: Mapping[str, Any] = call.get("function") or {}

@@ -20,11 +20,8 @@ class RecordedClient(openai.AsyncOpenAI):
 
 
 class _Completions(AsyncCompletions):
-    """OpenAI's, without validation of messages that are JSON already.
-
-    OpenAI's own checks each message against every message type in each call: more than a
-    millisecond for 24 messages, and all agents of a step share one core.
-    """
+    """OpenAI's, without validation of messages that are JSON already: that takes more than a
+    millisecond for 24 messages in each call, and all agents of a step share one core."""
 
     async def create(self, **given: Any) -> Any:
         messages, extra = given.get("messages"), given.get("extra_body")

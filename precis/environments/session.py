@@ -257,10 +257,8 @@ class Session:
         return reply
 
     def _fail(self, error: PrecisError) -> Response:
-        """Respond that the policy did not answer, and end the rollout or the step if necessary.
-
-        A run depends on its own adapter: without it the step can't continue.
-        """
+        """Respond that the policy did not answer, and end the rollout, or the step if the run's own
+        adapter is not served any more."""
         model = self._policy.client.endpoint.model
         own = self._policy.step is not None
         if isinstance(error, ProviderRejected) and error.status in REFUSALS:

@@ -73,9 +73,7 @@ def _results_of_calls(
     messages: Sequence[Message],
 ) -> tuple[Mapping[tuple[int, int], str], Collection[int]]:
     """Return the result of each call that has one, and the indices of these results' messages.
-
-    Calls are identified by message index and number: servers repeat ids, or give none.
-    """
+    Calls are identified by message index and number: servers repeat ids, or give none."""
     waiting: dict[Any, list[tuple[int, int]]] = {}
     results = {}
     places = set()

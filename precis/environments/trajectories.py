@@ -28,11 +28,9 @@ def group_of(rollouts: Sequence[Rollout]) -> art.TrajectoryGroup:
 
 
 def trajectory_of(rollout: Rollout, reward: float = 0.0) -> art.Trajectory:
-    """Return a rollout as a trajectory: each conversation in it is one of its histories.
-
-    Its choices have their token ids (`precis.records.samples`), or OpenAI's log probabilities if
-    the policy's server gives no ids.
-    """
+    """Return a rollout as a trajectory: each conversation in it is one of its histories. Its
+    choices have their token ids (`precis.records.samples`), or OpenAI's log probabilities if the
+    policy's server gives no ids."""
     histories = [_items(one) for one in conversations_of(rollout.calls)] or [([], None)]
     trajectory = art.Trajectory(
         messages_and_choices=histories[0][0],

@@ -110,10 +110,8 @@ sys.modules[_HARNESS] = sys.modules[__name__]
 
 
 class Relay:
-    """Forwards each request for a completion to the address of its rollout.
-
-    verifiers keeps a client for each address for ever, so it gets only this one.
-    """
+    """Forwards each request for a completion to the address of its rollout. verifiers keeps a
+    client for each address for ever, so it gets only this one."""
 
     def __init__(self) -> None:
         self.addresses: dict[str, tuple[str, str]] = {}

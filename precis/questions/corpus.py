@@ -22,11 +22,9 @@ TOPIC = "documents"
 def rows_of(
     made: Sequence[DocumentQuestions], folder: Path, mark: str = "q"
 ) -> list[dict[str, str]]:
-    """Return a row for each question; documents without kept questions have none.
-
-    The number of unanswerable ones is as near as possible to a fifth of all: first one of each
-    document, then the second ones. Question ids have `mark` before the number.
-    """
+    """Return a row for each question; documents without kept questions have none. The number of
+    unanswerable ones is as near as possible to a fifth of all: first one of each document, then the
+    second ones. Question ids have `mark` before the number."""
     usable = [one for one in made if one.answered]
     taken = _unanswerable(usable)
     rows = []

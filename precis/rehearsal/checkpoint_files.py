@@ -28,11 +28,8 @@ class TrainingState:
 
 
 def initial_state(layout: Layout, seed: int) -> TrainingState:
-    """Return the state of step 0, in which every candidate scores 0.
-
-    Sampled, its policy is uniform; greedy, a seeded hash breaks ties, so it is a fixed random
-    choice.
-    """
+    """Return the state of step 0, in which every candidate scores 0: sampled, its policy is
+    uniform; greedy, it is a fixed random choice, since a seeded hash breaks ties."""
     weights = np.zeros(layout.size)
     return TrainingState(0, LinearPolicy(weights, seed), weights, Adam(weights, weights, 0))
 

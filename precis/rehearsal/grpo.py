@@ -38,11 +38,8 @@ class PickLogprobs:
 
 
 def pick_logprobs(scores: Floats, masks: Bools, picks: Integers) -> PickLogprobs:
-    """Return the softmax of each pick.
-
-    Scores have the shape (samples, candidates), picks (samples, picks), and masks, without empty
-    rows, (samples, picks, candidates).
-    """
+    """Return the softmax of each pick. Scores have the shape (samples, candidates), picks (samples,
+    picks), and masks, without empty rows, (samples, picks, candidates)."""
     logits = np.where(masks, scores[:, None, :], -np.inf)
     shifted = logits - logits.max(axis=2, keepdims=True)
     odds = np.exp(shifted)

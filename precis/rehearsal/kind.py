@@ -91,11 +91,9 @@ class Sample(Protocol):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Batch:
-    """A batch of samples, padded to the longest, with the candidates of each pick.
-
-    `masks` has the shape (samples, picks, candidates), `advantages` (samples,), and `picks`,
-    `valid` and `logprobs` (samples, picks).
-    """
+    """A batch of samples, padded to the longest, with the candidates of each pick. `masks` has the
+    shape (samples, picks, candidates), `advantages` (samples,), and `picks`, `valid` and `logprobs`
+    (samples, picks)."""
 
     masks: Bools
     picks: Integers

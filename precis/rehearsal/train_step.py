@@ -57,10 +57,8 @@ Pass = tuple[TrainingState, dict[str, float]]
 
 
 def passes(trained: TrainingState, batch: Batch, settings: EmbeddedTrainer) -> Iterator[Pass]:
-    """Train on a batch with its advantages, `settings.epochs` times over.
-
-    Every yielded state is of the next step; the last is the result.
-    """
+    """Train on a batch with its advantages, `settings.epochs` times over. Every yielded state is of
+    the next step; the last is the result."""
     reference = logprobs_of(trained.reference, batch)
     after = advance(trained)
     for _ in range(settings.epochs):
@@ -91,11 +89,8 @@ def _descend(trained: TrainingState, gradient: Floats, learning_rate: float) -> 
 
 
 def end_imitation(trained: TrainingState) -> TrainingState:
-    """Return the state for reinforcement learning after imitation.
-
-    The KL penalty pulls to the policy after imitation. Adam is reset, as in ART: its moments are
-    those of another loss.
-    """
+    """Return the state for reinforcement learning after imitation. The KL penalty pulls to the
+    policy after it, and Adam is reset, as in ART: its moments are those of another loss."""
     zero = np.zeros_like(trained.policy.weights)
     return replace(trained, reference=trained.policy.weights, adam=Adam(zero, zero, 0))
 

@@ -55,11 +55,9 @@ class StepRollouts:
 def split_groups(
     groups: Sequence[Sequence[Rollout]], config: RolloutsConfig
 ) -> tuple[list[Group], Counter[str]]:
-    """Return the training groups, and the number of dropped ones, by cause.
-
-    Unscored rollouts leave their group; a group with fewer than `scored_min` others is dropped, and
-    so is one with equal rewards, which has no advantages.
-    """
+    """Return the training groups, and the number of dropped ones, by cause. Unscored rollouts leave
+    their group; a group with fewer than `scored_min` others is dropped, and so is one with equal
+    rewards, which has no advantages."""
     kept: list[Group] = []
     dropped: Counter[str] = Counter()
     for group in groups:

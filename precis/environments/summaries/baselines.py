@@ -63,11 +63,9 @@ def random_sentences(text: str, words_max: int) -> str:
 
 
 def centroid(text: str, words_max: int) -> str:
-    """Return the sentences nearest to the document's TF-IDF centroid that do not repeat each other.
-
-    Greedy maximal marginal relevance (Carbonell and Goldstein, 1998) with the centroid as the
-    query; a sentence counts as a document for the inverse document frequency.
-    """
+    """Return the sentences nearest to the document's TF-IDF centroid that do not repeat each other:
+    greedy maximal marginal relevance (Carbonell and Goldstein, 1998) with the centroid as the
+    query; a sentence counts as a document for the inverse document frequency."""
     found = sentences(text)
     # One unit vector for each bag of tokens; a bag without rare tokens is a vector of zeros.
     bags = list(map(tokens, found))

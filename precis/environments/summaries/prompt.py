@@ -38,11 +38,8 @@ def scenario_of(document: Document) -> Scenario:
 
 
 def summary_messages(text: str, words_max: int = WORDS_MAX) -> list[dict[str, str]]:
-    """Return the chat messages that ask for a summary of a document.
-
-    Nothing in the text can end the document: `</document>` becomes `<\\/document>`, which
-    `request_in` undoes.
-    """
+    """Return the chat messages that ask for a summary of a document. Nothing in the text can end
+    the document: `</document>` becomes `<\\/document>`, which `request_in` undoes."""
     request = f"Summarize this document in at most {words_max} words. Answer with the summary only."
     # One more backslash in every end tag in the text, even an escaped one.
     escaped = _END.sub(r"<\\\1", text)
@@ -53,10 +50,8 @@ def summary_messages(text: str, words_max: int = WORDS_MAX) -> list[dict[str, st
 
 
 def summary_tokens_max(words_max: int) -> int:
-    """Return the most completion tokens for a summary of this many words.
-
-    It suffices in any tokenizer: a summary cut off there is too long anyway.
-    """
+    """Return the most completion tokens for a summary of this many words, in any tokenizer: one
+    that is cut off there is too long anyway."""
     return 2 * words_max + 64
 
 

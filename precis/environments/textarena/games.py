@@ -76,10 +76,8 @@ def start(number: int, name: str, players: int, seed: int) -> dict[str, Any]:
 
 
 def play(number: int, move: str) -> dict[str, Any]:
-    """Make the move of the current player; return the game's state.
-
-    A move that raises an error in the game's code is undone, and the state has that `error`.
-    """
+    """Make the move of the current player; return the game's state. A move that raises an error in
+    the game's code is undone, and the state has that `error`."""
     game = _game(number)
     _put(game.generators)
     player = game.env.state.current_player_id

@@ -56,11 +56,9 @@ class Features:
 
 @lru_cache(maxsize=256)
 def featurize(text: str) -> Features:
-    """Return the features of a document's sentences, bit-identical for the same text.
-
-    Text without sentence ends (a table, a transcript) is cut into pieces of at most 80 words, so
-    that a policy has a choice.
-    """
+    """Return the features of a document's sentences, bit-identical for the same text. Text without
+    sentence ends (a table, a transcript) is cut into pieces of at most 80 words, so that a policy
+    has a choice."""
     found: list[str] = []
     for sentence in sentences(text):
         if count_words(sentence) <= _PIECE_WORDS_MAX:

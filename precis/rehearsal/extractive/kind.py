@@ -45,10 +45,8 @@ def pick(
     generator: np.random.Generator,
 ) -> tuple[int, ...]:
     """Return the indices of the picked sentences, in picking order; temperature 0 picks the best.
-
     Adding Gumbel noise to the scores and sorting once is equivalent to picking one by one from the
-    softmax (Kool et al. 2019, https://arxiv.org/abs/1903.06059).
-    """
+    softmax (Kool et al. 2019, https://arxiv.org/abs/1903.06059)."""
     keys = scores(policy, features)
     if temperature > 0:
         order = np.argsort(-(keys / temperature + generator.gumbel(size=len(keys))), kind="stable")

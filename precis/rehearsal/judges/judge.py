@@ -27,11 +27,8 @@ _NAME = re.compile(r"(?<=[^\W_])[^\w.!?]*\s[\"\u201c\u2018(]?([A-Z][\w'\u2019-]+
 
 
 async def lexical_judge(request: ChatRequest) -> Completion:
-    """Answer and grade the requests of the summaries' judge, and score attempts for RULER.
-
-    Raises ApiError for any other messages. The work is done in the event loop, in a few
-    milliseconds.
-    """
+    """Answer and grade the requests of the summaries' judge, and score attempts for RULER, in the
+    event loop, in a few milliseconds. Raises ApiError for any other messages."""
     try:
         data = data_in(request.messages)
         if "attempts" in data:

@@ -72,10 +72,8 @@ def unify_numbers(text: str) -> str:
 
 def combine_numbers(words: list[str]) -> list[str]:
     """Return words with each spelled-out number as one word in digits: `two`, `hundred` is `200`.
-
     Numbers in digits that follow each other stay apart, as in `In 1900, 5 ships`. A single `one`
-    stays a word: it is seldom a number.
-    """
+    stays a word: it is seldom a number."""
     found: list[str] = []
     start = 0
     while start < len(words):
@@ -168,11 +166,9 @@ def _time(match: re.Match[str]) -> str:
 
 
 def unify_dates(text: str) -> str:
-    """Return a text in small letters, with its dates as `5 november 2023`.
-
-    Accepts `5 Nov. 2023`, `5-Nov-2023`, `2023-11-05`, `5.11.2023`, `25/11/2023` or `11/25/2023`,
-    and `the fifth of November`. `5/11/2023` is ambiguous, and becomes both.
-    """
+    """Return a text in small letters, with its dates as `5 november 2023`. Accepts `5 Nov. 2023`,
+    `5-Nov-2023`, `2023-11-05`, `5.11.2023`, `25/11/2023` or `11/25/2023`, and `the fifth of
+    November`. `5/11/2023` is ambiguous, and becomes both."""
     text = _YEAR_FIRST.sub(
         lambda match: _dated(int(match[4]), int(match[3]), match[1]) or match[0], text
     )

@@ -143,10 +143,8 @@ def answer(text: str, question: str) -> str:
 
 
 def _known(index: _Index, question: str) -> list[Weights]:
-    """Return for each sentence the weights of the question's words in it; all weights sum to 1.
-
-    A word that is not in the text weighs half of the rarest.
-    """
+    """Return for each sentence the weights of the question's words in it; all weights sum to 1. A
+    word that is not in the text weighs half of the rarest."""
     known: list[Weights] = [{} for _ in index.sentences]
     total = 0.0
     for word in sorted(set(content_stems(question))):

@@ -56,11 +56,9 @@ _JOINED = re.compile(r"(?<=\d)(?=(?:mm|cm|km|kg|ha|ft|oz|lbs?|mins?|hrs?)\b)")
 
 
 def unify_units(text: str) -> str:
-    """Return a text in small letters, with the unit of each number as a word after it.
-
-    `$1.5M`, `€250k`, `EUR 450` and `3km` become `1.5 million dollarsign`, `250 thousand eurosign`,
-    `450 eur` and `3 km`.
-    """
+    """Return a text in small letters, with the unit of each number as a word after it. `$1.5M`,
+    `€250k`, `EUR 450` and `3km` become `1.5 million dollarsign`, `250 thousand eurosign`, `450 eur`
+    and `3 km`."""
     text = _SHORT_SCALE.sub(lambda match: f"{match[1]}{match[2]} {_SCALES[match[3]]}", text)
     text = _SIGN_BEFORE.sub(lambda match: f" {match[2]}{match[3] or ''} {_SIGNS[match[1]]} ", text)
     text = _SIGN_AFTER.sub(lambda match: f" {_SIGNS[match[1]]} ", text)

@@ -82,10 +82,8 @@ def draw_samples(results: pl.DataFrame, count: int, seed: int) -> list[Sample]:
 
 
 def as_sheet(samples: Sequence[Sample]) -> str:
-    """Return CSV with a line for each answerable question, and an empty column `person`.
-
-    If the judge was asked whether the summary is prose, a line asks the person too.
-    """
+    """Return CSV with a line for each answerable question, and an empty column `person`; also for
+    the question whether the summary is prose, if the judge was asked it."""
     written = io.StringIO()
     sheet = csv.writer(written, lineterminator="\n")
     sheet.writerow(_COLUMNS)
