@@ -156,16 +156,15 @@ def group(rows: Iterable[CorpusRow]) -> list[Document]:
     for row in rows:
         first = firsts.setdefault(row["document_id"], row)
         if row["document_extracted"] != first["document_extracted"]:
-            raise row.problem("document_extracted", f"differs from that of row {first.number}")
-        twin = seen.setdefault(row["question_id"], row)
+            raise row.problem("document_extracted", f"differs from that of {first.place}")
+        id = row["question_id"]
+        twin = seen.setdefault(id, row)
         if twin is not row:
-            raise row.problem(
-                "question_id", f"{row['question_id']!r} is already that of row {twin.number}"
-            )
+            raise row.problem("question_id", f"{id!r} is already that of {twin.place}")
         answerable = row["answer"].strip().rstrip(".").lower() not in _UNANSWERABLE
         questions.setdefault(row["document_id"], []).append(
             Question(
-                id=row["question_id"],
+                id=id,
                 text=row["question"],
                 answer=row["answer"] if answerable else UNANSWERABLE,
                 answerable=answerable,

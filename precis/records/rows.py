@@ -63,8 +63,12 @@ class CorpusRow:
             raise self.problem(column, "not UTF-8, to which the file has to be converted")
         return text
 
+    @property
+    def place(self) -> str:
+        return f"{self.origin}, row {self.number}"
+
     def problem(self, column: str, what: str) -> DocumentsError:
-        return DocumentsError(f"{self.origin}, row {self.number}, column {column!r}: {what}.")
+        return DocumentsError(f"{self.place}, column {column!r}: {what}.")
 
 
 def read_rows(config: DocumentSource) -> Iterator[CorpusRow]:

@@ -91,10 +91,10 @@ def test_documents_that_answer_nothing_are_left_out(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"document_extracted": " "}, "row 3, column 'document_extracted': is empty"),
-        ({"question": ""}, "row 3, column 'question': is empty"),
-        ({"question_id": "d0-q0"}, "row 3, column 'question_id': 'd0-q0' is already that of row 1"),
-        ({"document_id": "d0"}, "row 3, column 'document_extracted': differs from that of row 1"),
+        ({"document_extracted": " "}, "'document_extracted': is empty"),
+        ({"question": ""}, "'question': is empty"),
+        ({"question_id": "d0-q0"}, "'question_id': 'd0-q0' is already that of {}, row 1"),
+        ({"document_id": "d0"}, "'document_extracted': differs from that of {}, row 1"),
     ],
 )
 def test_a_bad_row_is_named(
@@ -105,7 +105,7 @@ def test_a_bad_row_is_named(
     path = WRITERS[kind](tmp_path / f"corpus.{kind}", content)
     with pytest.raises(DocumentsError) as caught:
         read_documents(source(path))
-    assert f"{path}, {message}" in str(caught.value)
+    assert f"{path}, row 3, column {message.format(path)}" in str(caught.value)
     for row in content:
         del row["long_answer"]
     WRITERS[kind](path, content)
