@@ -46,6 +46,8 @@ _FUNCTIONS = ("rank", "baselines", "checks", "show", "open", "close")
 _OPTIONAL_S = 30 * 60.0
 """The time for one of them: a rented machine may wait for it. `open` may download much."""
 _SHOWN = 200
+_OF_CHECKOUT = ("bench", "cli", "flows", "tasks", "tests", "tools")
+"""The packages beside `precis`, which Python finds before modules of the file's folder."""
 _PARSING = Lock()
 """Before Python 3.11.8 `ast.parse` fails in two threads at once."""
 
@@ -240,7 +242,7 @@ def files_of(path: Path) -> list[Path]:
             continue
         try:
             with _PARSING:
-                trees[file] = ast.parse(file.read_bytes())
+                trees[file] = ast.parse(file.read_bytes(), str(file))
         except (SyntaxError, ValueError):
             if file == path:
                 raise
@@ -301,8 +303,14 @@ def _import(path: Path, file: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
+        for needed in files_of(path):
+            package = needed.relative_to(path.parent).parts[0].removesuffix(".py")
+            if needed != path and package in _OF_CHECKOUT:
+                raise ImportError(f"Précis has a package {package!r} too: give yours another name")
         with chdir(os.curdir):  # a file may change it, which the run and others share
             spec.loader.exec_module(module)
+    except PrecisError:
+        raise
     except (Exception, SystemExit) as error:
         del sys.modules[name]
         raise ConfigError(

@@ -319,6 +319,13 @@ def test_a_file_that_can_t_be_used_gets_a_sentence(
         load_python(write(tmp_path, text))
 
 
+def test_a_module_with_the_name_of_a_package_of_ours_gets_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text("SIDES = ['left', 'right']")
+    file = write(tmp_path, f"from tools import SIDES\n{AGENT}")
+    with pytest.raises(ConfigError, match="Précis has a package 'tools' too: give yours another"):
+        load_python(file)
+
+
 @pytest.mark.parametrize("name", ["nothing.py", "agent.txt"])
 def test_a_file_that_is_not_there_or_no_python_gets_a_sentence(tmp_path: Path, name: str) -> None:
     (tmp_path / "agent.txt").write_text(AGENT)
