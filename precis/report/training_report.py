@@ -279,7 +279,7 @@ def totals(ledger: Ledger, ahead: Projection) -> str:
         dropped.update(step.groups_dropped)
         unscored.update(step.unscored)
     tokens = spend.prompt_tokens + spend.completion_tokens
-    spent = _dollars(ledger.usd, ahead)
+    spent = _dollars(ledger.usd, ledger)
     if ledger.machine_usd:
         spent += f", ${ledger.machine_usd:,.2f} of it for the training"
         saved = ledger.machine_saved_usd
@@ -287,7 +287,7 @@ def totals(ledger: Ledger, ahead: Projection) -> str:
     forecast = "known after the first step"
     if ahead.usd_at_end is not None:
         stops = f"; the budget is reached at step {ahead.budget_step}" if ahead.budget_step else ""
-        forecast = f"about {_dollars(ahead.usd_at_end, ahead)}{stops}"
+        forecast = f"about {_dollars(ahead.usd_at_end, ledger)}{stops}"
     rows = {
         "Groups trained on": f"{trained:,}",
         "Groups dropped": wording.causes(dropped) or "none",
@@ -307,6 +307,6 @@ def totals(ledger: Ledger, ahead: Projection) -> str:
     return table(["So far", ""], list(rows.items()))
 
 
-def _dollars(usd: float, ahead: Projection) -> str:
+def _dollars(usd: float, ledger: Ledger) -> str:
     text = f"${usd:,.2f}"
-    return f"{text}, some at an unknown price" if ahead.is_lower_bound else text
+    return f"{text}, some at an unknown price" if ledger.is_lower_bound else text

@@ -1,4 +1,4 @@
-"""The outlook of a run: its seconds and dollars so far, and at its end."""
+"""The outlook of a run: its seconds and dollars, to its end."""
 
 from dataclasses import dataclass
 from statistics import fmean
@@ -30,20 +30,16 @@ class RunPlan:
 
 @dataclass(frozen=True)
 class Projection:
-    """Seconds and dollars, so far and at the end.
+    """The seconds that are left, and the dollars at the end.
 
     Attributes:
-        usd: spent so far.
         usd_at_end: what the whole run will have cost; None before the first step.
         seconds_left: None before the first step.
-        is_lower_bound: some calls had no known price, which no dollars here count.
         budget_step: the step that reaches the budget, if one before the end does.
     """
 
-    usd: float
     usd_at_end: float | None
     seconds_left: float | None
-    is_lower_bound: bool
     budget_step: int | None
 
 
@@ -52,7 +48,7 @@ def outlook(ledger: Ledger, plan: RunPlan) -> Projection:
     trained = [step for step in ledger.steps if step.warm_start is None]
     recent = trained[-_RECENT:]
     if not recent:
-        return Projection(ledger.usd, None, None, ledger.is_lower_bound, None)
+        return Projection(None, None, None)
     left = max(0, plan.steps - ledger.next_step)
     step_usd = fmean(step.usd for step in recent)
     # What no step in the ledger has spent, the validations have.
@@ -66,13 +62,7 @@ def outlook(ledger: Ledger, plan: RunPlan) -> Projection:
     if plan.budget_usd is not None and usd_a_step > 0:
         reached = ledger.next_step + max(0, int((plan.budget_usd - ledger.usd) / usd_a_step))
         budget_step = reached if reached < plan.steps else None
-    return Projection(
-        usd=ledger.usd,
-        usd_at_end=ledger.usd + left * step_usd + other_usd,
-        seconds_left=seconds,
-        is_lower_bound=ledger.is_lower_bound,
-        budget_step=budget_step,
-    )
+    return Projection(ledger.usd + left * step_usd + other_usd, seconds, budget_step)
 
 
 def in_words(seconds: float) -> str:

@@ -9,7 +9,6 @@ from prefect.logging import disable_run_logger
 
 from precis.config import TrainConfig
 from precis.records.ledger import Ledger, Validation
-from precis.records.spend import Spend
 from precis.records.warm_start import WarmStartRecord
 from precis.report.training_report import TrainingView, training_report
 from precis.run.outlook import RunPlan, outlook
@@ -162,7 +161,6 @@ def test_steps_and_validations_that_are_left_cost_what_the_newest_ones_did() -> 
         .add_validation(ledgers.validation(10), usd=2.0)
     )
     ahead = outlook(ledger, RunPlan(30, validations_left=2))
-    assert ahead.usd == 8.0
     assert ahead.usd_at_end == 8.0 + 20 * 0.5 + 2 * 1.5
     assert ahead.seconds_left == 20 * 1.0 + 2 * 1.0
     taken_back = outlook(ledger.rewind(5), RunPlan(30, validations_left=2))
@@ -171,8 +169,6 @@ def test_steps_and_validations_that_are_left_cost_what_the_newest_ones_did() -> 
     for step in range(10, 30):
         ledger = ledger.advance(ledgers.record(step, usd=0.5))
     assert outlook(ledger, RunPlan(40)).usd_at_end == 1000 + 10 + 5
-    unpriced = ledgers.record(0).model_copy(update={"judge": Spend(calls=3, unpriced=1)})
-    assert outlook(ledger_of(0).advance(unpriced), RunPlan(2)).is_lower_bound
 
 
 def test_a_budget_that_lasts_is_not_mentioned() -> None:
