@@ -3,6 +3,7 @@
 import secrets
 from collections.abc import Mapping
 from datetime import datetime
+from shlex import quote
 from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
@@ -396,8 +397,8 @@ def no_ledger(store: Store, model: str) -> UnusableRun:
     if any(key.endswith("/manifest.json") for key in left):
         return UnusableRun(
             f"{store.url} holds checkpoints of {model!r}, but its ledger is gone.",
-            f"Rebuild it with `precis runs repair {model}`, or delete the rest of the run with "
-            f"`precis runs delete {model}`.",
+            f"Rebuild it with `precis runs repair {model} --store {quote(store.url)}`, or delete "
+            f"the rest of the run with `precis runs delete {model} --store {quote(store.url)}`.",
         )
     return UnusableRun(
         f"{store.url} holds no run {model!r}.",
@@ -433,8 +434,8 @@ def _parse(data: bytes, store: Store, model: str) -> Ledger:
         raise UnusableRun(
             f"{store.url}/{ledger_key(model)} can't be read as a ledger of this version of Précis "
             f"({first_problem(error)}).",
-            f"If it is damaged, `precis runs repair {model}` rebuilds it from the run's "
-            "checkpoints; if a newer Précis has written it, update.",
+            f"If it is damaged, `precis runs repair {model} --store {quote(store.url)}` rebuilds "
+            "it from the run's checkpoints; if a newer Précis has written it, update.",
         ) from error
     if ledger.model != model:
         raise StoreError(

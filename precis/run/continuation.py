@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from shlex import quote
 from typing import Any
 
 from precis.config import TrainConfig
@@ -24,7 +25,7 @@ def check_settings(
     found = _differences(ledger.settings, config, is_corpus_the_same=ledger.corpus == corpus)
     ways = (
         "Restore the old settings to continue it, train under another name (model), or delete it "
-        f"first with `precis runs delete {config.model}`."
+        f"first with `precis runs delete {config.model} --store {quote(store)}`."
     )
     if config.environment.kind == "python":
         ways += " `precis train` takes --name a-new-name, and --fresh to begin again."

@@ -81,13 +81,8 @@ async def repair(store: Store, model: str, take_over: bool = False) -> Repaired:
         await asyncio.to_thread(_refuse_intact, store, model)
         manifests, damage = await asyncio.to_thread(_read_manifests, store, model)
         pointer = named_step(await asyncio.to_thread(store.get, pointer_key(model)))
-        whole = []
-        beyond = []
-        for step in manifests:
-            if pointer is not None and step > pointer:
-                beyond.append(step)
-            elif step not in damage:
-                whole.append(step)
+        beyond = [step for step in manifests if pointer is not None and step > pointer]
+        whole = [step for step in manifests if step not in damage and step not in beyond]
         if not whole:
             raise CorruptCheckpoint(
                 f"No checkpoint of {model!r} in {store.url} is whole, so its ledger can't be "

@@ -22,6 +22,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from shlex import quote
 from typing import Literal
 
 from precis.config import RunConfig
@@ -207,8 +208,8 @@ def _refuse_older_ledger(
         raise UnusableRun(
             f"{key} is older than the run's checkpoints: it ends with step {ledger.next_step}, and "
             f"they with step {newest}.",
-            f"Bring a newer one back, or delete it and rebuild it with `precis runs repair "
-            f"{ledger.model}`.",
+            "Bring a newer one back, or delete it and rebuild it with "
+            f"`precis runs repair {ledger.model} --store {quote(store.url)}`.",
         )
 
 

@@ -51,7 +51,7 @@ def test_each_setting_that_decides_is_named_with_both_values_and_no_other() -> N
 def test_a_group_of_settings_is_named_by_what_differs(changed: Any, said: str) -> None:
     refused = refusal(config(), config(**changed))
     assert said in refused and "base_url" not in refused
-    assert "another name (model)" in refused and "`precis runs delete m`" in refused
+    assert "another name (model)" in refused and "`precis runs delete m --store " in refused
 
 
 @pytest.mark.parametrize("trainer", ["tool_calls", "art"])

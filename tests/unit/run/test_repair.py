@@ -67,7 +67,7 @@ async def test_a_lost_or_damaged_ledger_is_rebuilt_from_the_manifests(
     whole = complete_around(store, "m", 0)
     assert ledger.checkpoints == {step: one.digest for step, one in whole.items()}
     assert (ledger.validations, ledger.rebuilt_at) == ((), STEPS)
-    assert (store.root / pointer_key("m")).read_bytes() == b'{"step": 4}'
+    assert (store.root / pointer_key("m")).read_bytes() == b'{"step":4}'
 
 
 async def test_what_is_no_damaged_ledger_stays_as_it_is(store: FolderStore) -> None:
@@ -93,7 +93,8 @@ async def test_a_run_at_work_is_not_repaired(store: FolderStore) -> None:
     store.delete(ledger_key("m"))
     for command in (("show", "m"), ("open", "m"), ("restart", "m", "--step", 1)):
         said = precis_runs(*command, store=store, code=1)
-        assert "its ledger is gone. Rebuild it with `precis runs repair m`" in said
+        assert "its ledger is gone." in said
+        assert f"Rebuild it with `precis runs repair m --store {store.url}`" in said
     hold(store, "m", "train-7")
     with pytest.raises(LeaseHeld, match="run train-7"):
         await repair(store, "m")
@@ -103,7 +104,7 @@ async def test_a_run_at_work_is_not_repaired(store: FolderStore) -> None:
 def test_a_damaged_lease_of_a_run_with_an_intact_ledger_is_replaced(store: FolderStore) -> None:
     store.put(lease_key("m"), b"garbage")
     refused = precis_runs("delete", "m", "--yes", store=store, code=1)
-    assert "replace it with `precis runs repair m --take-over`" in refused
+    assert "replace it with `precis runs repair m --take-over --store " in refused
     said = precis_runs("repair", "m", "--take-over", store=store)
     assert said == "The damaged lease of m is replaced. Its ledger is intact.\n"
     assert "held by" in precis_runs("show", "m", store=store)
@@ -161,7 +162,7 @@ async def test_a_damaged_checkpoint_is_passed_over_and_named_unless_none_is_whol
     at_1, at_2, at_4 = repaired.damage
     assert "0002/manifest.json is damaged" in at_2
     assert "differs from its manifest" in at_1 and "differs from its manifest" in at_4
-    assert (store.root / pointer_key("m")).read_bytes() == b'{"step": 3}'
+    assert (store.root / pointer_key("m")).read_bytes() == b'{"step":3}'
     store.delete(ledger_key("m"))
     for step in (0, 3):
         flip(store, file_key(store, "m", step, "weights"))
@@ -203,7 +204,7 @@ async def test_killed_at_any_write_a_repair_can_be_done_again(
 async def test_a_repaired_run_goes_on_with_the_settings_that_it_had(store: FolderStore) -> None:
     store.delete(ledger_key("m"))
     runs, lost = list_runs(store)
-    assert runs == [] and "`precis runs repair m`" in lost["m"]
+    assert runs == [] and "`precis runs repair m --store " in lost["m"]
     await repair(store, "m")
     ledger, _ = read_ledger(store, "m", "other", "k")
     with pytest.raises(ConfigError, match="with other settings: which ones is not known"):

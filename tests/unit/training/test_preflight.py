@@ -77,7 +77,7 @@ async def test_a_stored_run_of_other_settings_or_without_its_ledger_is_refused(
     store.delete(ledger_key("m"))
     make_run(store, "m", 1)
     store.delete(ledger_key("m"))
-    with pytest.raises(UnusableRun, match="`precis runs repair m`"):
+    with pytest.raises(UnusableRun, match="`precis runs repair m --store "):
         await now.store()
 
 
