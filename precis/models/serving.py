@@ -14,7 +14,7 @@ from pathlib import Path
 import uvicorn
 
 from precis.environment import private_home
-from precis.errors import ConfigError
+from precis.errors import ConfigError, CorruptCheckpoint
 from precis.llm.server import completions_app
 from precis.models.adapter import claimed_base, rank_of
 from precis.models.base import base_config, base_to_load
@@ -25,8 +25,11 @@ from precis.models.reference import NamedCheckpoint
 from precis.processes.file_lock import file_lock
 from precis.processes.signals import passed_on
 from precis.processes.supervisor import SUPERVISE
+from precis.rehearsal.checkpoint_files import POLICY_FILE
 from precis.rehearsal.endpoint import PolicyEndpoint
-from precis.rehearsal.kinds import kind_in
+from precis.rehearsal.extractive.kind import SENTENCES
+from precis.rehearsal.kind import PolicyKind
+from precis.rehearsal.tool_calls.kind import TOOL_CALLS
 from precis.run.local_checkpoints import folder_of
 from precis.settings.trainer import VLLM_RANKS
 
@@ -36,6 +39,7 @@ CONTEXT_TOKENS = 4096
 VLLM_KEY_VARIABLE = "VLLM_API_KEY"
 """The variable from which vLLM reads its key."""
 
+_POLICIES: dict[str, PolicyKind] = {one.layout.kind: one for one in (SENTENCES, TOOL_CALLS)}
 _DOWNLOAD_S = 600.0
 """The longest wait for another command's download of an adapter."""
 
@@ -190,8 +194,13 @@ def run_vllm(command: Sequence[str], key: str, address: ServerAddress) -> int:
 
 def fetch_policy(model: NamedCheckpoint, folder: Path) -> PolicyEndpoint:
     """Download the embedded policy to a folder, and return what answers with it."""
-    checkpoint = model.fetch(folder_of(folder, model.step))
-    return PolicyEndpoint(kind_in(checkpoint), {model.name: folder})
+    file = model.fetch(folder_of(folder, model.step)) / POLICY_FILE
+    try:
+        kind = _POLICIES[json.loads(file.read_text(encoding="utf-8"))["policy"]]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        known = " or ".join(_POLICIES)
+        raise CorruptCheckpoint(f"{file} holds no policy of the kind {known}.") from error
+    return PolicyEndpoint(kind, {model.name: folder})
 
 
 def serve_policy(model: NamedCheckpoint, folder: Path, address: ServerAddress, key: str) -> None:
