@@ -162,15 +162,13 @@ class SentencePicks:
         from openai.types.chat.chat_completion import Choice  # half a second to import
 
         items = trajectory.messages_and_choices
-        at = next((n for n in reversed(range(len(items))) if isinstance(items[n], Choice)), None)
-        if at is None:
+        choice = items[-1] if items else None
+        if not isinstance(choice, Choice):
             raise TrainerError(
-                "A trajectory has no choice to learn from: append the completion's choice itself "
-                "to messages_and_choices, not its text."
+                "A trajectory has no choice to learn from at its end: append the completion's "
+                "choice itself to messages_and_choices, not its text."
             )
-        choice = items[at]
-        assert isinstance(choice, Choice)
-        request = request_in([item for item in items[:at] if isinstance(item, Mapping)])
+        request = request_in([one for one in items[:-1] if isinstance(one, Mapping)])
         features = featurize(request.text)
         sampled = tokens_of(choice)
         picks = tuple(sampled.token_ids)
@@ -193,8 +191,7 @@ class SentencePicks:
         *before, last = trajectory.messages_and_choices
         if isinstance(last, Choice):
             return self.samples_of(trajectory)
-        messages: list[Mapping[str, Any]] = [one for one in before if isinstance(one, Mapping)]
-        request = request_in(messages)
+        request = request_in([one for one in before if isinstance(one, Mapping)])
         features = featurize(request.text)
         summary = str(trajectory.messages()[-1].get("content"))
         chosen = choose_alike(features, summary, request.words_max)
@@ -245,11 +242,9 @@ SENTENCES = SentencePicks()
 
 def choose_alike(features: Features, summary: str, words_max: int) -> tuple[int, ...]:
     """Return the indices of the sentences that together are most similar to a summary, ascending.
-
     Greedy: the sentence that raises the F-measure of common words and pairs of words most, until
     none does (the oracle of Nallapati et al. 2017, https://arxiv.org/abs/1611.04230). Sentences
-    copied word for word into a summary are found.
-    """
+    copied word for word into a summary are found."""
     missing = _grams(summary)
     size = missing.total()  # of the summary and the chosen sentences, together
     of_sentences = list(map(_grams, features.sentences))
