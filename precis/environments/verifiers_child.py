@@ -249,12 +249,9 @@ def outcome(episode: vf.Episode, seat: str) -> dict[str, Any]:
 
 
 async def serve(settings: Mapping[str, Any], channel: socket.socket) -> None:
-    """Answer requests until the channel is closed.
-
-    `{"number": 7, "scenario": …, "address": …, "key": …, "model": …}` is answered with
-    the same number and an `outcome`; `{"cancel": 7}` at once with
-    `{"number": 7, "cancelled": true}`.
-    """
+    """Answer requests until the channel is closed. `{"number": 7, "scenario": …, "address": …,
+    "key": …, "model": …}` is answered with the same number and an `outcome`; `{"cancel": 7}` at
+    once with `{"number": 7, "cancelled": true}`."""
     reader, writer = await asyncio.open_connection(sock=channel, limit=_LINE_MAX)
     relay = Relay()
     ConversationHarness.http = relay.http

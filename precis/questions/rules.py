@@ -108,10 +108,8 @@ def _leave_out(fact: _Fact, sentence: str) -> WrittenQuestion:
 
 def _choose(sentence: str, told: Sequence[str]) -> _Fact | None:
     """Return the date, number or name that is in the fewest other sentences; of those the longest.
-
     The beginning of a sentence does not count: its first word has a capital anyway, and a number
-    there is a list's. Nor does a fact that is in its sentence twice: the question would show it.
-    """
+    there is a list's. Nor does a fact that is in its sentence twice: the question would show it."""
     facts: list[_Fact] = []
     for kind, pattern in (*_FACTS, ("name", _NAME)):
         for match in pattern.finditer(sentence):

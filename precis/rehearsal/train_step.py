@@ -19,13 +19,10 @@ Group = Sequence[Sequence[S]]
 def with_advantages(
     groups: Sequence[Group[S]], scale_rewards: bool = True
 ) -> tuple[list[S], list[float]]:
-    """Return the samples of all groups with differing rewards, and their advantages.
-
-    An advantage is (reward - mean) / deviation over the group (Shao et al. 2024,
-    https://arxiv.org/abs/2402.03300), or, unscaled, reward - mean (Liu et al. 2025,
-    https://arxiv.org/abs/2503.20783). Rollouts arrive in any order, and are sorted, because
-    floating-point sums depend on the order.
-    """
+    """Return the samples of all groups with differing rewards, and their advantages: (reward -
+    mean) / deviation over the group (Shao et al. 2024, https://arxiv.org/abs/2402.03300), or,
+    unscaled, reward - mean (Liu et al. 2025, https://arxiv.org/abs/2503.20783). Rollouts arrive in
+    any order, and are sorted, because floating-point sums depend on the order."""
     ordered = []
     for group in groups:
         learned_from = [list(rollout) for rollout in group if rollout]

@@ -44,11 +44,9 @@ def disqualify(summary: str, document: Document, words_max: int) -> Disqualified
 
 
 def reward_share(summary: str, words_max: int, ramp: float) -> float:
-    """Return the share of its training reward that a summary keeps for its length.
-
-    All of it up to the ramp, and then linearly less until the limit ("soft overlong punishment", Yu
-    et al. 2025, https://arxiv.org/abs/2503.14476). The ramp is a share of `words_max`; 0 for none.
-    """
+    """Return the share of its training reward that a summary keeps for its length: all of it up to
+    the ramp, and then linearly less until the limit ("soft overlong punishment", Yu et al. 2025,
+    https://arxiv.org/abs/2503.14476). The ramp is a share of `words_max`; 0 for none."""
     if not ramp:
         return 1.0
     left = words_max - count_words(summary)

@@ -47,12 +47,10 @@ _ORDINAL = re.compile(r"\b(\d+)(?:st|nd|rd|th)\b")
 
 
 def unify_numbers(text: str) -> str:
-    """Return a text in small letters, with its numbers, dates and times of day in one form.
-
-    `7:00 pm` and `seven o'clock`, `1,200` and `twelve hundred`, `37 %` and `37 per cent` become the
-    same words. A time is in twelve-hour form, with a second word for the half of the day, if known:
-    `14:30` is `2:30` and `2:30pm`.
-    """
+    """Return a text in small letters, with its numbers, dates and times of day in one form: `7:00
+    pm` and `seven o'clock`, `1,200` and `twelve hundred`, `37 %` and `37 per cent` become the same
+    words. A time is in twelve-hour form, with a second word for the half of the day, if known:
+    `14:30` is `2:30` and `2:30pm`."""
     text = text.lower()
     if not text.isascii():
         text = "".join(str(unicodedata.digit(character, character)) for character in text)
