@@ -20,7 +20,8 @@ class Clock:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Count within the block, in which `clock_stopped`, in its tasks too, pauses this clock."""
+        """Count within the block; `clock_stopped` within it, also in its tasks, pauses this
+        clock."""
         token = _clock.set(self)
         self._start()
         try:

@@ -45,7 +45,8 @@ _DEVICES = ("/dev/null", "/dev/urandom")
 
 
 def main(module: str, call_s: float) -> None:
-    """Serve a module's functions until the input ends; the kernel kills calls over `call_s`."""
+    """Serve the functions of a module until standard input ends; the kernel kills calls longer than
+    `call_s`."""
     calls = os.fdopen(os.dup(0), "rb")
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # packages' output must not mix with answers

@@ -28,7 +28,8 @@ _STOP_S = 4.5
 
 
 def harmless(granted: Collection[str] = ()) -> dict[str, str]:
-    """Return this process's variables without possible secrets, except `granted` ones."""
+    """Return this process's environment variables without possible secrets, except `granted`
+    ones."""
     ours = set(key_variables())
     kept = {}
     for name, value in os.environ.items():

@@ -216,7 +216,8 @@ class Environment(Protocol):
 
 
 def check_scenarios(where: str, scenarios: Mapping[Split, Sequence[Scenario]], remedy: str) -> None:
-    """Refuse a split without scenarios, with a remedy, and two scenarios of one id in any split."""
+    """Refuse a split without scenarios, with a remedy, and a duplicate id, within a split or across
+    both."""
     seen: set[str] = set()
     for split, found in scenarios.items():
         if not found:

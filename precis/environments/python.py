@@ -41,8 +41,10 @@ from precis.records.rollout import UNJUDGED, Rollout, Scenario, Split, Unscored
 
 _log = logging.getLogger(__name__)
 
+_FUNCTIONS = ("rank", "baselines", "checks", "show", "open", "close")
+"""The optional functions of a file."""
 _OPTIONAL_S = 30 * 60.0
-"""The time for an optional function: a rented machine may wait for it. `open` may download much."""
+"""The time for one of them: a rented machine may wait for it. `open` may download much."""
 _SHOWN = 200
 _OF_CHECKOUT = ("bench", "cli", "flows", "tasks", "tests", "tools")
 """The packages beside `precis`, which Python finds before modules of the file's folder."""
@@ -190,7 +192,7 @@ def load_python(file: str, score: str = "", rubric: str = "") -> PythonEnvironme
 
 
 def _check_optional(module: ModuleType, file: str) -> None:
-    for name in ("rank", "baselines", "checks", "show", "open", "close"):
+    for name in _FUNCTIONS:
         if not callable(getattr(module, name, len)):
             raise ConfigError(f"The environment {file} has a {name} that is not a function.")
     nouns = getattr(module, "nouns", Nouns())

@@ -9,7 +9,8 @@ from openai.resources.chat import AsyncCompletions
 
 
 class RecordedClient(openai.AsyncOpenAI):
-    """A client that an agent may close: the recorder closes the connection, which all share."""
+    """A client that an agent may close: all rollouts share the connection, which the recorder
+    closes."""
 
     def __init__(self, **given: Any) -> None:  # of its copies with other options, too
         super().__init__(**given)
@@ -37,7 +38,8 @@ class _Completions(AsyncCompletions):
 def recorded_client(
     base_url: str | None, key: str | None, http: httpx.AsyncClient
 ) -> RecordedClient:
-    """Return a rollout's client, without retries or a timeout: the recorder has both."""
+    """Return the client of a rollout. It does not retry and has no timeout: the recorder does
+    both."""
     return RecordedClient(
         base_url=base_url, api_key=key, http_client=http, max_retries=0, timeout=None
     )

@@ -139,7 +139,8 @@ def ruler_prompt(
 
 
 def parse_scores(reply: str, ids: Sequence[str]) -> list[float]:
-    """Return scores from 0 to 1 in the order of `ids`. Raises BadReply for any other reply."""
+    """Return the scores between 0 and 1 in the order of `ids`. Raises BadReply for any other
+    reply."""
     by_id = entries_by_id(validate_reply(reply, _Scores).scores, ids)
     return [by_id[id].score for id in ids]
 

@@ -48,7 +48,8 @@ def trajectory_of(rollout: Rollout, reward: float = 0.0) -> art.Trajectory:
 
 
 def in_texts(group: art.TrajectoryGroup) -> art.TrajectoryGroup:
-    """Return a group with each content as text, for ART's parquet: one conversation a rollout."""
+    """Return a group with each content as text, as ART's parquet needs; it has one conversation a
+    rollout."""
     for trajectory in group.trajectories:
         items: list[Any] = trajectory.messages_and_choices
         for place, item in enumerate(items):
@@ -77,7 +78,8 @@ def put_trajectories(
 
 
 def _told(rollout: Rollout, policy: str) -> art.Trajectory:
-    """Return a rollout for study; an unscored one has the reward NaN, and its cause as metadata."""
+    """Return a rollout for study. An unscored one has the reward NaN, and the cause in its
+    metadata."""
     trajectory = trajectory_of(rollout, math.nan if rollout.reward is None else rollout.reward)
     score = rollout.score
     calls = rollout.calls

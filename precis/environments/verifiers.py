@@ -143,7 +143,8 @@ class _Child:
 
     @classmethod
     async def started(cls, settings: VerifiersSettings) -> "_Child":
-        """Start a child and wait until it is ready. Raises ConfigError if it can't be started."""
+        """Start a child, and return it once it is ready. Raises ConfigError if it can't be
+        started."""
         ours, its = socket.socketpair()
         try:
             command = [*_command(settings, "serve"), str(its.fileno())]

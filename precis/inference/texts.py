@@ -29,6 +29,8 @@ _ZIP = b"pk\x03\x04"
 _SURROUNDINGS = ["head", "nav", "footer", "aside", "form", "img", "svg", "noscript"]
 _LIST_ITEM = re.compile(r"[-*+•#>|`~]|\d+[.)]\s")
 _HYPHENATED = re.compile(r"[^\W\d_]-$")
+
+
 _EDGE_MAX = 2
 """The most lines of running headers or footers on a page."""
 _RUNNING_PAGES_MIN = 3

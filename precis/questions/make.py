@@ -182,7 +182,8 @@ def document_of(
 
 
 def without_duplicates(written: Sequence[WrittenQuestion]) -> list[WrittenQuestion]:
-    """Return the questions without near duplicates; case and punctuation are ignored."""
+    """Return the questions without near duplicates of earlier ones, ignoring case and
+    punctuation."""
     different: dict[str, WrittenQuestion] = {}
     for one in written:
         own = _letters(one.question)

@@ -22,6 +22,8 @@ from precis.records.spend import Prices, Spend, Usage
 
 _CHARACTERS_WRITTEN = (ANSWERED + UNANSWERED) * 360
 """For questions as long as RepLiQA's, with answers, passages and the JSON around them."""
+
+
 SETTINGS = OwnServer(RateLimits(in_flight=8), call_timeout_s=180, tries_max=4, backoff_s=1.0)
 _DOCUMENT_TIMEOUT_S = 600.0
 """For all attempts together: a document takes longer than a verdict, and is worth waiting for."""

@@ -40,7 +40,8 @@ def save(
     layout: Layout,
     metrics: Mapping[str, float] | None = None,
 ) -> Path:
-    """Write a checkpoint with its metrics; return its folder. Equal states give equal bytes."""
+    """Write a checkpoint with its step's metrics, and return its folder; equal states give equal
+    bytes."""
     adam = trained.adam
     record = {
         "policy": layout.kind,

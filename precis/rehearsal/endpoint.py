@@ -17,7 +17,8 @@ from precis.run.local_checkpoints import folder_of, steps_here
 
 
 class PolicyEndpoint:
-    """Answers completions from checkpoints in model folders, which may get further steps."""
+    """Answers completions from checkpoints in model folders, to which steps may be added
+    meanwhile."""
 
     def __init__(self, kind: PolicyKind, folders: Mapping[str, Path]) -> None:
         self._kind = kind
@@ -32,7 +33,8 @@ class PolicyEndpoint:
         return names
 
     async def complete(self, asked: ChatRequest) -> Completion:
-        """Answer a request. Raises ApiError: 404 for an unknown step, 400 without candidates."""
+        """Answer a request. Raises ApiError: 404 for an unknown model or step, 400 without
+        candidates."""
         name, is_step, wanted = asked.model.partition("@")
         try:
             folder = self._folders[name]

@@ -106,7 +106,8 @@ def _dot(one: Mapping[str, float], other: Mapping[str, float]) -> float:
 
 
 def telegraph(text: str, words_max: int) -> str:
-    """Return the first words without the commonest: a test of a judge that rewards mere words."""
+    """Return the first words without the document's commonest: a test of a judge that rewards mere
+    words."""
     common = commonest_words(text)
     left = [word for word in pieces(text) if word.lower() not in common]
     return " ".join(left[:words_max])

@@ -85,7 +85,8 @@ def summary(features: Features, picks: Sequence[int]) -> str:
 
 @dataclass(frozen=True, eq=False)
 class PickedSample:
-    """A sampled summary: its picks in order, with their log probabilities when sampled."""
+    """One sampled summary: its picks in order, and their log probabilities under the sampling
+    policy."""
 
     features: Features
     words_max: int
@@ -114,7 +115,8 @@ class PickBatch(Batch):
 
 
 def candidates(words: Integers, picks: Sequence[int], words_max: int) -> Bools:
-    """Return the mask of each pick's candidates, unpicked and fitting: (picks, sentences)."""
+    """Return the mask of the candidates of each pick, unpicked and still fitting: (picks,
+    sentences)."""
     at = np.array(picks, dtype=np.int64)
     turn = np.arange(len(at))
     picked_at = np.full(len(words), len(at))

@@ -138,7 +138,8 @@ def _contradicts(
 
 
 def _left_out(given: _Statement, wanted: _Statement) -> set[str]:
-    """Return the other words of golden full names of which an answer has the last word only."""
+    """Return the other words of those golden full names of which an answer has only the last
+    word."""
     # Neither titles nor beginnings of sentences.
     no_name = wanted.stems | title_stems() | common_stems()
     # The last words that the answer has with another name before them.

@@ -102,7 +102,8 @@ def _number(words: list[str], start: int) -> tuple[float | None, int]:
 
 
 def _below_thousand(words: list[str], start: int) -> tuple[float | None, int]:
-    """Return a number in digits, or of words up to the hundreds; `hundred`, `million` are one."""
+    """Return a number in digits, or one of words up to the hundreds; `hundred` and `million` are
+    one."""
     word = words[start]
     end = start + 1
     if _NUMBER.fullmatch(word):

@@ -266,7 +266,8 @@ def _stems(sentence: str) -> tuple[str, ...]:
 
 
 def _parts(sentence: str) -> Iterator[str]:
-    """Yield a sentence, or a long one's parts: clauses if it has any, else of a fixed length."""
+    """Yield a sentence, or the parts of a long one: its clauses, if it has any, else parts of a
+    fixed length."""
     if count_words(sentence) <= _SENTENCE_WORDS:
         yield sentence
         return

@@ -21,7 +21,8 @@ from precis.settings.trainer import TOOL_CALL_FEATURES
 
 @dataclass(frozen=True, eq=False)
 class CallSample:
-    """A call of a rollout: its options' features, and the pick, with token and log probability."""
+    """One call of a rollout: the features of its options, and the picked one with its token and log
+    probability."""
 
     seen: Seen
     picks: tuple[int]

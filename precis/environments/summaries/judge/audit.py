@@ -72,7 +72,8 @@ class Agreement:
 
 
 def draw_samples(results: pl.DataFrame, count: int, seed: int) -> list[Sample]:
-    """Draw `count` judged summaries by `seed` from rows of `records.questions.answers_in`."""
+    """Draw `count` judged summaries, by `seed`, from the rows of
+    `precis.records.questions.answers_in`."""
     ruled = results.filter(pl.col("cause").is_null() & were_read())
     groups = ruled.sort(ANSWERS_KEY, nulls_last=False).partition_by(
         _BY_SUMMARY, maintain_order=True

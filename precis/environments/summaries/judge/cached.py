@@ -82,7 +82,8 @@ class CachedJudge:
 
     @property
     def spend(self) -> Spend:
-        """The cost of all calls so far, and the number of replies from the cache."""
+        """The cost of all calls so far, and the number of replies that came from the cache
+        instead."""
         return self._client.spend + Spend(cached=self._cached)
 
     @property

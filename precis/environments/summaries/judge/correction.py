@@ -90,7 +90,8 @@ def prediction_powered(results: pl.DataFrame, person: pl.DataFrame) -> Interval:
 
 
 def correct_by_document(frame: pl.DataFrame) -> pl.DataFrame:
-    """Return document_id, correct, asked: the answerable questions of the scored documents."""
+    """Return columns document_id, correct, asked: the answerable questions of the scored
+    documents."""
     return (
         frame.filter(pl.col("answerable") & pl.col("correct").is_not_null())
         .group_by("document_id")

@@ -126,7 +126,8 @@ def guess_prompt(questions: Sequence[Question]) -> Prompt[Reading]:
 def grade_prompt(
     given: Sequence[tuple[Question, str]], document: str | None = None
 ) -> Prompt[list[bool]]:
-    """Return the prompt to compare answers with golden ones; the grader may see the document."""
+    """Return the prompt for comparing given answers with golden ones; the grader may see the
+    document."""
     ids = _ids(len(given))
     items = []
     for id, (question, answer) in zip(ids, given, strict=True):
@@ -221,7 +222,8 @@ class _Grades(StrictReply):
 
 @cache
 def json_schema(shape: type[StrictReply]) -> dict[str, Any]:
-    """Return a reply's JSON schema in the form for providers: types only, without references."""
+    """Return the JSON schema of a reply in the form for providers: types only, without
+    references."""
     whole = shape.model_json_schema()
 
     def plain(part: dict[str, Any]) -> dict[str, Any]:
