@@ -30,9 +30,6 @@ from precis.text import count_words, sentences
 SETTINGS = OwnServer(RateLimits(in_flight=8), call_timeout_s=180, tries_max=3, backoff_s=1.0)
 _TIMEOUT_S = 600.0
 """For one summary with all its attempts."""
-_PASSES_MAX = 8
-"""How many times summaries of parts are summarized again; each makes the text several times
-shorter."""
 
 
 async def summarize_text(summarizer: "Summarizer", text: Text, words_max: int) -> tuple[str, int]:
@@ -42,12 +39,14 @@ async def summarize_text(summarizer: "Summarizer", text: Text, words_max: int) -
     room = room_for_text(summarizer.context_tokens, words_max)
     read = text.prose if summarizer.picks_sentences else text.text
     first = parts = split(read, room)
-    for _ in range(_PASSES_MAX):
+    while True:
         summaries = await run_for_each(partial(summarizer.write, words_max=words_max), parts)
         if len(parts) == 1:
             return summaries[0], len(first)
-        parts = split("\n\n".join(summaries), room)
-    raise ModelError("The summaries of its parts do not get shorter.", "Raise --context.")
+        together = split("\n\n".join(summaries), room)
+        if len(together) >= len(parts):
+            raise ModelError("The summaries of its parts do not get shorter.", "Raise --context.")
+        parts = together
 
 
 def room_for_text(context_tokens: float, words_max: int) -> float:

@@ -10,7 +10,9 @@ from typer.testing import CliRunner, Result
 
 from precis.commands.main import app
 from precis.environments.summaries.prompt import request_in
-from precis.inference.summarizer import room_for_text
+from precis.errors import ModelError
+from precis.inference.summarizer import PolicySummarizer, room_for_text, summarize_text
+from precis.inference.texts import Text
 from precis.llm.server import ChatRequest, Choice, Completion, completions_app
 from precis.models.record import TrainingRecord, write_record
 from precis.records.ledger import ledger_key, load_ledger
@@ -324,3 +326,20 @@ def test_a_long_document_is_split_and_told_of(
     joined = request_in(seen[-1].messages).text
     at = [joined.index(f"Fact number {number} ") for number in sorted(parts, key=int)]
     assert at == sorted(at)
+
+
+async def test_summaries_of_parts_that_stay_as_long_are_asked_for_once() -> None:
+    asked: list[str] = []
+
+    class Repeating(PolicySummarizer):
+        picks_sentences = False
+        context_tokens = 800
+
+        async def write(self, text: str, words_max: int) -> str:
+            asked.append(text)
+            return text
+
+    text = " ".join(f"Fact number {n} stands in sentence {n}." for n in range(300))
+    with pytest.raises(ModelError, match="do not get shorter"):
+        await summarize_text(Repeating("mine@3", Path()), Text("a.txt", text), 40)
+    assert len(asked) == len(set(asked)) > 1
