@@ -97,10 +97,9 @@ class QuestionMaker:
     async def make(
         self, texts: Sequence[Text], on_made: Callable[[], None] = lambda: None
     ) -> list[DocumentQuestions]:
-        """Return the questions of each text; call `on_made` as soon as one is done. Raises
-        ProviderRejected or JudgeRejected if the key or the model is rejected, a ProviderError if
-        the writer fails at each of the first documents, and StoreError if paid replies can't be
-        kept."""
+        """Return the questions of each text; call `on_made` as soon as one is done. Raises a
+        ProviderError or JudgeRejected if the key or the model is rejected or the writer fails at
+        each of the first documents, and StoreError if paid replies can't be kept."""
 
         async def make_in_turn(text: Text) -> DocumentQuestions:
             async with self._turns:
