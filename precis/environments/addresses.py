@@ -42,7 +42,7 @@ class Sessions:
         number, _, rest = request.path_params["rest"].partition("/")
         key, session = self._open.get(number, ("", None))
         if session is None:
-            return refuse(410, "The rollout has ended, or there was none.", "rollout_ended")
+            return refuse(410, "The rollout has ended: each has its own address.", "rollout_ended")
         given = request.headers.get("authorization", "")
         if not hmac.compare_digest(given.encode(), f"Bearer {key}".encode()):
             return refuse(401, "Missing or wrong bearer token.", "invalid_api_key")

@@ -179,7 +179,8 @@ async def test_an_address_is_its_rollout_s_alone_and_ends_with_it(recorder: Reco
         return 1.0
 
     assert len((await play(recorder, look)).calls) == 1
-    assert (await post(left[0], left[0].inference_api_key, "{}")).status_code == 410
+    late = await post(left[0], left[0].inference_api_key, "{}")
+    assert late.status_code == 410 and "each has its own address" in late.text
     assert (await play(recorder, ask_once)).score == Score(1.0)
 
 
