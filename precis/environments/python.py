@@ -94,8 +94,7 @@ class PythonEnvironment(AgentEnvironment):
             # A reward may have become NaN: a group's deviation is zero if all rewards are equal.
             return [replace(one, score=score_of(one.score)) for one in ranked]
         except (AttributeError, TypeError) as error:
-            wanted = "the rollouts of the group, each with its score"
-            raise self._returned("rank", ranked, wanted) from error
+            raise self._returned("rank", ranked, "the rollouts of the group, scored") from error
 
     def baselines(self) -> Mapping[str, Complete]:
         if not hasattr(self._module, "baselines"):
@@ -109,8 +108,7 @@ class PythonEnvironment(AgentEnvironment):
     async def checks(self) -> Sequence[str]:
         problems = await self._run("checks")
         if not isinstance(problems, list | tuple | None):
-            wanted = "a list of sentences, empty if nothing is missing"
-            raise self._returned("checks", problems, wanted)
+            raise self._returned("checks", problems, "a list of sentences, perhaps an empty one")
         return list(map(str, problems or ()))
 
     def show(self, rollout: Rollout) -> str:
