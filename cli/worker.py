@@ -22,7 +22,7 @@ from prefect.client.schemas.objects import State, StateType
 from prefect.settings import get_current_settings
 from prefect.workers.process import ProcessWorker
 
-import tasks  # noqa: F401  keeps Prefect looking for Cancel after an outage of its server
+import flows  # noqa: F401  keeps Prefect looking for Cancel after an outage of its server
 from precis.errors import PrecisError
 
 POOL = "precis"

@@ -17,6 +17,7 @@ from prefect.exceptions import FlowPauseTimeout, MissingContextError, Terminatio
 from prefect.logging import disable_run_logger
 from prefect.states import Cancelling, Failed, Running
 
+import flows  # noqa: F401  what it changes of Prefect is tested here
 import tasks.policy
 import tasks.states
 import tasks.training
