@@ -20,11 +20,28 @@ from precis.errors import ConfigError
 
 FOLDER = Path(__file__).parents[1] / "deployments" / "automations"
 BLOCK = "precis-notifications"
+_PREFIX = "precis: "
 
 
-async def apply() -> list[str]:
-    """Create or update every automation on the server; return their names. Raises ConfigError if
-    one names a deployment that the server does not have."""
+async def active() -> list[str]:
+    """Return the names of ours that are active on the server, whoever has applied them."""
+    async with get_client() as client:
+        found = await client.read_automations()
+    names = [one.name for one in found if one.enabled and one.name.startswith(_PREFIX)]
+    return sorted(name.removeprefix(_PREFIX) for name in names)
+
+
+async def remove() -> None:
+    """Delete ours from the server."""
+    async with get_client() as client:
+        for one in await client.read_automations():
+            if one.name.startswith(_PREFIX):
+                await client.delete_automation(one.id)
+
+
+async def apply() -> None:
+    """Create or update every automation on the server. Raises ConfigError if one names a deployment
+    that the server does not have."""
     async with get_client() as client:
         address = Variables().notify_url
         channel = None
@@ -32,7 +49,6 @@ async def apply() -> list[str]:
             # The block of Slack's webhooks takes any address that Apprise knows, mailtos:// too.
             block = SlackWebhook(url=SecretStr(address.get_secret_value()))
             channel = str(await block.save(BLOCK, overwrite=True))
-        names = []
         for path in sorted(FOLDER.glob("*.yaml")):
             raw = yaml.safe_load(path.read_text())
             raw["actions"] = [await _action(client, action, channel) for action in raw["actions"]]
@@ -46,8 +62,6 @@ async def apply() -> list[str]:
                 # The client sends only fields that were set explicitly: this sets all of them.
                 complete = AutomationCore.model_validate(_settings(wanted))
                 await client.update_automation(older[0].id, complete)
-            names.append(wanted.name.removeprefix("precis: "))
-        return names
 
 
 def _settings(automation: AutomationCore) -> dict[str, Any]:

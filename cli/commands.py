@@ -147,7 +147,10 @@ def up(
     ] = None,
     automations: Annotated[
         bool | None,
-        typer.Option(help="Apply the automations; by default, only if PostgreSQL is configured."),
+        typer.Option(
+            help="Apply the automations, or remove them; by default, apply them if PostgreSQL is "
+            "configured, and else leave them as they are."
+        ),
     ] = None,
     limit: Limit = 4,
 ) -> None:

@@ -34,8 +34,9 @@ def up(
 ) -> None:
     """Start everything, work until Ctrl-C or SIGTERM, and stop what was started here.
 
-    A port of None takes a free one; automations of None are applied if the server's data is known
-    to be in PostgreSQL. Raises PrecisError for what could not be started.
+    A port of None takes a free one. Automations are applied, or removed if False; None applies them
+    if the server's data is known to be in PostgreSQL, and else leaves them alone. Raises
+    PrecisError for what could not be started.
     """
     if share:
         demand_password()
@@ -122,10 +123,14 @@ def _stand_up(server: PrefectServer, console: Console, automations: bool | None)
         finally:  # it resumes each that it comes to
             asyncio.run(pool.pause(paused))
         wanted = on_postgres() if automations is None else automations
-        applied = asyncio.run(automating.apply()) if wanted else []
+        if wanted:
+            asyncio.run(automating.apply())
+        elif automations is False:
+            asyncio.run(automating.remove())
+        active = asyncio.run(automating.active())
         deployed = asyncio.run(pool.deployments())
     console.print(f"Deployments  {', '.join(deployed)}", soft_wrap=True)
-    console.print(f"Automations  {', '.join(applied) or _WITHOUT_AUTOMATIONS}", soft_wrap=True)
+    console.print(f"Automations  {', '.join(active) or _WITHOUT_AUTOMATIONS}", soft_wrap=True)
     console.print("\nIn another terminal:", soft_wrap=True)
     console.print(f"  export PREFECT_API_URL={server.api}", soft_wrap=True)
     if server.password_file:

@@ -19,7 +19,7 @@ from prefect.client.schemas.objects import FlowRun, State, StateType
 from prefect.exceptions import ObjectNotFound
 from prefect.states import Completed
 
-from cli import managed_run, pool, prefect_process, prefect_server, up, worker
+from cli import automations, managed_run, pool, prefect_process, prefect_server, up, worker
 from precis.commands.terminal import plain_console
 from precis.errors import ConfigError, PrecisError
 
@@ -299,6 +299,29 @@ async def test_the_pools_deployments_are_listed_and_those_that_were_paused_stay_
     assert await pool.deployments() == ["train/h100", "train/nightly"]
     await pool.pause(await pool.paused())
     assert paused == ["nightly"]
+
+
+async def test_only_our_automations_are_listed_if_they_are_active_and_removed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def automation(name: str, *, enabled: bool = True) -> SimpleNamespace:
+        return SimpleNamespace(id=name, name=name, enabled=enabled)
+
+    of_others = automation("a pager of others")
+    kept = [automation("precis: b"), of_others, automation("precis: a")]
+    kept.append(automation("precis: switched off", enabled=False))
+
+    class Client:
+        async def read_automations(self) -> list[SimpleNamespace]:
+            return list(kept)
+
+        async def delete_automation(self, key: str) -> None:
+            kept[:] = [one for one in kept if one.id != key]
+
+    monkeypatch.setattr(automations, "get_client", lambda: nullcontext(Client()))
+    assert await automations.active() == ["a", "b"]
+    await automations.remove()
+    assert kept == [of_others]
 
 
 async def test_a_server_that_is_out_when_a_machine_begins_is_waited_for(
