@@ -111,8 +111,9 @@ class CachedJudge:
             self.parameters,
             prompt.schema,
             PROTOCOL_VERSION,
-            self.identity.get("rules"),
         ]
+        if "rules" in self.identity:
+            parts.append(self.identity["rules"])
         key = json_digest(parts)
         while True:
             known = self._cache.get(key)

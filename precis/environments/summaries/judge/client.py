@@ -208,7 +208,9 @@ async def measure_ceiling(
     benchmark by its `verdicts`. It is kept in the store. None, which is not kept, if there is no
     verdict on one of them."""
     documents = corpus.validation[:documents_max]
-    parts = [corpus.digest, judge.identity, judge.parameters, len(documents)]
+    parts: list[Any] = [corpus.digest, judge.identity, judge.parameters]
+    if len(documents) < len(corpus.validation):
+        parts.append(len(documents))
     key = f"ceilings/{json_digest(parts)[:16]}.json"
     kept = await asyncio.to_thread(store.get, key)
     if kept:

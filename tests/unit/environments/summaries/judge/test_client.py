@@ -18,9 +18,10 @@ from precis.config import JudgeConfig
 from precis.environments.summaries.judge import Endpoint, JudgeClient, Scored, Unscored
 from precis.environments.summaries.judge.cache import ReplyCache
 from precis.environments.summaries.judge.client import measure_ceiling
-from precis.environments.summaries.judge.protocol import PROTOCOL_VERSION
+from precis.environments.summaries.judge.protocol import PROTOCOL_VERSION, reading_prompt
 from precis.errors import JudgeError, JudgeUnavailable
 from precis.llm.server import ChatRequest
+from precis.record import json_digest
 from precis.records.documents import Corpus, Document, Question
 from precis.rehearsal.judges.judge import lexical_judge
 from precis.store import FolderStore
@@ -110,6 +111,25 @@ async def test_what_can_change_a_reply_is_part_of_its_key(tmp_path: Path) -> Non
                 await judge.score(FERRY, SUMMARY)
                 assert judge.spend.cached == 0
                 assert server.requests[0].get("reasoning_effort", "") == effort
+
+
+async def test_replies_and_ceilings_that_an_earlier_version_paid_for_are_used(
+    tmp_path: Path,
+) -> None:
+    prompt = reading_prompt(SUMMARY, FERRY.questions, "batched")
+    store = FolderStore(tmp_path / "store")
+    with ReplyCache(tmp_path / "replies.db") as cache:
+        async with judge_of(cache=cache) as (judge, server):
+            asked = [judge.identity["model"], prompt.messages, judge.parameters, prompt.schema]
+            answers = [{"id": id, "answer": "UNANSWERABLE"} for id in prompt.ids]
+            reply = json.dumps({"answers": answers, "is_prose": True})
+            cache.put(json_digest([*asked, PROTOCOL_VERSION]), reply)
+            assert isinstance(await judge.score(FERRY, SUMMARY), Scored)
+            corpus = Corpus((), (FERRY,))
+            of = json_digest([corpus.digest, judge.identity, judge.parameters])
+            store.put(f"ceilings/{of[:16]}.json", b'{"accuracy": 0.75}')
+            assert await measure_ceiling(store, judge, corpus) == 0.75
+    assert not server.requests
 
 
 async def test_a_ceiling_is_measured_for_each_effort(tmp_path: Path) -> None:
