@@ -23,8 +23,9 @@ _FINISHES = ("stop", "length", "tool_calls", "content_filter", "function_call")
 
 
 def group_of(rollouts: Sequence[Rollout]) -> art.TrajectoryGroup:
-    """Return scored rollouts as a group, with all their samples."""
-    return art.TrajectoryGroup([trajectory_of(one, one.reward or 0.0) for one in rollouts])
+    """Return the scored rollouts as a group, with all their samples."""
+    scored = [one for one in rollouts if one.reward is not None]
+    return art.TrajectoryGroup([trajectory_of(one, one.reward or 0.0) for one in scored])
 
 
 def trajectory_of(rollout: Rollout, reward: float = 0.0) -> art.Trajectory:

@@ -35,9 +35,10 @@ def config(**settings: Any) -> RolloutsConfig:
 
 
 def test_a_failed_verdict_is_never_a_zero() -> None:
-    kept, dropped = split_groups([rollouts(True, False, True, LOST)], config())
+    group = rollouts(True, False, True, LOST)
+    kept, dropped = split_groups([group], config())
     assert [one.reward for one in kept[0]] == [1.0, 0.0, 1.0]
-    assert [one.reward for one in group_of(kept[0]).trajectories] == [1.0, 0.0, 1.0]
+    assert [one.reward for one in group_of(group).trajectories] == [1.0, 0.0, 1.0]
     assert not dropped
     assert count_causes([*kept[0], *rollouts(LOST, Unscored("", "No dice."))]) == {
         "timeout": 1,
