@@ -44,7 +44,8 @@ async def summarize_text(summarizer: "Summarizer", text: Text, words_max: int) -
         if len(parts) == 1:
             return summaries[0], len(first)
         together = split("\n\n".join(summaries), room)
-        if len(together) >= len(parts):
+        is_shorter = len("".join(together)) <= 0.9 * len("".join(parts))
+        if len(together) >= len(parts) and not is_shorter:
             raise ModelError("The summaries of its parts do not get shorter.", "Raise --context.")
         parts = together
 

@@ -328,18 +328,33 @@ def test_a_long_document_is_split_and_told_of(
     assert at == sorted(at)
 
 
+class Shortening(PolicySummarizer):
+    """Returns a share of the characters of each text."""
+
+    picks_sentences = False
+    context_tokens = 800
+
+    def __init__(self, share: float) -> None:
+        super().__init__("mine@3", Path())
+        self._share = share
+        self.asked: list[str] = []
+
+    async def write(self, text: str, words_max: int) -> str:
+        self.asked.append(text)
+        return text[: int(self._share * len(text))]
+
+
 async def test_summaries_of_parts_that_stay_as_long_are_asked_for_once() -> None:
-    asked: list[str] = []
-
-    class Repeating(PolicySummarizer):
-        picks_sentences = False
-        context_tokens = 800
-
-        async def write(self, text: str, words_max: int) -> str:
-            asked.append(text)
-            return text
-
     text = " ".join(f"Fact number {n} stands in sentence {n}." for n in range(300))
+    summarizer = Shortening(1.0)
     with pytest.raises(ModelError, match="do not get shorter"):
-        await summarize_text(Repeating("mine@3", Path()), Text("a.txt", text), 40)
-    assert len(asked) == len(set(asked)) > 1
+        await summarize_text(summarizer, Text("a.txt", text), 40)
+    assert len(summarizer.asked) == len(set(summarizer.asked)) > 1
+
+
+async def test_summaries_that_get_shorter_are_summarized_again_also_in_as_many_parts() -> None:
+    text = " ".join(f"Fact number {n} stands in sentence {n}." for n in range(70))
+    summarizer = Shortening(0.7)
+    summary, parts = await summarize_text(summarizer, Text("a.txt", text), 40)
+    assert (parts, len(summarizer.asked)) == (2, 2 + 2 + 1)
+    assert summary == summarizer.asked[-1][: len(summary)]
