@@ -307,10 +307,10 @@ def _import(path: Path, file: str) -> ModuleType:
                 raise ImportError(f"Précis has a package {package!r} too: give yours another name")
         with chdir(os.curdir):  # a file may change it, which the run and others share
             spec.loader.exec_module(module)
-    except PrecisError:
-        raise
     except (Exception, SystemExit) as error:
         del sys.modules[name]
+        if isinstance(error, PrecisError):
+            raise
         raise ConfigError(
             f"The environment {file} can't be imported: {describe_error(error)}."
         ) from error

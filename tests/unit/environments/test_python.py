@@ -319,6 +319,14 @@ def test_a_file_that_can_t_be_used_gets_a_sentence(
         load_python(write(tmp_path, text))
 
 
+def test_a_file_that_is_not_there_is_named_and_leaves_no_module(tmp_path: Path) -> None:
+    modules = set(sys.modules)
+    file = write(tmp_path, f"files = ['words.txt']\n{AGENT}")
+    with pytest.raises(ConfigError, match=r"^agent\.py lists 'words.txt' in `files`"):
+        load_python(file)
+    assert set(sys.modules) == modules
+
+
 def test_a_module_with_the_name_of_a_package_of_ours_gets_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text("SIDES = ['left', 'right']")
     file = write(tmp_path, f"from tools import SIDES\n{AGENT}")
