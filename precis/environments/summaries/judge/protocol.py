@@ -30,7 +30,7 @@ from precis.text import count_words
 
 PROTOCOL_VERSION = "4"
 """Raised with every change to a request, to the valid replies, or to the answers that need no
-grader."""
+grader. docs/judge.md lists the versions."""
 
 _ARTICLE = re.compile(r"^(?:the|an?) ")
 _QUOTES = "\"'“”‘’«»"
