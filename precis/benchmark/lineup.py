@@ -119,7 +119,8 @@ def _fetch_newest(store: Store, model: str, corpus_digest: str | None, folder: P
     restore(store, model, step, into, ledger.checkpoints.get(step, ""))
     if not (into / POLICY_FILE).exists():
         raise ConfigError(
-            f"{model!r} is not a rehearsed model: checkpoint {step} has no embedded policy.",
+            f"{model!r} is not a rehearsed model: checkpoint {step} in {store.url} has no embedded "
+            "policy.",
             "Name one that `precis rehearse` has trained, or leave `extractive` empty.",
         )
     return step

@@ -163,7 +163,7 @@ def push(
         if secret is None:
             raise ConfigError(
                 "HF_TOKEN is not set.",
-                "Make a token with write access on huggingface.co, and set it, here or in .env.",
+                "Make a token with write access on huggingface.co; export it, or set it in .env.",
             )
         token = sendable(secret.get_secret_value(), "HF_TOKEN")
         found = _find(name, step, store)

@@ -171,7 +171,8 @@ class TrajectoryRuler(CachedJudge):
         text_max: int = _TEXT_MAX,
     ) -> Sequence[Rollout]:
         """Return a group in which the `entered` rollouts are scored against each other, or have the
-        reason for no score; see `score`. `scored` returns a rollout's score for the judge's."""
+        reason for no score; see `score`. `scored` returns a rollout's score for the judge's, from 0
+        to 1."""
         if not entered:
             return group
         found = await self.score([transcript_of(one, text_max) for one in entered], tools)

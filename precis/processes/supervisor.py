@@ -154,8 +154,8 @@ def end_own() -> None:
 
 
 def need(names: Collection[str]) -> None:
-    """End this process as soon as a descendant with one of these names ends; Linux keeps their
-    first 15 characters."""
+    """End this process as soon as a descendant with one of these names ends. Of a longer name give
+    the first 15 characters, as Linux keeps it."""
     with _needed_lock:
         watched = bool(_needed)
         _needed.update(one for one in descendants(os.getpid()) if one.name in names)

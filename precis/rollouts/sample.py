@@ -90,7 +90,7 @@ async def sample_groups(
 ) -> list[list[Rollout]]:
     """Sample all rollouts of a step, at most `in_flight` at a time; return a list for each
     scenario. For each group without variance the next spare is sampled too, in order of completion.
-    Too many unscored ones are an error (`refuse_too_many_unscored`)."""
+    Raises if too many went unscored (`refuse_too_many_unscored`)."""
     slots = asyncio.Semaphore(config.in_flight)
 
     async def roll_out(scenario: Scenario, index: int) -> Rollout:

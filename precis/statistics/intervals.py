@@ -77,9 +77,9 @@ def ratio_interval(
     the exact bound of Clopper and Pearson (1934) for the share of such documents; of the others
     anything from none to all may be right. A share on fewer than `DOCUMENTS_MIN` documents has an
     interval from 0 to 1, unless each is won or lost. A ratio that is not a share, such as a reward
-    of any size, has none on so few, nor where all documents have the same; `of_share` is
-    False for one even if it is between 0 and 1. Raises ValueError without a document, or for a
-    whole that is not positive.
+    of any size, has none on so few, nor where all documents have the same. For such a ratio
+    `of_share` is False, even if it is between 0 and 1. Raises ValueError without a document, or for
+    a whole that is not positive.
     """
     part = np.asarray(parts, float)
     whole = np.asarray(wholes, float)

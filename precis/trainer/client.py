@@ -181,9 +181,9 @@ class RemoteTrainer(ImitatesInOnePass):
         return _read(Checkpoint, await self._checkpoint("commit", model, step, to, record=record))
 
     async def restore(self, model: Model, step: int, of: StoredModel, digest: str = "") -> None:
-        """Have the trainer continue from a checkpoint of the store, whose run `of` the model
-        belongs to from here on; call before `register`. `digest` is the checkpoint's, if the ledger
-        has one."""
+        """Have the trainer continue from a checkpoint of the run `of`, to which the model belongs
+        from here on; call before `register`. `digest` is the checkpoint's, if the ledger has one.
+        """
         await self._checkpoint("restore", model, step, of, digest=digest)
 
     async def fetch(self, model: Model, step: int, of: StoredModel, digest: str = "") -> None:

@@ -55,8 +55,8 @@ def names() -> list[str]:
 
 
 def start(number: int, name: str, players: int, seed: int) -> dict[str, Any]:
-    """Start a game, whose number identifies it until its `end`, with the least possible number of
-    players for 0; return its number of `players`, and its state (`_state`)."""
+    """Start a game, identified by `number` until its `end`, with as few players as possible if
+    `players` is 0. Return its number of `players`, and its state (`_state`)."""
     random.seed(seed)
     np.random.seed(seed % 2**32)
     # Without the wrappers that repeat the whole past in each turn.

@@ -162,8 +162,8 @@ def _render(
 def _samples_of(
     sequences: Sequence[TokenSequence], advantage: float, group: Hashable
 ) -> list[TrainingSample]:
-    """Return the sequences of a trajectory as samples; those of one group with the same prompt
-    share it."""
+    """Return the sequences of a trajectory as samples. Those of one group with the same prompt
+    share the value of `group`."""
     trained = sum(sum(one.mask) for one in sequences)
     samples = []
     for sequence in sequences:
