@@ -48,7 +48,7 @@ DOCUMENT = BUNDLED[0]
 
 async def obliging(request: ChatRequest) -> Completion:
     """A judge that was talked into answering with all it has, and into finding it correct."""
-    data = data_in(request.messages) or {}
+    data = data_in(request.messages)
     reply: dict[str, Any]
     if "questions" in data:
         answers = [{"id": one["id"], "answer": data["summary"]} for one in data["questions"]]

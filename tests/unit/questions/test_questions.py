@@ -68,7 +68,7 @@ class Writer:
     refused: int = 0
 
     async def complete(self, request: ChatRequest) -> Completion:
-        text = (data_in(request.messages) or {})["text"]
+        text = data_in(request.messages)["text"]
         if self.faults:
             fault = self.faults.pop(0)
             if fault.isdigit():
@@ -242,7 +242,7 @@ async def test_what_the_judge_knows_without_the_document_is_not_asked() -> None:
     known = next(one for one in document.questions if one.answerable)
 
     async def knowing(request: ChatRequest) -> Completion:
-        data = data_in(request.messages) or {}
+        data = data_in(request.messages)
         if data.get("text") != "" or "questions" not in data:
             return await lexical_judge(request)
         answers = [{"id": one["id"], "answer": known.answer} for one in data["questions"]]
