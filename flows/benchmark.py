@@ -7,7 +7,7 @@ from prefect import Flow, flow
 
 from precis.benchmark.report import BenchmarkReport
 from precis.benchmark.run import open_benchmark, serve_others
-from precis.config import BenchmarkConfig
+from precis.config import OF_A_RUN, BenchmarkConfig
 from precis.environments.protocol import Environment
 from precis.training.connection import TrainerConnection
 from precis.training.opening import open_environment
@@ -29,7 +29,7 @@ from tasks.training import load_documents, start_trainer
 
 @flow(name="benchmark", flow_run_name=named("benchmark {model}"), validate_parameters=False)
 @says_why_it_stops
-@takes_settings(BenchmarkConfig)
+@takes_settings(BenchmarkConfig, OF_A_RUN)
 async def benchmark(config: BenchmarkConfig) -> BenchmarkReport:
     """Compare a model's checkpoints with hosted models and baselines, and publish a report."""
     await adopt_secrets()

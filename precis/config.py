@@ -573,6 +573,10 @@ class ManagedConfig(TrainConfig):
         return TrainConfig.model_validate(given)
 
 
+OF_A_RUN = RunConfig.model_fields.keys() - {"model", "store"}
+"""The settings of a benchmark that default to those of its model's run."""
+
+
 class BenchmarkConfig(RunConfig):
     """A benchmark of a model's checkpoints against hosted models and baselines.
 

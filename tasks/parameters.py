@@ -5,7 +5,7 @@ So every setting is its own parameter, with its type and its help in the form, a
 `documents={"val_size": 8}` or `config={"steps": 3}` with the deployment's values.
 """
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from functools import wraps
 from typing import Any, TypeVar
 
@@ -22,11 +22,11 @@ R = TypeVar("R")
 
 
 def takes_settings(
-    model: type[C],
+    model: type[C], of_a_run: Collection[str] = ()
 ) -> Callable[[Callable[[C], Coroutine[Any, Any, R]]], Callable[..., Coroutine[Any, Any, R]]]:
     """Under `@flow(validate_parameters=False)`: let the flow take each setting of a model alone.
 
-    From Python it also takes the whole model, as `config`.
+    From Python it also takes the whole model, as `config`. Settings `of_a_run` default to its own.
     """
 
     def decorate(
@@ -39,7 +39,7 @@ def takes_settings(
             given: Given = {**settings, CONFIG: config or {}}
             return await flow(settings_from(model, await _over_deployment(model, given)))
 
-        taking.__signature__ = signature_of(model)  # type: ignore[attr-defined]
+        taking.__signature__ = signature_of(model, of_a_run)  # type: ignore[attr-defined]
         return taking
 
     return decorate

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from precis import __version__
 from precis.benchmark.client import ContenderClient, Replies
 from precis.benchmark.contender import ContenderSpec
-from precis.config import BenchmarkConfig, RunConfig
+from precis.config import OF_A_RUN, BenchmarkConfig
 from precis.environments.protocol import Environment
 from precis.environments.recorder import Recorder
 from precis.errors import ConfigError, UnusableRun
@@ -171,9 +171,7 @@ def with_settings_of_its_run(config: BenchmarkConfig, store: Store) -> Benchmark
             f"The ledger of {config.model!r} was rebuilt, and does not know the run's settings.",
             "Start the run once more with those that it had: what is trained is not trained again.",
         )
-    known = ledger.settings
-    shared = RunConfig.model_fields.keys() - {"model", "store"}
-    of_the_run = {name: value for name, value in known.items() if name in shared}
+    of_the_run = {name: value for name, value in ledger.settings.items() if name in OF_A_RUN}
     try:
         return BenchmarkConfig.model_validate(overlay(BenchmarkConfig, of_the_run, given))
     except ValidationError as error:

@@ -36,11 +36,14 @@ def lay_over(model: type[Record], deployed: Given, own: Given) -> dict[str, Any]
 
 
 def take_apart(model: type[Record], parameters: Given) -> dict[str, Any]:
-    """Return the parameters of a flow as settings; those in its `config` override the others.
-    Raises ConfigError if `config` is not an object."""
+    """Return the parameters of a flow as settings; those in its `config` override the others. A
+    None that is no setting's value is not given. Raises ConfigError if `config` is not an object.
+    """
     alone = {}
     for name, value in parameters.items():
-        if name != CONFIG and value is not PydanticUndefined:
+        field = model.model_fields.get(name)
+        is_unset = value is None and field is not None and field.default is not None
+        if name != CONFIG and value is not PydanticUndefined and not is_unset:
             alone[name] = value
     inside = parameters.get(CONFIG) or {}
     if not isinstance(inside, Mapping):

@@ -1,5 +1,6 @@
 """A flow's settings as its parameters, with their fields in Prefect's form."""
 
+from collections.abc import Collection
 from inspect import Parameter, Signature
 from typing import Annotated, Any, TypeVar
 
@@ -32,13 +33,14 @@ def settings_from(model: type[C], settings: Given) -> C:
         raise ConfigError(f"Settings that can't work: {problems}.") from error
 
 
-def signature_of(model: type[Record]) -> Signature:
-    """Return the signature of a function with a parameter for each setting of a model."""
+def signature_of(model: type[Record], of_a_run: Collection[str] = ()) -> Signature:
+    """Return the signature of a function with a parameter for each setting of a model; None, the
+    default of those `of_a_run`, leaves the setting to that run."""
     fields = model.model_fields
     alone: list[Parameter] = []
     for name in dict.fromkeys([*_FIRST, *fields]):
         if name in fields:
-            alone.append(_parameter(len(alone), name, fields[name]))
+            alone.append(_parameter(len(alone), name, fields[name], name in of_a_run))
     extra: Any = {"position": len(alone), "title": "Config"}
     config = Parameter(
         CONFIG,
@@ -49,10 +51,13 @@ def signature_of(model: type[Record]) -> Signature:
     return Signature([config, *alone])
 
 
-def _parameter(position: int, name: str, field: FieldInfo) -> Parameter:
+def _parameter(position: int, name: str, field: FieldInfo, is_of_a_run: bool) -> Parameter:
     """Return the parameter from which Prefect makes a setting's form field."""
     default = {} if field.default_factory else field.default  # settings, by themselves
-    extra: Any = {"position": position, "title": name.replace("_", " ").title()}
+    if is_of_a_run:  # the form submits every field: its default must not override the run's
+        default = None
+    title = name.replace("_", " ").title()
+    extra: Any = {"position": position, "title": title}
     shown = Field(default, description=field.description, json_schema_extra=extra)
     kinds = Field(discriminator=field.discriminator)
     annotation: Any = Annotated[(field.annotation, kinds, *field.metadata)]
@@ -60,6 +65,10 @@ def _parameter(position: int, name: str, field: FieldInfo) -> Parameter:
         # The model also takes a path; the titles are those of the form's tabs.
         kind = Annotated[annotation, Field(title="Kind")]
         annotation = kind | Annotated[str, Field(title="Path of a Python file")]
+    elif is_of_a_run:
+        annotation = Annotated[annotation, Field(title=title)]
+    if is_of_a_run:
+        annotation = annotation | Annotated[None, Field(title="As in its run")]
     return Parameter(
         name,
         Parameter.KEYWORD_ONLY,

@@ -13,9 +13,10 @@ from prefect.utilities.schema_tools.validation import validate
 from flows.benchmark import benchmark
 from flows.cluster import cluster_down, cluster_sweep
 from flows.train import train
-from precis.config import BenchmarkConfig, TrainConfig
+from precis.config import OF_A_RUN, BenchmarkConfig, TrainConfig
 from precis.errors import ConfigError
 from precis.record import Record
+from precis.settings.overrides import take_apart
 from tasks.parameters import named, takes_settings
 
 HUGE = 10**30
@@ -81,6 +82,18 @@ async def test_a_setting_alone_leaves_the_others_at_their_defaults() -> None:
     assert await called(config=config) is config
     assert await told(config) is config
     assert await called(**dict(config)) == config
+
+
+async def test_what_a_benchmark_s_form_shows_at_first_leaves_its_run_s_settings_alone() -> None:
+    """Prefect's form submits all its fields, of which it knows the defaults in the schema."""
+    shown = {}
+    for name, field in schema_of(benchmark)["properties"].items():
+        shown[name] = field.get("default")
+    assert validate(shown, schema_of(benchmark)) == []
+    settings = take_apart(BenchmarkConfig, shown)
+    assert not settings.keys() & OF_A_RUN
+    chosen = take_apart(BenchmarkConfig, {**shown, "seed": 2, "rollouts": {"words_max": 100}})
+    assert (chosen["seed"], chosen["rollouts"]) == (2, {"words_max": 100})
 
 
 async def test_settings_that_do_not_fit_get_one_sentence() -> None:
