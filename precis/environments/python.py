@@ -230,7 +230,7 @@ def _rubric_of(module: ModuleType, file: str, score: str, rubric: str) -> str:
 
 def files_of(path: Path) -> list[Path]:
     """Return a file, the modules that it imports from its folder, and its `files`. Raises
-    ConfigError if a listed file does not exist."""
+    ConfigError if a listed file does not exist, or a package of the checkout hides a module."""
     folder = path.parent
     trees: dict[Path, ast.Module] = {}
     waiting = [path]
@@ -264,6 +264,14 @@ def files_of(path: Path) -> list[Path]:
                         # All modules of a package are imported by `*`.
                         waiting += within.glob(f"{part}{suffix}")
     found = [path, *sorted(trees.keys() - {path})]
+    for module in found[1:]:
+        package = module.relative_to(folder).parts[0].removesuffix(".py")
+        if package in _OF_CHECKOUT:
+            raise ConfigError(
+                f"{path.name} imports {package!r} of its folder, and Précis has a package of that "
+                "name too.",
+                "Give yours another name.",
+            )
     for statement in trees[path].body:
         match statement:
             case ast.Assign([ast.Name("files"), *_], ast.expr() as value) | ast.AnnAssign(
@@ -301,10 +309,7 @@ def _import(path: Path, file: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        for needed in files_of(path):
-            package = needed.relative_to(path.parent).parts[0].removesuffix(".py")
-            if needed != path and package in _OF_CHECKOUT:
-                raise ImportError(f"Précis has a package {package!r} too: give yours another name")
+        files_of(path)  # raises if it imports a module that a package of the checkout hides
         with chdir(os.curdir):  # a file may change it, which the run and others share
             spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:

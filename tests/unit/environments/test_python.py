@@ -330,8 +330,16 @@ def test_a_file_that_is_not_there_is_named_and_leaves_no_module(tmp_path: Path) 
 def test_a_module_with_the_name_of_a_package_of_ours_gets_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text("SIDES = ['left', 'right']")
     file = write(tmp_path, f"from tools import SIDES\n{AGENT}")
-    with pytest.raises(ConfigError, match="Précis has a package 'tools' too: give yours another"):
+    with pytest.raises(ConfigError, match=r"^agent\.py imports 'tools' of its folder, and Précis"):
         load_python(file)
+
+
+def test_a_listed_file_may_be_in_a_folder_with_the_name_of_a_package_of_ours(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools" / "server.py").touch()
+    load_python(write(tmp_path, f"files = ['tools/server.py']\n{AGENT}"))
 
 
 @pytest.mark.parametrize("name", ["nothing.py", "agent.txt"])
