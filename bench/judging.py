@@ -66,10 +66,12 @@ def model_judge(sentences: float) -> Complete:
     _questions()  # reading them later would delay the first answers by seconds
 
     async def complete(request: ChatRequest) -> Completion:
-        data = data_in(request.messages)
-        if data is None:
-            raise ApiError(400, "Only the judge's protocol is understood.", "invalid_request")
-        reply = json.dumps(_reply(data, sentences), ensure_ascii=False)
+        try:
+            data = data_in(request.messages)
+            reply = json.dumps(_reply(data, sentences), ensure_ascii=False)
+        except (LookupError, TypeError, ValueError) as error:
+            said = "Only the judge's protocol is understood."
+            raise ApiError(400, said, "invalid_request") from error
         sent = sum(len(str(message["content"])) for message in request.messages)
         choice = Choice(reply, completion_tokens=len(reply) // 4)
         return Completion(request.model, [choice], prompt_tokens=sent // 4)
