@@ -125,8 +125,8 @@ def rehearse(
     config: TrainConfig, server: PrefectServer, console: Console, fresh: bool
 ) -> BenchmarkReport | None:
     """Run the training flow with a progress bar, then print its results; None without a benchmark.
-    With `fresh` an earlier run is forgotten first.
-    Raises PrecisError if the run stopped; called again, it continues from its last commit."""
+    With `fresh` an earlier run is forgotten first. Raises PrecisError if the run stopped; called
+    again, it continues from its last commit."""
     if not console.is_terminal:  # a log has no spinner
         console.print("Starting Prefect …" if server.started else "Starting …")
     from flows.train import train  # takes seconds, while the server starts

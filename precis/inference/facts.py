@@ -43,7 +43,7 @@ class FactCheck:
 
 def read_questions(path: Path) -> list[FileQuestion]:
     """Read questions from a JSONL file: `question`, `answer` and, with several files, `file`.
-    Raises ConfigError if the file or a line of it can't be used; names the line."""
+    Raises ConfigError, which names the line, if the file or a line of it can't be used."""
 
     def read(_: int, record: dict[str, Any]) -> FileQuestion:
         for name in ("question", "answer"):
