@@ -126,4 +126,4 @@ def _learned_nothing(ledger: Ledger) -> str | None:
 
 
 def _said(one: Validation) -> str:
-    return f"{one.measure} of {one.score}"
+    return f"measure ({one.measure}) of {one.score}"

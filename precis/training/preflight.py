@@ -151,13 +151,12 @@ def announce_cost(run: Run) -> None:
     found = list(run.environment.forecasts(config, at))
     teacher = teacher_of(config)
     if teacher and run.warm_start and at == 0:
-        scenarios = run.warm_start.scenarios
-        found.insert(0, forecast_teacher(teacher, run.environment, scenarios))
+        found.insert(0, forecast_teacher(teacher, run.environment, run.warm_start.scenarios))
     for ahead in found:
         _log.info("%s", ahead)
-        for sentence in ahead.warnings:
-            _log.warning("%s", sentence)
         usd += ahead.usd or 0.0
+    for sentence in dict.fromkeys(sentence for ahead in found for sentence in ahead.warnings):
+        _log.warning("%s", sentence)
     if config.budget_usd is not None and usd > config.budget_usd:
         _log.warning("The budget of $%.2f will not last to the last step.", config.budget_usd)
 

@@ -16,6 +16,7 @@ from precis.environments.summaries.prompt import scenario_of
 from precis.errors import ConfigError
 from precis.records.documents import Corpus
 from precis.records.ledger import Ledger
+from precis.records.spend import Estimate
 from tasks.benchmark import look_up_run
 from tasks.preflight import announce_cost
 from tasks.training import load_documents
@@ -46,6 +47,21 @@ async def test_a_budget_that_the_teacher_takes_is_told_not_to_last(
     )
     await announce_cost.fn(run)
     assert ("will not last to the last step" in caplog.text) is not lasts
+
+
+async def test_a_price_that_two_forecasts_lack_is_warned_of_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    unpriced = Estimate("About 8 calls.", None, ("No price is known for m.",))
+    environment = SimpleNamespace(forecasts=lambda config, step: [unpriced, unpriced])
+    run: Any = SimpleNamespace(
+        config=TrainConfig(store="s"),
+        ledger=Ledger(model="m", config="c", corpus="d"),
+        environment=environment,
+        warm_start=None,
+    )
+    await announce_cost.fn(run)
+    assert caplog.text.count("No price is known for m.") == 1
 
 
 async def test_a_benchmark_with_a_shared_limit_that_is_not_there_is_refused_at_once(
