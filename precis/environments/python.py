@@ -316,7 +316,9 @@ def _import(path: Path, file: str) -> ModuleType:
         del sys.modules[name]
         if isinstance(error, PrecisError):
             raise
+        is_missing = isinstance(error, ModuleNotFoundError)
         raise ConfigError(
-            f"The environment {file} can't be imported: {describe_error(error)}."
+            f"The environment {file} can't be imported: {describe_error(error)}.",
+            f"Install it by `{sys.executable} -m pip install …`." if is_missing else "",
         ) from error
     return module
