@@ -21,7 +21,6 @@ class TrainerBackend(art.Backend, Protocol):
     def completions(self) -> Sequence[BaseRoute]:
         """Routes that answer completions by the names that clients ask for, where that happens in
         this process; none where another process or machine answers."""
-        ...
 
     async def train(
         self,
@@ -31,7 +30,6 @@ class TrainerBackend(art.Backend, Protocol):
     ) -> TrainResult:
         """Turn the newest adapter into the next, and save it before this returns. `options` are the
         trainer's settings, such as `learning_rate`."""
-        ...
 
     async def train_sft(
         self,
@@ -48,9 +46,7 @@ class TrainerBackend(art.Backend, Protocol):
             learning_rates: of each update; the trajectories are gone through again and again, each
                 time in another order.
         """
-        ...
 
     async def forget(self, model: art.TrainableModel[Any, Any]) -> None:
         """Drop a model from memory: its files were replaced, or its settings have changed,
         and `register` comes next."""
-        ...
