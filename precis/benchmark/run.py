@@ -186,8 +186,8 @@ async def estimate_cost(
     thinking = f", and up to ${thinking_usd:,.2f} of thought" if thinking_usd else ""
     unknown = f" The price of {', '.join(sorted(unpriced))} is not known." if unpriced else ""
     asked = Estimate(
-        f"{paid:,} {environment.nouns.rollouts} are to be paid for, up to ${usd:,.2f}{thinking}; "
-        f"{kept:,} are kept.{unknown}",
+        f"{environment.nouns.rollouts.capitalize()} to be paid for: {paid:,}, up to "
+        f"${usd:,.2f}{thinking}; kept: {kept:,}.{unknown}",
         usd,
         figures={"rollouts": paid, "kept": kept},
     )

@@ -340,7 +340,7 @@ async def test_the_forecast_counts_what_is_missing_and_names_what_has_no_price(
     assert ahead.figures == {"rollouts": 13, "kept": 3}
     assert "The price of x is not known." in str(ahead)
     assert scoring.figures["calls"] == 26 + 2 * len(DOCUMENTS), "the ceiling is paid for too"
-    assert "13 summaries are to be paid for, up to $" in str(ahead)
+    assert str(ahead).startswith("Summaries to be paid for: 13, up to $")
     assert ahead.usd == pytest.approx(5 * 764 * 10 / 1e6, rel=0.2)
     assert len(provider.requests) == asked, "a forecast has asked somebody"
 
