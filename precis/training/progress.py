@@ -1,7 +1,7 @@
 """The page of a live run, updated beside the run at each change.
 
 A report takes a quarter of a second to draw, and one of a thousand steps more. It is drawn in a
-thread, at most every few seconds and for a hundredth of the time, and always at the end.
+thread, for about a hundredth of the time, at least every minute, and always at the end.
 """
 
 import asyncio
@@ -19,9 +19,10 @@ _PAUSE_S = 1.0
 _LOOK_S = 2.0
 """Between two checks whether a server has fallen silent."""
 _REPORT_PAUSE_S = 5.0
-# The next report waits so many times as long as the last one took: drawing a long run's report
-# then takes a hundredth of its time at most.
+# The next report waits so many times as long as the last one took: drawing takes a hundredth of the
+# time. But it waits a minute at most, since the first one also imports what draws it.
 _REPORT_SHARE = 100
+_REPORT_PAUSE_MAX_S = 60.0
 # A page that can't be written must not hold up the end of a run for longer.
 _LAST_WORD_S = 10.0
 
@@ -64,7 +65,7 @@ async def follow(
                     report_due = math.inf
                 else:
                     now = time.monotonic()
-                    report_due = now + max(_REPORT_PAUSE_S, _REPORT_SHARE * (now - start))
+                    report_due = now + min(_REPORT_PAUSE_MAX_S, _REPORT_SHARE * (now - start))
                     await publish(seen, report)
             if is_last:
                 return

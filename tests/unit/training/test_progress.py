@@ -1,6 +1,7 @@
 """A run's page: shown when there is news, and with its report at the end."""
 
 import asyncio
+import math
 from dataclasses import replace
 
 import pytest
@@ -51,6 +52,25 @@ async def test_a_report_that_can_not_be_made_does_not_end_the_run(
     async with follow(view, publish):
         pass
     assert "The run's report could not be made." in caplog.text
+
+
+async def test_a_report_that_took_long_does_not_keep_the_next_one_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(progress, "_REPORT_PAUSE_S", 0.0)
+    monkeypatch.setattr(progress, "_PAUSE_S", 0.0)
+    monkeypatch.setattr(progress, "_REPORT_SHARE", math.inf)
+    monkeypatch.setattr(progress, "_REPORT_PAUSE_MAX_S", 0.0)
+    drawn = asyncio.Semaphore(0)
+
+    async def publish(seen_view: TrainingView, report: str | None) -> None:
+        if report is not None:
+            drawn.release()
+
+    async with follow(view, publish) as tell:
+        for _ in range(2):
+            await asyncio.wait_for(drawn.acquire(), 60)
+            tell()
 
 
 async def test_an_agent_that_can_not_show_its_rollouts_is_followed_all_the_same(
