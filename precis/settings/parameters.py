@@ -54,24 +54,19 @@ def signature_of(model: type[Record], of_a_run: Collection[str] = ()) -> Signatu
 def _parameter(position: int, name: str, field: FieldInfo, is_of_a_run: bool) -> Parameter:
     """Return the parameter from which Prefect makes a setting's form field."""
     default = {} if field.default_factory else field.default  # settings, by themselves
-    if is_of_a_run:  # the form submits every field: its default must not override the run's
-        default = None
-    title = name.replace("_", " ").title()
-    extra: Any = {"position": position, "title": title}
-    shown = Field(default, description=field.description, json_schema_extra=extra)
-    kinds = Field(discriminator=field.discriminator)
+    extra: Any = {"position": position, "title": name.replace("_", " ").title()}
+    kinds = Field(discriminator=field.discriminator, title=extra["title"])
     annotation: Any = Annotated[(field.annotation, kinds, *field.metadata)]
     if name == "environment":
         # The model also takes a path; the titles are those of the form's tabs.
         kind = Annotated[annotation, Field(title="Kind")]
         annotation = kind | Annotated[str, Field(title="Path of a Python file")]
-    elif is_of_a_run:
-        annotation = Annotated[annotation, Field(title=title)]
-    if is_of_a_run:
+    if is_of_a_run:  # the form submits every field: its default must not override the run's
+        default = None
         annotation = annotation | Annotated[None, Field(title="As in its run")]
     return Parameter(
         name,
         Parameter.KEYWORD_ONLY,
-        default=shown,
+        default=Field(default, description=field.description, json_schema_extra=extra),
         annotation=annotation,
     )
