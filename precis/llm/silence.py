@@ -102,7 +102,10 @@ class SilenceWatch:
     @property
     def _who(self) -> str:
         url = httpx.URL(self._endpoint.base_url).copy_with(userinfo=b"")
-        return f"The {self._endpoint.role} '{self._endpoint.model}' at {url}"
+        who = self._endpoint.role
+        if self._endpoint.model.rpartition("/")[2] not in who:  # as in a contender's
+            who += f" '{self._endpoint.model}'"
+        return f"The {who} at {url}"
 
     @property
     def _lasted(self) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -110,6 +111,12 @@ async def test_a_silence_that_ended_is_not_said(
             await asyncio.sleep(0.2)
     await asyncio.sleep(0.2)
     assert caplog.messages == []
+
+
+def test_a_silent_contender_is_named_once() -> None:
+    contender = replace(SILENT, model="maker/m", role="contender 'm'")
+    said = SilenceWatch(contender, Limiter(RateLimits())).describe()
+    assert said.startswith("The contender 'm' at http://127.0.0.1:9/v1 has answered no request")
 
 
 async def test_whom_the_own_limits_leave_no_turn_to_ask_is_not_silent(
