@@ -30,6 +30,7 @@ from precis.records.ledger import StepRecord
 from precis.records.rollout import UNJUDGED, Rollout, Scenario, Unscored
 from precis.records.samples import Sampled, with_tokens
 from precis.records.warm_start import Demonstration, GroupVariance, WarmStartRecord
+from precis.report.wording import causes
 from precis.rollouts.filter import mean_metrics, reward_spread, rewards_of, split_groups
 from precis.rollouts.sample import draw_batch
 from precis.store import Store
@@ -196,8 +197,8 @@ async def ask_teacher(
         if isinstance(score, Unscored) and score.cause != UNJUDGED:
             failures.append(score)
     nouns = environment.nouns
-    causes = Counter(failure.cause for failure in failures)
-    if "budget" in causes:
+    failed = Counter(failure.cause for failure in failures)
+    if "budget" in failed:
         raise BudgetReached(
             f"The next {nouns.rollout} of the teacher {teacher.contender} might lead past "
             "budget_usd; what it has answered is kept.",
@@ -207,7 +208,7 @@ async def ask_teacher(
     if asked and len(failures) / asked > settings.unscored_share_max:
         raise RolloutError(
             f"The teacher {teacher.contender} ended only {asked - len(failures)} of {asked} "
-            f"{nouns.rollouts} ({dict(causes)}). The first failure: {failures[0].detail}"
+            f"{nouns.rollouts} ({causes(failed)}). The first failure: {failures[0].detail}"
         )
     return [attempt.rollout for attempt in attempts]
 
@@ -234,9 +235,8 @@ async def imitate(run: Run, journal: DemonstrationJournal) -> StepRecord:
     shown = [one for one in collected if not one.cause]
     left_out = Counter(one.cause for one in collected if one.cause)
     if not shown:
-        causes = ", ".join(f"{count} {cause}" for cause, count in left_out.most_common())
         raise ConfigError(
-            f"The warm start has nothing to imitate ({causes or 'no scenario'}).",
+            f"The warm start has nothing to imitate ({causes(left_out) or 'no scenario'}).",
             "Give it another source, more scenarios or more samples, or leave warm_start out.",
         )
     rewards = [one.reward for one in shown if one.reward is not None]

@@ -114,7 +114,7 @@ async def test_a_teacher_that_fails_too_often_stops_the_run_and_says_why(tmp_pat
     with teaching(answer) as teacher:
         once = {**teacher, "tries_max": 1}
         life = run(tmp_path / "store", {}, source="teacher", scenarios=5, teacher=once)
-        with pytest.raises(RolloutError, match="ended only 0 of 5 summaries"):
+        with pytest.raises(RolloutError, match=r"0 of 5 summaries \(5 generation_server_error\)"):
             await life.live()
 
 
