@@ -113,7 +113,7 @@ async def test_a_silence_that_ended_is_not_said(
     assert caplog.messages == []
 
 
-def test_a_silent_contender_is_named_once() -> None:
+async def test_a_silent_contender_is_named_once() -> None:
     contender = replace(SILENT, model="maker/m", role="contender 'm'")
     said = SilenceWatch(contender, Limiter(RateLimits())).describe()
     assert said.startswith("The contender 'm' at http://127.0.0.1:9/v1 has answered no request")
