@@ -1,7 +1,8 @@
 """The page of a live run, updated beside the run at each change.
 
 A report takes a quarter of a second to draw, and one of a thousand steps more. It is drawn in a
-thread, for about a hundredth of the time, at least every minute, and always at the end.
+thread, at most every few seconds and for about a hundredth of the time, at least every minute, and
+always at the end.
 """
 
 import asyncio
@@ -65,7 +66,8 @@ async def follow(
                     report_due = math.inf
                 else:
                     now = time.monotonic()
-                    report_due = now + min(_REPORT_PAUSE_MAX_S, _REPORT_SHARE * (now - start))
+                    wanted_s = max(_REPORT_PAUSE_S, _REPORT_SHARE * (now - start))
+                    report_due = now + min(_REPORT_PAUSE_MAX_S, wanted_s)
                     await publish(seen, report)
             if is_last:
                 return
