@@ -130,7 +130,8 @@ def _stand_up(server: PrefectServer, console: Console, automations: bool | None)
         active = asyncio.run(automating.active())
         deployed = asyncio.run(pool.deployments())
     console.print(f"Deployments  {', '.join(deployed)}", soft_wrap=True)
-    console.print(f"Automations  {', '.join(active) or _WITHOUT_AUTOMATIONS}", soft_wrap=True)
+    without = "none" if automations is False else _WITHOUT_AUTOMATIONS
+    console.print(f"Automations  {', '.join(active) or without}", soft_wrap=True)
     console.print("\nIn another terminal:", soft_wrap=True)
     console.print(f"  export PREFECT_API_URL={server.api}", soft_wrap=True)
     if server.password_file:
