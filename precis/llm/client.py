@@ -150,7 +150,7 @@ class ChatClient:
         self._prices = prices
         self._budget = budget or Budget(None)
         self._hedging = Hedging(hedge_quantile, self.limiter)
-        self._watch = SilenceWatch(endpoint, self.limiter)
+        self._watch = SilenceWatch(endpoint)
         try:
             self._url = httpx.URL(f"{endpoint.base_url}/chat/completions")
         except httpx.InvalidURL:  # what it says, and the address, may hold a password
@@ -212,7 +212,6 @@ class ChatClient:
                 else:
                     self._watch.answered()
                     return answer
-                self._watch.failed(failure)
                 # The exponent is bounded as well: the power would overflow after a thousand tries.
                 # The random factor keeps requests that failed together from coming back together.
                 growth = min(2.0 ** min(tried - 1, 16), _BACKOFF_GROWTH_MAX)
@@ -221,8 +220,8 @@ class ChatClient:
                     pause_s = failure.retry_after_s + pause_s * 0.2
                 if tried >= settings.tries_max or pause_s >= deadline.left_s:
                     break
-                with self._watch.pausing(pause_s):
-                    await deadline.sleep(pause_s)
+                self._watch.failed(failure, pause_s)
+                await deadline.sleep(pause_s)
         raise failure
 
     @asynccontextmanager
@@ -244,8 +243,7 @@ class ChatClient:
         ask = partial(self._ask, request, read)
         try:
             async with deadline.spending(self._settings.call_timeout_s):
-                with self._watch.sending():
-                    return await self._hedging.first(request.kind, turn, ask, deadline.spent_s)
+                return await self._hedging.first(request.kind, turn, ask, deadline.spent_s)
         except TimeoutError as error:
             raise self._timeout() from error
 

@@ -1,7 +1,4 @@
-"""Warnings of servers that do not answer: after ten seconds, once a minute, and on recovery.
-
-A server without requests, since the account's limits leave no turn, is not silent.
-"""
+"""Warnings of servers that do not answer: after ten seconds, once a minute, and on recovery."""
 
 import asyncio
 import logging
@@ -12,7 +9,6 @@ from contextlib import contextmanager
 import httpx
 
 from precis.errors import ProviderFailed, without_controls
-from precis.llm.limits import Limiter
 from precis.llm.providers import Endpoint
 from precis.llm.redaction import Redactor
 
@@ -23,20 +19,21 @@ _log = logging.getLogger(__name__)
 
 
 class SilenceWatch:
-    """Watches the attempts of one client, whose limiter may delay the next one. `is_long` says
-    whether a silence has lasted for so long that it was said."""
+    """Watches the attempts of one client: a server is silent from the first that fails until one
+    succeeds, or nobody asks any more."""
 
-    def __init__(self, endpoint: Endpoint, limiter: Limiter) -> None:
+    def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
-        self._limiter = limiter
         self._asking = 0
-        self._sending = 0
-        self._next_tries: list[float] = []
         self._since: float | None = None
+        self._said_at: float | None = None
+        self._next_try = 0.0
         self._cause = ""
-        self.is_long = False
-        self._alarm: asyncio.TimerHandle | None = None
         _watches.add(self)
+
+    @property
+    def is_long(self) -> bool:
+        return self._since is not None and _now() - self._since >= _SAID_AFTER_S
 
     @contextmanager
     def asking(self) -> Iterator[None]:
@@ -47,97 +44,45 @@ class SilenceWatch:
         finally:
             self._asking -= 1
             if not self._asking:  # callers report the failure themselves
-                self._end()
+                self._since = self._said_at = None
 
-    @contextmanager
-    def sending(self) -> Iterator[None]:
-        """Count a request at the server within the block."""
-        self._sending += 1
-        if self._since is not None and self._alarm is None:  # delayed by limits until now
-            self._say_in(_SAID_AFTER_S)
-        try:
-            yield
-        finally:
-            self._sending -= 1
-
-    @contextmanager
-    def pausing(self, seconds: float) -> Iterator[None]:
-        """Count a pause before the next attempt within the block."""
-        at = _now() + seconds
-        self._next_tries.append(at)
-        try:
-            yield
-        finally:
-            self._next_tries.remove(at)
-
-    def failed(self, failure: ProviderFailed) -> None:
-        """Record a failed attempt; the first one begins the silence."""
-        self._cause = str(failure)
-        if self._since is None:
-            self._since = _now()
-            self._say_in(_SAID_AFTER_S)
-        elif self._alarm is None:  # delayed by limits when the warning was due
-            self._say()
+    def failed(self, failure: ProviderFailed, pause_s: float) -> None:
+        """Record a failed attempt, and the pause before the next one; warn if the silence lasts
+        longer than ten seconds by then."""
+        now = _now()
+        self._since = now if self._since is None else self._since
+        self._next_try = now + pause_s
+        self._cause = " ".join(str(failure).split())[:_DETAIL_MAX].rstrip(".")
+        is_due = self._said_at is None or now - self._said_at >= _SAID_AGAIN_S
+        if is_due and self._next_try - self._since >= _SAID_AFTER_S:
+            self._said_at = now
+            _log.warning("%s", self.describe())
 
     def answered(self) -> None:
         """Record an answer, which ends the silence."""
-        if self.is_long:
-            _log.warning("%s", self._clean(f"{self._who} answers again, after {self._lasted} s."))
-        self._end()
+        if self._said_at is not None:
+            _log.warning("%s", self._sentence(f"answers again, after {self._lasted}."))
+        self._since = self._said_at = None
 
     def describe(self) -> str:
         """Describe the silent server: since when, why, and when the next attempt is."""
-        now = _now()
-        again_s = max(min(self._next_tries, default=now) - now, self._limiter.pause_s)
-        if self._is_held_back:
-            soon = "as soon as its limits allow"
-        else:
-            soon = f"in {again_s:.0f} s" if again_s >= 1 else "now"
-        cause = " ".join(self._cause.split())[:_DETAIL_MAX].rstrip(".")
-        return self._clean(
-            f"{self._who} has answered no request for {self._lasted} s: {cause}. It is asked "
-            f"again {soon}."
+        again_s = self._next_try - _now()
+        soon = f"in {again_s:.0f} s" if again_s >= 1 else "now"
+        return self._sentence(
+            f"has answered no request for {self._lasted}: {self._cause}. It is asked again {soon}."
         )
 
     @property
-    def _who(self) -> str:
+    def _lasted(self) -> str:
+        return f"{_now() - (self._since or _now()):.0f} s"
+
+    def _sentence(self, predicate: str) -> str:
         url = httpx.URL(self._endpoint.base_url).copy_with(userinfo=b"")
         who = self._endpoint.role
         if self._endpoint.model.rpartition("/")[2] not in who:  # as in a contender's
             who += f" '{self._endpoint.model}'"
-        return f"The {who} at {url}"
-
-    @property
-    def _lasted(self) -> str:
-        return f"{_now() - (self._since or _now()):.0f}"
-
-    def _clean(self, sentence: str) -> str:
-        return without_controls(Redactor(self._endpoint.api_key).clean_text(sentence))
-
-    def _say_in(self, seconds: float) -> None:
-        self._alarm = asyncio.get_running_loop().call_later(seconds, self._say_unless_held_back)
-
-    @property
-    def _is_held_back(self) -> bool:
-        """True if only the limits prevent requests."""
-        return not (self._sending or self._next_tries or self._limiter.pause_s)
-
-    def _say_unless_held_back(self) -> None:
-        self._alarm = None
-        if not self._is_held_back:
-            self._say()
-
-    def _say(self) -> None:
-        self.is_long = True
-        _log.warning("%s", self.describe())
-        self._say_in(_SAID_AGAIN_S)
-
-    def _end(self) -> None:
-        if self._alarm is not None:
-            self._alarm.cancel()
-        self._alarm = None
-        self._since = None
-        self.is_long = False
+        redactor = Redactor(self._endpoint.api_key)
+        return without_controls(redactor.clean_text(f"The {who} at {url} {predicate}"))
 
 
 _watches: "weakref.WeakSet[SilenceWatch]" = weakref.WeakSet()

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 from starlette.responses import JSONResponse, Response
 
-from precis.config import RateLimits
 from precis.errors import ProviderFailed
 from precis.llm.client import ChatClient, CompletionRequest, OwnServer
 from precis.llm.concurrency import run_for_each
-from precis.llm.limits import Limiter, without_quota
+from precis.llm.limits import without_quota
 from precis.llm.providers import Endpoint
 from precis.llm.retry import Deadline
 from precis.llm.silence import SilenceWatch, silences
@@ -74,6 +73,7 @@ async def test_who_answers_nobody_is_named_once_with_cause_and_said_to_answer_ag
         assert line.startswith(f"The judge 'm' at {url} has answered no request for ")
         assert " s: The judge answered 429: Slow down, …!. It is asked again " in line
         assert KEY not in line and "\x1b" not in line
+        await until(silences, "the same for the page")
         (shown,) = silences()
         assert shown.startswith(f"The judge 'm' at {url} has answered no request for ")
         before = server.requests
@@ -89,13 +89,14 @@ async def test_who_answers_nobody_is_named_once_with_cause_and_said_to_answer_ag
 async def test_a_silence_that_goes_on_is_said_again_with_the_pause_that_the_server_asks_for(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("precis.llm.silence._SAID_AGAIN_S", 0.2)
+    monkeypatch.setattr("precis.llm.silence._SAID_AGAIN_S", 0.0)
     async with FaultyServer(Server(Retry_After="1000")) as url, client_of(url) as client:
-        asking = asyncio.create_task(ask(client))
+        asking = [asyncio.create_task(ask(client)) for _ in range(3)]
         await until(lambda: len(caplog.messages) >= 3, "a third line")
         assert re.search(r"It is asked again in (9\d\d|1000) s\.$", caplog.messages[0])
-        asking.cancel()
-        await asyncio.wait([asking])
+        for task in asking:
+            task.cancel()
+        await asyncio.wait(asking)
         assert silences() == []
 
 
@@ -103,35 +104,20 @@ async def test_a_silence_that_goes_on_is_said_again_with_the_pause_that_the_serv
 async def test_a_silence_that_ended_is_not_said(
     caplog: pytest.LogCaptureFixture, answered: bool
 ) -> None:
-    watch = SilenceWatch(SILENT, Limiter(RateLimits()))
+    watch = SilenceWatch(SILENT)
     with watch.asking():
-        watch.failed(ProviderFailed("timeout", "It took too long."))
+        watch.failed(ProviderFailed("timeout", "It took too long."), 0.0)
         if answered:
             watch.answered()
-            await asyncio.sleep(0.2)
-    await asyncio.sleep(0.2)
+        else:
+            await until(silences, "a silent server")
+    assert silences() == []
     assert caplog.messages == []
 
 
 async def test_a_silent_contender_is_named_once() -> None:
-    contender = replace(SILENT, model="maker/m", role="contender 'm'")
-    said = SilenceWatch(contender, Limiter(RateLimits())).describe()
+    said = SilenceWatch(replace(SILENT, model="maker/m", role="contender 'm'")).describe()
     assert said.startswith("The contender 'm' at http://127.0.0.1:9/v1 has answered no request")
-
-
-async def test_whom_the_own_limits_leave_no_turn_to_ask_is_not_silent(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    watch = SilenceWatch(SILENT, Limiter(RateLimits()))
-    with watch.asking():
-        watch.failed(ProviderFailed("timeout", "It took too long."))
-        await asyncio.sleep(0.2)
-        assert caplog.messages == []
-        said = watch.describe()
-        assert said.startswith("The judge 'm' at http://127.0.0.1:9/v1 has answered no request")
-        assert "asked again as soon as its limits allow" in said
-        with watch.sending():
-            await until(lambda: caplog.messages, "a line on the server, which is asked again")
 
 
 @pytest.mark.parametrize(
