@@ -6,7 +6,7 @@ in a second table (`precis.records.questions`).
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from itertools import islice
@@ -19,7 +19,7 @@ from precis.errors import StoreError
 from precis.records.nouns import SUCCESS, Figure
 from precis.records.rollout import Rollout, Score
 from precis.store import Store
-from precis.store.files import read_files
+from precis.store.files import files_of
 
 Row = dict[str, Any]
 
@@ -171,14 +171,24 @@ def write_results(frame: pl.DataFrame, path: Path) -> None:
 
 
 def scan_results(store: Store, model: str) -> pl.LazyFrame:
-    """Return the results of a model's nights as one lazy table in SCHEMA."""
-    nights = read_files(store, store.keys(f"{model}/results/")).values()
-    return pl.concat([SCHEMA.to_frame().lazy(), *map(_scan, nights)])
+    """Return the results of a model's nights as one lazy table in SCHEMA; a query reads only the
+    columns and row groups that it needs."""
+    return _scan(store, store.keys(f"{model}/results/"))
 
 
-def _scan(night: bytes) -> pl.LazyFrame:
-    """Return the results of a night's file, in which an earlier version's lack columns."""
-    return pl.scan_parquet(night, schema=SCHEMA, missing_columns="insert", extra_columns="ignore")
+def _scan(store: Store, keys: Sequence[str]) -> pl.LazyFrame:
+    if not keys:
+        return SCHEMA.to_frame().lazy()
+    from pyarrow import dataset
+
+    with files_of(store) as (files, root):
+        found = dataset.dataset(
+            [f"{root}/{key}" for key in keys],
+            schema=SCHEMA.to_frame().to_arrow(compat_level=pl.CompatLevel.oldest()).schema,
+            filesystem=files,
+            format="parquet",
+        )
+    return pl.scan_pyarrow_dataset(found)
 
 
 def newest_results(store: Store, model: str, took_part: pl.Expr) -> pl.DataFrame:
@@ -203,17 +213,19 @@ def results_before(
 
 def _nights_back(store: Store, model: str, wanted: pl.Expr) -> Iterator[pl.DataFrame]:
     """Yield the rows of each night with one that matches `wanted`, the newest night first; of other
-    nights only the columns that it names are decoded. Raises StoreError if a night can't be
-    read."""
+    nights only the columns that it names are read. Raises StoreError if a night can't be read."""
+    from pyarrow import ArrowException
+
     for key in reversed(store.keys(f"{model}/results/")):
-        scanned = _scan(read_files(store, [key])[key])
-        try:
-            rows = scanned.collect() if scanned.select(wanted.any()).collect().item() else None
-        except pl.exceptions.PolarsError as error:
-            raise StoreError(
-                f"The results of a night in {store.url}/{key} can't be read: {error} Move the "
-                "file away if it is not one of results."
-            ) from error
+        with files_of(store):
+            try:
+                scanned = _scan(store, [key])
+                rows = scanned.collect() if scanned.select(wanted.any()).collect().item() else None
+            except (pl.exceptions.PolarsError, ArrowException) as error:
+                raise StoreError(
+                    f"The results of a night in {store.url}/{key} can't be read: {error} Move the "
+                    "file away if it is not one of results."
+                ) from error
         if rows is not None:
             yield rows
 
