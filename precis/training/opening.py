@@ -33,7 +33,7 @@ from precis.settings.environment import AgentSettings
 from precis.store import open_store
 from precis.trainer.client import RemoteTrainer
 from precis.training.connection import TrainerConnection
-from precis.training.run import Run, read_rest, work_folder
+from precis.training.run import Run, work_folder
 
 Read = Callable[[RunConfig], Awaitable[Corpus]]
 Start = Callable[[RunConfig, LocalHost | SkyPilotHost], Awaitable[TrainerAddress]]
@@ -133,7 +133,6 @@ async def open_run(
             await lease.check()
             ledger, version = await asyncio.to_thread(read_ledger, store, config.model, "", "")
             if version is not None:
-                read_rest(config, ledger)  # a booked note is known by `charged_at`, which moves now
                 charged = ledger.charge(usd, at=time.time())
                 await asyncio.to_thread(write_ledger, store, charged, version)
                 return

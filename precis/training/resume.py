@@ -36,7 +36,7 @@ from precis.run.trained_on import keep_trained_on
 from precis.store import Store
 from precis.trainer.protocol import TrainedStep, TrainerState
 from precis.training.fork import begin_from_origin
-from precis.training.run import PROJECT, Run, read_rest, rest_file, work_folder
+from precis.training.run import PROJECT, Run, work_folder
 from precis.training.stages import as_trained, commit_step, log_step, upload_kept
 
 _log = logging.getLogger(__name__)
@@ -187,11 +187,8 @@ async def _with_trainer(run: Run) -> ResumePlan:
             continue
         if not plan.upload:  # which moves the pointer, too
             await asyncio.to_thread(repair_pointer, run.store, run.name, at, run.lease.id)
-        rest = read_rest(run.config, run.ledger)
-        is_recorded = at + len(plan.ahead) > rest.step
-        charged = plan.ledger.charge(rest.usd, rest.pending_usd, rest.at)
-        await run.write_ledger(charged.settle(is_recorded=is_recorded))
-        rest_file(run.config).unlink(missing_ok=True)
+        is_recorded = at + len(plan.ahead) > ledger.next_step
+        await run.write_ledger(plan.ledger.settle(is_recorded=is_recorded))
         return plan
 
 

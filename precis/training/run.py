@@ -24,7 +24,6 @@ from precis.observe.rollouts import records_of
 from precis.observe.samples import sample_table
 from precis.observe.wandb import WandbLog
 from precis.processes.kill_points import reached
-from precis.record import Amount, Record, Step
 from precis.records.ledger import Ledger, StepRecord, encode_ledger, ledger_key, read_ledger
 from precis.records.metrics import step_metrics
 from precis.records.rollout import Rollout, Split
@@ -35,7 +34,6 @@ from precis.run.lease import Lease
 from precis.run.outlook import RunPlan
 from precis.run.repair import refuse_lost_ledger
 from precis.store import Store, open_store
-from precis.store.durable import write_text
 from precis.store.protocol import OwnObject
 from precis.trainer.client import Model
 from precis.trainer.protocol import StoredModel
@@ -49,26 +47,6 @@ _log = logging.getLogger(__name__)
 _NOTHING = Spend()
 _USD_MIN = 1e-9
 """Dollars; smaller sums are rounding errors."""
-
-
-class Rest(Record):
-    """The cost at a run's end that it could not put into its ledger.
-
-    Attributes:
-        step: the step under way.
-        pending_usd: the part that belongs to it (`Ledger.pending_usd`).
-        at: the time of the note; in a ledger with this `charged_at` the cost is booked.
-        ledger_usd: the ledger's total at that time, as far as it was known.
-        tried_usd: the totals that it has instead if a write whose answer was lost was carried out;
-            the difference is a part of the cost.
-    """
-
-    step: Step
-    usd: Amount = 0.0
-    pending_usd: Amount = 0.0
-    at: Amount = 0.0
-    ledger_usd: Amount = 0.0
-    tried_usd: tuple[Amount, ...] = ()
 
 
 class Stopwatch:
@@ -158,7 +136,6 @@ class Run:
         self.ledger = Ledger(model=config.model, config=self.identity, corpus=self.digest)
         self.taught = Spend()
         self._booked = Spend()
-        self._tried_usd: list[float] = []
         self._stored = OwnObject(store, ledger_key(config.model), None)
 
     async def read_ledger(self) -> None:
@@ -169,7 +146,6 @@ class Run:
         )
         if version is None:
             await asyncio.to_thread(refuse_lost_ledger, self.store, self.name)
-            rest_file(self.config).unlink(missing_ok=True)  # a deleted run's of this name
         check_settings(ledger, self.config, self.identity, self.digest, self.store.url)
         self.ledger = ledger
         self._stored = OwnObject(self.store, ledger_key(self.name), version)
@@ -183,9 +159,7 @@ class Run:
         ledger = ledger.stop_early(self.config.patience, self.config.steps)
         reached("before ledger", ledger.next_step)
         data = await asyncio.to_thread(encode_ledger, self.store, ledger)
-        self._tried_usd.append(ledger.usd)
         await asyncio.to_thread(self._stored.write, data)
-        self._tried_usd.clear()
         reached("ledger written", ledger.next_step)
         self.ledger = ledger
         self._booked = self._booked + spend
@@ -250,11 +224,8 @@ class Run:
         return None
 
     async def book_rest(self, spend: Spend = _NOTHING) -> None:
-        """Book the cost of the machine, and other spending, for which no step will be committed.
-
-        It is noted first, for the next start: the store may fail, this process may be killed before
-        that answers, and a commit that did not succeed may still write the ledger.
-        """
+        """Book the cost of the machine, and other spending, for which no step will be committed by
+        this process. Where the store does not take it, it is in no ledger, and the log says so."""
         machine_usd = self.trainer.meter.unbooked_usd
         is_shared = self.config.cluster.where == "sky"  # and not the machine of this process
         if machine_usd and is_shared and await self.lease.is_lost():
@@ -262,33 +233,16 @@ class Run:
         usd = spend.usd + machine_usd
         if usd < _USD_MIN:
             return
-        if self._stored.version is None:
-            _log.warning("The $%.2f of this start are in no ledger: the run did not begin.", usd)
-            return
-        noted = read_rest(self.config, self.ledger)
-        rest = Rest(
-            step=noted.step,
-            usd=noted.usd + usd,
-            pending_usd=noted.pending_usd + (self.described.usd if self.described else 0.0),
-            at=time.time(),
-            ledger_usd=self.ledger.usd,
-            tried_usd=tuple(self._tried_usd),
-        )
-        fate = "booked when it is started again here"
-        try:
-            write_text(rest_file(self.config), rest.model_dump_json())
-        except OSError as error:
-            fate = f"in no ledger ({error})"
-        self._booked = self._booked + spend
+        # A commit that did not succeed may still be in the store, with its part of this.
+        pending_usd = self.described.usd if self.described else 0.0
+        self.ledger = self.ledger.charge(usd, pending_usd, time.time())
         self.trainer.meter.book(machine_usd)
         try:
-            if self.commits.step == self.ledger.next_step:
-                raise StoreError(f"The commit of step {self.next_step} has not succeeded.")
-            await self.write_ledger(self.ledger.charge(rest.usd, rest.pending_usd, rest.at))
+            if self._stored.version is None:
+                raise StoreError("The run did not begin.")
+            await self.write_ledger(self.ledger, spend)
         except StoreError as error:
-            _log.warning("The run's last $%.2f are %s: %s", usd, fate, error)
-        else:
-            rest_file(self.config).unlink(missing_ok=True)
+            _log.warning("The run's last $%.2f are in no ledger: %s", usd, error)
 
     @property
     def usd(self) -> float:
@@ -364,25 +318,6 @@ class Run:
     def kept_folder(self) -> Path:
         """The folder that keeps a checkpoint that can't be uploaded."""
         return work_folder(self.config) / f"kept-{self.ledger.run_id}"
-
-
-def rest_file(config: RunConfig) -> Path:
-    """Return the file that notes a run's cost for its next start."""
-    return work_folder(config) / "rest.json"
-
-
-def read_rest(config: RunConfig, ledger: Ledger) -> Rest:
-    """Return the cost that is noted for the next start; delete a note that the ledger has."""
-    file = rest_file(config)
-    if file.exists():
-        rest = Rest.model_validate_json(file.read_bytes())
-        if rest.at != ledger.charged_at:
-            if rest.step == ledger.next_step and ledger.usd in rest.tried_usd:
-                left_usd = max(0.0, rest.usd + rest.ledger_usd - ledger.usd)
-                return rest.model_copy(update={"usd": left_usd})
-            return rest
-        file.unlink()  # its process was killed before it could, or the store's answer was lost
-    return Rest(step=ledger.next_step)
 
 
 def identity_of(config: TrainConfig, environment: Environment) -> str:

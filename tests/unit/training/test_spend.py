@@ -1,6 +1,5 @@
 """What a run says that it has spent is what was charged, whatever died meanwhile."""
 
-from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal
@@ -12,13 +11,11 @@ from precis.errors import StoreConflict, StoreError
 from precis.records.ledger import find_ledger, load_ledger, read_ledger, write_ledger
 from precis.records.spend import Spend
 from precis.run.lease import leased
-from precis.run.restart import restart
 from precis.settings.cluster import ClusterConfig
 from precis.store import FolderStore
 from precis.training.loop import TrainingLoop
-from precis.training.run import read_rest, rest_file
 from precis.training.warm_start import DemonstrationJournal
-from tests.support.dying_store import Killed, SilentStore
+from tests.support.dying_store import SilentStore
 from tests.support.in_process import Life, live_noting, one_process
 from tests.support.ledgers import record
 from tests.support.paid_judge import KEY, paid
@@ -84,27 +81,24 @@ async def test_what_is_left_to_book_is_no_rounding_error_below_zero(tmp_path: Pa
     assert DemonstrationJournal(store, "m", "c").kept.usd == 0
 
 
-async def test_nothing_is_booked_where_no_ledger_is_yet_or_a_commit_may_still_write_it(
+async def test_the_last_cost_is_booked_once_whether_a_commit_had_succeeded_or_not(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with Life(tmp_path, {}).opened() as run:
         await run.read_ledger()
         await run.book_rest(Spend(usd=1.0))
         assert find_ledger(run.store, "m") is None
-        assert "The $1.00 of this start are in no ledger" in caplog.text
+        assert "The run's last $1.00 are in no ledger: The run did not begin." in caplog.text
+        await run.read_ledger()
         await run.write_ledger(run.ledger)
+        run.described = record(0, usd=2.0)
         run.commits.step = 0
-        for usd in (1.0, 2.0):
-            await run.book_rest(Spend(usd=usd))
-        assert "The commit of step 1 has not succeeded" in caplog.text
-        rest_file(run.config).with_suffix(".tmp").mkdir()
-        await run.book_rest(Spend(usd=4.0))  # a full disk does not hide how the run ended
-        assert "The run's last $4.00 are in no ledger" in caplog.text
-        assert load_ledger(run.store, "m").usd == 0
-        assert read_rest(run.config, run.ledger).usd == 3.0, "the next start books it"
-        await run.write_ledger(run.ledger.advance(record(0, usd=0.0)))  # only its log failed
-        await run.book_rest(Spend(usd=8.0))
-        assert load_ledger(run.store, "m").usd == 3.0 + 8.0
+        await run.book_rest(Spend(usd=3.0))
+        booked = load_ledger(run.store, "m")
+        assert booked.usd == 3.0
+        # The next start finds its manifest, or does not.
+        found = booked.advance(run.described)
+        assert found.settle(is_recorded=True).usd == booked.settle(is_recorded=False).usd == 3.0
 
 
 async def test_a_machine_that_a_killed_run_left_up_costs_from_what_that_had_committed_last(
@@ -128,7 +122,10 @@ async def test_a_machine_that_a_killed_run_left_up_costs_from_what_that_had_comm
 
 @pytest.mark.parametrize(("where", "usd"), [("sky", 3.0), ("local", 2.0 + 3.0)])
 async def test_a_machine_of_a_run_that_was_taken_over_is_counted_by_its_next_holder(
-    tmp_path: Path, where: Literal["sky", "local"], usd: float
+    tmp_path: Path,
+    where: Literal["sky", "local"],
+    usd: float,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Unless it is the one that the run itself is on, such as a managed job's."""
     async with Life(tmp_path, {}).opened() as run:
@@ -140,66 +137,14 @@ async def test_a_machine_of_a_run_that_was_taken_over_is_counted_by_its_next_hol
         async with leased(run.store, "m", "second", take_over=True) as second:
             await run.book_rest(Spend(usd=3.0))
         assert second.former and second.former.id == run.lease.id and second.dead is None
-        assert read_rest(run.config, run.ledger).usd == usd
-
-
-async def test_a_note_of_cost_is_booked_once_although_a_start_is_killed_meanwhile(
-    tmp_path: Path,
-) -> None:
-    """Also after a restart at an earlier step; a deleted run's is nobody's."""
-    life = Life(tmp_path, {})
-    async with life.opened() as run:
-        await TrainingLoop(run).resume()
-        run.commits.step = 0
-        await run.book_rest(Spend(usd=3.0))
-        file = rest_file(run.config)
-        note = file.read_bytes()
-    await restart(life.store, "m", 0)
-    for _ in range(2):
-        file.write_bytes(note)
-        async with life.opened() as run:
-            await TrainingLoop(run).resume()
-            assert run.ledger.usd == 3.0
-    file.write_bytes(note)
-    life.store.delete("m/")
-    async with life.opened() as run:
-        await TrainingLoop(run).resume()
-        assert run.ledger.usd == 0
-
-
-@pytest.mark.parametrize(
-    ("is_written", "failure"), [(True, StoreError("No whole answer came.")), (False, Killed())]
-)
-async def test_what_is_booked_last_is_booked_once_although_the_store_does_not_answer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_written: bool, failure: Exception
-) -> None:
-    life = Life(tmp_path, {})
-
-    def put_if(*given: Any) -> str:
-        if is_written:
-            FolderStore(life.folder).put_if(*given)
-        raise failure
-
-    async with life.opened() as run:
-        run.store = FolderStore(life.folder)
-        await TrainingLoop(run).resume()
-        monkeypatch.setattr(run.store, "put_if", put_if)
-        with suppress(Killed):
-            await run.book_rest(Spend(usd=3.0))
-    async with life.opened() as run:
-        await TrainingLoop(run).resume()
-        assert run.ledger.usd == 3.0
+        assert f"The run's last ${usd:.2f} are in no ledger" in caplog.text
 
 
 async def test_what_a_written_ledger_has_is_not_booked_again_although_no_answer_came(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The network is lost while the cost of a validation is written."""
+    """The network is lost while the cost of a validation is written, and comes back."""
     life = Life(tmp_path, {})
-
-    async def fail() -> None:
-        raise StoreError("No whole answer came.")
-
     async with life.opened() as run:
         run.store = store = SilentStore(tmp_path)
         await TrainingLoop(run).resume()
@@ -207,9 +152,10 @@ async def test_what_a_written_ledger_has_is_not_booked_again_although_no_answer_
         spend = Spend(usd=3.0)
         with pytest.raises(StoreError):
             await run.write_ledger(run.ledger.charge(spend.usd), spend)
-        monkeypatch.setattr(run.lease, "check", fail)
-        for further in (spend, Spend(usd=1.0)):
-            await run.book_rest(further)
+        await run.book_rest(spend)
+        assert "The run's last $3.00 are in no ledger: No whole answer" in caplog.text
+        store.silent = False
+        await run.book_rest(Spend(usd=1.0))
     async with life.opened() as run:
         await TrainingLoop(run).resume()
         assert run.ledger.usd == 4.0
