@@ -38,4 +38,4 @@ def put_vllm(folder: Path, pids: Path) -> None:
 
 def put_gpu(folder: Path) -> None:
     """Put a stand-in for NVIDIA's command there, which finds one GPU."""
-    put_program(folder, "nvidia-smi", "echo '0, GPU-aaaa, NVIDIA H200, 143771 MiB'")
+    put_program(folder, "nvidia-smi", "echo 'GPU 0: NVIDIA H200 (UUID: GPU-a)'")

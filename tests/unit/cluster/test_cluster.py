@@ -137,10 +137,9 @@ def test_one_failing_check_is_raised_as_it_is_and_several_as_a_list() -> None:
         raise_failures([no_gpu, CheckResult("judge", False, "No key", "", key)])
 
 
-_FIRST = "0, GPU-aaaa, NVIDIA H200, 143771 MiB"
-LISTS_ONE = f"echo '{_FIRST}'"
-LISTS_TWO = f"{LISTS_ONE}; echo '1, GPU-bbbb, NVIDIA H200, 143771 MiB'"
-BOTH = "GPU 0: NVIDIA H200, 143771 MiB; GPU 1: NVIDIA H200, 143771 MiB"
+LISTS_TWO = """echo 'GPU 0: NVIDIA H200 (UUID: GPU-a)'
+echo '  MIG 1g.18gb Device 0: (UUID: MIG-1)'
+echo 'GPU 1: NVIDIA H200 (UUID: GPU-b)'"""
 
 
 @pytest.fixture(autouse=True)
@@ -153,18 +152,14 @@ def no_choice(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("script", "visible", "asked", "said"),
     [
-        (LISTS_TWO, None, 2, f"^{BOTH}$"),
-        (LISTS_TWO, None, 1, f"^{BOTH}$"),
-        (LISTS_TWO, "0, 1", 2, f"^{BOTH}$"),
-        (LISTS_TWO, "1", 1, "^GPU 1: NVIDIA H200, 143771 MiB$"),
-        (LISTS_TWO, "GPU-b", 1, "^GPU 1: NVIDIA H200, 143771 MiB$"),
-        (LISTS_TWO, "MIG-1234", 1, "^GPU MIG-1234: a part of a GPU"),
-        (LISTS_ONE, None, 2, r"No: .*gpus is 2, and the trainer would see 1 here \(GPU 0"),
-        (LISTS_TWO, "GPU-b", 2, "No: .*CUDA_VISIBLE_DEVICES=GPU-b"),
-        (LISTS_TWO, "", 2, "No: .*would see 0 here"),
-        (None, None, 2, r"No: .*lists no GPU of this .* \(No such file or directory\)\."),
-        ("echo No; exit 6", None, 2, r"No: .*lists no GPU of .* \(exit status 6\)\. Run"),
-        ("exec /bin/sleep 600", None, 2, "No: .*did not answer for 0.2 s: .* Restart this"),
+        (LISTS_TWO, None, 2, r"^GPU 0: NVIDIA H200 .*; GPU 1: NVIDIA H200 \(UUID: GPU-b\)$"),
+        (LISTS_TWO, "0, MIG-1", 2, "^0; MIG-1, by CUDA_VISIBLE_DEVICES=0, MIG-1$"),
+        (LISTS_TWO, None, 3, r"No: .*gpus is 3, and the trainer would see 2 here \(GPU 0"),
+        (LISTS_TWO, "GPU-b", 2, "No: .*would see 1 here .*CUDA_VISIBLE_DEVICES=GPU-b"),
+        (LISTS_TWO, "", 1, "No: .*would see 0 here"),
+        (None, None, 1, "No: .*lists no GPU of this machine: .*No such file"),
+        ("exit 6", None, 1, "No: .*lists no GPU of this machine: .* status 6"),
+        ("exec /bin/sleep 600", None, 1, "No: .*lists no GPU .* timed out after 0.2 seconds"),
     ],
 )
 async def test_the_gpus_that_a_trainer_would_see_are_named_and_too_few_refused_with_the_cause(
