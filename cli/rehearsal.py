@@ -6,6 +6,7 @@ import hashlib
 import logging
 import math
 import os
+import re
 import shlex
 import shutil
 import threading
@@ -20,7 +21,6 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
-    TaskID,
     TextColumn,
     TimeElapsedColumn,
 )
@@ -32,12 +32,11 @@ from precis.benchmark.report import BenchmarkReport
 from precis.commands.terminal import CONTINUES, say
 from precis.config import DocumentsConfig, Retention, RolloutsConfig, TrainConfig
 from precis.environment import Variables, private_home
-from precis.errors import StoreError
 from precis.observe.wandb import unreachable
 from precis.records.documents import read_documents
-from precis.records.ledger import Ledger, find_ledger, load_ledger
+from precis.records.ledger import find_ledger, load_ledger
 from precis.records.rows import holds_rows
-from precis.run.lease import check_free, read_lease
+from precis.run.lease import check_free
 from precis.run.shortcomings import nothing_to_train, shortcoming
 from precis.store import open_store
 from precis.text import count_of
@@ -45,10 +44,6 @@ from precis.training.run import work_folder
 
 _BUNDLED_DOCUMENTS = 192
 _VALIDATION_MAX = 32
-_POLL_S = 0.2
-_POLL_STEP_S = 0.001
-"""The pause after each read of the ledger, per step in it: reading one of 10,000 steps takes 0.4 s
-of the run's own process."""
 _FAREWELL_S = 15.0
 _LINE_S = 5.0
 """The time between two lines of progress, without a terminal for a bar."""
@@ -142,7 +137,7 @@ def rehearse(
         forget(config)
     found = find_ledger(store, config.model)
     idle = nothing_to_train(found[0], config.steps) if found else None
-    with _bar(console) as bar, _shown_warnings(bar.console):
+    with _shown(console, config.steps) as bar:
         report = asyncio.run(_watch(train, config, server, bar))
     if report is None:
         said = f"{config.model} is trained to step {config.steps}, in {config.store}."
@@ -198,36 +193,73 @@ _SHOWN = {
 """The modules whose warnings the terminal shows: about scenarios, the judge, retries, and waits."""
 
 
-class _Warnings(logging.Handler):
-    """Prints warnings that the user should see at once; other logs are in Prefect's UI."""
+_PROGRESS = re.compile(r"step (\d+) of (\d+)(.*)")
+"""The line of a committed step in the run's log."""
 
-    def __init__(self, console: Console) -> None:
-        super().__init__(logging.WARNING)
-        self._console = console
+
+class _RunInTerminal(logging.Handler):
+    """Shows a run by its log: a bar of its steps, or without a terminal a line now and then, and
+    the warnings that the user should see at once. The whole log is in Prefect's UI."""
+
+    def __init__(self, bar: Progress, steps: int) -> None:
+        super().__init__(logging.INFO)
+        self._bar = bar
+        self._shown = bar.add_task("starting", total=steps, figures="")
+        self._printed_at = -math.inf
 
     def emit(self, record: logging.LogRecord) -> None:
-        if getattr(record, "logged_by", record.module) in _SHOWN:
-            self._console.print(record.getMessage(), style="yellow", soft_wrap=True)
+        said = record.getMessage()
+        logged_by = getattr(record, "logged_by", record.module)
+        step = _PROGRESS.match(said)
+        if record.levelno >= logging.WARNING:
+            if logged_by in _SHOWN:
+                self._bar.console.print(said, style="yellow", soft_wrap=True)
+        elif logged_by == "precis.training.serving":
+            self._bar.update(self._shown, description="benchmarking")
+        elif step:
+            done, steps, figures = step.groups()
+            self._bar.update(
+                self._shown,
+                completed=int(done),
+                total=int(steps),
+                description="training",
+                figures=figures.removeprefix(", "),
+            )
+            now = time.monotonic()
+            if self._bar.disable and (done == steps or now - self._printed_at >= _LINE_S):
+                self._bar.console.print(said, soft_wrap=True)
+                self._printed_at = now
 
 
 @contextlib.contextmanager
-def _shown_warnings(console: Console) -> Iterator[None]:
-    """Show warnings about the training and its delays in the terminal."""
-    handler = _Warnings(console)
+def _shown(console: Console, steps: int) -> Iterator[Progress]:
+    """Show a run in the terminal within the block; yields its bar."""
+    bar = Progress(
+        TextColumn("{task.description:<12}"),
+        BarColumn(bar_width=28),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[figures]}", markup=False),  # an agent names its measure
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
     loggers = [logging.getLogger(f"prefect.{kind}_runs") for kind in ("flow", "task")]
-    for logger in loggers:
-        logger.addHandler(handler)
-    try:
-        yield
-    finally:
+    with bar:
+        handler = _RunInTerminal(bar, steps)
         for logger in loggers:
-            logger.removeHandler(handler)
+            logger.addHandler(handler)
+        try:
+            yield bar
+        finally:
+            for logger in loggers:
+                logger.removeHandler(handler)
 
 
 async def _watch(
     train: Any, config: TrainConfig, server: PrefectServer, bar: Progress
 ) -> BenchmarkReport | None:
-    """Run the flow, with a bar that follows the ledger, as long as a server answers."""
+    """Run the flow as long as a server answers."""
     lost = f"The Prefect server at {server.api} does not answer any more."
 
     async def leave_without_server() -> None:
@@ -236,10 +268,7 @@ async def _watch(
         _leave(bar, lost)
 
     run: asyncio.Task[BenchmarkReport | None] = asyncio.create_task(train(**dict(config)))
-    watching = [
-        asyncio.create_task(_follow(config, bar)),
-        asyncio.create_task(leave_without_server()),
-    ]
+    watching = asyncio.create_task(leave_without_server())
     try:
         async with keep_running(server, bar.console.print):
             return await asyncio.shield(run)
@@ -256,9 +285,8 @@ async def _watch(
         await asyncio.wait([run])
         raise
     finally:
-        for one in watching:
-            one.cancel()
-        await asyncio.wait(watching)
+        watching.cancel()
+        await asyncio.wait({watching})
 
 
 def _leave(bar: Progress, why: str) -> NoReturn:
@@ -266,73 +294,3 @@ def _leave(bar: Progress, why: str) -> NoReturn:
     bar.stop()
     say(f"{why} {CONTINUES}")
     os._exit(1)
-
-
-async def _follow(config: TrainConfig, bar: Progress) -> None:
-    store = open_store(config.store)
-    shown = bar.add_task("starting", total=config.steps, reward="", score="")
-    pause_s = _POLL_S
-    is_held = False
-    while True:
-        with contextlib.suppress(StoreError):  # no ledger yet
-            if not is_held:  # until then the ledger is an earlier run's, and this may be refused
-                holder = await asyncio.to_thread(read_lease, store, config.model)
-                is_held = holder is not None and holder.is_this_process
-            if is_held:
-                ledger = await asyncio.to_thread(load_ledger, store, config.model)
-                _show(ledger, bar, shown, config)
-                pause_s = max(_POLL_S, _POLL_STEP_S * len(ledger.steps))
-        await asyncio.sleep(pause_s)
-
-
-def _show(ledger: Ledger, bar: Progress, shown: TaskID, config: TrainConfig) -> None:
-    is_trained = ledger.next_step >= config.steps
-    reward = f"reward {ledger.steps[-1].reward:.2f}" if ledger.steps else ""
-    last = ledger.validations[-1] if ledger.validations else None
-    bar.update(
-        shown,
-        completed=ledger.next_step,
-        total=max(ledger.next_step, config.steps),
-        description="benchmarking" if is_trained and config.benchmark else "training",
-        reward=reward,
-        score=f"held-out {last.measure} {last.score}" if last else "",
-    )
-
-
-class _LineProgress(Progress):
-    """Progress without a terminal: a line now and then, for a log."""
-
-    def __init__(self, console: Console) -> None:
-        super().__init__(console=console, disable=True)
-        self._line = ""
-        self._phase = ""
-        self._at = -math.inf
-
-    def update(self, task_id: TaskID, **changes: Any) -> None:
-        super().update(task_id, **changes)
-        shown = self.tasks[task_id]
-        phase = shown.description
-        at = time.monotonic()
-        steps = f"{phase}: step {shown.completed:.0f} of {shown.total:.0f}"
-        words = (steps, shown.fields["reward"], shown.fields["score"])
-        line = ", ".join(word for word in words if word)
-        if line != self._line and (phase != self._phase or at - self._at >= _LINE_S):
-            self.console.print(line, soft_wrap=True)
-            self._line = line
-            self._phase = phase
-            self._at = at
-
-
-def _bar(console: Console) -> Progress:
-    if not console.is_terminal:
-        return _LineProgress(console)
-    return Progress(
-        TextColumn("{task.description:<12}"),
-        BarColumn(bar_width=28),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[reward]}"),
-        TextColumn("{task.fields[score]}", markup=False),  # an agent names its measure
-        TimeElapsedColumn(),
-        console=console,
-        transient=True,
-    )

@@ -89,8 +89,7 @@ def test_it_learns_prints_a_table_and_nothing_else_and_leaves_a_report_that_stan
     for expected in (f"trained, step {STEPS}", "the start", "lead-350", "random-350", "centroid"):
         assert expected in printed
     assert f"questions about {TRAINED_ON + HELD_OUT} documents" in printed
-    assert "training: step " in printed
-    assert f"benchmarking: step {STEPS} of {STEPS}" in printed
+    assert f"\nstep {STEPS} of {STEPS}, reward " in printed
     assert "trains an agent of your own: docs/agents.md" in printed
     assert printed.count(CRUDE) == 2, "before the training, and beside the figures"
     for noise in ("Warning", "warning", "Traceback", "INFO", "ERROR", "LiteLLM", SECRET, KEY):

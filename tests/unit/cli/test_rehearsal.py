@@ -1,13 +1,10 @@
 """What `precis rehearse` and `precis train FILE` make of their arguments, what they say before
 anything is started, and what while they work."""
 
-import asyncio
 import io
 import logging
-import os
 import re
 import shlex
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +20,7 @@ from cli.rehearsal import next_steps, rehearsal_config
 from precis.commands.main import app
 from precis.config import BenchmarkConfig, DocumentsConfig, TrainConfig
 from precis.errors import ConfigError, LeaseHeld
-from precis.records.ledger import Ledger, write_ledger
-from precis.run.lease import lease_key, leased, this_process
+from precis.run.lease import leased
 from precis.settings.environment import (
     CommandSettings,
     PythonSettings,
@@ -34,7 +30,6 @@ from precis.settings.environment import (
 from precis.settings.overrides import lay_over
 from precis.store import FolderStore
 from tests.support.corpora import rows, write_jsonl
-from tests.support.ledgers import record, validation
 
 AGENT = """
 def scenarios(split): return [{"id": split}]
@@ -249,71 +244,15 @@ def test_a_seed_that_does_not_fit_into_64_bits_is_refused(seed: int) -> None:
             config.model_validate({"seed": seed})
 
 
-def test_without_a_terminal_there_is_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    output = io.StringIO()
-    console = Console(file=output, force_terminal=False, width=100)
-    monkeypatch.setattr(rehearsal, "_LINE_S", 0.0)
-    config = TrainConfig(store="s", steps=2)
-    with rehearsal._bar(console) as bar:
-        shown = bar.add_task("starting", total=2, reward="", score="")
-        ledger = Ledger(model="m", config="c", corpus="k").add_validation(validation(0, 0.25))
-        for step in range(2):
-            rehearsal._show(ledger, bar, shown, config)
-            rehearsal._show(ledger, bar, shown, config)  # nothing new is nothing to say
-            ledger = ledger.advance(record(step))
-        ledger = ledger.add_validation(validation(2, 0.5))
-        rehearsal._show(ledger, bar, shown, config)
-    # A run that had come further than it is to go, and has no benchmark.
-    further = TrainConfig(store="s", steps=1, benchmark=False)
-    with rehearsal._bar(console) as bar:
-        shown = bar.add_task("starting", total=1, reward="", score="")
-        rehearsal._show(ledger, bar, shown, further)
-    assert output.getvalue().splitlines() == [
-        "training: step 0 of 2, held-out accuracy 25.0%",
-        "training: step 1 of 2, reward 0.50, held-out accuracy 25.0%",
-        "benchmarking: step 2 of 2, reward 0.50, held-out accuracy 50.0%",
-        "training: step 2 of 2, reward 0.50, held-out accuracy 50.0%",
-    ]
-
-
-async def test_an_earlier_runs_progress_is_not_shown_before_this_one_holds_its_model(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(rehearsal, "_POLL_S", 0.01)
-    config = rehearsal_config(2, "bundled", 1, str(tmp_path))
-    store = FolderStore(tmp_path)
-    write_ledger(store, Ledger(model=config.model, config="c", corpus="k"), None)
-    output = io.StringIO()
-    bar = rehearsal._bar(Console(file=output, force_terminal=False, width=100))
-    following = asyncio.create_task(rehearsal._follow(config, bar))
-    with_another = this_process("another", datetime.now(UTC), timedelta(minutes=1))
-    other = with_another.model_copy(update={"pid": os.getppid(), "machine": ""})
-    store.put(lease_key(config.model), other.model_dump_json().encode())
-    await asyncio.sleep(0.2)
-    assert output.getvalue() == ""
-    async with leased(store, config.model, "this one", take_over=True), asyncio.timeout(60):
-        while not output.getvalue():
-            await asyncio.sleep(0.01)
-    following.cancel()
-    assert output.getvalue() == "training: step 0 of 2\n"
-
-
-def test_an_agents_measure_is_shown_as_it_is() -> None:
-    console = Console(file=io.StringIO(), force_terminal=True, width=100)
-    bar = rehearsal._bar(console)
-    bar.add_task("training", total=2, reward="", score="held-out [won] games [/]")
-    with console.capture() as shown:
-        console.print(bar)
-    assert "held-out [won] games [/]" in shown.get()
-
-
+@pytest.mark.parametrize("is_terminal", [False, True])
 @pytest.mark.parametrize("logger", ["prefect.flow_runs", "prefect.task_runs"])
-def test_what_preflight_warns_of_and_what_the_run_waits_for_is_said(
-    logger: str, monkeypatch: pytest.MonkeyPatch
+def test_a_run_s_steps_and_what_it_warns_of_and_waits_for_are_shown(
+    logger: str, is_terminal: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Prefect's own handler sends to a server, which no flow has here.
     monkeypatch.setattr(logging.getLogger(logger), "handlers", [])
-    console = Console(file=io.StringIO(), force_terminal=False, width=100)
+    logging.getLogger(logger).setLevel(logging.INFO)
+    console = Console(file=io.StringIO(), force_terminal=is_terminal, width=200, markup=False)
 
     def log(level: int, file: str, sentence: str, logged_by: str = "") -> None:
         record = logging.LogRecord(logger, level, file, 1, sentence, None, None)
@@ -321,20 +260,35 @@ def test_what_preflight_warns_of_and_what_the_run_waits_for_is_said(
             record.logged_by = logged_by
         logging.getLogger(logger).handle(record)
 
-    with rehearsal._shown_warnings(console):
+    def bar_of() -> str:
+        with console.capture() as shown:
+            console.print(bar)
+        return shown.get()
+
+    with rehearsal._shown(console, 3) as bar:
         log(logging.WARNING, "precis/training/preflight.py", "The judge reads [40%] of it.")
         log(logging.INFO, "precis/training/preflight.py", "All is well.")
         log(logging.WARNING, "tasks/policy.py", "It is tried again.")
         said = "The judge has answered no request for 10 s."
         log(logging.WARNING, "tasks/states.py", said, "precis.llm.silence")
         log(logging.WARNING, "tasks/states.py", "Its reward flatters it.", "precis.benchmark.run")
-        log(logging.WARNING, "tasks/states.py", "Step 3 is done.", "precis.training.loop")
+        for step in (1, 2, 3):
+            figures = f"step {step} of 3, reward 0.50, held-out [won] games [/] 25.0%"
+            log(logging.INFO, "tasks/states.py", figures, "precis.training.loop")
+        if is_terminal:
+            assert "3/3" in bar_of() and "reward 0.50, held-out [won] games [/]" in bar_of()
+        log(logging.INFO, "tasks/states.py", "Measured trained@3.", "precis.training.serving")
+        if is_terminal:
+            assert "benchmarking" in bar_of()
         log(logging.WARNING, "tasks/states.py", "This is printed in the end.")
     log(logging.WARNING, "precis/training/preflight.py", "Nobody listens any more.")
     assert isinstance(console.file, io.StringIO)
-    assert console.file.getvalue().splitlines() == [
-        "The judge reads [40%] of it.",
-        "It is tried again.",
-        "The judge has answered no request for 10 s.",
-        "Its reward flatters it.",
-    ]
+    if not is_terminal:
+        assert console.file.getvalue().splitlines() == [
+            "The judge reads [40%] of it.",
+            "It is tried again.",
+            "The judge has answered no request for 10 s.",
+            "Its reward flatters it.",
+            "step 1 of 3, reward 0.50, held-out [won] games [/] 25.0%",
+            "step 3 of 3, reward 0.50, held-out [won] games [/] 25.0%",
+        ]
