@@ -5,7 +5,6 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 import typer
@@ -21,17 +20,14 @@ from precis.environments.session import Limits, Policy, call_of
 from precis.errors import ConfigError, StoreError
 from precis.inference.local_server import (
     choose_model,
-    find_or_start_server,
     find_served,
+    serve_model,
     server_at,
 )
 from precis.llm.client import ChatClient, ChatReply, CompletionRequest, OwnServer
 from precis.llm.limits import without_quota
-from precis.llm.loop_server import served_completions
 from precis.llm.retry import Deadline
 from precis.models.own_servers import Server
-from precis.models.reference import Reference, find_model
-from precis.models.serving import fetch_policy
 from precis.records.rollout import (
     UNJUDGED,
     Call,
@@ -111,29 +107,21 @@ async def _opened(
         yield named, await find_served(named.url, model, named.key)
         return
     opened = open_store(store or Variables().store)
-    if model:
-        found = find_model(opened, Reference.parse(model))
-        if found.kind == "policy" and found.record and not found.record.is_agent:
-            raise ConfigError(
-                f"{found.serving_name} is the embedded policy of summaries, and plays nothing.",
-                f"Use it with `precis summarize FILE --model {found.serving_name}`.",
-            )
-    else:
-        none = StoreError(
-            f"{opened.url} holds no model that was trained on these scenarios.",
-            "Train one with `precis train`, name one with --model, or a server with --url.",
+    digest = environment.digest
+    none = StoreError(
+        f"{opened.url} holds no model that was trained on these scenarios.",
+        "Train one with `precis train`, name one with --model, or a server with --url.",
+    )
+    found = await choose_model(opened, model, lambda one: one.ledger.corpus == digest, none)
+    if found.kind == "policy" and found.record and not found.record.is_agent:
+        raise ConfigError(
+            f"{found.serving_name} is the embedded policy of summaries, and plays nothing.",
+            f"Use it with `precis summarize FILE --model {found.serving_name}`.",
         )
-        digest = environment.digest
-        found = await choose_model(opened, lambda one: one.ledger.corpus == digest, none)
+    if not model:
         note(f"The best that can be used here is {found.with_score}.")
-    if found.kind == "adapter":
-        async with find_or_start_server(found, context, note) as server:
-            yield server, found.serving_name
-        return
-    with TemporaryDirectory(prefix="precis-") as temporary:
-        endpoint = fetch_policy(found, Path(temporary))
-        async with served_completions(endpoint.complete, endpoint.models) as (address, key):
-            yield Server(url=address, key=key), found.serving_name
+    async with serve_model(found, context, note) as server:
+        yield server, found.serving_name
 
 
 def find_scenario(environment: Environment, wanted: str, where: str) -> Scenario:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 from collections.abc import AsyncIterator, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
@@ -11,7 +12,6 @@ from contextlib import (
 )
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
@@ -41,26 +41,18 @@ from precis.inference.facts import (
 )
 from precis.inference.local_server import (
     choose_model,
-    find_or_start_server,
     find_served,
+    serve_model,
     server_at,
 )
 from precis.inference.reader import FileReader
-from precis.inference.summarizer import (
-    SETTINGS,
-    PolicySummarizer,
-    ServedSummarizer,
-    Summarizer,
-    summarize_text,
-)
+from precis.inference.summarizer import SETTINGS, Summarizer, summarize_text
 from precis.inference.texts import find_files
 from precis.llm.client import ChatClient
 from precis.models.own_servers import Server
 from precis.models.prompt import words_of
 from precis.models.record import TrainingRecord, read_record
-from precis.models.reference import NamedCheckpoint, Reference, find_model
 from precis.models.serving import CONTEXT_TOKENS
-from precis.run.local_checkpoints import folder_of
 from precis.settings.trainer import ExtractiveTrainer
 from precis.store import open_store
 from precis.text import count_words
@@ -191,50 +183,40 @@ async def _open_summarizer(
 ) -> AsyncIterator[tuple[Summarizer, int, str]]:
     """Open the summarizer; return it with the number of words and the name to print."""
     opened: AbstractAsyncContextManager[Server]
-    found: NamedCheckpoint | None = None
+    is_policy = False
     if url:
         server = server_at(url)
         served = by = await find_served(server.url, model, server.key)
         record = _record_of(store, served)
         opened = nullcontext(server)
     else:
-        found, by = await _choose_model(store, model)
-        served = found.serving_name
+        runs = open_store(store or Variables().store)
+        none = StoreError(
+            f"{runs.url} holds no model that summarizes.",
+            "`make rehearse` trains one in a minute; or name another store (--store).",
+        )
+        found = await choose_model(runs, model, lambda one: not one.is_agent, none)
+        served = by = found.serving_name
+        if not model:
+            by = f"{found.with_score}, the best that can be used here; --model names another"
         record = found.record
-        opened = find_or_start_server(found, context, note)
+        opened = serve_model(found, context, note)
+        is_policy = found.kind == "policy"
     if record and record.is_agent:
         raise ConfigError(
             f"{served} is an agent, and writes no summaries.",
             f"Watch it with `precis play AGENT.py --model {served}`.",
         )
-    if found and found.kind == "policy":
-        with TemporaryDirectory() as folder:
-            found.fetch(folder_of(Path(folder), found.step))
-            yield PolicySummarizer(served, Path(folder)), words or words_of(record), by
-        return
     # A server may have been started with a smaller context than that of the training.
     trained = (record.tokens_max if record else None) or CONTEXT_TOKENS
-    tokens = context or min(trained, CONTEXT_TOKENS)
-    picks = record is not None and record.base_model == ExtractiveTrainer.base_model
+    tokens = math.inf if is_policy else context or min(trained, CONTEXT_TOKENS)
+    base = record.base_model if record else ""
     async with (
         opened as server,
         ChatClient(server.endpoint(served), SETTINGS, prices={}) as client,
     ):
-        yield ServedSummarizer(client, tokens, picks), words or words_of(record), by
-
-
-async def _choose_model(url: str, model: str) -> tuple[NamedCheckpoint, str]:
-    """Return the model of the store that is named, or else the best, and what to call it."""
-    store = open_store(url or Variables().store)
-    if model:
-        named = find_model(store, Reference.parse(model))
-        return named, named.serving_name
-    none = StoreError(
-        f"{store.url} holds no model that summarizes.",
-        "`make rehearse` trains one in a minute; or name another store (--store).",
-    )
-    found = await choose_model(store, lambda one: not one.is_agent, none)
-    return found, f"{found.with_score}, the best that can be used here; --model names another"
+        picks = is_policy or base == ExtractiveTrainer.base_model
+        yield Summarizer(client, tokens, picks), words or words_of(record), by
 
 
 def _record_of(store: str, served: str) -> TrainingRecord | None:

@@ -1,11 +1,14 @@
-"""The server of a LoRA adapter on this machine: a running one of ours, or one started for this.
-Other users' servers are not used: they would get a key, and the document."""
+"""The server of a model on this machine: this process for the embedded policy; for a LoRA adapter a
+running one of ours, or one started for this. Other users' servers are not used: they would get a
+key, and the document."""
 
 import asyncio
 import secrets
 import shutil
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import httpx
 from pydantic import BaseModel, Field, ValidationError
@@ -14,14 +17,16 @@ from precis.cluster.gpus import gpus_suffice
 from precis.environment import private_home
 from precis.errors import ConfigError, ModelError, StoreError
 from precis.llm.connections import BoundedClient, ReplyTooLarge
+from precis.llm.loop_server import served_completions
 from precis.llm.providers import NO_KEY, SERVER_KEY_VARIABLE, key_of_server
 from precis.models.own_servers import Server, own_servers
-from precis.models.reference import NamedCheckpoint, find_model, rank_models
+from precis.models.reference import NamedCheckpoint, Reference, find_model, rank_models
 from precis.models.serving import (
     VLLM_KEY_VARIABLE,
     ServerAddress,
     command_for_adapter,
     fetch_adapter,
+    fetch_policy,
 )
 from precis.processes.causes import cause_in
 from precis.processes.child import Child, free_port, run_child
@@ -37,12 +42,18 @@ _POLL_S = 1.0
 
 
 @asynccontextmanager
-async def find_or_start_server(
+async def serve_model(
     model: NamedCheckpoint, context_tokens: int | None, note: Callable[[str], None]
 ) -> AsyncIterator[Server]:
-    """Yield a server of this machine with an adapter; if started, it ends with the block. Its
+    """Yield a server of this machine with a model; if started, it ends with the block. An adapter's
     context is by default that of training. Raises ConfigError if none is up, and none can be
     started here, and ModelError if the started server did not come up."""
+    if model.kind == "policy":
+        with TemporaryDirectory(prefix="precis-") as folder:
+            endpoint = fetch_policy(model, Path(folder))
+            async with served_completions(endpoint.complete, endpoint.models) as (url, key):
+                yield Server(url=url, key=key)
+        return
     name = model.serving_name
     unfit = []
     for up in own_servers():
@@ -74,10 +85,13 @@ async def can_serve(model: NamedCheckpoint) -> bool:
 
 
 async def choose_model(
-    store: Store, fits: Callable[[NamedCheckpoint], bool], none: StoreError
+    store: Store, name: str, fits: Callable[[NamedCheckpoint], bool], none: StoreError
 ) -> NamedCheckpoint:
-    """Return the best fitting model that this machine can use, else the best fitting one. Raises
-    StoreError if none fits; the message is the first problem of an unreadable one, or `none`."""
+    """Return the named model; without a name the best fitting one that this machine can use, else
+    the best fitting one. Raises StoreError if none fits; the message is the first problem of an
+    unreadable one, or `none`."""
+    if name:
+        return find_model(store, Reference.parse(name))
     unusable: list[NamedCheckpoint] = []
     problem: StoreError | None = None
     for reference in rank_models(store):

@@ -1,12 +1,11 @@
-"""Summarizers: the embedded policy in this process, or a model on a server."""
+"""A model that summarizes texts of any length."""
 
 import json
 import math
 import textwrap
 from collections.abc import Iterable, Iterator
 from functools import partial
-from pathlib import Path
-from typing import Any
+from itertools import chain
 
 from precis.config import RateLimits
 from precis.environments.summaries.prompt import summary_messages, summary_tokens_max
@@ -16,15 +15,12 @@ from precis.llm.client import ChatClient, ChatReply, CompletionRequest, OwnServe
 from precis.llm.concurrency import run_for_each
 from precis.llm.replies import SchemaRejected
 from precis.llm.retry import Deadline
-from precis.llm.server import ApiError, ChatRequest
 from precis.llm.tokens import (
     BYTES_PER_TOKEN_MIN,
     estimate_most_tokens,
     estimate_tokens_with_margin,
 )
 from precis.records.spend import Usage
-from precis.rehearsal.endpoint import PolicyEndpoint
-from precis.rehearsal.extractive.kind import SENTENCES
 from precis.text import count_words, sentences
 
 SETTINGS = OwnServer(RateLimits(in_flight=8), call_timeout_s=180, tries_max=3, backoff_s=1.0)
@@ -64,51 +60,26 @@ def room_for_text(context_tokens: float, words_max: int) -> float:
     return room
 
 
-class PolicySummarizer:
-    """The embedded policy of a model folder, such as `rehearsal-seed1@30`: no server, no GPU, no
-    key.
+class Summarizer:
+    """A model behind an OpenAI-compatible server, asked by a client with these `SETTINGS`.
 
-    Attributes:
-        picks_sentences: whether a summary consists of the text's own sentences.
+    Args:
         context_tokens: its context, prompt and summary included.
+        picks_sentences: whether a summary consists of the text's own sentences.
     """
 
-    picks_sentences = True
-    context_tokens = math.inf
-
-    def __init__(self, name: str, folder: Path) -> None:
-        self.model = name
-        self._endpoint = PolicyEndpoint(SENTENCES, {name.partition("@")[0]: folder})
-
-    async def write(self, text: str, words_max: int) -> str:
-        """Return a summary of at most `words_max` words; a part of a sentence that is too long may
-        be picked. Raises ModelError if there is none."""
-        pieces: list[str] = []
-        for sentence in sentences(text):
-            pieces.extend(_cut_by_words(sentence, words_max))
-        messages: list[dict[str, Any]] = [*summary_messages("\n".join(pieces), words_max)]
-        asked = ChatRequest(model=self.model, messages=messages, temperature=0.0)
-        try:
-            completion = await self._endpoint.complete(asked)
-        except ApiError as error:
-            raise ModelError(str(error)) from error
-        summary = completion.choices[0].content
-        if not summary.strip():
-            raise ModelError(f"No sentence of it fits into {words_max} words.", "Raise --words.")
-        return summary
-
-
-class ServedSummarizer:
-    """A model behind an OpenAI-compatible server, asked by a client with these `SETTINGS`."""
-
-    def __init__(self, client: ChatClient, context_tokens: int, picks_sentences: bool) -> None:
+    def __init__(self, client: ChatClient, context_tokens: float, picks_sentences: bool) -> None:
         self.model = client.endpoint.model
         self.context_tokens = context_tokens
         self.picks_sentences = picks_sentences
         self._client = client
 
     async def write(self, text: str, words_max: int) -> str:
-        """Return the model's summary; see `PolicySummarizer.write`."""
+        """Return a summary of at most `words_max` words; of a sentence that is too long for it, a
+        part may be picked. Raises ModelError if there is none."""
+        if self.picks_sentences:
+            cut = [_cut_by_words(sentence, words_max) for sentence in sentences(text)]
+            text = "\n".join(chain.from_iterable(cut))
         payload = {
             "model": self.model,
             "messages": summary_messages(text, words_max),
@@ -132,9 +103,6 @@ class ServedSummarizer:
         if not written.strip():
             raise ModelError(f"{self.model} answered with an empty summary.")
         return written.strip()
-
-
-Summarizer = PolicySummarizer | ServedSummarizer
 
 
 def _cut_by_words(sentence: str, words_max: int) -> list[str]:

@@ -118,7 +118,7 @@ def _use(model: NamedCheckpoint, file_format: Format, repo: str) -> str:
         if not model.is_agent:
             how = (
                 "Précis. Put the files into a folder `checkpoints/0001/`, and "
-                "`precis.inference.summarizer.PolicySummarizer` reads it."
+                "`precis.rehearsal.endpoint.PolicyEndpoint` answers with them."
             )
         return f"## Use\n\n`policy.json` is the policy, for {how}\n"
     options = ""

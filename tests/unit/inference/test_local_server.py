@@ -13,7 +13,7 @@ from typer.testing import Result
 from precis.environments.summaries.prompt import request_in
 from precis.errors import ModelError
 from precis.inference import local_server
-from precis.inference.local_server import find_or_start_server, server_at
+from precis.inference.local_server import serve_model, server_at
 from precis.llm.server import ChatRequest, Choice, Completion, completions_app
 from precis.models import serving
 from precis.models.own_servers import Server, announced, own_servers
@@ -201,7 +201,7 @@ async def test_vllm_that_does_not_come_up_is_given_up(
     monkeypatch.setattr(local_server, "_why_unfit", unfit)
     monkeypatch.setattr(local_server, "_START_TIMEOUT_S", 0.1)
     with pytest.raises(ModelError, match="mine@1 was not up after 0 minutes"):
-        async with find_or_start_server(find_model(store, MINE), None, print):
+        async with serve_model(find_model(store, MINE), None, print):
             raise AssertionError("it is up")
     assert len(started(pids)) == 2
     assert alive(pids) == []

@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 from precis.commands.main import app
 from precis.environments.summaries.prompt import request_in
 from precis.errors import ModelError
-from precis.inference.summarizer import PolicySummarizer, room_for_text, summarize_text
+from precis.inference.summarizer import Summarizer, room_for_text, summarize_text
 from precis.inference.texts import Text
 from precis.llm.server import ChatRequest, Choice, Completion, completions_app
 from precis.models.record import TrainingRecord, write_record
@@ -328,14 +328,12 @@ def test_a_long_document_is_split_and_told_of(
     assert at == sorted(at)
 
 
-class Shortening(PolicySummarizer):
+class Shortening(Summarizer):
     """Returns a share of the characters of each text."""
 
-    picks_sentences = False
-    context_tokens = 800
-
     def __init__(self, share: float) -> None:
-        super().__init__("mine@3", Path())
+        self.picks_sentences = False
+        self.context_tokens = 800
         self._share = share
         self.asked: list[str] = []
 
