@@ -11,12 +11,8 @@ import contextlib
 import json
 import logging
 import os
-import queue
 import signal
-import subprocess
 import sys
-import threading
-import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -28,6 +24,7 @@ from precis.environment import Variables
 from precis.errors import without_controls, without_passwords
 from precis.llm.redaction import Redactor
 from precis.processes.causes import cause_in
+from precis.processes.child import Child, run_child
 
 _FINISH_TIMEOUT_S = 20
 _REACH_TIMEOUT_S = 2
@@ -40,34 +37,20 @@ logger = logging.getLogger(__name__)
 
 
 class WandbLog:
-    """A W&B run, logged to without blocking.
+    """A W&B run, logged to without blocking, from any thread.
 
     Args:
-        folder: receives W&B's own files, the address of its page, and its output.
-        opening: the arguments of `wandb.init`.
-        environment: the child's variables, with the key.
+        child: reads what is logged, a line of JSON each.
+        folder: has W&B's own files, and the address of its page.
+        key: of W&B, which no warning shows.
     """
 
-    def __init__(
-        self, folder: Path, opening: Mapping[str, Any], environment: Mapping[str, str]
-    ) -> None:
+    def __init__(self, child: Child, folder: Path, key: str) -> None:
+        self._child = child
         self._folder = folder
-        self._key = environment["WANDB_API_KEY"]
-        with (folder / _OUTPUT).open("ab") as output:
-            self._began = output.tell()
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "precis.observe.wandb"],
-                stdin=subprocess.PIPE,
-                stdout=output,
-                stderr=output,
-                env=environment,
-                start_new_session=True,
-            )
+        self._key = key
         self._warned = False
-        self._lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        self._put(opening)  # not as an argument, which any user of the machine can list
-        self._feeder = threading.Thread(target=self._feed, daemon=True)
-        self._feeder.start()
+        self._loop = asyncio.get_running_loop()
 
     @property
     def url(self) -> str:
@@ -77,64 +60,58 @@ class WandbLog:
 
     def log(self, step: int | None, metrics: Mapping[str, float]) -> None:
         """Log the metrics of a step; None for those after all steps."""
-        self._put({"step": step, "metrics": dict(metrics)})
+        self.put({"step": step, "metrics": dict(metrics)})
 
     def table(
         self, step: int | None, name: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]
     ) -> None:
         """Log a table, such as a step's samples."""
-        self._put({"step": step, "table": name, "columns": list(columns), "rows": list(rows)})
+        self.put({"step": step, "table": name, "columns": list(columns), "rows": list(rows)})
 
     def images(self, paths: Mapping[str, Path]) -> None:
         """Log pictures; their files must exist until `finish`."""
-        self._put({"images": {name: str(path) for name, path in paths.items()}})
+        self.put({"images": {name: str(path) for name, path in paths.items()}})
 
     def results(self, name: str, path: Path) -> None:
         """Log a file as the next version of an artifact; it must exist until `finish`."""
-        self._put({"artifact": name, "path": str(path)})
+        self.put({"artifact": name, "path": str(path)})
 
-    def _put(self, entry: Mapping[str, Any]) -> None:
-        if not self._warned:  # after its end nobody would read them
-            self._lines.put(json.dumps(entry).encode() + b"\n")
+    def put(self, entry: Mapping[str, Any]) -> None:
+        """Send an entry to the child, whose input is buffered without limit."""
+        self._loop.call_soon_threadsafe(self._write, json.dumps(entry).encode() + b"\n")
 
-    def finish(self) -> None:
+    def _write(self, line: bytes) -> None:
+        assert self._child.process.stdin is not None
+        if self._child.process.returncode is None:
+            self._child.process.stdin.write(line)
+        else:
+            self._warn_of_end()
+
+    async def finish(self) -> None:
         """Wait a bounded time for W&B to take the rest."""
-        self._lines.put(None)
-        deadline = time.monotonic() + _FINISH_TIMEOUT_S
-        self._feeder.join(_FINISH_TIMEOUT_S)
+        process = self._child.process
+        assert process.stdin is not None
+        self._loop.call_soon(process.stdin.close)  # after all that was put before
         try:
-            if self._process.wait(max(0, deadline - time.monotonic())):
+            if await asyncio.wait_for(process.wait(), _FINISH_TIMEOUT_S):
                 self._warn_of_end()
-        except subprocess.TimeoutExpired:
+        except TimeoutError:
             logger.warning("W&B did not finish in time; what it has lies in its local folder.")
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
-
-    def _feed(self) -> None:
-        assert self._process.stdin is not None
-        try:
-            with self._process.stdin as pipe:
-                while (line := self._lines.get()) is not None:
-                    pipe.write(line)
-                    pipe.flush()
-        except BrokenPipeError:
-            self._warn_of_end()
+                os.killpg(process.pid, signal.SIGKILL)
 
     def _warn_of_end(self) -> None:
         """Say once why the child has failed."""
         if not self._warned:
             self._warned = True
-            output = self._folder / _OUTPUT
-            try:
-                printed = output.read_bytes()[self._began :].decode(errors="replace")
-            except OSError:  # deleted meanwhile
-                printed = ""
+            printed = ""
+            with contextlib.suppress(OSError):  # deleted meanwhile
+                printed = self._child.output()
             cause = without_controls(Redactor(self._key).clean_text(cause_in(printed)))
             logger.warning(
                 "W&B has ended: %s. The run continues without it. All that it printed is in %s.",
                 cause.rstrip("."),
-                output,
+                self._child.log,
             )
 
 
@@ -152,17 +129,21 @@ async def wandb_log(
         return
     folder.mkdir(parents=True, exist_ok=True)
     (folder / _PAGE).unlink(missing_ok=True)
-    environment = {"WANDB_SILENT": "true", **os.environ, "WANDB_API_KEY": key.get_secret_value()}
+    secret = key.get_secret_value()
+    variables = {"WANDB_SILENT": os.environ.get("WANDB_SILENT", "true"), "WANDB_API_KEY": secret}
     trouble = await unreachable()
     if trouble:
         logger.warning("%s", trouble)
-        environment["WANDB_MODE"] = "offline"
-    opening = {"name": name, "id": run_id, "config": dict(config), "dir": str(folder)}
-    log = WandbLog(folder, opening, environment)
-    try:
-        yield log
-    finally:
-        await asyncio.to_thread(log.finish)
+        variables["WANDB_MODE"] = "offline"
+    command = [sys.executable, "-m", "precis.observe.wandb"]
+    async with run_child(command, folder / _OUTPUT, variables) as child:
+        log = WandbLog(child, folder, secret)
+        # Not as an argument, which any user of the machine can list.
+        log.put({"name": name, "id": run_id, "config": dict(config), "dir": str(folder)})
+        try:
+            yield log
+        finally:
+            await log.finish()
 
 
 async def unreachable() -> str | None:

@@ -38,11 +38,11 @@ async def test_without_a_network_it_is_said_and_the_run_kept_and_no_argument_tel
             log.log(0, {"reward": 0.25})
             # The kernel has none of a program that is about to begin.
             arguments = await until(
-                Path(f"/proc/{log._process.pid}/cmdline").read_text, "the process's arguments"
+                Path(f"/proc/{log._child.process.pid}/cmdline").read_text, "the process's arguments"
             )
             log.table(1, "samples", ["document", "summary"], [["d1", "The mayor."]])
             log.results("m-results", tmp_path / "results.parquet")
-    assert log._process.returncode == 0, "it was given up on"
+    assert log._child.process.returncode == 0, "it was given up on"
     assert "W&B can't be reached at http://127.0.0.1:9" in caplog.text
     assert "precis.observe.wandb" in arguments
     assert "canary" not in arguments

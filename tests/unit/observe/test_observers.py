@@ -23,7 +23,7 @@ from precis.observe import sender
 from precis.observe.observers import Observers, observing, services
 from precis.observe.rollouts import RolloutRecord, records_of
 from precis.observe.samples import sample_table
-from precis.observe.wandb import WandbLog
+from precis.observe.wandb import wandb_log
 from precis.records.rollout import Call, Json, Rollout, Score
 from precis.records.spend import Usage
 from tests.security.hostile import MIB, dripping, endless, hostile, quoting
@@ -336,35 +336,25 @@ def test_a_rollout_is_seen_with_its_verdict_or_without_one() -> None:
     assert first.id != second.id == again.id
 
 
-def test_after_its_end_nothing_more_is_kept_for_it(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    environment = {"WANDB_API_KEY": "k", "PYTHONHOME": "/nowhere"}  # so that it ends at once
-    log = WandbLog(tmp_path, {"name": "m"}, environment)
-    log._process.wait()
-    log.log(0, {})
-    log._feeder.join()
-    left = log._lines.qsize()
-    log.table(0, "samples", ["text"], [["long"]])
-    assert log._lines.qsize() == left
-    assert "W&B has ended: ModuleNotFoundError: No module named 'encodings'." in caplog.text
-
-
 @pytest.mark.parametrize("is_deleted", [False, True])
-def test_why_wandb_has_ended_is_said_once_without_its_key(
-    is_deleted: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+async def test_why_wandb_has_ended_is_said_once_without_its_key(
+    is_deleted: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     output = tmp_path / "wandb.log"
     output.write_text("OSError: of the run before\n")
     (tmp_path / "wandb.py").write_text(f"import sys\nsys.exit('\\x1b[1mNo project for {KEY}.')")
-    path = os.pathsep.join([str(tmp_path), *sys.path])
-    environment = {**os.environ, "PYTHONPATH": path, "WANDB_API_KEY": KEY}
-    log = WandbLog(tmp_path, {"name": "m"}, environment)
-    log._process.wait()
-    if is_deleted:
-        output.unlink()
-    log.log(0, {})
-    log.finish()
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
+    monkeypatch.setenv("WANDB_API_KEY", KEY)
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    async with wandb_log("m", "id1", {}, tmp_path) as log:
+        assert log is not None
+        await log._child.process.wait()
+        if is_deleted:
+            output.unlink()
+        log.log(0, {})
     cause = "It printed nothing" if is_deleted else "No project for …"
     [said] = caplog.messages
     assert said.startswith(f"W&B has ended: {cause}. The run continues")
