@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from importlib.resources import files
 from itertools import chain
 from pathlib import Path
-from threading import Lock
 from typing import Any, TypeVar
 
 from precis.config import DocumentSource
@@ -38,7 +37,6 @@ _BATCH = 256
 """Rows of a parquet file converted to Python at a time; the others stay in Arrow's columns."""
 _CELL_MAX = 2**26
 """A quotation that nothing closes takes four bytes for each character up to this."""
-_CELL_LIMIT = Lock()
 _NO_UTF8 = re.compile("[\udc80-\udcff]")
 """Invalid bytes, as decoded by Python's `surrogateescape`."""
 
@@ -159,8 +157,8 @@ def _read(path: Path, kind: str) -> Iterator[Mapping[str, Any]]:
     # Invalid UTF-8 is reported with its row, once that is known.
     with path.open(newline="", encoding="utf-8-sig", errors="surrogateescape") as lines:
         if kind == "csv":
-            reader = csv.DictReader(lines, strict=True)
-            while row := _next_row(reader):
+            csv.field_size_limit(max(_CELL_MAX, csv.field_size_limit()))  # the whole process's
+            for row in csv.DictReader(lines, strict=True):
                 if None in row:
                     raise ValueError("a row has more cells than the first")
                 yield row
@@ -174,18 +172,6 @@ def _read(path: Path, kind: str) -> Iterator[Mapping[str, Any]]:
             return
         lines.seek(0)
         yield from read_json_lines(lines, lambda _, row: row)
-
-
-def _next_row(reader: "csv.DictReader[str]") -> dict[str, str] | None:
-    """Return the next row of a CSV file, with cells of up to `_CELL_MAX` characters; None at its
-    end. Only one thread reads with that limit, which is the whole process's, and then restores the
-    former one."""
-    with _CELL_LIMIT:
-        former = csv.field_size_limit(_CELL_MAX)
-        try:
-            return next(reader, None)
-        finally:
-            csv.field_size_limit(former)
 
 
 def _check_columns(origin: str, names: Sequence[str]) -> None:
