@@ -1,8 +1,4 @@
-"""Prefect automations, one a file, applied to a server.
-
-They are for servers on PostgreSQL: with SQLite any automation that listens to flow runs delays each
-of their state changes by about two seconds.
-"""
+"""Prefect automations, one a file, applied to a server."""
 
 from pathlib import Path
 from typing import Any

@@ -57,6 +57,7 @@ def app_for(host: str, port: int) -> ASGIApp:
     os.environ.setdefault("PREFECT_SERVER_CORS_ALLOWED_ORIGINS", origin)
     from prefect.server.api.server import create_app  # only now: it reads the environment
 
+    write_in_turn()
     app: FastAPI = create_app(final=True)
     expected = f"Basic {base64.b64encode(password.encode()).decode()}".encode()
 
@@ -79,6 +80,20 @@ def app_for(host: str, port: int) -> ASGIApp:
         return app
     # Around the app, not in it: Prefect's automations call the app itself, by a name of their own.
     return TrustedHostMiddleware(app, allowed_hosts=[*_LOOPBACK, page.host])
+
+
+def write_in_turn() -> None:
+    """Have each of Prefect's transactions on SQLite take its turn when it begins.
+
+    Otherwise one that reads first and then writes fails at once if another has written meanwhile:
+    a form says "Unknown error", and a client repeats its request two seconds later.
+    """
+    from prefect.server.database.configurations import AioSqliteConfiguration as Configuration
+
+    begin = Configuration.begin_transaction
+    Configuration.begin_transaction = lambda self, session, with_for_update=False: begin(
+        self, session, with_for_update=True
+    )
 
 
 class LastUse:

@@ -23,11 +23,6 @@ _DEPLOY_TIMEOUT_S = 300
 _FLUSH_TIMEOUT_S = 5
 _PASSWORD_MIN = 12
 
-_WITHOUT_AUTOMATIONS = (
-    "none: with SQLite they would hold up each run's every change of state by 2 s. Keep Prefect's "
-    "data in PostgreSQL (PREFECT_SERVER_DATABASE_CONNECTION_URL), or insist with --automations."
-)
-
 
 def up(
     console: Console, *, share: bool, port: int | None, automations: bool | None, limit: int
@@ -130,8 +125,8 @@ def _stand_up(server: PrefectServer, console: Console, automations: bool | None)
         active = asyncio.run(automating.active())
         deployed = asyncio.run(pool.deployments())
     console.print(f"Deployments  {', '.join(deployed)}", soft_wrap=True)
-    without = "none" if automations is False else _WITHOUT_AUTOMATIONS
-    console.print(f"Automations  {', '.join(active) or without}", soft_wrap=True)
+    listed = ", ".join(active) or "none; --automations applies them"
+    console.print(f"Automations  {listed}", soft_wrap=True)
     console.print("\nIn another terminal:", soft_wrap=True)
     console.print(f"  export PREFECT_API_URL={server.api}", soft_wrap=True)
     if server.password_file:

@@ -1,4 +1,4 @@
-"""Prefect's API as the tests ask it: again where its SQLite was locked, as its own client does."""
+"""Prefect's API as the tests ask it."""
 
 import hashlib
 import os
@@ -17,25 +17,11 @@ PASSWORD = f"tests:{_SECRET}"
 """What the tests' servers ask for; all processes of a run know it."""
 AUTH = httpx.BasicAuth(*PASSWORD.split(":"))
 
-_PAUSES_S = (0.5, 1, 2, 5, 10)
-_BUSY = 503
-
-
-class _Patient(httpx.HTTPTransport):
-    def handle_request(self, request: httpx.Request) -> httpx.Response:
-        for pause_s in _PAUSES_S:
-            response = super().handle_request(request)
-            if response.status_code != _BUSY:
-                return response
-            response.close()
-            time.sleep(pause_s)
-        return super().handle_request(request)
-
 
 def client_of(api: str, **options: Any) -> httpx.Client:
     """A client of the server whose API is at this address."""
     given = {"auth": AUTH, **options}
-    return httpx.Client(base_url=api, transport=_Patient(), timeout=patience_s(), **given)
+    return httpx.Client(base_url=api, timeout=patience_s(), **given)
 
 
 def created(api: httpx.Client, deployment: str, config: dict[str, Any]) -> str:

@@ -117,7 +117,7 @@ def test_it_deploys_and_works_and_ctrl_c_cancels_in_order_and_stops_nothing_else
     assert "and then stops the worker. " in told, "nor the server, which it has found"
     for deployment in ("benchmark/nightly", "benchmark/rehearsal", "train/rehearsal"):
         assert deployment in told
-    assert "Automations none: with SQLite" in told
+    assert "Automations none; --automations applies them" in told
     with client_of(precis.api) as api:
         run = created(api, "train/rehearsal", {**LONG, "store": str(tmp_path)})
         reached(api, run, "RUNNING")

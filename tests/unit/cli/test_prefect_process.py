@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prefect.server.database.configurations import AioSqliteConfiguration
+from sqlalchemy import text
 from starlette.types import Receive, Scope, Send
 
 from cli import prefect_process, prefect_server, serve_prefect, up, worker
 from cli.prefect_server import PrefectServer, keep_running
 from cli.prefect_settings import find_api_url, secrets_for
-from cli.serve_prefect import LastUse, end_when_unused
+from cli.serve_prefect import LastUse, end_when_unused, write_in_turn
 from precis.commands.terminal import plain_console
 from precis.environment import Variables
 from precis.errors import ConfigError, LockHeld
@@ -275,3 +277,25 @@ def test_a_server_ends_that_nobody_has_used_for_a_day_or_whose_folder_is_gone(
 
     end_when_unused(lock, use, said.append, ThreeLooks())
     assert said == [reason.format(folder=tmp_path) for reason in reasons]
+
+
+async def test_transactions_that_read_and_then_write_wait_for_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin = AioSqliteConfiguration.begin_transaction
+    monkeypatch.setattr(AioSqliteConfiguration, "begin_transaction", begin)  # restored afterwards
+    write_in_turn()
+    data = AioSqliteConfiguration(f"sqlite+aiosqlite:///{tmp_path / 'prefect.db'}")
+    engine = await data.engine()
+
+    async def count_one() -> None:
+        async with await data.session(engine) as session, data.begin_transaction(session):
+            counted = (await session.execute(text("SELECT n FROM runs"))).scalar_one()
+            await session.execute(text(f"UPDATE runs SET n = {counted + 1}"))
+
+    async with engine.begin() as connection:
+        await connection.execute(text("CREATE TABLE runs AS SELECT 0 AS n"))
+    await asyncio.gather(*(count_one() for _ in range(10)))
+    async with engine.connect() as connection:
+        assert (await connection.execute(text("SELECT n FROM runs"))).scalar_one() == 10
+    await engine.dispose()
