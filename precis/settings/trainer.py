@@ -189,7 +189,7 @@ class ServerlessTrainer(_TrainerSettings, title="W&B serverless"):
 
 Trainer = Annotated[
     Annotated[
-        ExtractiveTrainer | ToolCallTrainer | ArtTrainer | ServerlessTrainer | TinkerTrainer,
+        ExtractiveTrainer | ToolCallTrainer | ServerlessTrainer | ArtTrainer | TinkerTrainer,
         Field(discriminator="kind"),
     ],
     BeforeValidator(

@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 from prefect import Flow
+from prefect.utilities.callables import parameter_schema
 
+from flows.train import train
 from tests.support.repository import ROOT, deployments_in
 
 DEPLOYMENTS = deployments_in(ROOT / "prefect.yaml")
@@ -40,3 +42,16 @@ def test_the_parameters_of_a_deployment_are_what_its_flow_takes_and_leave_the_re
             assert not (key == "store" and default), f"{name}: {key}"
             of_documents = key == "documents" and isinstance(default, dict)
             assert not (of_documents and sizes & set(default)), f"{name}: {key}"
+
+
+def test_a_form_shows_the_kind_of_the_deployment_s_trainer() -> None:
+    """Of several kinds Prefect's form shows the first with the most of the given settings."""
+    schema = parameter_schema(train.fn).model_dump_for_openapi()
+    kinds = []
+    for each in schema["properties"]["trainer"]["oneOf"]:
+        kinds.append(schema["definitions"][each["$ref"].removeprefix("#/definitions/")])
+    for name, entry in DEPLOYMENTS.items():
+        given = (entry.get("parameters") or {}).get("trainer")
+        if given:
+            shown = max(kinds, key=lambda kind: len(given.keys() & kind["properties"]))
+            assert shown["properties"]["kind"]["const"] == given["kind"], name
