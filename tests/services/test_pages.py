@@ -121,6 +121,13 @@ def test_axe_finds_nothing_and_nothing_but_a_table_scrolls_sideways(
             assert page.evaluate("document.documentElement.scrollWidth") == width
 
 
+def test_a_printed_report_has_every_column_and_all_of_each_chart(report: Page) -> None:
+    report.emulate_media(media="print")
+    report.set_viewport_size({"width": 718, "height": 1000})  # of A4, between a browser's margins
+    for each in report.locator(".wide").all():
+        assert each.evaluate("each => each.scrollWidth <= each.clientWidth")
+
+
 def test_a_topic_and_models_filter_figures_and_documents_with_the_keyboard_too(
     report: Page,
 ) -> None:
