@@ -316,9 +316,6 @@ def _import(path: Path, file: str) -> ModuleType:
         del sys.modules[name]
         if isinstance(error, PrecisError):
             raise
-        is_missing = isinstance(error, ModuleNotFoundError)
-        raise ConfigError(
-            f"The environment {file} can't be imported: {describe_error(error)}.",
-            f"Install it by `{sys.executable} -m pip install …`." if is_missing else "",
-        ) from error
+        said = f"The environment {file} can't be imported: {describe_error(error)}."
+        raise ConfigError(said) from error
     return module

@@ -214,6 +214,8 @@ def describe_error(error: BaseException) -> str:
     if of_agent:
         last = of_agent[-1]
         said = f"{said} ({last.filename}, line {last.lineno})"
+    if isinstance(error, ModuleNotFoundError):
+        said = f"{said}; install it by `{sys.executable} -m pip install …`"
     return said
 
 

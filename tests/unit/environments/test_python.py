@@ -291,7 +291,7 @@ async def test_a_client_of_another_event_loop_and_an_interrupt_are_explained(
     [
         ("def scenarios(:", r"can't be imported: SyntaxError: .* \(agent.py, line 1\)\.$"),
         ("raise SystemExit(3)", "can't be imported: SystemExit"),
-        ("import no_such", r"'no_such' \(.*, line 1\)\. Install it by `/.*python.* -m pip install"),
+        ("import no_such", r"'no_such' \(.*, line 1\); install it by `/.*python.* -m pip install"),
         ("\n{}['board']", r"can't be imported: KeyError: 'board' \(.*agent.py, line 2\)\.$"),
         ("def scenarios(split): return []", "has no function `rollout.model, scenario.`"),
         ("scenarios = rollout = 3", "has no function `scenarios.split.`"),

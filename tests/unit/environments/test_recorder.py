@@ -329,6 +329,7 @@ class Silent(Exception):
         (OSError(f"{'No ' * 98}my-key-42"), "agent_failed", "(No ){98}… "),
         (Unscored("tool_out", "No my-key-42."), "tool_out", r"^No …\.$"),
         (Unscored("no_key", f"No {__file__}."), "no_key", r"test_recorder\.py\.$"),
+        (ModuleNotFoundError("no_such"), "agent_failed", r"; install it by `/.* -m pip install …`"),
         (SystemExit(3), "agent_failed", "SystemExit: 3"),
         (Silent(), "agent_failed", r"^Silent \("),
         (ExceptionGroup("1", [ExceptionGroup("1", [KeyError("a")])]), "agent_failed", "^KeyError"),
