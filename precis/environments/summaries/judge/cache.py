@@ -1,13 +1,13 @@
 """A cache of the judge's replies on disk.
 
-One SQLite file in WAL mode, shared by processes. A busy, full or broken cache misses, which is
-logged once. Calls block for at most `_BUSY_S`.
+One SQLite file in WAL mode, shared by processes. A full or broken cache misses, which is logged
+once.
 """
 
 import logging
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -16,13 +16,9 @@ CACHE_FILE = "judge-cache.sqlite"
 BYTES_MAX = 256 * 2**20
 """The default bound of the file: replies to some 100,000 summaries."""
 
-# The event loop is blocked this long: a miss is cheaper than a longer wait.
-_BUSY_S = 0.02
-# Where nothing else waits: at opening, closing and pruning.
-_PATIENT_S = 2.0
+_BUSY_S = 5.0
+"""The time to wait for another process's write, which takes milliseconds, or pruning."""
 _FRESH_S = 3600
-# Replies held in memory while the file is busy; further ones are dropped.
-_PENDING_MAX = 4096
 _EVICTED_AT_ONCE = 64
 
 # auto_vacuum only takes effect before the first table, and lets `prune` free pages without the
@@ -54,7 +50,6 @@ class ReplyCache:
         self._path = path
         self._bytes_max = bytes_max
         self._clock = clock
-        self._pending: dict[str, str] = {}
         self._lookups = [0, 0]
         self._warned = False
         self._connection: sqlite3.Connection | None = None
@@ -63,11 +58,10 @@ class ReplyCache:
             # Transactions are explicit, and one event loop at a time uses the connection, though
             # not always from the thread that created it.
             connection = sqlite3.connect(
-                path, timeout=_PATIENT_S, isolation_level=None, check_same_thread=False
+                path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
             )
             try:
                 connection.executescript(_SCHEMA)
-                _wait_for(connection, _BUSY_S)
             except sqlite3.Error:
                 connection.close()
                 raise
@@ -77,32 +71,30 @@ class ReplyCache:
 
     def get(self, key: str) -> str | None:
         """Return the reply kept under a key, or None. Never raises for a broken cache."""
-        reply = self._pending.get(key)
         row = None
-        if reply is None and self._connection is not None:
+        if self._connection is not None:
             try:
                 row = self._connection.execute(
                     "SELECT reply, used_at FROM replies WHERE key = ?", (key,)
                 ).fetchone()
             except sqlite3.Error as error:
                 self._warn(error)
-        if row is not None:
-            reply = str(row[0])
-            if self._clock() - row[1] > _FRESH_S:
-                self.put(key, reply)  # updates its time of use
-        self._lookups[reply is not None] += 1
+        self._lookups[row is not None] += 1
+        if row is None:
+            return None
+        reply = str(row[0])
+        if self._clock() - row[1] > _FRESH_S:
+            self.put(key, reply)  # updates its time of use
         return reply
 
     def put(self, key: str, reply: str) -> None:
-        """Keep a reply; if the file is busy, in memory until the next write."""
-        if len(self._pending) < _PENDING_MAX:
-            self._pending[key] = reply
-        self._flush()
+        """Keep a reply. Never raises for a broken cache."""
+        self._write([(key, reply, int(self._clock()))])
 
     def stats(self) -> tuple[int, int, int, int]:
         """Return the file's entries and bytes, and its hits and misses since it was created; raises
         sqlite3.Error if it can't be read."""
-        self._flush()
+        self._write()
         connection = self._require_connection()
         lookups = dict(connection.execute("SELECT hit, count FROM lookups").fetchall())
         (entries,) = connection.execute("SELECT count(*) FROM replies").fetchone()
@@ -113,7 +105,6 @@ class ReplyCache:
         file; returns how many were deleted, and raises sqlite3.Error where the file can't be used.
         """
         connection = self._require_connection()
-        _wait_for(connection, _PATIENT_S)
         before = connection.total_changes
         if older_than_s is not None:
             oldest = self._clock() - older_than_s
@@ -128,11 +119,10 @@ class ReplyCache:
         return deleted
 
     def close(self) -> None:
-        """Write pending replies and close the file; idempotent."""
+        """Close the file; idempotent."""
         if self._connection is None:
             return
-        _wait_for(self._connection, _PATIENT_S)
-        self._flush()
+        self._write()
         self._connection.close()
         self._connection = None
 
@@ -142,18 +132,15 @@ class ReplyCache:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _flush(self) -> None:
-        """Write pending replies in one transaction, or leave them for the next time."""
+    def _write(self, rows: Sequence[tuple[str, str, int]] = ()) -> None:
+        """Write replies, and the look-ups so far, in one transaction."""
         connection = self._connection
         if connection is None:
             return
         try:
             with connection:
                 connection.execute("BEGIN IMMEDIATE")
-                now = int(self._clock())
-                for key, reply in self._pending.items():
-                    row = (key, reply, now)
-                    connection.execute("INSERT OR REPLACE INTO replies VALUES (?, ?, ?)", row)
+                connection.executemany("INSERT OR REPLACE INTO replies VALUES (?, ?, ?)", rows)
                 for hit, count in enumerate(self._lookups):
                     sql = "UPDATE lookups SET count = count + ? WHERE hit = ?"
                     connection.execute(sql, (count, hit))
@@ -162,13 +149,9 @@ class ReplyCache:
                 if _count_used_bytes(connection) > self._bytes_max:
                     _evict(connection)
         except sqlite3.Error as error:
-            # The low byte of extended codes (BUSY_SNAPSHOT, BUSY_RECOVERY, …) is the plain code.
-            code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-            if code not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-                self._warn(error)
-            return
-        self._pending.clear()
-        self._lookups = [0, 0]
+            self._warn(error)
+        else:
+            self._lookups = [0, 0]
 
     def _require_connection(self) -> sqlite3.Connection:
         if self._connection is None:
@@ -185,11 +168,6 @@ class ReplyCache:
                 error,
             )
         self._warned = True
-
-
-def _wait_for(connection: sqlite3.Connection, seconds: float) -> None:
-    """Have each statement wait so long for other processes' writes."""
-    connection.execute(f"PRAGMA busy_timeout = {int(seconds * 1000)}")
 
 
 def _count_used_bytes(connection: sqlite3.Connection) -> int:

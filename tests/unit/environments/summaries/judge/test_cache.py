@@ -13,7 +13,6 @@ import pytest
 from typer.testing import CliRunner
 
 from precis.commands.judge import app
-from precis.environments.summaries.judge import cache as module
 from precis.environments.summaries.judge.cache import ReplyCache
 
 _WRITER = """
@@ -59,47 +58,17 @@ def test_pruning_deletes_what_is_old_and_shrinks_the_file(path: Path) -> None:
         assert path.stat().st_size < before / 10
 
 
-def test_pruning_and_closing_wait_for_the_writes_of_others(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "_PATIENT_S", 60.0)
-
-    def busy() -> threading.Timer:
+def test_a_write_waits_for_that_of_another_process(path: Path) -> None:
+    with (
+        ReplyCache(path) as cache,
+        closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False)) as other,
+    ):
         other.execute("BEGIN IMMEDIATE")
         end = threading.Timer(0.2, other.execute, ["COMMIT"])
         end.start()
-        return end
-
-    cache = ReplyCache(path)
-    pruned = ReplyCache(path)
-    cache.put("old", "reply")
-    with closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False)) as other:
-        end = busy()
-        assert pruned.prune(bytes_max=0) == 1
+        cache.put("meanwhile", "reply")
         end.join()
-        end = busy()
-        cache.put("new", "reply")
-        cache.close()
-        end.join()
-    pruned.close()
-    with ReplyCache(path) as cache:
-        assert cache.get("new") == "reply"
-
-
-def test_a_busy_cache_keeps_its_reply_in_memory_and_writes_it_with_the_next(path: Path) -> None:
-    with ReplyCache(path) as cache:
-        other = sqlite3.connect(path, isolation_level=None)
-        other.execute("BEGIN IMMEDIATE")
-        cache.put("during", "reply")
-        assert cache._connection is not None
-        (waits_ms,) = cache._connection.execute("PRAGMA busy_timeout").fetchone()
-        assert waits_ms <= 100, "the event loop stands still"
-        assert cache.get("during") == "reply"
-        other.execute("ROLLBACK")
-        other.close()
-        cache.put("after", "reply")
-    with ReplyCache(path) as cache:
-        assert cache.get("during") == "reply"
+        assert cache.get("meanwhile") == "reply"
 
 
 def test_a_broken_cache_misses_and_says_so_once(
