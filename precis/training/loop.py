@@ -8,7 +8,12 @@ functions of `stages`, `resume` and `warm_start`; a Prefect flow passes the same
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import (
+    AbstractAsyncContextManager,
+    asynccontextmanager,
+    nullcontext,
+    suppress,
+)
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -169,7 +174,7 @@ class TrainingLoop:
     async def _sample(self, step: int) -> StepRollouts:
         """Return the step's scored rollouts; sample them unless that was done ahead."""
         with self.run.stopwatch.phase("gather"):
-            ahead = await self.run.ahead.take(step)
+            ahead = await self.run.ahead.take()
             return await self.stages.gather(self.run, step) if ahead is None else ahead
 
     async def take_warm_start(self) -> None:
@@ -204,7 +209,7 @@ class TrainingLoop:
     async def _wait_for_commit(self) -> None:
         """Wait for the commit of the step before; the time counts for the present step."""
         with self.run.stopwatch.phase("wait"):
-            await self.run.commits.wait()
+            await self.run.commits.take()
 
     async def _stop_at_limits(self) -> None:
         """Stop here if the run has spent its budget, or held its machine for as long as it may."""
@@ -230,7 +235,20 @@ class TrainingLoop:
                 await self._wait_for_commit()
             finally:
                 await run.ahead.cancel()
-                await run.commits.finish(COMMIT_GRACE_S, _log.warning)
+                step = run.next_step
+                if await run.commits.wait(COMMIT_GRACE_S):
+                    try:
+                        await run.commits.take()
+                    except Exception as error:  # must not hide how the run ended
+                        _log.warning("The commit of step %d, or its log, failed: %s", step, error)
+                else:
+                    await run.commits.cancel()
+                    _log.warning(
+                        "The commit of step %d took longer than %.0f s and was given up; when the "
+                        "run is started again it continues from there.",
+                        step,
+                        COMMIT_GRACE_S,
+                    )
                 await run.book_rest(run.unbooked)
 
     @asynccontextmanager
@@ -249,7 +267,8 @@ class TrainingLoop:
             yield
         except TrainerLost as error:
             await run.ahead.cancel()
-            await run.commits.abandon()
+            with suppress(TrainerLost):  # the store then shows whether it succeeded
+                await run.commits.take()
             if run.config.cluster.where == "sky":
                 limit = run.limit_reached(run.trainer.meter.price.usd_per_hour)
                 if limit is not None:

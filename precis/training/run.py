@@ -29,6 +29,7 @@ from precis.records.metrics import step_metrics
 from precis.records.rollout import Rollout, Split
 from precis.records.spend import Spend
 from precis.report.training_report import LatestSamples, TrainingView
+from precis.rollouts.filter import StepRollouts
 from precis.run.continuation import check_settings
 from precis.run.lease import Lease
 from precis.run.outlook import RunPlan
@@ -37,7 +38,7 @@ from precis.store import Store, open_store
 from precis.store.protocol import OwnObject
 from precis.trainer.client import Model
 from precis.trainer.protocol import StoredModel
-from precis.training.beside import CommitPipeline, SamplingAhead
+from precis.training.beside import WorkBeside
 from precis.training.connection import TrainerConnection
 
 PROJECT = "precis"
@@ -122,8 +123,8 @@ class Run:
         self.digest = environment.digest
         self.identity = identity_of(config, environment)
         self.model = trainable(config)
-        self.commits = CommitPipeline()
-        self.ahead = SamplingAhead()
+        self.commits: WorkBeside[None] = WorkBeside()
+        self.ahead: WorkBeside[StepRollouts] = WorkBeside()
         self.described: StepRecord | None = None
         self.service_usd = 0.0
         self.first_adapter = 0 if self.warm_start is None else 1

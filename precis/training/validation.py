@@ -69,7 +69,9 @@ async def validate(run: Run, step: int) -> Validation:
     gained = last_gain(run.ledger.validations, validation)
     validation = validation.model_copy(update={"last_gain": gained})
     # Sampling ahead is booked with its step.
-    spend = run.unbooked.since(run.ahead.spend)
+    spend = run.unbooked
+    if run.ahead.result:
+        spend = spend.since(run.ahead.result.spend)
     await run.write_ledger(run.ledger.add_validation(validation, spend.usd), spend)
     if any(one.judge for one in run.environment.figures) and validation.second is None:
         _log.warning("The second judge failed on all held-out scenarios.")

@@ -1,139 +1,111 @@
 """At most one step is sampled ahead, and one commit under way: taken once, or given up."""
 
 import asyncio
-from contextlib import nullcontext
+import logging
+from pathlib import Path
 
 import pytest
 
-from precis.config import RolloutsConfig
 from precis.errors import JudgeUnavailable, StoreError, TrainerLost
-from precis.records.spend import Spend
-from precis.rollouts.filter import StepRollouts
-from precis.training.beside import CommitPipeline, SamplingAhead
+from precis.training import loop
+from precis.training.beside import WorkBeside
+from precis.training.loop import TrainingLoop
+from tests.support.in_process import Life
 
 
 class Work:
-    """A sampling or a commit that ends when it is told to."""
+    """Work that ends when it is told to."""
 
     def __init__(self, error: Exception | None = None) -> None:
         self.done = asyncio.Event()
-        self.ended = self.cancelled = False
-        self.rollouts = StepRollouts(
-            [], RolloutsConfig(), adapter=3, seconds=1.0, spend=Spend(calls=5)
-        )
+        self.cancelled = False
         self._error = error
 
-    async def sample(self) -> StepRollouts:
+    async def do(self) -> str:
         try:
             await self.done.wait()
         except asyncio.CancelledError:
             self.cancelled = True
             raise
-        self.ended = True
         if self._error:
             raise self._error
-        return self.rollouts
-
-    async def commit(self) -> None:
-        await self.sample()
+        return "result"
 
 
-def sampling(error: Exception | None = None) -> tuple[SamplingAhead, Work]:
-    """Step 4, which is being sampled."""
-    ahead, work = SamplingAhead(), Work(error)
-    ahead.start(4, work.sample())
-    return ahead, work
-
-
-def committing(error: Exception | None = None) -> tuple[CommitPipeline, Work]:
-    """The checkpoint of step 5, which is being committed."""
-    commits, work = CommitPipeline(), Work(error)
-    commits.start(4, work.commit())
-    return commits, work
+def started(error: Exception | None = None) -> tuple[WorkBeside[str], Work]:
+    """The work on step 4."""
+    beside: WorkBeside[str] = WorkBeside()
+    work = Work(error)
+    beside.start(4, work.do())
+    return beside, work
 
 
 async def test_a_step_goes_on_while_others_work_and_is_taken_once() -> None:
-    ahead, work = sampling()
-    taking = asyncio.create_task(ahead.take(4))
+    beside, work = started()
+    waiting = asyncio.create_task(beside.take())
     await asyncio.sleep(0)
-    assert not taking.done()
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert not await beside.wait(0.0)
+    assert not work.cancelled
     work.done.set()
-    assert await taking is work.rollouts
-    assert await ahead.take(4) is None
-    ahead.start(5, work.sample())
-    assert ahead.spend == Spend()
-    await ahead.wait()
-    assert ahead.spend == Spend(calls=5), "what it cost is known from its end until it is taken"
-    await ahead.take(5)
-    assert ahead.spend == Spend()
+    assert await beside.wait()
+    assert (beside.step, beside.result) == (4, "result")
+    assert await beside.take() == "result"
+    assert (beside.step, beside.result) == (None, None)
+    assert await beside.take() is None
 
 
-async def test_a_failure_is_raised_to_who_takes_it_and_the_step_can_be_sampled_again() -> None:
-    ahead, work = sampling(JudgeUnavailable("It is out."))
+async def test_a_failure_is_raised_to_who_takes_it_and_the_step_can_be_begun_again() -> None:
+    beside, work = started(JudgeUnavailable("It is out."))
     work.done.set()
-    await ahead.wait()
-    assert ahead.spend == Spend()
+    await beside.wait()
+    assert beside.result is None
     with pytest.raises(JudgeUnavailable):
-        await ahead.take(4)
-    assert await ahead.take(4) is None
+        await beside.take()
+    beside.start(4, Work().do())
+    await beside.cancel()
 
 
 @pytest.mark.parametrize("is_done", [False, True])
 async def test_what_is_given_up_does_not_go_on(is_done: bool) -> None:
-    ahead, work = sampling(JudgeUnavailable("It is out."))
+    beside, work = started(JudgeUnavailable("It is out."))
     if is_done:
         work.done.set()
     await asyncio.sleep(0)
-    await ahead.cancel()
+    await beside.cancel()
     assert work.cancelled is not is_done
-    assert await ahead.take(4) is None
+    assert await beside.take() is None
 
 
-async def test_who_is_cancelled_while_it_waits_cancels_the_sampling_and_no_commit() -> None:
-    ahead, sampled = sampling()
-    commits, committed = committing()
-    taking = asyncio.create_task(ahead.take(4))
-    waiting = asyncio.create_task(commits.wait())
-    await asyncio.sleep(0)
-    for task in (taking, waiting):
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-    assert sampled.cancelled
-    committed.done.set()
-    told: list[str] = []
-    await commits.finish(5.0, told.append)
-    assert committed.ended
-    assert commits.step is None
-    assert not told
-
-
-async def test_a_failure_is_raised_to_who_waits_and_told_at_the_end() -> None:
-    commits, work = committing(StoreError("The store is out."))
-    work.done.set()
-    with pytest.raises(StoreError):
-        await commits.wait()
-    told: list[str] = []
-    await commits.finish(1.0, told.append)
-    assert commits.step == 4
-    assert told == ["The commit of step 5, or its log, failed: The store is out."]
-
-
-async def test_a_commit_that_takes_too_long_is_given_up_at_the_end() -> None:
-    commits, work = committing()
-    told: list[str] = []
-    await commits.finish(0.01, told.append)
-    assert commits.step == 4
-    assert "The commit of step 5 took longer" in told[0]
-    assert not work.ended
-
-
-@pytest.mark.parametrize("error", [None, TrainerLost("It is gone."), StoreError("It is out.")])
-async def test_the_commit_of_a_lost_trainer_is_abandoned_and_what_else_failed_is_raised(
-    error: Exception | None,
+@pytest.mark.parametrize(
+    ("failure", "told"),
+    [
+        (None, "The commit of step 5 took longer than 0 s and was given up"),
+        (StoreError("The store is out."), "of step 5, or its log, failed: The store is out."),
+        (TrainerLost("It is gone."), "The commit of step 5, or its log, failed: It is gone."),
+    ],
+)
+async def test_a_commit_that_does_not_succeed_is_told_at_the_end_of_its_run(
+    failure: Exception | None,
+    told: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    commits, work = committing(error)
-    work.done.set()
-    with pytest.raises(StoreError) if isinstance(error, StoreError) else nullcontext():
-        await commits.abandon()
-    assert commits.step is None
+    monkeypatch.setattr(loop, "COMMIT_GRACE_S", 0.01)
+    work = Work(failure)
+    if failure:
+        work.done.set()
+
+    async def commit() -> None:
+        await work.do()
+
+    with caplog.at_level(logging.WARNING):
+        async with Life(tmp_path, {}).opened() as run:
+            with pytest.raises(ZeroDivisionError):
+                async with TrainingLoop(run)._finish_on_exit():
+                    run.commits.start(4, commit())
+                    raise ZeroDivisionError
+    assert told in caplog.text

@@ -92,7 +92,6 @@ async def test_the_last_cost_is_booked_once_whether_a_commit_had_succeeded_or_no
         await run.read_ledger()
         await run.write_ledger(run.ledger)
         run.described = record(0, usd=2.0)
-        run.commits.step = 0
         await run.book_rest(Spend(usd=3.0))
         booked = load_ledger(run.store, "m")
         assert booked.usd == 3.0
