@@ -127,13 +127,6 @@ def test_a_server_that_dies_while_it_is_deployed_to_is_said_in_a_sentence(
         up._stand_up(server, plain_console(), None)
 
 
-async def test_a_signal_ends_a_worker_s_wait() -> None:
-    shift = worker.WorkerShutdown()
-    shift.on_interrupt()
-    await asyncio.wait_for(shift.pause(3600), 60)
-    assert shift.stage == worker.ShutdownStage.DRAINING
-
-
 async def test_what_ends_a_worker_is_a_sentence_and_no_group(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -163,13 +156,13 @@ async def test_a_run_that_was_deleted_keeps_no_other_from_being_cancelled(
 
     client = SimpleNamespace(read_flow_run=ask, set_flow_run_state=ask)
     stand_in: Any = SimpleNamespace(client=client)
-    monkeypatch.setattr(worker, "_going", lambda _: list(going))
+    monkeypatch.setattr(worker.WorkerShift, "_going", lambda _: list(going))
     monkeypatch.setattr(worker, "_CANCEL_PATIENCE_S", 0.0)
-    shift = worker.WorkerShutdown()
-    shift.on_terminate()
     said: list[str] = []
+    shift = worker.WorkerShift(stand_in, said.append)
+    shift.on_terminate()
     with pytest.raises(PrecisError, match="Left 1 of its runs killed"):
-        await worker._finish(stand_in, shift, said.append)
+        await shift.work()
     assert going == [deleted]
     assert any(str(deleted) in sentence for sentence in said[1:])
 
@@ -192,11 +185,11 @@ async def test_a_second_sigterm_changes_nothing_and_a_later_ctrl_c_kills_without
 
     client = SimpleNamespace(read_flow_run=read, set_flow_run_state=take)
     stand_in: Any = SimpleNamespace(client=client)
-    monkeypatch.setattr(worker, "_going", lambda _: list(going))
-    shift = worker.WorkerShutdown()
-    shift.on_terminate()
+    monkeypatch.setattr(worker.WorkerShift, "_going", lambda _: list(going))
     said: list[str] = []
-    finishing = asyncio.create_task(worker._finish(stand_in, shift, said.append))
+    shift = worker.WorkerShift(stand_in, said.append)
+    shift.on_terminate()
+    finishing = asyncio.create_task(shift.work())
     await asked.wait()
     shift.on_terminate()
     await asyncio.sleep(0.1)
@@ -232,10 +225,11 @@ async def test_an_answer_that_is_none_ends_no_worker(monkeypatch: pytest.MonkeyP
         httpx.Response(200, text=answers.pop(0)).json()
         os.kill(os.getpid(), signal.SIGTERM)
 
-    statistics = SimpleNamespace(borrowers=())
-    limiter = SimpleNamespace(statistics=lambda: statistics)
-    stand_in = SimpleNamespace(limiter=limiter, get_and_submit_flow_runs=look)
-    monkeypatch.setattr(worker, "ProcessWorker", lambda **_: nullcontext(stand_in))
+    class StandIn(nullcontext[None]):
+        get_and_submit_flow_runs = staticmethod(look)
+
+    monkeypatch.setattr(worker, "ProcessWorker", lambda **_: StandIn())
+    monkeypatch.setattr(worker.WorkerShift, "_going", lambda _: [])
     said: list[str] = []
     await worker.work(limit=1, query_s=0.01, say=said.append)
     assert len(said) == 1
