@@ -58,9 +58,8 @@ from precis.store import open_store
 from precis.trainer.tinker.check import check_key, check_service, is_client_installed
 from precis.trainer.tinker.check import require_client as require_tinker
 from precis.training.opening import load_agent
-from precis.training.preflight import find_stored_run
+from precis.training.preflight import check_warm_start, find_stored_run
 from precis.training.run import identity_of
-from precis.training.warm_start import teacher_of
 from tasks.secrets import adopt_secrets
 
 _SOME_BUCKET = "s3://bucket"
@@ -275,14 +274,8 @@ async def _check_environment(settings: AgentSettings, judge: JudgeConfig) -> str
 
 
 async def _check_warm_start(config: TrainConfig) -> str:
-    teacher = teacher_of(config)
     async with _environment_of(config) as environment:
-        assert environment.warm_start is not None
-        found = environment.warm_start.describe(environment.nouns)
-    if teacher is None:
-        return found
-    endpoint = teacher.endpoint
-    return f"{found}, by {endpoint.model} at {endpoint.base_url}, whose key is set"
+        return await check_warm_start(config, environment)
 
 
 async def _check_model(config: BenchmarkConfig) -> str:

@@ -120,7 +120,7 @@ class ContenderClient:
         except ProviderRejected as error:
             if error.status not in REFUSALS and self._rejected is None:
                 self._rejected = error
-                logger.warning("%s It takes no further part in this benchmark.", error)
+                logger.warning("%s It is not asked again.", error)
             raise
 
 

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 
 from precis.benchmark.client import ContenderClient
@@ -202,13 +202,9 @@ async def announce_cost(run: BenchmarkRun, contenders: Sequence[ContenderSpec]) 
     costs = any(one.paid for one in contenders) or run.environment.forecast(1) is not None
     if dry is None or not costs:
         return
-    async with AsyncExitStack() as stack:
-        clients = []
-        for contender in contenders:
-            client = run.client_of(contender, dry=True)
-            clients.append(await stack.enter_async_context(client))
-        known = await dry.ceiling(run.store) is not None
-        ahead = await estimate_cost(run.recorder, clients, dry, run.sampled, ceiling=not known)
+    clients = [run.client_of(contender, dry=True) for contender in contenders]
+    known = await dry.ceiling(run.store) is not None
+    ahead = await estimate_cost(run.recorder, clients, dry, run.sampled, ceiling=not known)
     if len(ahead) > 1 or ahead[0].figures["rollouts"]:
         _log.info("%s", " ".join(map(str, ahead)))
     limit = run.config.dollars_max

@@ -13,7 +13,10 @@ from precis.cluster.offers import budget_lasts, gpu_offered, infra_enabled
 from precis.cluster.task import caveats_of_bucket
 from precis.config import TrainConfig
 from precis.environments.protocol import Environment
-from precis.errors import ConfigError
+from precis.errors import ConfigError, ProviderFailed, ProviderRejected
+from precis.llm.client import ChatClient, CompletionRequest
+from precis.llm.replies import REFUSALS
+from precis.llm.retry import Deadline
 from precis.models.licences import check_licence, restriction_of
 from precis.records.ledger import Ledger, find_ledger
 from precis.records.rollout import Scenario
@@ -73,7 +76,7 @@ class Preflight:
             checks["Tinker"] = partial(check_service, trainer)
         checks |= self._environment.trials
         if self._environment.warm_start is not None:
-            checks["warm start"] = self.warm_start
+            checks["warm start"] = partial(check_warm_start, self.config, self._environment)
         cluster = self.config.cluster
         if cluster.where == "local" and trainer.kind == "art":
             checks["GPU"] = partial(gpus_suffice, trainer.engine.gpus)
@@ -95,13 +98,6 @@ class Preflight:
         if problems:
             raise ConfigError(" ".join(problems))
         return "nothing is missing"
-
-    async def warm_start(self) -> str:
-        """Return the number and the source of demonstrations; a teacher must have its key."""
-        assert self._environment.warm_start is not None
-        found = self._environment.warm_start.describe(self._environment.nouns)
-        teacher = teacher_of(self.config)
-        return f"{found}, by {teacher.contender}" if teacher else found
 
     async def store(self) -> str:
         """Check that the store can be written, and has the checkpoint to begin or continue with."""
@@ -129,6 +125,33 @@ class Preflight:
         if warning:
             self._warn(warning)
         return f"{found:.0%} {environment.nouns.reward} can be reached"
+
+
+async def check_warm_start(config: TrainConfig, environment: Environment) -> str:
+    """Return how much there is to imitate, and the teacher. Before the run's first step, greets
+    it; raises ProviderRejected if it rejects the key or the model."""
+    assert environment.warm_start is not None
+    found = environment.warm_start.describe(environment.nouns)
+    teacher = teacher_of(config)
+    if teacher is None:
+        return found
+    endpoint = teacher.endpoint
+    found += f", by {endpoint.model} at {endpoint.base_url}"
+    stored = await asyncio.to_thread(find_ledger, open_store(config.store), config.model)
+    if stored is not None and stored[0].next_step > 0:
+        return found
+    payload = {"model": endpoint.model, "messages": [{"role": "user", "content": "Hello."}]}
+    once = teacher.settings.model_copy(update={"tries_max": 1})
+    try:
+        async with ChatClient(endpoint, once, prices={}) as client:
+            asked = CompletionRequest(payload, Usage(0, 0))
+            await client.complete(asked, Deadline(once.call_timeout_s), read=lambda reply: reply)
+    except (ProviderFailed, ProviderRejected) as error:
+        if isinstance(error, ProviderRejected) and error.status not in REFUSALS:
+            raise
+        # The store may have all of its answers; or it refuses mere greetings.
+        return f"{found}, which does not answer a greeting: {error}"
+    return f"{found}, which answers"
 
 
 def find_stored_run(store: Store, config: TrainConfig) -> Ledger | None:

@@ -204,8 +204,11 @@ async def test_what_a_warm_start_lacks_is_said(
     teacher = {"source": "teacher", "teacher": {"model": "m"}, "scenarios": 5}
     unpaid = await row(**teacher)
     assert not unpaid.ok and "OPENROUTER_API_KEY" in f"{unpaid.detail} {unpaid.remedy}"
-    monkeypatch.setenv("OPENROUTER_API_KEY", "k")
-    assert (await row(**teacher)).detail.startswith("5 ")
+    monkeypatch.setenv("CONTENDER_API_KEY", "k")
+    nobody = {"model": "m", "provider": "url", "base_url": "http://127.0.0.1:9/v1"}
+    silent = await row(**{**teacher, "teacher": nobody})
+    assert silent.ok and silent.detail.startswith("5 ")
+    assert "by m at http://127.0.0.1:9/v1, which does not answer a greeting" in silent.detail
 
 
 async def test_secret_blocks_are_read_whatever_else_this_machine_lacks(

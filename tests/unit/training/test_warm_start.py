@@ -11,7 +11,14 @@ import pytest
 
 from precis.config import DocumentsConfig, TrainConfig
 from precis.environments.summaries.baselines import baselines, lead
-from precis.errors import BudgetReached, ConfigError, RolloutError, StoreConflict, StoreError
+from precis.errors import (
+    BudgetReached,
+    ConfigError,
+    ProviderRejected,
+    RolloutError,
+    StoreConflict,
+    StoreError,
+)
 from precis.llm.server import (
     ApiError,
     ChatRequest,
@@ -30,6 +37,7 @@ from precis.records.warm_start import Demonstration, ShownConversation, WarmStar
 from precis.run.trained_on import trained_on
 from precis.store import FolderStore
 from precis.trainer.protocol import decode_groups, encode_groups
+from precis.training.preflight import check_warm_start
 from precis.training.warm_start import DemonstrationJournal, sft_options, trajectory_of
 from tests.support import echoing
 from tests.support.dying_store import SilentStore
@@ -116,6 +124,36 @@ async def test_a_teacher_that_fails_too_often_stops_the_run_and_says_why(tmp_pat
         life = run(tmp_path / "store", {}, source="teacher", scenarios=5, teacher=once)
         with pytest.raises(RolloutError, match=r"0 of 5 summaries \(5 generation_server_error\)"):
             await life.live()
+
+
+async def test_a_teacher_that_rejects_the_key_is_found_out_before_the_first_step(
+    tmp_path: Path,
+) -> None:
+    statuses = [402]
+
+    async def answer(request: ChatRequest) -> Completion:
+        if statuses[-1] != 200:
+            raise ApiError(statuses[-1], "Not now.", "error")
+        if request.messages[0]["content"] == "Hello.":
+            return Completion("t", [Choice("Hello!")])
+        return await baselines()["lead-350"](request)
+
+    async def check(life: Life) -> str:
+        async with life.opened() as opened:
+            return await check_warm_start(life.config, opened.environment)
+
+    with teaching(answer) as teacher:
+        life = run(tmp_path / "store", {}, source="teacher", scenarios=5, teacher=teacher)
+        with pytest.raises(ProviderRejected, match="has no credit left"):
+            await check(life)
+        for status in (503, 422):  # the store may have its answers
+            statuses.append(status)
+            assert "/v1, which does not answer a greeting: " in await check(life)
+        statuses.append(200)
+        assert (await check(life)).endswith("/v1, which answers")
+        await life.live()
+        statuses.append(402)
+        assert (await check(life)).endswith("/v1"), "it is asked though the warm start is over"
 
 
 async def test_a_file_of_summaries_needs_no_judge_to_begin_with(tmp_path: Path) -> None:
