@@ -1,6 +1,7 @@
 """A model that summarizes texts of any length."""
 
 import json
+import logging
 import math
 import textwrap
 from collections.abc import Iterable, Iterator
@@ -91,9 +92,12 @@ class Summarizer:
         request = CompletionRequest(payload, expected)
 
         def read(reply: ChatReply) -> str:
-            if not reply.text.strip() and reply.finish == "length":
-                detail = "The tokens of the server all went into its thoughts."
-                raise ProviderFailed("truncated", detail)
+            if reply.finish == "length":
+                if not reply.text.strip():
+                    detail = "The tokens of the server all went into its thoughts."
+                    raise ProviderFailed("truncated", detail)
+                cut = "The summary of %s is cut off at its length limit."
+                logging.getLogger(__name__).warning(cut, self.model)
             return reply.text
 
         try:

@@ -117,6 +117,8 @@ def _failure(
     if cause is not None:
         detail = f"The {endpoint.role} answered {status}: {message}"
         return ProviderFailed(cause, detail, retry_after_s(headers, error))
+    if 300 <= status < 400:
+        message = f"it redirects to {headers.get('location', 'nowhere')}"
     if status in (400, 422) and _ABOUT_FORMAT.search(message):
         return SchemaRejected(message)
     # Moderation (OpenRouter's 403) concerns this document, not the key.

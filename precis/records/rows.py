@@ -179,7 +179,8 @@ def _check_columns(origin: str, names: Sequence[str]) -> None:
         if column not in names:
             raise DocumentsError(
                 f"{origin}, row 1, column {column!r}: missing.",
-                f"The file has {', '.join(names)}; RepLiQA's columns are {', '.join(COLUMNS)}.",
+                f"The file has {', '.join(names)}; RepLiQA's columns are {', '.join(COLUMNS)}. "
+                "Move it elsewhere if the texts of its folder are the documents.",
             )
 
 

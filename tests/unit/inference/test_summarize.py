@@ -226,7 +226,10 @@ def server(seen: list[ChatRequest], monkeypatch: pytest.MonkeyPatch) -> Iterator
         request = request_in(asked.messages)
         words = request.text.split()
         more = "too long" in request.text
-        return Completion(asked.model, [Choice(" ".join(words[: request.words_max + more]))])
+        finish = "length" if more else "stop"
+        return Completion(
+            asked.model, [Choice(" ".join(words[: request.words_max + more]), finish)]
+        )
 
     monkeypatch.setenv("PRECIS_API_KEY", "the-key")
     with served(completions_app(complete, lambda: ["mine@3", "other@1"], "the-key")) as url:
@@ -234,7 +237,7 @@ def server(seen: list[ChatRequest], monkeypatch: pytest.MonkeyPatch) -> Iterator
 
 
 def test_a_server_is_asked_as_in_training(
-    store: FolderStore, server: str, seen: list[ChatRequest]
+    store: FolderStore, server: str, seen: list[ChatRequest], caplog: pytest.LogCaptureFixture
 ) -> None:
     arguments: tuple[Any, ...] = (STORY, "--url", server, "--words", 25, "--json")
     done = summarize(*arguments, "--model", "mine", store=store)
@@ -255,6 +258,7 @@ def test_a_server_is_asked_as_in_training(
     STORY.write_text("This is too long. " * 20)
     long = summarize(STORY, "--url", server, "--model", "mine@3", "--words", 20, store=store)
     assert "the summary has 21 words, over the 20 asked for" in long.stderr
+    assert "The summary of mine@3 is cut off at its length limit" in caplog.text
 
 
 def test_a_served_model_is_asked_for_what_it_was_trained_for(

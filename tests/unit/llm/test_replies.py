@@ -93,6 +93,11 @@ def test_what_concerns_every_request_stops_the_run_with_what_to_change(
     assert stop.status in (401, 403) or "rejects the key" not in str(stop)
 
 
+def test_a_redirection_is_told_with_its_address() -> None:
+    moved = error_of(308, b"", {"location": "https://judge.example.org/v1/chat/completions"})
+    assert "(308: it redirects to https://judge.example.org/v1/chat/completions)" in str(moved)
+
+
 @pytest.mark.parametrize(
     "message",
     [

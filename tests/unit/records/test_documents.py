@@ -107,8 +107,9 @@ def test_a_bad_row_is_named(
     for row in content:
         del row["long_answer"]
     WRITERS[kind](path, content)
-    with pytest.raises(DocumentsError, match=r"row 1, column 'long_answer': missing"):
+    with pytest.raises(DocumentsError, match=r"row 1, column 'long_answer': missing") as caught:
         read_documents(source(path))
+    assert "elsewhere if the texts of its folder are the documents" in str(caught.value)
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "csv"])
