@@ -33,17 +33,12 @@ def cache(
     older_than_days: Annotated[
         float | None, typer.Option(min=0, help="Delete replies that were not used for so long.")
     ] = None,
-    path: Annotated[
-        Path | None, typer.Option(help="The cache's file; by default the one in PRECIS_HOME.")
-    ] = None,
 ) -> None:
     """Show the size of the judge's cache and how often it was hit, or prune it."""
     with sentences():
-        file = path or Variables().home / CACHE_FILE
-        is_there = file.exists()
-    if not is_there:
-        typer.echo(f"There is no cache at {file}: no judge was asked yet.")
-        return
+        file = Variables().home / CACHE_FILE
+        if not file.exists():
+            return typer.echo(f"There is no cache at {file}: no judge was asked yet.")
     bytes_max = None if prune_to_mb is None else prune_to_mb * _MIB
     older_than_s = None if older_than_days is None else older_than_days * 86_400
     try:

@@ -25,6 +25,7 @@ from precis.inference.facts import open_judge
 from precis.inference.local_server import server_at
 from precis.inference.reader import FileReader
 from precis.inference.texts import Text, find_files
+from precis.llm.client import ChatClient
 from precis.llm.providers import Endpoint
 from precis.questions.corpus import rows_of, write_corpus
 from precis.questions.make import (
@@ -34,7 +35,7 @@ from precis.questions.make import (
     forecast_writer,
 )
 from precis.questions.rules import RuleWriter
-from precis.questions.writer import QuestionWriter
+from precis.questions.writer import SETTINGS, QuestionWriter
 from precis.records.documents import CRUDE, MADE_BY_RULES, UNANSWERABLE
 from precis.records.spend import PRICES, Price, Prices
 from precis.store import FolderStore
@@ -101,11 +102,9 @@ def make(
             paid = FolderStore(out.with_name(f"{out.name}.paid"))
             made = asyncio.run(_make(endpoint, judged_by, prices, paid, texts, asks=not yes))
             _write(made, rows_of(made, folder), out)
-        problems = [one for one in made if one.problem]
-        if problems:
+        if any(one.problem for one in made):
             say("The same command tries those again, and pays for nothing else.")
-    if problems:
-        raise typer.Exit(1)
+            raise typer.Exit(1)
 
 
 def make_by_rules(texts: Sequence[Text], folder: Path, out: Path) -> list[DocumentQuestions]:
@@ -165,8 +164,7 @@ def read_texts(folder: Path) -> list[Text]:
     found: dict[str, Text] = {}
     for text in read:
         found.setdefault(text.text, text)
-    again = len(read) - len(found)
-    if again:
+    if again := len(read) - len(found):
         typer.echo(f"Files that hold the same as another, and are left out: {again:,}.")
     if not found:
         raise DocumentsError(f"{folder} holds no text that can be read.")
@@ -186,12 +184,13 @@ async def _make(
 ) -> list[DocumentQuestions]:
     async with AsyncExitStack() as stack:
         judge = await stack.enter_async_context(open_judge(judged_by))
-        writer = await stack.enter_async_context(QuestionWriter(endpoint, prices))
+        # Never hedged: that would pay for a document twice.
+        client = await stack.enter_async_context(ChatClient(endpoint, SETTINGS, prices=prices))
         # Before anything is paid for: without a place to keep replies, nothing is asked.
         await asyncio.to_thread(paid.check)
         kept = KeptRecords(paid)
         await kept.open()
-        maker = QuestionMaker(writer, judge, kept)
+        maker = QuestionMaker(QuestionWriter(client), judge, kept)
         unwritten = await maker.unwritten(texts)
         judge_costs = judged_by.provider != "lexical"
         untried = await maker.untried(texts) if judge_costs else unwritten
@@ -199,8 +198,7 @@ async def _make(
             typer.echo(forecast_writer(endpoint.model, unwritten, prices))
         if untried:
             typer.echo(forecast_judge(judged_by, judge.identity["model"], untried))
-        known = len(texts) - len(untried)
-        if known:
+        if known := len(texts) - len(untried):
             typer.echo(f"{known:,} of {len(texts):,} documents are paid for already.")
         if untried and asks:
             agree("Go on?", "Nothing was paid for.")
@@ -214,7 +212,7 @@ async def _make(
                 typer.echo(f"{told:,} of {len(texts):,} documents", err=True)
 
         made = await maker.make(texts, tell)
-        spends = {"writer": writer.spend}
+        spends = {"writer": client.spend}
         if judge_costs:
             spends["judge"] = judge.spend
     for who, spent in spends.items():

@@ -1,12 +1,9 @@
-"""The client of the model that writes questions."""
-
-from typing import Self
+"""The model that writes questions."""
 
 from precis.config import RateLimits
 from precis.environments.summaries.judge.protocol import BadReply, json_schema
 from precis.errors import ProviderFailed
 from precis.llm.client import ChatClient, ChatReply, CompletionRequest, OwnServer, whole_text
-from precis.llm.providers import Endpoint
 from precis.llm.replies import SchemaRejected, strip_code_fence
 from precis.llm.retry import Deadline
 from precis.llm.tokens import estimate_tokens, estimate_tokens_with_margin
@@ -18,11 +15,10 @@ from precis.questions.prompts import (
     parse_questions,
     question_messages,
 )
-from precis.records.spend import Prices, Spend, Usage
+from precis.records.spend import Usage
 
 _CHARACTERS_WRITTEN = (ANSWERED + UNANSWERED) * 360
 """For questions as long as RepLiQA's, with answers, passages and the JSON around them."""
-
 
 SETTINGS = OwnServer(RateLimits(in_flight=8), call_timeout_s=180, tries_max=4, backoff_s=1.0)
 _DOCUMENT_TIMEOUT_S = 600.0
@@ -32,33 +28,18 @@ _DOCUMENT_TIMEOUT_S = 600.0
 class QuestionWriter:
     """Asks a model for the questions of a document.
 
-    `async with QuestionWriter(endpoint, prices) as writer: await writer.write(text)`
+    `await QuestionWriter(client).write(text)`, with a client with these `SETTINGS`.
     """
 
-    def __init__(self, endpoint: Endpoint, prices: Prices) -> None:
-        self.model = endpoint.model
-        # Never hedged: that would pay for a document twice.
-        self._client = ChatClient(endpoint, SETTINGS, prices=prices)
+    def __init__(self, client: ChatClient) -> None:
+        self.model = client.endpoint.model
+        self._client = client
         self._by_schema = True
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._client.close()
-
-    @property
-    def spend(self) -> Spend:
-        return self._client.spend
 
     async def write(self, text: str) -> list[WrittenQuestion]:
         """Return the questions of a document. Raises the errors of `ChatClient.complete`."""
         deadline = Deadline(_DOCUMENT_TIMEOUT_S)
-        payload = {
-            "model": self.model,
-            "messages": question_messages(text),
-            "temperature": 0,
-        }
+        payload = {"model": self.model, "messages": question_messages(text), "temperature": 0}
         prompt = estimate_tokens_with_margin(_characters_asked(text))
         expected = Usage(prompt, estimate_tokens_with_margin(_CHARACTERS_WRITTEN))
 

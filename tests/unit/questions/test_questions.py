@@ -24,6 +24,7 @@ from precis.environments.summaries.judge.protocol import BadReply
 from precis.errors import DocumentsError, ProviderFailed
 from precis.inference.facts import open_judge
 from precis.inference.texts import Text
+from precis.llm.client import ChatClient
 from precis.llm.server import ApiError, ChatRequest, Choice, Completion, completions_app
 from precis.questions.corpus import rows_of, write_corpus
 from precis.questions.make import DocumentQuestions, QuestionMaker
@@ -225,8 +226,9 @@ async def test_a_writer_that_takes_no_schema_is_asked_without_one() -> None:
     app = completions_app(model.complete, lambda: ["w"])
     async with (
         serving(app) as url,
-        QuestionWriter(Endpoint(f"{url}/v1", "w", KEY), PRICES) as writer,
+        ChatClient(Endpoint(f"{url}/v1", "w", KEY), SETTINGS, prices=PRICES) as client,
     ):
+        writer = QuestionWriter(client)
         for document in CORPUS[:2]:
             written = await writer.write(document.text.strip())
             assert len(written) == ANSWERED + UNANSWERED
@@ -252,9 +254,9 @@ async def test_what_the_judge_knows_without_the_document_is_not_asked() -> None:
         serving(completions_app(Writer().complete, lambda: ["w"])) as writer,
         serving(completions_app(knowing, lambda: ["j"])) as judge,
         JudgeClient(Endpoint(f"{judge}/v1", "j", "key"), JudgeConfig()) as client,
-        QuestionWriter(Endpoint(f"{writer}/v1", "w", "key"), PRICES) as asking,
+        ChatClient(Endpoint(f"{writer}/v1", "w", "key"), SETTINGS, prices=PRICES) as asking,
     ):
-        maker = QuestionMaker(asking, client)
+        maker = QuestionMaker(QuestionWriter(asking), client)
         [made] = await maker.make([Text("a.txt", document.text.strip())])
     assert known.text not in [one.question for one in made.answered]
     assert made.dropped["answered without it"] == 1
