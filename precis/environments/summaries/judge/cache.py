@@ -16,8 +16,9 @@ CACHE_FILE = "judge-cache.sqlite"
 BYTES_MAX = 256 * 2**20
 """The default bound of the file: replies to some 100,000 summaries."""
 
-_BUSY_S = 5.0
-"""The time to wait for another process's write, which takes milliseconds, or pruning."""
+_BUSY_S = 0.5
+"""How long another process's write is awaited. The event loop is blocked meanwhile: where a stopped
+process holds the file, each reply waits so long and is not kept."""
 _FRESH_S = 3600
 _EVICTED_AT_ONCE = 64
 
