@@ -5,7 +5,6 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from precis.commands.judge import app
-from precis.environments.summaries.judge.cache import ReplyCache
+from precis.environments.summaries.judge.cache import CACHE_FILE, ReplyCache
 
 _WRITER = """
 import sys
@@ -103,30 +102,29 @@ def test_processes_that_share_a_cache_lose_nothing_and_a_killed_one_breaks_nothi
         assert cache.get("theirs-0")
 
 
-def runs(file: Path, arguments: Sequence[str]) -> tuple[int, str]:
-    outcome = CliRunner().invoke(app, [*arguments, str(file)])
+def runs(home: Path, *options: str) -> tuple[int, str]:
+    outcome = CliRunner().invoke(app, ["cache", *options], env={"PRECIS_HOME": str(home)})
     return outcome.exit_code, outcome.output
 
 
 def test_the_cache_command_shows_and_prunes(tmp_path: Path) -> None:
-    file = tmp_path / "replies.sqlite"
-    with ReplyCache(file) as kept:
+    with ReplyCache(tmp_path / CACHE_FILE) as kept:
         for index in range(10):
             kept.put(f"key-{index}", "reply")
         kept.get("key-1")
-    code, said = runs(file, ["cache", "--path"])
+    code, said = runs(tmp_path)
     assert code == 0 and "10 replies" in said and "1 hits and 0 misses (100%)" in said
-    forever = ["--older-than-days", "inf", "--prune-to-mb", "inf"]
-    code, said = runs(file, ["cache", *forever, "--path"])
+    code, said = runs(tmp_path, "--older-than-days", "inf", "--prune-to-mb", "inf")
     assert code == 0 and "0 replies deleted" in said
-    code, said = runs(file, ["cache", "--prune-to-mb", "0", "--path"])
+    code, said = runs(tmp_path, "--prune-to-mb", "0")
     assert code == 0 and "10 replies deleted" in said and " 0 replies in" in said
 
 
 def test_the_cache_command_without_a_usable_cache_says_so(tmp_path: Path) -> None:
-    code, said = runs(tmp_path / "none.sqlite", ["cache", "--path"])
+    file = tmp_path / CACHE_FILE
+    code, said = runs(tmp_path)
     assert code == 0 and "There is no cache at" in said
-    assert not (tmp_path / "none.sqlite").exists()
-    (tmp_path / "replies.sqlite").write_bytes(b"this is no database " * 500)
-    code, said = runs(tmp_path / "replies.sqlite", ["cache", "--path"])
+    assert not file.exists()
+    file.write_bytes(b"this is no database " * 500)
+    code, said = runs(tmp_path)
     assert code == 1 and "Delete it if it is damaged" in said
