@@ -27,7 +27,7 @@ _NOT_THE_JUDGE = (
     "budget",
 )
 """The prefixes of causes due to policy, agent or `dollars_max`, not the judge."""
-_OF_THE_AGENT = ("agent_failed", "no_calls", "no_score")
+_OF_THE_AGENT = ("agent_failed", "generation_rejected", "no_calls", "no_score")
 
 Group = list[Rollout]
 

@@ -89,6 +89,7 @@ def test_too_many_without_a_score_stop_the_step_and_say_who_is_to_blame(
     ("scores", "is_first", "error"),
     [
         ((FAILED, UNTOLD), True, ConfigError),
+        ((FAILED, Unscored("generation_rejected", "No tools.")), True, ConfigError),
         ((FAILED, UNTOLD), False, RolloutError),
         ((FAILED, FAILED, True), True, RolloutError),
         ((FAILED, Unscored("rollout_timeout", "Late.")), True, RolloutError),
