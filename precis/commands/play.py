@@ -208,7 +208,7 @@ def _show_end(rollout: Rollout, is_compared: bool) -> bool:
         if score.cause == UNJUDGED and is_compared:
             echo(f"No score: a judge compares attempts, and this is one alone. {took}.")
             return True
-        echo(f"No score ({score.cause}): {score.detail} {took}.")
+        echo(f"No score ({score.cause}): {score.detail.rstrip('.')}. {took}.")
         return False
     success = {None: "", True: ", a success", False: ", no success"}[score.success]
     metrics = "".join(f", {name} {value:g}" for name, value in score.metrics.items())

@@ -139,7 +139,7 @@ def test_a_server_is_asked_and_hostile_text_stays_text(
     assert "    turn 2, 0.0 s" in lines and "turn 2, 0.0 s" not in lines
     assert any(line.startswith("    Reward 1, a success(") for line in lines)
     assert not any(line.startswith("Reward") for line in lines)
-    assert lines[-1].startswith("No score (agent_failed): RuntimeError: ")
+    assert re.match(r"No score \(agent_failed\): RuntimeError: .*\)\. 1 turn, ", lines[-1])
     file.write_text(HOSTILE.replace("Look\\x1b[2J\\x1b]0;owned\\x07", "Look"))
     embedded = play(store, file, "--model", "player", code=1)
     assert "No score (generation_rejected)" in embedded.stdout
