@@ -157,7 +157,7 @@ def up(
     """Start server and worker, deploy everything, and work until Ctrl-C."""
     from cli.up import up as stand_up
 
-    terminal = plain_console(file=sys.stdout)
+    terminal = plain_console(file=sys.stdout, soft_wrap=True)
     with sentences():
         stand_up(terminal, share=share, port=port, automations=automations, limit=limit)
 

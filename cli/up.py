@@ -45,9 +45,7 @@ def up(
         try:
             with console.status("Starting …"):
                 _stand_up(server, console, automations)
-            console.print(
-                f"Worker       takes up to {limit} runs at a time; its log: {log}", soft_wrap=True
-            )
+            console.print(f"Worker       takes up to {limit} runs at a time; its log: {log}")
             asyncio.run(_work(limit, server, console))
             status = 0
         finally:
@@ -102,11 +100,9 @@ def _stand_up(server: PrefectServer, console: Console, automations: bool | None)
 
     asyncio.run(server.wait())
     asyncio.run(prefect_server.check())
-    console.print(f"Prefect      {server.ui}", soft_wrap=True)
+    console.print(f"Prefect      {server.ui}")
     if server.password_file:
-        console.print(
-            f"Password     its pages ask for it: cat {server.password_file}", soft_wrap=True
-        )
+        console.print(f"Password     its pages ask for it: cat {server.password_file}")
     # The rest takes up to two minutes on a busy machine.
     if not console.is_terminal:
         console.print("Deploying …")
@@ -124,14 +120,12 @@ def _stand_up(server: PrefectServer, console: Console, automations: bool | None)
             asyncio.run(automating.remove())
         active = asyncio.run(automating.active())
         deployed = asyncio.run(pool.deployments())
-    console.print(f"Deployments  {', '.join(deployed)}", soft_wrap=True)
-    listed = ", ".join(active) or "none; --automations applies them"
-    console.print(f"Automations  {listed}", soft_wrap=True)
-    console.print("\nIn another terminal:", soft_wrap=True)
-    console.print(f"  export PREFECT_API_URL={server.api}", soft_wrap=True)
+    console.print(f"Deployments  {', '.join(deployed)}")
+    console.print(f"Automations  {', '.join(active) or 'none; --automations applies them'}")
+    console.print("\nIn another terminal:")
+    console.print(f"  export PREFECT_API_URL={server.api}")
     if server.password_file:
-        key = f'"$(cat {server.password_file})"'
-        console.print(f"  export PREFECT_API_AUTH_STRING={key}", soft_wrap=True)
+        console.print(f'  export PREFECT_API_AUTH_STRING="$(cat {server.password_file})"')
     console.print("  prefect deployment run 'train/rehearsal'\n  precis runs")
     and_server = " and the server" if server.started else ""
     console.print(f"\nCtrl-C waits for the current runs, and then stops the worker{and_server}.")
@@ -142,11 +136,8 @@ async def _work(limit: int, server: PrefectServer, console: Console) -> None:
 
     from cli.worker import work
 
-    def say(sentence: str) -> None:
-        console.print(sentence, soft_wrap=True)
-
-    async with keep_running(server, say):
-        await work(limit, say)
+    async with keep_running(server, console.print):
+        await work(limit, console.print)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_FLUSH_TIMEOUT_S):
                 await APILogHandler.aflush()  # before the server stops
