@@ -71,12 +71,6 @@ class Holder(Record):
         who = (self.run, self.machine, self.host, self.pid, self.process_started, since)
         return json_digest(who)[:16]
 
-    @property
-    def is_this_process(self) -> bool:
-        """True if this process took the lease, and has not given it back."""
-        mine = this_process(self.run, self.since, timedelta())
-        return mine.id == self.id and not self.released
-
     def __str__(self) -> str:
         return f"the run {self.run} (process {self.pid} on {self.host})"
 
