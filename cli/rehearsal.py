@@ -32,7 +32,6 @@ from precis.benchmark.report import BenchmarkReport
 from precis.commands.terminal import CONTINUES, say
 from precis.config import DocumentsConfig, Retention, RolloutsConfig, TrainConfig
 from precis.environment import Variables, private_home
-from precis.observe.wandb import unreachable
 from precis.records.documents import read_documents
 from precis.records.ledger import find_ledger, load_ledger
 from precis.records.rows import holds_rows
@@ -128,9 +127,6 @@ def rehearse(
 
     started = time.perf_counter()
     asyncio.run(server.wait())
-    trouble = asyncio.run(unreachable())
-    if trouble:
-        console.print(trouble, soft_wrap=True)
     store = open_store(config.store)
     store.check()  # makes the bucket, if it may
     if fresh:
@@ -187,10 +183,13 @@ _SHOWN = {
     "precis.training.opening",
     "precis.training.preflight",
     "precis.llm.silence",
+    "precis.observe.sender",
+    "precis.observe.wandb",
     "precis.processes.file_lock",
     "precis.run.lease",
 }
-"""The modules whose warnings the terminal shows: about scenarios, the judge, retries, and waits."""
+"""The modules whose warnings the terminal shows: about scenarios, the judge, services, retries, and
+waits."""
 
 
 _PROGRESS = re.compile(r"step (\d+) of (\d+)(.*)")

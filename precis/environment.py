@@ -53,6 +53,7 @@ class Variables(_Environment):
     """The variables that Précis reads."""
 
     wandb_api_key: SecretStr | None = None
+    wandb_project: str = "precis"
     tinker_api_key: SecretStr | None = None
     openrouter_api_key: SecretStr | None = None
     gemini_api_key: SecretStr | None = None

@@ -42,6 +42,7 @@ _LOGGERS = {
     "precis.training": logging.INFO,
     "precis.benchmark": logging.INFO,
     "precis.llm.silence": logging.WARNING,
+    "precis.observe": logging.WARNING,
     "precis.processes.file_lock": logging.WARNING,
     "precis.run.lease": logging.WARNING,
 }

@@ -95,6 +95,7 @@ def _observers() -> dict[str, str]:
     for name, address, key in (
         ("OPENPIPE_BASE_URL", environment.openpipe_base_url, "OPENPIPE_API_KEY"),
         ("LANGFUSE_HOST", environment.langfuse_host, "LANGFUSE_SECRET_KEY"),
+        ("WANDB_PROJECT", environment.wandb_project, "WANDB_API_KEY"),
         ("WEAVE_PROJECT", environment.weave_project, "WANDB_API_KEY"),
         ("WF_TRACE_SERVER_URL", environment.weave_url, "WANDB_API_KEY"),
         ("WANDB_BASE_URL", os.environ.get("WANDB_BASE_URL"), "WANDB_API_KEY"),

@@ -6,6 +6,7 @@ import logging
 import queue
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -69,7 +70,9 @@ class Sender:
         self._is_ending = False
         self._warned = False
         self._told = self._sent = 0
-        self._thread = threading.Thread(target=self._work, name=service.name, daemon=True)
+        # Within the run's context, so that its warnings are in the run's log.
+        work = (self._work,)
+        self._thread = threading.Thread(target=copy_context().run, args=work, daemon=True)
         self._thread.start()
 
     def tell(self, seen: RolloutRecord) -> None:

@@ -3,7 +3,7 @@
 Without a network `wandb.init` retries for minutes and ignores SIGTERM, so it runs in a child
 process, which reads from a pipe and is abandoned if it does not end in time. If W&B can't be
 reached when a run begins, the run is kept in W&B's own files, to be sent later. The child inherits
-WANDB_MODE, WANDB_PROJECT and the rest of the environment.
+WANDB_MODE and the rest of the environment.
 """
 
 import asyncio
@@ -123,7 +123,8 @@ async def wandb_log(
 
     A resumed run keeps its id. The folder is for W&B's own files and its log.
     """
-    key = Variables().wandb_api_key
+    known = Variables()
+    key = known.wandb_api_key
     if key is None:
         yield None
         return
@@ -138,8 +139,9 @@ async def wandb_log(
     command = [sys.executable, "-m", "precis.observe.wandb"]
     async with run_child(command, folder / _OUTPUT, variables) as child:
         log = WandbLog(child, folder, secret)
+        opening = {"name": name, "id": run_id, "config": dict(config), "dir": str(folder)}
         # Not as an argument, which any user of the machine can list.
-        log.put({"name": name, "id": run_id, "config": dict(config), "dir": str(folder)})
+        log.put({"project": known.wandb_project, **opening})
         try:
             yield log
         finally:
@@ -176,11 +178,7 @@ def _main() -> None:
     opening = json.loads(sys.stdin.readline())
     # Without a network `init` and `finish` take very long, and a killed run can't end us.
     signal.alarm(_INIT_TIMEOUT_S)
-    run = wandb.init(
-        project=os.environ.get("WANDB_PROJECT", "precis"),
-        resume="allow",
-        **opening,
-    )
+    run = wandb.init(resume="allow", **opening)
     signal.alarm(0)
     (Path(opening["dir"]) / _PAGE).write_text(run.url or "")
     for line in sys.stdin:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from precis.environment import Variables
 from precis.observe import wandb
 from precis.observe.wandb import wandb_log
 from precis.report.curve import Curve, learning_curve
@@ -67,7 +68,8 @@ async def test_a_project_that_w_b_refuses_is_said_though_nothing_more_is_logged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("WANDB_MODE", "offline")
-    monkeypatch.setenv("WANDB_PROJECT", "team/precis")
+    monkeypatch.setitem(Variables.model_config, "env_file", tmp_path / ".env")
+    (tmp_path / ".env").write_text("WANDB_PROJECT=team/precis\n")
     with caplog.at_level(logging.WARNING, wandb.logger.name):
         async with wandb_log("m", "id1", {}, tmp_path / "w") as log:
             assert log is not None

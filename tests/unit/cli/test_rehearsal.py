@@ -272,6 +272,7 @@ def test_a_run_s_steps_and_what_it_warns_of_and_waits_for_are_shown(
         said = "The judge has answered no request for 10 s."
         log(logging.WARNING, "tasks/states.py", said, "precis.llm.silence")
         log(logging.WARNING, "tasks/states.py", "Its reward flatters it.", "precis.benchmark.run")
+        log(logging.WARNING, "tasks/states.py", "W&B has ended.", "precis.observe.wandb")
         for step in (1, 2, 3):
             figures = f"step {step} of 3, reward 0.50, held-out [won] games [/] 25.0%"
             log(logging.INFO, "tasks/states.py", figures, "precis.training.loop")
@@ -289,6 +290,7 @@ def test_a_run_s_steps_and_what_it_warns_of_and_waits_for_are_shown(
             "It is tried again.",
             "The judge has answered no request for 10 s.",
             "Its reward flatters it.",
+            "W&B has ended.",
             "step 1 of 3, reward 0.50, held-out [won] games [/] 25.0%",
             "step 3 of 3, reward 0.50, held-out [won] games [/] 25.0%",
         ]

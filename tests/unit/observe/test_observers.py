@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -334,6 +335,18 @@ def test_a_rollout_is_seen_with_its_verdict_or_without_one() -> None:
     # With `off_policy_steps` two steps can be sampled from one adapter, of the same document.
     (first,), (second,), (again,) = (told(rollouts(True), step) for step in (0, 1, 1))
     assert first.id != second.id == again.id
+
+
+async def test_the_warnings_of_a_service_come_from_within_the_run(
+    url: str, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run: ContextVar[str] = ContextVar("run", default="none")
+    run.set("this")
+    warned_in: list[str] = []
+    monkeypatch.setattr(sender.logger, "warning", lambda *_: warned_in.append(run.get()))
+    endpoint.answer = endpoint.fail
+    await told(variables(openpipe_api_key="opk-secret", openpipe_base_url=url), SEEN)
+    assert warned_in == ["this"] * 2
 
 
 @pytest.mark.parametrize("is_deleted", [False, True])

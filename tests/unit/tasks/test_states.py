@@ -144,26 +144,25 @@ def test_only_what_may_pass_is_tried_again(
     assert not any(vars(one).get("send_to_api", True) for one in caplog.records)
 
 
-SILENCE = logging.getLogger("precis.llm.silence")
-
-
+@pytest.mark.parametrize("name", ["precis.llm.silence", "precis.observe.sender"])
 def test_a_warning_stands_in_the_runs_log_once_and_elsewhere_only_without_a_run(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    logger = logging.getLogger(name)
     caplog.set_level(logging.INFO)
     monkeypatch.setattr(tasks.states, "get_run_logger", lambda: logging.getLogger("run"))
     with lines_in_run_log():
-        SILENCE.warning("The judge has answered no request for %s s: 100%%.", 10)
-        SILENCE.info("All is well.")
+        logger.warning("The judge has answered no request for %s s: 100%%.", 10)
+        logger.info("All is well.")
         with lines_in_run_log():
-            SILENCE.warning("Once.")
-        SILENCE.warning("Once more.")
-    SILENCE.warning("The run has ended.")
+            logger.warning("Once.")
+        logger.warning("Once more.")
+    logger.warning("The run has ended.")
     assert [(one.name, one.getMessage()) for one in caplog.records] == [
         ("run", "The judge has answered no request for 10 s: 100%."),
         ("run", "Once."),
         ("run", "Once more."),
-        (SILENCE.name, "The run has ended."),
+        (name, "The run has ended."),
     ]
     caplog.clear()
 
@@ -172,5 +171,5 @@ def test_a_warning_stands_in_the_runs_log_once_and_elsewhere_only_without_a_run(
 
     monkeypatch.setattr(tasks.states, "get_run_logger", none_is_at_work)
     with lines_in_run_log():
-        SILENCE.warning("A thread of its own says this.")
+        logger.warning("A thread of its own says this.")
     assert caplog.messages == ["A thread of its own says this."]
