@@ -3,10 +3,12 @@
 Secrets are read only here. They are `SecretStr`, so that a printed record shows stars.
 """
 
+import io
 import os
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from dotenv.parser import parse_stream
 from pydantic import AfterValidator, AliasChoices, Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
@@ -29,7 +31,15 @@ class _Environment(BaseSettings):
     )
 
     def __init__(self, **given: Any) -> None:
+        file = self.model_config["env_file"]
         try:
+            if file and os.path.isfile(str(file)):
+                for read in parse_stream(io.StringIO(Path(str(file)).read_text("utf-8"))):
+                    if read.error:
+                        raise ConfigError(
+                            f"The file .env can't be read: line {read.original.line} is not "
+                            "NAME=value, or has a quote that is not closed."
+                        )
             super().__init__(**given)
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"

@@ -61,6 +61,7 @@ def test_a_key_that_is_set_is_not_looked_for_elsewhere(monkeypatch: pytest.Monke
     ("content", "code", "said"),
     [
         (b"WANDB_API_KEY=caf\xe9\n", 1, "The file .env can't be read: it is not UTF-8."),
+        (b'# W&B\nWANDB_API_KEY="k\n', 1, "The file .env can't be read: line 2 is not NAME=value"),
         (b"TRAIN_SIZE=many\n", 2, "train_size: Input should be a valid integer"),
     ],
 )
