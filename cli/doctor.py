@@ -226,7 +226,7 @@ async def _check_run(config: TrainConfig) -> str:
         identity = identity_of(config, environment)
         check_settings(ledger, config, identity, environment.digest, store.url)
     at = f"{config.model} is continued from step {ledger.next_step}"
-    return nothing_to_train(ledger, config.steps) or at
+    return nothing_to_train(ledger, config.steps, store.url) or at
 
 
 @asynccontextmanager

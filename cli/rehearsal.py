@@ -132,7 +132,7 @@ def rehearse(
     if fresh:
         forget(config)
     found = find_ledger(store, config.model)
-    idle = nothing_to_train(found[0], config.steps) if found else None
+    idle = nothing_to_train(found[0], config.steps, store.url) if found else None
     with _shown(console, config.steps) as bar:
         report = asyncio.run(_watch(train, config, server, bar))
     if report is None:

@@ -42,7 +42,7 @@ async def run_training(
             await show_crashed(run.lease.dead)
             loop = TrainingLoop(run, STAGES)
             await loop.resume()
-            idle = nothing_to_train(run.ledger, config.steps)
+            idle = nothing_to_train(run.ledger, config.steps, run.store.url)
             await announce_cost(run)
             await loop.train()
             if config.benchmark:

@@ -402,7 +402,7 @@ def no_ledger(store: Store, model: str) -> UnusableRun:
         )
     return UnusableRun(
         f"{store.url} holds no run {model!r}.",
-        "See `precis runs list`, or train it first.",
+        f"See `precis runs list --store {quote(store.url)}`, or train it first.",
     )
 
 

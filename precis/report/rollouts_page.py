@@ -4,6 +4,7 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from shlex import quote
 from typing import Any
 
 import polars as pl
@@ -113,7 +114,8 @@ def gather_rollouts(
     known = sorted(set().union(*kept.values()), reverse=True)
     if not known:
         raise StoreError(
-            f"{store.url} holds no rollouts of {model!r}.", "See `precis runs list` for its runs."
+            f"{store.url} holds no rollouts of {model!r}.",
+            f"See `precis runs list --store {quote(store.url)}` for its runs.",
         )
     wanted = [step for step in known if not steps or step in steps]
     data = RolloutsData()

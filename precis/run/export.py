@@ -68,7 +68,8 @@ def _write_table(frame: pl.LazyFrame, path: Path) -> Path:
         else:
             frame.sink_parquet(path)
     except (OSError, pl.exceptions.PolarsError) as error:
-        raise StoreError(f"Can't write {path}: {error}.", "Choose another folder.") from error
+        remedy = "Free some space, or choose another folder."
+        raise StoreError(f"Can't write {path}: {error}.", remedy) from error
     return path
 
 

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 
-from precis.errors import CorruptCheckpoint, StoreError, UnusableRun
+from precis.errors import CorruptCheckpoint, StoreError
 from precis.record import json_digest
 from precis.records.ledger import Ledger, Validation, find_ledger, ledger_key, no_ledger
 from precis.run.checkpoints import complete_manifest, verify
@@ -184,5 +184,5 @@ def sizes_of_run(store: Store, model: str) -> dict[str, int]:
     # A text that is not a name could be a folder within a run.
     sizes = {} if "/" in model else store.sizes(f"{model}/")
     if not sizes:
-        raise UnusableRun(f"{store.url} holds no run {model!r}.", "See `precis runs list`.")
+        raise no_ledger(store, model)
     return sizes

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from shlex import quote
 from statistics import fmean
 
 from precis.records.ledger import Ledger, StepRecord, Validation
@@ -50,16 +51,16 @@ def stopped(ledger: Ledger) -> str | None:
     )
 
 
-def nothing_to_train(ledger: Ledger, steps: int) -> str | None:
-    """Return a sentence for a run that has all its steps at its start; None where some are
-    missing."""
+def nothing_to_train(ledger: Ledger, steps: int, store: str) -> str | None:
+    """Return a sentence for a run, of the store at this address, that has all its steps at its
+    start; None where some are missing."""
     at = ledger.next_step
     if at < steps or ledger.stopped_early is not None:
         return None
     return (
         f"{ledger.model!r} has come to step {at} already, so nothing is trained: ask for more "
-        f"steps, train under another name (model), or go back with `precis runs restart "
-        f"{ledger.model} --step …`."
+        "steps, train under another name (model), or go back with `precis runs restart "
+        f"{ledger.model} --store {quote(store)} --step …`."
     )
 
 

@@ -84,6 +84,6 @@ def explain(error: Exception, doing: str) -> StoreError:
         return StoreError(f"Can't {doing}: {error.strerror} ({error.filename or 'local file'}).")
     return StoreError(
         f"Can't {doing}: no whole answer came ({type(error).__name__}).",
-        "Check AWS_ENDPOINT_URL and the network, and try again; a run continues from its last "
-        "commit.",
+        "Check AWS_ENDPOINT_URL, AWS_REGION and the network, and try again; a run continues from "
+        "its last commit.",
     )

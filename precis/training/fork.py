@@ -7,6 +7,7 @@ interrupted at its start begins with the same checkpoint again, even if the othe
 import asyncio
 import logging
 from pathlib import Path
+from shlex import quote
 from tempfile import TemporaryDirectory
 
 from precis.config import FromCheckpoint
@@ -54,7 +55,8 @@ def origin_of(store: Store, wanted: FromCheckpoint) -> Origin:
     raise ConfigError(
         f"from_checkpoint: {source.url} holds no whole checkpoint{which} of {wanted.model!r} "
         f"(there: {there}).",
-        f"Name one that is whole; `precis runs show {wanted.model}` says which are.",
+        f"Name one that is whole; `precis runs show {wanted.model} --store {quote(source.url)}` "
+        "says which are.",
     )
 
 

@@ -110,7 +110,7 @@ async def resume(
     # The same, and those that it had committed, but not logged or noted in the ledger.
     for step in range(run.found_at, run.ledger.next_step):
         await log(run, step, None)
-    idle = nothing_to_train(run.ledger, run.config.steps)
+    idle = nothing_to_train(run.ledger, run.config.steps, run.store.url)
     if idle:
         _log.warning("%s", idle)
     elif run.next_step:

@@ -182,7 +182,7 @@ def test_a_page_is_opened_from_the_usual_home_which_is_in_the_current_folder(
     ("arguments", "said"),
     [
         (("show", "nobody"), "holds no run 'nobody'"),
-        (("show", "/a/folder"), "holds no run '/a/folder'. See `precis runs list`"),
+        (("show", "/a/folder"), "holds no run '/a/folder'. See `precis runs list --store /"),
         (("compare", "m", "../page.html"), "holds no run '../page.html'"),
         (("rollouts", "/a/folder"), "holds no run '/a/folder'"),
         (("open", "/a/folder"), "holds no run '/a/folder'"),
@@ -191,6 +191,7 @@ def test_a_page_is_opened_from_the_usual_home_which_is_in_the_current_folder(
         (("export", "m", "--to", "{folder}/out", "--checkpoint", "7"), "0007/ has no manifest"),
         (("export", "m", "--to", "{folder}/file"), "choose another place"),
         (("export", "m", "--to", "{folder}/taken"), "metrics.parquet"),
+        (("export", "m", "--to", "{folder}/full"), "Free some space"),
     ],
 )
 def test_bad_input_gets_one_sentence(
@@ -198,6 +199,8 @@ def test_bad_input_gets_one_sentence(
 ) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "taken" / "metrics.parquet").mkdir(parents=True)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "metrics.parquet").symlink_to("/dev/full")
     filled = (argument.format(folder=tmp_path) for argument in arguments)
     output = precis_runs(*filled, store=store, code=1)
     assert said in output

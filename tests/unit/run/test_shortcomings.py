@@ -86,12 +86,16 @@ def test_a_run_that_learned_nothing_says_why(run: Ledger, said: str | None) -> N
 @pytest.mark.parametrize("steps", [3, 30])
 def test_a_run_that_is_asked_for_no_more_steps_than_it_has_says_so(steps: int) -> None:
     known = ledger(0.3, 0.6).model_copy(update={"next_step": 30})
-    assert nothing_to_train(known, 31) is None
-    said = nothing_to_train(known, steps)
+    assert nothing_to_train(known, 31, "s3://b") is None
+    said = nothing_to_train(known, steps, "s3://b/my runs")
     assert said is not None
     assert said.startswith("'m' has come to step 30 already, so nothing is trained: ask for more")
-    assert "under another name" in said and "precis runs restart m" in said
-    assert nothing_to_train(known.model_copy(update={"stopped_early": 1}), steps) is None
+    assert (
+        "under another name" in said
+        and "`precis runs restart m --store 's3://b/my runs' --step …`" in said
+    )
+    has_stopped = known.model_copy(update={"stopped_early": 1})
+    assert nothing_to_train(has_stopped, steps, "s3://b") is None
     with disable_run_logger():
         state: Any = completed(ledger(0.3, 0.3), "report", said)
     assert state.is_completed()

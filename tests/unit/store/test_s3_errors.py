@@ -42,7 +42,11 @@ def answered(code: str) -> ClientError:
         (answered("412"), StoreConflict, ""),
         (answered("ConditionalRequestConflict"), StoreConflict, ""),
         (answered("SlowDown"), StoreError, "keeps answering SlowDown"),
-        (EndpointConnectionError(endpoint_url="http://a:1"), StoreError, "Check AWS_ENDPOINT_URL"),
+        (
+            EndpointConnectionError(endpoint_url="http://a:1"),
+            StoreError,
+            "AWS_ENDPOINT_URL, AWS_REGION",
+        ),
         (ReadTimeoutError(endpoint_url="http://a:1"), StoreError, "no whole answer came"),
         (FlexibleChecksumError(error_msg="differs"), StoreError, "no whole answer came"),
         (CancelledError(), StoreError, "too slow"),
