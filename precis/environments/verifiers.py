@@ -274,8 +274,8 @@ def load_verifiers(settings: VerifiersSettings) -> VerifiersEnvironment:
 
 
 def _excerpt(text: str) -> str:
-    """Return the beginning and the end of a long text, with keys hidden."""
-    shown = without_secrets(without_controls(text))
+    """Return the beginning and the end of a long text in a line, with keys hidden."""
+    shown = " ".join(without_secrets(without_controls(text)).split())
     if len(shown) > _SHOWN:
         shown = f"{shown[: _SHOWN // 2]} … {shown[-_SHOWN // 2 :]}"
     return shown

@@ -237,7 +237,7 @@ NO_TASKS = {"splits": {"train": [], "validation": [{"id": "c"}]}}
         ({"problem": "version", "detail": "0.3.1"}, r"has verifiers 0\.3\.1, and 0\.4 is needed"),
         ({"problem": "unknown", "detail": "no."}, r"environment of verifiers 'doors': no\. .*uv"),
         (
-            {"problem": "unusable", "detail": "It wants\033[2J a sandbox."},
+            {"problem": "unusable", "detail": "It wants\033[2J\n  a sandbox."},
             "can't be used: It wants a sand",
         ),
         (NO_TASKS, "no scenarios for the split 'train'.*val_size"),
