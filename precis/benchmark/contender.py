@@ -11,9 +11,6 @@ from precis.llm.retry import OWN_BACKOFF_S, OWN_CALL_TIMEOUT_S, OWN_TRIES_MAX
 from precis.records.spend import Price, price_of
 from precis.statistics.standings import Contender
 
-_REMEDY = " (any word will do for an endpoint that asks for none), or leave the contender out"
-
-
 PRESETS: Mapping[Hosted, ContenderConfig] = {
     "gpt-4o": ContenderConfig(model="openai/gpt-4o"),
     "gpt-4.1": ContenderConfig(model="openai/gpt-4.1"),
@@ -71,7 +68,8 @@ class ContenderSpec:
 def hosted_contender(config: ContenderConfig, keys: Mapping[str, str]) -> ContenderSpec:
     """Return a hosted model, which is paid for; see `endpoint_of`."""
     role = f"contender {config.called!r}"
-    endpoint = endpoint_of(config, keys, role, "CONTENDER_API_KEY", remedy=_REMEDY)
+    remedy = ", or leave the contender out"
+    endpoint = endpoint_of(config, keys, role, "CONTENDER_API_KEY", remedy=remedy)
     price = Price(*config.prices) if config.prices else price_of(config.model)
     contender = Contender(config.called)
     return ContenderSpec(contender, endpoint, config, price, endpoint.base_url, paid=True)

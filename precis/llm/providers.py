@@ -71,6 +71,8 @@ def endpoint_of(
     if not key and keyless and settings.provider == "url":
         key = NO_KEY
     if not is_sendable(key):
+        if settings.provider == "url":
+            remedy = f" (any word will do for an endpoint that asks for none){remedy}"
         raise ConfigError(
             f"The {role} needs a key: provider {settings.provider!r} reads it from {variable}.",
             f"Set {variable} in the environment or in .env, on one line{remedy}.",

@@ -216,5 +216,6 @@ def test_presets_know_their_endpoint_model_and_key() -> None:
 def test_a_key_that_is_missing_or_that_no_header_can_carry_is_named(
     config: JudgeConfig, keys: dict[str, str], own_key: str, named: str
 ) -> None:
-    with pytest.raises(ConfigError, match=named):
+    with pytest.raises(ConfigError, match=named) as raised:
         endpoint_for(config, keys, own_key=own_key)
+    assert ("any word will do" in str(raised.value)) == (config is URL), "a provider's key is none"

@@ -26,10 +26,7 @@ def endpoint_for(
     """Return the endpoint of a configuration with a hosted judge; `own_key` is the variable with
     the key of provider `url`. Raises ConfigError if the key's variable is not set."""
     hosted = config.model_copy(update={"model": config.model or _MODELS[config.provider]})
-    remedy = (
-        " (any word will do for an endpoint that asks for none), or rehearse with judge provider "
-        "'lexical', which needs no key"
-    )
+    remedy = ", or rehearse with judge provider 'lexical', which needs no key"
     return endpoint_of(hosted, environment, "judge", own_key, remedy=remedy)
 
 
