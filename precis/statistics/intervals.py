@@ -277,8 +277,3 @@ def documents_needed(first: npt.ArrayLike, second: npt.ArrayLike, asked: npt.Arr
     spread = np.std((gains - whole * gains.sum() / whole.sum()) / whole.mean(), ddof=1)
     reach = NORMAL.inv_cdf((1 + CONFIDENCE) / 2) + NORMAL.inv_cdf(POWER)
     return max(2, int(np.ceil((reach * spread / _DIFFERENCE) ** 2)))
-
-
-def smallest_difference(needed: int, documents: int) -> float:
-    """Return the difference that `documents` documents detect, if `needed` detect three points."""
-    return float(_DIFFERENCE * np.sqrt(needed / documents))

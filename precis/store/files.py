@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _S3 = "s3://"
 READ_AT_ONCE = 16
-"""Objects to read at the same time: each waits for the store."""
+"""Objects to read, or to write, at the same time: each waits for the store."""
 
 
 def read_files(store: Store, keys: Iterable[str]) -> dict[str, bytes]:

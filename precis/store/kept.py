@@ -12,12 +12,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from precis.store import Store
+from precis.store.files import READ_AT_ONCE
 
 T = TypeVar("T")
 
 _PREFIX = "kept/"
-_THREADS = 16
-"""Objects that are read or written at the same time: each waits for the store, not for a CPU."""
 
 
 class KeptRecords:
@@ -27,7 +26,7 @@ class KeptRecords:
         self._store = store
         self._known: set[str] = set()
         self._read: dict[str, bytes] = {}
-        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="kept")
+        self._threads = ThreadPoolExecutor(READ_AT_ONCE, thread_name_prefix="kept")
 
     async def open(self) -> None:
         """List the stored records once, so that no missing one is asked for; a StoreError says that
