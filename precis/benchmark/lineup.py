@@ -16,12 +16,14 @@ from precis.environments.protocol import Environment
 from precis.errors import ConfigError
 from precis.llm.loop_server import served_completions
 from precis.llm.server import ChatRequest, Completion, callable_tools
-from precis.models.reference import Reference, find_model
-from precis.models.serving import fetch_policy
 from precis.records.ledger import Ledger, load_ledger
 from precis.records.results import TRAINED
+from precis.rehearsal.checkpoint_files import POLICY_FILE
+from precis.rehearsal.endpoint import PolicyEndpoint
+from precis.rehearsal.extractive.kind import SENTENCES
 from precis.rehearsal.tool_calls.options import list_options
-from precis.run.checkpoints import committed_steps
+from precis.run.checkpoints import committed_steps, restore
+from precis.run.local_checkpoints import folder_of
 from precis.run.trained_on import trained_on
 from precis.statistics.standings import Contender
 from precis.store import Store
@@ -92,24 +94,36 @@ async def serve_rehearsed(
     if not model:
         yield []
         return
-    found = await asyncio.to_thread(find_model, store, Reference(model, "newest"))
-    if corpus_digest is not None and found.ledger.corpus != corpus_digest:
+    with TemporaryDirectory(prefix="precis-") as folder:
+        step = await asyncio.to_thread(_fetch_newest, store, model, corpus_digest, Path(folder))
+        endpoint = PolicyEndpoint(SENTENCES, {model: Path(folder)})
+        name = f"{model}@{step}"
+        in_flight = config.rollouts.in_flight
+        async with served_completions(endpoint.complete, endpoint.models) as (url, key):
+            yield [local_contender(Contender("extractive"), name, url, key, in_flight=in_flight)]
+
+
+def _fetch_newest(store: Store, model: str, corpus_digest: str | None, folder: Path) -> int:
+    """Download the newest checkpoint; return its step."""
+    ledger = load_ledger(store, model)
+    if corpus_digest is not None and ledger.corpus != corpus_digest:
         raise ConfigError(
             f"The rehearsed model {model!r} was trained on other documents or another split than "
             "the benchmark's: some of the held-out ones may have been trained on.",
             "Rehearse on these documents first, or leave `extractive` empty.",
         )
-    if found.kind != "policy":
+    committed = committed_steps(store, model)
+    step = max((one for one in committed if one <= ledger.next_step), default=0)
+    into = folder_of(folder, step)
+    into.parent.mkdir(parents=True)
+    restore(store, model, step, into, ledger.checkpoints.get(step, ""))
+    if not (into / POLICY_FILE).exists():
         raise ConfigError(
-            f"{model!r} is not a rehearsed model: {found.serving_name} is no embedded policy.",
+            f"{model!r} is not a rehearsed model: checkpoint {step} in {store.url} has no embedded "
+            "policy.",
             "Name one that `precis rehearse` has trained, or leave `extractive` empty.",
         )
-    name = found.serving_name
-    in_flight = config.rollouts.in_flight
-    with TemporaryDirectory(prefix="precis-") as folder:
-        endpoint = await asyncio.to_thread(fetch_policy, found, Path(folder))
-        async with served_completions(endpoint.complete, endpoint.models) as (url, key):
-            yield [local_contender(Contender("extractive"), name, url, key, in_flight=in_flight)]
+    return step
 
 
 def turns(contenders: Iterable[ContenderSpec]) -> Iterator[list[ContenderSpec]]:
