@@ -230,8 +230,14 @@ def test_too_few_documents_or_too_much_alike_foretell_no_number_of_them(
 def test_the_documents_needed_are_those_of_the_trained_model_and_the_best_of_the_others() -> None:
     found = small([0, 1, 2, 0, 1, 0, 1, 0], [4, 4, 3, 4, 4, 2, 4, 4])
     lead, start, own = (rows_by(found.frame, one) for one in found.ranked)
-    assert found.documents_needed == documents_to_see(own, lead)
-    assert "trained, step 4 and the best of the others" in " ".join(report_html(found).split())
+    needed = documents_to_see(own, lead)
+    assert found.documents_needed == needed
+    page = " ".join(report_html(found).split())
+    assert "trained, step 4 and the best of the others" in page
+    assert needed is not None
+    # The standard error falls with the root of the number of documents.
+    smallest = 3 * (needed / own.height) ** 0.5
+    assert f"show a difference of {smallest:.1f} points as often" in page
     assert replace(found, words=wording.Words(is_share=False)).documents_needed is None
     unscored = own.with_columns(score=pl.lit(None, pl.Float64), cause=pl.lit("timeout"))
     incomplete = Benchmark(pl.concat([lead, start, unscored]))
