@@ -9,6 +9,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -258,7 +259,9 @@ def _shown(console: Console, steps: int) -> Iterator[Progress]:
 async def _watch(
     train: Any, config: TrainConfig, server: PrefectServer, bar: Progress
 ) -> BenchmarkReport | None:
-    """Run the flow as long as a server answers."""
+    """Run the flow as long as a server answers. SIGTERM acts like Ctrl-C."""
+    from prefect.utilities import engine
+
     lost = f"The Prefect server at {server.api} does not answer any more."
 
     async def leave_without_server() -> None:
@@ -266,6 +269,10 @@ async def _watch(
         await server.lost()
         _leave(bar, lost)
 
+    # It would raise in whatever runs at the moment, outside the training's loop.
+    engine._prefect_sigterm_handler = (  # type: ignore[assignment]
+        lambda *_: signal.raise_signal(signal.SIGINT)
+    )
     run: asyncio.Task[BenchmarkReport | None] = asyncio.create_task(train(**dict(config)))
     watching = asyncio.create_task(leave_without_server())
     try:
@@ -280,7 +287,8 @@ async def _watch(
         farewell = threading.Timer(_FAREWELL_S, _leave, (bar, "Interrupted."))
         farewell.daemon = True
         farewell.start()
-        run.cancel()
+        if not run.cancelling():  # as SIGTERM in the training's loop has done
+            run.cancel()
         await asyncio.wait([run])
         raise
     finally:

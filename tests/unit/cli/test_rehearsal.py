@@ -1,16 +1,22 @@
 """What `precis rehearse` and `precis train FILE` make of their arguments, what they say before
 anything is started, and what while they work."""
 
+import asyncio
 import io
 import logging
 import re
 import shlex
+import signal
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
+from prefect.utilities import engine
 from pydantic import ValidationError
 from rich.console import Console
+from rich.progress import Progress
 from typer.testing import CliRunner
 
 from cli import prefect_server, rehearsal
@@ -20,6 +26,7 @@ from cli.rehearsal import next_steps, rehearsal_config
 from precis.commands.main import app
 from precis.config import BenchmarkConfig, DocumentsConfig, TrainConfig
 from precis.errors import ConfigError, LeaseHeld
+from precis.processes.signals import cancel_on_sigterm
 from precis.run.lease import leased
 from precis.settings.environment import (
     CommandSettings,
@@ -232,6 +239,38 @@ async def test_to_begin_afresh_takes_nothing_from_a_run_at_work(tmp_path: Path) 
     store.put(key, b"{}")
     rehearsal.forget(config)
     assert store.get(key) is None
+
+
+@pytest.mark.parametrize("block", [nullcontext, cancel_on_sigterm])
+def test_sigterm_ends_a_rehearsal_as_ctrl_c_does_where_prefect_would_raise(
+    block: Callable[[], AbstractContextManager[None]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(engine, "_prefect_sigterm_handler", engine._prefect_sigterm_handler)
+    monkeypatch.setattr(rehearsal, "_leave", lambda *_: None)
+    config = rehearsal_config(1, "bundled", 1, str(tmp_path / "store"))
+    server = prefect_server.PrefectServer("", ours=False)
+    ends: list[str] = []
+
+    async def train(**_: Any) -> None:
+        with engine.capture_sigterm():
+            try:
+                with block():
+                    asyncio.get_running_loop().call_soon(signal.raise_signal, signal.SIGTERM)
+                    await asyncio.sleep(60)
+            finally:
+                for _ in range(10):
+                    await asyncio.sleep(0)
+                ends.append("in order")
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            asyncio.run(rehearsal._watch(train, config, server, Progress()))
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert ends == ["in order"]
 
 
 @pytest.mark.parametrize("seed", [2**63, -(2**63) - 1])
