@@ -26,13 +26,14 @@ _ADVICE = (
         r"KV cache is needed|memory for the cache blocks",
         "Raise trainer.engine.gpu_memory_share, or lower trainer.engine.tokens_max.",
     ),
+    (r"No space left on device", "Free some space on the trainer's disk and start it again."),
 )
-"""Parts of messages about a lack of memory, which have the free memory, each with the settings to
-change. The first match counts."""
+"""Parts of messages about a lack of memory or disk space, each with what to do. The first match
+counts."""
 
 
 def cause_of(failure: str, log: str = "") -> str:
-    """Return the cause of a failure, and for a lack of memory the settings to change.
+    """Return the cause of a failure, and for a lack of memory or disk space what to do.
 
     Args:
         failure: the caught exception, as `Type: message`; empty if there is only a log.
@@ -41,7 +42,7 @@ def cause_of(failure: str, log: str = "") -> str:
     cause = failure if failure and not _ELSEWHERE.search(failure) else cause_in(log, failure)
     for said, advice in _ADVICE:
         if re.search(said, cause):
-            return f"{cause} {advice}"
+            return f"{cause.rstrip('.')}. {advice}"
     return cause
 
 

@@ -53,6 +53,7 @@ _SHORT = (
     "KV cache is needed, which is larger than the available KV cache memory (1.24 GiB). Based on "
     "the available memory, the estimated maximum model length is 11600."
 )
+_FULL = "OSError: [Errno 28] No space left on device"
 _NO_CACHE = "ValueError: No available memory for the cache blocks. Try increasing it."
 
 
@@ -63,6 +64,7 @@ _NO_CACHE = "ValueError: No available memory for the cache blocks. Try increasin
         (_TORCH, "", "1.21 GiB is free", "Lower trainer.engine.packed_tokens for training"),
         (_POINTER, engine_log(_SHORT), "(1.24 GiB)", "lower trainer.engine.tokens_max"),
         (_POINTER, engine_log(_NO_CACHE), "", "Raise trainer.engine.gpu_memory_share"),
+        (_FULL, "", f"{_FULL}. ", "Free some space on the trainer's disk and start it again."),
     ],
 )
 def test_memory_that_lacks_says_how_much_there_is_and_what_to_change(
