@@ -181,6 +181,7 @@ _SHOWN = {
     "policy",
     "preflight",
     "precis.benchmark.run",
+    "precis.environments.summaries.judge.cache",
     "precis.training.opening",
     "precis.training.preflight",
     "precis.llm.silence",
@@ -270,8 +271,8 @@ async def _watch(
         _leave(bar, lost)
 
     # It would raise in whatever runs at the moment, outside the training's loop.
-    engine._prefect_sigterm_handler = (  # type: ignore[assignment]
-        lambda *_: signal.raise_signal(signal.SIGINT)
+    engine._prefect_sigterm_handler = (
+        lambda *_: signal.raise_signal(signal.SIGINT)  # type: ignore[assignment]
     )
     run: asyncio.Task[BenchmarkReport | None] = asyncio.create_task(train(**dict(config)))
     watching = asyncio.create_task(leave_without_server())

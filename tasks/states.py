@@ -38,15 +38,12 @@ _ADVICE: dict[type[PrecisError], str] = {
     LeaseLost: "Do not retry this one: the run that took over continues in its place.",
 }
 """The errors that name a state, and advice on each beyond its message."""
-_LOGGERS = {
+_LEVELS = {
+    "precis": logging.WARNING,
     "precis.training": logging.INFO,
     "precis.benchmark": logging.INFO,
-    "precis.llm.silence": logging.WARNING,
-    "precis.observe": logging.WARNING,
-    "precis.processes.file_lock": logging.WARNING,
-    "precis.run.lease": logging.WARNING,
 }
-"""The loggers, and the lowest level of their lines in the run's log."""
+"""The lowest level of the lines in the run's log, by their loggers."""
 
 
 class _RunLogHandler(logging.Handler):
@@ -64,29 +61,29 @@ class _RunLogHandler(logging.Handler):
 
 @contextmanager
 def lines_in_run_log() -> Iterator[None]:
-    """Put the lines of these loggers into the run's log while the block lasts.
+    """Put the lines of `precis` into the run's log while the block lasts.
 
     A nested block, of a sub-flow, changes nothing.
     """
-    first = logging.getLogger(next(iter(_LOGGERS)))
-    if any(isinstance(handler, _RunLogHandler) for handler in first.handlers):
+    ours = logging.getLogger("precis")
+    if any(isinstance(handler, _RunLogHandler) for handler in ours.handlers):
         yield
         return
     handler = _RunLogHandler()
     levels = {}
-    for name, level in _LOGGERS.items():
+    for name, level in _LEVELS.items():
         logger = logging.getLogger(name)
         levels[logger] = logger.level
         logger.setLevel(level)
-        logger.addHandler(handler)
-        logger.propagate = False
+    ours.addHandler(handler)
+    ours.propagate = False
     try:
         yield
     finally:
         for logger, level in levels.items():
             logger.setLevel(level)
-            logger.removeHandler(handler)
-            logger.propagate = True
+        ours.removeHandler(handler)
+        ours.propagate = True
 
 
 def says_why_it_stops(

@@ -25,6 +25,7 @@ from cli.deployments import read_deployment
 from cli.rehearsal import next_steps, rehearsal_config
 from precis.commands.main import app
 from precis.config import BenchmarkConfig, DocumentsConfig, TrainConfig
+from precis.environments.summaries.judge import cache
 from precis.errors import ConfigError, LeaseHeld
 from precis.processes.signals import cancel_on_sigterm
 from precis.run.lease import leased
@@ -253,7 +254,7 @@ def test_sigterm_ends_a_rehearsal_as_ctrl_c_does_where_prefect_would_raise(
     server = prefect_server.PrefectServer("", ours=False)
     ends: list[str] = []
 
-    async def train(**_: Any) -> None:
+    async def train(**settings: Any) -> None:
         with engine.capture_sigterm():
             try:
                 with block():
@@ -312,6 +313,7 @@ def test_a_run_s_steps_and_what_it_warns_of_and_waits_for_are_shown(
         log(logging.WARNING, "tasks/states.py", said, "precis.llm.silence")
         log(logging.WARNING, "tasks/states.py", "Its reward flatters it.", "precis.benchmark.run")
         log(logging.WARNING, "tasks/states.py", "W&B has ended.", "precis.observe.wandb")
+        log(logging.WARNING, "tasks/states.py", "Replies are asked for again.", cache.__name__)
         for step in (1, 2, 3):
             figures = f"step {step} of 3, reward 0.50, held-out [won] games [/] 25.0%"
             log(logging.INFO, "tasks/states.py", figures, "precis.training.loop")
@@ -330,6 +332,7 @@ def test_a_run_s_steps_and_what_it_warns_of_and_waits_for_are_shown(
             "The judge has answered no request for 10 s.",
             "Its reward flatters it.",
             "W&B has ended.",
+            "Replies are asked for again.",
             "step 1 of 3, reward 0.50, held-out [won] games [/] 25.0%",
             "step 3 of 3, reward 0.50, held-out [won] games [/] 25.0%",
         ]

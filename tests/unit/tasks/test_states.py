@@ -22,6 +22,7 @@ import tasks.policy
 import tasks.states
 import tasks.training
 from precis.config import TrainConfig
+from precis.environments.summaries.judge import cache
 from precis.errors import (
     BudgetReached,
     ConfigError,
@@ -144,7 +145,7 @@ def test_only_what_may_pass_is_tried_again(
     assert not any(vars(one).get("send_to_api", True) for one in caplog.records)
 
 
-@pytest.mark.parametrize("name", ["precis.llm.silence", "precis.observe.sender"])
+@pytest.mark.parametrize("name", ["precis.llm.silence", cache.__name__])
 def test_a_warning_stands_in_the_runs_log_once_and_elsewhere_only_without_a_run(
     name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
