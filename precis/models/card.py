@@ -217,8 +217,9 @@ def _results(model: NamedCheckpoint, benchmarked: pl.DataFrame | None) -> str:
         unseen = "on held-out documents, some of which the run before may have trained on"
     return (
         "## Results\n\nAccuracy is the share of the answerable questions that the judge answered "
-        f"from the summary alone, {unseen}; the interval is a "
-        f"bootstrap over documents. Judge: {judge}, {day}.\n\n{table(heads, rows)}\n"
+        f"rightly from the summary alone, as far as it is prose and within the limit, {unseen}; "
+        f"the interval is a bootstrap over documents. Judge: {judge}, {day}.\n\n"
+        f"{table(heads, rows)}\n"
     )
 
 

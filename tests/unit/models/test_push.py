@@ -97,6 +97,8 @@ def test_an_adapter_goes_up_with_its_prompt_and_a_card_that_says_how_sure_its_fi
     forked = replace(model, ledger=model.ledger.begin_from(began))
     of_fork = card.card_of(forked, "owner/tiny", "adapter", "me/mine", found)
     assert "trained by GRPO for 2 steps, after 3 of another run, `o`." in of_fork
+    # The score of a text that is not prose is zero, however many answers it has.
+    assert "that the judge answered rightly from the summary alone, as far as it is prose" in body
     assert "never trained on" in body and "never trained on" not in of_fork
     standing, baseline = summarise(found)
     interval = standing.accuracy
