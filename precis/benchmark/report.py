@@ -152,7 +152,8 @@ def benchmark_facts(
 ) -> dict[str, str]:
     """Return the facts of a benchmark (model, judge, scenarios, cost) by name."""
     spend = run.budget.spend
-    at_most = "at most " if spend.usd and has_bound(measured.frame) else ""
+    is_bound = spend.given_up or has_bound(measured.frame)
+    at_most = "at most " if spend.usd and is_bound else ""
     unpriced = ", some at an unknown price" if spend.unpriced else ""
     environment = run.environment
     nouns = environment.nouns

@@ -174,11 +174,12 @@ class Benchmark:
             if any(found.values()):
                 columns[f"pass@{k}"] = _with_intervals(found, is_share=True)
         for count in ("prompt_tokens", "completion_tokens"):
-            if self.frame[count].count():
-                means = {}
-                for each, one in rows.items():
-                    mean = one[count].cast(pl.Float64).mean()
-                    means[each] = number(mean if isinstance(mean, float) else None)
+            means = {}
+            for each, one in rows.items():
+                counted = one.filter(pl.col("prompt_tokens") > 0)  # not every server counts them
+                mean = counted[count].cast(pl.Float64).mean()
+                means[each] = number(mean if isinstance(mean, float) else None)
+            if any(means.values()):
                 columns[f"{heading(count)} a {words.nouns.rollout}"] = means
         return columns
 
