@@ -115,8 +115,7 @@ class Metric(Record):
     judge: str = ""
     """The judging model; empty if it is the reward's."""
     rollouts: Count | None = None
-    """The number of rollouts with the metric, if fewer than were scored: the value is their
-    mean."""
+    """The number of rollouts with the metric, if fewer than were scored: the value is theirs."""
 
     def __str__(self) -> str:
         written = f"{self.value:.1%}" if self.is_share else write_number(self.value)
@@ -127,8 +126,8 @@ class Metric(Record):
         """`58.3% (48.4% to 66.4%)`."""
         if self.low is None or self.high is None:
             return str(self)
-        low = self.model_copy(update={"value": self.low})
-        high = self.model_copy(update={"value": self.high})
+        low = self.model_copy(update={"value": self.low, "rollouts": None})
+        high = self.model_copy(update={"value": self.high, "rollouts": None})
         return f"{self} ({low} to {high})"
 
 
@@ -236,18 +235,15 @@ class Ledger(Record):
         return sum(record.machine_usd for record in self.steps)
 
     @property
-    def machine_saved_usd(self) -> float:
-        """The dollars saved by spot machines on all steps."""
-        return sum(record.machine_saved_usd for record in self.steps)
-
-    @property
     def is_lower_bound(self) -> bool:
         """True if the price of some calls is not known, which `usd` does not count."""
         return self.unpriced > 0 or any(record.judge.unpriced for record in self.steps)
 
     @property
     def wall_s(self) -> float:
-        return sum(record.wall_s for record in self.steps)
+        """The seconds of its steps and validations."""
+        validated_s = sum(one.seconds for one in self.validations)
+        return validated_s + sum(record.wall_s for record in self.steps)
 
     @property
     def best(self) -> Validation | None:

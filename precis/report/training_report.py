@@ -205,14 +205,15 @@ def _last_validations(ledger: Ledger) -> str:
         for name, found in one.metrics.items():
             if found.value:
                 names[name] = None
+    unscored = ["Not scored"] if any(one.unscored for one in shown) else []
     rows = []
     for one in shown:
         row = [str(one.step)]
         for name in names:
             measured = one.metrics.get(name)
             row.append(measured.with_interval if measured else "")
-        rows.append(row)
-    return table(["Step", *map(wording.heading, names)], rows)
+        rows.append([*row, wording.causes(one.unscored)] if unscored else row)
+    return table(["Step", *map(wording.heading, names), *unscored], rows)
 
 
 def _last_steps(ledger: Ledger) -> str:
@@ -278,11 +279,10 @@ def totals(ledger: Ledger, ahead: Projection) -> str:
             saved_s += step.overlapped_s
         dropped.update(step.groups_dropped)
         unscored.update(step.unscored)
-    tokens = spend.prompt_tokens + spend.completion_tokens
     spent = _dollars(ledger.usd, ledger)
     if ledger.machine_usd:
         spent += f", ${ledger.machine_usd:,.2f} of it for the training"
-        saved = ledger.machine_saved_usd
+        saved = sum(step.machine_saved_usd for step in ledger.steps)
         spent += f", where spot saved ${saved:,.2f}" if saved else ""
     forecast = "known after the first step"
     if ahead.usd_at_end is not None:
@@ -293,7 +293,8 @@ def totals(ledger: Ledger, ahead: Projection) -> str:
         "Groups dropped": wording.causes(dropped) or "none",
         "Groups of further scenarios": f"{added:,}",
         "Rollouts not scored": wording.causes(unscored) or "none",
-        "Judge": f"{spend.calls:,} calls and {spend.cached:,} from the cache, {tokens:,} tokens",
+        "Judge, validation aside": f"{spend.calls:,} calls and {spend.cached:,} from the cache, "
+        f"{spend.prompt_tokens + spend.completion_tokens:,} tokens",
         "Spent, validation included": spent,
         "At the end, at this rate": forecast,
     }

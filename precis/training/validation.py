@@ -124,12 +124,10 @@ def validation_of(
     parts: set[str] = set()
     for figure in environment.figures:
         parts |= {figure.part, figure.whole}
-    scored = len(scores) - scores.count(None)
-    for name, value in mean_metrics(rollouts).items():
-        if name not in parts:
-            having = sum(name in one.metrics for one in rollouts)
-            some = having if having < scored else None
-            metrics.setdefault(name, Metric(value=value, rollouts=some))
+    for name in mean_metrics(rollouts):
+        found = _measure(Figure(name, name), scores, by_scenario)
+        if found is not None and name not in parts:
+            metrics.setdefault(name, found)
     turns = turns_to_success(rollouts)
     if turns:
         interval = ratio_interval(turns, [1.0] * len(turns), of_share=False)
@@ -164,8 +162,10 @@ def _measure(
             wholes.append(whole)
     if not known:
         return None
+    some = len(known) if len(known) < len(scores) - scores.count(None) else None
     if not figure.whole and figure.part not in (SUCCESS, REWARD):
-        return Metric(value=statistics.fmean(known), is_share=figure.is_share)
+        mean = statistics.fmean(known)
+        return Metric(value=mean, is_share=figure.is_share, rollouts=some)
     # Later attempts are compared with this one, so it has no interval.
     by_definition = figure.part == PREFERRED and any(
         one is not None and TRANSCRIPT in one.details for one in scores
@@ -180,4 +180,5 @@ def _measure(
         scores=tuple(parts),
         weights=tuple(weights),
         judge=figure.judge,
+        rollouts=some,
     )

@@ -182,6 +182,18 @@ def shown(ledger: Ledger, steps: int = 3, budget_usd: float | None = None) -> st
     return totals(ledger, outlook(ledger, RunPlan(steps, budget_usd=budget_usd)))
 
 
+def test_a_validation_says_how_many_scenarios_it_lacks() -> None:
+    whole = validated(0)
+    assert "Not scored" not in training_report(
+        TrainingView(EMPTY.add_validation(whole), RunPlan(1))
+    )
+    partial = validated(1).model_copy(update={"unscored": {"timeout": 2, "refused": 1}})
+    ledger = EMPTY.add_validation(whole).add_validation(partial)
+    report = training_report(TrainingView(ledger, RunPlan(1)))
+    assert "| Step | Accuracy | Words | Not scored |" in report
+    assert "| 1 | 50.0% (40.0% to 60.0%) | 300 | 1 refused, 2 timeout |" in report
+
+
 def test_causes_and_dollars_are_summed_and_foretold_with_what_the_machine_costs() -> None:
     ledger = EMPTY
     for step in range(3):
@@ -196,7 +208,7 @@ def test_causes_and_dollars_are_summed_and_foretold_with_what_the_machine_costs(
     text = shown(ledger, 10)
     assert "| Groups dropped | 6 zero_variance |" in text
     assert "| Rollouts not scored | 3 odd&#124;&#60;cause&#62;, 3 timeout |" in text
-    assert "30 calls and 3 from the cache, 3,000 tokens" in text
+    assert "| Judge, validation aside | 30 calls and 3 from the cache, 3,000 tokens" in text
     assert "| $6.00, $4.50 of it for the training, where spot saved $6.75 |" in text
     assert "about $20.00" in text and "Warm start" not in text
     unpriced = record(0).model_copy(update={"judge": Spend(calls=10, unpriced=10)})

@@ -148,6 +148,23 @@ def test_a_denominator_that_is_not_above_zero_leaves_its_rollout_out() -> None:
     assert [row["score"] for row in rows] == [None, None, 3.0]
 
 
+def test_a_figure_that_some_rollouts_lack_says_how_many_have_it() -> None:
+    """A second judge that fails on some documents is shown beside the first, which had all."""
+    agent = Agent(NOBODY)
+    second = Figure("second_accuracy", "second_correct", "second_asked", True, "b")
+    agent.figures = (Figure("accuracy", "correct", "asked", True), second, Figure("kept", "kept"))
+    played = []
+    for right in (0.0, 1.0, 1.0, 1.0, 1.0):
+        metrics = {"correct": right, "asked": 1.0}
+        if right:
+            metrics.update({"second_correct": 1.0, "second_asked": 1.0, "kept": 1.0})
+        played.append(rollout(0, Score(right, metrics=metrics)))
+    found = validation_of(0, played, 1.0, agent).metrics
+    assert found["accuracy"].with_interval == "80.0% (37.6% to 96.4%)"
+    assert found["second_accuracy"].with_interval == "100.0% (of 4) (51.0% to 100.0%)"
+    assert str(found["kept"]) == "1 (of 4)"
+
+
 def test_a_figure_of_a_metric_that_no_score_has_is_named() -> None:
     """Another metric took its place, and without any the run ended with a traceback."""
     agent = Agent(NOBODY)

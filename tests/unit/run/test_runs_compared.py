@@ -113,6 +113,10 @@ def test_listings_and_comparisons_for_programs(store: FolderStore) -> None:
     compared = found("compare", "a", "b")
     assert [run["model"] for run in compared["runs"]] == ["a", "b"]
     assert compared["runs"][0]["scores"]["3"] == 0.5
+    run = load_ledger(store, "a")
+    validated_s = sum(one.seconds for one in run.validations)
+    assert validated_s > 0, "which belongs to the time of a run"
+    assert compared["runs"][0]["seconds"] == validated_s + sum(one.wall_s for one in run.steps)
     assert compared["differences"]["b"]["accuracy"] == 0.0
     assert len(compared["documents"]) == 6
     listed = found("list")
