@@ -22,8 +22,7 @@ from tasks.policy import RETRIED
 @takes_settings(DownConfig)
 async def cluster_down(config: DownConfig) -> None:
     """Take down the machine that was rented for a model."""
-    name = await take_down(config)
-    get_run_logger().info("The machine %s is gone.", name)
+    get_run_logger().info("%s", await take_down(config))
 
 
 @flow(name="cluster-sweep", validate_parameters=False)
@@ -38,7 +37,7 @@ async def cluster_sweep(config: ClusterSweepConfig) -> list[Swept]:
 
 @task(name="take down machine", task_run_name="take down machine of {config.model}", **RETRIED)
 async def take_down(config: DownConfig) -> str:
-    """Take a model's machine down; return its name."""
+    """Take a model's machine down; return a sentence on that."""
     return await down_cluster(config.model, config.store, force=config.force)
 
 

@@ -112,14 +112,16 @@ async def launch(task: Any, name: str, autostop_minutes: int, log: Log, deadline
     return int(job)
 
 
-async def down(name: str) -> None:
-    """Take the cluster down, if it still exists. SkyPilot finishes this even if the caller stops
-    waiting."""
+async def down(name: str) -> bool:
+    """Take the cluster down; return whether it still existed. SkyPilot finishes this even if the
+    caller stops waiting."""
     try:
         await call(lambda: sdk().down(name), _DOWN_S, take_back=False)
     except ClusterError as error:
         if type(error.__cause__).__name__ != "ClusterDoesNotExist":
             raise
+        return False
+    return True
 
 
 async def job_status(name: str, job: int) -> str:

@@ -14,7 +14,7 @@ from precis.cluster.api import Cluster
 from precis.cluster.keys import PREFIX, cluster_name, forget_keys
 from precis.cluster.task import s3_endpoint
 from precis.errors import ConfigError, PrecisError
-from precis.run.lease import Holder, live_holder
+from precis.run.lease import live_holder
 from precis.store import open_store
 
 Done = Literal["taken down", "kept", "failed"]
@@ -42,17 +42,22 @@ async def sweep(spare_hours: float) -> list[Swept]:
 
 
 async def down_cluster(model: str, store: str, *, force: bool = False) -> str:
-    """Take down the machine of a model, if it still exists; return its name. Raises ConfigError if
-    a live run uses it, unless `force` is set."""
+    """Take down the machine of a model, if it still exists; return a sentence on that. Raises
+    ConfigError if a live run uses it, unless `force` is set."""
     name = cluster_name(model, store)
-    holder = None if force else await _live_holder(model, store)
+    holder = None if force else await asyncio.to_thread(live_holder, open_store(store), model)
     if holder is not None:
         raise ConfigError(
             f"The machine {name} is in use by {holder}: cancel that run, or use force."
         )
-    await api.down(name)
+    existed = await api.down(name)
     forget_keys(name)
-    return name
+    if existed:
+        return f"The machine {name} is gone."
+    return (
+        f"There is no machine {name}, that of the model {model!r} in {open_store(store).url}: see "
+        "`sky status`, or `sky jobs queue` for managed jobs."
+    )
 
 
 async def _take_down_if_idle(cluster: Cluster, spare_hours: float) -> Swept:
@@ -69,7 +74,7 @@ async def _take_down_if_idle(cluster: Cluster, spare_hours: float) -> Swept:
     try:
         if cluster.envs.get("AWS_ENDPOINT_URL") != s3_endpoint():
             return outcome("kept", "keeps its runs at another server (AWS_ENDPOINT_URL)")
-        holder = await _live_holder(model, store)
+        holder = await asyncio.to_thread(live_holder, open_store(store), model)
         if holder is not None:
             return outcome("kept", f"is in use by {holder}")
         await api.down(cluster.name)
@@ -77,7 +82,3 @@ async def _take_down_if_idle(cluster: Cluster, spare_hours: float) -> Swept:
         return outcome("failed", str(error))
     forget_keys(cluster.name)
     return outcome("taken down", "no live run holds its model")
-
-
-async def _live_holder(model: str, store: str) -> Holder | None:
-    return await asyncio.to_thread(live_holder, open_store(store), model)
