@@ -12,7 +12,7 @@ from precis.cluster import jobs
 from precis.cluster.jobs import ManagedJob
 from precis.cluster.keys import cluster_name
 from precis.cluster.managed import ServerAccess, check_reach, managed_task
-from precis.cluster.offers import prices
+from precis.cluster.offers import check_placement, prices
 from precis.config import ManagedConfig
 from precis.errors import ClusterError
 from precis.run.lease import check_free
@@ -22,8 +22,7 @@ from tasks.policy import retried
 
 @retried("find job", "find the job of {config.model}")
 async def find_job(config: ManagedConfig) -> ManagedJob | None:
-    """Return the active job of the run, or None. Raises ConfigError if a setting names something
-    that a job can't reach."""
+    """Return the run's active job, or None. Raises ConfigError for a setting out of its reach."""
     check_reach(config, _server(config).url)
     return await jobs.find(cluster_name(config.model, config.store))
 
@@ -31,14 +30,15 @@ async def find_job(config: ManagedConfig) -> ManagedJob | None:
 @retried("launch job", "launch the job of {config.model}")
 async def launch_job(config: ManagedConfig, training: Flow[Any, Any]) -> ManagedJob:
     """Have SkyPilot execute a new run of the training flow; a retry finds the first try's job.
-    Raises ClusterError if SkyPilot's jobs controller did not accept it, and LeaseHeld if another
-    run works on the model."""
+    Raises ClusterError if SkyPilot has no such machine or its jobs controller did not accept it,
+    and LeaseHeld if another run works on the model."""
     name = cluster_name(config.model, config.store)
     present = await jobs.find(name)
     if present is not None:
         return present
     if not config.take_over:
         await asyncio.to_thread(check_free, open_store(config.store), config.model)
+    await check_placement(config.cluster)
     offered = await prices(config.cluster)
     logger = get_run_logger()
     async with get_client() as client:

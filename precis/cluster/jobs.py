@@ -32,8 +32,8 @@ class ManagedJob:
         recovered = f", recovered {times}" if self.recoveries else ""
         return (
             f"The managed job {self.id} ({self.name}) is {self.status}{recovered}. Follow it with "
-            f"`sky jobs logs {self.id}`, or its flow run in Prefect; end it with `sky jobs cancel "
-            f"{self.id}`, or by that flow run's Cancel button."
+            f"`sky jobs logs {self.id}`, or its flow run in Prefect, Pending until its machine is "
+            f"installed; end it with `sky jobs cancel {self.id}`, or by that run's Cancel button."
         )
 
 

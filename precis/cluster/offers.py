@@ -6,6 +6,7 @@ from itertools import chain
 
 from precis.cluster import api
 from precis.cluster.site import HourlyPrice
+from precis.cluster.task import candidates
 from precis.errors import ConfigError, NoCapacity
 from precis.settings.cluster import ClusterConfig
 
@@ -45,6 +46,16 @@ async def gpu_offered(config: ClusterConfig) -> str:
         known = f"from ${one.usd_per_hour:.2f} an hour" if one.usd_per_hour else "at no known price"
         offers.append(f"{cloud} {known}")
     return ", ".join(offers)
+
+
+async def check_placement(config: ClusterConfig) -> None:
+    """Raise NoCapacity if SkyPilot could ask no place for the machine, such as for a spot one where
+    there are none: it takes a managed job of such a machine, which then fails unseen."""
+    import sky
+
+    with sky.Dag() as dag:
+        sky.Task().set_resources([sky.Resources(**one) for one in candidates(config)])
+    await api.call(lambda: api.sdk().optimize(dag))
 
 
 async def budget_lasts(config: ClusterConfig, budget_usd: float | None) -> str:

@@ -12,19 +12,21 @@ of the bucket or other code is replaced. On the machine everything listens on th
 
 import asyncio
 import math
+import shutil
 import threading
 import time
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from precis.cluster import api
 from precis.cluster.api import Cluster, Log
 from precis.cluster.keys import Keys, cluster_name, forget_keys, read_keys, write_keys
 from precis.cluster.site import Meter, TrainerAddress, answers
 from precis.cluster.task import started_from, trainer_task
-from precis.cluster.tunnel import Tunnel, require_ssh, ssh_to
+from precis.cluster.tunnel import Tunnel
 from precis.config import RunConfig
-from precis.errors import ClusterError, NoCapacity, PrecisError
+from precis.errors import ClusterError, ConfigError, NoCapacity, PrecisError
 from precis.run.lease import Lease
 
 _FOUND_S = 12.0
@@ -68,7 +70,11 @@ class SkyPilotHost:
             ConfigError: no retry would help.
             LeaseLost: another run has taken the model over, and its machine with it.
         """
-        require_ssh()
+        if shutil.which("ssh") is None:
+            raise ConfigError(
+                "This machine has no ssh, by which it would reach the rented one.",
+                "Install OpenSSH's client.",
+            )
         await self.leave()
         if self.lease is not None:
             await self.lease.check()
@@ -226,7 +232,9 @@ class SkyPilotHost:
 
     async def _connect(self, keys: Keys, patience_s: float) -> TrainerAddress:
         """Return the trainer's address at this end of a new tunnel, once it answers there."""
-        tunnel = Tunnel(ssh_to(self.name), keys.port, self.log)
+        # Named, since ssh looks in the account's home and not in $HOME, where SkyPilot writes it.
+        configuration = Path.home() / ".sky/generated/ssh" / self.name
+        tunnel = Tunnel(["ssh", "-F", str(configuration), self.name], keys.port, self.log)
         self._connection.push_async_callback(tunnel.close)
         address = TrainerAddress(tunnel.url, keys.token)
         try:

@@ -1,38 +1,16 @@
 """An ssh tunnel from a port of this machine's loopback to one of the cluster's."""
 
 import asyncio
-import shutil
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 
 from precis.cluster.api import Log
-from precis.errors import ConfigError
 from precis.processes.child import free_port
 
 _PAUSES_S = (0.2, 0.5, 1, 2, 5)
 """Pauses before each reconnection, in seconds; the last one repeats."""
 _STEADY_S = 60.0
 """A connection that has lasted for so long is a good one: it is made again at once."""
-
-
-def require_ssh() -> None:
-    """Raise ConfigError if this machine has no ssh, without which no rented one can be reached."""
-    if shutil.which("ssh") is None:
-        raise ConfigError(
-            "This machine has no ssh, by which it would reach the rented one.",
-            "Install OpenSSH's client.",
-        )
-
-
-def ssh_to(cluster: str) -> list[str]:
-    """Return the ssh command for a cluster, with the configuration that SkyPilot writes.
-
-    It is named explicitly, since ssh looks in the account's home and not in $HOME, where SkyPilot
-    writes it.
-    """
-    configuration = Path.home() / ".sky/generated/ssh" / cluster
-    return ["ssh", "-F", str(configuration), cluster]
 
 
 class Tunnel:

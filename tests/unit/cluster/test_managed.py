@@ -23,12 +23,12 @@ from precis.cluster.managed import (
     managed_task,
     variables,
 )
-from precis.cluster.offers import budget_lasts, gpu_offered, prices
+from precis.cluster.offers import budget_lasts, check_placement, gpu_offered, prices
 from precis.cluster.site import HourlyPrice
 from precis.cluster.task import CHECKOUT, trainer_task
 from precis.config import ManagedConfig
 from precis.environments.python import load_python
-from precis.errors import ClusterError, ConfigError
+from precis.errors import ClusterError, ConfigError, NoCapacity
 from precis.settings.cluster import ClusterConfig
 from precis.settings.environment import PythonSettings
 from tests.support.examples import EXAMPLES
@@ -261,6 +261,27 @@ async def test_a_spot_price_counts_where_the_machine_is_one_for_sure_and_has_a_p
     assert told in await budget_lasts(rented, 5.0)
 
 
+@pytest.mark.filterwarnings("ignore")  # SkyPilot's own, of names that SQLAlchemy has moved
+async def test_skypilot_is_asked_for_each_candidate_before_a_job_is_launched(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[tuple[str, bool]] = []
+
+    def get(dag: Any) -> None:
+        asked.extend((str(one.infra.to_str()), one.use_spot) for one in dag.tasks[0].resources)
+        raise ResourcesUnavailableError("Spot instances are not supported in Slurm.")
+
+    monkeypatch.setattr(api, "sdk", lambda: SimpleNamespace(optimize=lambda dag: dag, get=get))
+    rented = ClusterConfig(where="sky", infra=("slurm/lab", "kubernetes"), spot="only")
+    with pytest.raises(NoCapacity, match="not supported in Slurm"):
+        await check_placement(rented)
+    assert asked == [("slurm/lab", True), ("kubernetes", True)]
+
+
+class ResourcesUnavailableError(Exception):
+    """SkyPilot's."""
+
+
 class ClusterNotUpError(Exception):
     """SkyPilot's."""
 
@@ -305,6 +326,7 @@ async def test_a_job_is_found_by_its_whole_name(monkeypatch: pytest.MonkeyPatch)
     client = use(monkeypatch, "precis-a-1", "precis-a")
     job = jobs.ManagedJob(2, "precis-a", "RUNNING", 0)
     assert await jobs.find("precis-a") == job
+    assert "its flow run in Prefect, Pending until its machine is installed; end it" in str(job)
     assert "is RUNNING, recovered once. " in str(replace(job, recoveries=1))
     assert "is RUNNING, recovered 2 times. " in str(replace(job, recoveries=2))
     assert await jobs.find("precis-b") is None

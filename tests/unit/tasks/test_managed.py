@@ -10,7 +10,7 @@ from prefect import State
 
 from precis.cluster.jobs import ManagedJob
 from precis.config import ManagedConfig
-from precis.errors import ClusterError
+from precis.errors import ClusterError, NoCapacity
 from tasks import managed
 
 CONFIG = ManagedConfig.model_validate({"store": "s3://b/runs", "cluster": {"where": "sky"}})
@@ -60,12 +60,13 @@ async def test_a_run_is_dropped_only_where_no_job_may_execute_it(
 ) -> None:
     prefect = Prefect()
 
-    async def prices(_: Any) -> dict[str, Any]:
+    async def known(_: Any) -> dict[str, Any]:
         return {}
 
     monkeypatch.setattr(managed, "jobs", SkyPilot(answer))
     monkeypatch.setattr(managed, "get_client", lambda: nullcontext(prefect))
-    monkeypatch.setattr(managed, "prices", prices)
+    monkeypatch.setattr(managed, "check_placement", known)
+    monkeypatch.setattr(managed, "prices", known)
     monkeypatch.setattr(managed, "check_free", lambda *_: None)
     monkeypatch.setattr(managed, "open_store", lambda _: SimpleNamespace(url="s3://b/runs"))
     monkeypatch.setattr(managed, "managed_task", lambda *_: None)
@@ -74,3 +75,20 @@ async def test_a_run_is_dropped_only_where_no_job_may_execute_it(
     with pytest.raises(ClusterError, match="was restarted"):
         await managed.launch_job.fn(CONFIG, nobody)
     assert prefect.cancelled == dropped
+
+
+async def test_a_job_without_a_possible_machine_is_not_launched(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """SkyPilot's queue takes it, where it fails, and its flow run would stay Pending."""
+
+    async def refuse(_: Any) -> None:
+        raise NoCapacity("Spot instances are not supported in Slurm.")
+
+    monkeypatch.setattr(managed, "jobs", SkyPilot(None))
+    monkeypatch.setattr(managed, "check_placement", refuse)
+    monkeypatch.setattr(managed, "check_free", lambda *_: None)
+    monkeypatch.setattr(managed, "open_store", lambda _: SimpleNamespace(url="s3://b/runs"))
+    nobody: Any = None
+    with pytest.raises(NoCapacity):
+        await managed.launch_job.fn(CONFIG, nobody)
