@@ -217,6 +217,7 @@ async def _refuse(problem: PrecisError) -> str:
 async def _check_run(config: TrainConfig) -> str:
     """Describe whether a run is new or continued, and refuse settings that would change it."""
     store = open_store(config.store)
+    await asyncio.to_thread(store.check)  # which makes a bucket that may be made
     ledger = await asyncio.to_thread(find_stored_run, store, config)
     if not config.take_over:
         await asyncio.to_thread(check_free, store, config.model)

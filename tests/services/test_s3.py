@@ -3,6 +3,7 @@ once and whole, or said not to be."""
 
 import json
 import os
+import secrets
 import threading
 import time
 from collections.abc import Iterator
@@ -14,7 +15,8 @@ import pytest
 from boto3.s3.transfer import create_transfer_manager
 from s3transfer.exceptions import CancelledError
 
-from precis.config import Retention
+from cli.doctor import checks_of
+from precis.config import Retention, TrainConfig
 from precis.errors import CorruptCheckpoint, StoreConflict, StoreError, StoreRefused
 from precis.run.checkpoints import commit, committed_steps, restore
 from precis.run.lease import leased, read_lease
@@ -24,7 +26,7 @@ from precis.store.s3 import S3Store
 from precis.store.s3_client import DOWNLOAD, client_for, finish
 from tests.services.fault_proxy import Fault, FaultProxy, fault_proxy
 from tests.services.patience import patience_s, stretched
-from tests.services.s3_server import new_store, settings_for, through
+from tests.services.s3_server import new_store, settings_for, through, variables_for
 from tests.support.ledgers import ledger_at
 from tests.support.runs import newest_whole
 
@@ -102,6 +104,16 @@ def test_a_missing_bucket_is_refused_unless_it_may_be_created(s3_url: str) -> No
     settings = settings_for(s3_url, create_bucket=False)
     with pytest.raises(StoreRefused, match=r"no such bucket.*PRECIS_S3_CREATE_BUCKET"):
         S3Store("precis-nowhere", "", settings).check()
+
+
+async def test_the_doctor_finds_no_run_in_a_bucket_that_it_may_create(
+    s3_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It makes its checks at once, and this one may come before the bucket."""
+    for name, value in variables_for(s3_url).items():
+        monkeypatch.setenv(name, value)
+    config = TrainConfig(model="m", store=f"s3://precis-{secrets.token_hex(4)}/runs")
+    assert await checks_of(config)["run"]() == "m is new"
 
 
 def test_a_wrong_key_is_refused_and_not_shown(s3_url: str, direct: S3Store) -> None:
