@@ -5,7 +5,7 @@ import secrets
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any
+from typing import Any, Literal
 
 import uvicorn
 
@@ -25,7 +25,9 @@ class _Server(uvicorn.Server):
 class LoopServer:
     """A server on a free port, which lives as long as its event loop."""
 
-    def __init__(self, app: Any, host: str = "127.0.0.1") -> None:
+    def __init__(
+        self, app: Any, host: str = "127.0.0.1", lifespan: Literal["auto", "off"] = "off"
+    ) -> None:
         self._host = host
         # A pooled connection should stay open through a client's long pause.
         config = uvicorn.Config(
@@ -33,6 +35,7 @@ class LoopServer:
             log_level="warning",
             access_log=False,
             ws="none",
+            lifespan=lifespan,  # on, it prints a traceback where a second Ctrl-C ends the loop
             timeout_keep_alive=_KEEP_ALIVE_S,
             timeout_graceful_shutdown=5,
         )

@@ -57,7 +57,7 @@ async def in_process(
     else:
         backend = None
         app = completions_app(lexical_judge, lambda: [LEXICAL_MODEL], token)
-    server = LoopServer(app)
+    server = LoopServer(app, lifespan="auto")
     await server.start()
     try:
         yield ChildService(f"http://127.0.0.1:{server.port}", token, os.getpid())

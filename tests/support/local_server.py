@@ -12,7 +12,7 @@ from precis.llm.loop_server import LoopServer
 @contextmanager
 def served(app: Any) -> Iterator[str]:
     """Serve an app while the block lasts; gives its address without a trailing slash."""
-    server, loop = LoopServer(app), asyncio.new_event_loop()
+    server, loop = LoopServer(app, lifespan="auto"), asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     try:
@@ -28,7 +28,7 @@ def served(app: Any) -> Iterator[str]:
 @asynccontextmanager
 async def serving(app: Any) -> AsyncIterator[str]:
     """Serve an app from this event loop while the block lasts; gives its address likewise."""
-    server = LoopServer(app)
+    server = LoopServer(app, lifespan="auto")
     await server.start()
     try:
         yield f"http://127.0.0.1:{server.port}"

@@ -27,11 +27,27 @@ async def broken(_: Starlette) -> AsyncIterator[None]:
 
 
 async def test_an_app_that_does_not_start_is_waited_for_no_longer() -> None:
-    server = LoopServer(Starlette(lifespan=broken))
+    server = LoopServer(Starlette(lifespan=broken), lifespan="auto")
     async with asyncio.timeout(60):
         with pytest.raises(RuntimeError, match="did not start"):
             await server.start()
     await server.stop()
+
+
+def test_a_loop_that_ends_with_its_server_prints_no_traceback(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    async def complete(asked: ChatRequest) -> Completion:
+        raise AssertionError("there is no request")
+
+    async def leave() -> None:
+        server = LoopServer(completions_app(complete, list))
+        await server.start()
+        for listening in server._server.servers:
+            listening.close()
+
+    asyncio.run(leave())  # which cancels all tasks, as a second Ctrl-C does
+    assert capfd.readouterr().err == ""
 
 
 async def test_a_client_that_leaves_while_it_asks_is_no_error() -> None:
