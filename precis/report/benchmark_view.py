@@ -170,9 +170,14 @@ class Benchmark:
         if has_successes and words.measure != words.nouns.success:
             columns[heading(words.nouns.success)] = _with_intervals(shares, is_share=True)
         for k in sizes_up_to(self.attempts["attempt"].n_unique()):
-            found = {each: pass_at(rows_by(self.attempts, each), k) for each in rows}
-            if any(found.values()):
-                columns[f"pass@{k}"] = _with_intervals(found, is_share=True)
+            column = {}
+            for each, one in rows.items():
+                found, scenarios = pass_at(rows_by(self.attempts, each), k)
+                column[each] = Words().interval(found)
+                if found and scenarios < one["score"].count():
+                    column[each] += f" (of {scenarios})"
+            if any(column.values()):
+                columns[f"pass@{k}"] = column
         for count in ("prompt_tokens", "completion_tokens"):
             means = {}
             for each, one in rows.items():
@@ -203,7 +208,7 @@ class Benchmark:
                 ahead = self.ahead[own.contender, other]
                 detail = f"{words.gap_bounds(ahead.accuracy)}, {ahead.chance}"
                 gap = f"{words.gap(ahead.accuracy)}{words.unit}"
-                headlines.append((f"Ahead of {name(other)}", gap, detail))
+                headlines.append((f"Compared with {name(other)}", gap, detail))
         if self.ceiling is not None:
             value, detail = "–", "the ceiling is 0"
             if self.ceiling and own.documents < DOCUMENTS_MIN:

@@ -98,18 +98,13 @@ def turns_of_successes(rows: pl.DataFrame) -> Interval | None:
     return ratio_interval(turns, np.ones(len(turns)), of_share=False) if len(turns) else None
 
 
-def estimate_pass(successes: int, attempts: int, k: int) -> float:
-    """Return the unbiased estimate of pass@k of one scenario with at least k attempts.
+def pass_at(rows: pl.DataFrame, k: int) -> tuple[Interval | None, int]:
+    """Return a contender's pass@k with its interval, None if unknown, and the number of scenarios
+    that it is of: those with at least k scored attempts (`precis.records.results.ATTEMPTS`).
 
-    Chen et al., "Evaluating Large Language Models Trained on Code" (2021), section 2.1: the chance
-    that k of the attempts, drawn without replacement, include a success.
+    For each it is unbiased (Chen et al., "Evaluating Large Language Models Trained on Code", 2021,
+    section 2.1): the chance that k attempts, drawn without replacement, include a success.
     """
-    return 1.0 - comb(attempts - successes, k) / comb(attempts, k)
-
-
-def pass_at(rows: pl.DataFrame, k: int) -> Interval | None:
-    """Return a contender's pass@k with its interval, over scenarios with at least k scored attempts
-    (`precis.records.results.ATTEMPTS`); None if unknown."""
     scored = rows.filter(pl.col("cause").is_null()).with_columns(success=metric("success"))
     counted = (
         scored.filter(pl.col("success").is_not_null())
@@ -120,8 +115,8 @@ def pass_at(rows: pl.DataFrame, k: int) -> Interval | None:
     )
     values = []
     for _, successes, attempts in counted.iter_rows():
-        values.append(estimate_pass(int(successes), attempts, k))
-    return ratio_interval(values, np.ones(len(values))) if values else None
+        values.append(1.0 - comb(attempts - int(successes), k) / comb(attempts, k))
+    return ratio_interval(values, np.ones(len(values))) if values else None, len(values)
 
 
 def sizes_up_to(attempts: int) -> Sequence[int]:

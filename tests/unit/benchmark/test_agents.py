@@ -2,6 +2,7 @@
 
 import json
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -126,6 +127,12 @@ async def test_a_hosted_model_plays_once_greedily_and_is_sampled_for_pass_at_k(
     words = Words(game.nouns, measured.figure.name, measured.figure.is_share)
     benchmark = Benchmark(measured.frame, words=words, attempts=measured.attempts)
     assert {"pass@1", "pass@2", "pass@4"} <= set(benchmark.columns)
+    is_lost = (pl.col("scenario_id") == held_out[0].id) & (pl.col("attempt") == 1)
+    cause = pl.when(is_lost).then(pl.lit("timeout")).otherwise("cause")
+    fewer = replace(benchmark, attempts=measured.attempts.with_columns(cause=cause))
+    for k, is_of_fewer in ((2, False), (4, True)):
+        ((_, shown),) = fewer.columns[f"pass@{k}"].items()
+        assert shown.endswith(f"(of {BOARDS - 1})") == is_of_fewer, "the others have k attempts"
     for night in ("a-night", "another"):
         store_report(store, "m", night, "m/benchmarks/0000/", benchmark, night)
         assert pl.read_parquet(tmp_path / f"m/attempts/{night}.parquet").equals(measured.attempts)

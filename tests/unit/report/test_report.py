@@ -63,8 +63,8 @@ def test_the_numbers_on_the_page_are_those_of_the_results(benchmark: Benchmark, 
     # Compared with the start, and with the best of the others.
     assert [(label, value) for label, value, _ in benchmark.headlines()] == [
         ("trained, step 9", "87.5%"),
-        ("Ahead of the start", "+50.0 points"),
-        ("Ahead of lead-350", "+43.8 points"),
+        ("Compared with the start", "+50.0 points"),
+        ("Compared with lead-350", "+43.8 points"),
         ("Share of the ceiling", "91.1%"),
     ]
 
@@ -159,7 +159,7 @@ def test_the_benchmark_artifact_has_both_pictures_and_all_standings(benchmark: B
     for standing in benchmark.standings:
         assert standing.accuracy is not None
         assert f"<td>{standing.accuracy}</td>" in html
-    assert "<strong>Ahead of the start: +50.0 points</strong>" in html
+    assert "<strong>Compared with the start: +50.0 points</strong>" in html
 
 
 @settings(max_examples=60)
