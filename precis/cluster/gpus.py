@@ -24,12 +24,14 @@ async def gpus_suffice(wanted: int) -> str:
             f"{str(error).rstrip('.')}.",
             f"Run it by hand to see why. {_RENT}",
         ) from error
-    # `GPU 0: NVIDIA H200 (UUID: GPU-…)`, and parts of it in further lines.
-    seen = [line for line in listing.decode(errors="replace").splitlines() if line[:4] == "GPU "]
+    # `GPU 0: NVIDIA H200 (UUID: GPU-…)`, and parts of it in further lines, `… (UUID: MIG-…)`.
+    listed = listing.decode(errors="replace")
+    seen = [line for line in listed.splitlines() if line[:4] == "GPU "]
     named = os.environ.get(_VISIBLE)
     hint = "" if named is None else f", by {_VISIBLE}={named}"
-    if named is not None:
-        seen = list(filter(None, map(str.strip, named.split(","))))
+    if named is not None:  # CUDA names them by index, or by the beginning of their id
+        names = filter(None, map(str.strip, named.split(",")))
+        seen = [one for one in names if f"GPU {one}: " in listed or f"(UUID: {one}" in listed]
     found = "; ".join(seen) or "none"
     if len(seen) < wanted:
         raise ConfigError(

@@ -156,6 +156,8 @@ def no_choice(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         (LISTS_TWO, "0, MIG-1", 2, "^0; MIG-1, by CUDA_VISIBLE_DEVICES=0, MIG-1$"),
         (LISTS_TWO, None, 3, r"No: .*gpus is 3, and the trainer would see 2 here \(GPU 0"),
         (LISTS_TWO, "GPU-b", 2, "No: .*would see 1 here .*CUDA_VISIBLE_DEVICES=GPU-b"),
+        (LISTS_TWO, "-1", 1, "No: .*would see 0 here"),
+        (LISTS_TWO, "0,2", 2, "No: .*would see 1 here"),
         (LISTS_TWO, "", 1, "No: .*would see 0 here"),
         (None, None, 1, "No: .*lists no GPU of this machine: .*No such file"),
         ("exit 6", None, 1, "No: .*lists no GPU of this machine: .* status 6"),
