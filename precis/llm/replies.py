@@ -110,6 +110,8 @@ def _failure(
 ) -> Exception:
     given = error.get("message") if isinstance(error, dict) else error
     text = str(given) if given else content.decode("utf-8", "replace")
+    if 300 <= status < 400:
+        text = f"it redirects to {headers.get('location', 'nowhere')}"
     # JSON may have encoded a key in escapes, which are visible only after parsing.
     text = Redactor(endpoint.api_key).clean_text(text)
     message = " ".join(text.split())[:_DETAIL_MAX] or "no message"
@@ -117,8 +119,6 @@ def _failure(
     if cause is not None:
         detail = f"The {endpoint.role} answered {status}: {message}"
         return ProviderFailed(cause, detail, retry_after_s(headers, error))
-    if 300 <= status < 400:
-        message = f"it redirects to {headers.get('location', 'nowhere')}"
     if status in (400, 422) and _ABOUT_FORMAT.search(message):
         return SchemaRejected(message)
     # Moderation (OpenRouter's 403) concerns this document, not the key.

@@ -96,6 +96,8 @@ def test_what_concerns_every_request_stops_the_run_with_what_to_change(
 def test_a_redirection_is_told_with_its_address() -> None:
     moved = error_of(308, b"", {"location": "https://judge.example.org/v1/chat/completions"})
     assert "(308: it redirects to https://judge.example.org/v1/chat/completions)" in str(moved)
+    quoted = error_of(302, b"", {"location": f"/login?key={ENDPOINT.api_key}"})
+    assert "(302: it redirects to /login?key=…)" in str(quoted)
 
 
 @pytest.mark.parametrize(
