@@ -48,6 +48,8 @@ _log = logging.getLogger(__name__)
 _NOTHING = Spend()
 _USD_MIN = 1e-9
 """Dollars; smaller sums are rounding errors."""
+_BOOK_S = 5.0
+"""A rented machine is given back only then, and a cancelled run is soon killed."""
 
 
 class Stopwatch:
@@ -241,9 +243,11 @@ class Run:
         try:
             if self._stored.version is None:
                 raise StoreError("The run did not begin.")
-            await self.write_ledger(self.ledger, spend)
-        except StoreError as error:
-            _log.warning("The run's last $%.2f are in no ledger: %s", usd, error)
+            async with asyncio.timeout(_BOOK_S):
+                await self.write_ledger(self.ledger, spend)
+        except (StoreError, TimeoutError) as error:
+            why = str(error) or f"The store did not answer for {_BOOK_S:.0f} s."
+            _log.warning("The run's last $%.2f are in no ledger: %s", usd, why)
 
     @property
     def usd(self) -> float:

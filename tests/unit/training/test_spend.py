@@ -1,5 +1,6 @@
 """What a run says that it has spent is what was charged, whatever died meanwhile."""
 
+import threading
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal
@@ -13,6 +14,7 @@ from precis.records.spend import Spend
 from precis.run.lease import leased
 from precis.settings.cluster import ClusterConfig
 from precis.store import FolderStore
+from precis.training import run as run_module
 from precis.training.loop import TrainingLoop
 from precis.training.warm_start import DemonstrationJournal
 from tests.support.dying_store import SilentStore
@@ -98,6 +100,20 @@ async def test_the_last_cost_is_booked_once_whether_a_commit_had_succeeded_or_no
         # The next start finds its manifest, or does not.
         found = booked.advance(run.described)
         assert found.settle(is_recorded=True).usd == booked.settle(is_recorded=False).usd == 3.0
+
+
+async def test_a_store_that_hangs_does_not_hold_up_the_machine_that_is_to_be_given_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(run_module, "_BOOK_S", 0.01)
+    answers = threading.Event()
+    async with Life(tmp_path, {}).opened() as run:
+        await run.read_ledger()
+        await run.write_ledger(run.ledger)
+        monkeypatch.setattr(run._stored, "write", lambda data: answers.wait(5))
+        await run.book_rest(Spend(usd=3.0))
+        answers.set()
+    assert "last $3.00 are in no ledger: The store did not answer for 0 s." in caplog.text
 
 
 async def test_a_machine_that_a_killed_run_left_up_costs_from_what_that_had_committed_last(
