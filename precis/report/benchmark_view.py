@@ -160,15 +160,16 @@ class Benchmark:
         for metric in metric_names(self.frame):
             if metric not in known:
                 columns[heading(metric)] = _means(metric, rows)
-        turns = {each: turns_of_successes(one) for each, one in rows.items()}
-        shares = {each: success_of(one) for each, one in rows.items()}
+        in_turns = Words(is_share=False)
+        turns = {each: in_turns.interval(turns_of_successes(one)) for each, one in rows.items()}
+        shares = {each: Words().interval(success_of(one)) for each, one in rows.items()}
         has_successes = any(shares.values())
         if has_successes:
-            columns["Turns of a success"] = _with_intervals(turns, is_share=False)
+            columns["Turns of a success"] = turns
         if words.measure != words.nouns.reward and "reward" in metric_names(self.frame):
             columns[heading(words.nouns.reward)] = _means("reward", rows)
         if has_successes and words.measure != words.nouns.success:
-            columns[heading(words.nouns.success)] = _with_intervals(shares, is_share=True)
+            columns[heading(words.nouns.success)] = shares
         for k in sizes_up_to(self.attempts["attempt"].n_unique()):
             column = {}
             for each, one in rows.items():
@@ -240,10 +241,3 @@ def _means(name: str, rows: Mapping[Contender, pl.DataFrame]) -> dict[Contender,
         having, scored = count_with(one, name)
         column[contender] = f"{mean} (of {having})" if 0 < having < scored else mean
     return column
-
-
-def _with_intervals(
-    found: Mapping[Contender, Interval | None], *, is_share: bool
-) -> dict[Contender, str]:
-    words = Words(is_share=is_share)
-    return {contender: words.interval(interval) for contender, interval in found.items()}

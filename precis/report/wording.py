@@ -146,5 +146,7 @@ def warm_start(ledger: Ledger) -> str:
         parts.append(f"{shown}{earned}{left_out}{cost}")
     for one in ledger.variances:
         when = "after" if one.step else "before"
-        parts.append(f"{one.varied} of {one.groups} groups with rewards that differ {when} it")
+        others = f" (the others: {causes(one.dropped)})" if one.dropped else ""
+        differ = f"{one.varied} of {one.groups} groups with rewards that differ"
+        parts.append(f"{differ} {when} it{others}")
     return "; ".join(parts)

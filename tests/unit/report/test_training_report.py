@@ -241,3 +241,6 @@ def test_a_warm_start_is_told_with_what_became_of_the_groups() -> None:
     assert "38 demonstrations imitated (best_of_n) with a mean reward of 0.5" in row
     assert "left out 2 nothing_earned" in row
     assert "18 of 20 groups with rewards that differ after it" in row
+    unscored = variance(1, 18).model_copy(update={"dropped": {"too_few_scored": 2}})
+    others = "differ after it (the others: 2 too_few_scored)"
+    assert others in shown(ledger.add_variance(unscored)), "which may differ as well"
