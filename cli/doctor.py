@@ -26,7 +26,7 @@ from rich.text import Text
 from cli import prefect_server
 from cli.deployments import read_deployment, read_params
 from precis import checks
-from precis.benchmark.lineup import hosted_of
+from precis.benchmark.lineup import RANDOM, hosted_of, refuse_unknown_baselines
 from precis.benchmark.measure import with_settings_of_its_run
 from precis.checks import Check, CheckResult, run_checks
 from precis.cleartext import keys_in_clear
@@ -34,11 +34,12 @@ from precis.cluster import api
 from precis.cluster.gpus import gpus_suffice
 from precis.cluster.managed import check_reach
 from precis.cluster.offers import budget_lasts, clouds_of, gpu_offered, infra_enabled
-from precis.config import BenchmarkConfig, JudgeConfig, ManagedConfig, RunConfig, TrainConfig
+from precis.config import BenchmarkConfig, ManagedConfig, RunConfig, TrainConfig
 from precis.environment import Variables, key_variables
 from precis.environments.demonstrations import prepare_warm_start
 from precis.environments.protocol import Environment
 from precis.environments.ruler import TrajectoryRuler
+from precis.environments.summaries.baselines import baselines
 from precis.environments.summaries.environment import Summaries
 from precis.environments.summaries.judge import Endpoint, JudgeClient, endpoint_for
 from precis.environments.summaries.judge.endpoint import LEXICAL_MODEL, SECOND_KEY
@@ -167,7 +168,7 @@ def checks_of(config: RunConfig, store_problem: ConfigError | None = None) -> di
 def _checks_of_environment(config: RunConfig) -> dict[str, Check]:
     environment = config.environment
     if environment.kind != "summaries":
-        return {"environment": lambda: _check_environment(environment, config.judge)}
+        return {"environment": lambda: _check_environment(environment, config)}
     planned: dict[str, Check] = {
         "documents": lambda: _check_documents(config),
         "judge": lambda: checks.check_judge(config.judge),
@@ -259,11 +260,14 @@ def _any_judge(config: TrainConfig) -> Endpoint:
     return endpoint_for(config.judge, dict.fromkeys(key_variables(), "none"))
 
 
-async def _check_environment(settings: AgentSettings, judge: JudgeConfig) -> str:
+async def _check_environment(settings: AgentSettings, config: RunConfig) -> str:
     async with await asyncio.to_thread(load_agent, settings) as environment:
         problems = await environment.checks()
         if problems:
             raise ConfigError(" ".join(problems))
+        if isinstance(config, BenchmarkConfig):
+            known = [*environment.baselines(), RANDOM]
+            refuse_unknown_baselines(config.baselines or (), known)
     learned = set(map(environment.content_of, environment.scenarios("train")))
     held_out = list(map(environment.content_of, environment.scenarios("validation")))
     scenarios = environment.nouns.scenarios
@@ -271,7 +275,9 @@ async def _check_environment(settings: AgentSettings, judge: JudgeConfig) -> str
     found = f"{label_of(settings)}: {train} {scenarios} to train on, {len(held_out)} held out"
     if alike := sum(content in learned for content in held_out):
         found += f", {alike} of them like one to train on but for the id"
-    return f"{found}; judge {await checks.check_judge(judge)}" if environment.rubric else found
+    if environment.rubric:
+        found += f"; judge {await checks.check_judge(config.judge)}"
+    return found
 
 
 async def _check_warm_start(config: TrainConfig) -> str:
@@ -295,6 +301,8 @@ async def _check_documents(config: RunConfig) -> str:
 
 
 async def _check_contenders(config: BenchmarkConfig) -> str:
+    if config.environment.kind == "summaries":
+        refuse_unknown_baselines(config.baselines or (), baselines())
     names = ", ".join(str(one.contender) for one in hosted_of(config))
     return names or "no hosted model takes part"
 

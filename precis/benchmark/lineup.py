@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +40,15 @@ def hosted_of(config: BenchmarkConfig) -> list[ContenderSpec]:
     return [hosted_contender(each, keys) for each in wanted]
 
 
+def refuse_unknown_baselines(names: Iterable[str], known: Collection[str]) -> None:
+    for name in names:
+        if name not in known:
+            raise ConfigError(
+                f"The environment has no baseline {name!r}.",
+                f"Give `baselines` some of {', '.join(known) or 'none'}, or leave it out.",
+            )
+
+
 @asynccontextmanager
 async def serve_baselines(
     config: BenchmarkConfig, environment: Environment
@@ -50,12 +59,7 @@ async def serve_baselines(
     if environment.takes_random_player and RANDOM not in known:
         known[RANDOM] = play_randomly
         names = names if config.baselines is not None else (*names, RANDOM)
-    for name in names:
-        if name not in known:
-            raise ConfigError(
-                f"The environment has no baseline {name!r}.",
-                f"Give `baselines` some of {', '.join(known) or 'none'}, or leave it out.",
-            )
+    refuse_unknown_baselines(names, known)
     # The settings refuse two others of the same name.
     called = {TRAINED, *config.hosted, *(each.called for each in config.contenders)}
     twice = ", ".join(sorted(called.intersection(names)))

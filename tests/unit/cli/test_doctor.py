@@ -136,6 +136,19 @@ async def test_a_benchmark_of_no_model_lacks_the_model_and_its_hosted_contenders
     assert "OPENROUTER_API_KEY" in lacking["contenders"]
 
 
+async def test_baselines_that_the_environment_has_not_are_refused(tmp_path: Path) -> None:
+    put_run(tmp_path, model="rehearsal-seed1")
+    put_run(tmp_path, model="game", environment=GAME)
+    for model, row, known in (
+        ("rehearsal-seed1", "contenders", "empty, lead-350"),
+        ("game", "environment", "some of random"),
+    ):
+        params = [f"model={model}", 'baselines=["leed-350"]']
+        planned = checks_of(*read_settings("benchmark/nightly", params))
+        found = await row_of(row, planned)
+        assert "no baseline 'leed-350'" in found.detail and known in found.remedy
+
+
 async def test_a_rented_benchmark_without_a_bucket_asks_no_other_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
