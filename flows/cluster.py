@@ -12,6 +12,7 @@ from precis.errors import ClusterError
 from precis.settings.cluster import ClusterSweepConfig, DownConfig
 from tasks.parameters import named, takes_settings
 from tasks.policy import RETRIED
+from tasks.states import says_why_it_stops
 
 
 @flow(
@@ -19,6 +20,7 @@ from tasks.policy import RETRIED
     flow_run_name=named("take down the machine of {model}"),
     validate_parameters=False,
 )
+@says_why_it_stops
 @takes_settings(DownConfig)
 async def cluster_down(config: DownConfig) -> None:
     """Take down the machine that was rented for a model."""
@@ -26,6 +28,7 @@ async def cluster_down(config: DownConfig) -> None:
 
 
 @flow(name="cluster-sweep", validate_parameters=False)
+@says_why_it_stops
 @takes_settings(ClusterSweepConfig)
 async def cluster_sweep(config: ClusterSweepConfig) -> list[Swept]:
     """Take down every machine of ours that no live run holds."""

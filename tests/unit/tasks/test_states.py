@@ -16,11 +16,13 @@ from prefect.concurrency import _leases
 from prefect.exceptions import FlowPauseTimeout, MissingContextError, TerminationSignal
 from prefect.logging import disable_run_logger
 from prefect.states import Cancelling, Failed, Running
+from prefect.utilities.callables import get_call_parameters
 
-import flows  # noqa: F401  what it changes of Prefect is tested here
+import flows.cluster  # what the package changes of Prefect is tested here too
 import tasks.policy
 import tasks.states
 import tasks.training
+from flows.cluster import cluster_down, cluster_sweep
 from precis.config import TrainConfig
 from precis.environments.summaries.judge import cache
 from precis.errors import (
@@ -91,6 +93,21 @@ async def test_only_errors_of_ours_and_a_full_disk_become_a_state() -> None:
     for error in (ZeroDivisionError(), OSError(errno.EIO, "Input/output error", "history.jsonl")):
         with pytest.raises(type(error)):
             await flow(error)
+
+
+async def test_a_flow_that_takes_machines_down_fails_with_the_message_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def refuse(_: object) -> None:
+        raise ConfigError("SkyPilot is not installed.")
+
+    monkeypatch.setattr(flows.cluster, "take_down", refuse)
+    monkeypatch.setattr(flows.cluster, "sweep_machines", refuse)
+    flows_of_machines: list[tuple[Any, dict[str, Any]]]
+    flows_of_machines = [(cluster_down, {"model": "summarizer"}), (cluster_sweep, {})]
+    for flow, given in flows_of_machines:
+        state = await flow.fn(**get_call_parameters(flow.fn, (), given))
+        assert isinstance(state, State) and state.message == "SkyPilot is not installed."
 
 
 @pytest.mark.parametrize("state", [Cancelling(), Running()])
