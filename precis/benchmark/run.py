@@ -207,6 +207,9 @@ async def announce_cost(run: BenchmarkRun, contenders: Sequence[ContenderSpec]) 
     ahead = await estimate_cost(run.recorder, clients, dry, run.sampled, ceiling=not known)
     if len(ahead) > 1 or ahead[0].figures["rollouts"]:
         _log.info("%s", " ".join(map(str, ahead)))
+    for one in ahead:
+        for sentence in one.warnings:
+            _log.warning("%s", sentence)
     limit = run.config.dollars_max
     if limit is not None and sum(one.usd or 0.0 for one in ahead) > limit:
         _log.warning(

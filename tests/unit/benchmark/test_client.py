@@ -362,6 +362,17 @@ async def test_a_ceiling_that_the_store_has_costs_a_benchmark_nothing(
     assert calls == [4 * len(DOCUMENTS), 2 * len(DOCUMENTS)]
 
 
+async def test_a_benchmark_shows_the_warnings_of_its_forecast(
+    url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = BenchmarkConfig(store=str(tmp_path))
+    async with Recorder() as recorder:
+        run = BenchmarkRun(config, environment(), recorder, Observers([]))
+        await run.kept.open()
+        await announce_cost(run, [entry(url)])
+    assert "No price is known for m: its cost is not counted." in caplog.text
+
+
 async def test_a_rehearsed_model_takes_part_beside_the_others(tmp_path: Path) -> None:
     store, config = open_store(str(tmp_path / "store")), BenchmarkConfig(extractive="small")
     folder = save(tmp_path / "small", initial_state(SENTENCES.layout, 1), SENTENCES.layout)

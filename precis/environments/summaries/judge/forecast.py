@@ -74,13 +74,11 @@ def forecast_of(
         warnings.append(
             f"No price is known for {model}: its cost is not counted. Give one in its prices."
         )
-    # The number of days' quotas.
     days = math.ceil(calls / limits.requests_per_day) if limits.requests_per_day else 1
     if days > 1:
-        warnings.append(f"The daily quota suffices for one of {days} days.")
-        sentence += (
-            f" The quota of {limits.requests_per_day:,} requests a day does not suffice: the run "
-            f"needs {days} days of it. Raise the quota, or lower steps, rollouts_per_group or "
+        warnings.append(
+            f"{role}'s quota of {limits.requests_per_day:,} requests a day does not suffice: the "
+            f"run needs {days} days of it. Raise the quota, or lower steps, rollouts_per_group or "
             "val_size."
         )
     figures = {"calls": calls, "minutes": minutes, "days": days}
