@@ -158,13 +158,13 @@ def with_settings_of_its_run(config: BenchmarkConfig, store: Store) -> Benchmark
         ledger = load_ledger(store, config.model)
     except UnusableRun as error:
         runs, unreadable = list_runs(store)
-        there = {run.model for run in runs} | unreadable.keys()
-        others = sorted(there - {config.model})
-        if not others or config.model in there:  # whose ledger is damaged or lost
+        there = sorted({run.model for run in runs} | unreadable.keys())
+        if not there or config.model in there:  # whose ledger is damaged or lost
             raise
         raise UnusableRun(
             error.what,
-            f"Train it first, or give `model` one of those that are there: {', '.join(others)}.",
+            "Train it first, give the `store` that has it, or give `model` one of those that are "
+            f"there: {', '.join(there)}.",
         ) from error
     if not ledger.corpus:
         raise UnusableRun(

@@ -115,11 +115,9 @@ def serve(
     with sentences():
         folder = Path(os.path.expanduser(name))
         if is_merged(folder):
-            length = context or CONTEXT_TOKENS
             served = name_of(folder)
-            is_agent = bool(parser_in(folder))
-            command = command_for_merged(served, folder, length, address)
-            return _vllm(command, served, address, run, is_agent)
+            command = command_for_merged(served, folder, context or CONTEXT_TOKENS, address)
+            return _vllm(command, served, address, run, bool(parser_in(folder)))
         found = _find(name, "", store)
         if found.kind == "policy":
             if not run:
@@ -127,10 +125,7 @@ def serve(
                 if store:
                     where += ["--store", store]
                 echo(shlex.join(["precis", "model", "serve", found.serving_name, "--run", *where]))
-                note(
-                    f"{found.serving_name} is the embedded policy: this command serves it by "
-                    "itself."
-                )
+                note(f"{found.serving_name} is the embedded policy: this command serves it.")
                 return
             check_address(address)  # before a key is shown
             key = _find_or_show_key()

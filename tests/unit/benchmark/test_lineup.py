@@ -212,7 +212,7 @@ def test_a_model_that_is_not_there_is_told_of_those_that_are(store: FolderStore)
     store.delete("m/")
     write_ledger(store, ledger("rehearsal-seed2"), None)
     store.put("damaged/ledger.json", b"{")
-    with pytest.raises(UnusableRun, match=r"that are there: damaged, rehearsal-seed2\.$"):
+    with pytest.raises(UnusableRun, match=r"`store` .* there: damaged, rehearsal-seed2\.$"):
         with_settings_of_its_run(BenchmarkConfig(model="rehearsal"), store)
     with pytest.raises(UnusableRun, match="If it is damaged, `precis runs repair damaged --store "):
         with_settings_of_its_run(BenchmarkConfig(model="damaged"), store)
