@@ -137,7 +137,9 @@ async def check_warm_start(config: TrainConfig, environment: Environment) -> str
         return found
     endpoint = teacher.endpoint
     found += f", by {endpoint.model} at {endpoint.base_url}"
-    stored = await asyncio.to_thread(find_ledger, open_store(config.store), config.model)
+    store = open_store(config.store)
+    await asyncio.to_thread(store.check)  # which makes a bucket that may be made
+    stored = await asyncio.to_thread(find_ledger, store, config.model)
     if stored is not None and stored[0].next_step > 0:
         return found
     payload = {"model": endpoint.model, "messages": [{"role": "user", "content": "Hello."}]}

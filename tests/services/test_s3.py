@@ -112,8 +112,17 @@ async def test_the_doctor_finds_no_run_in_a_bucket_that_it_may_create(
     """It makes its checks at once, and this one may come before the bucket."""
     for name, value in variables_for(s3_url).items():
         monkeypatch.setenv(name, value)
-    config = TrainConfig(model="m", store=f"s3://precis-{secrets.token_hex(4)}/runs")
-    assert await checks_of(config)["run"]() == "m is new"
+    monkeypatch.setenv("CONTENDER_API_KEY", "any word")
+    teacher = {"provider": "url", "base_url": "http://127.0.0.1:9/v1", "model": "t"}
+    given = {
+        "model": "m",
+        "documents": {"source": "bundled", "train_size": 8, "val_size": 2},
+        "warm_start": {"source": "teacher", "scenarios": 4, "teacher": teacher},
+    }
+    for check, found in (("run", "m is new"), ("warm start", "does not answer a greeting")):
+        store = f"s3://precis-{secrets.token_hex(4)}/runs"
+        config = TrainConfig.model_validate({**given, "store": store})
+        assert found in await checks_of(config)[check]()
 
 
 def test_a_wrong_key_is_refused_and_not_shown(s3_url: str, direct: S3Store) -> None:
