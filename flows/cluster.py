@@ -24,7 +24,8 @@ from tasks.states import says_why_it_stops
 @takes_settings(DownConfig)
 async def cluster_down(config: DownConfig) -> None:
     """Take down the machine that was rented for a model."""
-    get_run_logger().info("%s", await take_down(config))
+    done = await take_down(config)
+    get_run_logger().info("%s", done)
 
 
 @flow(name="cluster-sweep", validate_parameters=False)
