@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -109,3 +110,25 @@ async def test_a_commit_that_does_not_succeed_is_told_at_the_end_of_its_run(
                     run.commits.start(4, commit())
                     raise ZeroDivisionError
     assert told in caplog.text
+
+
+@pytest.mark.parametrize("failure", [None, TrainerLost("It is gone."), StoreError("It is out.")])
+async def test_a_trainer_that_is_lost_in_a_commit_is_started_again_and_no_other_failure_hidden(
+    failure: Exception | None, tmp_path: Path
+) -> None:
+    work = Work(failure)
+    work.done.set()
+
+    async def commit() -> None:
+        await work.do()
+
+    is_store_out = isinstance(failure, StoreError)
+    async with Life(tmp_path, {}).opened() as run:
+        training = TrainingLoop(run)
+        await training.resume()
+        run.commits.start(0, commit())
+        with pytest.raises(StoreError) if is_store_out else nullcontext():
+            async with training.recovering():
+                raise TrainerLost("It is gone.")
+        assert run.trainer.losses == (0 if is_store_out else 1)
+        assert run.commits.step is None
