@@ -215,10 +215,13 @@ class _RunInTerminal(logging.Handler):
         if record.levelno >= logging.WARNING:
             if logged_by in _SHOWN:
                 self._bar.console.print(said, style="yellow", soft_wrap=True)
-        elif logged_by == "precis.training.serving":
+            return
+        is_last = False
+        if logged_by == "precis.training.serving":  # of a benchmark
             self._bar.update(self._shown, description="benchmarking")
         elif step:
             done, steps, figures = step.groups()
+            is_last = done == steps
             self._bar.update(
                 self._shown,
                 completed=int(done),
@@ -226,10 +229,12 @@ class _RunInTerminal(logging.Handler):
                 description="training",
                 figures=figures.removeprefix(", "),
             )
-            now = time.monotonic()
-            if self._bar.disable and (done == steps or now - self._printed_at >= _LINE_S):
-                self._bar.console.print(said, soft_wrap=True)
-                self._printed_at = now
+        else:
+            return
+        now = time.monotonic()
+        if self._bar.disable and (is_last or now - self._printed_at >= _LINE_S):
+            self._bar.console.print(said, soft_wrap=True)
+            self._printed_at = now
 
 
 @contextlib.contextmanager

@@ -319,6 +319,7 @@ def test_a_run_s_steps_and_what_it_warns_of_and_waits_for_are_shown(
             log(logging.INFO, "tasks/states.py", figures, "precis.training.loop")
         if is_terminal:
             assert "3/3" in bar_of() and "reward 0.50, held-out [won] games [/]" in bar_of()
+        monkeypatch.setattr(rehearsal, "_LINE_S", 0.0)
         log(logging.INFO, "tasks/states.py", "Measured trained@3.", "precis.training.serving")
         if is_terminal:
             assert "benchmarking" in bar_of()
@@ -335,4 +336,5 @@ def test_a_run_s_steps_and_what_it_warns_of_and_waits_for_are_shown(
             "Replies are asked for again.",
             "step 1 of 3, reward 0.50, held-out [won] games [/] 25.0%",
             "step 3 of 3, reward 0.50, held-out [won] games [/] 25.0%",
+            "Measured trained@3.",
         ]
