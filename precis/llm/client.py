@@ -205,6 +205,7 @@ class ChatClient:
         settings = self._settings
         with self._watch.asking():
             for tried in count(1):
+                spent_s = deadline.spent_s
                 try:
                     answer = await ask()
                 except ProviderFailed as error:
@@ -220,7 +221,7 @@ class ChatClient:
                     pause_s = failure.retry_after_s + pause_s * 0.2
                 if tried >= settings.tries_max or pause_s >= deadline.left_s:
                     break
-                self._watch.failed(failure, pause_s)
+                self._watch.failed(failure, deadline.spent_s - spent_s, pause_s)
                 await deadline.sleep(pause_s)
         raise failure
 

@@ -19,13 +19,14 @@ _log = logging.getLogger(__name__)
 
 
 class SilenceWatch:
-    """Watches the attempts of one client: a server is silent from the first that fails until one
-    succeeds, or nobody asks any more."""
+    """Watches the attempts of one client: a server is silent from the beginning of the first that
+    fails until one succeeds, or nobody asks any more."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
         self._asking = 0
         self._since: float | None = None
+        self._answered_at = 0.0
         self._said_at: float | None = None
         self._next_try = 0.0
         self._cause = ""
@@ -46,11 +47,12 @@ class SilenceWatch:
             if not self._asking:  # callers report the failure themselves
                 self._since = self._said_at = None
 
-    def failed(self, failure: ProviderFailed, pause_s: float) -> None:
-        """Record a failed attempt, and the pause before the next one; warn if the silence lasts
-        longer than ten seconds by then."""
+    def failed(self, failure: ProviderFailed, asked_s: float, pause_s: float) -> None:
+        """Record an attempt that failed after `asked_s` at the server, and the pause before the
+        next one; warn if the silence lasts longer than ten seconds by then."""
         now = _now()
-        self._since = now if self._since is None else self._since
+        if self._since is None:
+            self._since = max(now - asked_s, self._answered_at)
         self._next_try = now + pause_s
         self._cause = " ".join(str(failure).split())[:_DETAIL_MAX].rstrip(".")
         is_due = self._said_at is None or now - self._said_at >= _SAID_AGAIN_S
@@ -63,6 +65,7 @@ class SilenceWatch:
         if self._said_at is not None:
             _log.warning("%s", self._sentence(f"answers again, after {self._lasted}."))
         self._since = self._said_at = None
+        self._answered_at = _now()
 
     def describe(self) -> str:
         """Describe the silent server: since when, why, and when the next attempt is."""

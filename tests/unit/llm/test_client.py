@@ -106,13 +106,27 @@ async def test_a_silence_that_ended_is_not_said(
 ) -> None:
     watch = SilenceWatch(SILENT)
     with watch.asking():
-        watch.failed(ProviderFailed("timeout", "It took too long."), 0.0)
+        watch.failed(ProviderFailed("timeout", "It took too long."), 0.0, 0.0)
         if answered:
             watch.answered()
         else:
             await until(silences, "a silent server")
     assert silences() == []
     assert caplog.messages == []
+
+
+async def test_a_silence_begins_with_the_request_that_hung_or_the_last_answer(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    watch = SilenceWatch(SILENT)
+    hung = ProviderFailed("timeout", "It took too long.")
+    with watch.asking():
+        watch.failed(hung, 60.0, 0.5)
+        assert "has answered no request for 60 s: It took too long." in caplog.text
+        watch.answered()
+        caplog.clear()
+        watch.failed(hung, 60.0, 0.5)  # sent before that answer
+        assert "has answered no request for 0 s: It took too long." in caplog.text
 
 
 async def test_a_silent_contender_is_named_once() -> None:
