@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import resource
 import string
 import sys
@@ -193,9 +194,44 @@ def test_what_is_not_the_key_stays(before: str, part: tuple[int, int], after: st
     assert found == f"{before} … {after}".encode("utf-8", "replace").decode()
 
 
+LAST_FOUR = KEY[-4:]
+CUT_SHORT = [
+    "sk-…{last}",
+    "sk-or-v1-4f***",
+    "sk-or...",
+    "sk-or-***************************{last}",
+    "sk-o[redacted]{last}",
+    "xxxxxxxxxxxx{last}",
+    "**** {last}",
+    "a key ending in {last}",
+    "a key that ends with '{last}'",
+    "the last four characters of your key are {last}",
+    '{{"last4": "{last}"}}',
+    '{{"key_suffix": "{last}", "api_key_hint": "sk-...{last}"}}',
+    "the key starts with `sk-or-`",
+]
 keys = st.text(string.ascii_letters + string.digits + "-_", min_size=20, max_size=60).filter(
     lambda key: not key.isalpha()
 )
+masks = st.sampled_from(["***", "*" * 40, "…", "...", "[...]", "•••• ", "####", "____", "<...>"])
+shown = st.integers(3, 20)
+
+
+def letters(text: str) -> str:
+    return re.sub(r"[\W_]", "", text)
+
+
+@given(key=keys, mask=masks, first=shown, last=shown)
+def test_no_end_of_a_key_is_seen_that_is_masked_or_told_of_in_words(
+    key: str, mask: str, first: int, last: int
+) -> None:
+    for masked in (key[:first] + mask + key[-last:], key[:first] + mask, mask + key[-last:]):
+        for around in ("Key {} is not known.", "({})", '"{}"', "at {}\n"):
+            cleaned = Redactor(key).clean_text(around.format(masked))
+            assert letters(cleaned) == letters(around)
+    for told in ("Your key, ending in {}, has expired.", '{{"last4": "{}"}}', "suffix: {}"):
+        cleaned = Redactor(key).clean_text(told.format(key[-last:]))
+        assert letters(cleaned) == letters(told.format(""))
 
 
 @given(key=keys, text=st.sampled_from([document.text for document in BUNDLED]))
@@ -213,9 +249,23 @@ def test_a_reply_without_the_key_stays_as_it_is(content: bytes) -> None:
     assert Redactor("sk-or-v1-zzzzzzzzzzzz").clean(content) == content
 
 
-@pytest.mark.parametrize(("key", "text"), [("anything", "anything goes"), ("none", "none at all")])
-def test_a_word_is_no_key(key: str, text: str) -> None:
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        *[(KEY, text) for text in ("Room 35c8 is closed.", "sk-or is short", "ending in 1945")],
+        ("anything", "anything goes"),
+        ("none", "none at all"),
+    ],
+)
+def test_a_word_and_what_nothing_says_to_be_of_a_key_stay(key: str, text: str) -> None:
     assert Redactor(key).clean_text(text) == text
+
+
+@pytest.mark.parametrize("told", CUT_SHORT)
+def test_a_key_cut_short_is_left_out_of_a_text(told: str) -> None:
+    cleaned = Redactor(KEY).clean_text(told.format(last=LAST_FOUR))
+    assert LAST_FOUR not in cleaned
+    assert "sk-o" not in cleaned
 
 
 async def test_a_list_that_drips_costs_its_deadline_and_no_more() -> None:

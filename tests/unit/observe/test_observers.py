@@ -28,7 +28,7 @@ from precis.observe.wandb import wandb_log
 from precis.records.rollout import Call, Json, Rollout, Score
 from precis.records.spend import Usage
 from tests.security.hostile import MIB, dripping, endless, hostile, quoting
-from tests.security.test_replies import KEY
+from tests.security.test_replies import CUT_SHORT, KEY, LAST_FOUR
 from tests.support.local_server import serving
 from tests.support.rollouts import DOCUMENT, SCENARIO, rollouts
 
@@ -308,16 +308,16 @@ async def test_an_answer_without_end_is_not_read(
         ("WF_TRACE_SERVER_URL", {"wandb_api_key": KEY, "weave_project": "entity/project"}),
     ],
 )
-@pytest.mark.parametrize("quoted", ["{authorization}", KEY])
+@pytest.mark.parametrize("quoted", ["{authorization}", KEY, CUT_SHORT[0]])
 async def test_a_key_that_is_quoted_is_not_logged(
     address: str, keys: dict[str, str], quoted: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    answer = quoting(400, lambda sent: quoted.format(authorization=sent))
+    answer = quoting(400, lambda sent: quoted.format(last=LAST_FOUR, authorization=sent))
     async with hostile(answer) as server:
         await told(variables(**keys, **{address: server.url.removesuffix("/v1")}), SEEN)
     assert "does not take all rollouts: it answered 400" in caplog.text
     sent = server.keys[0].removeprefix("Basic ")
-    for secret in (KEY, sent):
+    for secret in (KEY, sent, LAST_FOUR, "sk-o"):
         assert secret not in caplog.text
 
 
