@@ -13,7 +13,7 @@ from precis.run.lease import Holder, live_holder
 from precis.run.repair import refuse_lost_ledger
 from precis.run.retention import steps_begun
 from precis.store import Store
-from precis.store.files import READ_AT_ONCE
+from precis.store.files import REQUESTS_AT_ONCE
 from precis.store.keys import fault_of
 
 
@@ -126,7 +126,7 @@ def list_runs(
             return str(error)
         return found.line if found else None
 
-    with ThreadPoolExecutor(READ_AT_ONCE) as threads:
+    with ThreadPoolExecutor(REQUESTS_AT_ONCE) as threads:
         for done, found in enumerate(threads.map(read, models), start=1):
             if isinstance(found, str):
                 unreadable[models[done - 1]] = found
@@ -174,7 +174,7 @@ def kept_checkpoints(store: Store, model: str, *, read: bool = False) -> list[St
             damage = str(error)
         return StoredCheckpoint(step, total, damage, read)
 
-    with ThreadPoolExecutor(1 if read else READ_AT_ONCE) as threads:
+    with ThreadPoolExecutor(1 if read else REQUESTS_AT_ONCE) as threads:
         return list(threads.map(describe, steps_begun(sizes)))
 
 

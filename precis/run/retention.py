@@ -18,7 +18,7 @@ from precis.records.manifests import (
 from precis.run.checkpoints import complete_manifest
 from precis.run.lease import check_lease
 from precis.store import Store
-from precis.store.files import READ_AT_ONCE
+from precis.store.files import REQUESTS_AT_ONCE
 
 
 def kept(
@@ -57,7 +57,7 @@ def prune(store: Store, ledger: Ledger, retention: Retention, lease: str = "") -
         except CorruptCheckpoint:
             return None
 
-    with ThreadPoolExecutor(READ_AT_ONCE) as threads:
+    with ThreadPoolExecutor(REQUESTS_AT_ONCE) as threads:
         found = list(threads.map(read, committed))
     whole = {one.step: one for one in found if one is not None}
     if not whole:

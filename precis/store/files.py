@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from s3fs import S3FileSystem
 
 _S3 = "s3://"
-READ_AT_ONCE = 16
+REQUESTS_AT_ONCE = 16
 """Objects to read, or to write, at the same time: each waits for the store."""
 
 
@@ -29,7 +29,7 @@ def read_files(store: Store, keys: Iterable[str]) -> dict[str, bytes]:
             raise StoreError(f"Can't read {store.url}/{key}: it is not there.")
         return key, blob.data
 
-    with ThreadPoolExecutor(READ_AT_ONCE) as threads:
+    with ThreadPoolExecutor(REQUESTS_AT_ONCE) as threads:
         return dict(threads.map(read, keys))
 
 

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from precis.store import Store
-from precis.store.files import READ_AT_ONCE
+from precis.store.files import REQUESTS_AT_ONCE
 
 T = TypeVar("T")
 
@@ -26,7 +26,7 @@ class KeptRecords:
         self._store = store
         self._known: set[str] = set()
         self._read: dict[str, bytes] = {}
-        self._threads = ThreadPoolExecutor(READ_AT_ONCE, thread_name_prefix="kept")
+        self._threads = ThreadPoolExecutor(REQUESTS_AT_ONCE, thread_name_prefix="kept")
 
     async def open(self) -> None:
         """List the stored records once, so that no missing one is asked for; a StoreError says that
