@@ -35,7 +35,7 @@ from precis.cluster.gpus import gpus_suffice
 from precis.cluster.managed import check_reach
 from precis.cluster.offers import budget_lasts, clouds_of, gpu_offered, infra_enabled
 from precis.config import BenchmarkConfig, ManagedConfig, RunConfig, TrainConfig
-from precis.environment import Variables, key_variables
+from precis.environment import key_variables
 from precis.environments.demonstrations import prepare_warm_start
 from precis.environments.protocol import Environment
 from precis.environments.ruler import TrajectoryRuler
@@ -109,15 +109,8 @@ async def _examine(
     config: RunConfig, store_problem: ConfigError | None, console: Console
 ) -> list[CheckResult]:
     """Return a row for each check, after loading keys that only the server's Secret blocks hold."""
-    of_machine: dict[str, Check] = {
-        "Python": checks.check_python,
-        "packages": checks.check_packages,
-        "Prefect": prefect_server.check,
-        "disk": lambda: checks.check_disk(Variables().home),
-    }
-    rows = await run_checks(of_machine)
-    answers = all(row.ok for row in rows if row.name == "Prefect")
-    if answers and prefect_server.find() is not None:
+    rows = await run_checks({"Prefect": prefect_server.check})
+    if rows[0].ok and prefect_server.find() is not None:
         rows += await run_checks({"Secret blocks": _adopt_secrets})
     try:
         planned = await asyncio.to_thread(checks_of, config, store_problem)

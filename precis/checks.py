@@ -5,19 +5,9 @@ problem and the remedy. To add one, write the function and name it in `cli/docto
 """
 
 import asyncio
-import importlib.metadata
-import os
-import platform
 import re
-import shlex
-import shutil
-import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-
-from packaging.requirements import Requirement
-from packaging.specifiers import SpecifierSet
 
 from precis.config import DocumentsConfig, JudgeConfig
 from precis.environment import Variables
@@ -31,7 +21,6 @@ from precis.store import open_store
 
 _DEADLINE_S = 300.0
 """For each check: SkyPilot's first look at a cloud is slow."""
-_FREE_GB_MIN = 2.0
 _WANDB_KEY = re.compile(r"(\w+-)?[\w-]{40,}|[\w-]+\.[\w-]+\.[\w-]+", re.ASCII)
 """The keys that W&B's client accepts: 40 characters or more, or a web token in three parts."""
 
@@ -89,60 +78,6 @@ def raise_failures(rows: Sequence[CheckResult]) -> None:
         raise ConfigError(f"{len(errors)} problems prevent this run:\n{each}")
 
 
-async def check_python() -> str:
-    """Check that Précis supports this Python and this system."""
-    version = platform.python_version()
-    wanted = importlib.metadata.metadata("precis")["Requires-Python"]
-    if not SpecifierSet(wanted).contains(version, prereleases=True):
-        raise ConfigError(
-            f"This is {version}, and Précis runs on {wanted}.",
-            "Run `make clean`, then `make install PYTHON=python3.12`.",
-        )
-    system = platform.system()
-    return version if system == "Linux" else f"{version}; on {system}, which is not tested"
-
-
-async def check_packages() -> str:
-    """Check that the installed packages are those that Précis requires."""
-    wrong = []
-    right = []
-    for line in importlib.metadata.requires("precis") or []:
-        wanted = Requirement(line)
-        if wanted.marker and not wanted.marker.evaluate({"extra": "pipeline"}):
-            continue
-        version = _find_version(wanted.name)
-        if version is None or not wanted.specifier.contains(version, prereleases=True):
-            wrong.append(f"{wanted.name} {version or 'missing'} (wants {wanted.specifier})")
-            right.append(shlex.quote(f"{wanted.name}{wanted.specifier}"))
-    if wrong:
-        command = f"{shlex.quote(sys.executable)} -m pip install {' '.join(right)}"
-        raise ConfigError(f"{', '.join(wrong)}.", f"Run `{command}`.")
-    return f"prefect {_find_version('prefect')}, as pyproject.toml asks for"
-
-
-async def check_disk(folder: Path, gb_min: float = _FREE_GB_MIN) -> str:
-    """Check that the disk under a folder has room for a run's files."""
-    there = folder
-    try:
-        while not there.exists():  # the first run creates it
-            there = there.absolute().parent
-        can_write = there.is_dir() and os.access(there, os.W_OK)
-    except OSError:  # in another user's private folder, or too long a path
-        can_write = False
-    if not can_write:
-        raise ConfigError(
-            f"This user can't make or write {folder}.",
-            "Let PRECIS_HOME name a folder that this user can write.",
-        )
-    free = shutil.disk_usage(there).free / 1e9
-    found = f"{free:.1f} GB free under {there}"
-    if free < gb_min:
-        raise ConfigError(
-            f"{found}.", f"Free some, or move PRECIS_HOME: {gb_min:.0f} GB are needed."
-        )
-    return found
-
-
 async def check_store(url: str) -> str:
     """Check that the store can write, read and delete."""
     store = open_store(url)
@@ -185,10 +120,3 @@ async def check_wandb(trainer: Trainer) -> str:
             "Copy it again from wandb.ai/authorize, on one line.",
         )
     return await unreachable() or "WANDB_API_KEY has the form of a key"
-
-
-def _find_version(package: str) -> str | None:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None

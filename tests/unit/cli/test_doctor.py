@@ -15,7 +15,6 @@ from typer.testing import CliRunner
 
 from cli import deployments, doctor, prefect_server
 from cli.doctor import checks_of, read_settings
-from precis import checks
 from precis.checks import Check, CheckResult, run_checks
 from precis.cluster import api
 from precis.commands import main as cli
@@ -224,27 +223,22 @@ async def test_what_a_warm_start_lacks_is_said(
     assert "by m at http://127.0.0.1:9/v1, which does not answer a greeting" in silent.detail
 
 
-async def test_secret_blocks_are_read_whatever_else_this_machine_lacks(
+async def test_secret_blocks_are_read_before_the_checks_that_need_keys(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def answers() -> str:
         return "server 3.9.1"
-
-    async def full(_: Path) -> str:
-        raise ConfigError("The disk is full.")
 
     async def adopted() -> list[str]:
         return ["OPENROUTER_API_KEY"]
 
     monkeypatch.setattr(prefect_server, "find", lambda: "http://127.0.0.1:9/api")
     monkeypatch.setattr(prefect_server, "check", answers)
-    monkeypatch.setattr(checks, "check_disk", full)
     monkeypatch.setattr(doctor, "adopt_secrets", adopted)
     for secret in ("PREFECT_API_AUTH_STRING", "PREFECT_API_KEY"):
         monkeypatch.setenv(secret, "")
     rows = await doctor._examine(*read_settings("train/rehearsal"), plain_console())
     found = {row.name: row for row in rows}
-    assert not found["disk"].ok
     assert found["Secret blocks"].detail == "OPENROUTER_API_KEY"
 
 
