@@ -8,7 +8,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text  # a status takes any other text for markup
@@ -18,7 +18,6 @@ from precis.commands.terminal import (
     agree,
     echo,
     errors,
-    fail,
     plain_console,
     say,
     sentences,
@@ -97,20 +96,16 @@ def show(
     verify: Annotated[
         bool, typer.Option("--verify", help="Read the checkpoints, and not their sizes alone.")
     ] = False,
-    as_json: AsJson = False,
 ) -> None:
     """Show one run: its settings, its steps, its checkpoints and their missing files."""
     with sentences():
-        from cli.tables import checkpoints_table, facts, run_details, steps_table
+        from cli.tables import checkpoints_table, facts, steps_table
         from precis.run.overview import kept_checkpoints, overview
 
         at = _open(store, model)
         run = overview(at, model)
         with errors.status(Text(f"Reading the checkpoints in {at.url} …")):
             checkpoints = kept_checkpoints(at, model, read=verify)
-        if as_json:
-            _print_json(run_details(run, checkpoints, last))
-            return
         told = facts(run)
         width = max(len(name) for name, _ in told)
         for name, value in told:
@@ -128,18 +123,12 @@ def export_run(
     model: Model,
     to: Annotated[Path, typer.Option(help="Folder to write to; created if missing.")],
     store: StoreOption = "",
-    file_format: Annotated[
-        Literal["parquet", "csv"], typer.Option("--format", help="Of metrics and trajectories.")
-    ] = "parquet",
-    checkpoint: Annotated[
-        int | None, typer.Option(min=0, help="Export this step's checkpoint too, verified.")
-    ] = None,
 ) -> None:
-    """Write a run's metrics, trajectories, ledger and manifests to a folder."""
+    """Write a run's metrics and trajectories, as parquet, and its ledger to a folder."""
     with sentences():
         from precis.run.export import export
 
-        for file in export(_open(store, model), model, to, file_format, checkpoint):
+        for file in export(_open(store, model), model, to):
             echo(str(file))
 
 
@@ -211,35 +200,21 @@ def compare_runs(
     summaries: Annotated[
         int, typer.Option(min=0, help="Documents to show the first two's summaries of.")
     ] = 2,
-    as_json: AsJson = False,
     html: Annotated[
         bool, typer.Option("--html", help="Open the curves over each other in a browser.")
     ] = False,
-    to: Annotated[
-        Path | None, typer.Option(help="With --html, the file to write; nothing is opened.")
-    ] = None,
 ) -> None:
     """Compare runs: curves, cost, the paired differences, and summaries side by side."""
     with sentences():
         from cli.tables import runs_side_by_side, summaries_side_by_side
-        from precis.report.run_comparison import (
-            as_record,
-            compare,
-            comparison_html,
-            describe_differences,
-        )
+        from precis.report.run_comparison import compare, comparison_html, describe_differences
         from precis.run.reports import page_file
 
-        if to and not html:
-            fail("--to names the file of the page: give --html with it.")
         at = _open(store, *models)
         found = compare(at, models)
         if html:
             page = comparison_html(found, at.url, datetime.now(UTC))
-            _show_page(page, to, page_file(models[0], "compared.html"))
-            return
-        if as_json:
-            _print_json(as_record(found))
+            _show_page(page, page_file(models[0], "compared.html"))
             return
         _print_table(runs_side_by_side(found))
         for line in ("", *describe_differences(found), *summaries_side_by_side(found, summaries)):
@@ -247,16 +222,12 @@ def compare_runs(
 
 
 @app.command("open")
-def open_report(
-    model: Model,
-    store: StoreOption = "",
-    step: Annotated[int | None, typer.Option(min=0, help="The step; else the newest.")] = None,
-) -> None:
+def open_report(model: Model, store: StoreOption = "") -> None:
     """Open the newest benchmark's report in a browser, from a bucket too."""
     with sentences():
         from precis.run.reports import report_file
 
-        _open_in_browser(report_file(_open(store, model), model, step))
+        _open_in_browser(report_file(_open(store, model), model))
 
 
 @app.command("rollouts")
@@ -266,10 +237,6 @@ def open_rollouts(
     step: Annotated[
         list[int] | None, typer.Option(min=0, help="A step to show; else all. Repeat it for more.")
     ] = None,
-    scenario: Annotated[str, typer.Option(help="Show the attempts at this scenario alone.")] = "",
-    to: Annotated[
-        Path | None, typer.Option(help="File to write; else it is opened in a browser.")
-    ] = None,
 ) -> None:
     """Read all rollouts of a run in a browser, also while it trains: one page, from the store."""
     with sentences():
@@ -278,9 +245,9 @@ def open_rollouts(
 
         at = _open(store, model)
         with errors.status(Text(f"Reading the rollouts in {at.url} …")):
-            found = gather_rollouts(at, model, step or (), scenario)
+            found = gather_rollouts(at, model, step or ())
             page = rollouts_html(found, model, at.url, datetime.now(UTC))
-        _show_page(page, to, page_file(model, "rollouts.html"))
+        _show_page(page, page_file(model, "rollouts.html"))
 
 
 @app.command("delete")
@@ -309,15 +276,10 @@ def delete_run(
         echo(f"{model} is deleted, and {count_of(runs, 'run')} of it in Prefect.")
 
 
-def _show_page(page: str, to: Path | None, usual: Path) -> None:
-    """Write a page to `to`; without it, to its usual place, and open it."""
-    if to is not None:
-        to.write_text(page, "utf-8")
-        echo(str(to))
-        return
-    usual.parent.mkdir(parents=True, exist_ok=True)
-    usual.write_text(page, "utf-8")
-    _open_in_browser(usual)
+def _show_page(page: str, file: Path) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(page, "utf-8")
+    _open_in_browser(file)
 
 
 def _open_in_browser(file: Path) -> None:

@@ -162,21 +162,6 @@ def run_record(run: ListedRun) -> dict[str, Any]:
     return {**asdict(run), "written": run.written.isoformat()}
 
 
-def run_details(
-    run: Overview, checkpoints: Sequence[StoredCheckpoint], last: int
-) -> dict[str, Any]:
-    """Return all that `show` prints of a run, as JSON values."""
-    ledger = run.ledger.model_dump(mode="json")
-    return {
-        **run_record(run.line),
-        "origin": ledger["origin"],
-        "settings": ledger["settings"],
-        "steps": ledger["steps"][-last:],
-        "validations": ledger["validations"],
-        "checkpoints": list(map(asdict, checkpoints)),
-    }
-
-
 def _cells(names: Sequence[str], metrics: Mapping[str, Metric]) -> list[str]:
     return [metrics[name].with_interval if name in metrics else "" for name in names]
 

@@ -105,11 +105,10 @@ def gather_rollouts(
     store: Store,
     model: str,
     steps: Collection[int] = (),
-    scenario: str = "",
     bytes_max: int = BYTES_MAX,
 ) -> RolloutsData:
     """Read a run's rollouts, newest steps first, until the page is full; optionally only of some
-    steps or one scenario. Raises StoreError if there are none."""
+    steps. Raises StoreError if there are none."""
     kept = {split: trajectory_steps(store, model, split) for split in _SPLITS}
     known = sorted(set().union(*kept.values()), reverse=True)
     if not known:
@@ -131,8 +130,7 @@ def gather_rollouts(
                     frames[split] = scan_trajectories(store, model, split, chunk).collect()
             for split, frame in frames.items():
                 for row in frame.filter(pl.col("step") == step).iter_rows(named=True):
-                    if scenario in ("", row["scenario_id"]):
-                        data.add(split, row)
+                    data.add(split, row)
         except (pl.exceptions.PolarsError, AttributeError, TypeError, ValueError) as error:
             raise StoreError(
                 f"The rollouts of {model!r} in {store.url} can't be read (steps {min(chunk)} to "
@@ -142,7 +140,7 @@ def gather_rollouts(
     if not any(data.steps.values()):
         raise StoreError(
             f"{store.url} holds no such rollouts of {model!r}.",
-            f"It has steps {known[-1]} to {known[0]}: leave out --step and --scenario to see all.",
+            f"It has steps {known[-1]} to {known[0]}: leave out --step to see all.",
         )
     return data
 

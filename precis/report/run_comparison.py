@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain, product
-from typing import Any
 
 import polars as pl
 
@@ -200,41 +199,6 @@ def newest_rows(store: Store, model: str) -> pl.DataFrame:
     own = newest_results(store, model, is_trained).filter(is_trained)
     own = own.filter(pl.col("step") == pl.col("step").max())
     return own.with_columns(model=pl.lit(model), step=pl.lit(None, pl.Int64))
-
-
-def as_record(found: RunComparison) -> dict[str, Any]:
-    """Return the comparison as JSON values."""
-    runs = []
-    for run in found.runs:
-        record = {
-            "model": run.model,
-            "step": run.ledger.next_step,
-            "usd": run.ledger.usd,
-            "is_lower_bound": run.ledger.is_lower_bound,
-            "seconds": run.ledger.wall_s,
-            "rewards": {one.step: one.reward for one in run.ledger.steps},
-            "scores": {one.step: one.score.value for one in run.ledger.validations},
-        }
-        runs.append(record)
-    differences: dict[str, Mapping[str, Any] | None] = dict.fromkeys(found.differences)
-    for model, measured in found.differences.items():
-        if measured is not None:
-            low, high = measured.accuracy.ends
-            differences[model] = {
-                "accuracy": measured.accuracy.mean,
-                "low": low,
-                "high": high,
-                "p_value": measured.p_value,
-                "documents": measured.documents,
-            }
-    return {
-        "runs": runs,
-        "differences": differences,
-        "judges": list(found.protocols),
-        "exposed": list(found.exposed),
-        "corpora": list(found.corpora),
-        "documents": found.documents.to_dicts(),
-    }
 
 
 def _by_document(rows: pl.DataFrame, side: str) -> pl.DataFrame:

@@ -13,31 +13,23 @@ from precis.store.folder import FolderStore
 _REPORT = re.compile(r"benchmarks/(\d{4,})(-[0-9a-f]{8})?/report\.html")
 
 
-def report_file(store: Store, model: str, step: int | None = None) -> Path:
-    """Return the newest report of a step, by default of the newest step; a StoreError says that
-    there is none, or no such run.
+def report_file(store: Store, model: str) -> Path:
+    """Return the newest report of the newest step; a StoreError says that there is none, or no such
+    run.
 
     A report on the held-out documents goes before others. From a bucket it is copied.
     """
-    steps = set()
-    # The step of each wanted report, whether it is of the held-out documents, its key.
-    wanted = []
+    # The step of each report, whether it is of the held-out documents, its key.
+    found = []
     prefix = f"{model}/"
     for key in store.keys(f"{prefix}benchmarks/"):
         match = _REPORT.fullmatch(key.removeprefix(prefix))
         if match:
-            benchmarked = int(match[1])
-            steps.add(benchmarked)
-            if step in (None, benchmarked):
-                wanted.append((benchmarked, match[2] is None, key))
-    if not wanted:
-        if not steps:
-            load_ledger(store, model)  # a name that is wrong is said to be
-        others = ", ".join(map(str, sorted(steps)))
-        there = f"there are reports of step {others}" if others else "it had no benchmark yet"
-        at = "" if step is None else f" of step {step}"
-        raise StoreError(f"{store.url} holds no report{at} of {model!r}: {there}.")
-    _, _, key = max(wanted)
+            found.append((int(match[1]), match[2] is None, key))
+    if not found:
+        load_ledger(store, model)  # a name that is wrong is said to be
+        raise StoreError(f"{store.url} holds no report of {model!r}: it had no benchmark yet.")
+    _, _, key = max(found)
     if isinstance(store, FolderStore):
         return (store.root / key).resolve()
     copy = _copies_folder() / key

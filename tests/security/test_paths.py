@@ -15,7 +15,6 @@ from precis.errors import CorruptCheckpoint, StoreError, TrainerError
 from precis.records.ledger import ledger_key, load_ledger, read_ledger, write_ledger
 from precis.records.manifests import File, manifest_key, pointer_key
 from precis.run.checkpoints import complete_around, named_step, repair_pointer, restore
-from precis.run.export import export
 from precis.settings.tinker import TinkerTrainer
 from precis.settings.trainer import ArtTrainer, ServerlessTrainer
 from precis.store import FolderStore, Store
@@ -86,8 +85,6 @@ def test_a_manifest_writes_no_file_anywhere(store: FolderStore, tmp_path: Path, 
     into.parent.mkdir(parents=True)
     with pytest.raises(CorruptCheckpoint, match=r"0001/manifest.json is damaged.*not a path of"):
         restore(store, "m", 1, into)
-    with pytest.raises(CorruptCheckpoint):
-        export(store, "m", tmp_path / "deep" / "a" / "out", checkpoint=1)
     assert not into.exists()
     assert [one for one in before if not one.exists()] == []
     assert not list(tmp_path.rglob("*.incoming"))

@@ -1,9 +1,8 @@
-"""What documents and summaries say stays text: for the policy, for a judge, in a spreadsheet."""
+"""What documents and summaries say stays text, for the policy and for a judge."""
 
 import json
 from typing import Any
 
-import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,7 +12,6 @@ from precis.environments.summaries.judge import Endpoint, JudgeClient, Scored
 from precis.environments.summaries.judge.prompts import data_in
 from precis.environments.summaries.prompt import request_in, summary_messages
 from precis.llm.server import ChatRequest, Choice, Completion, completions_app
-from precis.run.export import AS_TEXT
 from tests.support.corpora import BUNDLED
 from tests.support.local_server import serving
 
@@ -30,17 +28,6 @@ def test_a_document_comes_back_exactly_as_it_was(text: str) -> None:
 def test_a_document_ends_where_it_ends(text: str) -> None:
     content = summary_messages(text)[-1]["content"].lower()
     assert "".join(content.split()).count("</document>") == 1
-
-
-@given(st.lists(st.text("=+-@\t\r\n 'a1＝"), min_size=1))
-def test_no_cell_of_a_csv_begins_as_a_formula_does(cells: list[str]) -> None:
-    frame = pl.DataFrame({"summary": cells, "topic": cells, "words": [-1] * len(cells)})
-    written = frame.with_columns(AS_TEXT)
-    for column in ("summary", "topic"):
-        for before, after in zip(cells, written[column], strict=True):
-            assert after in (before, f"'{before}")
-            assert not after.strip().startswith(("=", "+", "-", "@", "＝"))
-    assert written["words"].to_list() == [-1] * len(cells)
 
 
 DOCUMENT = BUNDLED[0]

@@ -55,8 +55,7 @@ async def test_a_run_is_listed_exported_and_deleted_and_its_report_brought(
     assert [one.damage for one in kept_checkpoints(store, "m")] == [""] * 3
     frame = scan_trajectories(store, "m", "train").filter(cause="rate_limited").collect()
     assert frame.select("step", "policy", "reward").rows() == [(0, "m", None), (1, "m", None)]
-    export(store, "m", tmp_path / "out", checkpoint=1)
-    assert (tmp_path / "out/checkpoints/0001/weights").read_bytes() == b"\x01" * 1000
+    assert all(file.exists() for file in export(store, "m", tmp_path / "out"))
     assert report_file(store, "m").read_bytes() == b"<h1>"
 
     async def elsewhere() -> int:

@@ -4,7 +4,6 @@ import json
 import re
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 
 import polars as pl
 import pytest
@@ -19,7 +18,6 @@ from precis.report.training_report import said as read_by_examples
 from precis.store import FolderStore
 from tests.support.reports import HOSTILE, embedded
 from tests.support.rollouts import SCENARIO, call, rollout
-from tests.support.runs import precis_runs
 
 ASKED = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": '{"at": "N"}'}}
 
@@ -114,10 +112,7 @@ def test_the_newest_steps_are_shown_where_not_all_have_room_or_what_is_asked_for
     assert data.left_out == 40 - len(steps)
     page = rollouts_html(data, "m", "", datetime.now(UTC))
     assert f"{data.left_out} earlier steps had no room" in page
-    put(store, 7, rollout(0), replace(rollout(0), scenario=replace(SCENARIO, id="d8")))
     assert list(gather_rollouts(store, "m", steps=[7]).steps["train"]) == ["7"]
-    (shown,) = gather_rollouts(store, "m", scenario="d8").steps["train"]["7"]
-    assert shown["scenario"] == "d8"
 
 
 def test_what_is_not_there_is_a_sentence(store: FolderStore) -> None:
@@ -135,13 +130,3 @@ def test_a_file_that_another_has_written_is_refused(store: FolderStore, metadata
     pl.read_parquet(file).with_columns(metadata=pl.lit(metadata)).write_parquet(file)
     with pytest.raises(StoreError, match=r"rollouts of 'm' in .* can't be read"):
         gather_rollouts(store, "m")
-
-
-def test_the_command_writes_the_page(store: FolderStore, tmp_path: Path) -> None:
-    put(store, 2, game())
-    file = tmp_path / "page.html"
-    printed = precis_runs("rollouts", "m", "--step", "2", "--to", str(file), store=store)
-    assert printed.strip() == str(file)
-    assert "m: rollouts" in file.read_text()
-    said = precis_runs("rollouts", "m", "--to", str(tmp_path / "no" / "x"), store=store, code=1)
-    assert "choose another place" in said
