@@ -75,17 +75,12 @@ def bypass_proxy(variables: MutableMapping[str, str], host: str = "localhost") -
 
 
 async def start(
-    command: Sequence[str],
-    variables: Mapping[str, str],
-    pass_fds: Sequence[int] = (),
-    given: str | os.PathLike[str] = os.devnull,
+    command: Sequence[str], variables: Mapping[str, str], pass_fds: Sequence[int] = ()
 ) -> asyncio.subprocess.Process:
-    """Start a program under a supervisor, with the file `given` as its standard input."""
+    """Start a program under a supervisor, without a standard input."""
     pipe = asyncio.subprocess.PIPE
     return await asyncio.create_subprocess_exec(
         *SUPERVISE,
-        "--input",
-        given,
         *command,
         env=dict(variables),
         stdin=pipe,

@@ -2,8 +2,8 @@
 
 A trainer on a GPU is a tree: the server, `precis-gpu`, and in a separate session vLLM's
 `VLLM::EngineCore`, which holds the GPU's memory. So the server runs under a supervisor (`python -m
-precis.processes.supervisor MODULE …`, or `--program [--input FILE] PROGRAM …`, whose standard input
-is the file, or empty), which adopts every orphan of the tree.
+precis.processes.supervisor MODULE …`, or `--program PROGRAM …`, whose standard input is empty),
+which adopts every orphan of the tree.
 
     What ends                      Then
     the server, in any way         the supervisor ends what is left, and exits with its status
@@ -28,7 +28,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Collection
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -185,17 +185,16 @@ def end_if_broken(patience_s: float = 0.0) -> None:
 # The supervisor.
 
 
-def supervise(command: list[str], *, with_parent: bool, given: str = "") -> int:
+def supervise(command: list[str], *, with_parent: bool, stdin: int = subprocess.PIPE) -> int:
     """Run a command, then end all its descendants; return its exit status.
 
     After a signal that is 128 plus its number. With `with_parent` the command is killed when our
-    standard input ends. Its own is the file `given`, or without one ends with us.
+    standard input ends. Its own, by default, ends with us.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     # It inherits the descriptors that our parent passed.
-    with open(given, "rb") if given else nullcontext(subprocess.PIPE) as stdin:
-        server = subprocess.Popen(command, stdin=stdin, close_fds=False)
+    server = subprocess.Popen(command, stdin=stdin, close_fds=False)
 
     def stop(number: int, frame: FrameType | None) -> None:
         _signal(server.pid, signal.SIGTERM)
@@ -262,11 +261,8 @@ if __name__ == "__main__":
     with_parent = arguments[:1] == ["--with-parent"]
     if with_parent:
         arguments = arguments[1:]
-    given = ""
-    command = [sys.executable, "-m", *arguments]
     if arguments[:1] == ["--program"]:
-        given = os.devnull
-        command = arguments[1:]
-        if command[:1] == ["--input"]:
-            _, given, *command = command
-    sys.exit(supervise(command, with_parent=with_parent, given=given))
+        status = supervise(arguments[1:], with_parent=with_parent, stdin=subprocess.DEVNULL)
+    else:
+        status = supervise([sys.executable, "-m", *arguments], with_parent=with_parent)
+    sys.exit(status)

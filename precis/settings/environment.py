@@ -3,7 +3,7 @@
 environment: {kind: summaries}                       # of the documents of `documents`
 environment: {kind: python, file: my_agent.py}       # your own file
 environment: my_agent.py                             # the same
-environment: {kind: command, command: [./my_agent]}  # of any program
+environment: {kind: command, command: [./my_agent], scenarios: tasks.jsonl}  # of any program
 environment: {kind: verifiers, id: my-environment}   # of a package for verifiers
 environment: {kind: textarena, game: ConnectFour-v0}
 environment: {kind: reasoning_gym, dataset: countdown}
@@ -39,9 +39,8 @@ class WorkersSettings(Record):
     """The IPv4 address of this machine at which the recorder listens for workers: use one of a
     private network, since prompts and answers travel over plain HTTP."""
     folder: MayChange[str] = ""
-    """A folder with the environment's file or program, which is sent to the workers whole and is
-    their current folder. Empty sends the file and the modules that it imports from its folder, or
-    the files that the command names by a relative path."""
+    """A folder with the environment's file, which is sent to the workers whole and is their current
+    folder. Empty sends the file and the modules that it imports from its folder."""
 
     @field_validator("recorder_host")
     @classmethod
@@ -94,14 +93,8 @@ class CommandSettings(Record, title="Command"):
     command: ByIdentity[tuple[str, ...]] = Field(min_length=1)
     """The program and its arguments. A run is identified by these and by the contents of the files
     among them, not by where those are."""
-    scenarios: ByIdentity[str] = ""
-    """A JSONL file of scenarios, of which those with `"split": "validation"` are held out. Empty
-    asks the program, by the arguments `scenarios train` and `scenarios validation`."""
-    rubric: ByIdentity[str] = Field("", max_length=2000)
-    """A sentence that defines a good attempt: the judge of `judge` then scores the attempts of a
-    group against each other (RULER). Empty takes the score that the program prints."""
-    workers: MayChange[WorkersSettings | None] = None
-    """The workers that run it; by default it runs on the flow's machine."""
+    scenarios: ByIdentity[str] = Field(min_length=1)
+    """A JSONL file of scenarios, of which those with `"split": "validation"` are held out."""
 
 
 class VerifiersSettings(Record, title="Verifiers"):

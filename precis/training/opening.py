@@ -12,7 +12,7 @@ from precis.cluster.local import LocalHost
 from precis.cluster.site import Meter, TrainerAddress, rented_here
 from precis.cluster.skypilot import SkyPilotHost
 from precis.config import BenchmarkConfig, RunConfig, TrainConfig
-from precis.environments.command import CommandEnvironment, load_command, relative_files
+from precis.environments.command import load_command
 from precis.environments.demonstrations import prepare_warm_start
 from precis.environments.protocol import Environment
 from precis.environments.python import files_of, load_python
@@ -63,13 +63,9 @@ def load_agent(settings: AgentSettings) -> AgentEnvironment:
         return load_textarena(settings)
     if settings.kind == "reasoning_gym":
         return load_reasoning_gym(settings)
-    workers = settings.workers
     if settings.kind == "command":
-        command = load_command(settings.command, settings.scenarios, settings.rubric)
-        if workers:
-            make = partial(CommandEnvironment, settings.command, {}, settings.rubric)
-            command.workers = Workers(workers, make, relative_files(settings.command))
-        return command
+        return load_command(settings.command, settings.scenarios)
+    workers = settings.workers
     python = load_python(settings.file, settings.score, settings.rubric)
     if workers:
         path = Path(settings.file).expanduser().resolve()

@@ -71,7 +71,8 @@ def test_a_file_has_the_same_path_however_it_is_given(
     config = agent_config(given, {})
     assert config.model == "rehearsal-my_agent-seed1"
     assert config.environment == PythonSettings(file=file, score="ruler", rubric="It is polite.")
-    command = agent_config("{kind: command, command: [python, -u, ../my_agent.py]}", {})
+    given = "{kind: command, command: [python, -u, ../my_agent.py], scenarios: a.jsonl}"
+    command = agent_config(given, {})
     assert command.model == "rehearsal-my_agent-seed1"
     (tmp_path / "beside" / "my_link.py").symlink_to(file)
     linked = PythonSettings(file=str(tmp_path / "beside" / "my_link.py"))
@@ -92,9 +93,9 @@ def test_a_file_has_the_same_path_however_it_is_given(
             ReasoningGymSettings(dataset="countdown", parameters={"min_numbers": 3}),
         ),
         (
-            "{kind: command, command: [./agent]}",
+            "{kind: command, command: [./agent], scenarios: tasks.jsonl}",
             "rehearsal-agent-seed1",
-            CommandSettings(command=("./agent",)),
+            CommandSettings(command=("./agent",), scenarios="tasks.jsonl"),
         ),
     ],
 )

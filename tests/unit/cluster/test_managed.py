@@ -94,7 +94,10 @@ def test_the_machine_installs_what_the_environment_needs(environment: Any, lock:
         ({"documents": {"source": "here.jsonl"}}, "documents.source is here.jsonl"),
         ({"from_checkpoint": {"model": "o", "store": "a/folder"}}, "from_checkpoint.store is"),
         ({"warm_start": {"source": "file", "file": "shown.jsonl"}}, "warm_start.file is"),
-        ({"environment": {"kind": "command", "command": ["node"]}}, "environment.command is node"),
+        (
+            {"environment": {"kind": "command", "command": ["node"], "scenarios": "a.jsonl"}},
+            "environment.command is node",
+        ),
         (
             {"environment": {"kind": "python", "file": "a.py", "workers": {"folder": "agent"}}},
             "environment.workers.folder is agent",

@@ -33,7 +33,9 @@ def test_each_setting_that_is_wrong_is_named(
         "judge.speed: there is no such setting; docs/configuration.md lists them all",
         "stesp: there is no such setting; docs/configuration.md lists them all",
     ]
-    assert problems(CommandSettings, {"command": "agent"}) == ["command: Input should be a list"]
+    assert problems(CommandSettings, {"command": "agent", "scenarios": "a.jsonl"}) == [
+        "command: Input should be a list"
+    ]
     assert problems(TrainConfig, {"documents": [1]}) == [
         "documents: Input should be an object with settings by their names"
     ]
