@@ -22,7 +22,7 @@ from precis.environments.programs import end, harmless, output_of, start, tail, 
 from precis.environments.protocol import AgentModel, check_scenarios
 from precis.environments.ruler import AgentEnvironment
 from precis.errors import ConfigError, RolloutError, without_controls
-from precis.records.rollout import UNJUDGED, Scenario, Score, Split, Unscored
+from precis.records.rollout import Scenario, Score, Split, Unscored
 from precis.settings.environment import VerifiersSettings
 
 _CHILD = Path(__file__).with_name("verifiers_child.py")
@@ -51,7 +51,7 @@ class VerifiersEnvironment(AgentEnvironment):
             scenarios[split] = list(map(Scenario.of, given))
         remedy = "Lower `environment.val_size`, or name other tasks in `environment.held_out`."
         check_scenarios(f"verifiers' environment {settings.id}", scenarios, remedy)
-        super().__init__(versions, scenarios, settings.rubric, settings)
+        super().__init__(versions, scenarios, settings=settings)
         self._settings = settings
         self._children = _Children(settings)  # shared with copies of this
 
@@ -65,8 +65,6 @@ class VerifiersEnvironment(AgentEnvironment):
             }
         )
         if "cause" in said:
-            if self.rubric and said["cause"] == "no_score":
-                return Unscored(UNJUDGED, "No judge was asked yet.")
             return Unscored(said["cause"], _excerpt(said["detail"]))
         least = self._settings.success_min
         success = None if least is None else said["reward"] >= least

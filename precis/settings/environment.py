@@ -118,9 +118,6 @@ class VerifiersSettings(Record, title="Verifiers"):
     """The most tasks to hold out."""
     success_min: Decides[BoundedFloat | None] = Field(None, ge=-(2**53))
     """The least reward that counts as a success; without one the mean reward is reported."""
-    rubric: ByIdentity[str] = Field("", max_length=2000)
-    """A sentence that defines a good attempt: the judge of `judge` then scores the attempts of a
-    group against each other (RULER). Empty takes the environment's rewards."""
     variables: MayChange[tuple[str, ...]] = ()
     """Names of variables to pass to its process although they may be secrets, such as the key of
     its own judge."""
@@ -192,9 +189,6 @@ class ReasoningGymSettings(Generated, title="Reasoning Gym"):
     """The generator's name, such as `countdown`."""
     parameters: Decides[dict[str, JsonValue]] = Field({})
     """Parameters of the generator, such as `{"min_numbers": 3}`; empty takes its own."""
-    answers: Decides[tuple[str, ...]] = ()
-    """The possible answers, if there are few: a tool, `answer`, then offers them, which the
-    embedded policy needs. Empty reads the answer between <answer> and </answer>."""
 
 
 def _kind_of(given: Any) -> Any:

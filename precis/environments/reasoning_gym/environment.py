@@ -1,17 +1,15 @@
 """An environment of puzzles: a question, one answer, and the generator's score of it."""
 
 import difflib
-import json
 import zlib
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 from precis.environments.isolated import IsolatedError, IsolatedModule, ProcessDied, release_of
 from precis.environments.protocol import AgentModel
 from precis.environments.ruler import AgentEnvironment
 from precis.errors import ConfigError
-from precis.llm.server import ApiError, ChatRequest, Choice, Complete, Completion, ToolCall
+from precis.llm.server import ApiError, ChatRequest, Choice, Complete, Completion
 from precis.records.nouns import Nouns
 from precis.records.rollout import Scenario, Score, Split, Unscored
 from precis.settings.environment import ReasoningGymSettings
@@ -20,7 +18,6 @@ SYSTEM = (
     "Solve the puzzle. You may think first. Then give your answer between <answer> and </answer>, "
     "in the form that the puzzle asks for and without an explanation."
 )
-_PICK = "Solve the puzzle, and give your answer by the tool `answer`."
 _AT_ONCE = 20
 """Questions requested per call, which has a deadline."""
 _SOUGHT = 8
@@ -104,33 +101,16 @@ class ReasoningGym(AgentEnvironment):
         )
 
     async def rollout(self, model: AgentModel, scenario: Scenario) -> Score | Unscored:
-        choices = self._settings.answers
         messages: Any = [
-            {"role": "system", "content": _PICK if choices else SYSTEM},
+            {"role": "system", "content": SYSTEM},
             {"role": "user", "content": scenario["question"]},
         ]
-        offered: Any = {}
-        if choices:
-            schema = {
-                "type": "object",
-                "properties": {"answer": {"type": "string", "enum": list(choices)}},
-                "required": ["answer"],
-            }
-            function = {"name": "answer", "parameters": schema}
-            offered = {"tools": [{"type": "function", "function": function}]}
         reply = await model.openai_client().chat.completions.create(
-            model=model.get_inference_name(), messages=messages, **offered
+            model=model.get_inference_name(), messages=messages
         )
-        message = reply.choices[0].message
         metrics = {"turns": 1.0, "illegal": 0.0}
-        said: str | None = None
         try:
-            if not choices:
-                said = await self._puzzles.call("answer_in", message.content or "")
-            elif message.tool_calls:
-                with suppress(KeyError, RecursionError, TypeError, ValueError):
-                    given = json.loads(message.tool_calls[0].function.arguments)["answer"]
-                    said = given if isinstance(given, str) else None
+            said = await self._puzzles.call("answer_in", reply.choices[0].message.content or "")
             if said is None:
                 return Score(0.0, False, {**metrics, "illegal": 1.0})
             reward = await self._call("score", scenario["place"], said)
@@ -167,26 +147,17 @@ class ReasoningGym(AgentEnvironment):
             known = await self._call("answer", place)
         if known is None:
             raise ApiError(400, "The generator gives no answer to this.", "no_answer")
-        return self._say("solver", known)
+        return Completion("solver", [Choice(f"<answer>{known}</answer>")])
 
     async def _guess(self, request: ChatRequest) -> Completion:
-        """Answer with another question's answer, or with any of the options."""
+        """Answer with another question's answer."""
         drawn = zlib.crc32(str(request.messages[-1]["content"]).encode())
-        if self._settings.answers:
-            choices = self._settings.answers
-            return self._say("random", choices[drawn % len(choices)])
         others = self._scenarios["train"]
         place = others[drawn % len(others)]["place"]
         known = await self._call("answer", place)
         if known is None:
             raise ApiError(400, "The generator gives no answers of its own.", "no_answer")
-        return self._say("random", known)
-
-    def _say(self, model: str, answer: str) -> Completion:
-        if self._settings.answers:
-            call = ToolCall("call_1", "answer", json.dumps({"answer": answer}))
-            return Completion(model, [Choice("", "tool_calls", tool_calls=[call])])
-        return Completion(model, [Choice(f"<answer>{answer}</answer>")])
+        return Completion("random", [Choice(f"<answer>{known}</answer>")])
 
 
 def load_reasoning_gym(settings: ReasoningGymSettings) -> ReasoningGym:

@@ -10,12 +10,12 @@ from precis.environments.isolated import ProcessDied
 from precis.environments.reasoning_gym import environment as module
 from precis.environments.reasoning_gym.environment import ReasoningGym
 from precis.errors import ConfigError
-from precis.llm.server import ApiError, ChatRequest, ToolCall
+from precis.llm.server import ApiError, ChatRequest
 from precis.settings.environment import ReasoningGymSettings
 from precis.training.opening import load_agent
 from precis.training.validation import validation_of
 from tests.services.needs import leave_out
-from tests.support.examples import Baseline, LastingModule, embedded, play, score_of
+from tests.support.examples import Baseline, LastingModule, play, score_of
 from tests.support.scripted_policy import ScriptedPolicy
 
 UNANSWERED = {"boxnet", "graph_color", "propositional_logic", "rubiks_cube", "rush_hour"}
@@ -104,24 +104,8 @@ def test_a_generator_with_too_few_puzzles_is_refused_with_their_number() -> None
         environment("tower_of_hanoi", val_size=100, parameters=few)
 
 
-async def test_answers_that_can_be_listed_are_offered_by_a_tool() -> None:
-    puzzles = environment("syllogism", answers=["Yes", "No"])
-    policy = embedded()
-    rollouts = await play(puzzles, policy, 6)
-    assert {score_of(one).metrics["illegal"] for one in rollouts} == {0.0}
-    offered = policy.requests[0].tools or []
-    schema = offered[0]["function"]["parameters"]
-    assert schema["properties"]["answer"]["enum"] == ["Yes", "No"]
-    solved = await play(puzzles, Baseline(puzzles, "solver"), 6)
-    assert all(score_of(one).success for one in solved)
-    assert await play(puzzles, Baseline(puzzles, "random"), 2)
-
-
-@pytest.mark.parametrize("arguments", ["{", "[" * 5000, "[]", "{}", '{"answer": 3}'])
-async def test_a_malformed_call_is_counted(arguments: str) -> None:
-    puzzles = environment("syllogism", answers=["Yes", "No"])
-    call = ToolCall("c", "answer", arguments)
-    [rollout] = await play(puzzles, ScriptedPolicy(lambda _: call), 1)
+async def test_a_reply_without_an_answer_is_counted() -> None:
+    [rollout] = await play(environment("countdown"), ScriptedPolicy(lambda _: "Hm."), 1)
     assert (score_of(rollout).reward, score_of(rollout).metrics["illegal"]) == (0.0, 1.0)
 
 

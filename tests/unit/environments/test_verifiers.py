@@ -16,7 +16,7 @@ from precis.environments import verifiers as module
 from precis.environments.verifiers import load_verifiers
 from precis.errors import ConfigError, RolloutError
 from precis.processes.child import is_running
-from precis.records.rollout import UNJUDGED, Score, Unscored
+from precis.records.rollout import Score, Unscored
 from precis.settings.environment import VerifiersSettings
 from precis.training.validation import validation_of
 from tests.services.patience import stretched, until
@@ -108,18 +108,14 @@ async def test_a_reward_is_a_success_if_it_is_at_least_success_min(tmp_path: Pat
     assert environment.identity != changed.identity
 
 
-async def test_a_child_that_dies_is_replaced_and_with_a_rubric_it_need_have_no_reward(
-    tmp_path: Path,
-) -> None:
+async def test_a_child_that_dies_is_replaced(tmp_path: Path) -> None:
     dies = "channel.sendall(b'{'); print('Out of boards.', file=sys.stderr); os._exit(3)"
-    unscored = "ask(asked); send({'number': asked['number'], 'cause': 'no_score', 'detail': ''})"
-    text = f"if asked['scenario'] == 'a':\n    {dies}\nelse:\n    {unscored}"
-    settings = settings_of(tmp_path, text, rubric="It is short.")
-    first, second = await play(load_verifiers(settings), games=2)
+    text = f"if asked['scenario'] == 'a':\n    {dies}\nelse:\n    {SCORES}"
+    first, second = await play(load_verifiers(settings_of(tmp_path, text)), games=2)
     assert isinstance(first.score, Unscored)
     assert first.score.cause == "environment_died"
     assert "Out of boards." in first.score.detail
-    assert second.score.cause == UNJUDGED
+    assert second.reward == 0.75
 
 
 async def test_a_message_shows_no_part_of_a_key(
