@@ -5,7 +5,7 @@ Secrets are not settings: they are read from the environment (`precis.environmen
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -49,15 +49,6 @@ class DocumentSource(Record):
     or folder with RepLiQA's columns."""
     hub_split: str = "repliqa_0"
     """The split to read when `source` is on the Hub."""
-
-
-class OtherDocuments(DocumentSource):
-    """Documents for a benchmark only."""
-
-    count: BoundedInt | None = Field(None, ge=1)
-    """How many to take, drawn by `seed`; empty takes all."""
-    seed: Seed = 1
-    """Seed of the draw."""
 
 
 class DocumentsConfig(DocumentSource):
@@ -583,7 +574,7 @@ class BenchmarkConfig(RunConfig):
     Settings shared with training default to those of the model's run.
     """
 
-    test_documents: OtherDocuments | None = Field(None, title="Test Documents")
+    test_documents: DocumentSource | None = Field(None, title="Test Documents")
     """Documents to benchmark on in place of the held-out ones of `documents`, which are the
     default."""
     checkpoints: Literal["every", "ends", "last", "none"] = "every"
@@ -599,9 +590,6 @@ class BenchmarkConfig(RunConfig):
     """Attempts at each held-out scenario, only for agents with successes. 1 is the greedy attempt,
     by which contenders are ranked. With more, that many are also sampled at `rollouts.temperature`,
     and pass@1, 2, 4 … are estimated from those."""
-    published: dict[str, Annotated[float, Field(ge=0, le=1)]] = Field({})
-    """Accuracies published by others, by model, such as `{"o4-mini": 0.60}`: the report quotes them
-    in a note, never among its measurements."""
     extractive: str = ""
     """Name of a rehearsed model in the same store, trained on the same documents; its newest
     checkpoint takes part as `extractive`. Empty for none."""

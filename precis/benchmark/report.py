@@ -68,7 +68,7 @@ async def publish(
     facts = benchmark_facts(run, trained, measured, comparison)
     # In threads: of thousands of documents it takes longer than a lease lasts without renewal. The
     # page comes first, since it computes all figures, which the benchmark keeps.
-    page = await asyncio.to_thread(report_html, benchmark, facts, published=config.published)
+    page = await asyncio.to_thread(report_html, benchmark, facts)
     await asyncio.to_thread(store_report, run.store, run.name, run.id, folder, benchmark, page)
     run_id = ledger.run_id if ledger else run.id
     with TemporaryDirectory() as files:

@@ -30,16 +30,9 @@ _PICTURES = ("learning-curve", "comparison", "nights")
 """The pictures of the Markdown; the page has all."""
 
 
-def report_html(
-    benchmark: Benchmark,
-    facts: Mapping[str, str] | None = None,
-    published: Mapping[str, float] | None = None,
-) -> str:
+def report_html(benchmark: Benchmark, facts: Mapping[str, str] | None = None) -> str:
     """Return the benchmark as a self-contained page: figures, charts, standings, and every rollout.
-
-    `facts` are shown below the title. Accuracies `published` by others are quoted in a note, and
-    not in tables or charts, since they were not measured here.
-    """
+    `facts` are shown below the title."""
     # One value of each, unless rows of several benchmarks were combined.
     sources = {}
     for column in _SOURCES:
@@ -52,7 +45,6 @@ def report_html(
         pictures=list(map(picture_of, charts_of(benchmark).values())),
         ranked=list(benchmark.ranked),
         priced=any(each.usd_per_1000 is not None for each in benchmark.standings),
-        published=published or {},
         sources=sources,
         reader=pack(reader_data(benchmark)),
         wording=wording,
