@@ -139,8 +139,6 @@ def _files(config: ManagedConfig) -> Iterator[tuple[str, str]]:
         yield "environment.python", config.environment.python
     if config.environment.kind == "python" and config.environment.workers:
         workers = config.environment.workers
-        if workers.folder:
-            yield "environment.workers.folder", workers.folder
         if workers.address == "auto":
             yield "environment.workers.address", workers.address
     source = config.documents.source

@@ -127,13 +127,11 @@ class Workers:
         settings = self._settings
         if ray.is_initialized():
             raise ConfigError("This process is connected to a Ray cluster already.")
-        folder = settings.folder
-        if not folder:
-            folder = self._stack.enter_context(TemporaryDirectory(prefix="precis-workers-"))
-            for name, path in self._files.items():
-                target = Path(folder) / name
-                target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(path, target)
+        folder = self._stack.enter_context(TemporaryDirectory(prefix="precis-workers-"))
+        for name, path in self._files.items():
+            target = Path(folder) / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(path, target)
         try:
             await asyncio.to_thread(connect, ray, settings, folder)
             self._stack.push_async_callback(asyncio.to_thread, ray.shutdown)

@@ -38,9 +38,6 @@ class WorkersSettings(Record):
     recorder_host: MayChange[str] = Field("127.0.0.1", min_length=1)
     """The IPv4 address of this machine at which the recorder listens for workers: use one of a
     private network, since prompts and answers travel over plain HTTP."""
-    folder: MayChange[str] = ""
-    """A folder with the environment's file, which is sent to the workers whole and is their current
-    folder. Empty sends the file and the modules that it imports from its folder."""
 
     @field_validator("recorder_host")
     @classmethod

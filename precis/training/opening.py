@@ -24,7 +24,7 @@ from precis.environments.summaries.services import connect_ruler, start_services
 from precis.environments.textarena.environment import load_textarena
 from precis.environments.verifiers import load_verifiers
 from precis.environments.workers import Workers
-from precis.errors import ConfigError, StoreError
+from precis.errors import StoreError
 from precis.processes.child import Launch, child_service
 from precis.records.documents import Corpus, load_corpus, load_others
 from precis.records.ledger import read_ledger, write_ledger
@@ -69,15 +69,8 @@ def load_agent(settings: AgentSettings) -> AgentEnvironment:
     python = load_python(settings.file, settings.score, settings.rubric)
     if workers:
         path = Path(settings.file).expanduser().resolve()
-        folder = Path(workers.folder).expanduser().resolve() if workers.folder else path.parent
-        if not path.is_relative_to(folder):
-            raise ConfigError(
-                f"{settings.file} does not lie in `environment.workers.folder`, {workers.folder}.",
-                "Workers are sent that folder alone: name one that has the file in it.",
-            )
-        name = str(path.relative_to(folder))
-        files = {str(one.relative_to(folder)): one for one in files_of(path)}
-        load = partial(load_python, name, settings.score, settings.rubric)
+        files = {str(one.relative_to(path.parent)): one for one in files_of(path)}
+        load = partial(load_python, path.name, settings.score, settings.rubric)
         python.workers = Workers(workers, load, files)
     return python
 

@@ -215,11 +215,6 @@ async def test_what_can_t_be_used_gets_a_sentence(
     with pytest.raises(ConfigError, match=r"The Ray cluster 127\.0\.0\.1:9 can't be used"):
         async with played(agent_of(tmp_path, nowhere), ScriptedPolicy()):
             pass
-    folder = tmp_path / "other"
-    folder.mkdir()
-    elsewhere = WorkersSettings(folder=str(folder))
-    with pytest.raises(ConfigError, match=r"does not lie in `environment.workers.folder`"):
-        agent_of(tmp_path, elsewhere)
     environment = agent_of(tmp_path, WorkersSettings(count=2, cpus_each=0.5, address=cluster))
     (tmp_path / "beside.py").write_text("raise OSError('no board')")
     with pytest.raises(ConfigError, match=r"A worker can't open the environment: .*no board"):

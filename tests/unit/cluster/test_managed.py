@@ -99,10 +99,6 @@ def test_the_machine_installs_what_the_environment_needs(environment: Any, lock:
             "environment.command is node",
         ),
         (
-            {"environment": {"kind": "python", "file": "a.py", "workers": {"folder": "agent"}}},
-            "environment.workers.folder is agent",
-        ),
-        (
             {"environment": {"kind": "python", "file": "a.py", "workers": {"address": "auto"}}},
             "environment.workers.address is auto",
         ),
