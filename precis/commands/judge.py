@@ -34,7 +34,7 @@ def cache(
         float | None, typer.Option(min=0, help="Delete replies that were not used for so long.")
     ] = None,
 ) -> None:
-    """Show the size of the judge's cache and how often it was hit, or prune it."""
+    """Show the size of the judge's cache, or prune it."""
     with sentences():
         file = Variables().home / CACHE_FILE
         if not file.exists():
@@ -45,14 +45,10 @@ def cache(
         with ReplyCache(file) as kept:
             if bytes_max is not None or older_than_s is not None:
                 typer.echo(f"{kept.prune(bytes_max, older_than_s):,} replies deleted.")
-            entries, size, hits, misses = kept.stats()
+            entries, size = kept.stats()
     except sqlite3.Error as error:
         fail(f"The cache {file} can't be read ({error}). Delete it if it is damaged.")
-    share = hits / max(1, hits + misses)
-    typer.echo(
-        f"{file}: {entries:,} replies in {size / _MIB:.1f} MiB; {hits:,} hits "
-        f"and {misses:,} misses ({share:.0%}) since it was made."
-    )
+    typer.echo(f"{file}: {entries:,} replies in {size / _MIB:.1f} MiB.")
 
 
 @app.command()

@@ -7,7 +7,7 @@ once.
 import logging
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
@@ -33,8 +33,6 @@ CREATE TABLE IF NOT EXISTS replies (
     key TEXT PRIMARY KEY, reply TEXT NOT NULL, used_at INTEGER NOT NULL
 );
 CREATE INDEX IF NOT EXISTS replies_by_use ON replies (used_at);
-CREATE TABLE IF NOT EXISTS lookups (hit INTEGER PRIMARY KEY, count INTEGER NOT NULL);
-INSERT OR IGNORE INTO lookups VALUES (0, 0), (1, 0);
 """
 _OLDEST = "DELETE FROM replies WHERE key IN (SELECT key FROM replies ORDER BY used_at LIMIT ?)"
 
@@ -42,8 +40,7 @@ logger = logging.getLogger(__name__)
 
 
 class ReplyCache:
-    """Replies by key, evicted by least recent use at the file's bound. `close()` writes the counts
-    of look-ups not yet written."""
+    """Replies by key, evicted by least recent use at the file's bound."""
 
     def __init__(
         self, path: Path, bytes_max: int = BYTES_MAX, clock: Callable[[], float] = time.time
@@ -51,7 +48,6 @@ class ReplyCache:
         self._path = path
         self._bytes_max = bytes_max
         self._clock = clock
-        self._lookups = [0, 0]
         self._warned = False
         self._connection: sqlite3.Connection | None = None
         try:
@@ -80,7 +76,6 @@ class ReplyCache:
                 ).fetchone()
             except sqlite3.Error as error:
                 self._warn(error)
-        self._lookups[row is not None] += 1
         if row is None:
             return None
         reply = str(row[0])
@@ -90,16 +85,26 @@ class ReplyCache:
 
     def put(self, key: str, reply: str) -> None:
         """Keep a reply. Never raises for a broken cache."""
-        self._write([(key, reply, int(self._clock()))])
+        connection = self._connection
+        if connection is None:
+            return
+        row = (key, reply, int(self._clock()))
+        try:
+            with connection:
+                connection.execute("BEGIN IMMEDIATE")
+                connection.execute("INSERT OR REPLACE INTO replies VALUES (?, ?, ?)", row)
+                # Deleting a batch at a time keeps each write short; at its bound, a cache that adds
+                # one reply and drops up to a batch soon has room again.
+                if _count_used_bytes(connection) > self._bytes_max:
+                    _evict(connection)
+        except sqlite3.Error as error:
+            self._warn(error)
 
-    def stats(self) -> tuple[int, int, int, int]:
-        """Return the file's entries and bytes, and its hits and misses since it was created; raises
-        sqlite3.Error if it can't be read."""
-        self._write()
+    def stats(self) -> tuple[int, int]:
+        """Return the file's entries and bytes; raises sqlite3.Error if it can't be read."""
         connection = self._require_connection()
-        lookups = dict(connection.execute("SELECT hit, count FROM lookups").fetchall())
         (entries,) = connection.execute("SELECT count(*) FROM replies").fetchone()
-        return entries, _count_used_bytes(connection), lookups[1], lookups[0]
+        return entries, _count_used_bytes(connection)
 
     def prune(self, bytes_max: float | None = None, older_than_s: float | None = None) -> int:
         """Delete what was not used for so long, then the oldest down to a size, and shrink the
@@ -121,38 +126,15 @@ class ReplyCache:
 
     def close(self) -> None:
         """Close the file; idempotent."""
-        if self._connection is None:
-            return
-        self._write()
-        self._connection.close()
-        self._connection = None
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def _write(self, rows: Sequence[tuple[str, str, int]] = ()) -> None:
-        """Write replies, and the look-ups so far, in one transaction."""
-        connection = self._connection
-        if connection is None:
-            return
-        try:
-            with connection:
-                connection.execute("BEGIN IMMEDIATE")
-                connection.executemany("INSERT OR REPLACE INTO replies VALUES (?, ?, ?)", rows)
-                for hit, count in enumerate(self._lookups):
-                    sql = "UPDATE lookups SET count = count + ? WHERE hit = ?"
-                    connection.execute(sql, (count, hit))
-                # Deleting a batch at a time keeps each write short; at its bound, a cache that adds
-                # one reply and drops up to a batch soon has room again.
-                if _count_used_bytes(connection) > self._bytes_max:
-                    _evict(connection)
-        except sqlite3.Error as error:
-            self._warn(error)
-        else:
-            self._lookups = [0, 0]
 
     def _require_connection(self) -> sqlite3.Connection:
         if self._connection is None:

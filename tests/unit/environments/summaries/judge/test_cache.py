@@ -41,7 +41,7 @@ def test_a_full_cache_stays_within_its_bound_and_drops_the_least_recently_used(p
             now[0] += 60
             cache.put(f"key-{index}", "x" * 500)
             assert cache.get("read again and again") is not None
-        entries, size, _, _ = cache.stats()
+        entries, size = cache.stats()
         assert size <= 400_000 and entries > 300
         assert cache.get("key-0") is None and cache.get("key-1999") is not None
 
@@ -113,9 +113,8 @@ def test_the_cache_command_shows_and_prunes(tmp_path: Path) -> None:
     with ReplyCache(tmp_path / CACHE_FILE) as kept:
         for index in range(10):
             kept.put(f"key-{index}", "reply")
-        kept.get("key-1")
     code, said = runs(tmp_path)
-    assert code == 0 and "10 replies" in said and "1 hits and 0 misses (100%)" in said
+    assert code == 0 and "10 replies in 0.0 MiB" in said
     code, said = runs(tmp_path, "--older-than-days", "inf", "--prune-to-mb", "inf")
     assert code == 0 and "0 replies deleted" in said
     code, said = runs(tmp_path, "--prune-to-mb", "0")
