@@ -23,15 +23,11 @@ from precis.statistics.intervals import DOCUMENTS_MIN
 VERDICT = "person"
 """The column to fill in."""
 
-PROSE = "prose"
-"""Replaces a question's id in a line that asks whether the summary is prose."""
-
 Sample = Sequence[Mapping[str, Any]]
 """The rows of one summary."""
 _BY_SUMMARY = ANSWERS_KEY[:-1]  # all but the question
 _AS_TEXT = " as text"
 _KEY_AS_TEXT = [name + _AS_TEXT for name in ANSWERS_KEY]
-_IS_PROSE = "Is this summary prose, written for a person to read? (yes or no)"
 _COLUMNS = (VERDICT, "question", "gold", "answer", *ANSWERS_KEY)
 _HEADINGS = ("", "by the judge", "corrected by the person", "documents ruled on")
 _WORDS = {
@@ -57,14 +53,12 @@ class Agreement:
 
     @property
     def share(self) -> float:
-        """The share of questions on which they agree; 1 without questions."""
-        return (self.both + self.neither) / self.questions if self.questions else 1.0
+        """The share of questions on which they agree."""
+        return (self.both + self.neither) / self.questions
 
     @property
     def kappa(self) -> float:
         """Cohen's kappa: the agreement beyond what their rates of `correct` make by chance."""
-        if not self.questions:
-            return 1.0
         judge = (self.both + self.only_judge) / self.questions
         person = (self.both + self.only_person) / self.questions
         chance = judge * person + (1 - judge) * (1 - person)
@@ -83,8 +77,7 @@ def draw_samples(results: pl.DataFrame, count: int, seed: int) -> list[Sample]:
 
 
 def as_sheet(samples: Sequence[Sample]) -> str:
-    """Return CSV with a line for each answerable question, and an empty column `person`; also for
-    the question whether the summary is prose, if the judge was asked it."""
+    """Return CSV with a line for each answerable question, and an empty column `person`."""
     written = io.StringIO()
     sheet = csv.writer(written, lineterminator="\n")
     sheet.writerow(_COLUMNS)
@@ -95,9 +88,6 @@ def as_sheet(samples: Sequence[Sample]) -> str:
             if row["answerable"]:
                 cells = [row["question"], row["gold"], row["answer"], *keys, row["question_id"]]
                 sheet.writerow(["", *map(_as_text, cells)])
-        if sample[0]["protocol"].startswith("batched"):
-            cells = [_IS_PROSE, "", sample[0]["summary"], *keys, PROSE]
-            sheet.writerow(["", *map(_as_text, cells)])
     return written.getvalue()
 
 
@@ -118,9 +108,8 @@ def check_sheet(path: Path, samples: Sequence[Sample]) -> None:
 
 
 def read_sheet(path: Path, results: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows of the results that a person has judged, with the verdicts as `person`. A
-    line on a summary's prose becomes a row whose question is `PROSE`. Raises ConfigError if the
-    file can't be read, holds no verdict, or is not of these results."""
+    """Return the rows of the results that a person has judged, with the verdicts as `person`.
+    Raises ConfigError if the file can't be read, holds no verdict, or is not of these results."""
     try:
         ruled = list(_verdicts(path))
     except csv.Error as error:  # a cell that is too long
@@ -133,21 +122,9 @@ def read_sheet(path: Path, results: pl.DataFrame) -> pl.DataFrame:
             f"{path} holds no verdict: write `correct` or `wrong` into the column {VERDICT!r}."
         )
     given = pl.DataFrame(ruled, schema=["line", VERDICT, *_KEY_AS_TEXT], orient="row")
-    # A row for each summary, with the judge's ruling on its prose.
-    by_summary = results.unique(_BY_SUMMARY, keep="first")
-    both = pl.concat(
-        [
-            results,
-            by_summary.with_columns(
-                question_id=pl.lit(PROSE),
-                answerable=pl.lit(value=True),
-                correct=pl.col("disqualified").ne_missing(pl.lit("judged_not_prose")),
-            ),
-        ]
-    )
     as_text = pl.col(ANSWERS_KEY).cast(pl.String).fill_null("")
     written = as_text.map_elements(lambda cell: _read(_as_text(cell)), return_dtype=pl.String)
-    keyed = both.with_columns(written.name.suffix(_AS_TEXT))
+    keyed = results.with_columns(written.name.suffix(_AS_TEXT))
     found = given.join(keyed, on=_KEY_AS_TEXT, how="left", maintain_order="left")
     unknown = found.filter(pl.col("correct").is_null())
     if not unknown.is_empty():
@@ -176,21 +153,8 @@ def agreement_with(person: pl.DataFrame) -> Agreement:
 def report_on_sheet(results: pl.DataFrame, sheet: Path) -> str:
     """Report the agreement of judge and person in a filled-in sheet, and the corrected accuracies.
     Raises ConfigError if the sheet can't be used."""
-    ruled = read_sheet(sheet, results)
-    person = ruled.filter(pl.col("question_id") != PROSE)
-    prose = agreement_with(ruled.filter(pl.col("question_id") == PROSE))
+    person = read_sheet(sheet, results)
     found = agreement_with(person)
-    parts = [
-        f"Judge and person agree on {found.share:.1%} of {found.questions} answerable questions "
-        f"(Cohen's kappa {found.kappa:.2f}): {found.both} correct by both, {found.only_judge} by "
-        f"the judge only, {found.only_person} by the person only, {found.neither} by neither."
-    ]
-    if prose.questions:
-        parts.append(
-            f"On whether a summary is prose they agree on {prose.share:.1%} of {prose.questions}: "
-            f"{prose.both} prose by both, {prose.only_judge} by the judge only, "
-            f"{prose.only_person} by the person only, {prose.neither} by neither."
-        )
     # A table for a terminal, with columns as wide as their widest cells.
     rows: list[tuple[str, ...]] = [_HEADINGS]
     for one in correct_accuracies(results, person):
@@ -202,7 +166,10 @@ def report_on_sheet(results: pl.DataFrame, sheet: Path) -> str:
     for row in rows:
         cells = map(str.ljust, row, widths)
         lines.append("  ".join(cells).rstrip())
-    parts += [
+    parts = [
+        f"Judge and person agree on {found.share:.1%} of {found.questions} answerable questions "
+        f"(Cohen's kappa {found.kappa:.2f}): {found.both} correct by both, {found.only_judge} by "
+        f"the judge only, {found.only_person} by the person only, {found.neither} by neither.",
         "Accuracy, with its 95 % interval (prediction-powered inference):",
         "\n".join(lines),
         f"Corrected is right whatever the judge's faults, if what was ruled on is a random sample: "

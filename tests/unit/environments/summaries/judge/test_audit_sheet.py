@@ -2,7 +2,6 @@
 
 import csv
 import io
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,14 +15,11 @@ from precis.environments.summaries.judge.audit import (
     as_sheet,
     draw_samples,
     read_sheet,
-    report_on_sheet,
 )
 from precis.environments.summaries.judge.correction import correct_accuracies, prediction_powered
 from precis.errors import ConfigError
-from precis.records.verdict import Scored
 from tests.support.reports import judged
 from tests.support.results import answers, write_tables
-from tests.support.summaries import JudgedSummary
 
 EXPERIMENTS = 100
 CELL_MAX = csv.field_size_limit()
@@ -31,9 +27,9 @@ DOZEN, FROM = judged("trained", 3, [2] * 12)
 """Summaries from each of which half of four questions are answered."""
 
 
-def frame(*some: JudgedSummary) -> pl.DataFrame:
-    """What an audit reads of some summaries."""
-    return answers(some or DOZEN, FROM)
+def frame() -> pl.DataFrame:
+    """What an audit reads of these."""
+    return answers(DOZEN, FROM)
 
 
 def fill_in(sheet: str, verdicts: dict[int, str], path: Path) -> Path:
@@ -46,24 +42,6 @@ def fill_in(sheet: str, verdicts: dict[int, str], path: Path) -> Path:
         writer.writeheader()
         writer.writerows(rows)
     return path
-
-
-def test_a_person_may_disagree_on_what_is_prose(tmp_path: Path) -> None:
-    """The judge says that the first of two summaries is none, and answered from it all the same."""
-    assert isinstance(DOZEN[0].verdict, Scored)
-    ruled = replace(DOZEN[0].verdict, is_prose=False)
-    words = replace(DOZEN[0], verdict=ruled, disqualified="judged_not_prose", prose=0.0)
-    found = frame(words, DOZEN[1])
-    samples = draw_samples(found, 2, seed=1)
-    path = fill_in(as_sheet(samples), {4: "yes", 9: "yes"}, tmp_path / "s.csv")
-    assert "they agree on 50.0% of 2: 1 prose by both, 0 by the judge only, 1 by the person" in (
-        report_on_sheet(found, path)
-    )
-
-
-def test_a_protocol_that_does_not_ask_about_prose_has_no_line_of_it() -> None:
-    found = frame().with_columns(protocol=pl.lit("per_question v4"))
-    assert "prose" not in as_sheet(draw_samples(found, 3, seed=1))
 
 
 def test_a_sheet_of_documents_whose_ids_are_not_plain_is_read_back(tmp_path: Path) -> None:
@@ -153,13 +131,12 @@ def test_the_command_makes_a_sheet_and_reads_it(tmp_path: Path) -> None:
     write_tables(DOZEN, FROM, path)
     made = audit(str(path), str(path), "--out", str(sheet), "--samples", "8")
     assert "Fill in" in made.output
-    fill_in(sheet.read_text(), dict.fromkeys(range(40), "correct"), sheet)
+    fill_in(sheet.read_text(), dict.fromkeys(range(32), "correct"), sheet)
     again = audit(str(path), "--out", str(sheet), "--samples", "8")
     assert "stays as it is" in again.output
     told = audit(str(path), "--filled", str(sheet))
     assert told.exit_code == 0, told.output
     assert "agree on 50.0% of 32 answerable questions" in told.output
-    assert "they agree on 100.0% of 8: 8 prose by both" in told.output
     assert "trained@3" in told.output
     assert "50.0% (" in told.output and "100.0% (" in told.output
 
@@ -202,7 +179,7 @@ def test_what_the_command_can_t_do_is_a_sentence(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("counts", "kappa"),
-    [((20, 5, 10, 15), 0.4), ((0, 5, 5, 0), -1.0), ((7, 0, 0, 0), 1.0), ((0, 0, 0, 0), 1.0)],
+    [((20, 5, 10, 15), 0.4), ((0, 5, 5, 0), -1.0), ((7, 0, 0, 0), 1.0)],
 )
 def test_the_agreement_beyond_chance_is_cohens(counts: tuple[int, ...], kappa: float) -> None:
     assert Agreement(*counts).kappa == pytest.approx(kappa)
