@@ -91,7 +91,7 @@ async def publish_ranking(config: SweepConfig, results: Sequence[TrialResult]) -
     ranked = rank(results)
     page = sweep_report(config.name, ranked)
     store = open_store(config.store)
-    address = await asyncio.to_thread(store_report, store, config.name, page, ranked)
+    address = await asyncio.to_thread(store_report, store, config.name, page)
     await acreate_markdown_artifact(page, key=artifact_key("sweep", config.name))
     get_run_logger().info("%s", verdict(ranked))
     refuse_unmeasured(config.name, ranked)

@@ -31,24 +31,18 @@ class TrialResult:
     """The result of a trial.
 
     Attributes:
-        start: accuracy of the untrained policy on the held-out documents; None if not measured.
         accuracy: of the newest validated adapter, or of the best if the run stopped early; None if
             none was trained.
-        dropped: the share of dropped groups.
         is_lower_bound: whether some calls had no known price, which its dollars do not count.
         failure: why the run did not end well, or "".
         shares: all shares of the same validation, by name.
     """
 
     trial: Trial
-    start: float | None = None
     accuracy: float | None = None
     steps: int = 0
-    words: float | None = None
-    dropped: float | None = None
     usd: float = 0.0
     is_lower_bound: bool = False
-    seconds: float = 0.0
     failure: str = ""
     measure: str = "accuracy"
     is_share: bool = True
@@ -101,25 +95,15 @@ def read_result(store: Store, trial: Trial, failure: str) -> TrialResult:
 
 def result_of(trial: Trial, ledger: Ledger, failure: str = "") -> TrialResult:
     """Return the result of a trial by its ledger."""
-    first = ledger.validations[0] if ledger.validations else None
     last = ledger.final if ledger.validations and ledger.validations[-1].step else None
-    dropped = trained = 0
-    for step in ledger.steps:
-        dropped += sum(step.groups_dropped.values())
-        trained += step.groups_trained
-    groups = dropped + trained
     metrics = last.metrics if last else {}
     shares = {name: metric.value for name, metric in metrics.items() if metric.is_share}
     return TrialResult(
         trial,
-        start=first.score.value if first and first.step == 0 else None,
         accuracy=last.score.value if last else None,
         steps=ledger.next_step,
-        words=metrics["words"].value if "words" in metrics else None,
-        dropped=dropped / groups if groups else None,
         usd=ledger.usd,
         is_lower_bound=ledger.is_lower_bound,
-        seconds=ledger.wall_s,
         failure=failure,
         measure=last.measure if last else "accuracy",
         is_share=last is None or last.score.is_share,
@@ -139,10 +123,9 @@ def in_one_measure(results: Sequence[TrialResult]) -> list[TrialResult]:
         if one.accuracy is None or one.is_share:
             found.append(one)
             continue
-        start = None if one.start is None else 0.0
         # A validation without any success has no share of them.
         share = one.shares.get(measure, 0.0)
-        found.append(replace(one, start=start, accuracy=share, measure=measure, is_share=True))
+        found.append(replace(one, accuracy=share, measure=measure, is_share=True))
     return found
 
 

@@ -1,8 +1,6 @@
-"""A sweep's ranking as markdown, and its trials as lines for a program."""
+"""A sweep's ranking as markdown."""
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict
 from itertools import chain
 from statistics import fmean
 
@@ -19,17 +17,12 @@ _OF_TWO = (
 )
 
 
-def report_folder(name: str) -> str:
-    """Return the folder of a sweep's report in a store. No model's name begins like that."""
-    return f"_sweeps/{name}/"
-
-
-def store_report(store: Store, name: str, page: str, ranked: Sequence[SettingsResult]) -> str:
-    """Put a sweep's report and figures into the store; return the report's address."""
-    folder = report_folder(name)
-    store.put(f"{folder}report.md", page.encode())
-    store.put(f"{folder}trials.jsonl", trial_lines(ranked).encode())
-    return f"{store.url}/{folder}report.md"
+def store_report(store: Store, name: str, page: str) -> str:
+    """Put a sweep's report into the store; return its address. No model's name begins like its
+    folder's."""
+    key = f"_sweeps/{name}/report.md"
+    store.put(key, page.encode())
+    return f"{store.url}/{key}"
 
 
 def refuse_unmeasured(name: str, ranked: Sequence[SettingsResult]) -> None:
@@ -45,7 +38,6 @@ def sweep_report(name: str, ranked: Sequence[SettingsResult]) -> str:
     """Return the ranking: a sentence, a table, and what failed."""
     words = _words(ranked)
     trials = list(chain.from_iterable(one.trials for one in ranked))
-    has_words = any(trial.words is not None for trial in trials)
     failures = [trial for trial in trials if trial.failure]
     head = [
         "Rank",
@@ -53,11 +45,9 @@ def sweep_report(name: str, ranked: Sequence[SettingsResult]) -> str:
         f"{words.measure.capitalize()} (95 % interval over seeds)",
         "Behind the best, in points" if words.is_share else "Behind the best",
         "Seeds",
-        *(["Words"] if has_words else []),
-        "Groups dropped",
         "Cost",
     ]
-    rows = [_row(rank, one, words, has_words) for rank, one in enumerate(ranked, 1)]
+    rows = [_row(rank, one, words) for rank, one in enumerate(ranked, 1)]
     parts = [escape(verdict(ranked)), table(head, rows)]
     if any(len(_measured(one)) == 2 for one in ranked):
         parts.append(_OF_TWO)
@@ -71,8 +61,7 @@ def sweep_report(name: str, ranked: Sequence[SettingsResult]) -> str:
         parts.append("\n".join(lines))
     example = ranked[0].trials[0].trial.model
     parts.append(
-        f"Each run is a model of its own: `precis runs show {example}` has one of them in full. "
-        f"`{report_folder(name)}trials.jsonl` has the figures."
+        f"Each run is a model of its own: `precis runs show {example}` has one of them in full."
     )
     return "\n\n".join(parts) + "\n"
 
@@ -112,15 +101,6 @@ def verdict(ranked: Sequence[SettingsResult]) -> str:
     return " ".join([f"{found}.", *said])
 
 
-def trial_lines(ranked: Sequence[SettingsResult]) -> str:
-    """Return a line of JSON for each trial, in the order of the ranking."""
-    lines = []
-    for result in chain.from_iterable(one.trials for one in ranked):
-        fields = asdict(result)
-        lines.append(json.dumps({**fields.pop("trial"), **fields}) + "\n")
-    return "".join(lines)
-
-
 def _words(ranked: Sequence[SettingsResult]) -> Words:
     for one in ranked:
         for trial in one.trials:
@@ -129,9 +109,7 @@ def _words(ranked: Sequence[SettingsResult]) -> Words:
     return Words()
 
 
-def _row(rank: int, one: SettingsResult, words: Words, has_words: bool) -> list[str]:
-    lengths = [trial.words for trial in one.trials if trial.words is not None]
-    shares = [trial.dropped for trial in one.trials if trial.dropped is not None]
+def _row(rank: int, one: SettingsResult, words: Words) -> list[str]:
     usd = sum(trial.usd for trial in one.trials)
     measured = _measured(one)
     accuracy = "not measured"
@@ -146,8 +124,6 @@ def _row(rank: int, one: SettingsResult, words: Words, has_words: bool) -> list[
         accuracy,
         _points(one, words),
         f"{len(measured)} of {len(one.trials)}",
-        *([f"{fmean(lengths):.0f}" if lengths else ""] if has_words else []),
-        f"{fmean(shares):.0%}" if shares else "",
         f"${spent(usd, is_lower_bound=any(trial.is_lower_bound for trial in one.trials))}",
     ]
 
