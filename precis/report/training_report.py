@@ -4,7 +4,6 @@ rollouts that are worth reading."""
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from typing import Self
 
 from precis.markdown import escape, quote, table
@@ -18,7 +17,7 @@ from precis.run.outlook import Projection, RunPlan, in_words, outlook
 from precis.run.shortcomings import shortcoming, stopped
 from precis.run.validations import parted
 
-_STEPS_SHOWN = 10
+_VALIDATIONS_SHOWN = 10
 _BYTES_MAX = 450_000
 """Prefect's pages stay fast up to half a megabyte."""
 
@@ -88,7 +87,8 @@ class TrainingView:
 
 
 def training_report(view: TrainingView) -> str:
-    """Return learning curve, strips, totals with forecast, the last steps, and rollouts to read.
+    """Return learning curve, strips, totals with forecast, the last validations, and rollouts to
+    read.
 
     Parts that do not fit are left out: a corpus may have questions of any length.
     """
@@ -131,8 +131,6 @@ def _parts(view: TrainingView) -> Iterator[str]:
     yield totals(ledger, ahead)
     if ledger.validations:
         yield f"### The last validations\n\n{_last_validations(ledger)}"
-    if ledger.steps:
-        yield f"### The last steps\n\n{_last_steps(ledger)}"
     both = best_and_worst(view.seen.rollouts)
     for name, one in zip(("Best", "Worst"), both or (), strict=False):
         title = f"{name} {view.nouns.rollout} of the last step: {one.scenario.id}"
@@ -198,7 +196,7 @@ def common_words(first: str, second: str) -> float:
 
 def _last_validations(ledger: Ledger) -> str:
     """Tabulate the last validations, which would show a policy that pleases only its judge."""
-    shown = ledger.validations[-_STEPS_SHOWN:]
+    shown = ledger.validations[-_VALIDATIONS_SHOWN:]
     names: dict[str, None] = {}
     for one in shown:
         names[one.measure] = None
@@ -214,39 +212,6 @@ def _last_validations(ledger: Ledger) -> str:
             row.append(measured.with_interval if measured else "")
         rows.append([*row, wording.causes(one.unscored)] if unscored else row)
     return table(["Step", *map(wording.heading, names), *unscored], rows)
-
-
-def _last_steps(ledger: Ledger) -> str:
-    """Tabulate the last steps, and their metrics in a second table, for narrow screens.
-
-    Values that are zero in all of them, such as answers that are too long, have no column.
-    """
-    shown = ledger.steps[-_STEPS_SHOWN:]
-    known = dict.fromkeys(chain.from_iterable(one.metrics for one in shown))
-    names = [name for name in known if any(one.metrics.get(name) for one in shown)]
-    head = ["Step", "Reward", "Spread", "Seconds"]
-    is_stale = any(one.staleness for one in shown)
-    if is_stale:
-        head.append("Staleness")
-    is_paid = any(one.judge.usd for one in shown)
-    if is_paid:
-        head.append("Judge")
-    rows = []
-    rows_of_metrics = []
-    for one in shown:
-        step = str(one.step)
-        row = [step, *map(wording.number, (one.reward, one.reward_std, one.wall_s))]
-        if is_stale:
-            row.append(str(one.staleness))
-        if is_paid:
-            row.append(f"${one.judge.usd:,.4f}")
-        rows.append(row)
-        rows_of_metrics.append([step, *map(wording.number, map(one.metrics.get, names))])
-    parts = [table(head, rows)]
-    if names:
-        parts.append("### Metrics of the last steps")
-        parts.append(table(["Step", *map(wording.heading, names)], rows_of_metrics))
-    return "\n\n".join(parts)
 
 
 def _rollout(view: TrainingView, rollout: Rollout) -> str:
@@ -266,17 +231,13 @@ def totals(ledger: Ledger, ahead: Projection) -> str:
     """Return Markdown on rollouts and groups left out by cause, the judge's calls, dollars, and the
     forecast."""
     spend = Spend()
-    trained = added = stale = 0
-    saved_s = 0.0
+    trained = added = 0
     dropped: Counter[str] = Counter()
     unscored: Counter[str] = Counter()
     for step in ledger.steps:
         spend += step.judge
         trained += step.groups_trained
         added += step.groups_added
-        if step.staleness:
-            stale += 1
-            saved_s += step.overlapped_s
         dropped.update(step.groups_dropped)
         unscored.update(step.unscored)
     spent = _dollars(ledger.usd, ledger)
@@ -298,11 +259,6 @@ def totals(ledger: Ledger, ahead: Projection) -> str:
         "Spent, validation included": spent,
         "At the end, at this rate": forecast,
     }
-    if stale:
-        rows["Sampled one step ahead"] = (
-            f"{stale} of {len(ledger.steps)} steps, {wording.number(saved_s)} s of it beside the "
-            "training"
-        )
     if ledger.variances:
         rows = {"Warm start": wording.warm_start(ledger), **rows}
     return table(["So far", ""], list(rows.items()))
