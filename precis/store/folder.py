@@ -6,7 +6,6 @@ import os
 import shutil
 import stat
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -20,7 +19,6 @@ from precis.store.protocol import Blob, Store, refuse_too_large
 
 _OWN = ".precis"
 """The prefix of the store's own files, which are no keys."""
-_ABANDONED_AFTER_S = 86_400
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 _REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS}
 _NO_FOLDER = {errno.ENOTDIR, errno.EEXIST}
@@ -104,17 +102,6 @@ class FolderStore(Store):
             path = self.root / key  # a link itself, and not its target
             with _explaining(path, "delete"):
                 path.unlink(missing_ok=True)
-
-    def clean(self) -> int:
-        before = time.time() - _ABANDONED_AFTER_S
-        removed = 0
-        for path in _files_below(self.root, of_all_models=True):
-            if path.match(f"{_OWN}-*.tmp"):
-                with suppress(OSError):  # gone by now, or another user's
-                    if path.stat().st_mtime < before:
-                        path.unlink()
-                        removed += 1
-        return removed
 
     def _path(self, key: str) -> Path:
         return self._inside(check_key(key, self.url))

@@ -98,7 +98,9 @@ class Store(Protocol):
         """Delete keys, and foreign objects that could not be keys."""
 
     def clean(self) -> int:
-        """Remove half-written objects of killed writers after a day, and return their number."""
+        """Remove what a server keeps of killed writers after a day, if it does; return how many
+        objects."""
+        return 0
 
 
 def refuse_too_large(size: int, where: str) -> None:

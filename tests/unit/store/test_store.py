@@ -92,19 +92,6 @@ def test_a_copy_that_fails_leaves_no_temporary_file_and_names_the_end_that_faile
         store.download("m/weights", tmp_path / "gone" / "weights")
 
 
-def test_cleaning_removes_only_what_was_abandoned_a_day_ago(store: FolderStore) -> None:
-    store.put("m/whole", b"x")
-    old, young = store.root / "m" / ".precis-old.tmp", store.root / "m" / ".precis-young.tmp"
-    for path in (old, young):
-        path.write_bytes(b"half")
-    long_ago = time.time() - 90_000
-    os.utime(old, (long_ago, long_ago))
-    os.utime(store.root / "m" / "whole", (long_ago, long_ago))
-    assert store.clean() == 1
-    assert young.exists() and not old.exists()
-    assert store.keys("") == ["m/whole"]
-
-
 @pytest.mark.parametrize("code", [errno.EIO, errno.EACCES, errno.ENOENT])
 def test_a_folder_that_can_not_be_read_is_no_empty_one_unless_it_is_gone(
     store: FolderStore, monkeypatch: pytest.MonkeyPatch, code: int
@@ -127,21 +114,17 @@ def test_a_folder_that_can_not_be_read_is_no_empty_one_unless_it_is_gone(
         with pytest.raises(StoreError, match=f"Can't read .*: {os.strerror(code)}"):
             store.keys("m/")
     if code != errno.EIO:  # EACCES: as another user's run may be
-        assert (store.keys(""), store.clean()) == (["m/ledger.json"], 0)
+        assert store.keys("") == ["m/ledger.json"]
 
 
-def test_what_another_user_has_left_half_written_is_left_alone(
+def test_what_another_user_has_written_is_not_deleted(
     store: FolderStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(path: Path, missing_ok: bool = False) -> None:
         raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), str(path))
 
     store.put("m/whole", b"x")
-    theirs = store.root / "m" / ".precis-theirs.tmp"
-    theirs.write_bytes(b"half")
-    os.utime(theirs, (0, 0))
     monkeypatch.setattr(Path, "unlink", refuse)
-    assert store.clean() == 0
     with pytest.raises(StoreRefused, match=r"Can't delete .*/m/whole: Operation not permitted"):
         store.delete("m/")
     assert store.keys("") == ["m/whole"]
