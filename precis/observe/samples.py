@@ -1,4 +1,4 @@
-"""Rollouts and standings for W&B: tables, pictures, and the results as a file."""
+"""Rollouts and benchmarks for W&B: tables, pictures, and the results as a file."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +10,6 @@ from precis.records.results import write_results
 from precis.records.rollout import Rollout
 from precis.report.benchmark_charts import charts_of
 from precis.report.benchmark_view import Benchmark
-from precis.report.wording import name
 
 _SCENARIO_MAX = 2000
 """The most characters of each message before the first answer; the scenario's id tells the rest."""
@@ -32,24 +31,13 @@ def sample_table(
 
 
 def tell_benchmark(log: WandbLog, model: str, benchmark: Benchmark, folder: Path) -> None:
-    """Log the standings, the charts, and the rows as an artifact. `folder` is for the files, which
-    must exist until the log is finished."""
+    """Log the contenders' accuracies, the charts, and the rows as an artifact. `folder` is for the
+    files, which must exist until the log is finished."""
     metrics = {}
     for standing in benchmark.standings:
         if standing.accuracy:
             metrics[f"benchmark/{standing.contender}"] = standing.accuracy.mean
     log.log(None, metrics)
-    words = benchmark.words
-    scenarios = words.nouns.scenarios
-    columns = ("contender", words.measure, "low", "high", *benchmark.columns, scenarios, "usd")
-    rows = []
-    for each in benchmark.standings:
-        found = each.accuracy
-        figures = (found.mean, *found.ends) if found else (None,) * 3
-        others = [column[each.contender] for column in benchmark.columns.values()]
-        own = (each.documents, each.usd, each.is_bound, each.complete)
-        rows.append((name(each.contender), *figures, *others, *own))
-    log.table(None, "benchmark/standings", (*columns, "usd is at most", "ranked"), rows)
     paths = {}
     for chart_name, chart in charts_of(benchmark).items():
         paths[f"benchmark/{chart_name}"] = path = folder / f"{chart_name}.png"
