@@ -367,8 +367,6 @@ class WarmStartConfig(Record):
     """A file of demonstrations, for source `file`. For an agent, JSONL with `messages` and `tools`
     of a rollout a line, as in OpenAI's API; for summaries, parquet or JSONL with `summary` and the
     document's `document_id` or `text`, or both."""
-    reward_min: Decides[BoundedFloat | None] = Field(None, ge=-(2**53))
-    """Least reward of a rollout to imitate; empty takes those above 0, and all of a file."""
     epochs: Decides[BoundedInt] = Field(2, ge=1)
     """Passes over the demonstrations."""
     batch_size: Decides[BoundedInt] = Field(4, ge=1)
@@ -492,16 +490,7 @@ class TrainConfig(RunConfig):
 
     @model_validator(mode="after")
     def _warm_start_fits(self) -> Self:
-        warm = self.warm_start
-        if warm is None:
-            return self
-        has_rewards = warm.source == "best_of_n" or self.environment.kind != "summaries"
-        if warm.reward_min is not None and not has_rewards:
-            raise ValueError(
-                f"warm_start.reward_min: the summaries of a {warm.source} are not judged, so "
-                "leave it out, or take warm_start.source 'best_of_n'"
-            )
-        if self.trainer.kind == "serverless":
+        if self.warm_start is not None and self.trainer.kind == "serverless":
             raise ValueError(
                 "warm_start needs a trainer of kind 'extractive', 'art' or 'tinker': W&B's "
                 "serverless trainer imitates nothing here"

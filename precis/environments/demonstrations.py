@@ -4,7 +4,6 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, Json, ValidationError
@@ -12,7 +11,7 @@ from pydantic import BaseModel, Json, ValidationError
 from precis.config import WarmStartConfig
 from precis.environments.conversations import conversations_of
 from precis.errors import ConfigError
-from precis.record import Finite, first_problem, json_digest
+from precis.record import first_problem, json_digest
 from precis.records.nouns import Nouns
 from precis.records.rollout import UNJUDGED, Rollout, Scenario, Tool, typed_tool
 from precis.records.rows import read_json_file
@@ -75,7 +74,6 @@ class _Row(BaseModel):
 
     messages: list[_ShownMessage]
     tools: list[Tool] | None = None
-    reward: Finite | None = None
 
 
 def demonstration_of(
@@ -115,26 +113,22 @@ def demonstration_of(
 
 def choose_best(
     rollouts: Sequence[Rollout],
-    reward_min: float | None = None,
     earned: Callable[[Rollout], float | None] = lambda rollout: rollout.reward,
 ) -> Demonstration:
-    """Return a scenario's demonstration: the rollout with the highest reward, if that is above 0,
-    or at least `reward_min`. A single rollout that would be ranked against others is taken as it
-    is."""
+    """Return a scenario's demonstration: the rollout with the highest reward, if that is above 0. A
+    single rollout that would be ranked against others is taken as it is."""
     name = rollouts[0].scenario.id
     values = [earned(one) for one in rollouts]
     scored = [value for value in values if value is not None]
     if not scored:
         cause = rollouts[0].score.cause or "not_scored"
-        if cause == UNJUDGED and reward_min is None and len(rollouts) == 1:
+        if cause == UNJUDGED and len(rollouts) == 1:
             return demonstration_of(rollouts[0])
         return Demonstration(scenario_id=name, cause=cause if len(rollouts) == 1 else "not_scored")
     most = max(scored)
     best = rollouts[values.index(most)]
-    if reward_min is None and most <= 0:
+    if most <= 0:
         return Demonstration(scenario_id=name, cause="nothing_earned")
-    if reward_min is not None and most < reward_min:
-        return Demonstration(scenario_id=name, cause="below_reward_min")
     if not best.calls:
         return Demonstration(scenario_id=name, cause="nothing_said")
     return demonstration_of(best, most)
@@ -171,11 +165,10 @@ def prepare_warm_start(
             break
     causes = dict(left_out)
     if len(given) == left_out.total():
-        lower = "" if config.reward_min is None else ", or lower warm_start.reward_min"
         raise ConfigError(
             f"{config.file} holds nothing that can be imitated ({causes}).",
             f"Give it {nouns.rollouts} of {nouns.scenarios} that are not held out, in the form "
-            f"that docs/configuration.md describes{lower}.",
+            "that docs/configuration.md describes.",
         )
     if left_out:
         logger.warning("Demonstrations of %s are left out: %s.", config.file, causes)
@@ -192,24 +185,17 @@ def read_conversations(
     config: WarmStartConfig, environment: "Environment"
 ) -> Iterator[tuple[Demonstration, Scenario | None]]:
     """Yield the demonstrations of a file of JSON objects, one a line, with the `messages` and
-    `tools` of a rollout, and optional `id` and `reward`. Raises ConfigError with the number of a
-    bad line."""
+    `tools` of a rollout, and an optional `id`. Raises ConfigError with the number of a bad line."""
     train = {one.id: one for one in environment.scenarios("train")}
     held_out = {one.id for one in environment.scenarios("validation")}
-    read = partial(_read_row, config.reward_min is not None)
     remedy = "Give a rollout a line, with `messages` and `tools` as OpenAI's API has them."
-    for one in read_json_file(config.file, "demonstrations", read, remedy):
-        cause = ""
+    for one in read_json_file(config.file, "demonstrations", _read_row, remedy):
         if one.scenario_id in held_out:
-            cause = "held_out"
-        elif config.reward_min is not None and (one.reward or 0.0) < config.reward_min:
-            cause = "below_reward_min"
-        if cause:
-            one = Demonstration(scenario_id=one.scenario_id, cause=cause)
+            one = Demonstration(scenario_id=one.scenario_id, cause="held_out")
         yield one, train.get(one.scenario_id)
 
 
-def _read_row(is_rewarded: bool, number: int, row: Mapping[str, Any]) -> Demonstration:
+def _read_row(number: int, row: Mapping[str, Any]) -> Demonstration:
     try:
         checked = _Row.model_validate(row)
     except ValidationError as error:
@@ -231,8 +217,6 @@ def _read_row(is_rewarded: bool, number: int, row: Mapping[str, Any]) -> Demonst
             "there is no answer to imitate; give it a message of the role assistant whose weight "
             "is not 0."
         )
-    if is_rewarded and checked.reward is None:
-        raise ValueError("there is no reward; give it a number, or leave reward_min out.")
     conversation = ShownConversation(
         messages=tuple(row["messages"]), tools=tuple(map(typed_tool, row.get("tools") or []))
     )
@@ -240,5 +224,4 @@ def _read_row(is_rewarded: bool, number: int, row: Mapping[str, Any]) -> Demonst
     return Demonstration(
         scenario_id=f"line {number}" if name in (None, "") else str(name),
         conversations=(conversation,),
-        reward=checked.reward,
     )

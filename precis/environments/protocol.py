@@ -137,11 +137,9 @@ class Environment(Protocol):
         """Return about how many tokens a rollout of a scenario takes; None if unknown."""
         return None
 
-    def demonstrate(
-        self, rollouts: Sequence[Rollout], reward_min: float | None = None
-    ) -> Demonstration:
+    def demonstrate(self, rollouts: Sequence[Rollout]) -> Demonstration:
         """Return a scenario's demonstration, or the cause why there is none; see `choose_best`."""
-        return choose_best(rollouts, reward_min)
+        return choose_best(rollouts)
 
     def read_demonstrations(
         self, config: WarmStartConfig

@@ -157,7 +157,7 @@ async def collect_demonstrations(
         await _book(run, journal, ())
         raise
     reached("demonstrations collected", 0)
-    shown = [environment.demonstrate(row, settings.reward_min) for row in rows]
+    shown = list(map(environment.demonstrate, rows))
     await _book(run, journal, shown)
 
 

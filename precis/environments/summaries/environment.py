@@ -208,9 +208,7 @@ class Summaries(Environment):
         sent = sum(len(message["content"]) for message in messages)
         return Usage(round(estimate_tokens(sent)), int(self.words_max / _WORDS_PER_TOKEN))
 
-    def demonstrate(
-        self, rollouts: Sequence[Rollout], reward_min: float | None = None
-    ) -> Demonstration:
+    def demonstrate(self, rollouts: Sequence[Rollout]) -> Demonstration:
         """Return the summary with the best verdict; a teacher's is not judged."""
         if not self._is_unjudged:
 
@@ -218,7 +216,7 @@ class Summaries(Environment):
                 asked = rollout.metrics.get("asked")
                 return rollout.metrics["correct"] / asked if asked else rollout.reward
 
-            best = choose_best(rollouts, reward_min, share_answered)
+            best = choose_best(rollouts, share_answered)
             words = {"words": best.metrics["words"]} if not best.cause else {}
             return best.model_copy(update={"metrics": words})
         (rollout,) = rollouts

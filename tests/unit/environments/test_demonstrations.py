@@ -45,22 +45,18 @@ def prepared(folder: Path, *rows: Any, **settings: Any) -> WarmStart:
 
 
 @pytest.mark.parametrize(
-    ("scores", "reward_min", "cause"),
+    ("scores", "cause"),
     [
-        ([0.0, -1.0], None, "nothing_earned"),
-        ([0.5, 0.75], 0.8, "below_reward_min"),
-        ([0.5, 0.8], 0.8, ""),
-        ([Unscored("timeout", ""), Unscored("timeout", "")], None, "not_scored"),
-        ([Unscored("timeout", "")], None, "timeout"),
-        ([Unscored(UNJUDGED, "")], None, ""),
-        ([Unscored(UNJUDGED, "")], 0.5, UNJUDGED),
+        ([0.0, -1.0], "nothing_earned"),
+        ([0.0, 0.8], ""),
+        ([Unscored("timeout", ""), Unscored("timeout", "")], "not_scored"),
+        ([Unscored("timeout", "")], "timeout"),
+        ([Unscored(UNJUDGED, "")], ""),
     ],
 )
-def test_what_earned_too_little_is_no_example(
-    scores: list[Any], reward_min: float | None, cause: str
-) -> None:
+def test_what_earned_nothing_is_no_example(scores: list[Any], cause: str) -> None:
     rollouts = [rollout(index, score) for index, score in enumerate(scores)]
-    assert choose_best(rollouts, reward_min).cause == cause
+    assert choose_best(rollouts).cause == cause
 
 
 def test_a_quarter_of_the_scenarios_is_set_apart_where_the_settings_do_not_say_how_many() -> None:
@@ -85,10 +81,10 @@ def test_a_files_scenarios_are_set_apart_and_held_out_ones_are_left_out(tmp_path
     assert found.describe(Nouns()) == said
 
 
-def test_a_files_first_so_many_that_earned_enough_are_taken(tmp_path: Path) -> None:
-    rows = [row(reward=reward) for reward in (0.0, 1.0, 0.5, 1.0, 1.0)]
-    found = prepared(tmp_path, *rows, scenarios=2, reward_min=0.8)
-    assert [one.cause for one in found.given] == ["below_reward_min", "", "below_reward_min", ""]
+def test_a_files_first_so_many_that_may_be_imitated_are_taken(tmp_path: Path) -> None:
+    rows = [row(id=id) for id in ("lamp-9", "a", "lamp-9", "b", "c")]
+    found = prepared(tmp_path, *rows, scenarios=2)
+    assert [one.cause for one in found.given] == ["held_out", "", "held_out", ""]
 
 
 def test_a_tool_of_a_file_may_lack_its_type_and_have_null_for_a_value(tmp_path: Path) -> None:
@@ -105,36 +101,31 @@ def test_a_run_is_told_apart_by_what_its_file_shows(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "settings", "complaint"),
+    ("rows", "complaint"),
     [
-        ([row(), "{}"], {}, "line 2: messages: Field required."),
-        ([row(tools=[{"name": "press"}])], {}, "line 1: tools.0.function: Field required."),
-        ([row(messages=[ASKED, {"role": "robot"}])], {}, "messages.1.role: Input should be "),
-        ([row(messages=[ASKED, {"role": "assistant"}])], {}, "line 1: messages.1 says nothing"),
-        ([row(messages=[ASKED])], {}, "line 1: there is no answer to imitate"),
-        ([row(messages=[ASKED, {**press("red"), "weight": 0}])], {}, "there is no answer"),
-        ([row(messages=[ASKED, press("red", "push")])], {}, "calls the tool 'push'; its tools are"),
+        ([row(), "{}"], "line 2: messages: Field required."),
+        ([row(tools=[{"name": "press"}])], "line 1: tools.0.function: Field required."),
+        ([row(messages=[ASKED, {"role": "robot"}])], "messages.1.role: Input should be "),
+        ([row(messages=[ASKED, {"role": "assistant"}])], "line 1: messages.1 says nothing"),
+        ([row(messages=[ASKED])], "line 1: there is no answer to imitate"),
+        ([row(messages=[ASKED, {**press("red"), "weight": 0}])], "there is no answer"),
+        ([row(messages=[ASKED, press("red", "push")])], "calls the tool 'push'; its tools are"),
         (
             [row(messages=[calling("press", '"colour": "red"}')])],
-            {},
             "line 1: messages.0.tool_calls.0.function.arguments: Invalid JSON",
         ),
-        ([row(messages=[{"role": "user", "content": 7}])], {}, "line 1: messages.0.content."),
-        ([row(messages=["Press it."])], {}, "line 1: messages.0: Input should be an object."),
-        ([row(reward="much")], {}, "line 1: reward: Input should be a valid number"),
-        ([row(reward=float("nan"))], {}, "line 1: reward: Input should be a finite number"),
-        ([], {}, "holds no demonstrations. Give a rollout a line"),
-        ([row(id="lamp-9")], {}, "holds nothing that can be imitated ({'held_out': 1})."),
-        ([row(id="lamp-9")], {}, "in the form that docs/configuration.md describes."),
-        ([row(reward=0.1)], {"reward_min": 0.5}, "describes, or lower warm_start.reward_min."),
-        ([row()], {"reward_min": 0.5}, "line 1: there is no reward"),
-        ([row(id=f"lamp-{n}") for n in range(8)], {}, "leaves no scenario for the steps"),
+        ([row(messages=[{"role": "user", "content": 7}])], "line 1: messages.0.content."),
+        ([row(messages=["Press it."])], "line 1: messages.0: Input should be an object."),
+        ([], "holds no demonstrations. Give a rollout a line"),
+        ([row(id="lamp-9")], "holds nothing that can be imitated ({'held_out': 1})."),
+        ([row(id="lamp-9")], "in the form that docs/configuration.md describes."),
+        ([row(id=f"lamp-{n}") for n in range(8)], "leaves no scenario for the steps"),
     ],
 )
 def test_a_file_that_can_not_be_used_says_why(
-    rows: list[Any], settings: dict[str, Any], complaint: str, tmp_path: Path
+    rows: list[Any], complaint: str, tmp_path: Path
 ) -> None:
     with pytest.raises(ConfigError) as refused:
-        prepared(tmp_path, *rows, **settings)
+        prepared(tmp_path, *rows)
     assert complaint in str(refused.value)
     assert "\n" not in str(refused.value)

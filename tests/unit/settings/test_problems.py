@@ -57,7 +57,6 @@ def test_each_setting_that_is_wrong_is_named(
 
 TEACHER = {"model": "m", "provider": "openrouter"}
 ELSEWHERE = {**TEACHER, "base_url": "http://localhost/v1"}
-SHOWN = {"source": "file", "file": "shown.jsonl", "reward_min": 0.5}
 RENTED: dict[str, Any] = {
     "store": "s3://bucket/prefix",
     "trainer": {"kind": "art", "engine": {"gpus": 2}},
@@ -87,7 +86,6 @@ def tinker(**settings: Any) -> dict[str, Any]:
         ({"warm_start": {"source": "file"}}, "`file` belong together"),
         ({"warm_start": {"file": "a.jsonl"}}, "`file` belong together"),
         ({"warm_start": {}, "trainer": {"kind": "serverless"}}, "warm_start needs a trainer of"),
-        ({"warm_start": SHOWN}, "the summaries of a file are not judged"),
         ({"off_policy_steps": 1, "trainer": {"kind": "art"}}, "engine.gpus is 1: set that to 2"),
         (
             {"off_policy_steps": 1, "trainer": {"kind": "art", **ASLEEP}},

@@ -13,7 +13,6 @@ from precis.config import DocumentsConfig, TrainConfig
 from precis.environments.summaries.baselines import baselines, lead
 from precis.errors import (
     BudgetReached,
-    ConfigError,
     ProviderRejected,
     RolloutError,
     StoreConflict,
@@ -177,10 +176,13 @@ async def test_a_file_of_summaries_needs_no_judge_to_begin_with(tmp_path: Path) 
 
 
 async def press_the_lamp(request: ChatRequest) -> Completion:
-    """A teacher that presses the colour that is shown; of one lamp it does not."""
-    said = str(request.messages[-1]["content"])
-    colour = said.removeprefix("The lamp is ").rstrip(".")
-    arguments = json.dumps({"colour": "red" if "lamp is blue" in said else colour})
+    """A teacher that presses the colours that are shown where the first is red, else wrong ones."""
+    first, last = (
+        str(request.messages[place]["content"]).removeprefix("The lamp is ").rstrip(".")
+        for place in (0, -1)
+    )
+    pressed = {"red": last, "green": "red", "blue": "green"}[first]
+    arguments = json.dumps({"colour": pressed})
     called = ToolCall("1", "press", arguments)
     return Completion("t", [Choice("", "tool_calls", tool_calls=[called])])
 
@@ -197,13 +199,10 @@ async def test_a_teacher_plays_an_agents_games_and_those_it_won_are_imitated(
 ) -> None:
     with teaching(press_the_lamp) as teacher:
         warm = {"source": "teacher", "scenarios": 6, "teacher": teacher}
-        choosy = run(tmp_path / "choosy", AGENT, **warm, reward_min=2.0)
-        with pytest.raises(ConfigError, match=r"nothing to imitate \(6 below_reward_min\)"):
-            await choosy.live()
-        life = run(tmp_path / "store", AGENT, **warm, reward_min=1.0, epochs=40)
+        life = run(tmp_path / "store", AGENT, **warm, epochs=40)
         await life.live()
     made = begun_by(life)
-    assert (made.demonstrations, made.left_out) == (2, {"below_reward_min": 4})
+    assert (made.demonstrations, made.left_out) == (2, {"nothing_earned": 4})
     assert made.reward == 1.0
     assert made.usd > 0
     before, after = (one.score.value for one in load_ledger(life.store, "m").validations)
