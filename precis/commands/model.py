@@ -56,11 +56,6 @@ Base = Annotated[
     str, typer.Option(help="Base model: a folder, or a name on the Hub that is in the cache here.")
 ]
 
-WeightsType = Annotated[Dtype, typer.Option(help="Of merged weights: the base's, or 32 bits.")]
-Converter = Annotated[
-    Path | None, typer.Option(help="llama.cpp's convert_hf_to_gguf.py; else from PATH.")
-]
-
 
 @app.command()
 def export(
@@ -69,8 +64,12 @@ def export(
     step: Step = "",
     file_format: Annotated[Format, typer.Option("--format", help="What to write.")] = "adapter",
     base: Base = "",
-    dtype: WeightsType = "base",
-    converter: Converter = None,
+    dtype: Annotated[
+        Dtype, typer.Option(help="Of merged weights: the base's, or 32 bits.")
+    ] = "base",
+    converter: Annotated[
+        Path | None, typer.Option(help="llama.cpp's convert_hf_to_gguf.py; else from PATH.")
+    ] = None,
     store: StoreOption = "",
 ) -> None:
     """Write a checkpoint to a folder: adapter, merged weights or GGUF, with its prompt."""
@@ -144,13 +143,10 @@ def push(
     repo: Annotated[str, typer.Option(help="Repository on the Hub: OWNER/NAME.")],
     private: Annotated[bool, typer.Option("--private", help="Make it private.")] = False,
     step: Step = "",
-    file_format: Annotated[Format, typer.Option("--format", help="What to publish.")] = "adapter",
     base: Base = "",
-    dtype: WeightsType = "base",
-    converter: Converter = None,
     store: StoreOption = "",
 ) -> None:
-    """Publish a checkpoint on the Hub (HF_TOKEN), with a card made from its benchmark."""
+    """Publish an adapter on the Hub (HF_TOKEN), with a card made from its benchmark."""
     with sentences():
         if not HUB_NAME.fullmatch(repo):
             raise ConfigError(f"--repo {repo!r} names no repository.", "Write OWNER/NAME.")
@@ -165,12 +161,11 @@ def push(
         benchmarked = newest_benchmark(found)
         with TemporaryDirectory() as temporary:
             folder = Path(temporary) / repo.rpartition("/")[2]
-            proof = export_model(found, folder, file_format, base, dtype, converter)
-            _warn_of_rounding(proof)
+            export_model(found, folder, "adapter", base)
             known_as = base_of(found)
-            if known_as and file_format == "adapter":
+            if known_as:
                 name_base(folder, known_as)
-            card = card_of(found, known_as, file_format, repo, benchmarked)
+            card = card_of(found, known_as, repo, benchmarked)
             (folder / "README.md").write_text(card, encoding="utf-8")
             message = f"{found.serving_name}, by Précis"
             echo(_push_folder(folder, repo, token, private, message))

@@ -9,7 +9,6 @@ import polars as pl
 from precis.markdown import escape, mark_bold, table
 from precis.models.adapter import claimed_base
 from precis.models.base import HUB_NAME, choose_base, public_name
-from precis.models.export import Format
 from precis.models.licences import licence_of
 from precis.models.prompt import prompt_of
 from precis.models.record import TrainingRecord
@@ -45,16 +44,15 @@ def base_of(model: NamedCheckpoint) -> str:
 def card_of(
     model: NamedCheckpoint,
     base: str,
-    file_format: Format,
     repo: str,
     benchmarked: pl.DataFrame | None,
 ) -> str:
     """Return a card in the Hub's format: metadata between dashes, then Markdown. The base is empty
     for the embedded policy."""
     sections = [
-        f"---\n{_metadata(model, base, file_format)}\n---\n",
+        f"---\n{_metadata(model, base)}\n---\n",
         _introduction(model, base, repo),
-        _use(model, file_format, repo),
+        _use(model),
         _training(model.record, base),
         _results(model, benchmarked),
         _limits(base, model.is_agent),
@@ -62,7 +60,7 @@ def card_of(
     return "\n".join(sections)
 
 
-def _metadata(model: NamedCheckpoint, base: str, file_format: Format) -> str:
+def _metadata(model: NamedCheckpoint, base: str) -> str:
     from huggingface_hub import ModelCardData  # a slow import
 
     record = model.record
@@ -76,9 +74,8 @@ def _metadata(model: NamedCheckpoint, base: str, file_format: Format) -> str:
         return ModelCardData(**known, license="apache-2.0", **task).to_yaml()
     if HUB_NAME.fullmatch(base):
         known["base_model"] = base
-        known["base_model_relation"] = "adapter" if file_format == "adapter" else "finetune"
-    library = {"adapter": "peft", "merged": "transformers", "gguf": "gguf"}[file_format]
-    known |= {"library_name": library, "pipeline_tag": "text-generation"}
+        known["base_model_relation"] = "adapter"
+    known |= {"library_name": "peft", "pipeline_tag": "text-generation"}
     licence = licence_of(base)
     if licence is None:
         known |= {"license": "other", "license_name": "licence-of-the-base-model"}
@@ -111,7 +108,7 @@ def _introduction(model: NamedCheckpoint, base: str, repo: str) -> str:
     return f"# {name}\n\n{does} It is {what}, trained by GRPO for {steps}{begun}.\n"
 
 
-def _use(model: NamedCheckpoint, file_format: Format, repo: str) -> str:
+def _use(model: NamedCheckpoint) -> str:
     prompt = prompt_of(model.record)
     if model.kind == "policy":
         how = "Précis: `precis play AGENT.py`."
@@ -122,19 +119,12 @@ def _use(model: NamedCheckpoint, file_format: Format, repo: str) -> str:
             )
         return f"## Use\n\n`policy.json` is the policy, for {how}\n"
     options = ""
-    calls = ""
     if model.is_agent:
         options = f" --enable-auto-tool-choice --tool-call-parser {prompt['tool_call_parser']}"
-        calls = " (`llama-server --jinja` calls tools)"
-    runs = {
-        "adapter": "vLLM serves it beside its base model "
-        f"(`--enable-lora --lora-modules{options}`).",
-        "merged": f"Its weights are merged: `vllm serve {repo}{options}` serves it as it is.",
-        "gguf": f"llama.cpp runs it{calls}; the Modelfile is for Ollama.",
-    }[file_format]
     asked = (
-        f"## Use\n\n{runs}\n\nAsk it as it was asked in training, or it is worth little: greedily "
-        "(temperature 0), with "
+        "## Use\n\nvLLM serves it beside its base model "
+        f"(`--enable-lora --lora-modules{options}`).\n\nAsk it as it was asked in training, or it "
+        "is worth little: greedily (temperature 0), with "
     )
     if model.is_agent:
         return (

@@ -95,7 +95,7 @@ def test_an_adapter_goes_up_with_its_prompt_and_a_card_that_says_how_sure_its_fi
     model = find_model(store, Reference("mine"))
     began = Origin(model="o", step=3, store="s", files="0" * 64, corpus="another")
     forked = replace(model, ledger=model.ledger.begin_from(began))
-    of_fork = card.card_of(forked, "owner/tiny", "adapter", "me/mine", found)
+    of_fork = card.card_of(forked, "owner/tiny", "me/mine", found)
     assert "trained by GRPO for 2 steps, after 3 of another run, `o`." in of_fork
     # The score of a text that is not prose is zero, however many answers it has.
     assert "that the judge answered rightly from the summary alone, as far as it is prose" in body
@@ -134,28 +134,27 @@ def test_no_path_of_this_machine_goes_up(hub: HubServer, address: str, tmp_path:
 def test_a_research_licence_is_in_the_card(tmp_path: Path) -> None:
     store = store_with_adapter(tmp_path, {**AS_TRAINED, "documents": "one|two.parquet"})
     found = find_model(store, Reference("mine"))
-    text = card.card_of(found, "Qwen/Qwen2.5-3B-Instruct", "merged", "me/mine", None)
+    text = card.card_of(found, "Qwen/Qwen2.5-3B-Instruct", "me/mine", None)
     metadata = yaml.safe_load(text.split("---\n")[1])
     assert (metadata["license"], metadata["license_name"]) == ("other", "qwen-research")
     assert "allows no commercial use: https://huggingface.co/Qwen/" in text
     assert "https&#58;" not in text, "an address in a table is no link"
     assert "| documents | one&#124;two.parquet, split" in text, "a bar stays in its cell"
-    free = card.card_of(found, "Qwen/Qwen2.5-1.5B-Instruct", "merged", "me/mine", None)
+    free = card.card_of(found, "Qwen/Qwen2.5-1.5B-Instruct", "me/mine", None)
     assert yaml.safe_load(free.split("---\n")[1])["license"] == "apache-2.0"
     assert "commercial" not in free
     train_policy(store, "small", tmp_path / "trainer")
     small = find_model(store, Reference("small"))
-    text = card.card_of(small, card.base_of(small), "adapter", "me/small", None)
+    text = card.card_of(small, card.base_of(small), "me/small", None)
     assert "an extractive policy, which picks sentences" in text
 
 
 def test_an_agents_card_and_file_for_ollama_speak_of_no_summaries(tmp_path: Path) -> None:
     agent = find_model(store_with_adapter(tmp_path, AN_AGENT), Reference("mine"))
-    for file_format in ("adapter", "merged", "gguf"):
-        text = card.card_of(agent, card.base_of(agent), file_format, "me/player", None)
-        assert "tic_tac_toe.py" in text and "precis play AGENT.py" in text
-        for word in ("ummar", "document", "judge"):
-            assert word not in text, word
+    text = card.card_of(agent, card.base_of(agent), "me/player", None)
+    assert "tic_tac_toe.py" in text and "precis play AGENT.py" in text
+    for word in ("ummar", "document", "judge"):
+        assert word not in text, word
     write_modelfile(tmp_path, "mine.gguf", agent.record)
     assert "SYSTEM" not in (tmp_path / "Modelfile").read_text()
 
