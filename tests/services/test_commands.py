@@ -60,7 +60,7 @@ def test_a_key_is_kept_on_the_server_that_is_named_where_the_doctor_finds_it(
     said = elsewhere.run("secret", KEY, given=f"{DIGITS}\n")
     name = said.rpartition("block ")[2].strip().strip("'.")
     contender = {"model": "m", "provider": "url", "base_url": "http://127.0.0.1:9/v1"}
-    documents = {"source": "bundled", "count": 8}
+    documents = {"source": "bundled"}
     settings = {"checkpoints": "none", "contenders": [contender], "test_documents": documents}
     asked = ["-p", f"config={json.dumps(settings)}"]
     try:
