@@ -1,10 +1,8 @@
 """A LoRA adapter in PEFT's format: the products that it adds to tensors of its base.
 
-The product is scale · B·A with scale = alpha / r, or alpha / sqrt(r) with `use_rslora` in the
-configuration (https://huggingface.co/docs/peft/package_reference/lora).
+The product is B·A · alpha / r (https://huggingface.co/docs/peft/package_reference/lora).
 """
 
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -29,8 +27,11 @@ _REFUSED = {
     "lora_bias": "with biases (lora_bias)",
     "bias": "with biases (bias)",
     "layer_replication": "of repeated layers (layer_replication)",
+    "use_rslora": "with another scale (use_rslora)",
+    "rank_pattern": "of several ranks (rank_pattern)",
+    "alpha_pattern": "of several scales (alpha_pattern)",
 }
-"""The kinds of adapter that are not a plain product, and so are not merged here."""
+"""The kinds of adapter that no trainer here makes, and that are not merged."""
 
 
 class _Lora(BaseModel, strict=True, extra="allow"):
@@ -40,9 +41,6 @@ class _Lora(BaseModel, strict=True, extra="allow"):
     base_model_name_or_path: str | None = None
     r: int = Field(ge=1)
     lora_alpha: int | float
-    use_rslora: bool | None = None
-    rank_pattern: dict[str, int] | None = None
-    alpha_pattern: dict[str, float] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,9 +80,8 @@ def name_base(folder: Path, name: str) -> None:
 
 
 def rank_of(folder: Path) -> int:
-    """Return the largest rank of an adapter's products, an option of its server."""
-    config = _config(folder)
-    return max([config.r, *(config.rank_pattern or {}).values()])
+    """Return the rank of an adapter's products, an option of its server."""
+    return _config(folder).r
 
 
 def read_adapter(folder: Path) -> dict[str, Product]:
@@ -118,23 +115,13 @@ def _product(path: Path, module: str, halves: Mapping[str, Tensor], config: _Lor
         raise ConfigError(f"{path}: {module} has only one half of its product: A or B is missing.")
     a = halves["A"].astype(np.float64)
     b = halves["B"].astype(np.float64)
-    rank = int(_by_pattern(module, config.rank_pattern, config.r))
+    rank = config.r
     if a.ndim != 2 or b.ndim != 2 or a.shape[0] != rank or b.shape[1] != rank:
         raise ConfigError(
             f"{path}: {module} has A of shape {a.shape} and B of shape {b.shape}, but "
             f"{CONFIG_FILE} says rank {rank}."
         )
-    alpha = _by_pattern(module, config.alpha_pattern, config.lora_alpha)
-    scale = alpha / (math.sqrt(rank) if config.use_rslora else rank)
-    return Product(b, a, scale)
-
-
-def _by_pattern(module: str, patterns: Mapping[str, float] | None, default: float) -> float:
-    """Return the value whose pattern matches a module's name, as in PEFT: from a dot to the end."""
-    for pattern, value in (patterns or {}).items():
-        if re.match(rf"(.*\.)?({pattern})$", module):
-            return value
-    return default
+    return Product(b, a, config.lora_alpha / rank)
 
 
 def _config(folder: Path) -> _Lora:

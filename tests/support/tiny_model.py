@@ -2,7 +2,6 @@
 adapter of it as PEFT writes one."""
 
 import json
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -105,10 +104,8 @@ def write_adapter(
     for layer in range(_LAYERS):
         for module, (rows, columns) in _SHAPES.items():
             key = f"base_model.model.model.layers.{layer}.{module}"
-            ranks = config.get("rank_pattern") or {}
-            of_module = next((r for name, r in ranks.items() if re.search(name, module)), rank)
-            halves[f"{key}.lora_A.weight"] = random.normal(0, size, (of_module, columns))
-            halves[f"{key}.lora_B.weight"] = random.normal(0, size, (rows, of_module))
+            halves[f"{key}.lora_A.weight"] = random.normal(0, size, (rank, columns))
+            halves[f"{key}.lora_B.weight"] = random.normal(0, size, (rows, rank))
     halves = {name: half.astype(np.float32) for name, half in halves.items()}
     save_file(halves, folder / "adapter_model.safetensors", metadata={"format": "pt"})
     known = {

@@ -62,10 +62,10 @@ def all_weights(folder: Path) -> dict[str, Tensor]:
     return {name: weights.read(name) for name in weights.files}
 
 
-def merge_into(folder: Path, dtype: Any = ml_dtypes.bfloat16, **adapter: Any) -> tuple[Any, ...]:
+def merge_into(folder: Path, dtype: Any = ml_dtypes.bfloat16) -> tuple[Any, ...]:
     """Merge a base and an adapter; gives their weights, and the products."""
     weights = write_base(folder / "base", dtype)
-    halves = write_adapter(folder / "adapter", **adapter)
+    halves = write_adapter(folder / "adapter")
     products = read_adapter(folder / "adapter")
     (folder / "merged").mkdir()
     merge(folder / "base", products, folder / "merged")
@@ -123,12 +123,9 @@ def test_what_a_checkpoint_holds_besides_is_given_to_nobody(
 
 
 @pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, np.float16, np.float32])
-@pytest.mark.parametrize("use_rslora", [False, True])
-def test_merged_weights_are_base_plus_product_to_the_last_bit(
-    tmp_path: Path, dtype: Any, use_rslora: bool
-) -> None:
-    weights, halves, products = merge_into(tmp_path, dtype, use_rslora=use_rslora)
-    expected = by_hand(weights, halves, 8 / (2 if use_rslora else 4))
+def test_merged_weights_are_base_plus_product_to_the_last_bit(tmp_path: Path, dtype: Any) -> None:
+    weights, halves, products = merge_into(tmp_path, dtype)
+    expected = by_hand(weights, halves, 8 / 4)
     found = all_weights(tmp_path / "merged")
     assert set(found) == set(expected)
     for name, tensor in expected.items():
@@ -137,18 +134,6 @@ def test_merged_weights_are_base_plus_product_to_the_last_bit(
     proof = verify(tmp_path / "base", products, tmp_path / "merged")
     assert (proof.merged, proof.equal) == (14, len(weights) - 14)
     assert proof.kept == pytest.approx(1.0, abs=0.02)
-
-
-def test_ranks_and_scales_may_differ_by_layer(tmp_path: Path) -> None:
-    write_adapter(
-        tmp_path / "adapter",
-        rank=4,
-        rank_pattern={"q_proj": 2},
-        alpha_pattern={"q_proj": 12, "down_proj": 1},
-    )
-    products = read_adapter(tmp_path / "adapter")
-    scales = {name.split(".")[-2]: product.scale for name, product in products.items()}
-    assert (scales["q_proj"], scales["down_proj"], scales["up_proj"]) == (6.0, 0.25, 2.0)
 
 
 def flipped(tensor: Tensor) -> Tensor:
@@ -240,6 +225,7 @@ QUANTIZED = "is quantized (4 or 8 bits)"
         ({"use_dora": True}, INTACT, "DoRA"),
         ({"modules_to_save": ["lm_head"]}, INTACT, "modules_to_save"),
         ({"bias": "all"}, INTACT, "biases"),
+        ({"rank_pattern": {"q_proj": 2}}, INTACT, "of several ranks"),
         ({"peft_type": "IA3"}, INTACT, "not the configuration of a LoRA"),
         ({"r": 5}, INTACT, "says rank 5"),
         ({}, write("config.json", '{"quantization_config": {"load_in_4bit": true}}'), QUANTIZED),
