@@ -41,9 +41,6 @@ class TinkerTrainer(Record, title="Tinker"):
     """Rollouts per update of Adam. If one update has a whole step's, all are learned from by the
     weights that wrote them; each further update also takes a clock cycle of the service, some ten
     seconds."""
-    weighting: Decides[Literal["token", "sequence"]] = "token"
-    """The unit that counts the same in the loss: each token (DAPO), or each rollout, whose tokens
-    then count less the longer it is (GRPO as published)."""
     scale_rewards: Decides[bool] = True
     """Divide advantages by the spread of their group's rewards."""
     loss: Decides[Loss] = "importance_sampling"

@@ -148,9 +148,6 @@ class ArtTrainer(_TrainerSettings, title="ART on a GPU"):
     trajectories_per_update: Decides[BoundedInt] = Field(8, ge=1)
     """Rollouts per update of Adam: a step of 5 scenarios with 8 rollouts each is 5 updates, however
     long the rollouts are."""
-    weighting: Decides[Literal["token", "sequence"]] = "token"
-    """The unit that counts the same in the loss: each token (DAPO), or each rollout, whose tokens
-    then count less the longer it is (GRPO as published)."""
     scale_rewards: Decides[bool] = True
     """Divide advantages by the spread of their group's rewards."""
     epsilon: Decides[BoundedFloat | None] = Field(None, gt=0)

@@ -76,14 +76,13 @@ def samples(prompts: int = 2, each: int = 4, seed: int = 0) -> list[TrainingSamp
                     advantage=float(chance.normal()),
                     prompt_id=prompt,
                     prompt_length=PROMPT - 1,  # the last token of the prompt predicts the answer
-                    rollout_tokens=len(answer),
                 )
             )
     return made
 
 
 def packed(given: list[TrainingSample], tokens_max: int, updates: int = 1) -> list[Update]:
-    return pack(given, updates=updates, tokens_max=tokens_max, weighting="token", seed="1")
+    return pack(given, updates=updates, tokens_max=tokens_max, seed="1")
 
 
 def learner(base_model: str, checkpoint: Path | None = None) -> Learner:

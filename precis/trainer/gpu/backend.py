@@ -34,7 +34,7 @@ from precis.processes.supervisor import end_descendants, need
 from precis.records.samples import PREFIX_BREAKS, count_prefix_breaks
 from precis.run.local_checkpoints import folder_of, keep_only, steps_here
 from precis.settings.trainer import EngineConfig
-from precis.trainer.gpu.packing import Update, Weighting, count_trained, pack
+from precis.trainer.gpu.packing import Update, count_trained, pack
 from precis.trainer.gpu.service import GpuService
 from precis.trainer.gpu.tokens import count_updates, samples_of, tokenize_demonstrations
 from precis.trainer.jobs import watch_steps
@@ -63,7 +63,7 @@ class GpuBackend(LocalBackend):
         os.environ.setdefault("ART_SERVER_TIMEOUT", "600")  # its 30 s are too few for a cold start
         super().__init__(path=str(path))
         self._seed = seed
-        self._packing: dict[str, Any] = {}
+        self._per_update = 8
         self._endpoints: dict[str, tuple[str, str]] = {}
         self._never = asyncio.Event()
 
@@ -97,7 +97,6 @@ class GpuBackend(LocalBackend):
         trajectory_groups: Iterable[art.TrajectoryGroup],
         *,
         trajectories_per_update: int = 8,
-        weighting: Weighting = "token",
         warmup_steps: int = 0,
         learning_rate: float = 5e-6,
         **options: Any,
@@ -106,7 +105,6 @@ class GpuBackend(LocalBackend):
 
         Args:
             trajectories_per_update: the optimizer moves once for so many trajectories.
-            weighting: what counts the same in the loss: each token or each trajectory.
             warmup_steps: the learning rate rises in equal parts over so many steps.
             options: of `art.LocalBackend.train`.
 
@@ -114,7 +112,7 @@ class GpuBackend(LocalBackend):
             StaleAdapter: what is served afterwards is not what was trained.
         """
         before = await self._get_step(model)
-        self._packing = {"per_update": trajectories_per_update, "weighting": weighting}
+        self._per_update = trajectories_per_update
         rate = learning_rate * min(1.0, (before + 1) / (warmup_steps + 1))
         result = await super().train(model, trajectory_groups, learning_rate=rate, **options)
         await self._check_served(model, result.step)
@@ -230,9 +228,8 @@ class GpuBackend(LocalBackend):
             return []
         return pack(
             samples,
-            updates=count_updates(groups, self._packing["per_update"]),
+            updates=count_updates(groups, self._per_update),
             tokens_max=_engine(model).packed_tokens,
-            weighting=self._packing["weighting"],
             seed=f"{self._seed}/{step}",
         )
 
@@ -254,7 +251,6 @@ class GpuBackend(LocalBackend):
                 samples,
                 updates=math.ceil(len(shown) / batch_size),
                 tokens_max=engine.packed_tokens,
-                weighting="token",
                 seed=f"{self._seed}/sft/{len(updates)}",
             )
         return updates[:count]

@@ -12,15 +12,11 @@ import random
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from itertools import chain
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from precis.errors import TrainerError
-
-Weighting = Literal["token", "sequence"]
-"""The unit that counts the same in the loss: each token that was sampled, or each rollout."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +30,6 @@ class TrainingSample:
         advantage: its reward relative to the group's mean.
         prompt_id: equal for samples of one prompt.
         prompt_length: the number of tokens that it shares with the others of that prompt.
-        rollout_tokens: sampled tokens of its whole rollout, which may have made more samples.
     """
 
     token_ids: list[int]
@@ -43,7 +38,6 @@ class TrainingSample:
     advantage: float
     prompt_id: Hashable
     prompt_length: int
-    rollout_tokens: int
 
     @property
     def trained(self) -> int:
@@ -86,7 +80,6 @@ def pack(
     *,
     updates: int,
     tokens_max: int,
-    weighting: Weighting,
     seed: str,
 ) -> list[Update]:
     """Divide a step's samples among its updates, and pack each update's into sequences.
@@ -114,15 +107,9 @@ def pack(
     for prompt in prompts:
         chance.shuffle(prompt)
     ordered = list(chain.from_iterable(prompts))
-    weights = token_weights(ordered, weighting)
-    size = 0.0
-    for sample, weight in zip(ordered, weights, strict=True):
-        size += abs(sample.advantage) * weight * sample.trained
-    scale = 1 / size if size else 1.0
-    packed = []
-    for chosen in divide(ordered, updates):
-        packed.append(_pack_update(chosen, tokens_max, weighting, scale))
-    return packed
+    size = sum(abs(sample.advantage) * sample.trained for sample in ordered)
+    scale = 1 / (size * token_weight(ordered)) if size else 1.0
+    return [_pack_update(chosen, tokens_max, scale) for chosen in divide(ordered, updates)]
 
 
 def divide(samples: Sequence[TrainingSample], count: int) -> Iterator[Sequence[TrainingSample]]:
@@ -137,22 +124,16 @@ def count_trained(updates: Sequence[Update]) -> int:
     return sum(int(sequence.trained.sum()) for sequence in chain.from_iterable(updates))
 
 
-def token_weights(samples: Sequence[TrainingSample], weighting: Weighting) -> list[float]:
-    """Return the weight in the loss of each sampled token of each sample; they all add up to 1."""
-    weights = []
-    for sample in samples:
-        weights.append(1.0 if weighting == "token" else 1.0 / sample.rollout_tokens)
-    pairs = zip(samples, weights, strict=True)
-    total = sum(weight * sample.trained for sample, weight in pairs)
-    return [weight / total for weight in weights]
+def token_weight(samples: Sequence[TrainingSample]) -> float:
+    """Return the weight in the loss of each sampled token of some samples; all add up to 1, and
+    each counts the same (DAPO)."""
+    return 1 / sum(sample.trained for sample in samples)
 
 
-def _pack_update(
-    samples: Sequence[TrainingSample], tokens_max: int, weighting: Weighting, scale: float
-) -> Update:
-    weights = token_weights(samples, weighting)
+def _pack_update(samples: Sequence[TrainingSample], tokens_max: int, scale: float) -> Update:
+    weight = token_weight(samples)
     drafts = [_Draft()]
-    for number, (sample, weight) in enumerate(zip(samples, weights, strict=True)):
+    for number, sample in enumerate(samples):
         if len(sample.token_ids) > tokens_max:
             raise TrainerError(
                 f"A sample of {len(sample.token_ids)} tokens does not fit into a training sequence "

@@ -164,7 +164,6 @@ def _samples_of(
 ) -> list[TrainingSample]:
     """Return the sequences of a trajectory as samples. Those of one group with the same prompt
     share the value of `group`."""
-    trained = sum(sum(one.mask) for one in sequences)
     samples = []
     for sequence in sequences:
         prompt = tuple(sequence.token_ids[: sequence.prompt_length])
@@ -176,7 +175,6 @@ def _samples_of(
                 advantage=advantage,
                 prompt_id=(group, prompt),
                 prompt_length=len(prompt) - 1,  # its last token predicts the first of each answer
-                rollout_tokens=trained,
             )
         )
     return samples

@@ -88,7 +88,7 @@ class TinkerBackend(ImitatesInOnePass):
                 return await trained.repeat(known)
             count = count_updates(groups, how.trajectories_per_update)
             order = f"{self._seed}/{trained.step}"
-            updates = make_updates(samples, count, how.weighting, order)
+            updates = make_updates(samples, count, order)
             rates = [how.learning_rate] * len(updates)
             known |= _sizes(updates)
             known[PREFIX_BREAKS] = float(count_prefix_breaks(groups))

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import tinker
 
 from precis.records.warm_start import batches
-from precis.trainer.gpu.packing import TrainingSample, Weighting, divide, token_weights
+from precis.trainer.gpu.packing import TrainingSample, divide, token_weight
 
 IMITATION: Final = "cross_entropy"
 """The loss of imitation."""
@@ -35,18 +35,16 @@ class Update:
     samples: Sequence[TrainingSample]
 
 
-def make_updates(
-    samples: Sequence[TrainingSample], count: int, weighting: Weighting, seed: str
-) -> list[Update]:
+def make_updates(samples: Sequence[TrainingSample], count: int, seed: str) -> list[Update]:
     """Return so many updates by reinforcement, fewer where there are fewer samples, in a seeded
     order."""
     order = list(samples)
     random.Random(seed).shuffle(order)
     updates = []
     for chosen in divide(order, count):
-        weights = token_weights(chosen, weighting)
+        weight = token_weight(chosen)
         data = []
-        for sample, weight in zip(chosen, weights, strict=True):
+        for sample in chosen:
             mask = _mask(sample)
             logprobs = np.where(mask, np.array(sample.logprobs[1:]), 0.0)
             advantages = np.where(mask, sample.advantage * weight, 0.0)
@@ -60,8 +58,9 @@ def make_imitations(
 ) -> Iterator[Update]:
     """Yield updates by imitation, of so many demonstrations each, without end."""
     for chosen in batches(demonstrations, size, seed):
+        weight = token_weight(chosen)
         data = []
-        for sample, weight in zip(chosen, token_weights(chosen, "token"), strict=True):
+        for sample in chosen:
             data.append(_datum(sample, weights=np.where(_mask(sample), weight, 0.0)))
         yield Update(data, chosen)
 

@@ -1,14 +1,12 @@
 """Samples into sequences and updates: how many updates there are, and what each token counts."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from precis.errors import TrainerError
-from precis.trainer.gpu.packing import PackedSequence, TrainingSample, Weighting, pack
+from precis.trainer.gpu.packing import PackedSequence, TrainingSample, pack
 
 PROMPT = 30
 
@@ -23,7 +21,6 @@ def sample(prompt: int, answer: int, advantage: float = 1.0) -> TrainingSample:
         advantage=advantage,
         prompt_id=prompt,
         prompt_length=PROMPT - 1,
-        rollout_tokens=answer,
     )
 
 
@@ -37,12 +34,9 @@ def step(answers: list[list[int]]) -> list[TrainingSample]:
 
 
 def packed(
-    samples: list[TrainingSample],
-    updates: int,
-    tokens_max: int = 1024,
-    weighting: Weighting = "token",
+    samples: list[TrainingSample], updates: int, tokens_max: int = 1024
 ) -> list[list[PackedSequence]]:
-    return pack(samples, updates=updates, tokens_max=tokens_max, weighting=weighting, seed="1/0")
+    return pack(samples, updates=updates, tokens_max=tokens_max, seed="1/0")
 
 
 def test_answers_to_one_prompt_share_it_and_stand_where_they_were_sampled() -> None:
@@ -54,29 +48,16 @@ def test_answers_to_one_prompt_share_it_and_stand_where_they_were_sampled() -> N
         assert positions.tolist() == list(range(30, 70))
 
 
-OF_ONE_ROLLOUT = [replace(sample(0, length), rollout_tokens=400) for length in (300, 100)]
-
-
-@pytest.mark.parametrize(
-    ("samples", "weighting", "share"),
-    [
-        ([sample(0, 300), sample(0, 100, -1.0)], "token", 0.75),
-        ([sample(0, 300), sample(0, 100, -1.0)], "sequence", 0.5),
-        ([*OF_ONE_ROLLOUT, sample(1, 50, -1.0)], "sequence", 0.5),
-    ],
-)
-def test_by_token_a_long_rollout_counts_as_much_as_its_tokens_and_by_sequence_as_one(
-    samples: list[TrainingSample], weighting: Weighting, share: float
-) -> None:
-    ((sequence,),) = packed(samples, 1, weighting=weighting)
+def test_a_long_rollout_counts_as_much_as_its_tokens() -> None:
+    ((sequence,),) = packed([sample(0, 300), sample(0, 100, -1.0)], 1)
     of_longer = sequence.advantages > 0
-    assert float(sequence.weights[of_longer].sum()) == pytest.approx(share, abs=1e-3)
+    assert float(sequence.weights[of_longer].sum()) == pytest.approx(0.75, abs=1e-3)
 
 
 def test_the_same_seed_gives_the_same_order_and_another_seed_another() -> None:
     samples = step([[10, 20, 30, 40]] * 4)
     one, again = packed(samples, 4), packed(samples, 4)
-    other = pack(samples, updates=4, tokens_max=1024, weighting="token", seed="1/1")
+    other = pack(samples, updates=4, tokens_max=1024, seed="1/1")
     first = [sequence.tokens.tolist() for update in one for sequence in update]
     assert first == [sequence.tokens.tolist() for update in again for sequence in update]
     assert first != [sequence.tokens.tolist() for update in other for sequence in update]
@@ -90,13 +71,10 @@ def test_a_sample_that_fits_nowhere_is_named() -> None:
 @given(
     answers=st.lists(st.lists(st.integers(1, 200), min_size=1, max_size=6), min_size=1, max_size=5),
     updates=st.integers(1, 8),
-    weighting=st.sampled_from(["token", "sequence"]),
 )
-def test_any_step_is_packed_whole_and_within_bounds(
-    answers: list[list[int]], updates: int, weighting: Weighting
-) -> None:
+def test_any_step_is_packed_whole_and_within_bounds(answers: list[list[int]], updates: int) -> None:
     samples = step(answers)
-    made = packed(samples, updates, 512, weighting)
+    made = packed(samples, updates, 512)
     assert len(made) == min(updates, len(samples))
     for update in made:
         total = sum(float(sequence.weights.sum()) for sequence in update)
@@ -111,5 +89,4 @@ def test_any_step_is_packed_whole_and_within_bounds(
         assert np.isnan(sequence.logprobs[~sequence.trained]).all()
         assert not sequence.weights[~sequence.trained].any()
     assert len(sizes) == sum(map(sum, answers))
-    if weighting == "token":
-        assert np.mean(sizes) == pytest.approx(1.0, abs=1e-4)
+    assert np.mean(sizes) == pytest.approx(1.0, abs=1e-4)

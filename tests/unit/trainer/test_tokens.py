@@ -136,7 +136,6 @@ def test_a_template_that_drops_thoughts_makes_samples_of_their_own(
     trajectory = art.Trajectory(messages_and_choices=thought)
     (samples,) = tokenize_demonstrations([trajectory], tokenizer, 10_000)
     assert [learned(one, tokenizer) for one in samples] == [thought[1]["content"], "Bye."]
-    assert len({one.rollout_tokens for one in samples}) == 1
 
 
 def test_a_template_that_knows_no_tools_is_refused(tmp_path: Path) -> None:
