@@ -5,7 +5,6 @@ Unreadable or invalid rows are refused with their place.
 """
 
 import csv
-import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,7 +31,7 @@ COLUMNS = (
     "long_answer",
 )
 _MAY_BE_EMPTY = {"document_path", "long_answer"}
-_READERS = {".parquet": "parquet", ".jsonl": "json", ".json": "json", ".csv": "csv"}
+_READERS = {".parquet": "parquet", ".jsonl": "json", ".csv": "csv"}
 _BATCH = 256
 """Rows of a parquet file converted to Python at a time; the others stay in Arrow's columns."""
 _CELL_MAX = 2**26
@@ -127,8 +126,8 @@ def _file_rows(path: Path) -> Iterator[CorpusRow]:
 
 
 def read_objects(path: Path) -> Iterator[Mapping[str, Any]]:
-    """Yield the rows of a parquet, JSONL, JSON or CSV file while reading it. Raises DocumentsError
-    if it can't be read, or has none."""
+    """Yield the rows of a parquet, JSONL or CSV file while reading it. Raises DocumentsError if
+    it can't be read, or has none."""
     kind = _READERS.get(path.suffix.lower())
     if kind is None:
         raise DocumentsError(f"{path}: not one of {', '.join(sorted(_READERS))}.")
@@ -163,14 +162,6 @@ def _read(path: Path, kind: str) -> Iterator[Mapping[str, Any]]:
                     raise ValueError("a row has more cells than the first")
                 yield row
             return
-        if path.suffix.lower() == ".json" and lines.read(1024).lstrip().startswith("["):
-            lines.seek(0)
-            for row in json.load(lines):
-                if not isinstance(row, dict):
-                    raise ValueError("a row is not a JSON object")
-                yield row
-            return
-        lines.seek(0)
         yield from read_json_lines(lines, lambda _, row: row)
 
 

@@ -128,12 +128,6 @@ def test_a_file_that_is_no_json_is_named(tmp_path: Path) -> None:
         read_documents(source(path))
 
 
-def test_a_list_of_json_may_begin_with_blank_lines(tmp_path: Path) -> None:
-    path = tmp_path / "blank.json"
-    path.write_text(f"\n \n{json.dumps(rows())}")
-    assert read_documents(source(path))
-
-
 def damaged(whole: bytes, no_rows: bytes) -> dict[str, bytes]:
     """Files that are no corpus, by their names."""
     header = ",".join(COLUMNS).encode()
@@ -145,8 +139,6 @@ def damaged(whole: bytes, no_rows: bytes) -> dict[str, bytes]:
         "empty.jsonl": b"",
         "blank.jsonl": b"\n\n",
         "numbers.jsonl": b"1\n2\n",
-        "nothing.json": b"[]",
-        "numbers.json": b"[1, 2]",
         "empty.csv": b"",
         "header.csv": header + b"\n",
         "no-rows.parquet": no_rows,
