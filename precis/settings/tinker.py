@@ -10,8 +10,6 @@ from precis.settings.identity import Decides, MayChange
 
 SFT_LEARNING_RATE = 2e-4
 """Adam's highest step size in imitation: that of ART's notebook."""
-Loss = Literal["importance_sampling", "ppo", "cispo"]
-"""The API's losses for reinforcement that Précis offers."""
 
 KEPT_FILE = "tinker.json"
 """The file in a checkpoint that records where the service keeps it."""
@@ -26,8 +24,8 @@ class TinkerTrainer(Record, title="Tinker"):
     sft_learning_rate: ClassVar[float] = SFT_LEARNING_RATE
     kind: Decides[Literal["tinker"]] = "tinker"
     service: MayChange[Literal["thinking-machines", "skyrl"]] = "thinking-machines"
-    """The service behind the API. SkyRL's server trains only with `importance_sampling`, samples
-    only from the newest weights, and never deletes what it saves."""
+    """The service behind the API. SkyRL's server samples only from the newest weights, and never
+    deletes what it saves."""
     base_url: MayChange[str] = ""
     """Its address: empty for Thinking Machines' own, or port 8000 of this machine with SkyRL."""
     base_model: Decides[BaseModelName] = "Qwen/Qwen3-8B"
@@ -43,14 +41,6 @@ class TinkerTrainer(Record, title="Tinker"):
     seconds."""
     scale_rewards: Decides[bool] = True
     """Divide advantages by the spread of their group's rewards."""
-    loss: Decides[Loss] = "importance_sampling"
-    """The service's loss."""
-    epsilon: Decides[float | None] = Field(None, gt=0, le=1)
-    """Lower clip of the importance weight, below 1, for `ppo` and `cispo`; empty takes the
-    service's default."""
-    epsilon_high: Decides[BoundedFloat | None] = Field(None, gt=0)
-    """Upper clip of the importance weight, above 1, for `ppo` and `cispo`; empty takes the
-    service's default."""
     lora_rank: Decides[int] = Field(32, ge=1, le=256)
     """Rank of the adapter."""
     tokens_max: Decides[BoundedInt] = Field(32768, ge=512)
@@ -84,16 +74,6 @@ class TinkerTrainer(Record, title="Tinker"):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        clips = self.epsilon is not None or self.epsilon_high is not None
-        if clips and self.loss == "importance_sampling":
-            raise ValueError(
-                "epsilon and epsilon_high clip nothing with the loss importance_sampling: leave "
-                "them out, or take the loss ppo or cispo."
-            )
-        if self.service == "skyrl" and self.loss != "importance_sampling":
-            raise ValueError(
-                f"SkyRL's server does not have the loss {self.loss}: take importance_sampling."
-            )
         if self.service == "skyrl" and self.keep_days is not None:
             raise ValueError("SkyRL's server drops nothing by itself: leave keep_days out.")
         return self
@@ -102,16 +82,6 @@ class TinkerTrainer(Record, title="Tinker"):
     def address(self) -> str | None:
         """The URL of the API; None for the client's default."""
         return self.base_url or (_SKYRL_URL if self.service == "skyrl" else None)
-
-    @property
-    def loss_config(self) -> dict[str, float]:
-        """The API's settings of the loss: it clips at ratios, ours are distances from 1."""
-        config = {}
-        if self.epsilon is not None:
-            config["clip_low_threshold"] = 1 - self.epsilon
-        if self.epsilon_high is not None:
-            config["clip_high_threshold"] = 1 + self.epsilon_high
-        return config
 
     @property
     def internal_config(self) -> dict[str, Any]:

@@ -182,7 +182,7 @@ class TinkerServer:
     async def _forward_backward(self, body: Json) -> Json:
         given = body["forward_backward_input"]
         loss = given["loss_fn"]
-        if loss not in ("cross_entropy", "importance_sampling", "ppo", "cispo"):
+        if loss not in ("cross_entropy", "importance_sampling"):
             raise HTTPException(422, f"There is no loss {loss}.")
 
         def learn(model: _Model) -> Json:

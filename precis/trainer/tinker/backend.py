@@ -92,7 +92,7 @@ class TinkerBackend(ImitatesInOnePass):
             rates = [how.learning_rate] * len(updates)
             known |= _sizes(updates)
             known[PREFIX_BREAKS] = float(count_prefix_breaks(groups))
-            return await trained.learn(updates, rates, known, how.loss, how.loss_config)
+            return await trained.learn(updates, rates, known)
 
     async def train_sft(
         self,
@@ -110,7 +110,7 @@ class TinkerBackend(ImitatesInOnePass):
             demonstrations = tokenize_demonstrations(trajectories, trained.tokenizer, longest)
             endless = make_imitations(demonstrations, batch_size, f"{self._seed}/sft")
             updates = list(islice(endless, len(learning_rates)))
-            return await trained.learn(updates, learning_rates, _sizes(updates))
+            return await trained.learn(updates, learning_rates, _sizes(updates), imitates=True)
 
     async def forget(self, model: Model) -> None:
         """Leave the session, in which the service has what its files were replaced of."""

@@ -9,7 +9,6 @@ import math
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -17,9 +16,6 @@ import tinker
 
 from precis.records.warm_start import batches
 from precis.trainer.gpu.packing import TrainingSample, divide, token_weight
-
-IMITATION: Final = "cross_entropy"
-"""The loss of imitation."""
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from precis.run.local_checkpoints import folder_of, steps_here, write_checkpoint
 from precis.settings.tinker import KEPT_FILE, TinkerTrainer
 from precis.store.durable import make_folder
 from precis.trainer.tinker.checkpoints import Kept, copy_weights, read_kept
-from precis.trainer.tinker.data import IMITATION, Update, logprob_gap
+from precis.trainer.tinker.data import Update, logprob_gap
 from precis.trainer.tinker.service import TinkerService, close_client, run_apart
 
 Metrics = dict[str, float]
@@ -188,17 +188,16 @@ class TinkerModel:
         updates: Sequence[Update],
         rates: Sequence[float],
         known: Metrics,
-        loss: tinker.types.LossFnType = IMITATION,
-        config: dict[str, float] | None = None,
+        *,
+        imitates: bool = False,
     ) -> LocalTrainResult:
-        """Take a step.
+        """Take a step, by imitation or by reinforcement.
 
         Args:
             rates: Adam's step size in each update.
             known: metrics of the step that are known already; its result has them too.
-            loss: the API's name of it.
-            config: its settings, by the API's names.
         """
+        loss: tinker.types.LossFnType = "cross_entropy" if imitates else "importance_sampling"
         step = self.step
         session = await self.connect()
         seen: list[Metrics] = []
@@ -206,21 +205,21 @@ class TinkerModel:
             model = await session.load_model(self.folder_of(step), read_kept(self.folder_of(step)))
             for update, rate in zip(updates, rates, strict=True):
                 # Both are on their way at once: the service takes them in one turn of its clock.
-                forward = model.forward_backward(update.data, loss, config or None)
+                forward = model.forward_backward(update.data, loss)
                 move = model.optim_step(tinker.AdamParams(learning_rate=rate))
                 output, _ = await session.ask("train", asyncio.gather(forward, move), _UPDATE_S)
                 self.count["trained"] += sum(datum.model_input.length for datum in update.data)
                 metrics = {"loss/learning_rate": rate}
                 if "loss:sum" in output.metrics:
                     metrics["loss/train"] = output.metrics["loss:sum"]
-                if not seen and loss != IMITATION:
+                if not seen and not imitates:
                     # The weights are still those that have sampled.
                     metrics["offpolicy/logprob_gap"] = logprob_gap(update, output)
                 seen.append(metrics)
             booked = self.count.copy()
             metrics = {**known, **average_metric_samples(seen), **self._usage(booked)}
             reached("before weights saved", step)
-            await self._keep(session, model, step + 1, metrics, fresh_optimizer=loss == IMITATION)
+            await self._keep(session, model, step + 1, metrics, fresh_optimizer=imitates)
         except BaseException:
             # What the model has learned of the step so far must not count.
             await self.leave(session)
