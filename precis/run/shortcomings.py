@@ -1,13 +1,19 @@
 """Sentences on what speaks against a finished run."""
 
 from collections import Counter
+from collections.abc import Sequence
 from shlex import quote
+from statistics import fmean
 
-from precis.records.ledger import Ledger, Validation
+from precis.records.ledger import Ledger, StepRecord, Validation
 from precis.run.validations import gain, parted
 from precis.statistics.intervals import DOCUMENTS_MIN
 
 _DROPPED_MAX = 0.5
+_ENTROPY = "loss/entropy"
+_ENTROPY_STEPS = 3
+"""Steps whose mean is compared, since single ones differ by a third."""
+_ENTROPY_LEFT_MIN = 1 / 3
 
 
 def shortcoming(ledger: Ledger) -> str | None:
@@ -17,7 +23,7 @@ def shortcoming(ledger: Ledger) -> str | None:
     interval of the difference on the same scenarios; without one, since only a metric's mean is
     kept or the weights differ, by being above it.
     """
-    found = [_learned_nothing(ledger), parted(ledger.validations)]
+    found = [_learned_nothing(ledger), narrowed(ledger), parted(ledger.validations)]
     # Groups whose rollouts all earned the same, or were not scored, teach nothing.
     causes: Counter[str] = Counter()
     trained = 0
@@ -56,6 +62,38 @@ def nothing_to_train(ledger: Ledger, steps: int, store: str) -> str | None:
         "steps, train under another name (model), or go back with `precis runs restart "
         f"{ledger.model} --store {quote(store)} --step …`."
     )
+
+
+def narrowed(ledger: Ledger) -> str | None:
+    """Return a sentence if the policy's entropy has collapsed without a gain; None where not.
+
+    Entropy falls in good runs too, as the policy becomes sure of what earns a reward: it counts
+    against a run whose newest validation is not above that of its start by more than chance.
+    """
+    steps = [one for one in ledger.steps if one.warm_start is None and _ENTROPY in one.trainer]
+    if len(steps) < 2 * _ENTROPY_STEPS or len(ledger.validations) < 2:
+        return None
+    first = steps[:_ENTROPY_STEPS]
+    last = steps[-_ENTROPY_STEPS:]
+    if _entropy(last) >= _ENTROPY_LEFT_MIN * _entropy(first):
+        return None
+    newest = ledger.validations[-1]
+    start = next(
+        (one for one in ledger.validations if one.step >= first[0].step), ledger.validations[0]
+    )
+    gained = gain(start, newest)
+    if start is newest or gained is None or gained.low > 0:
+        return None
+    return (
+        f"The policy narrows and gains nothing: its entropy fell from {_entropy(first):.2f} (steps "
+        f"{first[0].step} to {first[-1].step}) to {_entropy(last):.2f}, and its held-out "
+        f"{_said(start)} at step {start.step} became {newest.score} at step {newest.step}. Train "
+        "on more data, or with a lower trainer.learning_rate."
+    )
+
+
+def _entropy(steps: Sequence[StepRecord]) -> float:
+    return fmean(one.trainer[_ENTROPY] for one in steps)
 
 
 def _learned_nothing(ledger: Ledger) -> str | None:

@@ -28,6 +28,7 @@ from precis.rollouts.filter import (
     turns_to_success,
 )
 from precis.rollouts.sample import sample_each
+from precis.run.shortcomings import narrowed
 from precis.run.validations import last_gain, parted
 from precis.statistics.intervals import ratio_interval
 from precis.training.run import Run
@@ -74,8 +75,9 @@ async def validate(run: Run, step: int) -> Validation:
     await run.write_ledger(run.ledger.add_validation(validation, spend.usd), spend)
     if any(one.judge for one in run.environment.figures) and validation.second is None:
         _log.warning("The second judge failed on all held-out scenarios.")
-    if found := parted(run.ledger.validations):
-        _log.warning("%s", found)
+    for found in (parted(run.ledger.validations), narrowed(run.ledger)):
+        if found:
+            _log.warning("%s", found)
     return validation
 
 

@@ -1,6 +1,7 @@
 """What a run's figures say: that it learned nothing, or what it will still take."""
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -8,9 +9,10 @@ from prefect.logging import disable_run_logger
 
 from precis.config import TrainConfig
 from precis.records.ledger import Ledger, Validation
+from precis.records.warm_start import WarmStartRecord
 from precis.report.training_report import TrainingView, training_report
 from precis.run.outlook import RunPlan, outlook
-from precis.run.shortcomings import nothing_to_train, shortcoming, stopped
+from precis.run.shortcomings import narrowed, nothing_to_train, shortcoming, stopped
 from tasks.states import completed
 from tests.support import ledgers, validations
 
@@ -124,6 +126,32 @@ def test_the_best_of_many_validations_has_learned_only_by_a_wider_interval() -> 
     run = ledger(0.3, 0.3)
     assert "learned nothing" in (shortcoming(run.model_copy(update=stopped_at_8)) or "")
     assert shortcoming(run.model_copy(update=last_of_all)) is None
+
+
+WARM_START = WarmStartRecord(source="file", scenarios=4, demonstrations=4, left_out={}, reward=None)
+
+
+def narrowing(left: float, last: Sequence[int], warm: bool = True) -> Ledger:
+    """The ledger of ten steps of reinforcement, whose entropy falls from 0.6 to what is left."""
+    entropies = [0.6 - (0.6 - left) * place / 9 for place in range(10)]
+    run = ledgers.EMPTY
+    for step, entropy in enumerate(([9.0] if warm else []) + entropies):
+        made = WARM_START if warm and step == 0 else None
+        update = {"trainer": {"loss/entropy": entropy}, "warm_start": made}
+        run = run.advance(ledgers.record(step).model_copy(update=update))
+    start = validations.validation(1 if warm else 0, validations.correct(0.4))
+    return run.add_validation(start).add_validation(validations.validation(run.next_step, last))
+
+
+@pytest.mark.parametrize("warm", [True, False])
+def test_a_run_that_narrows_and_gains_nothing_says_so(warm: bool) -> None:
+    no_gain = validations.correct(0.4, shift=2)
+    found = narrowed(narrowing(0.05, no_gain, warm))
+    assert found and "from 0.54" in found and "to 0.11" in found
+    assert found in (shortcoming(narrowing(0.05, no_gain, warm)) or "")
+    assert narrowed(narrowing(0.05, validations.correct(0.7), warm)) is None
+    assert narrowed(narrowing(0.3, no_gain, warm)) is None, "it stays wide"
+    assert narrowed(ledger(0.3, 0.3)) is None, "it has no entropies"
 
 
 def ledger_of(steps: int, usd: float = 0.5) -> Ledger:
