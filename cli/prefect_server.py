@@ -181,7 +181,7 @@ def _use(api: str) -> None:
     password = process.password() if api == process.address() else None
     if password:
         secrets["PREFECT_API_AUTH_STRING"] = password
-    # An empty variable keeps Prefect's client from taking that of a profile.
+    # An empty variable keeps Prefect's client from taking that of a file.
     os.environ.update(secrets, PREFECT_API_URL=api)
 
 
@@ -190,7 +190,7 @@ def _check_found(server: PrefectServer, share: bool, port: int | None) -> None:
     other_port = port is not None and urlsplit(server.api).port != port
     if share or other_port:
         option, can = ("--share", "be shared") if share else ("--port", "be given a port")
-        what = "on this machine" if server.ours else "that PREFECT_API_URL names"
+        what = "on this machine" if server.ours else "that PREFECT_API_URL or Prefect's files name"
         remedy = "Stop it with `precis stop`" if server.ours else "Unset that"
         raise ConfigError(
             f"There is a Prefect server already, at {server.api}, {what}; only one that is "

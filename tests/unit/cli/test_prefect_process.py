@@ -16,9 +16,10 @@ from starlette.types import Receive, Scope, Send
 
 from cli import prefect_process, prefect_server, serve_prefect, up, worker
 from cli.prefect_server import PrefectServer, keep_running
-from cli.prefect_settings import secrets_for
+from cli.prefect_settings import find_api_url, secrets_for
 from cli.serve_prefect import LastUse, end_when_unused, write_in_turn
 from precis.commands.terminal import plain_console
+from precis.environment import Variables
 from precis.errors import ConfigError, LockHeld
 from tests.services.patience import patience_s
 from tests.support.stopped import stopped_process
@@ -91,6 +92,17 @@ def test_ctrl_c_does_not_wait_for_a_restarted_server_that_does_not_answer_yet(
     assert codes == [0]
 
 
+@pytest.fixture
+def unset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of this process and of Prefect's profiles, with the active one `mine`."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(Variables.model_config, "env_file", ".env")
+    monkeypatch.setenv("PREFECT_API_URL", "")
+    monkeypatch.setenv("PREFECT_HOME", str(tmp_path))
+    monkeypatch.setenv("PREFECT_PROFILE", "mine")
+    return tmp_path
+
+
 @pytest.mark.parametrize("is_interrupted", [False, True])
 def test_a_server_that_hangs_is_killed_at_ctrl_c_or_in_the_end(
     is_interrupted: bool, home: Path, monkeypatch: pytest.MonkeyPatch
@@ -147,6 +159,44 @@ async def test_a_server_that_another_command_stops_is_said_once(
         await asyncio.sleep(0.2)
     (sentence,) = said
     assert "was stopped by another command" in sentence
+
+
+@pytest.mark.parametrize(
+    ("file", "written"),
+    [
+        ("profiles.toml", "not [toml"),
+        ("profiles.toml", "profiles = 5"),
+        ("profiles.toml", "[profiles]\nmine = 1"),
+        ("prefect.toml", "api = 5"),
+        ("prefect.toml", None),
+    ],
+)
+def test_settings_of_prefect_that_can_not_be_read_are_named(
+    file: str, written: str | None, unset: Path
+) -> None:
+    if written is None:
+        (unset / file).mkdir()
+    else:
+        (unset / file).write_text(written)
+    with pytest.raises(ConfigError, match=rf"settings in .*{file} can't be read"):
+        find_api_url()
+
+
+def test_a_server_is_found_where_prefect_finds_it_and_gets_the_secrets_of_its_own_file(
+    unset: Path,
+) -> None:
+    api = 'url = "http://%s/api/"\nkey = "of-%s"\n'
+    written = {
+        "profiles.toml": '[profiles.mine]\nPREFECT_API_URL = "http://profile/api/"\n',
+        "pyproject.toml": f"[tool.prefect.api]\n{api % ('project', 'project')}",
+        "prefect.toml": f"[api]\n{api % ('folder', 'folder')}",
+        ".env": "PREFECT_API_URL=http://team/api\n",
+    }
+    for file, server in zip(written, ("profile", "project", "folder", "team"), strict=True):
+        (unset / file).write_text(written[file])
+        assert find_api_url() == f"http://{server}/api"
+        key = f"of-{server}" if server in ("project", "folder") else ""
+        assert secrets_for(f"http://{server}/api")["PREFECT_API_KEY"] == key
 
 
 @pytest.mark.parametrize(

@@ -80,11 +80,12 @@ def cloud() -> Iterator[tuple[str, list[str]]]:
 
 
 @pytest.fixture(autouse=True)
-def _nothing_configured(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _nothing_configured(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Set first, so that what the check itself sets is taken back as well.
     for name in ("PREFECT_API_URL", "PREFECT_API_AUTH_STRING", "PREFECT_API_KEY"):
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
+    monkeypatch.setenv("PREFECT_HOME", str(tmp_path))
 
 
 async def test_a_server_that_answers_is_well_and_gets_our_password(
@@ -123,6 +124,33 @@ async def test_cloud_gets_our_key_and_not_the_password_of_servers_that_we_start(
         monkeypatch.setenv("PREFECT_API_KEY", KEY)
         assert await prefect_server.check() == f"Prefect Cloud at {workspace}"
         assert PrefectServer(workspace, ours=False).answers()
+
+
+@pytest.mark.parametrize(
+    ("profile", "configured", "sent"),
+    [
+        ("cloud", "", BEARER),  # as a login has written it
+        ("another workspace", "cloud", BEARER),
+        ("cloud", "server", BASIC),
+        ("server", "server", BEARER),
+    ],
+)
+async def test_the_key_of_a_profile_goes_to_its_own_server_alone_and_to_each_workspace_of_cloud(
+    profile: str, configured: str, sent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PREFECT_SERVER_API_AUTH_STRING", "ana:secret")
+    monkeypatch.setenv("PREFECT_PROFILE", "mine")
+    with cloud() as (workspace, shown_to_cloud), server(200) as (api, shown):
+        other = workspace.replace("/3a", "/4b")
+        addresses = {"cloud": workspace, "another workspace": other, "server": api}
+        (tmp_path / "profiles.toml").write_text(
+            f'[profiles.mine]\nPREFECT_API_URL = "{addresses[profile]}/"\nPREFECT_API_KEY = "{KEY}"'
+        )
+        monkeypatch.setenv("PREFECT_API_URL", addresses.get(configured, ""))
+        is_cloud = configured != "server"
+        said = f"Prefect Cloud at {workspace}" if is_cloud else f"server 3.9.1 at {api}"
+        assert await prefect_server.check() == said
+        assert {*shown_to_cloud, *shown} == {sent}
 
 
 async def test_certificates_that_can_not_be_read_are_named() -> None:
