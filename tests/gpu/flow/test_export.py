@@ -124,7 +124,8 @@ def served(run: TrainedRun, name: str, log: Path) -> Iterator[str]:
         wait_for(url, server, log)
         yield url
     finally:
-        os.killpg(server.pid, signal.SIGTERM)
+        if server.poll() is None:
+            os.killpg(server.pid, signal.SIGTERM)
         server.wait(60)
 
 
