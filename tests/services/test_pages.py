@@ -121,13 +121,6 @@ def test_axe_finds_nothing_and_nothing_but_a_table_scrolls_sideways(
             assert page.evaluate("document.documentElement.scrollWidth") == width
 
 
-def test_a_printed_report_has_every_column_and_all_of_each_chart(report: Page) -> None:
-    report.emulate_media(media="print")
-    report.set_viewport_size({"width": 718, "height": 1000})  # of A4, between a browser's margins
-    for each in report.locator(".wide").all():
-        assert each.evaluate("each => each.scrollWidth <= each.clientWidth")
-
-
 def test_a_topic_and_models_filter_figures_and_documents_with_the_keyboard_too(
     report: Page,
 ) -> None:
@@ -222,26 +215,6 @@ def test_a_game_of_two_steps_is_read_side_by_side_turn_by_turn_with_its_calls_un
     assert following != name
     assert right.locator("h2").inner_text() == f"Step 8: {following}", "the other side follows"
     assert calls.first.get_attribute("open") is not None
-
-
-def test_an_outcome_chooses_rollouts_and_an_address_leads_to_the_same_again(
-    rollouts: Page,
-) -> None:
-    listed = rollouts.locator("#left-rollout option")
-    rollouts.get_by_label("Outcome").select_option("failures")
-    assert listed.count() > 0
-    assert all("✗" in each for each in listed.all_inner_texts())
-    rollouts.get_by_label("Outcome").select_option("not scored")
-    assert listed.count() == 0
-    assert "No such rollout" in rollouts.locator("#left").inner_text()
-    rollouts.get_by_label("Outcome").select_option("all")
-    rollouts.get_by_label("Rollouts of").select_option("training")
-    rollouts.locator("#left-step").select_option("8")
-    rollouts.locator("#left-rollout").select_option(index=2)
-    shown = rollouts.locator("#left h2").inner_text()
-    again = rollouts.context.new_page()
-    again.goto(rollouts.url)
-    expect(again.locator("#left h2")).to_have_text(shown)
 
 
 def test_a_hostile_rollout_stays_text_and_each_call_has_its_own_result_though_an_id_comes_again(

@@ -3,20 +3,12 @@
 const data = await unpack(control("data").textContent);
 const SIDES = ["left", "right"];
 const NAMES = { validation: "held-out scenarios", train: "training" };
-const OUTCOMES = {
-  all: () => true,
-  successes: (each) => each.success === true,
-  failures: (each) => each.success === false,
-  "not scored": (each) => Boolean(each.cause),
-};
 const stepsOf = () => data.splits[control("split").value];
 const key = (each) => JSON.stringify([each.scenario, each.index]);
 
 function listed(step) {
   const scenario = control("scenario").value;
-  return (stepsOf()[step] ?? [])
-    .filter((each) => scenario === "" || each.scenario === scenario)
-    .filter(OUTCOMES[control("outcome").value]);
+  return (stepsOf()[step] ?? []).filter((each) => scenario === "" || each.scenario === scenario);
 }
 
 function show(side) {
@@ -24,9 +16,6 @@ function show(side) {
   const rollout = listed(step).find((each) => key(each) === control(`${side}-rollout`).value);
   control(side).replaceChildren(...shownRollout(step, rollout, data.texts));
   unfold();
-  const chosen = ["split", "scenario", "outcome", ...SIDES.flatMap((one) => [`${one}-step`, `${one}-rollout`])];
-  const state = new URLSearchParams(chosen.map((id) => [id, control(id).value]));
-  history.replaceState(null, "", `#${state}`);
 }
 
 function unfold() {
@@ -84,21 +73,8 @@ function listRollouts() {
 
 const filled = Object.keys(NAMES).filter((split) => Object.keys(data.splits[split]).length);
 fill(control("split"), filled.map((split) => [split, NAMES[split]]));
-fill(control("outcome"), Object.keys(OUTCOMES).map((name) => [name, name]));
-const wanted = new URLSearchParams(location.hash.slice(1));
-const restore = (id) => {
-  const known = [...control(id).options].some((option) => option.value === wanted.get(id));
-  if (known) control(id).value = wanted.get(id);
-};
-restore("split");
-restore("outcome");
 listAll();
-restore("scenario");
-for (const side of SIDES) restore(`${side}-step`);
-listRollouts();
 for (const side of SIDES) {
-  restore(`${side}-rollout`);
-  show(side);
   control(`${side}-step`).addEventListener("change", () => list(side));
   control(`${side}-rollout`).addEventListener("change", () => choose(side));
   control(`${side}-previous`).addEventListener("click", () => move(`${side}-rollout`, -1, () => choose(side)));
@@ -106,5 +82,4 @@ for (const side of SIDES) {
 }
 control("split").addEventListener("change", listAll);
 control("scenario").addEventListener("change", listRollouts);
-control("outcome").addEventListener("change", listRollouts);
 control("unfold").addEventListener("change", unfold);
