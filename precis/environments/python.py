@@ -1,8 +1,8 @@
 """An environment that is one Python file: `scenarios(split)` and `rollout(model, scenario)`.
 
 It is the user's code and runs in threads of the flow's process. It may define an environment's
-optional parts (`nouns`, `model_config`, `figures`, `checks`, `rank`, `baselines`, `show`, `open`,
-`close`) under their names. With `score = "ruler"` and a `rubric` a judge scores its attempts, and
+optional parts (`nouns`, `model_config`, `checks`, `rank`, `baselines`, `show`, `open`, `close`)
+under their names. With `score = "ruler"` and a `rubric` a judge scores its attempts, and
 `rollout` returns nothing. `files` lists files of its folder to send along with it.
 """
 
@@ -27,7 +27,6 @@ from typing import Any
 from precis.environments.protocol import (
     SPLITS,
     AgentModel,
-    Figure,
     Nouns,
     Outcome,
     check_scenarios,
@@ -75,7 +74,6 @@ class PythonEnvironment(AgentEnvironment):
         super().__init__({"kind": "python", "file": digest}, scenarios, rubric)
         self.nouns = getattr(module, "nouns", self.nouns)
         self.model_config = getattr(module, "model_config", None)
-        self.figures = getattr(module, "figures", ())
 
     async def rollout(self, model: AgentModel, scenario: Scenario) -> Outcome:
         if self.workers:
@@ -198,12 +196,6 @@ def _check_optional(module: ModuleType, file: str) -> None:
         raise ConfigError(
             f"The environment {file} has the nouns {nouns!r}.",
             'Write them as `Nouns("game", "games", "board", "boards")`.',
-        )
-    figures = getattr(module, "figures", ())
-    if not isinstance(figures, list | tuple) or not all(isinstance(one, Figure) for one in figures):
-        raise ConfigError(
-            f"The environment {file} has the figures {figures!r}.",
-            "Write a list of `Figure(name, metric)`.",
         )
 
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 
 from precis.environments.protocol import Environment
-from precis.errors import ConfigError, StoreError
+from precis.errors import StoreError
 from precis.processes.kill_points import reached
 from precis.records.ledger import TURNS, Metric, Validation
 from precis.records.metrics import validation_metrics
@@ -96,11 +96,8 @@ def validation_of(
     environment: Environment,
     measure: str = "",
 ) -> Validation:
-    """Measure adapter `step` by a rollout of each held-out scenario, in their order.
-
-    A ConfigError says that none of them has the metric of the environment's first figure. `measure`
-    is that of the run's first validation; empty for the first.
-    """
+    """Measure adapter `step` by a rollout of each held-out scenario, in their order; at least one
+    is scored. `measure` is that of the run's first validation; empty for the first."""
     unscored = count_causes(rollouts)
     scores = [one.score if isinstance(one.score, Score) else None for one in rollouts]
     # What a bootstrap draws depends on the order: a benchmark's rows are by scenario.
@@ -110,17 +107,10 @@ def validation_of(
     counted = default_figure(scores, environment.nouns)
     if counted.is_share:  # of a run whose first validation had no success to count
         usual.append(counted)
-    wanted = environment.figures or usual
-    for figure in wanted:
+    for figure in environment.figures or usual:
         found = _measure(figure, scores, by_scenario)
         if found is not None:
             metrics[figure.name] = found
-    if not metrics or (not measure and wanted[0].name not in metrics):
-        raise ConfigError(
-            f"No held-out {environment.nouns.rollout} has the metric {wanted[0].part!r} of the "
-            f"figure {wanted[0].name!r}, by which the policy is measured.",
-            "Let each score have it, or name another figure first in the environment's `figures`.",
-        )
     parts: set[str] = set()
     for figure in environment.figures:
         parts |= {figure.part, figure.whole}

@@ -305,8 +305,6 @@ async def test_a_client_of_another_event_loop_and_an_interrupt_are_explained(
         (AGENT.replace("range(4, 6)", "range(3, 6)"), "have the id 'game-3'. Give each"),
         (AGENT.replace("scenarios(split)", "scenarios()"), "has no function `scenarios.split.`"),
         (AGENT + "nouns = {'rollout': 'game'}", r"the nouns {.*}\. Write them as `Nouns"),
-        (AGENT + "figures = 3", "the figures 3. Write a list of `Figure"),
-        (AGENT + "figures = ['turns']", "the figures .*'turns'.*Write a list"),
         (AGENT + "baselines = []", "has a baselines that is not a function"),
         (AGENT + "score = 'judge'", "score is 'judge'. Set it to 'ruler'"),
         (AGENT + "score = 'ruler'", "nothing says what is good. Set `rubric` to a sentence"),

@@ -165,17 +165,6 @@ def test_a_figure_that_some_rollouts_lack_says_how_many_have_it() -> None:
     assert str(found["kept"]) == "1 (of 4)"
 
 
-def test_a_figure_of_a_metric_that_no_score_has_is_named() -> None:
-    """Another metric took its place, and without any the run ended with a traceback."""
-    agent = Agent(NOBODY)
-    agent.figures = (Figure("cells kept", "kept"),)
-    for metrics in ({}, {"turns": 3.0}):
-        with pytest.raises(ConfigError, match="has the metric 'kept' of the figure 'cells kept'"):
-            validation_of(0, [rollout(0, Score(1.0, metrics=metrics))], 1.0, agent)
-    known = validation_of(0, [rollout(0, Score(1.0, metrics={"kept": 2.0}))], 1.0, agent)
-    assert (known.measure, known.score.value) == ("cells kept", 2.0)
-
-
 @pytest.mark.parametrize(
     ("scores", "first_measure", "measure", "shown", "success_rate"),
     [
