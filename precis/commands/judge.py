@@ -30,21 +30,16 @@ def cache(
     prune_to_mb: Annotated[
         float | None, typer.Option(min=0, help="Delete the oldest replies down to so many MiB.")
     ] = None,
-    older_than_days: Annotated[
-        float | None, typer.Option(min=0, help="Delete replies that were not used for so long.")
-    ] = None,
 ) -> None:
     """Show the size of the judge's cache, or prune it."""
     with sentences():
         file = Variables().home / CACHE_FILE
         if not file.exists():
             return typer.echo(f"There is no cache at {file}: no judge was asked yet.")
-    bytes_max = None if prune_to_mb is None else prune_to_mb * _MIB
-    older_than_s = None if older_than_days is None else older_than_days * 86_400
     try:
         with ReplyCache(file) as kept:
-            if bytes_max is not None or older_than_s is not None:
-                typer.echo(f"{kept.prune(bytes_max, older_than_s):,} replies deleted.")
+            if prune_to_mb is not None:
+                typer.echo(f"{kept.prune(prune_to_mb * _MIB):,} replies deleted.")
             entries, size = kept.stats()
     except sqlite3.Error as error:
         fail(f"The cache {file} can't be read ({error}). Delete it if it is damaged.")

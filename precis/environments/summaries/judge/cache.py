@@ -106,18 +106,13 @@ class ReplyCache:
         (entries,) = connection.execute("SELECT count(*) FROM replies").fetchone()
         return entries, _count_used_bytes(connection)
 
-    def prune(self, bytes_max: float | None = None, older_than_s: float | None = None) -> int:
-        """Delete what was not used for so long, then the oldest down to a size, and shrink the
-        file; returns how many were deleted, and raises sqlite3.Error where the file can't be used.
-        """
+    def prune(self, bytes_max: float) -> int:
+        """Delete the replies used least recently down to a size, and shrink the file; returns how
+        many were deleted, and raises sqlite3.Error where the file can't be used."""
         connection = self._require_connection()
         before = connection.total_changes
-        if older_than_s is not None:
-            oldest = self._clock() - older_than_s
-            connection.execute("DELETE FROM replies WHERE used_at < ?", (oldest,))
-        if bytes_max is not None:
-            while _count_used_bytes(connection) > bytes_max and _evict(connection):
-                pass
+        while _count_used_bytes(connection) > bytes_max and _evict(connection):
+            pass
         deleted = connection.total_changes - before
         # As a script, because `execute` would stop after the first freed page.
         connection.executescript("PRAGMA incremental_vacuum")
