@@ -48,8 +48,7 @@ Name = Annotated[str, typer.Argument(help="Name of the model: NAME, NAME@STEP or
 Step = Annotated[
     str,
     typer.Option(
-        help="`best`, `newest` or a step; by default the newest, or the best of a run that stopped "
-        "early."
+        help="`best` or a step; by default the newest, or the best of a run that stopped early."
     ),
 ]
 Base = Annotated[

@@ -27,23 +27,20 @@ _KINDS: dict[str, Kind] = {"policy.json": "policy", "adapter_config.json": "adap
 
 @dataclass(frozen=True)
 class Reference:
-    """A user's name for a model: `NAME`, `NAME@STEP`, `NAME@best` or `NAME@newest`.
+    """A user's name for a model: `NAME`, `NAME@STEP` or `NAME@best`.
 
     Without a step it is the newest checkpoint, or the best of a run that stopped early.
     """
 
     name: str
-    step: int | Literal["best", "newest", "final"] = "final"
+    step: int | Literal["best", "final"] = "final"
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parse a reference. Raises ConfigError unless a step, `best` or `newest` follows the
-        `@`."""
+        """Parse a reference. Raises ConfigError unless a step or `best` follows the `@`."""
         name, at, step = text.partition("@")
         if name and step == "best":
             return cls(name, "best")
-        if name and step == "newest":
-            return cls(name, "newest")
         if not name or (at and not step.isdecimal()):
             raise ConfigError(f"{text!r} names no model.", "Write NAME, NAME@STEP or NAME@best.")
         return cls(name, int(step)) if step else cls(name)
@@ -146,9 +143,9 @@ def rank_models(store: Store) -> list[Reference]:
 
 def _choose(store: Store, ledger: Ledger, reference: Reference) -> Checkpoint:
     step = reference.step
+    if step == "final" and ledger.stopped_early is not None:
+        step = "best"
     if step == "final":
-        step = "newest" if ledger.stopped_early is None else "best"
-    if step == "newest":
         found = complete_around(store, ledger.model, ledger.next_step)
         committed = [step for step in found if step <= ledger.next_step]
         if not committed:
