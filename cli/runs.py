@@ -186,14 +186,11 @@ def repair(model: Model, store: StoreOption = "") -> None:
 def compare_runs(
     models: Annotated[list[str], typer.Argument(help="Names of two models or more.")],
     store: StoreOption = "",
-    summaries: Annotated[
-        int, typer.Option(min=0, help="Documents to show the first two's summaries of.")
-    ] = 2,
     html: Annotated[
         bool, typer.Option("--html", help="Open the curves over each other in a browser.")
     ] = False,
 ) -> None:
-    """Compare runs: curves, cost, the paired differences, and summaries side by side."""
+    """Compare runs: cost, the paired differences, and summaries side by side."""
     with sentences():
         from cli.tables import runs_side_by_side, summaries_side_by_side
         from precis.report.run_comparison import compare, comparison_html, describe_differences
@@ -206,7 +203,7 @@ def compare_runs(
             _show_page(page, page_file(models[0], "compared.html"))
             return
         _print_table(runs_side_by_side(found))
-        for line in ("", *describe_differences(found), *summaries_side_by_side(found, summaries)):
+        for line in ("", *describe_differences(found), *summaries_side_by_side(found)):
             echo(line)
 
 

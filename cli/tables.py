@@ -16,8 +16,8 @@ from precis.run.repair import Repaired
 from precis.text import count_of
 
 _MB = 1_000_000
-_BLOCKS = "▁▂▃▄▅▆▇█"
-_POINTS_MAX = 60
+_COMPARED = 2
+"""Documents or scenarios to show two runs' texts of."""
 _OF_SUMMARIES = ("documents.", "rollouts.words_max", "rollouts.length_ramp", "rollouts.reward")
 """The settings that only summaries have."""
 
@@ -171,47 +171,20 @@ def _figure(score: float | None, run: ListedRun) -> str:
 
 
 def runs_side_by_side(found: RunComparison) -> Table:
-    """Tabulate the facts of each run as a whole, with its curves."""
-    rewards = []
-    scores = []
-    for run in found.runs:
-        rewards.append([one.reward for one in run.ledger.steps])
-        scores.append([one.score.value for one in run.ledger.validations])
-    columns = []
-    for run, reward, score in zip(found.runs, rewards, scores, strict=True):
-        steps, *others = facts_of(run).items()
-        curves = {
-            "reward": curve(reward, *ends(rewards)),
-            "held out": curve(score, *ends(scores)),
-        }
-        columns.append(dict([steps, *curves.items(), *others]))
+    """Tabulate the facts of each run as a whole."""
+    columns = [facts_of(run) for run in found.runs]
     table: Table = [["", *(run.model for run in found.runs)]]
     for name in dict.fromkeys(chain.from_iterable(columns)):
         table.append([name, *(column.get(name, "") for column in columns)])
     return table
 
 
-def summaries_side_by_side(found: RunComparison, count: int) -> Iterator[str]:
+def summaries_side_by_side(found: RunComparison) -> Iterator[str]:
     """Yield the summaries or rollouts of the first two runs for the documents or scenarios on which
     they differ most."""
     first, second, *_ = (run.line for run in found.runs)
-    for one in found.documents.head(count).iter_rows(named=True):
+    for one in found.documents.head(_COMPARED).iter_rows(named=True):
         yield f"── {one['document']}"
         for side, run in (("first", first), ("second", second)):
             accuracy = _figure(one[f"{side}_accuracy"], run)
             yield f"{run.model}, {run.measure} {accuracy}: {one[side]}"
-
-
-def ends(runs: list[list[float]]) -> tuple[float, float]:
-    """Return the ends of a scale for all runs: 0 to 1, or wider if values need it."""
-    values = list(chain.from_iterable(runs))
-    return min([0.0, *values]), max([1.0, *values])
-
-
-def curve(values: list[float], low: float, high: float) -> str:
-    """Draw values between two ends as blocks; if there are many, every n-th, the last included."""
-    step = max(1, -(-len(values) // _POINTS_MAX))
-    blocks = ""
-    for value in values[::-1][::step][::-1]:
-        blocks += _BLOCKS[round((value - low) / (high - low) * (len(_BLOCKS) - 1))]
-    return blocks

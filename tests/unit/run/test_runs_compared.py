@@ -12,7 +12,6 @@ import polars as pl
 import pytest
 
 from cli.deletion import is_of
-from cli.tables import curve, ends
 from precis.config import RunConfig
 from precis.errors import LeaseHeld, StoreError
 from precis.records.ledger import Metric, Origin, ledger_key, load_ledger, write_ledger
@@ -68,13 +67,13 @@ def test_two_runs_are_compared_document_by_document_and_their_texts_never_acted_
     hostile = "\x1b[2J\x1b]0;owned\x07Read [link=/]this[/] :key: now."
     put_results(store, "a", [4, 3, 4, 3, 4, 3, 4, 4], text=hostile)
     put_results(store, "b", [2, 3, 2, 3, 2, 3, 2, 0])
-    told = precis_runs("compare", "a", "b", "--summaries", "1", store=store)
+    told = precis_runs("compare", "a", "b", store=store)
     assert "a − b: +37.5 points" in told
     assert "paired over 8 documents" in told
     assert "── d7" in told and "b, accuracy 0.0%: b on 7.\n" in told
     assert "a, accuracy 100.0%: Read [link=/]this[/] :key: now.\n" in told
-    assert "d0" not in told
-    assert "▅" in told and "50.0% at 3" in told and "0.75" in told
+    assert "d2" not in told
+    assert "50.0% at 3" in told and "0.75" in told
     back = precis_runs("compare", "b", "a", store=store)
     assert "b − a: -37.5 points" in back
 
@@ -229,13 +228,6 @@ async def test_a_run_that_begins_under_the_name_as_soon_as_it_is_free_is_not_del
 
     await delete(Wanted(store.root), "a", nothing)
     assert load_ledger(store, "a").next_step == 1
-
-
-def test_curves_of_rewards_beyond_0_and_1_are_drawn_to_their_ends_on_one_scale() -> None:
-    rewards = [[-2.0, 0.0, 2.0], [2.0, 6.0]]
-    assert ends(rewards) == (-2.0, 6.0)
-    assert [curve(each, *ends(rewards)) for each in rewards] == ["▁▃▅", "▅█"]
-    assert ends([[0.2, 0.4]]) == (0.0, 1.0), "shares keep the scale of shares"
 
 
 async def nothing() -> int:
