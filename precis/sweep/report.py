@@ -11,11 +11,6 @@ from precis.store import Store
 from precis.sweep.ranking import SEEDS_MIN, SettingsResult
 from precis.sweep.trials import describe
 
-_OF_TWO = (
-    "Where there are two seeds, the figures of both stand in brackets: that is what is known. How "
-    "much of it is chance, two draws can't say, and there is no interval."
-)
-
 
 def store_report(store: Store, name: str, page: str) -> str:
     """Put a sweep's report into the store; return its address. No model's name begins like its
@@ -49,8 +44,6 @@ def sweep_report(name: str, ranked: Sequence[SettingsResult]) -> str:
     ]
     rows = [_row(rank, one, words) for rank, one in enumerate(ranked, 1)]
     parts = [escape(verdict(ranked)), table(head, rows)]
-    if any(len(_measured(one)) == 2 for one in ranked):
-        parts.append(_OF_TWO)
     if failures:
         lines = ["Runs that did not end well:", ""]
         for failed in failures:
@@ -78,18 +71,15 @@ def verdict(ranked: Sequence[SettingsResult]) -> str:
     if not others:
         return f"{found}. It was compared with no other settings."
     seeds = len(best.trials)
-    alike = unmeasured = worse = 0
+    alike = unmeasured = 0
     for one in others:
         seeds = min(seeds, len(one.trials))
-        worse += bool(one.gaps) and min(one.gaps) > 0
         unmeasured += one.accuracy is None
         alike += one.accuracy is not None and not one.is_told_apart
-    if seeds < 2:
-        return f"{found}. With one seed nobody can say what of that is chance: name more seeds."
     if seeds < SEEDS_MIN:
         return (
-            f"{found}; {worse} of {len(others)} others are behind it on every seed. With two seeds "
-            f"it is not known how much of that is chance: name {SEEDS_MIN} or more."
+            f"{found}. With fewer than {SEEDS_MIN} seeds nobody can say what of that is chance: "
+            "name more."
         )
     if not alike and not unmeasured:
         return f"{found}, ahead of all others by more than chance."
@@ -111,29 +101,24 @@ def _words(ranked: Sequence[SettingsResult]) -> Words:
 
 def _row(rank: int, one: SettingsResult, words: Words) -> list[str]:
     usd = sum(trial.usd for trial in one.trials)
-    measured = _measured(one)
+    measured = sum(trial.accuracy is not None for trial in one.trials)
     accuracy = "not measured"
-    if one.accuracy and len(measured) >= SEEDS_MIN:
+    if one.accuracy and measured >= SEEDS_MIN:
         accuracy = words.interval(one.accuracy)
     elif one.accuracy:
-        each = f" ({' and '.join(map(words.figure, measured))})" if len(measured) > 1 else ""
-        accuracy = f"{words.figure(one.accuracy.mean)}{each}"
+        accuracy = words.figure(one.accuracy.mean)
     return [
         str(rank) if one.accuracy else "",
         describe(one.changes),
         accuracy,
         _points(one, words),
-        f"{len(measured)} of {len(one.trials)}",
+        f"{measured} of {len(one.trials)}",
         f"${spent(usd, is_lower_bound=any(trial.is_lower_bound for trial in one.trials))}",
     ]
 
 
-def _measured(one: SettingsResult) -> list[float]:
-    return [trial.accuracy for trial in one.trials if trial.accuracy is not None]
-
-
 def _points(one: SettingsResult, words: Words) -> str:
-    """Say how far behind the best they are; empty for one seed."""
+    """Return how far behind the best they are, with an interval if there are seeds enough."""
 
     def written(gap: float) -> str:
         return f"{100 * gap:.1f}" if words.is_share else f"{gap:.3g}"
@@ -141,6 +126,4 @@ def _points(one: SettingsResult, words: Words) -> str:
     behind = one.behind
     if behind is not None:
         return f"{written(behind.mean)} ({written(behind.low)} to {written(behind.high)})"
-    if len(one.gaps) < 2:
-        return ""
-    return f"{written(fmean(one.gaps))} ({' and '.join(map(written, one.gaps))})"
+    return written(fmean(one.gaps)) if one.gaps else ""
