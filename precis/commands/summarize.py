@@ -10,20 +10,16 @@ from contextlib import (
     asynccontextmanager,
     nullcontext,
 )
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from precis.commands.terminal import (
-    JudgeModel,
-    JudgeName,
-    JudgeUrl,
     ServerUrl,
     StoreOption,
     echo,
-    judge_named,
     note,
     say,
     sentences,
@@ -90,9 +86,6 @@ def summarize(
         Path | None,
         typer.Option(help="JSONL with `question` and `answer`: say which facts were not kept."),
     ] = None,
-    judge: Annotated[JudgeName, typer.Option(help="Who says so.")] = "lexical",
-    judge_model: JudgeModel = "",
-    judge_url: JudgeUrl = "",
     context: Annotated[
         int | None, typer.Option(min=512, help="Tokens that the server reads at once.")
     ] = None,
@@ -101,13 +94,10 @@ def summarize(
 ) -> None:
     """Summarize files with a model trained here, or with any on a server."""
     with sentences():
-        judged_by = judge_named(judge, judge_model, judge_url)
-        if judge != "lexical" and questions is None:
-            raise ConfigError("--judge answers --questions: give a file of them too.")
         found = find_files(files)
         asked = _questions(questions, found)
         opened = _open_summarizer(words, model, url, context, store)
-        failed = asyncio.run(_run(found, opened, asked, judged_by, as_json))
+        failed = asyncio.run(_run(found, opened, asked, as_json))
     if failed:
         raise typer.Exit(1)
 
@@ -134,21 +124,22 @@ async def _run(
     files: Sequence[Path],
     opened: AbstractAsyncContextManager[tuple[Summarizer, int, str]],
     asked: Sequence[FileQuestion],
-    judged_by: JudgeConfig,
     as_json: bool,
 ) -> int:
     """Summarize each file; report failures and continue. Returns the number of failures."""
     failed = 0
     told = False
     async with AsyncExitStack() as stack:
-        # The judge first: if its key is missing, no model is started.
-        judge = await stack.enter_async_context(open_judge(judged_by)) if asked else None
+        judge = await stack.enter_async_context(open_judge(JudgeConfig())) if asked else None
         summarizer, words, by = await stack.enter_async_context(opened)
         reader = await stack.enter_async_context(FileReader())
         for file in files:
             try:
                 text = await reader.read(file)
                 written, parts = await summarize_text(summarizer, text, words)
+                summary = without_controls(written)
+                about = questions_about(text.name, asked)
+                facts = await check_facts(judge, text.text, summary, about) if judge else []
             except DocumentsError as error:
                 say(str(error))
                 failed += 1
@@ -159,20 +150,11 @@ async def _run(
                 say(f"{file}: {error}")
                 failed += 1
                 continue
-            summary = without_controls(written)
             sizes = (count_words(summary), count_words(text.text))
-            result = Result(text.name, summarizer.model, summary, *sizes, parts, facts=[])
+            result = Result(text.name, summarizer.model, summary, *sizes, parts, facts)
             if not told:
                 note(f"Written by {by}.")
             told = True
-            about = questions_about(text.name, asked)
-            if judge and about:
-                try:
-                    facts = await check_facts(judge, text.text, result.summary, about)
-                    result = replace(result, facts=facts)
-                except PrecisError as error:  # the summary is there
-                    say(f"{file}: {error}")
-                    failed += 1
             _show(result, as_json, words, several=len(files) > 1)
     return failed
 

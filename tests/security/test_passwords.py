@@ -64,8 +64,6 @@ def test_no_error_has_it_and_nothing_that_is_printed(
         ("summarize", "{file}", "--url", ADDRESS),
         ("summarize", "{file}", "--url", f"http://user:{PASSWORD}/x@127.0.0.1:1/v1"),
         ("summarize", "{file}", "--url", ADDRESS.removeprefix("http://")),
-        ("summarize", "{file}", "--questions", "{file}", "--judge", "url", "--judge-url", ADDRESS,
-         "--judge-model", "m"),
     ],
 )  # fmt: skip
 def test_no_command_says_it(command: tuple[str, ...], tmp_path: Path) -> None:

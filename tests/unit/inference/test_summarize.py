@@ -33,7 +33,6 @@ ABOUT_IT = [
 
 STORY = Path("story.txt")
 QUESTIONS = Path("questions.jsonl")
-URL_JUDGE = ("--judge", "url", "--judge-model", "m", "--judge-url")
 
 
 @pytest.fixture
@@ -189,24 +188,12 @@ def test_a_mistyped_name_is_said_before_a_model_is_looked_for(store: FolderStore
         (("--model", "mine@-1"), "names no model"),
         (("--url", "127.0.0.1:1"), "must start with http://"),
         (("--url", "http://127.0.0.1:1/v1"), "No server answers at http://127.0.0.1:1/v1"),
-        (("--judge", "google", "--questions", "questions.jsonl"), "GEMINI_API_KEY"),
-        (
-            ("--judge", "google", "--questions", "questions.jsonl", "--model", "no"),
-            "GEMINI_API_KEY",
-        ),
-        (("--judge", "google"), "--judge answers --questions: give a file of them too."),
-        (("--judge", "url"), "--judge url needs --judge-url and --judge-model."),
-        (("--judge-model", "m"), "Give --judge too: openrouter, google or url."),
-        (("--judge-url", "http://localhost/v1"), "Give --judge url too."),
-        ((*URL_JUDGE, "http://["), "--judge-url is not an address"),
-        ((*URL_JUDGE, "127.0.0.1:1"), "--judge-url is not an address"),
-        ((*URL_JUDGE, "http://a:b@localhost"), "JUDGE_API_KEY"),
     ],
 )
 def test_a_mistake_gets_one_sentence(
     store: FolderStore, arguments: tuple[str, ...], said: str
 ) -> None:
-    done = summarize(STORY, *arguments, store=store, GEMINI_API_KEY="", code=1)
+    done = summarize(STORY, *arguments, store=store, code=1)
     assert said in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
@@ -293,14 +280,6 @@ def test_a_served_policy_reads_prose_alone_and_a_served_agent_is_refused(
     refused = summarize(*asked, store=store, code=1)
     assert "mine@3 is an agent, and writes no summaries." in refused.stderr
     assert [request_in(one.messages).text for one in seen] == ["It closed in 1967."]
-
-
-def test_a_summary_is_shown_though_its_judge_fails(store: FolderStore, server: str) -> None:
-    judge = ("--judge", "url", "--judge-url", server, "--judge-model", "mine@3")
-    asked: tuple[Any, ...] = (STORY, "--questions", QUESTIONS, *judge)
-    done = summarize(*asked, store=store, JUDGE_API_KEY="wrong", code=1)
-    assert done.stdout.strip() and "Facts kept" not in done.stdout
-    assert f"{STORY}: The judge at {server} rejects the key in JUDGE_API_KEY" in done.stderr
 
 
 @pytest.mark.parametrize("key", ["the-key\nanother", "schlüssel"])

@@ -39,6 +39,7 @@ from tests.support.corpora import BUNDLED
 from tests.support.local_server import served, serving
 
 KEY = "a-key-of-the-test-0815"
+URL_JUDGE = ("--judge", "url", "--judge-model", "m", "--judge-url")
 CORPUS = BUNDLED[:6]
 BY_TEXT = {document.text.strip(): document for document in CORPUS}
 
@@ -126,7 +127,7 @@ def test_a_corpus_is_made_of_what_the_judge_answers_from_the_documents_that_can_
     model, url = writer
     (folder / "deep.html").write_text("<div>" * 50_000)
     (folder / "broken.pdf").write_bytes(b"no PDF")
-    said = make(folder, url, "--yes", "--price", "1", "2")
+    said = make(folder, url, "--yes")
     assert "deep.html is nested too deeply" in said
     assert "broken.pdf can't be read as PDF" in said
     assert "left out: 2." in said
@@ -309,12 +310,15 @@ def test_a_reply_that_is_not_what_was_asked_for_is_none(damage: object) -> None:
         (("--url", "ftp://x"), "must start with http"),
         (("--url", "http://host:port/v1"), "The address of the writer is invalid."),
         (("--judge", "url"), "--judge url needs --judge-url and --judge-model."),
-        (("--price", "nan", "1"), "--price takes two amounts"),
-        (("--price", "1", "-1"), "--price takes two amounts"),
+        (("--judge", "google"), "GEMINI_API_KEY"),
+        (("--judge-model", "m"), "Give --judge too: openrouter, google or url."),
+        (("--judge-url", "http://localhost/v1"), "Give --judge url too."),
+        ((*URL_JUDGE, "http://["), "--judge-url is not an address"),
+        ((*URL_JUDGE, "127.0.0.1:1"), "--judge-url is not an address"),
+        ((*URL_JUDGE, "http://a:b@localhost"), "JUDGE_API_KEY"),
         (("--model", ""), "give both, or neither"),
         (("--url", ""), "give both, or neither"),
         (("--url", "", "--model", "", "--judge", "openrouter"), "leave --judge out"),
-        (("--url", "", "--model", "", "--price", "1", "2"), "--price is of a model"),
         (("--yes",), "was not written. The same command tries them again"),
     ],
 )

@@ -74,7 +74,7 @@ def test_a_file_may_be_parquet_and_its_first_summaries_taken(tmp_path: Path) -> 
         ("a.jsonl", {"document_id": "d1"}, "row 1, column 'summary': is empty"),
         ("a.jsonl", {"summary": "s"}, "row 1: give the document's 'document_id' or its 'text'"),
         ("missing.jsonl", None, "can't be read"),
-        ("a.txt", {"summary": "s"}, r"not one of \.csv, \.json, \.jsonl, \.parquet"),
+        ("a.txt", {"summary": "s"}, r"not one of \.csv, \.jsonl, \.parquet"),
     ],
 )
 def test_a_file_that_can_not_be_used_says_why(
