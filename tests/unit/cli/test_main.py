@@ -93,23 +93,6 @@ def test_without_a_checkout_its_commands_are_not_listed_and_say_what_they_need(
         load("rehearse")
 
 
-def test_a_name_is_shown_in_an_old_locale_too() -> None:
-    old = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
-    done = subprocess.run(
-        [sys.executable, "-m", "precis", "summarize", "é.md"],
-        env={**os.environ, **old},
-        capture_output=True,
-        encoding="utf-8",
-    )
-    assert "There is no file é.md." in done.stderr
-
-
-def test_a_closed_input_is_an_empty_one() -> None:
-    command = f"{sys.executable} -m precis secret OPENROUTER_API_KEY <&-"
-    done = subprocess.run(command, shell=True, stderr=subprocess.PIPE, text=True)
-    assert done.stderr == "No value was given for OPENROUTER_API_KEY.\n"
-
-
 @pytest.mark.parametrize(
     ("file", "said"),
     [
