@@ -66,11 +66,11 @@ def load_agent(settings: AgentSettings) -> AgentEnvironment:
     if settings.kind == "command":
         return load_command(settings.command, settings.scenarios)
     workers = settings.workers
-    python = load_python(settings.file, settings.score, settings.rubric)
+    python = load_python(settings.file)
     if workers:
         path = Path(settings.file).expanduser().resolve()
         files = {str(one.relative_to(path.parent)): one for one in files_of(path)}
-        load = partial(load_python, path.name, settings.score, settings.rubric)
+        load = partial(load_python, path.name)
         python.workers = Workers(workers, load, files)
     return python
 
