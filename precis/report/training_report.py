@@ -247,8 +247,7 @@ def totals(ledger: Ledger, ahead: Projection) -> str:
         spent += f", where spot saved ${saved:,.2f}" if saved else ""
     forecast = "known after the first step"
     if ahead.usd_at_end is not None:
-        stops = f"; the budget is reached at step {ahead.budget_step}" if ahead.budget_step else ""
-        forecast = f"about {_dollars(ahead.usd_at_end, ledger)}{stops}"
+        forecast = f"about {_dollars(ahead.usd_at_end, ledger)}"
     rows = {
         "Groups trained on": f"{trained:,}",
         "Groups dropped": wording.causes(dropped) or "none",

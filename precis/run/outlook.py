@@ -13,11 +13,10 @@ _RECENT = 20
 
 @dataclass(frozen=True)
 class RunPlan:
-    """The steps of a run, the validations that are still to come, and its budget."""
+    """The steps of a run, and the validations that are still to come."""
 
     steps: int
     validations_left: int = 0
-    budget_usd: float | None = None
 
     @classmethod
     def of(cls, config: TrainConfig, ledger: Ledger) -> Self:
@@ -25,7 +24,7 @@ class RunPlan:
         steps = config.steps if ledger.stopped_early is None else ledger.stopped_early
         due = set(filter(config.validates, range(ledger.next_step, steps + 1)))
         known = {one.step for one in ledger.validations}
-        return cls(steps, len(due - known), config.budget_usd)
+        return cls(steps, len(due - known))
 
 
 @dataclass(frozen=True)
@@ -35,12 +34,10 @@ class Projection:
     Attributes:
         usd_at_end: what the whole run will have cost; None before the first step.
         seconds_left: None before the first step.
-        budget_step: the step that reaches the budget, if one before the end does.
     """
 
     usd_at_end: float | None
     seconds_left: float | None
-    budget_step: int | None
 
 
 def outlook(ledger: Ledger, plan: RunPlan) -> Projection:
@@ -48,7 +45,7 @@ def outlook(ledger: Ledger, plan: RunPlan) -> Projection:
     trained = [step for step in ledger.steps if step.warm_start is None]
     recent = trained[-_RECENT:]
     if not recent:
-        return Projection(None, None, None)
+        return Projection(None, None)
     left = max(0, plan.steps - ledger.next_step)
     step_usd = fmean(step.usd for step in recent)
     # What no step in the ledger has spent, the validations have.
@@ -57,12 +54,7 @@ def outlook(ledger: Ledger, plan: RunPlan) -> Projection:
     seconds = left * fmean(step.wall_s for step in recent)
     validated = [one.seconds for one in ledger.validations]
     seconds += plan.validations_left * (fmean(validated) if validated else 0.0)
-    usd_a_step = step_usd + other_usd / max(1, left)
-    budget_step = None
-    if plan.budget_usd is not None and usd_a_step > 0:
-        reached = ledger.next_step + max(0, int((plan.budget_usd - ledger.usd) / usd_a_step))
-        budget_step = reached if reached < plan.steps else None
-    return Projection(ledger.usd + left * step_usd + other_usd, seconds, budget_step)
+    return Projection(ledger.usd + left * step_usd + other_usd, seconds)
 
 
 def in_words(seconds: float) -> str:

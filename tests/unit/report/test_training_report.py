@@ -177,8 +177,8 @@ def test_the_time_of_a_step_is_drawn_at_its_step_in_a_rebuilt_ledger_too() -> No
     assert "train  4 s" in figure.legends[0].get_texts()[0].get_text()
 
 
-def shown(ledger: Ledger, steps: int = 3, budget_usd: float | None = None) -> str:
-    return totals(ledger, outlook(ledger, RunPlan(steps, budget_usd=budget_usd)))
+def shown(ledger: Ledger, steps: int = 3) -> str:
+    return totals(ledger, outlook(ledger, RunPlan(steps)))
 
 
 def test_a_validation_says_how_many_scenarios_it_lacks() -> None:
@@ -210,15 +210,9 @@ def test_causes_and_dollars_are_summed_and_foretold_with_what_the_machine_costs(
     assert "| Judge, validation aside | 30 calls and 3 from the cache, 3,000 tokens" in text
     assert "| $6.00, $4.50 of it for the training, where spot saved $6.75 |" in text
     assert "about $20.00" in text and "Warm start" not in text
+    assert "| $0.50 |" in shown(EMPTY.advance(record(0, usd=0.5))), "of the judge alone"
     unpriced = record(0).model_copy(update={"judge": Spend(calls=10, unpriced=10)})
     assert "unknown price" in shown(EMPTY.advance(unpriced)), "and that is no zero"
-
-
-def test_the_forecast_says_where_the_budget_ends() -> None:
-    ledger = EMPTY.advance(record(0, usd=0.5))
-    assert "about $5.00; the budget is reached at step 4" in shown(ledger, 10, budget_usd=2.0)
-    assert "about $5.00 |" in shown(ledger, 10, budget_usd=6.0)
-    assert "| $0.50 |" in shown(ledger), "of the judge alone"
 
 
 def test_a_warm_start_is_told_with_what_became_of_the_groups() -> None:

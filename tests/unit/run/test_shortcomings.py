@@ -178,15 +178,8 @@ def test_steps_and_validations_that_are_left_cost_what_the_newest_ones_did() -> 
     assert outlook(ledger, RunPlan(40)).usd_at_end == 1000 + 10 + 5
 
 
-def test_a_budget_that_lasts_is_not_mentioned() -> None:
-    assert outlook(ledger_of(2), RunPlan(10, budget_usd=4.0)).budget_step == 8
-    assert outlook(ledger_of(2), RunPlan(10, budget_usd=5.5)).budget_step is None
-    assert outlook(ledger_of(2), RunPlan(10, budget_usd=0.01)).budget_step == 2, "it is used up"
-    assert outlook(ledger_of(2, usd=0.0), RunPlan(10, budget_usd=5.5)).budget_step is None
-
-
 def test_the_validations_that_are_left_follow_from_the_settings() -> None:
-    config = TrainConfig(steps=25, validate_every=10, budget_usd=3.0)
+    config = TrainConfig(steps=25, validate_every=10)
     ledger = ledger_of(10).add_validation(ledgers.validation(0))
-    assert RunPlan.of(config, ledger) == RunPlan(25, validations_left=3, budget_usd=3.0)
+    assert RunPlan.of(config, ledger) == RunPlan(25, validations_left=3)
     assert RunPlan.of(config, ledger.add_validation(ledgers.validation(10))).validations_left == 2
