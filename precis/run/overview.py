@@ -8,7 +8,7 @@ from datetime import datetime
 from precis.errors import CorruptCheckpoint, StoreError
 from precis.record import json_digest
 from precis.records.ledger import Ledger, Validation, find_ledger, ledger_key, no_ledger
-from precis.run.checkpoints import complete_manifest, verify
+from precis.run.checkpoints import complete_manifest
 from precis.run.lease import Holder, live_holder
 from precis.run.repair import refuse_lost_ledger
 from precis.run.retention import steps_begun
@@ -94,14 +94,12 @@ class StoredCheckpoint:
     """A checkpoint in the store.
 
     Attributes:
-        damage: a sentence on what it lacks; empty where nothing was found.
-        read: its files' contents were compared with the manifest, not only their sizes.
+        damage: a sentence on what it lacks, by its files' sizes; empty where nothing was found.
     """
 
     step: int
     bytes: int
     damage: str
-    read: bool
 
 
 def list_runs(
@@ -154,9 +152,8 @@ def find_overview(store: Store, model: str) -> Overview | None:
     return Overview(model, ledger, written, live_holder(store, model))
 
 
-def kept_checkpoints(store: Store, model: str, *, read: bool = False) -> list[StoredCheckpoint]:
-    """List every checkpoint that has any file, ascending; with `read` the files' contents are
-    compared with the manifest, not only their sizes."""
+def kept_checkpoints(store: Store, model: str) -> list[StoredCheckpoint]:
+    """List every checkpoint that has any file, ascending, by the sizes of its files."""
     sizes = store.sizes(f"{model}/checkpoints/")
 
     def describe(step: int) -> StoredCheckpoint:
@@ -167,14 +164,12 @@ def kept_checkpoints(store: Store, model: str, *, read: bool = False) -> list[St
                 total += size
         damage = ""
         try:
-            checkpoint = complete_manifest(store, model, step, sizes)
-            if read:
-                verify(store, checkpoint)
+            complete_manifest(store, model, step, sizes)
         except CorruptCheckpoint as error:
             damage = str(error)
-        return StoredCheckpoint(step, total, damage, read)
+        return StoredCheckpoint(step, total, damage)
 
-    with ThreadPoolExecutor(1 if read else REQUESTS_AT_ONCE) as threads:
+    with ThreadPoolExecutor(REQUESTS_AT_ONCE) as threads:
         return list(threads.map(describe, steps_begun(sizes)))
 
 
