@@ -116,11 +116,6 @@ def has_died() -> bool:
     return (home() / "server.pid").exists() and not is_up()
 
 
-def is_stopped() -> bool:
-    """Return whether there is no server: it was stopped, and none has been started since."""
-    return not (home() / "server.pid").exists()
-
-
 def _start(host: str, port: int | None = None) -> bool:
     """Start the process, which holds a lock on `server.pid` for as long as it lives.
 

@@ -156,16 +156,8 @@ async def keep_running(server: PrefectServer, say: Callable[[str], None]) -> Asy
 
 
 async def _watch(server: PrefectServer, say: Callable[[str], None]) -> None:
-    was_stopped = False
     while True:
         await asyncio.sleep(_LOOK_S)
-        is_stopped = process.is_stopped()
-        if is_stopped and not was_stopped:
-            say(
-                "The Prefect server was stopped by another command: press Ctrl-C, and run this "
-                "command again."
-            )
-        was_stopped = is_stopped
         try:
             if await asyncio.to_thread(process.start_again):
                 say("The Prefect server had died, and was restarted.")

@@ -134,7 +134,6 @@ async def test_a_server_that_ends_at_once_is_not_started_for_ever(
 
     # Nothing listens at the address of what was started, and its process is not there any more.
     monkeypatch.setattr(prefect_process, "start_again", start_again)
-    monkeypatch.setattr(prefect_process, "is_stopped", lambda: False)
     monkeypatch.setattr(prefect_server, "_LOOK_S", 0.01)
     said: list[str] = []
     async with keep_running(PrefectServer("http://127.0.0.1:9/api", ours=True), said.append):
@@ -145,20 +144,6 @@ async def test_a_server_that_ends_at_once_is_not_started_for_ever(
     assert started == 1
     assert said[0] == "The Prefect server had died, and was restarted."
     assert "can't be restarted" in said[1] and "server.log" in said[1]
-
-
-async def test_a_server_that_another_command_stops_is_said_once(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(prefect_server, "_LOOK_S", 0.01)
-    said: list[str] = []
-    async with keep_running(PrefectServer("http://127.0.0.1:9/api", ours=True), said.append):
-        async with asyncio.timeout(60):
-            while not said:
-                await asyncio.sleep(0.01)
-        await asyncio.sleep(0.2)
-    (sentence,) = said
-    assert "was stopped by another command" in sentence
 
 
 @pytest.mark.parametrize(
