@@ -1,6 +1,8 @@
 """Our work pool on a server, and the deployments in it."""
 
 import importlib.util
+import os
+import sys
 from collections.abc import Sequence
 from uuid import UUID
 
@@ -45,6 +47,16 @@ async def schedule_of(deployment: str, needs: str = "") -> dict[str, bool | str]
         if not (one.slug or "").startswith("without-"):
             active = active and one.active
     return {"active": active, "slug": _SLUG}
+
+
+async def demand(variables: Sequence[str]) -> dict[str, str]:
+    """End a deployment, for a build step, unless these variables are exported: Prefect would put
+    nothing in their place, and a pod without a store loses its run's checkpoints."""
+    missing = [name for name in variables if not os.environ.get(name)]
+    if missing:
+        # An exception would come with Prefect's traceback.
+        sys.exit(f"Export {' and '.join(missing)} first: see docs/pools.md.")
+    return {}
 
 
 async def paused() -> list[UUID]:

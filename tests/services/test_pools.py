@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from cli import pool
 from tests.services.conftest import ROOT, Precis
 from tests.services.patience import patience_s
 from tests.services.prefect_api import client_of
@@ -102,6 +103,22 @@ def test_they_are_the_deployments_of_this_machine_under_other_names(kind: str) -
         ordinary = here[one["name"].removesuffix(f"-{kind}")]
         for field in ("entrypoint", "parameters", "concurrency_limit", "schedules"):
             assert one.get(field) == ordinary.get(field), field
+
+
+@pytest.mark.parametrize("kind", ["kubernetes", "ecs"])
+async def test_nothing_is_deployed_without_a_store_which_prefect_would_leave_empty(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRECIS_IMAGE", SETTINGS["PRECIS_IMAGE"])
+    monkeypatch.delenv("PRECIS_STORE", raising=False)
+    file = yaml.safe_load((ROOT / "deployments" / "pools" / f"{kind}.yaml").read_text())
+    for one in file["deployments"]:
+        demanded = one.get("build", file["build"])[0]["cli.pool.demand"]
+        with pytest.raises(SystemExit, match="Export PRECIS_STORE first"):
+            await pool.demand(**demanded)
+        monkeypatch.setenv("PRECIS_STORE", SETTINGS["PRECIS_STORE"])
+        assert await pool.demand(**demanded) == {}
+        monkeypatch.delenv("PRECIS_STORE")
 
 
 def of_file(path: Path) -> list[dict[str, Any]]:
