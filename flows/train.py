@@ -8,8 +8,10 @@ from precis.benchmark.report import BenchmarkReport
 from precis.config import BenchmarkConfig, TrainConfig
 from precis.processes.child import Launch, child_service
 from precis.run.shortcomings import nothing_to_train
+from precis.store import open_store
 from precis.training.loop import TrainingLoop
 from precis.training.opening import open_environment, open_run
+from precis.training.preflight import find_finished_run
 from tasks.parameters import named, takes_settings
 from tasks.preflight import announce_cost, preflight
 from tasks.secrets import adopt_secrets
@@ -37,6 +39,11 @@ async def run_training(
     await adopt_secrets()
     async with open_environment(config, launch, load_documents) as environment:
         await preflight(config, environment)
+        finished = None if config.benchmark else await find_finished_run(config)
+        if finished is not None:  # a trainer would be started, or a machine rented, for nothing
+            announce_trained(config)
+            store = open_store(config.store).url
+            return completed(finished, None, nothing_to_train(finished, config.steps, store))
         name = f"{config.model} ({flow_run.id})"
         async with open_run(config, environment, name, launch, start_trainer) as run:
             await show_crashed(run.lease.dead)

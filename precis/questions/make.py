@@ -6,6 +6,7 @@ does not answer is kept if the judge declines it.
 
 import asyncio
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -185,7 +186,7 @@ def without_duplicates(written: Sequence[WrittenQuestion]) -> list[WrittenQuesti
     punctuation."""
     different: dict[str, WrittenQuestion] = {}
     for one in written:
-        own = _letters(one.question)
+        own = " ".join(re.findall(r"[^\W_]+", one.question.casefold()))
         matchers = [SequenceMatcher(None, own, other, autojunk=False) for other in different]
         if all(matcher.ratio() < ALIKE for matcher in matchers):
             different[own] = one
@@ -215,11 +216,6 @@ def _sift(
         else:
             answered.append(one)
     return DocumentQuestions(text, tuple(answered), tuple(unanswered), dropped)
-
-
-def _letters(question: str) -> str:
-    kept = [letter if letter.isalnum() else " " for letter in question.casefold()]
-    return " ".join("".join(kept).split())
 
 
 def forecast_writer(model: str, texts: Sequence[Text]) -> str:

@@ -53,7 +53,12 @@ def compare(store: Store, models: Sequence[str]) -> RunComparison:
     if len(set(models)) < 2 or len(set(models)) < len(models):
         raise UnusableRun("A comparison takes two runs or more.", "Name each of them once.")
     runs = tuple(overview(store, model) for model in models)
-    rows = {model: newest_rows(store, model) for model in models}
+    is_trained = pl.col("model") == TRAINED
+    rows = {}
+    for model in models:  # the newest checkpoint's of its newest benchmark with one
+        own_rows = newest_results(store, model, is_trained).filter(is_trained)
+        newest = own_rows.filter(pl.col("step") == pl.col("step").max())
+        rows[model] = newest.with_columns(model=pl.lit(model), step=pl.lit(None, pl.Int64))
     first, second, *_ = rows.values()
     everyone = pl.concat(rows.values())
     judges = everyone.select("judge", "protocol").unique().sort(pl.all())
@@ -162,10 +167,9 @@ def overlays(runs: Iterable[Overview]) -> list[Chart]:
     measures: dict[str, bool] = {}
     for run in runs:
         scores[run.model] = curve_of(run.ledger).held_out
-        rewards[run.model] = {}
+        rewards[run.model] = {one.step: exact(one.reward) for one in run.ledger.steps}
         turns[run.model] = {}
         for one in run.ledger.steps:
-            rewards[run.model][one.step] = exact(one.reward)
             if TURNS in one.metrics:
                 turns[run.model][one.step] = exact(one.metrics[TURNS])
         for validation in run.ledger.validations:
@@ -191,14 +195,6 @@ def overlays(runs: Iterable[Overview]) -> list[Chart]:
             alt = f"{title}; at the end: {', '.join(lasts)}"
             charts.append(line_chart(title, "", lines, alt, is_share=of_share))
     return charts
-
-
-def newest_rows(store: Store, model: str) -> pl.DataFrame:
-    """Return the newest checkpoint's rows of a model's newest benchmark with one, by its name."""
-    is_trained = pl.col("model") == TRAINED
-    own = newest_results(store, model, is_trained).filter(is_trained)
-    own = own.filter(pl.col("step") == pl.col("step").max())
-    return own.with_columns(model=pl.lit(model), step=pl.lit(None, pl.Int64))
 
 
 def _by_document(rows: pl.DataFrame, side: str) -> pl.DataFrame:

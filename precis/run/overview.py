@@ -148,8 +148,7 @@ def find_overview(store: Store, model: str) -> Overview | None:
     found = find_ledger(store, model)
     if found is None:
         return None
-    ledger, written = found
-    return Overview(model, ledger, written, live_holder(store, model))
+    return Overview(model, *found, live_holder(store, model))
 
 
 def kept_checkpoints(store: Store, model: str) -> list[StoredCheckpoint]:

@@ -22,7 +22,6 @@ Changes = Mapping[str, Any]
 
 _OWN = {"model", "seed", "store", "benchmark"}
 """The settings that a sweep gives to its trials itself."""
-_LAUNCHER = "flows/managed.py:"
 TRIAL_TAG = "sweep-trial"
 """The tag in Prefect of every run that a sweep has started."""
 TRIALS_MAX = 200
@@ -137,7 +136,7 @@ def check_trials(
 def refuse_launcher(deployment: str, entrypoint: str) -> None:
     """Raise ConfigError for a deployment that launches a managed job and ends, before it has
     trained anything."""
-    if _LAUNCHER in entrypoint:
+    if "flows/managed.py:" in entrypoint:
         raise ConfigError(
             f"A run of {deployment} ends once its managed job is launched, so that a sweep would "
             "rank nothing, and its machines would go on.",

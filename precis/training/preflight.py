@@ -22,6 +22,7 @@ from precis.records.ledger import Ledger, find_ledger
 from precis.records.rollout import Scenario
 from precis.records.spend import Estimate, Usage
 from precis.run.continuation import check_settings
+from precis.run.outlook import RunPlan
 from precis.run.repair import refuse_lost_ledger
 from precis.store import Store, open_store
 from precis.trainer.tinker.check import check_service
@@ -48,9 +49,8 @@ class Preflight:
 
     def warnings(self) -> list[str]:
         """Return the warnings about the run."""
-        restriction = restriction_of(self.config.trainer)
-        found = [restriction, self._environment.caveat, *keys_in_clear(self.config)]
-        return [sentence for sentence in found if sentence]
+        found = [restriction_of(self.config.trainer), self._environment.caveat]
+        return list(filter(None, [*found, *keys_in_clear(self.config)]))
 
     async def run(self, others: Mapping[str, Check]) -> list[CheckResult]:
         """Make all checks, and `others`; the ceiling is measured once all have passed."""
@@ -163,6 +163,16 @@ def find_stored_run(store: Store, config: TrainConfig) -> Ledger | None:
     if config.from_checkpoint is not None:
         origin_of(store, config.from_checkpoint)
     return None
+
+
+async def find_finished_run(config: TrainConfig) -> Ledger | None:
+    """Return the ledger of a run that is trained and measured, which needs no trainer for that."""
+    found = await asyncio.to_thread(find_ledger, open_store(config.store), config.model)
+    if found is None:
+        return None
+    ledger = found[0].stop_early(config.patience, config.steps)
+    plan = RunPlan.of(config, ledger)
+    return None if ledger.next_step < plan.steps or plan.validations_left else ledger
 
 
 def announce_cost(run: Run) -> None:

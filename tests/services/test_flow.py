@@ -181,6 +181,21 @@ async def test_flows_with_one_key_share_its_limit(
     assert [one["active_slots"] for one in limits if one["name"] == "judge"] == [0]
 
 
+async def test_a_run_with_nothing_left_to_do_starts_no_trainer(
+    precis: Precis, tmp_path: Path, home: dict[str, str]
+) -> None:
+    """A sweep that is run again would rent a machine for each trial that it has."""
+    settings = {**config(tmp_path, "", steps=1), "judge": {"provider": "lexical"}}
+    assert (await train_here(precis, settings, **home)).is_completed()
+    lease = tmp_path / "judged" / "lease.json"
+    before = lease.read_bytes()
+    state = await train_here(precis, settings, **home)
+    assert state.is_completed() and "come to step 1 already" in state.message
+    assert lease.read_bytes() == before, "the trainer starts under the lease"
+    assert (await train_here(precis, {**settings, "steps": 2}, **home)).is_completed()
+    assert ledger(tmp_path).next_step == 2
+
+
 def _has_committed(store: Path, steps: int) -> bool:
     try:
         return len(ledger(store).steps) >= steps
