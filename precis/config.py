@@ -432,7 +432,7 @@ class TrainConfig(RunConfig):
     """Another judge, which scores every validation too, without effect on the reward. If the two
     diverge, the policy is learning to please the first. Empty for none."""
     benchmark: MayChange[bool] = True
-    """Run the benchmark at the end."""
+    """Run the benchmark at the end; if off, the automations, where they are active, start it."""
     retention: MayChange[Retention] = Retention()
     """The checkpoints to keep in the store."""
     from_checkpoint: Decides[FromCheckpoint | None] = Field(None, title="From Checkpoint")
