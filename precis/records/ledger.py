@@ -17,6 +17,8 @@ from precis.store.keys import fault_of
 from precis.store.protocol import OwnObject
 from precis.text import write_number
 
+TURNS = "turns_to_success"
+"""The metric of a step and a validation: the mean number of turns of a success."""
 SERVICE_USD = "costs/service"
 """Metric of a training: the dollars charged by a service since the previous training."""
 

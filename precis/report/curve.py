@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from precis.records.ledger import Ledger, StepRecord
+from precis.records.ledger import TURNS, Ledger, StepRecord
 from precis.report.charts import (
     MARKERS_MAX,
     Chart,
@@ -152,9 +152,12 @@ def phases(ledger: Ledger) -> Chart:
 
 
 def trends(steps: Sequence[StepRecord]) -> Chart:
-    """Draw three panels: reward spread within a group, the first metric, groups dropped."""
+    """Draw three panels: reward spread within a group, a metric, groups dropped.
+
+    The metric is the turns of a success, or else the first one.
+    """
     names = dict.fromkeys(chain.from_iterable(step.metrics for step in steps))
-    name = next(iter(names), "")
+    name = TURNS if TURNS in names else next(iter(names), "")
     spreads = {}
     values = {}
     dropped = {}

@@ -8,6 +8,7 @@ from itertools import chain, product
 import polars as pl
 
 from precis.errors import UnusableRun
+from precis.records.ledger import TURNS
 from precis.records.results import TRAINED, newest_results
 from precis.report.charts import Chart, Line, line_chart, shorten
 from precis.report.curve import curve_of, exact
@@ -86,10 +87,12 @@ def facts_of(run: Overview) -> dict[str, str]:
     """Return the facts of a run as text, by name."""
     ledger = run.ledger
     best = run.ledger.best
+    turns = run.last.metrics.get(TURNS) if run.last else None
     return {
         "steps": str(ledger.next_step),
         "last": str(run.last.score) if run.last else "not validated",
         "best": f"{best.score} at {best.step}" if best else "not validated",
+        **({"turns to success": str(turns)} if turns else {}),
         "dollars": spent(ledger.usd, is_lower_bound=ledger.is_lower_bound),
         "minutes": f"{ledger.wall_s / 60:.1f}",
     }
@@ -156,13 +159,19 @@ def comparison_html(found: RunComparison, place: str, now: datetime) -> str:
 
 
 def overlays(runs: Iterable[Overview]) -> list[Chart]:
-    """Return charts of the held-out score and the reward by step, if known."""
+    """Return charts of the held-out score, the reward and the turns to success by step, if
+    known."""
     scores: dict[str, Mapping[int, Interval]] = {}
     rewards: dict[str, dict[int, Interval]] = {}
+    turns: dict[str, dict[int, Interval]] = {}
     measures: dict[str, bool] = {}
     for run in runs:
         scores[run.model] = curve_of(run.ledger).held_out
         rewards[run.model] = {one.step: exact(one.reward) for one in run.ledger.steps}
+        turns[run.model] = {}
+        for one in run.ledger.steps:
+            if TURNS in one.metrics:
+                turns[run.model][one.step] = exact(one.metrics[TURNS])
         for validation in run.ledger.validations:
             measures[validation.measure] = validation.score.is_share
     is_share = bool(measures) and all(measures.values())
@@ -170,6 +179,7 @@ def overlays(runs: Iterable[Overview]) -> list[Chart]:
     for title, by_run, of_share in (
         (f"Held-out {' or '.join(measures) or 'score'}, by training step", scores, is_share),
         ("Reward in training, by step", rewards, False),
+        ("Turns that a success takes, by step", turns, False),
     ):
         lines = []
         lasts = []

@@ -103,6 +103,17 @@ def mean_metrics(rollouts: Sequence[Rollout | Demonstration]) -> dict[str, float
     return {name: statistics.fmean(found) for name, found in values.items()}
 
 
+def turns_to_success(rollouts: Sequence[Rollout]) -> list[float]:
+    """Return the number of calls of each success; empty if no rollout makes more than one."""
+    most = 0
+    turns = []
+    for one in rollouts:
+        most = max(most, len(one.calls))
+        if one.score.success:
+            turns.append(float(len(one.calls)))
+    return turns if most > 1 else []
+
+
 def count_causes(rollouts: Sequence[Rollout]) -> Counter[str]:
     return Counter(one.score.cause for one in rollouts if one.score.cause is not None)
 

@@ -20,7 +20,7 @@ from precis.environments.session import Policy
 from precis.environments.trajectories import group_of, in_texts, put_trajectories
 from precis.errors import LeaseLost, StoreConflict, StoreError
 from precis.processes.kill_points import reached
-from precis.records.ledger import SERVICE_USD, Ledger, StepRecord
+from precis.records.ledger import SERVICE_USD, TURNS, Ledger, StepRecord
 from precis.records.rollout import Rollout, Scenario, Split
 from precis.rollouts.filter import (
     StepRollouts,
@@ -28,6 +28,7 @@ from precis.rollouts.filter import (
     mean_metrics,
     reward_spread,
     rewards_of,
+    turns_to_success,
 )
 from precis.rollouts.sample import (
     adapter_policy,
@@ -92,13 +93,17 @@ def describe_step(run: Run, step: int, rollouts: StepRollouts) -> StepRecord:
     """Return the record of a step before its training, as far as it is known. It books the spending
     up to here; its `gather` seconds are the wait for its rollouts."""
     everyone = list(chain.from_iterable(rollouts.rows))
+    metrics = mean_metrics(everyone)
+    turns = turns_to_success(everyone)
+    if turns:
+        metrics[TURNS] = statistics.fmean(turns)
     seconds = run.stopwatch.seconds
     run.described = StepRecord(
         step=step,
         digest="",
         reward=statistics.fmean(rewards_of(everyone) or [0.0]),
         reward_std=reward_spread(rollouts.rows),
-        metrics=mean_metrics(everyone),
+        metrics=metrics,
         groups_trained=len(rollouts.groups),
         groups_dropped=dict(rollouts.dropped),
         groups_added=len(rollouts.rows) - run.config.rollouts.groups_per_step,

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from precis.environments.protocol import Environment
 from precis.errors import StoreError
 from precis.processes.kill_points import reached
-from precis.records.ledger import Metric, Validation
+from precis.records.ledger import TURNS, Metric, Validation
 from precis.records.metrics import validation_metrics
 from precis.records.nouns import (
     PREFERRED,
@@ -25,6 +25,7 @@ from precis.rollouts.filter import (
     count_causes,
     mean_metrics,
     refuse_too_many_unscored,
+    turns_to_success,
 )
 from precis.rollouts.sample import sample_each
 from precis.run.shortcomings import narrowed
@@ -117,6 +118,11 @@ def validation_of(
         found = _measure(Figure(name, name), scores, by_scenario)
         if found is not None and name not in parts:
             metrics.setdefault(name, found)
+    turns = turns_to_success(rollouts)
+    if turns:
+        interval = ratio_interval(turns, [1.0] * len(turns), of_share=False)
+        low, high = interval.ends
+        metrics[TURNS] = Metric(value=interval.mean, low=low, high=high)
     return Validation(
         step=step,
         measure=next(iter(metrics)),

@@ -115,20 +115,23 @@ def test_a_listing_for_programs_and_the_time_of_a_run(store: FolderStore) -> Non
 
 
 def test_runs_measured_by_a_reward_differ_by_no_points(store: FolderStore) -> None:
-    for model, right in (("a", 4), ("b", 2)):
-        first = measured(0, {"reward": Metric(value=3.0)})
-        last = measured(1, {"reward": Metric(value=2.5)})
+    taken = Metric(value=4.0)
+    for model, turns in (("a", {"turns_to_success": taken}), ("b", {})):
+        first = measured(0, {"reward": Metric(value=3.0), "turns_to_success": taken})
+        last = measured(1, {"reward": Metric(value=2.5), **turns})
         agent = {"environment": {"kind": "python"}}
         changed = {"validations": (first, last), "settings": agent}
         ledger = load_ledger(store, model).model_copy(update=changed)
         written = store.get(ledger_key(model))
         assert written
         write_ledger(store, ledger, written.version)
-        put_results(store, model, [right] * 6)
+        put_results(store, model, [4] * 6 if turns else [2] * 6)
     told = precis_runs("compare", "a", "b", store=store)
     assert "a − b: +0.5 (+0.0407 to +0.73, 95 %" in told and "points" not in told
     assert "paired over 6 scenarios" in told and "documents" not in told
     assert "a, reward 1: a on 0." in told and "b, reward 0.5: b on 0." in told
+    (line,) = [line for line in told.splitlines() if line.startswith("turns to success")]
+    assert line.split() == ["turns", "to", "success", "4"], "of its last validation b has none"
 
 
 def test_what_can_t_be_compared_is_said(store: FolderStore) -> None:
