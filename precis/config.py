@@ -124,6 +124,9 @@ class RateLimits(Record):
     """Prompt and completion tokens in any 60 seconds."""
     in_flight: BoundedInt = Field(32, ge=1)
     """Requests at the same time."""
+    requests_per_day: BoundedInt | None = Field(None, ge=1)
+    """Requests that a judge's account allows in a day; empty if unknown. It does not limit a run,
+    but its forecast reports whether it suffices."""
 
 
 class JudgeConfig(Record):

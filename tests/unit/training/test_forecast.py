@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from precis.config import TrainConfig
+from precis.config import JudgeConfig, RateLimits, TrainConfig
 from precis.environments.ruler import TrajectoryRuler
 from precis.environments.summaries.environment import Summaries
 from precis.environments.summaries.forecast import (
@@ -11,6 +11,7 @@ from precis.environments.summaries.forecast import (
     forecast_service,
 )
 from precis.environments.summaries.judge import Endpoint, JudgeClient
+from precis.environments.summaries.judge.forecast import forecast
 from precis.environments.summaries.services import Services
 from precis.records.spend import Estimate
 from precis.records.warm_start import WarmStartRecord
@@ -111,6 +112,21 @@ def test_a_service_without_prices_has_no_forecast_in_dollars() -> None:
     )
     assert priced.usd == expected / 1_000_000
     assert f"about ${priced.usd:,.2f}" in str(priced)
+
+
+def test_a_daily_quota_that_does_not_suffice_is_told_with_what_to_do() -> None:
+    def with_quota(requests_per_day: int) -> Estimate:
+        limits = RateLimits(requests_per_day=requests_per_day)
+        judge = JudgeConfig(provider="google", limits=limits)
+        return forecast(judge, "google/gemini-2.5-flash", CORPUS.validation, summaries=1000)
+
+    short = with_quota(250)
+    assert short.figures["days"] == 9
+    [warning] = short.warnings
+    assert "needs 9 days of it" in warning and "lower steps" in warning
+    assert "quota" not in str(short), "it is told once"
+    enough = with_quota(5000)
+    assert enough.figures["days"] == 1 and enough.warnings == ()
 
 
 def test_the_second_judge_is_asked_in_validations_alone() -> None:

@@ -1,10 +1,11 @@
-"""The forecast of a run's use of the judge: calls, tokens, dollars, minutes.
+"""The forecast of a run's use of the judge: calls, tokens, dollars, minutes, quota.
 
 The requests are built from the corpus and measured. Cached replies and answers that need no grader
 make a run cheaper than its forecast, retries and hedges more expensive.
 """
 
 import json
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -73,7 +74,15 @@ def forecast_of(
         warnings.append(
             f"No price is known for {model}: its cost is not counted. Give one in its prices."
         )
-    return Estimate(sentence, dollars, tuple(warnings), {"calls": calls, "minutes": minutes})
+    days = math.ceil(calls / limits.requests_per_day) if limits.requests_per_day else 1
+    if days > 1:
+        warnings.append(
+            f"{role}'s quota of {limits.requests_per_day:,} requests a day does not suffice: the "
+            f"run needs {days} days of it. Raise the quota, or lower steps, rollouts_per_group or "
+            "val_size."
+        )
+    figures = {"calls": calls, "minutes": minutes, "days": days}
+    return Estimate(sentence, dollars, tuple(warnings), figures)
 
 
 def _cost(document: Document, text: str, config: JudgeConfig) -> npt.NDArray[np.float64]:
