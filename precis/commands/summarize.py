@@ -29,10 +29,8 @@ from precis.environment import Variables
 from precis.errors import ConfigError, DocumentsError, PrecisError, StoreError, without_controls
 from precis.inference.facts import (
     FactCheck,
-    FileQuestion,
     check_facts,
     open_judge,
-    questions_about,
     read_questions,
 )
 from precis.inference.local_server import (
@@ -49,6 +47,7 @@ from precis.models.own_servers import Server
 from precis.models.prompt import words_of
 from precis.models.record import TrainingRecord, read_record
 from precis.models.serving import CONTEXT_TOKENS
+from precis.records.documents import Question
 from precis.settings.trainer import ExtractiveTrainer
 from precis.store import open_store
 from precis.text import count_words
@@ -84,7 +83,10 @@ def summarize(
     url: ServerUrl = "",
     questions: Annotated[
         Path | None,
-        typer.Option(help="JSONL with `question` and `answer`: say which facts were not kept."),
+        typer.Option(
+            help="JSONL with `question` and `answer` about one document: say which facts were not "
+            "kept."
+        ),
     ] = None,
     context: Annotated[
         int | None, typer.Option(min=512, help="Tokens that the server reads at once.")
@@ -95,35 +97,19 @@ def summarize(
     """Summarize files with a model trained here, or with any on a server."""
     with sentences():
         found = find_files(files)
-        asked = _questions(questions, found)
+        if questions and len(found) > 1:
+            raise ConfigError("--questions is about one document: name one file.")
+        asked = read_questions(questions) if questions else []
         opened = _open_summarizer(words, model, url, context, store)
         failed = asyncio.run(_run(found, opened, asked, as_json))
     if failed:
         raise typer.Exit(1)
 
 
-def _questions(path: Path | None, found: Sequence[Path]) -> list[FileQuestion]:
-    """Return the questions of a file, each about one of the documents."""
-    if path is None:
-        return []
-    asked = read_questions(path)
-    if len(found) > 1 and any(not one.file for one in asked):
-        raise DocumentsError(
-            f"{path}: with several documents each question has to name its `file`."
-        )
-    about: set[FileQuestion] = set()
-    for file in found:
-        about.update(questions_about(str(file), asked))
-    unknown = sorted({one.file for one in asked if one not in about})
-    if unknown:
-        raise DocumentsError(f"{path}: no document is called {', '.join(unknown)}.")
-    return asked
-
-
 async def _run(
     files: Sequence[Path],
     opened: AbstractAsyncContextManager[tuple[Summarizer, int, str]],
-    asked: Sequence[FileQuestion],
+    asked: Sequence[Question],
     as_json: bool,
 ) -> int:
     """Summarize each file; report failures and continue. Returns the number of failures."""
@@ -138,8 +124,7 @@ async def _run(
                 text = await reader.read(file)
                 written, parts = await summarize_text(summarizer, text, words)
                 summary = without_controls(written)
-                about = questions_about(text.name, asked)
-                facts = await check_facts(judge, text.text, summary, about) if judge else []
+                facts = await check_facts(judge, text.text, summary, asked) if judge else []
             except DocumentsError as error:
                 say(str(error))
                 failed += 1

@@ -129,8 +129,7 @@ def test_facts_that_were_not_kept_are_told_of(store: FolderStore) -> None:
     whole = summarize(STORY, "--questions", QUESTIONS, store=store).stdout
     assert "Facts kept: 1 of 2." in whole
     assert "- not in the document: What is the name of the king's dog? Rex" in whole
-    about_it = ABOUT_IT[0] | {"file": "story.txt"}
-    QUESTIONS.write_text(json.dumps(about_it))
+    QUESTIONS.write_text(json.dumps(ABOUT_IT[0]))
     asked = (STORY, "--words", 20, "--json", "--questions", QUESTIONS, "--model")
     for step in range(3):
         result = json.loads(summarize(*asked, f"mine@{step}", store=store).stdout)
@@ -138,11 +137,8 @@ def test_facts_that_were_not_kept_are_told_of(store: FolderStore) -> None:
         assert fact["fate"] == ("kept" if "Aldery" in result["summary"] else "lost")
 
 
-@pytest.mark.parametrize("name", ["-", "standard input"])
-def test_standard_input_is_summarized_and_may_be_named_in_a_question(
-    store: FolderStore, name: str
-) -> None:
-    QUESTIONS.write_text(json.dumps(ABOUT_IT[0] | {"file": name}))
+def test_standard_input_is_summarized_and_asked_about(store: FolderStore) -> None:
+    QUESTIONS.write_text(json.dumps(ABOUT_IT[0]))
     done = summarize("-", "--json", "--questions", QUESTIONS, store=store, given=TEXT)
     result = json.loads(done.stdout)
     assert [fact["fate"] for fact in result["facts"]] == ["kept"]
@@ -159,7 +155,6 @@ def test_standard_input_is_summarized_and_may_be_named_in_a_question(
         ("[" * 100_000, "questions.jsonl, line 1: it is not JSON"),
         ('\n{"question": "?"}', "questions.jsonl, line 2: 'answer' is missing"),
         (" ", "holds no questions"),
-        ('{"question": "?", "answer": "1", "file": "b.txt"}', "no document is called b.txt"),
     ],
 )
 def test_bad_questions_are_named_by_line(store: FolderStore, content: str, said: str) -> None:
