@@ -69,7 +69,8 @@ async def compare_with_before(
     if comparison.regressions:
         get_run_logger().warning("%s", comparison.verdict)
         page = f"{run.store.url}/{report.report_folder(run, trained)}{run.id}/report.html"
-        emit(REGRESSION, run.name, comparison.payload(run.name, page))
+        told = {"model": run.name, "report": page, "message": comparison.verdict}
+        emit(REGRESSION, run.name, told)
     return comparison
 
 

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import product
-from typing import Any
 
 import polars as pl
 
@@ -116,33 +115,6 @@ class Comparison:
             bounds = words.gap_bounds(found.accuracy)
             rows.append([name(each.contender), gap, bounds, found.chance, str(found.documents)])
         return f"\n**{escape(self.verdict)}**\n\n{table(head, rows)}\n"
-
-    def payload(self, model: str, report: str) -> dict[str, Any]:
-        """Return the payload of the event: a sentence for people, and the figures for programs."""
-        regressions = []
-        for change in self.regressions:
-            found = change.difference
-            # Points have two decimals, and differences of rewards four: rewards may be small.
-            unit, scale, digits = (
-                ("points", 100, 2) if change.words.is_share else ("difference", 1, 4)
-            )
-            told = {
-                "contender": str(change.contender),
-                "before": str(change.before),
-                unit: round(scale * found.accuracy.mean, digits),
-                "low": round(scale * found.accuracy.low, digits),
-                "high": round(scale * found.accuracy.high, digits),
-                "p_value": found.p_value,
-                "documents": found.documents,
-            }
-            regressions.append(told)
-        return {
-            "model": model,
-            "report": report,
-            "message": self.verdict,
-            "nights": self.nights,
-            "regressions": regressions,
-        }
 
 
 def compare_nights(tonight: pl.DataFrame, before: pl.DataFrame, words: Words) -> Comparison:

@@ -43,11 +43,6 @@ def test_a_regression_is_told_with_its_figures() -> None:
     sentence = found.verdict
     assert sentence.startswith("Worse than on the 3 benchmarks before: trained@9: -10.0 points")
     assert sentence.endswith("on 91 documents, corrected p < 0.001.")
-    payload = found.payload("m", "s3://b/m/benchmarks/0009/report.html")
-    (told,) = payload["regressions"]
-    assert (told["contender"], told["before"]) == ("trained@9", "trained@5")
-    assert (told["points"], told["low"], told["high"], told["documents"]) == (-10, -13, -7, 91)
-    assert payload["message"] == sentence
 
 
 def test_every_comparison_is_shown_and_a_contender_s_name_is_no_markup() -> None:
