@@ -115,6 +115,8 @@ def _failure(
     # JSON may have encoded a key in escapes, which are visible only after parsing.
     text = Redactor(endpoint.api_key).clean_text(text)
     message = " ".join(text.split())[:_DETAIL_MAX] or "no message"
+    if isinstance(error, dict) and error.get("code") == "insufficient_quota":
+        status = 402  # OpenAI answers 429 to an account without credit
     cause = _CAUSES.get(status, "server_error" if status >= 500 else None)
     if cause is not None:
         detail = f"The {endpoint.role} answered {status}: {message}"

@@ -73,6 +73,8 @@ NO = said("No, \x1b[2Jbecause of sk-secret-key.", None)
         (400, NO, ["big-judge", "BIG_KEY"]),
         (401, NO, ["BIG_KEY"]),
         (402, NO, ["BIG_KEY", "credit"]),
+        # OpenAI's for an account without credit.
+        (429, {"error": {"message": "No.", "code": "insufficient_quota"}}, ["BIG_KEY", "credit"]),
         (403, NO, ["BIG_KEY"]),
         (404, NO, ["big-judge"]),
         (413, NO, ["big-judge"]),
