@@ -43,13 +43,20 @@ class Usage:
         """Read a response's `usage`; a missing or odd one counts as no tokens.
 
         Google's OpenAI-compatible endpoint leaves thinking tokens out of `completion_tokens` but
-        bills them as output: they show only as the rest of `total_tokens`. OpenRouter adds `cost`.
+        bills them as output: they show only as the rest of `total_tokens`. OpenRouter adds `cost`,
+        which is its fee alone for a key of the user's own at the model's maker (`is_byok`).
         """
         usage = usage if isinstance(usage, Mapping) else {}
         prompt = int(_amount(usage.get("prompt_tokens")) or 0)
         completion = int(_amount(usage.get("completion_tokens")) or 0)
         total = int(_amount(usage.get("total_tokens")) or 0)
-        return cls(prompt, max(completion, total - prompt), _amount(usage.get("cost")))
+        cost = _amount(usage.get("cost"))
+        if cost is not None and usage.get("is_byok") is True:
+            details = usage.get("cost_details")
+            of_maker = details.get("upstream_inference_cost") if isinstance(details, dict) else None
+            makers_usd = _amount(of_maker)
+            cost = None if makers_usd is None else cost + makers_usd
+        return cls(prompt, max(completion, total - prompt), cost)
 
 
 @dataclass(frozen=True)

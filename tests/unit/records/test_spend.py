@@ -38,6 +38,14 @@ def test_a_call_costs_what_its_provider_says_or_its_tokens_at_the_table_s_price(
     assert (given_up + given_up).given_up == 2
 
 
+def test_a_call_with_the_users_own_key_costs_what_the_models_maker_charges_beside_the_fee() -> None:
+    fee = {"prompt_tokens": 10, "completion_tokens": 5, "cost": 0.05, "is_byok": True}
+    charged = {"cost_details": {"upstream_inference_cost": 1.0}}
+    assert Usage.from_response({**fee, **charged}).cost_usd == 1.05
+    assert Usage.from_response(fee).cost_usd is None, "the fee alone is not the cost"
+    assert Usage.from_response({**fee, **charged, "is_byok": False}).cost_usd == 0.05
+
+
 def test_thinking_tokens_that_only_the_total_shows_are_paid_as_output() -> None:
     usage = Usage.from_response({"prompt_tokens": 21, "completion_tokens": 0, "total_tokens": 81})
     assert usage == Usage(21, 60)
