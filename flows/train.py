@@ -54,7 +54,8 @@ async def run_training(
             await loop.train()
             if config.benchmark:
                 benchmark = benchmark_with(environment, run.trainer)
-                report: BenchmarkReport = await benchmark(**dict(BenchmarkConfig.of(config)))
+                settings = {**dict(BenchmarkConfig.of(config)), "dollars_max": run.usd_left}
+                report: BenchmarkReport = await benchmark(**settings)
                 return completed(run.ledger, report, idle)
     announce_trained(config)
     return completed(run.ledger, None, idle)

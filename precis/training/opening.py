@@ -115,8 +115,12 @@ async def open_run(
     store = open_store(config.store)
     folder = work_folder(config) / "trainer"
 
-    async def book_failed_start(usd: float) -> None:
-        """Put a machine whose trainer never answered into the run's ledger, if it has one."""
+    async def book_failed_start(machine_usd: float) -> None:
+        """Put a machine whose trainer never answered, and the judging before, into the run's
+        ledger, if it has one."""
+        usd = machine_usd + environment.spend.usd
+        if not usd:
+            return
         why = "The run has none yet."
         try:
             await lease.check()
@@ -127,7 +131,7 @@ async def open_run(
                 return
         except StoreError as error:
             why = str(error)
-        _log.warning("The $%.2f for the machine of this start are in no ledger: %s", usd, why)
+        _log.warning("The $%.2f that this start has cost are in no ledger: %s", usd, why)
 
     async with (
         leased(store, config.model, name, take_over=config.take_over, one_run=True) as lease,
@@ -139,7 +143,7 @@ async def open_run(
             yield run
         finally:
             if run.described is None:  # else the loop has booked the step in progress
-                await run.book_rest()
+                await run.book_rest(run.unbooked)
 
 
 @asynccontextmanager
@@ -175,7 +179,7 @@ async def connect_trainer(
         try:
             address = await bring_up()
         except BaseException:
-            if book is not None and meter.unbooked_usd:
+            if book is not None:
                 await book(meter.unbooked_usd)
             raise
         client = RemoteTrainer(address.url, address.token, work_folder(config) / "art")

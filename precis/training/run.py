@@ -226,7 +226,7 @@ class Run:
             )
         return None
 
-    async def book_rest(self, spend: Spend = _NOTHING) -> None:
+    async def book_rest(self, spend: Spend) -> None:
         """Book the cost of the machine, and other spending, for which no step will be committed by
         this process. Where the store does not take it, it is in no ledger, and the log says so."""
         machine_usd = self.trainer.meter.unbooked_usd
@@ -248,12 +248,19 @@ class Run:
         except (StoreError, TimeoutError) as error:
             why = str(error) or f"The store did not answer for {_BOOK_S:.0f} s."
             _log.warning("The run's last $%.2f are in no ledger: %s", usd, why)
+            self._booked = self._booked + spend  # the next call, if any, has it in the ledger
 
     @property
     def usd(self) -> float:
         """The run's spend in dollars, with the part that is not committed yet."""
         unbooked = self.unbooked.usd + self.trainer.meter.unbooked_usd + self.service_usd
         return self.ledger.usd + unbooked
+
+    @property
+    def usd_left(self) -> float | None:
+        """The rest of the budget, at least a cent; None without one."""
+        budget = self.config.budget_usd
+        return None if budget is None else max(0.01, budget - self.usd)
 
     @property
     def unbooked(self) -> Spend:

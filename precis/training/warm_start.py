@@ -182,8 +182,7 @@ async def ask_teacher(
         StoreError: an answer can't be stored.
     """
     settings = run.config.rollouts
-    limit = run.config.budget_usd
-    budget = Budget(None if limit is None else max(0.0, limit - run.usd))
+    budget = Budget(run.usd_left)
     kept = KeptRecords(run.store)
     await kept.open()
     try:

@@ -16,6 +16,7 @@ from precis.cluster.site import HourlyPrice, Meter, TrainerAddress, answers, as_
 from precis.config import BenchmarkConfig, TrainConfig
 from precis.errors import ClusterError, LeaseHeld, LeaseLost, TrainerError, TrainerLost
 from precis.records.ledger import Metric, load_ledger, write_ledger
+from precis.records.spend import Spend
 from precis.run.lease import Lease, check_free, leased
 from precis.statistics.standings import Contender
 from precis.store import FolderStore
@@ -190,7 +191,7 @@ async def test_what_a_start_that_fails_has_cost_is_in_the_runs_ledger(
         raise ClusterError("Its installation failed.")
 
     async def begin() -> None:
-        nothing: Any = None
+        nothing: Any = SimpleNamespace(spend=Spend())
         with pytest.raises(ClusterError):
             async with open_run(TrainConfig.model_validate(RENTED), nothing, "r", start=fail):
                 pass
@@ -198,7 +199,7 @@ async def test_what_a_start_that_fails_has_cost_is_in_the_runs_ledger(
     store = FolderStore(tmp_path)
     monkeypatch.setattr("precis.training.opening.open_store", lambda _: store)
     await begin()
-    assert "The $1.00 for the machine of this start are in no ledger: The run" in caplog.text
+    assert "The $1.00 that this start has cost are in no ledger: The run" in caplog.text
     write_ledger(store, EMPTY.charge(4.0, at=1.0), None)
     began = time.time()
     await begin()

@@ -7,18 +7,28 @@ from typing import Any, Literal
 
 import pytest
 
-from precis.cluster.site import HourlyPrice, Meter
-from precis.errors import StoreConflict, StoreError
-from precis.records.ledger import find_ledger, load_ledger, read_ledger, write_ledger
+from precis.cluster.site import HourlyPrice, Meter, TrainerAddress
+from precis.config import RunConfig
+from precis.environments.summaries.environment import Summaries
+from precis.errors import NoCapacity, StoreConflict, StoreError
+from precis.records.ledger import (
+    Validation,
+    find_ledger,
+    load_ledger,
+    read_ledger,
+    write_ledger,
+)
 from precis.records.spend import Spend
 from precis.run.lease import leased
 from precis.settings.cluster import ClusterConfig
 from precis.store import FolderStore
 from precis.training import run as run_module
-from precis.training.loop import TrainingLoop
+from precis.training.loop import Stages, TrainingLoop
+from precis.training.opening import open_environment, open_run
+from precis.training.run import Run
 from precis.training.warm_start import DemonstrationJournal
 from tests.support.dying_store import SilentStore
-from tests.support.in_process import Life, live_noting, one_process
+from tests.support.in_process import Life, in_process, live_noting, one_process
 from tests.support.ledgers import record
 from tests.support.paid_judge import KEY, paid
 
@@ -55,6 +65,43 @@ async def test_what_is_trained_or_kept_and_not_yet_committed_is_paid_for_once(
             assert all(step.judge.usd >= 0 for step in ledger.steps)
             cost = point.service + judge.usd - before
             assert ledger.usd == pytest.approx(cost), f"killed at {point.name}"
+
+
+async def test_all_judging_is_in_the_ledger_after_each_validation_and_after_the_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as that of the benchmark behind the training, or of a start that ends before it."""
+    monkeypatch.setenv("JUDGE_API_KEY", KEY)
+    noted: list[int] = []
+    async with paid(tmp_path / "store", budget_usd=1.0) as (life, judge):
+        with one_process(tmp_path / "home"):
+
+            async def note(run: Run, validation: Validation) -> None:
+                assert run.ledger.usd == pytest.approx(judge.usd)
+                noted.append(validation.step)
+
+            async def fail(config: RunConfig, host: object) -> TrainerAddress:
+                raise NoCapacity("There is none.")
+
+            async with life.opened() as run:
+                loop = TrainingLoop(run, Stages(log_validation=note))
+                await loop.resume()
+                await loop.train()
+                assert noted == [0, 1, 2]
+                environment = run.environment
+                assert isinstance(environment, Summaries)
+                document = environment.corpus.train[0]
+                await environment.judge.score(document, document.text)
+                assert run.usd_left == pytest.approx(1.0 - judge.usd)
+            assert load_ledger(life.store, "m").usd == pytest.approx(judge.usd)
+            # The next start begins its spending anew.
+            async with open_environment(life.config, in_process) as environment:
+                assert isinstance(environment, Summaries)
+                await environment.judge.score(document, document.text[:-9])
+                with pytest.raises(NoCapacity):
+                    async with open_run(life.config, environment, "next", in_process, fail):
+                        pass
+    assert load_ledger(life.store, "m").usd == pytest.approx(judge.usd)
 
 
 async def test_what_a_service_charges_counts_before_its_step_is_committed(tmp_path: Path) -> None:
