@@ -36,7 +36,6 @@ from precis.llm.concurrency import run_for_each
 from precis.llm.limits import Limiter
 from precis.llm.providers import Endpoint
 from precis.llm.retry import Deadline
-from precis.llm.tokens import estimate_tokens_with_margin
 from precis.record import Record, json_digest
 from precis.records.nouns import COMPARED, PREFERRED, TRANSCRIPT
 from precis.records.rollout import (
@@ -216,10 +215,8 @@ class TrajectoryRuler(CachedJudge):
         self, attempts: Sequence[Transcript], tools: Sequence[Mapping[str, Any]] = ()
     ) -> float:
         """Return the most that scoring some attempts costs, in dollars; 0 if unknown."""
-        prompt = ruler_prompt(self._rubric, tools, attempts)
-        characters = len(json.dumps(prompt.messages))
-        usage = Usage(estimate_tokens_with_margin(characters), _TOKENS_A_SCORE * len(attempts))
-        return usd(self._endpoint.model, usage, prices_of(self.config)) or 0.0
+        asked = ruler_prompt(self._rubric, tools, attempts).expected
+        return usd(self._endpoint.model, asked, prices_of(self.config)) or 0.0
 
 
 class AgentEnvironment(Environment):

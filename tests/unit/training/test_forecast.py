@@ -1,5 +1,6 @@
 """What a run is forecast to have judged."""
 
+import json
 from typing import Any
 
 from precis.config import JudgeConfig, RateLimits, TrainConfig
@@ -12,6 +13,7 @@ from precis.environments.summaries.forecast import (
 )
 from precis.environments.summaries.judge import Endpoint, JudgeClient
 from precis.environments.summaries.judge.forecast import forecast
+from precis.environments.summaries.judge.protocol import grade_prompt, reading_prompt
 from precis.environments.summaries.services import Services
 from precis.records.spend import Estimate
 from precis.records.warm_start import WarmStartRecord
@@ -49,6 +51,34 @@ def test_a_warm_start_takes_the_place_of_a_step_and_is_validated_and_a_teachers_
     teacher = {"model": "t", "provider": "url", "base_url": "http://127.0.0.1:9/v1"}
     taught = {**WARM, "source": "teacher", "teacher": teacher}
     assert own - calls(documents=6, warm_start=taught) == a_summary * 6 * 3
+
+
+def test_the_requests_to_a_judge_count_with_their_schema_and_answers_of_a_sentence() -> None:
+    """By which a budget must last: a server counts whole requests."""
+    settings = JudgeConfig(provider="url", base_url="http://127.0.0.1:9/v1", model="m")
+    documents = CORPUS.validation[:1]
+    [document] = documents
+    ahead = forecast(
+        settings.model_copy(update={"prices": {"m": (1e6, 0.0)}}),
+        "m",
+        documents,
+        summaries=1,
+        ceiling=False,
+    )
+    answered = forecast(
+        settings.model_copy(update={"prices": {"m": (0.0, 1e6)}}),
+        "m",
+        documents,
+        summaries=1,
+        ceiling=False,
+    )
+    head = " ".join(document.text.split()[:350])
+    graded = [(one, one.answer) for one in document.questions if one.answerable]
+    bodies = 0
+    for prompt in (reading_prompt(head, document.questions, "batched"), grade_prompt(graded)):
+        bodies += len(json.dumps([prompt.messages, prompt.schema]))
+    assert ahead.usd is not None and ahead.usd >= bodies / 4
+    assert answered.usd is not None and answered.usd >= 40 * len(document.questions)
 
 
 def test_each_validation_that_is_left_counts_once_and_the_last_one_too() -> None:

@@ -15,11 +15,9 @@ from precis.llm.limits import Limiter
 from precis.llm.providers import Endpoint
 from precis.llm.replies import REFUSALS, SchemaRejected, strip_code_fence
 from precis.llm.retry import Deadline
-from precis.llm.tokens import estimate_tokens_with_margin
 from precis.record import json_digest
-from precis.records.spend import Spend, Usage, prices_of
+from precis.records.spend import Spend, prices_of
 
-_TOKENS_AN_ENTRY = 40
 # Response formats, from the strictest down; the prompts describe the JSON in any case.
 _FORMATS = ("json_schema", "json_object", "plain")
 
@@ -165,7 +163,7 @@ class CachedJudge:
     async def _send(self, prompt: Prompt[T], deadline: Deadline) -> tuple[str, T]:
         endpoint = self._endpoint
         while True:
-            async with self._client.turn(_estimate_usage(prompt)) as turn:
+            async with self._client.turn(prompt.expected) as turn:
                 # Chosen now: meanwhile another request may have found that a format is rejected.
                 asked_as = self._format
                 payload = {
@@ -178,10 +176,11 @@ class CachedJudge:
                     payload["response_format"] = {"type": "json_schema", "json_schema": schema}
                 elif asked_as == "json_object":
                     payload["response_format"] = {"type": "json_object"}
-                request = CompletionRequest(payload, _estimate_usage(prompt), kind=prompt.name)
-                read = partial(_read, prompt, asked_as)
+                request = CompletionRequest(payload, prompt.expected, kind=prompt.name)
                 try:
-                    return await self._client.send(request, turn, deadline, read)
+                    return await self._client.send(
+                        request, turn, deadline, partial(_read, prompt, asked_as)
+                    )
                 except SchemaRejected as error:
                     # Step down once for all requests rejected for the same format.
                     if asked_as == _FORMATS[-1]:
@@ -201,8 +200,3 @@ def _read(prompt: Prompt[T], asked_as: str, reply: ChatReply) -> tuple[str, T]:
         return text, prompt.parse(text, prompt.ids)
     except BadReply as error:
         raise ProviderFailed("bad_verdict", str(error)) from error
-
-
-def _estimate_usage(prompt: Prompt[Any]) -> Usage:
-    characters = sum(len(message["content"]) for message in prompt.messages)
-    return Usage(estimate_tokens_with_margin(characters), _TOKENS_AN_ENTRY * len(prompt.ids))

@@ -25,13 +25,17 @@ from precis.environments.summaries.judge.prompts import (
     READ_SYSTEM,
     judge_messages,
 )
+from precis.llm.tokens import estimate_tokens_with_margin
 from precis.records.documents import UNANSWERABLE, Question
+from precis.records.spend import Usage
 from precis.text import count_words
 
 PROTOCOL_VERSION = "4"
 """Raised with every change to a request, to the valid replies, or to the answers that need no
 grader. docs/judge.md lists the versions."""
 
+_TOKENS_AN_ENTRY = {"answers": 40, "grades": 15, "scores": 60}
+"""For a sentence, a boolean, and a number with its explanation, with the JSON around each."""
 _ARTICLE = re.compile(r"^(?:the|an?) ")
 _QUOTES = "\"'“”‘’«»"
 
@@ -59,6 +63,14 @@ class Prompt(Generic[T]):
     schema: dict[str, Any]
     ids: tuple[str, ...]
     parse: Callable[[str, Sequence[str]], T]
+
+    @property
+    def expected(self) -> Usage:
+        """The tokens of the request and its reply, estimated with a margin."""
+        characters = len(json.dumps(self.schema))  # which providers count too
+        characters += sum(len(message["content"]) for message in self.messages)
+        completion = _TOKENS_AN_ENTRY[self.name] * len(self.ids)
+        return Usage(estimate_tokens_with_margin(characters), completion)
 
 
 @dataclass(frozen=True)
