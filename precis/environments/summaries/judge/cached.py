@@ -178,9 +178,7 @@ class CachedJudge:
                     payload["response_format"] = {"type": "json_object"}
                 request = CompletionRequest(payload, prompt.expected, kind=prompt.name)
                 try:
-                    return await self._client.send(
-                        request, turn, deadline, partial(_read, prompt, asked_as)
-                    )
+                    return await self._client.send(request, turn, deadline, partial(_read, prompt))
                 except SchemaRejected as error:
                     # Step down once for all requests rejected for the same format.
                     if asked_as == _FORMATS[-1]:
@@ -192,10 +190,9 @@ class CachedJudge:
                         self._format = _FORMATS[_FORMATS.index(asked_as) + 1]
 
 
-def _read(prompt: Prompt[T], asked_as: str, reply: ChatReply) -> tuple[str, T]:
-    text = whole_text(reply, "judge")
-    if asked_as != "json_schema":
-        text = strip_code_fence(text)
+def _read(prompt: Prompt[T], reply: ChatReply) -> tuple[str, T]:
+    # Gateways accept a schema for models that are held to none, and these put JSON into a fence.
+    text = strip_code_fence(whole_text(reply, "judge"))
     try:
         return text, prompt.parse(text, prompt.ids)
     except BadReply as error:
