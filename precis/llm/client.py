@@ -193,7 +193,7 @@ class ChatClient:
         """
 
         async def send_in_turn() -> T:
-            async with self.turn(request.expected) as turn:
+            async with self.turn(request.expected, deadline) as turn:
                 return await self.send(request, turn, deadline, read)
 
         return await self.until_answered(send_in_turn, deadline)
@@ -226,11 +226,13 @@ class ChatClient:
         raise failure
 
     @asynccontextmanager
-    async def turn(self, expected: Usage) -> AsyncIterator[Turn]:
+    async def turn(self, expected: Usage, deadline: Deadline) -> AsyncIterator[Turn]:
         """Wait until the limits and the budget have room for a request, and reserve it
-        (`Budget.reserve`)."""
+        (`Budget.reserve`). Raises ProviderFailed if the server answers nobody meanwhile, for as
+        long as the whole deadline."""
         dollars = usd(self.endpoint.model, expected, self._prices) or 0.0
-        async with self.limiter.turn(expected.tokens) as turn, self._budget.reserve(dollars):
+        check = partial(self._watch.check, deadline.seconds)
+        async with self.limiter.turn(expected.tokens, check) as turn, self._budget.reserve(dollars):
             yield turn
 
     async def send(

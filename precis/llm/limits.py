@@ -72,18 +72,21 @@ class Limiter:
         return max(0.0, self._paused_until - self._clock())
 
     @asynccontextmanager
-    async def turn(self, tokens: int) -> AsyncIterator[Turn]:
-        """Wait for a turn for some tokens, and hold it during the request."""
+    async def turn(
+        self, tokens: int, check: Callable[[], None] = lambda: None
+    ) -> AsyncIterator[Turn]:
+        """Wait for a turn for some tokens, and hold it during the request. `check` may raise, so
+        that nobody waits in vain."""
         # Only the first in line polls the clock; asyncio's lock keeps the others in order.
         async with self._queue:
-            wait_s = self._wait_s(tokens)
-            while wait_s > 0:
+            check()
+            while (wait_s := self._wait_s(tokens)) > 0:
                 if math.isfinite(wait_s):
                     await self._sleep(wait_s)
                 else:
                     self._ended.clear()
                     await self._ended.wait()
-                wait_s = self._wait_s(tokens)
+                check()
         # No other task has run since: releasing a lock does not yield to the event loop.
         with self._held(tokens) as turn:
             yield turn

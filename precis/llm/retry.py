@@ -20,12 +20,12 @@ class Deadline:
 
     def __init__(self, seconds: float) -> None:
         self.left_s = seconds
-        self._seconds = seconds
+        self.seconds = seconds
 
     @property
     def spent_s(self) -> float:
         """The seconds spent so far, without those of an active `spending`."""
-        return self._seconds - self.left_s
+        return self.seconds - self.left_s
 
     @asynccontextmanager
     async def spending(self, at_most_s: float) -> AsyncIterator[None]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,7 +30,7 @@ class SilenceWatch:
         self._answered_at = 0.0
         self._said_at: float | None = None
         self._next_try = 0.0
-        self._cause = ""
+        self._failure = ProviderFailed("timeout", "")
         _watches.add(self)
 
     @property
@@ -54,7 +55,7 @@ class SilenceWatch:
         if self._since is None:
             self._since = max(now - asked_s, self._answered_at)
         self._next_try = now + pause_s
-        self._cause = " ".join(str(failure).split())[:_DETAIL_MAX].rstrip(".")
+        self._failure = failure
         is_due = self._said_at is None or now - self._said_at >= _SAID_AGAIN_S
         if is_due and self._next_try - self._since >= _SAID_AFTER_S:
             self._said_at = now
@@ -67,12 +68,19 @@ class SilenceWatch:
         self._since = self._said_at = None
         self._answered_at = _now()
 
+    def check(self, seconds: float) -> None:
+        """Raise the last failure, as one without hope, where the server is silent for so long: with
+        a daily quota that is used up, all who wait would each be told so in turn, for hours."""
+        if self._since is not None and _now() - self._since >= seconds:
+            raise ProviderFailed(self._failure.cause, self._failure.what, math.inf)
+
     def describe(self) -> str:
         """Describe the silent server: since when, why, and when the next attempt is."""
         again_s = self._next_try - _now()
         soon = f"in {again_s:.0f} s" if again_s >= 1 else "now"
+        cause = " ".join(str(self._failure).split())[:_DETAIL_MAX].rstrip(".")
         return self._sentence(
-            f"has answered no request for {self._lasted}: {self._cause}. It is asked again {soon}."
+            f"has answered no request for {self._lasted}: {cause}. It is asked again {soon}."
         )
 
     @property

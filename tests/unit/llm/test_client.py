@@ -100,6 +100,25 @@ async def test_a_silence_that_goes_on_is_said_again_with_the_pause_that_the_serv
         assert silences() == []
 
 
+async def test_who_waits_for_a_turn_at_a_server_that_answers_nobody_gives_up_with_the_others() -> (
+    None
+):
+    """A daily quota is used up: each request would wait for its turn to be told so."""
+    server = Server(Retry_After="0.1")
+    settings = OwnServer(without_quota(1), 5.0, tries_max=1000, backoff_s=0.01)
+    request = CompletionRequest({"model": "m", "messages": []}, EXPECTED)
+    async with (
+        FaultyServer(server) as url,
+        ChatClient(Endpoint(url, "m", KEY), settings, prices=PRICES) as client,
+    ):
+        asking = []
+        for _ in range(ASKING_MAX):
+            asking.append(client.complete(request, Deadline(0.5), lambda reply: reply.text))
+        failures = await asyncio.gather(*asking, return_exceptions=True)
+    assert {getattr(one, "cause", None) for one in failures} == {"rate_limited"}
+    assert server.requests < ASKING_MAX, "each alone asks more than once"
+
+
 @pytest.mark.parametrize("answered", [True, False], ids=["answered", "nobody asks any more"])
 async def test_a_silence_that_ended_is_not_said(
     caplog: pytest.LogCaptureFixture, answered: bool

@@ -163,7 +163,7 @@ class CachedJudge:
     async def _send(self, prompt: Prompt[T], deadline: Deadline) -> tuple[str, T]:
         endpoint = self._endpoint
         while True:
-            async with self._client.turn(prompt.expected) as turn:
+            async with self._client.turn(prompt.expected, deadline) as turn:
                 # Chosen now: meanwhile another request may have found that a format is rejected.
                 asked_as = self._format
                 payload = {
