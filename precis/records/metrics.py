@@ -34,6 +34,7 @@ def step_metrics(ledger: Ledger, record: StepRecord) -> dict[str, float]:
         "seconds": record.wall_s,
         "staleness": record.staleness,
         "overlapped_s": record.overlapped_s,
+        "usd": record.usd,
         **_under("judge", asdict(record.judge)),
         **_under("unscored", record.unscored),
         **_under("groups_dropped", record.groups_dropped),

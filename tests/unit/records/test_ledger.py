@@ -132,13 +132,15 @@ def test_a_validation_has_what_it_is_measured_by() -> None:
 
 def test_a_run_is_a_row_for_each_adapter() -> None:
     ledger = EMPTY.add_validation(validation(0, 0.25))
-    first = record(0, reward=0.5).model_copy(update={"unscored": {"timeout": 2}})
+    changes = {"unscored": {"timeout": 2}, "machine_usd": 2.0}
+    first = record(0, reward=0.5).model_copy(update=changes)
     ledger = ledger.advance(first).advance(record(1, reward=1)).add_validation(validation(2, 0.75))
     frame = metrics_frame(ledger)
     shown = frame.select("step", "reward", "unscored", "unscored/timeout", "val/accuracy")
     assert shown.rows() == [(0, 0.5, 2, 2, 0.25), (1, 1.0, 0, None, None), (2, *[None] * 3, 0.75)]
     assert frame["seconds/gather"].to_list() == [1.0, 1.0, None]
     assert frame["judge/usd"].to_list() == [0.25, 0.25, None]
+    assert frame["usd"].to_list() == [2.25, 0.25, None], "with the machine"
 
     stray = {"validations": [*ledger.validations, validation(3, 0.5)]}
     assert metrics_frame(ledger.model_copy(update=stray)).equals(frame), "it has no such adapter"
