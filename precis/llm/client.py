@@ -24,7 +24,7 @@ from precis.llm.connections import ONE_CONNECTION, BoundedClient, ClientPool, Re
 from precis.llm.hedging import Hedging
 from precis.llm.limits import Limiter, Turn
 from precis.llm.providers import Endpoint
-from precis.llm.replies import first_choice, open_response
+from precis.llm.replies import first_choice, open_response, strip_code_fence
 from precis.llm.retry import OWN_BACKOFF_S, OWN_TRIES_MAX, Deadline
 from precis.llm.silence import SilenceWatch
 from precis.records.spend import Prices, Spend, Usage, usd
@@ -113,12 +113,12 @@ class ChatReply:
 
 
 def whole_text(reply: ChatReply, role: str) -> str:
-    """Return the text of a reply. Raises ProviderFailed for an empty or truncated one."""
+    """Return the JSON of a reply. Raises ProviderFailed for an empty or truncated one."""
     if reply.finish == "length":
         raise ProviderFailed("truncated", f"The {role}'s reply was cut off at its length limit.")
     if not reply.text.strip():
         raise ProviderFailed("empty", f"The {role}'s reply is empty.")
-    return reply.text
+    return strip_code_fence(reply.text)
 
 
 class ChatClient:
@@ -227,9 +227,8 @@ class ChatClient:
 
     @asynccontextmanager
     async def turn(self, expected: Usage, deadline: Deadline) -> AsyncIterator[Turn]:
-        """Wait until the limits and the budget have room for a request, and reserve it
-        (`Budget.reserve`). Raises ProviderFailed if the server answers nobody meanwhile, for as
-        long as the whole deadline."""
+        """Wait until limits and budget have room for a request, and reserve it (`Budget.reserve`).
+        Raises ProviderFailed if the server answers nobody for the whole of a deadline."""
         dollars = usd(self.endpoint.model, expected, self._prices) or 0.0
         check = partial(self._watch.check, deadline.seconds)
         async with self.limiter.turn(expected.tokens, check) as turn, self._budget.reserve(dollars):

@@ -75,8 +75,7 @@ class Limiter:
     async def turn(
         self, tokens: int, check: Callable[[], None] = lambda: None
     ) -> AsyncIterator[Turn]:
-        """Wait for a turn for some tokens, and hold it during the request. `check` may raise, so
-        that nobody waits in vain."""
+        """Wait for a turn for some tokens, and hold it during the request; `check` may raise."""
         # Only the first in line polls the clock; asyncio's lock keeps the others in order.
         async with self._queue:
             check()

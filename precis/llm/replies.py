@@ -108,14 +108,15 @@ def retry_after_s(headers: Mapping[str, str], error: object) -> float | None:
 def _failure(
     status: int, headers: Mapping[str, str], error: object, content: bytes, endpoint: Endpoint
 ) -> Exception:
-    given = error.get("message") if isinstance(error, dict) else error
+    fields = error if isinstance(error, dict) else {}
+    given = fields.get("message") if fields else error
     text = str(given) if given else content.decode("utf-8", "replace")
     if 300 <= status < 400:
         text = f"it redirects to {headers.get('location', 'nowhere')}"
     # JSON may have encoded a key in escapes, which are visible only after parsing.
     text = Redactor(endpoint.api_key).clean_text(text)
     message = " ".join(text.split())[:_DETAIL_MAX] or "no message"
-    if isinstance(error, dict) and error.get("code") == "insufficient_quota":
+    if fields.get("code") == "insufficient_quota":
         status = 402  # OpenAI answers 429 to an account without credit
     cause = _CAUSES.get(status, "server_error" if status >= 500 else None)
     if cause is not None:
@@ -124,7 +125,7 @@ def _failure(
     if status in (400, 422) and _ABOUT_FORMAT.search(message):
         return SchemaRejected(message)
     # Moderation (OpenRouter's 403) concerns this document, not the key.
-    metadata = error.get("metadata") if isinstance(error, dict) else None
+    metadata = fields.get("metadata")
     if status == 403 and isinstance(metadata, dict) and "reasons" in metadata:
         detail = f"The {endpoint.role}'s moderation refused the text: {message}"
         return ProviderFailed("refused", detail)

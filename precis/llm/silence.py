@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import math
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,8 +33,9 @@ class SilenceWatch:
         _watches.add(self)
 
     @property
-    def is_long(self) -> bool:
-        return self._since is not None and _now() - self._since >= _SAID_AFTER_S
+    def seconds(self) -> float:
+        """The duration of the silence; 0 if the server answers."""
+        return 0.0 if self._since is None else _now() - self._since
 
     @contextmanager
     def asking(self) -> Iterator[None]:
@@ -64,15 +64,15 @@ class SilenceWatch:
     def answered(self) -> None:
         """Record an answer, which ends the silence."""
         if self._said_at is not None:
-            _log.warning("%s", self._sentence(f"answers again, after {self._lasted}."))
+            _log.warning("%s", self._sentence(f"answers again, after {self.seconds:.0f} s."))
         self._since = self._said_at = None
         self._answered_at = _now()
 
     def check(self, seconds: float) -> None:
         """Raise the last failure, as one without hope, where the server is silent for so long: with
         a daily quota that is used up, all who wait would each be told so in turn, for hours."""
-        if self._since is not None and _now() - self._since >= seconds:
-            raise ProviderFailed(self._failure.cause, self._failure.what, math.inf)
+        if self.seconds >= seconds:
+            raise ProviderFailed(self._failure.cause, self._failure.what, seconds)
 
     def describe(self) -> str:
         """Describe the silent server: since when, why, and when the next attempt is."""
@@ -80,12 +80,8 @@ class SilenceWatch:
         soon = f"in {again_s:.0f} s" if again_s >= 1 else "now"
         cause = " ".join(str(self._failure).split())[:_DETAIL_MAX].rstrip(".")
         return self._sentence(
-            f"has answered no request for {self._lasted}: {cause}. It is asked again {soon}."
+            f"has answered no request for {self.seconds:.0f} s: {cause}. It is asked again {soon}."
         )
-
-    @property
-    def _lasted(self) -> str:
-        return f"{_now() - (self._since or _now()):.0f} s"
 
     def _sentence(self, predicate: str) -> str:
         url = httpx.URL(self._endpoint.base_url).copy_with(userinfo=b"")
@@ -102,7 +98,7 @@ _watches: "weakref.WeakSet[SilenceWatch]" = weakref.WeakSet()
 
 def silences() -> list[str]:
     """Describe each server that has not answered for ten seconds."""
-    return sorted(watch.describe() for watch in _watches if watch.is_long)
+    return sorted(watch.describe() for watch in _watches if watch.seconds >= _SAID_AFTER_S)
 
 
 def _now() -> float:

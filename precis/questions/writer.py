@@ -4,9 +4,9 @@ from precis.config import RateLimits
 from precis.environments.summaries.judge.protocol import BadReply, json_schema
 from precis.errors import ProviderFailed
 from precis.llm.client import ChatClient, ChatReply, CompletionRequest, OwnServer, whole_text
-from precis.llm.replies import SchemaRejected, strip_code_fence
+from precis.llm.replies import SchemaRejected
 from precis.llm.retry import Deadline
-from precis.llm.tokens import estimate_tokens, estimate_tokens_with_margin
+from precis.llm.tokens import estimate_tokens_with_margin
 from precis.questions.prompts import (
     ANSWERED,
     UNANSWERED,
@@ -40,12 +40,10 @@ class QuestionWriter:
         """Return the questions of a document. Raises the errors of `ChatClient.complete`."""
         deadline = Deadline(_DOCUMENT_TIMEOUT_S)
         payload = {"model": self.model, "messages": question_messages(text), "temperature": 0}
-        prompt = estimate_tokens_with_margin(_characters_asked(text))
-        expected = Usage(prompt, estimate_tokens_with_margin(_CHARACTERS_WRITTEN))
 
         def read(reply: ChatReply) -> list[WrittenQuestion]:
             try:
-                return parse_questions(strip_code_fence(whole_text(reply, "writer")))
+                return parse_questions(whole_text(reply, "writer"))
             except BadReply as error:
                 raise ProviderFailed("bad_reply", str(error)) from error
 
@@ -53,7 +51,8 @@ class QuestionWriter:
             schema = {"name": "questions", "strict": True, "schema": json_schema(Questions)}
             payload["response_format"] = {"type": "json_schema", "json_schema": schema}
         try:
-            return await self._client.complete(CompletionRequest(payload, expected), deadline, read)
+            request = CompletionRequest(payload, estimate_usage(text))
+            return await self._client.complete(request, deadline, read)
         except SchemaRejected as error:
             if "response_format" not in payload:  # the cause is another
                 raise ProviderFailed("server_error", str(error)) from error
@@ -62,10 +61,7 @@ class QuestionWriter:
 
 
 def estimate_usage(text: str) -> Usage:
-    """Return the likely tokens of a request for a document's questions."""
-    prompt = estimate_tokens(_characters_asked(text))
-    return Usage(round(prompt), round(estimate_tokens(_CHARACTERS_WRITTEN)))
-
-
-def _characters_asked(text: str) -> int:
-    return sum(len(message["content"]) for message in question_messages(text))
+    """Return the tokens of a request for a document's questions, estimated with a margin."""
+    asked = sum(len(message["content"]) for message in question_messages(text))
+    written = estimate_tokens_with_margin(_CHARACTERS_WRITTEN)
+    return Usage(estimate_tokens_with_margin(asked), written)

@@ -53,8 +53,8 @@ class Usage:
         cost = _amount(usage.get("cost"))
         if cost is not None and usage.get("is_byok") is True:
             details = usage.get("cost_details")
-            of_maker = details.get("upstream_inference_cost") if isinstance(details, dict) else None
-            makers_usd = _amount(of_maker)
+            charged = details.get("upstream_inference_cost") if isinstance(details, dict) else None
+            makers_usd = _amount(charged)
             cost = None if makers_usd is None else cost + makers_usd
         return cls(prompt, max(completion, total - prompt), cost)
 

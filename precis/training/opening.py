@@ -116,8 +116,7 @@ async def open_run(
     folder = work_folder(config) / "trainer"
 
     async def book_failed_start(machine_usd: float) -> None:
-        """Put a machine whose trainer never answered, and the judging before, into the run's
-        ledger, if it has one."""
+        """Put the cost of this start, judging included, into the run's ledger, if it has one."""
         usd = machine_usd + environment.spend.usd
         if not usd:
             return

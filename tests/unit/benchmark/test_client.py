@@ -370,7 +370,7 @@ async def test_a_benchmark_shows_the_warnings_of_its_forecast(
         run = BenchmarkRun(config, environment(), recorder, Observers([]))
         await run.kept.open()
         await announce_cost(run, [entry(url)])
-    assert "No price is known for m: its cost counts only where its replies give it." in caplog.text
+    assert "No price is known for m: only its replies may give it." in caplog.text
 
 
 async def test_a_rehearsed_model_takes_part_beside_the_others(tmp_path: Path) -> None:

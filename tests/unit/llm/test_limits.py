@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from precis.config import JudgeConfig, RateLimits
-from precis.environments.summaries.judge.endpoint import limits_of
+from precis.environments.summaries.judge import Endpoint, JudgeClient
 from precis.llm.limits import Limiter
 
 
@@ -134,7 +134,9 @@ def test_rejections_together_at_most_halve_the_rate_and_successes_bring_it_back(
     assert limiter.share == 1.0
 
 
-def test_the_local_judge_has_no_quota() -> None:
-    limits = limits_of(JudgeConfig(limits=RateLimits(requests_per_minute=1, in_flight=4)))
-    assert limits.requests_per_minute > 10**6
-    assert limits.in_flight == 4
+async def test_the_local_judge_has_no_quota() -> None:
+    config = JudgeConfig(limits=RateLimits(requests_per_minute=1, in_flight=4))
+    async with JudgeClient(Endpoint("http://127.0.0.1:9/v1", "m", "k"), config) as judge:
+        for _ in range(4):
+            async with judge.limiter.turn(10_000_000):
+                pass

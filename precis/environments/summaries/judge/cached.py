@@ -7,13 +7,13 @@ from typing import Any, Self, TypeVar
 
 from precis.config import JudgeConfig
 from precis.environments.summaries.judge.cache import ReplyCache
-from precis.environments.summaries.judge.endpoint import RULES_VERSION, limits_of
+from precis.environments.summaries.judge.endpoint import RULES_VERSION
 from precis.environments.summaries.judge.protocol import PROTOCOL_VERSION, BadReply, Prompt
 from precis.errors import JudgeRejected, JudgeUnavailable, ProviderFailed, ProviderRejected
 from precis.llm.client import ChatClient, ChatReply, CompletionRequest, whole_text
-from precis.llm.limits import Limiter
+from precis.llm.limits import Limiter, without_quota
 from precis.llm.providers import Endpoint
-from precis.llm.replies import REFUSALS, SchemaRejected, strip_code_fence
+from precis.llm.replies import REFUSALS, SchemaRejected
 from precis.llm.retry import Deadline
 from precis.record import json_digest
 from precis.records.spend import Spend, prices_of
@@ -56,13 +56,17 @@ class CachedJudge:
         cache: ReplyCache | None,
         limiter: Limiter | None = None,
     ) -> None:
-        # A judge on this machine shares one CPU: asking twice makes both requests slower.
-        quantile = 0.0 if config.provider == "lexical" else config.hedge_quantile
+        limits = config.limits
+        quantile = config.hedge_quantile
+        if config.provider == "lexical":
+            # It has no account, and shares one CPU: asking twice makes both requests slower.
+            limits = without_quota(limits.in_flight)
+            quantile = 0.0
         self._client = ChatClient(
             endpoint,
             config,
             prices=prices_of(config),
-            limiter=limiter or Limiter(limits_of(config)),
+            limiter=limiter or Limiter(limits),
             hedge_quantile=quantile,
         )
         self.parameters: dict[str, Any] = {"temperature": 0}
@@ -191,8 +195,7 @@ class CachedJudge:
 
 
 def _read(prompt: Prompt[T], reply: ChatReply) -> tuple[str, T]:
-    # Gateways accept a schema for models that are held to none, and these put JSON into a fence.
-    text = strip_code_fence(whole_text(reply, "judge"))
+    text = whole_text(reply, "judge")
     try:
         return text, prompt.parse(text, prompt.ids)
     except BadReply as error:

@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping
 
-from precis.config import JudgeConfig, RateLimits
-from precis.llm.limits import without_quota
+from precis.config import JudgeConfig
 from precis.llm.providers import Endpoint, endpoint_of
 
 LEXICAL_MODEL = "lexical-judge"
@@ -28,10 +27,3 @@ def endpoint_for(
     hosted = config.model_copy(update={"model": config.model or _MODELS[config.provider]})
     remedy = ", or rehearse with judge provider 'lexical', which needs no key"
     return endpoint_of(hosted, environment, "judge", own_key, remedy=remedy)
-
-
-def limits_of(config: JudgeConfig) -> RateLimits:
-    """Return a judge's limits: the local one has no account, so only requests in flight count."""
-    if config.provider != "lexical":
-        return config.limits
-    return without_quota(config.limits.in_flight)

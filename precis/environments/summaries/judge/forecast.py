@@ -1,24 +1,17 @@
 """The forecast of a run's use of the judge: calls, tokens, dollars, minutes, quota.
 
-The requests are built from the corpus and measured, and their tokens estimated with a margin.
-Cached replies and answers that need no grader make a run cheaper than its forecast, retries and
-hedges more expensive.
+The requests are built from the corpus and measured, with a margin. Cached replies and answers that
+need no grader make a run cheaper than its forecast, retries and hedges more expensive.
 """
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from precis.config import JudgeConfig
-from precis.environments.summaries.judge.protocol import (
-    Prompt,
-    batches,
-    grade_prompt,
-    reading_prompt,
-)
+from precis.environments.summaries.judge.protocol import batches, grade_prompt, reading_prompt
 from precis.records.documents import Document
 from precis.records.spend import Estimate, Usage, prices_of, usd
 from precis.text import WORDS_MAX
@@ -77,8 +70,7 @@ def forecast_of(
     warnings = []
     if dollars is None:
         warnings.append(
-            f"No price is known for {model}: its cost counts only where its replies give it. Give "
-            "one in its prices."
+            f"No price is known for {model}: only its replies may give it. Give one in its prices."
         )
     days = math.ceil(calls / limits.requests_per_day) if limits.requests_per_day else 1
     if days > 1:
@@ -96,13 +88,12 @@ def _cost(document: Document, text: str, config: JudgeConfig) -> npt.NDArray[np.
     whole = document.text if config.protocol == "per_question" else None
     cost = np.zeros(3)
     for questions in batches(document.questions, config.protocol):
-        asked: list[Prompt[Any]] = [reading_prompt(text, questions, config.protocol)]
+        asked = [reading_prompt(text, questions, config.protocol).expected]
         # Declined and golden answers need no grade: this is the most expensive case, in which every
         # answer is in other words.
         graded = [(one, one.answer) for one in questions if one.answerable]
         if graded:
-            asked.append(grade_prompt(graded, whole))
-        for prompt in asked:
-            usage = prompt.expected
+            asked.append(grade_prompt(graded, whole).expected)
+        for usage in asked:
             cost += (1, usage.prompt_tokens, usage.completion_tokens)
     return cost
