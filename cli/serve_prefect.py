@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import httpx
 import typer
@@ -58,6 +58,7 @@ def app_for(host: str, port: int) -> ASGIApp:
     from prefect.server.api.server import create_app  # only now: it reads the environment
 
     write_in_turn()
+    cancel_waiting_runs()
     app: FastAPI = create_app(final=True)
     expected = f"Basic {base64.b64encode(password.encode()).decode()}".encode()
 
@@ -94,6 +95,23 @@ def write_in_turn() -> None:
     Configuration.begin_transaction = lambda self, session, with_for_update=False: begin(
         self, session, with_for_update=True
     )
+
+
+def cancel_waiting_runs() -> None:
+    """Have Prefect cancel a waiting run at once, also one that waits for its retry.
+
+    That one it would show as Cancelling for ever, since the process of its last try does not end.
+    """
+    from prefect.server.orchestration.core_policy import BypassCancellingFlowRunsWithNoInfra as Rule
+
+    decide = Rule.before_transition
+
+    async def forget_process(self: Any, initial: Any, proposed: Any, context: Any) -> None:
+        if initial is not None and initial.is_scheduled():
+            context.run.infrastructure_pid = None
+        await decide(self, initial, proposed, context)
+
+    Rule.before_transition = forget_process
 
 
 class LastUse:

@@ -13,7 +13,7 @@ from precis.records.ledger import load_ledger
 from precis.store import FolderStore
 from tests.services.conftest import Precis
 from tests.services.patience import wait_until
-from tests.services.prefect_api import AUTH, client_of, reached
+from tests.services.prefect_api import AUTH, cancel, client_of, reached
 
 CONFIG: dict[str, Any] = {
     "model": "deployed",
@@ -40,6 +40,18 @@ def runs(api: httpx.Client, **query: Any) -> list[dict[str, Any]]:
     answer = api.post("/flow_runs/filter", json=query).raise_for_status()
     found: list[dict[str, Any]] = answer.json()
     return found
+
+
+def test_a_retry_that_waits_is_cancelled_at_once(deployed: Precis) -> None:
+    """Prefect would wait for an end of the process of the run's last try, which has ended."""
+    later = {"type": "SCHEDULED", "state_details": {"scheduled_time": "2100-01-01T00:00:00Z"}}
+    with client_of(deployed.api) as api:
+        found = api.get("/deployments/name/train/rehearsal").raise_for_status().json()
+        made = api.post(f"/deployments/{found['id']}/create_flow_run", json={"state": later})
+        run = made.raise_for_status().json()["id"]
+        api.patch(f"/flow_runs/{run}", json={"infrastructure_pid": "1"}).raise_for_status()
+        cancel(api, run)
+        assert api.get(f"/flow_runs/{run}").json()["state_type"] == "CANCELLED"
 
 
 def test_a_shared_server_is_reached_from_elsewhere_and_asks_for_its_password(
