@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -58,7 +59,7 @@ def app_for(host: str, port: int) -> ASGIApp:
     from prefect.server.api.server import create_app  # only now: it reads the environment
 
     write_in_turn()
-    cancel_waiting_runs()
+    let_runs_end()
     app: FastAPI = create_app(final=True)
     expected = f"Basic {base64.b64encode(password.encode()).decode()}".encode()
 
@@ -97,21 +98,28 @@ def write_in_turn() -> None:
     )
 
 
-def cancel_waiting_runs() -> None:
-    """Have Prefect cancel a waiting run at once, also one that waits for its retry.
+def let_runs_end() -> None:
+    """Have Prefect end runs that it would show as Cancelling, or as Running, for ever.
 
-    That one it would show as Cancelling for ever, since the process of its last try does not end.
+    A retry that waits would be cancelled at the end of the process of its last try, which has
+    ended. A run whose deployment has lost its limit, or is deleted, could not give back its slot.
     """
-    from prefect.server.orchestration.core_policy import BypassCancellingFlowRunsWithNoInfra as Rule
+    from prefect.server.orchestration import core_policy
 
-    decide = Rule.before_transition
+    rule = core_policy.BypassCancellingFlowRunsWithNoInfra
+    decide, release = rule.before_transition, core_policy._release_concurrency_lease
 
     async def forget_process(self: Any, initial: Any, proposed: Any, context: Any) -> None:
         if initial is not None and initial.is_scheduled():
             context.run.infrastructure_pid = None
         await decide(self, initial, proposed, context)
 
-    Rule.before_transition = forget_process
+    async def release_if_there(*lease: Any, **fallback: Any) -> None:
+        with suppress(RuntimeError):
+            await release(*lease, **fallback)
+
+    rule.before_transition = forget_process
+    core_policy._release_concurrency_lease = release_if_there
 
 
 class LastUse:

@@ -8,6 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 import httpx
+import pytest
 
 from precis.records.ledger import load_ledger
 from precis.store import FolderStore
@@ -52,6 +53,27 @@ def test_a_retry_that_waits_is_cancelled_at_once(deployed: Precis) -> None:
         api.patch(f"/flow_runs/{run}", json={"infrastructure_pid": "1"}).raise_for_status()
         cancel(api, run)
         assert api.get(f"/flow_runs/{run}").json()["state_type"] == "CANCELLED"
+
+
+@pytest.mark.parametrize("removed", ["limit", "deployment"])
+def test_a_run_ends_whose_limit_was_removed_while_it_was_at_work(
+    deployed: Precis, removed: str
+) -> None:
+    ours = {"User-Agent": "prefect/3.9.1 (API 0.8.4)"}  # an older client's run holds no slot
+    with client_of(deployed.api, headers=ours) as api:
+        flow = api.post("/flows/", json={"name": "limited"}).raise_for_status().json()["id"]
+        limited = {"name": removed, "flow_id": flow, "concurrency_limit": 1}
+        made = api.post("/deployments/", json=limited).raise_for_status().json()
+        where = f"/deployments/{made['id']}"
+        run = api.post(f"{where}/create_flow_run", json={}).raise_for_status().json()["id"]
+        for state in ("PENDING", "RUNNING", "COMPLETED"):
+            if state == "COMPLETED" and removed == "limit":
+                api.patch(where, json={"concurrency_limit": None}).raise_for_status()
+            elif state == "COMPLETED":
+                api.delete(where).raise_for_status()
+            asked = {"state": {"type": state}}
+            api.post(f"/flow_runs/{run}/set_state", json=asked).raise_for_status()
+        assert api.get(f"/flow_runs/{run}").json()["state_type"] == "COMPLETED"
 
 
 def test_a_shared_server_is_reached_from_elsewhere_and_asks_for_its_password(
