@@ -4,6 +4,8 @@ import asyncio
 import logging
 import os
 import shlex
+import signal
+import threading
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -63,6 +65,8 @@ from tasks.secrets import adopt_secrets
 
 _SOME_BUCKET = "s3://bucket"
 """A placeholder for a store not yet named, so that everything else can be checked."""
+_FAREWELL_S = 3.0
+"""The time that interrupted checks have to clean up."""
 
 
 def examine_deployment(deployment: str, params: Sequence[str], console: Console) -> bool:
@@ -74,7 +78,7 @@ def examine_deployment(deployment: str, params: Sequence[str], console: Console)
     logging.disable(logging.WARNING)  # libraries' messages about retries; the table is enough
     try:
         with console.status("Checking …"):
-            rows = asyncio.run(_examine(config, store_problem))
+            rows = asyncio.run(_examine(config, store_problem, console))
     finally:
         logging.disable(logging.NOTSET)
     table = Table(box=None, pad_edge=False)
@@ -101,12 +105,23 @@ def examine_deployment(deployment: str, params: Sequence[str], console: Console)
     return not failed
 
 
-async def _examine(config: RunConfig, store_problem: ConfigError | None) -> list[CheckResult]:
+async def _examine(
+    config: RunConfig, store_problem: ConfigError | None, console: Console
+) -> list[CheckResult]:
     """Return a row for each check, after loading keys that only the server's Secret blocks hold."""
     rows = await run_checks({"Prefect": prefect_server.check})
     if rows[0].ok and prefect_server.find() is not None:
         rows += await run_checks({"Secret blocks": _adopt_secrets})
-    return rows + await run_checks(checks_of(config, store_problem))
+    try:
+        planned = await asyncio.to_thread(checks_of, config, store_problem)
+        return rows + await run_checks(planned)
+    except asyncio.CancelledError:
+        # Nothing ends a thread: without a network the Hub's client retries for long.
+        farewell = threading.Timer(_FAREWELL_S, os._exit, (128 + signal.SIGINT,))
+        farewell.daemon = True
+        farewell.start()
+        console.show_cursor()
+        raise
 
 
 def checks_of(config: RunConfig, store_problem: ConfigError | None = None) -> dict[str, Check]:

@@ -1,7 +1,10 @@
 """What `precis doctor` examines, and what it says of deployments that it can't."""
 
+import asyncio
 import json
 import logging
+import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,7 @@ from cli.doctor import checks_of, read_settings
 from precis.checks import Check, CheckResult, run_checks
 from precis.cluster import api
 from precis.commands import main as cli
+from precis.commands.terminal import plain_console
 from precis.config import ManagedConfig, TrainConfig
 from precis.errors import ConfigError
 from precis.records.ledger import Ledger, write_ledger
@@ -233,7 +237,7 @@ async def test_secret_blocks_are_read_before_the_checks_that_need_keys(
     monkeypatch.setattr(doctor, "adopt_secrets", adopted)
     for secret in ("PREFECT_API_AUTH_STRING", "PREFECT_API_KEY"):
         monkeypatch.setenv(secret, "")
-    rows = await doctor._examine(*read_settings("train/rehearsal"))
+    rows = await doctor._examine(*read_settings("train/rehearsal"), plain_console())
     found = {row.name: row for row in rows}
     assert found["Secret blocks"].detail == "OPENROUTER_API_KEY"
 
@@ -270,3 +274,35 @@ def test_a_deployment_may_have_no_parameters(
     monkeypatch.setattr(deployments, "ROOT", tmp_path)
     for name in ("train/bare", "train/empty"):
         assert read_settings(name)[0].model == TrainConfig().model
+
+
+@pytest.mark.parametrize("phase", ["planning", "checking"])
+async def test_an_interrupted_doctor_does_not_wait_for_a_check_that_nothing_ends(
+    phase: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While it plans, it may read a benchmark's model from a bucket that does not answer."""
+    begun, left, answered = threading.Event(), threading.Event(), threading.Event()
+    codes: list[int] = []
+
+    def hang(*_: object) -> Any:
+        begun.set()
+        answered.wait()
+
+    def leave(code: int) -> None:
+        codes.append(code)
+        left.set()
+
+    planned = {"documents": lambda: asyncio.to_thread(hang)}
+    plan = hang if phase == "planning" else lambda *_: planned
+    monkeypatch.setattr(doctor, "checks_of", plan)
+    monkeypatch.setattr(doctor, "_FAREWELL_S", 0.0)
+    monkeypatch.setattr(os, "_exit", leave)
+    config, _ = read_settings("train/rehearsal")
+    examining = asyncio.create_task(doctor._examine(config, None, plain_console()))
+    assert await asyncio.to_thread(begun.wait, 60)
+    examining.cancel()  # as Ctrl-C does
+    with pytest.raises(asyncio.CancelledError):
+        await examining
+    assert await asyncio.to_thread(left.wait, 60)
+    answered.set()
+    assert codes == [130]
