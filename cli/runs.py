@@ -92,24 +92,28 @@ def print_runs(store: StoreOption = "", as_json: AsJson = False) -> None:
 def show(
     model: Model,
     store: StoreOption = "",
+    last: Annotated[int, typer.Option(min=1, help="Newest steps to list.")] = 20,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Read the checkpoints, and not their sizes alone.")
+    ] = False,
 ) -> None:
     """Show one run: its settings, its steps, its checkpoints and their missing files."""
     with sentences():
-        from cli.tables import STEPS_SHOWN, checkpoints_table, facts, steps_table
+        from cli.tables import checkpoints_table, facts, steps_table
         from precis.run.overview import kept_checkpoints, overview
 
         at = _open(store, model)
         run = overview(at, model)
         with errors.status(Text(f"Reading the checkpoints in {at.url} …")):
-            checkpoints = kept_checkpoints(at, model)
+            checkpoints = kept_checkpoints(at, model, read=verify)
         told = facts(run)
         width = max(len(name) for name, _ in told)
         for name, value in told:
             echo(f"{name:<{width}} {value}")
         echo("")
-        _print_table(steps_table(run.ledger))
-        if len(run.ledger.steps) > STEPS_SHOWN:
-            echo(f"The newest {STEPS_SHOWN} of {len(run.ledger.steps)} steps; `export` has all.")
+        _print_table(steps_table(run.ledger, last))
+        if len(run.ledger.steps) > last:
+            echo(f"The newest {last} of {len(run.ledger.steps)} steps; --last lists more.")
         echo("")
         _print_table(checkpoints_table(checkpoints))
 

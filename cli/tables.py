@@ -16,7 +16,6 @@ from precis.run.repair import Repaired
 from precis.text import count_of
 
 _MB = 1_000_000
-STEPS_SHOWN = 20
 _COMPARED = 2
 """Documents or scenarios to show two runs' texts of."""
 _OF_SUMMARIES = ("documents.", "rollouts.words_max", "rollouts.length_ramp", "rollouts.reward")
@@ -102,7 +101,7 @@ def _flat(settings: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]
     return found
 
 
-def steps_table(ledger: Ledger) -> Table:
+def steps_table(ledger: Ledger, last: int) -> Table:
     """Return the newest steps, each with the score of the adapter that it sampled from."""
     validations = {one.step: one.metrics for one in ledger.validations}
     sampled = [name for step in ledger.steps for name in step.metrics][:1]
@@ -110,7 +109,7 @@ def steps_table(ledger: Ledger) -> Table:
     names = [name for name in measured if name not in sampled]
     headings = ["held-out reward" if name == "reward" else name for name in names]
     table: Table = [("step", "reward", *sampled, *headings, "seconds", "dollars")]
-    for step in ledger.steps[-STEPS_SHOWN:]:
+    for step in ledger.steps[-last:]:
         cells = [str(step.step), f"{step.reward:.3f}"]
         cells += [number(step.metrics.get(name)) for name in sampled]
         cells += _cells(names, validations.get(step.step, {}))
@@ -126,8 +125,8 @@ def checkpoints_table(checkpoints: Sequence[StoredCheckpoint]) -> Table:
     """Return each checkpoint with its size and its missing files."""
     table: Table = [("checkpoint", "MB", "")]
     for one in checkpoints:
-        found = one.damage or "all files are there"
-        table.append((str(one.step), f"{one.bytes / _MB:,.3f}", found))
+        sound = "whole" if one.read else "all files there, unread"
+        table.append((str(one.step), f"{one.bytes / _MB:,.3f}", one.damage or sound))
     return table
 
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from precis.errors import CorruptCheckpoint, StoreError
 from precis.record import json_digest
 from precis.records.ledger import Ledger, Validation, find_ledger, ledger_key, no_ledger
-from precis.run.checkpoints import complete_manifest
+from precis.run.checkpoints import complete_manifest, verify
 from precis.run.lease import Holder, live_holder
 from precis.run.repair import refuse_lost_ledger
 from precis.run.retention import steps_begun
@@ -94,12 +94,14 @@ class StoredCheckpoint:
     """A checkpoint in the store.
 
     Attributes:
-        damage: a sentence on what it lacks, by its files' sizes; empty where nothing was found.
+        damage: a sentence on what it lacks; empty where nothing was found.
+        read: its files' contents were compared with the manifest, not only their sizes.
     """
 
     step: int
     bytes: int
     damage: str
+    read: bool
 
 
 def list_runs(
@@ -151,8 +153,9 @@ def find_overview(store: Store, model: str) -> Overview | None:
     return Overview(model, *found, live_holder(store, model))
 
 
-def kept_checkpoints(store: Store, model: str) -> list[StoredCheckpoint]:
-    """List every checkpoint that has any file, ascending, by the sizes of its files."""
+def kept_checkpoints(store: Store, model: str, *, read: bool = False) -> list[StoredCheckpoint]:
+    """List every checkpoint that has any file, ascending; with `read` the files' contents are
+    compared with the manifest, not only their sizes."""
     sizes = store.sizes(f"{model}/checkpoints/")
 
     def describe(step: int) -> StoredCheckpoint:
@@ -163,12 +166,14 @@ def kept_checkpoints(store: Store, model: str) -> list[StoredCheckpoint]:
                 total += size
         damage = ""
         try:
-            complete_manifest(store, model, step, sizes)
+            checkpoint = complete_manifest(store, model, step, sizes)
+            if read:
+                verify(store, checkpoint)
         except CorruptCheckpoint as error:
             damage = str(error)
-        return StoredCheckpoint(step, total, damage)
+        return StoredCheckpoint(step, total, damage, read)
 
-    with ThreadPoolExecutor(REQUESTS_AT_ONCE) as threads:
+    with ThreadPoolExecutor(1 if read else REQUESTS_AT_ONCE) as threads:
         return list(threads.map(describe, steps_begun(sizes)))
 
 

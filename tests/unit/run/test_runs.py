@@ -58,19 +58,23 @@ def test_an_empty_store_holds_no_runs_and_its_path_is_said_as_it_is(tmp_path: Pa
     assert "A file or a broken link lies where a folder is needed" in said
 
 
-def test_a_run_is_shown_with_its_steps_and_with_what_its_checkpoints_lack(
+def test_a_run_is_shown_with_steps_and_checkpoints_which_are_whole_only_where_they_were_read(
     store: FolderStore,
 ) -> None:
     store.delete(file_key(store, "m", 1, "weights"))
+    store.put(file_key(store, "m", 3, "weights"), b"\x09" * 1000)
     store.delete("m/checkpoints/0002/manifest.json")
     zeroth, _, second, third = kept_checkpoints(store, "m")
-    assert (zeroth.damage, third.damage) == ("", "") and third.bytes > 0
+    assert (zeroth.damage, third.damage) == ("", "") and third.bytes > 1000
     assert "never completed" in second.damage
-    shown = precis_runs("show", "m", store=store)
+    shown = precis_runs("show", "m", "--last", "2", store=store)
     assert "held by    nobody" in shown
     assert "weights is missing" in shown
-    assert [line.split()[0] for line in shown.splitlines() if "0.500" in line] == ["0", "1", "2"]
-    assert shown.count("all files are there") == 2
+    assert [line.split()[0] for line in shown.splitlines() if "0.500" in line] == ["1", "2"]
+    assert "The newest 2 of 3 steps; --last lists more." in shown
+    assert "whole" not in shown and shown.count("all files there, unread") == 2
+    verified = precis_runs("show", "m", "--verify", store=store)
+    assert verified.count("whole") == 1 and verified.count("differs from its manifest") == 1
 
 
 def test_the_held_out_reward_has_a_name_of_its_own_and_a_step_costs_its_machine_too(
