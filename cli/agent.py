@@ -30,7 +30,7 @@ def agent_config(file: str, given: Mapping[str, Any], deployment: str = "") -> T
     settings = _settings_of(file, given.get("environment"))
     kind = settings.get("kind")
     if kind == "python" and isinstance(settings.get("file"), str):
-        load_python(settings["file"])
+        load_python(settings["file"], settings.get("score", ""), settings.get("rubric", ""))
     command = settings.get("command")
     words = list(map(str, command)) if isinstance(command, list) else []
     # `python` would be the name of every script.

@@ -164,9 +164,9 @@ class PythonEnvironment(AgentEnvironment):
             raise RolloutError(said) from error
 
 
-def load_python(file: str) -> PythonEnvironment:
-    """Return the environment of a file, or raise ConfigError if it can't be imported, or lacks a
-    required function."""
+def load_python(file: str, score: str = "", rubric: str = "") -> PythonEnvironment:
+    """Return the environment of a file; `score` and `rubric` default to the file's own. Raises
+    ConfigError if it can't be imported, or lacks a required function."""
     path = Path(os.path.expanduser(file)).resolve()
     module = _import(path, file)
     for name, *arguments in (("scenarios", "split"), ("rollout", "model", "scenario")):
@@ -178,7 +178,7 @@ def load_python(file: str) -> PythonEnvironment:
                 "Define `scenarios(split)` and `rollout(model, scenario)`.",
             ) from error
     _check_optional(module, file)
-    rubric = _rubric_of(module, file)
+    rubric = _rubric_of(module, file, score, rubric)
     digest = hashlib.sha256()
     for needed in files_of(path):
         found = "__main__" if needed == path else needed.relative_to(path.parent)
@@ -199,9 +199,9 @@ def _check_optional(module: ModuleType, file: str) -> None:
         )
 
 
-def _rubric_of(module: ModuleType, file: str) -> str:
+def _rubric_of(module: ModuleType, file: str, score: str, rubric: str) -> str:
     """Return the rubric for a judge; empty if none scores."""
-    score = getattr(module, "score", "own")
+    score = score or getattr(module, "score", "own")
     if score not in ("own", "ruler"):
         raise ConfigError(f"{file}: score is {score!r}.", "Set it to 'ruler', or leave it out.")
     if score == "own":
@@ -211,7 +211,7 @@ def _rubric_of(module: ModuleType, file: str) -> str:
             f"{file} has a function `rank`, and score 'ruler', which ranks too.",
             "Leave one of them out.",
         )
-    rubric = getattr(module, "rubric", "")
+    rubric = rubric or getattr(module, "rubric", "")
     if not isinstance(rubric, str) or not rubric.strip():
         raise ConfigError(
             f"{file}: score is 'ruler', and nothing says what is good.",

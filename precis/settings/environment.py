@@ -69,6 +69,11 @@ class PythonSettings(Record, title="Python file"):
     file: ByIdentity[str] = Field(min_length=1)
     """The file's path. A run is identified by the content of the file and of the modules that it
     imports from its folder, not by where it is."""
+    score: ByIdentity[Literal["", "own", "ruler"]] = ""
+    """`own` takes what `rollout` returns; `ruler` has the judge of `judge` score the attempts of a
+    group against each other. Empty takes the file's setting, or else `own`."""
+    rubric: ByIdentity[str] = Field("", max_length=2000)
+    """For `ruler`, a sentence that defines a good attempt; empty takes the file's."""
     workers: MayChange[WorkersSettings | None] = None
     """The workers that play its rollouts; by default the flow's process plays them."""
 
@@ -162,6 +167,8 @@ class TextArenaSettings(Generated, title="TextArena"):
     opponent: Decides[Literal["random"] | OpponentSettings] = "random"
     """The player of the other seats: `random` makes any legal move that the game shows; `{"model":
     …}` is a model. Not used by a game for one player."""
+    players: Decides[int] = Field(0, ge=0, le=15)
+    """Seats of the game; 0 takes the fewest possible."""
     moves_max: Decides[BoundedInt] = Field(50, ge=1)
     """Moves of the policy after which an unfinished game ends and earns 0. `rollouts.turns_max`
     limits them too."""

@@ -66,11 +66,11 @@ def load_agent(settings: AgentSettings) -> AgentEnvironment:
     if settings.kind == "command":
         return load_command(settings.command, settings.scenarios)
     workers = settings.workers
-    python = load_python(settings.file)
+    python = load_python(settings.file, settings.score, settings.rubric)
     if workers:
         path = Path(settings.file).expanduser().resolve()
         files = {str(one.relative_to(path.parent)): one for one in files_of(path)}
-        load = partial(load_python, path.name)
+        load = partial(load_python, path.name, settings.score, settings.rubric)
         python.workers = Workers(workers, load, files)
     return python
 

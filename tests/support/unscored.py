@@ -8,8 +8,6 @@ from typing import Any
 
 from precis.processes.kill_points import reached
 
-score = "ruler"
-rubric = "The word is found."
 WORDS = ["ant", "bee", "cat", "dog"]
 WORD = {"type": "string", "enum": WORDS}
 SCHEMA = {"type": "object", "properties": {"word": WORD}, "required": ["word"]}

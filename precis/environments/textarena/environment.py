@@ -138,7 +138,7 @@ class TextArenaEnvironment(AgentEnvironment):
         turns = 0
         waited = 0
         try:
-            state = await self._games.call("start", number, settings.game, seed)
+            state = await self._games.call("start", number, settings.game, settings.players, seed)
             seat = seed % state["players"]
             while not state["done"] and turns < settings.moves_max:
                 if state["player"] != seat:
@@ -215,7 +215,7 @@ class TextArenaEnvironment(AgentEnvironment):
                 near = difflib.get_close_matches(settings.game, names, 3, 0.5)
                 ids = ", ".join(near or names)
                 return [f"TextArena {self._version} has no game {settings.game!r}; it has {ids}."]
-            state = await self._games.call("start", number, settings.game, 1)
+            state = await self._games.call("start", number, settings.game, settings.players, 1)
             players = state["players"]
             tried = 0
             errors = []

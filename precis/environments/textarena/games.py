@@ -54,23 +54,23 @@ def names() -> list[str]:
     return sorted(name for name in ENV_REGISTRY if not name.endswith(_OF_A_MODEL))
 
 
-def start(number: int, name: str, seed: int) -> dict[str, Any]:
-    """Start a game, identified by `number` until its `end`, with as few players as possible. Return
-    its number of `players`, and its state (`_state`)."""
+def start(number: int, name: str, players: int, seed: int) -> dict[str, Any]:
+    """Start a game, identified by `number` until its `end`, with as few players as possible if
+    `players` is 0. Return its number of `players`, and its state (`_state`)."""
     random.seed(seed)
     np.random.seed(seed % 2**32)
     # Without the wrappers that repeat the whole past in each turn.
     raw = f"{name}-raw"
     env = textarena.make(raw if raw in ENV_REGISTRY else name)
     problem: Exception | None = None
-    for count in range(1, _PLAYERS_MAX + 1):
+    for count in [players] if players else range(1, _PLAYERS_MAX + 1):
         try:
             env.reset(num_players=count, seed=seed)
             break
         except (AssertionError, ValueError) as error:
             problem = error
     else:
-        raise ValueError(f"It can't be played by any number of players: {problem}")
+        raise ValueError(f"It can't be played by {players or 'any number of'} players: {problem}")
     game = _games[number] = Game(env, _generators())
     return {"players": env.state.num_players, **_state(game)}
 

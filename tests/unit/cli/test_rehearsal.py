@@ -67,9 +67,10 @@ def test_a_file_has_the_same_path_however_it_is_given(
     (tmp_path / "beside").mkdir()
     monkeypatch.chdir(tmp_path / "beside")
     assert agent_config("../my_agent.py", {}).environment == PythonSettings(file=file)
-    config = agent_config("{kind: python, file: ../my_agent.py}", {})
+    given = "{kind: python, file: ../my_agent.py, score: ruler, rubric: It is polite.}"
+    config = agent_config(given, {})
     assert config.model == "rehearsal-my_agent-seed1"
-    assert config.environment == PythonSettings(file=file)
+    assert config.environment == PythonSettings(file=file, score="ruler", rubric="It is polite.")
     given = "{kind: command, command: [python, -u, ../my_agent.py], scenarios: a.jsonl}"
     command = agent_config(given, {})
     assert command.model == "rehearsal-my_agent-seed1"

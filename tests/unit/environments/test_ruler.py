@@ -32,7 +32,7 @@ from tests.support import unscored
 from tests.support.faulty import FaultyServer
 from tests.support.rollouts import calling
 
-RUBRIC = unscored.rubric
+RUBRIC = "The word is found."
 CONFIG = JudgeConfig(tries_max=3, backoff_s=0.01, call_timeout_s=10, verdict_timeout_s=60)
 
 
@@ -53,7 +53,7 @@ def attempt(word: str, index: int = 0, result: str = "") -> Rollout:
 
 
 def agent() -> PythonEnvironment:
-    return load_python(unscored.__file__)
+    return load_python(unscored.__file__, "ruler", RUBRIC)
 
 
 def answering(

@@ -93,7 +93,12 @@ KINDS = {
     ),
     "an agent that a judge scores": Kind(
         {
-            "environment": {"kind": "python", "file": unscored.__file__},
+            "environment": {
+                "kind": "python",
+                "file": unscored.__file__,
+                "score": "ruler",
+                "rubric": "The word is found.",
+            },
             "rollouts": {"groups_per_step": 2, "rollouts_per_group": 3, "scored_min": 2},
             "steps": 1,
         },

@@ -459,7 +459,8 @@ async def test_a_run_writes_over_no_checkpoint_that_a_ledger_from_a_backup_lacks
 
 async def test_an_agent_trains_and_is_validated_by_a_judge_alone(tmp_path: Path) -> None:
     rollouts = {"groups_per_step": 2, "rollouts_per_group": 4}
-    environment = {"kind": "python", "file": unscored.__file__}
+    ranked = {"score": "ruler", "rubric": "The word is found."}
+    environment = {"kind": "python", "file": unscored.__file__, **ranked}
     settings: dict[str, Any] = {"environment": environment, "rollouts": rollouts, "documents": {}}
     async with paid(tmp_path / "run", **settings) as (life, judge):
         await life.live()
