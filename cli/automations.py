@@ -27,6 +27,14 @@ async def active() -> list[str]:
     return sorted(name.removeprefix(_PREFIX) for name in names)
 
 
+async def remove() -> None:
+    """Delete ours from the server."""
+    async with get_client() as client:
+        for one in await client.read_automations():
+            if one.name.startswith(_PREFIX):
+                await client.delete_automation(one.id)
+
+
 async def apply() -> None:
     """Create or update every automation on the server. Raises ConfigError if one names a deployment
     that the server does not have."""

@@ -146,11 +146,12 @@ def up(
         typer.Option(min=1, max=65535, help="The server's port, if it is to be started."),
     ] = None,
     automations: Annotated[
-        bool,
+        bool | None,
         typer.Option(
-            "--automations", help="Apply the automations, as on PostgreSQL without being asked."
+            help="Apply the automations, or remove them; by default, apply them if PostgreSQL is "
+            "configured, and else leave them as they are."
         ),
-    ] = False,
+    ] = None,
     limit: Limit = 4,
 ) -> None:
     """Start server and worker, deploy everything, and work until Ctrl-C."""

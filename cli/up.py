@@ -24,11 +24,14 @@ _FLUSH_TIMEOUT_S = 5
 _PASSWORD_MIN = 12
 
 
-def up(console: Console, *, share: bool, port: int | None, automations: bool, limit: int) -> None:
+def up(
+    console: Console, *, share: bool, port: int | None, automations: bool | None, limit: int
+) -> None:
     """Start everything, work until Ctrl-C or SIGTERM, and stop what was started here.
 
-    A port of None takes a free one. Automations are applied if asked for, or if the server's data
-    is known to be in PostgreSQL. Raises PrecisError for what could not be started.
+    A port of None takes a free one. Automations are applied, or removed if False; None applies them
+    if the server's data is known to be in PostgreSQL, and else leaves them alone. Raises
+    PrecisError for what could not be started.
     """
     if share:
         demand_password()
@@ -90,7 +93,7 @@ def deploy() -> None:
         raise PrecisError(f"`prefect deploy --all` failed:\n{tail}")
 
 
-def _stand_up(server: PrefectServer, console: Console, automations: bool) -> None:
+def _stand_up(server: PrefectServer, console: Console, automations: bool | None) -> None:
     from cli import automations as automating
     from cli import pool  # imports Prefect, while the server starts
     from cli.server_check import explained
@@ -110,8 +113,11 @@ def _stand_up(server: PrefectServer, console: Console, automations: bool) -> Non
             deploy()
         finally:  # it resumes each that it comes to
             asyncio.run(pool.pause(paused))
-        if automations or on_postgres():
+        wanted = on_postgres() if automations is None else automations
+        if wanted:
             asyncio.run(automating.apply())
+        elif automations is False:
+            asyncio.run(automating.remove())
         active = asyncio.run(automating.active())
         deployed = asyncio.run(pool.deployments())
     console.print(f"Deployments  {', '.join(deployed)}")

@@ -85,7 +85,7 @@ def test_ctrl_c_does_not_wait_for_a_restarted_server_that_does_not_answer_yet(
     before = signal.getsignal(signal.SIGTERM)
     try:
         with interrupted:
-            up.up(plain_console(), share=False, port=None, automations=False, limit=1)
+            up.up(plain_console(), share=False, port=None, automations=None, limit=1)
     finally:
         signal.signal(signal.SIGTERM, before)
     assert left.wait(60)

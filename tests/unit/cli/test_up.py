@@ -124,7 +124,7 @@ def test_a_server_that_dies_while_it_is_deployed_to_is_said_in_a_sentence(
     monkeypatch.setattr(up, "deploy", deploy)
     server: Any = SimpleNamespace(wait=answer, ui="", password_file=None)
     with pytest.raises(PrecisError, match="did not take the deployments: All connection attempts"):
-        up._stand_up(server, plain_console(), False)
+        up._stand_up(server, plain_console(), None)
 
 
 async def test_what_ends_a_worker_is_a_sentence_and_no_group(
@@ -295,21 +295,27 @@ async def test_the_pools_deployments_are_listed_and_those_that_were_paused_stay_
     assert paused == ["nightly"]
 
 
-async def test_only_our_automations_are_listed_if_they_are_active(
+async def test_only_our_automations_are_listed_if_they_are_active_and_removed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def automation(name: str, *, enabled: bool = True) -> SimpleNamespace:
-        return SimpleNamespace(name=name, enabled=enabled)
+        return SimpleNamespace(id=name, name=name, enabled=enabled)
 
-    there = [automation("precis: b"), automation("a pager of others"), automation("precis: a")]
-    there.append(automation("precis: switched off", enabled=False))
+    of_others = automation("a pager of others")
+    kept = [automation("precis: b"), of_others, automation("precis: a")]
+    kept.append(automation("precis: switched off", enabled=False))
 
     class Client:
         async def read_automations(self) -> list[SimpleNamespace]:
-            return there
+            return list(kept)
+
+        async def delete_automation(self, key: str) -> None:
+            kept[:] = [one for one in kept if one.id != key]
 
     monkeypatch.setattr(automations, "get_client", lambda: nullcontext(Client()))
     assert await automations.active() == ["a", "b"]
+    await automations.remove()
+    assert kept == [of_others]
 
 
 async def test_a_server_that_is_out_when_a_machine_begins_is_waited_for(
