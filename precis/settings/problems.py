@@ -1,5 +1,6 @@
 """The problems of settings, in words."""
 
+import os
 from urllib.parse import urlsplit
 
 from pydantic import ValidationError
@@ -31,6 +32,11 @@ def problems_in(error: ValidationError) -> list[str]:
         if len(names) > 1 and names[0] in _WITH_KIND:
             of_kind = f" of kind '{names.pop(1)}'"
         where = ".".join(names)
+        if error.title.endswith("Settings"):  # Prefect's, which it reads from variables
+            ending, given = f"_{where.upper()}", str(problem["input"])
+            for variable, value in os.environ.items():
+                if variable.startswith("PREFECT_") and variable.endswith(ending) and value == given:
+                    where = variable
         what = problem["msg"].removeprefix("Value error, ")
         if problem["type"] in _WORDS:
             what = _WORDS[problem["type"]].format(of_kind=of_kind, **problem.get("ctx", {}))

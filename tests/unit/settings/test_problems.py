@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from prefect.settings.models.api import APISettings
 from pydantic import BaseModel, ValidationError
 
 from precis.config import BenchmarkConfig, TrainConfig
@@ -136,3 +137,13 @@ def patterns_of(schema: Any) -> Iterator[str]:
     if isinstance(schema, list | tuple):
         for part in schema:
             yield from patterns_of(part)
+
+
+def test_an_invalid_variable_of_prefect_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PREFECT_API_REQUEST_TIMEOUT", "abc")
+    with pytest.raises(ValidationError) as caught:
+        APISettings()
+    assert problems_in(caught.value) == [
+        "PREFECT_API_REQUEST_TIMEOUT: Input should be a valid number, unable to parse string as a "
+        "number"
+    ]
