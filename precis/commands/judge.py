@@ -4,6 +4,7 @@ import sqlite3
 from pathlib import Path
 from typing import Annotated
 
+import polars as pl
 import typer
 
 from precis.commands.terminal import fail, sentences
@@ -17,6 +18,7 @@ from precis.environments.summaries.judge.audit import (
 from precis.environments.summaries.judge.cache import CACHE_FILE, ReplyCache
 from precis.errors import ConfigError
 from precis.records.questions import read_answers
+from precis.statistics.standings import contenders, rows_by
 
 _MIB = 2**20
 
@@ -46,12 +48,16 @@ def cache(
 
 @app.command()
 def audit(
-    results: Annotated[Path, typer.Argument(help="A benchmark's results.parquet.")],
+    results: Annotated[list[Path], typer.Argument(help="Parquet files of a benchmark.")],
     samples: Annotated[int, typer.Option(min=1, help="Summaries to sample.")] = 20,
+    seed: Annotated[int, typer.Option(help="Seed of the sample.")] = 1,
     out: Annotated[
         Path | None,
         typer.Option(help="The sheet to write; by default judge-audit.csv beside the results."),
     ] = None,
+    contender: Annotated[
+        str, typer.Option(help="Sample only its summaries, such as `trained@30`.")
+    ] = "",
     filled: Annotated[
         Path | None,
         typer.Option(help="The sheet, with a person's verdicts: how right is the judge?"),
@@ -62,13 +68,19 @@ def audit(
     Once the sheet is filled in, --filled reports how far judge and person agree, and the accuracy
     that follows.
     """
-    sheet = out or results.parent / "judge-audit.csv"
+    sheet = out or results[0].parent / "judge-audit.csv"
     with sentences():
-        rows = read_answers(results)
+        # A file may be given twice, or with a copy.
+        rows = pl.concat(list(map(read_answers, results))).unique(maintain_order=True)
         if filled is not None:
             typer.echo(report_on_sheet(rows, filled))
             return
-        chosen = draw_samples(rows, samples)
+        if contender:
+            known = {str(one): one for one in contenders(rows)}
+            if contender not in known:
+                raise ConfigError(f"--contender {contender!r} is none of {', '.join(known)}.")
+            rows = rows_by(rows, known[contender])
+        chosen = draw_samples(rows, samples, seed)
         if not chosen:
             raise ConfigError("These results hold no verdict of a judge: nothing to audit.")
         check_sheet(sheet, chosen)

@@ -65,14 +65,14 @@ class Agreement:
         return 1.0 if chance == 1 else (self.share - chance) / (1 - chance)
 
 
-def draw_samples(results: pl.DataFrame, count: int) -> list[Sample]:
-    """Draw `count` judged summaries, the same each time, from the rows of
+def draw_samples(results: pl.DataFrame, count: int, seed: int) -> list[Sample]:
+    """Draw `count` judged summaries, by `seed`, from the rows of
     `precis.records.questions.answers_in`."""
     ruled = results.filter(pl.col("cause").is_null() & were_read())
     groups = ruled.sort(ANSWERS_KEY, nulls_last=False).partition_by(
         _BY_SUMMARY, maintain_order=True
     )
-    chosen = Random(1).sample(range(len(groups)), min(count, len(groups)))
+    chosen = Random(seed).sample(range(len(groups)), min(count, len(groups)))
     return [groups[index].to_dicts() for index in sorted(chosen)]
 
 
@@ -174,7 +174,7 @@ def report_on_sheet(results: pl.DataFrame, sheet: Path) -> str:
         "\n".join(lines),
         f"Corrected is right whatever the judge's faults, if what was ruled on is a random sample: "
         f"what was left empty must not have been harder. Fewer than {DOCUMENTS_MIN} documents say "
-        "too little: --samples draws more.",
+        "too little; --contender samples one contender alone.",
     ]
     return "\n\n".join(parts)
 
