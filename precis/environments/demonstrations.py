@@ -12,9 +12,11 @@ from precis.config import WarmStartConfig
 from precis.environments.conversations import conversations_of
 from precis.errors import ConfigError
 from precis.record import first_problem, json_digest
+from precis.records.nouns import Nouns
 from precis.records.rollout import UNJUDGED, Rollout, Scenario, Tool, typed_tool
 from precis.records.rows import read_json_file
 from precis.records.warm_start import Demonstration, ShownConversation, is_imitated
+from precis.text import count_of
 
 if TYPE_CHECKING:
     from precis.environments.protocol import Environment
@@ -38,6 +40,18 @@ class WarmStart:
     def digest(self) -> str:
         """Digest of the file's demonstrations."""
         return json_digest([one.model_dump(mode="json") for one in self.given])
+
+    def describe(self, nouns: Nouns) -> str:
+        """Return a phrase on how much there is to imitate."""
+        apart = f"{nouns.count(len(self.scenarios))} set apart"
+        if not self.given:
+            return apart
+        left_out = Counter(one.cause for one in self.given)
+        used = left_out.pop("", 0)
+        said = f"{count_of(used, 'demonstration')}, {apart}"
+        for cause, count in left_out.items():
+            said += f", {count} left out: {cause}"
+        return said
 
 
 class _CalledFunction(BaseModel):

@@ -152,9 +152,9 @@ class Environment(Protocol):
         """Return the environment without paid scoring: rollouts may then be Unscored."""
         return self
 
-    async def ceiling(self, store: Store) -> float | None:
-        """Return the best measure that any policy could reach on the held-out scenarios; None if
-        unknown. An expensive one is kept in the store."""
+    async def ceiling(self, store: Store, scenarios_max: int | None = None) -> float | None:
+        """Return the best measure that any policy could reach, on this many held-out scenarios;
+        None if unknown. An expensive one is kept in the store."""
         return None
 
     def check_ceiling(self, ceiling: float, least: float) -> str:

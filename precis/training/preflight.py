@@ -32,6 +32,9 @@ from precis.training.warm_start import teacher_of
 
 _log = logging.getLogger(__name__)
 
+_CEILING_SCENARIOS = 50
+"""Held-out scenarios for an estimate of the ceiling; the benchmark takes all of them."""
+
 
 class Preflight:
     """The checks of a run; each is a method that returns its finding, or raises a PrecisError.
@@ -111,11 +114,11 @@ class Preflight:
         return store.url
 
     async def ceiling(self) -> str:
-        """Return the best result that a policy could reach. Called once all others have passed,
-        since it may cost calls of a judge."""
+        """Return the best result that a policy could reach, on a sample of many scenarios. Called
+        once all others have passed, since it may cost calls of a judge."""
         environment = self._environment
         store = open_store(self.config.store)
-        found = await environment.ceiling(store)
+        found = await environment.ceiling(store, _CEILING_SCENARIOS)
         if found is None:
             return "not measured"
         warning = environment.check_ceiling(found, self.config.ceiling_min)
@@ -125,10 +128,10 @@ class Preflight:
 
 
 async def check_warm_start(config: TrainConfig, environment: Environment) -> str:
-    """Return how much is set apart, and the teacher. Before the run's first step, greets
+    """Return how much there is to imitate, and the teacher. Before the run's first step, greets
     it; raises ProviderRejected if it rejects the key or the model."""
     assert environment.warm_start is not None
-    found = f"{environment.nouns.count(len(environment.warm_start.scenarios))} set apart"
+    found = environment.warm_start.describe(environment.nouns)
     teacher = teacher_of(config)
     if teacher is None:
         return found

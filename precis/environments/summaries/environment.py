@@ -267,9 +267,9 @@ class Summaries(Environment):
             trials["second judge"] = partial(check_second_judge, self.judge, self.second)
         return trials
 
-    async def ceiling(self, store: Store) -> float | None:
+    async def ceiling(self, store: Store, scenarios_max: int | None = None) -> float | None:
         """Return the judge's accuracy on the full text of the held-out documents."""
-        return await measure_ceiling(store, self.judge, self.corpus, self._verdicts)
+        return await measure_ceiling(store, self.judge, self.corpus, scenarios_max, self._verdicts)
 
     def check_ceiling(self, ceiling: float, least: float) -> str:
         return check_ceiling(ceiling, least, self.judge.identity["model"])

@@ -10,6 +10,7 @@ from precis.config import WarmStartConfig
 from precis.environments.demonstrations import WarmStart, choose_best, prepare_warm_start
 from precis.environments.python import load_python
 from precis.errors import ConfigError
+from precis.records.nouns import Nouns
 from precis.records.rollout import UNJUDGED, Call, Rollout, Scenario, Score, Unscored
 from precis.training.warm_start import trajectory_of
 from tests.support import echoing
@@ -76,6 +77,8 @@ def test_a_files_scenarios_are_set_apart_and_held_out_ones_are_left_out(tmp_path
     assert [one.id for one in found.scenarios] == ["lamp-2"]
     assert [one.cause for one in found.given] == ["", "held_out", "", ""]
     assert found.given[-1].scenario_id == "line 5"
+    said = "3 demonstrations, 1 scenario set apart, 1 left out: held_out"
+    assert found.describe(Nouns()) == said
 
 
 def test_a_files_first_so_many_that_may_be_imitated_are_taken(tmp_path: Path) -> None:

@@ -198,12 +198,19 @@ def check_ceiling(ceiling: float, ceiling_min: float, judge: str) -> str:
 
 
 async def measure_ceiling(
-    store: Store, judge: JudgeClient, corpus: Corpus, verdicts: KeptVerdicts | None = None
+    store: Store,
+    judge: JudgeClient,
+    corpus: Corpus,
+    documents_max: int | None = None,
+    verdicts: KeptVerdicts | None = None,
 ) -> float | None:
-    """Return the judge's accuracy on the full text of the held-out documents; in a benchmark by its
-    `verdicts`. It is kept in the store. None, which is not kept, if there is no verdict on one of
-    them."""
-    parts = [corpus.digest, judge.identity, judge.parameters]
+    """Return the judge's accuracy on the full text of the held-out documents, or some of them; in a
+    benchmark by its `verdicts`. It is kept in the store. None, which is not kept, if there is no
+    verdict on one of them."""
+    documents = corpus.validation[:documents_max]
+    parts: list[Any] = [corpus.digest, judge.identity, judge.parameters]
+    if len(documents) < len(corpus.validation):
+        parts.append(len(documents))
     key = f"ceilings/{json_digest(parts)[:16]}.json"
     kept = await asyncio.to_thread(store.get, key)
     if kept:
@@ -215,7 +222,7 @@ async def measure_ceiling(
 
     correct = 0
     asked = 0
-    for verdict in await run_for_each(read, corpus.validation):
+    for verdict in await run_for_each(read, documents):
         if not isinstance(verdict, Scored):
             return None
         correct += verdict.correct

@@ -10,6 +10,7 @@ from pyarrow import Table, parquet
 from precis.config import WarmStartConfig
 from precis.environments.demonstrations import WarmStart, prepare_warm_start
 from precis.errors import DocumentsError
+from precis.records.nouns import Nouns
 from tests.support.bridges import CORPUS
 from tests.support.environments import summaries
 
@@ -56,6 +57,7 @@ def test_a_held_out_document_is_left_out_however_it_is_named(file: Path) -> None
     causes = [one.cause for one in warm_start.given]
     assert causes[:4] == ["held_out"] * 4
     assert causes[4:] == ["", "other_text", "", "no_such_document", "over_length"]
+    assert "4 left out: held_out" in warm_start.describe(Nouns())
     own, other = warm_start.scenarios
     assert own["text"] == "The mayor opened bridge 150."
     assert other.id == "d1", "others are set apart for nothing"
