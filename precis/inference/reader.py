@@ -16,7 +16,7 @@ from typing import Any, Self
 from precis.environments.isolated import IsolatedError, IsolatedModule, ProcessDied
 from precis.errors import DocumentsError
 from precis.inference.reader_process import OUT_OF_MEMORY
-from precis.inference.texts import INPUT_NAME, STANDARD_INPUT, Text
+from precis.inference.texts import INPUT_NAME, STANDARD_INPUT, Text, kind_of
 
 
 @dataclass(frozen=True)
@@ -68,8 +68,7 @@ class FileReader:
         if len(content) > bytes_max:
             raise DocumentsError(f"{name} is larger than {bytes_max / 1e6:g} MB.", "Split it.")
         said = name.encode("utf-8", "replace").decode()  # it may have half a character
-        kind = ".txt" if name == INPUT_NAME else path.suffix.lower()
-        answer = await self._ask(said, kind, content)
+        answer = await self._ask(said, kind_of(path, content), content)
         if "what" in answer:
             raise DocumentsError(answer["what"], answer["remedy"])
         return Text(name, answer["text"], answer["prose"])

@@ -69,6 +69,19 @@ def find_files(paths: Iterable[Path]) -> list[Path]:
     return list(dict.fromkeys(found))
 
 
+def kind_of(path: Path, content: bytes) -> str:
+    """Return the suffix that determines how to read a file; for standard input, the suitable
+    one."""
+    if str(path) != STANDARD_INPUT:
+        return path.suffix.lower()
+    start = content[:512].lstrip().lower()
+    if start.startswith(_PDF):
+        return ".pdf"
+    if start.startswith(_ZIP):
+        return ".docx"
+    return ".html" if start.startswith((b"<!doctype html", b"<html")) else ".txt"
+
+
 def read_content(name: str, kind: str, content: bytes) -> Text:
     """Return the text of a file's content, by its suffix. Raises DocumentsError if it can't be
     read, or has no text."""

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from precis.errors import DocumentsError
 from precis.inference.prose import prose
 from precis.inference.summarizer import _cut_by_words, split
-from precis.inference.texts import Text, find_files, read_content, unwrap
+from precis.inference.texts import Text, find_files, kind_of, read_content, unwrap
 from precis.llm.tokens import estimate_most_tokens
 from tests.support.files import pdf, word_file
 
@@ -30,7 +30,7 @@ WORD = (
 
 def a_text(name: str, content: bytes | str) -> Text:
     encoded = content.encode() if isinstance(content, str) else content
-    return read_content(name, Path(name).suffix, encoded)
+    return read_content(name, kind_of(Path(name), encoded), encoded)
 
 
 def read(name: str, content: bytes | str) -> str:
