@@ -36,7 +36,7 @@ class LiveRun:
         deployment: as in `prefect deployment run`; `by hand` for a run that a command started.
         state: Prefect's name of it, such as Running, Paused, or Late for a run that waits for a
             worker.
-        seconds: in that state; of a run that has not begun, since its scheduled start.
+        seconds: in that state; of a run that waits, since its scheduled start or its retry.
     """
 
     id: str
@@ -68,8 +68,8 @@ async def read_live_runs(now: datetime) -> list[LiveRun]:
                         continue
                     if run.deployment_id not in names:
                         names[run.deployment_id] = await _deployment(client, run)
-                    deployment = names[run.deployment_id]
-                    described.append(_describe(run, deployment, _seconds(run, now)))
+                    seconds = await _seconds(client, run, now)
+                    described.append(_describe(run, names[run.deployment_id], seconds))
                 found += sorted(described, key=lambda run: run.seconds)
     return found
 
@@ -125,6 +125,15 @@ def _describe(run: FlowRun, deployment: str, seconds: float) -> LiveRun:
     return LiveRun(str(run.id), name, deployment, state, seconds)
 
 
-def _seconds(run: FlowRun, now: datetime) -> float:
-    begun = run.state.timestamp if run.start_time and run.state else run.expected_start_time
+async def _seconds(client: PrefectClient, run: FlowRun, now: datetime) -> float:
+    begun: datetime | None = run.expected_start_time
+    if run.start_time and run.state:
+        begun = run.state.timestamp
+        if run.state.is_scheduled():
+            # A retry that waits for a slot gets a new state every half minute.
+            states = await client.read_flow_run_states(run.id)
+            for state in sorted(states, key=lambda state: state.timestamp, reverse=True):
+                if not state.is_scheduled():
+                    break
+                begun = state.timestamp
     return max(0.0, (now - begun).total_seconds()) if begun else 0.0
