@@ -150,6 +150,9 @@ class ArtTrainer(_TrainerSettings, title="ART on a GPU"):
     long the rollouts are."""
     scale_rewards: Decides[bool] = True
     """Divide advantages by the spread of their group's rewards."""
+    kl_penalty_coef: Decides[BoundedFloat] = Field(0.0, ge=0)
+    """Weight of the KL penalty to the policy at the start of reinforcement learning; 0 also saves
+    its computation."""
     epsilon: Decides[BoundedFloat | None] = Field(None, gt=0)
     """Lower clip of the importance weight, below 1: tokens count at least 1 - epsilon. Empty takes
     ART's default, 1: no lower clip."""

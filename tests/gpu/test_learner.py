@@ -306,6 +306,27 @@ def test_reinforcement_begins_with_a_new_optimizer(base_model: str, tmp_path: Pa
     assert are_same(saved(unbroken, tmp_path / "on"), saved(restarted, tmp_path / "restarted"))
 
 
+def test_the_kl_penalty_pulls_to_what_reinforcement_began_with(
+    base_model: str, tmp_path: Path
+) -> None:
+    """After imitation that is the adapter that imitated; after a restart still the same one."""
+    shown, step = packed(samples(prompts=4), 4096, updates=2)
+    config = TrainConfig(learning_rate=1e-3, kl_penalty_coef=0.1)
+    options: Any = {**OPTIONS, "kl_penalty_coef": 0.1}
+    unbroken = learner(base_model)
+    for _ in range(10):
+        unbroken.imitate(shown, 1e-3)
+    unbroken.end_imitation()
+    first = unbroken.update(step, config, options)
+    assert first["loss/kl_policy_ref"] == pytest.approx(0, abs=1e-6)
+    second = unbroken.update(step, config, options)
+    assert abs(second["loss/kl_policy_ref"]) > 1e-4
+    saved(unbroken, tmp_path / "half")
+    restarted = learner(base_model, tmp_path / "half")
+    expected = unbroken.update(step, config, options)
+    assert restarted.update(step, config, options) == pytest.approx(expected, rel=1e-5, nan_ok=True)
+
+
 class Cramped(Learner):
     """One that has no room for its second sequence, until it computes layers again."""
 

@@ -8,7 +8,8 @@ tokens.
 import logging
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -105,8 +106,9 @@ class Learner:
         self._layers = AdaptedLayers(self._model)
         self._weights = [weight for weight in self._model.parameters() if weight.requires_grad]
         self._optimizer = make_optimizer(self._weights)
+        self._reference: list[torch.Tensor] | None = None
         if checkpoint is not None:
-            load_optimizer(self._optimizer, checkpoint)
+            self._reference = load_optimizer(self._optimizer, checkpoint)
         self._tokenizer = AutoTokenizer.from_pretrained(base_model)
         self._resting: RestingWeights | None = None
 
@@ -118,6 +120,8 @@ class Learner:
         for state in self._optimizer.state.values():
             for name, value in state.items():
                 state[name] = value.to(device)
+        if self._reference is not None:
+            self._reference = [weight.to(device) for weight in self._reference]
         if device == "cpu":
             torch.cuda.empty_cache()
 
@@ -127,7 +131,8 @@ class Learner:
         """Move the optimizer once.
 
         Args:
-            config: the learning rate.
+            config: learning rate, and weight of the KL penalty to the adapter that the first update
+                of reinforcement began with.
             dev_config: the options of `art.loss.loss_fn`.
 
         Returns:
@@ -136,7 +141,9 @@ class Learner:
         Raises:
             TrainerError: the gradient is not a finite number; the adapter is as it was.
         """
-        seen = self._accumulate(update, lambda one: self._backward(one, dev_config))
+        if config.kl_penalty_coef and self._reference is None:
+            self._reference = [weight.detach().clone() for weight in self._weights]
+        seen = self._accumulate(update, lambda one: self._backward(one, config, dev_config))
         return self._move(seen, config.learning_rate, _GRADIENT_NORM_MAX)
 
     def imitate(self, update: Update, learning_rate: float) -> dict[str, float]:
@@ -154,7 +161,7 @@ class Learner:
         """Write adapter, tokenizer and optimizer into an empty folder."""
         self._model.save_pretrained(str(folder))
         self._tokenizer.save_pretrained(str(folder))
-        save_optimizer(self._optimizer, folder)
+        save_optimizer(self._optimizer, folder, self._reference)
 
     def _accumulate(
         self, update: Update, backward: Callable[[PackedSequence], dict[str, float]]
@@ -213,7 +220,9 @@ class Learner:
         loss.backward()
         return {"loss/train": loss.item(), "loss/entropy": entropy.item()}
 
-    def _backward(self, sequence: PackedSequence, dev_config: dev.TrainConfig) -> dict[str, float]:
+    def _backward(
+        self, sequence: PackedSequence, config: TrainConfig, dev_config: dev.TrainConfig
+    ) -> dict[str, float]:
         """Add the gradient of one sequence to those of the update; returns its metrics."""
         device = self._model.device
         inputs: Any = {
@@ -223,14 +232,21 @@ class Learner:
             "weights": torch.from_numpy(sequence.weights)[None].to(device),
             "group_ids": torch.from_numpy(sequence.groups)[None].to(device),
         }
+        reference = None
+        if config.kl_penalty_coef:
+            with torch.no_grad(), self._as_reference():
+                reference, _ = self.logprobs(sequence)
         logprobs, entropy = self.logprobs(sequence)
-        loss = loss_fn(inputs, logprobs, None, None, dev_config)
+        loss = loss_fn(inputs, logprobs, reference, None, dev_config)
         loss.policy_loss_sum.backward()
-        return {
+        metrics = {
             "loss/train": loss.policy_loss_sum.item(),
             "loss/entropy": entropy.item(),
             "loss/probs_corr": loss.probs_corr.item(),
         }
+        if loss.kl_policy_ref is not None:
+            metrics["loss/kl_policy_ref"] = loss.kl_policy_ref.item()
+        return metrics
 
     def logprobs(self, sequence: PackedSequence) -> tuple[torch.Tensor, torch.Tensor]:
         """Compute the log probability of each sampled token.
@@ -262,6 +278,20 @@ class Learner:
         logprobs = torch.zeros(len(tokens), device=device)
         logprobs[predicting] = torch.cat(found)
         return logprobs[None], torch.cat(entropies).mean()
+
+    @contextmanager
+    def _as_reference(self) -> Iterator[None]:
+        """Have the model be the reference of the KL penalty."""
+        assert self._reference is not None
+        own = []
+        for weight, reference in zip(self._weights, self._reference, strict=True):
+            own.append(weight.data)
+            weight.data = reference
+        try:
+            yield
+        finally:
+            for weight, mine in zip(self._weights, own, strict=True):
+                weight.data = mine
 
 
 class _TargetLogprobs(torch.autograd.Function):  # type: ignore[misc]
