@@ -88,7 +88,7 @@ def export(
                 f"Verified: {proof.merged} tensors are base + adapter, to the nearest number of "
                 f"their type, and {proof.equal} are the base's own."
             )
-            _warn_of_rounding(proof)
+        _warn_of_rounding(proof)
 
 
 @app.command()
@@ -240,7 +240,9 @@ def _say_how_to_ask(name: str, address: ServerAddress, is_agent: bool) -> None:
     note(f"Then: precis {command} --url {address.url} --model {name}")
 
 
-def _warn_of_rounding(proof: Proof) -> None:
+def _warn_of_rounding(proof: Proof | None) -> None:
+    if proof is None:
+        return
     if proof.kept is None:
         warn("The adapter adds nothing yet: these weights are the base model's.")
     elif proof.kept < _KEPT_MIN:

@@ -22,7 +22,8 @@ from precis.models.adapter import (
 )
 from precis.models.base import base_config, base_to_load, choose_base, find_base, public_name
 from precis.models.merge import Proof, merge, verify
-from precis.models.prompt import write_prompt
+from precis.models.prompt import prompt_of, write_prompt
+from precis.models.record import TrainingRecord
 from precis.models.reference import NamedCheckpoint
 from precis.processes.child import is_running
 from precis.rehearsal.checkpoint_files import POLICY_FILE
@@ -88,6 +89,16 @@ def convert(converter: Path, merged: Path, file: Path, name: str) -> None:
         raise ModelError(f"{converter} did not convert {merged}:\n" + "\n".join(said))
 
 
+def write_modelfile(folder: Path, file: str, record: TrainingRecord | None) -> None:
+    """Write Ollama's Modelfile: the prompt and the sampling parameters."""
+    context = (record.tokens_max if record else None) or 4096
+    content = f"FROM ./{file}\nPARAMETER temperature 0\nPARAMETER num_ctx {context}\n"
+    messages = prompt_of(record).get("messages")  # an agent has its own
+    if messages:
+        content += f'SYSTEM """{messages[0]["content"]}"""\n'
+    (folder / "Modelfile").write_text(content, encoding="utf-8")
+
+
 def export_model(
     model: NamedCheckpoint,
     to: Path,
@@ -126,6 +137,7 @@ def export_model(
             convert(find_converter(converter), merged, folder / file, model.serving_name)
             shutil.copy(merged / VERIFICATION_FILE, folder)
         write_prompt(folder, model.record)
+        write_modelfile(folder, file, model.record)
         return proof
 
 

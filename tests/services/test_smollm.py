@@ -129,3 +129,5 @@ def test_a_real_model_is_merged_and_made_a_gguf_of_every_number_and_token_that_w
     config = json.loads((smollm / "model" / "config.json").read_text())
     read_config = json.loads((tmp_path / "read" / "config.json").read_text())
     assert read_config == {**config, "_name_or_path": "small@0"}
+    modelfile = (smollm / "gguf" / "Modelfile").read_text()
+    assert modelfile.startswith("FROM ./small-0.gguf\n")

@@ -321,13 +321,19 @@ Path(out).write_bytes(b"GGUF")
 """
 
 
-def test_gguf_is_made_by_the_converter(store: FolderStore, base: Path, tmp_path: Path) -> None:
+def test_gguf_is_made_by_the_converter_with_a_file_for_ollama(
+    store: FolderStore, base: Path, tmp_path: Path
+) -> None:
     converter = tmp_path / "convert_hf_to_gguf.py"
     converter.write_text(CONVERTER)
     converter.chmod(converter.stat().st_mode | stat.S_IXUSR)
     asked = ("mine@1", "--format", "gguf", "--base", base, "--converter", converter, "--to")
     export(*asked, tmp_path / "out", store=store)
     assert (tmp_path / "out" / "mine-1.gguf").read_bytes() == b"GGUF"
+    modelfile = (tmp_path / "out" / "Modelfile").read_text()
+    assert modelfile.startswith("FROM ./mine-1.gguf\n")
+    assert "num_ctx 2048" in modelfile
+    assert summary_messages("", 120)[0]["content"] in modelfile
     failures = [
         (f"{sys.executable}\nraise SystemExit('It is not supported')", "It is not supported"),
         (f"{sys.executable}\nimport no_such", "(ModuleNotFoundError: No module named 'no_such')"),

@@ -12,6 +12,7 @@ import yaml
 from typer.testing import Result
 
 from precis.models import card
+from precis.models.export import write_modelfile
 from precis.models.licences import check_licence, licence_of, restriction_of
 from precis.models.reference import Reference, find_model
 from precis.records.ledger import Origin
@@ -148,12 +149,14 @@ def test_a_research_licence_is_in_the_card(tmp_path: Path) -> None:
     assert "an extractive policy, which picks sentences" in text
 
 
-def test_an_agents_card_speaks_of_no_summaries(tmp_path: Path) -> None:
+def test_an_agents_card_and_file_for_ollama_speak_of_no_summaries(tmp_path: Path) -> None:
     agent = find_model(store_with_adapter(tmp_path, AN_AGENT), Reference("mine"))
     text = card.card_of(agent, card.base_of(agent), "me/player", None)
     assert "tic_tac_toe.py" in text and "precis play AGENT.py" in text
     for word in ("ummar", "document", "judge"):
         assert word not in text, word
+    write_modelfile(tmp_path, "mine.gguf", agent.record)
+    assert "SYSTEM" not in (tmp_path / "Modelfile").read_text()
 
 
 @pytest.mark.parametrize(
