@@ -169,15 +169,26 @@ def restart(
 
 
 @app.command()
-def repair(model: Model, store: StoreOption = "") -> None:
+def repair(
+    model: Model,
+    store: StoreOption = "",
+    take_over: Annotated[
+        bool,
+        typer.Option("--take-over", help="Take the run from its holder; replace a damaged lease."),
+    ] = False,
+) -> None:
     """Rebuild a lost or damaged ledger of a run from its checkpoints."""
     with sentences():
         from cli.tables import describe_repair
         from precis.run.repair import repair as repair_run
+        from precis.run.repair import repair_lease
 
         at = _open(store, model)
+        if take_over and asyncio.run(repair_lease(at, model)):
+            echo(f"The damaged lease of {model} is replaced. Its ledger is intact.")
+            return
         with errors.status(Text(f"Reading the checkpoints in {at.url} …")):
-            repaired = asyncio.run(repair_run(at, model))
+            repaired = asyncio.run(repair_run(at, model, take_over))
         for line in describe_repair(repaired):
             echo(line)
 

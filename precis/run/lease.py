@@ -23,6 +23,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, nullcontext, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from shlex import quote
 
 from pydantic import AwareDatetime, ValidationError
 
@@ -231,7 +232,7 @@ async def leased(
         present = await asyncio.to_thread(store.get, lease_key(model))
         holder = None
         with suppress(StoreError) if take_over else nullcontext():  # which replaces a damaged one
-            holder = _parse(present, model) if present else None
+            holder = _parse(present, store, model) if present else None
         takes_over = take_over or (one_run and holder is not None and holder.run == run)
         if holder and not takes_over and is_alive(holder, own.since):
             raise _refusal(holder, model, remedy)
@@ -264,7 +265,7 @@ def read_lease(store: Store, model: str) -> Holder | None:
     """Read who holds, or last held, the lease on a model; None if it was never held. A StoreError
     says that the lease can't be read, or was written by a newer Précis."""
     blob = store.get(lease_key(model))
-    return _parse(blob, model) if blob else None
+    return _parse(blob, store, model) if blob else None
 
 
 def live_holder(store: Store, model: str) -> Holder | None:
@@ -314,12 +315,12 @@ def _refusal(holder: Holder | None, model: str, remedy: str) -> LeaseHeld:
     )
 
 
-def _parse(blob: Blob, model: str) -> Holder:
+def _parse(blob: Blob, store: Store, model: str) -> Holder:
     try:
         return Holder.model_validate_json(blob.data)
     except ValidationError as error:
         raise StoreError(
             f"{lease_key(model)} can't be read as a lease of this version of Précis.",
-            f"Update Précis, or, if no other run works on the model, start it with {_TAKE_OVER}, "
-            "which replaces it.",
+            "Update Précis, or, if no other run works on the model, replace it with "
+            f"`precis runs repair {model} --take-over --store {quote(store.url)}`.",
         ) from error

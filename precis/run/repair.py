@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
-from precis.errors import ConfigError, CorruptCheckpoint, UnusableRun
+from precis.errors import ConfigError, CorruptCheckpoint, StoreError, UnusableRun
 from precis.records.ledger import Ledger, find_ledger, ledger_key, no_ledger, write_ledger
 from precis.records.manifests import Checkpoint, checkpoints_key, pointer_key, steps_in
 from precis.run.checkpoints import (
@@ -26,7 +26,7 @@ from precis.run.checkpoints import (
     repair_pointer,
     verify,
 )
-from precis.run.lease import leased
+from precis.run.lease import leased, read_lease
 from precis.store import Store
 
 _UNKNOWN_FIELD = "extra_forbidden"
@@ -54,14 +54,29 @@ def refuse_lost_ledger(store: Store, model: str) -> None:
         raise no_ledger(store, model)
 
 
-async def repair(store: Store, model: str) -> Repaired:
+async def repair_lease(store: Store, model: str) -> bool:
+    """Replace a lease that can't be read; False if it can be, or the ledger needs repair too."""
+    try:
+        if await asyncio.to_thread(find_ledger, store, model) is None:
+            return False
+    except UnusableRun:
+        return False
+    try:
+        await asyncio.to_thread(read_lease, store, model)
+    except StoreError:
+        async with leased(store, model, "repair", take_over=True):
+            return True
+    return False
+
+
+async def repair(store: Store, model: str, take_over: bool = False) -> Repaired:
     """Rebuild a run's ledger from its checkpoints; if interrupted, it can be repeated.
 
     Raises ConfigError where the ledger is intact or of a newer Précis, LeaseHeld where a live run
     works on the model, CorruptCheckpoint where no checkpoint is whole.
     """
     await asyncio.to_thread(_refuse_intact, store, model)  # a wrong name gets no lease
-    async with leased(store, model, "repair") as lease:
+    async with leased(store, model, "repair", take_over=take_over) as lease:
         present = await asyncio.to_thread(store.get, ledger_key(model))
         await asyncio.to_thread(_refuse_intact, store, model)
         manifests, damage = await asyncio.to_thread(_read_manifests, store, model)

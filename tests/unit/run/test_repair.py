@@ -98,6 +98,17 @@ async def test_a_run_at_work_is_not_repaired(store: FolderStore) -> None:
     hold(store, "m", "train-7")
     with pytest.raises(LeaseHeld, match="run train-7"):
         await repair(store, "m")
+    assert (await repair(store, "m", take_over=True)).ledger.next_step == STEPS
+
+
+def test_a_damaged_lease_of_a_run_with_an_intact_ledger_is_replaced(store: FolderStore) -> None:
+    store.put(lease_key("m"), b"garbage")
+    refused = precis_runs("delete", "m", "--yes", store=store, code=1)
+    assert "replace it with `precis runs repair m --take-over --store " in refused
+    said = precis_runs("repair", "m", "--take-over", store=store)
+    assert said == "The damaged lease of m is replaced. Its ledger is intact.\n"
+    assert "held by" in precis_runs("show", "m", store=store)
+    assert "is intact" in precis_runs("repair", "m", "--take-over", store=store, code=1)
 
 
 def test_the_steps_of_deleted_checkpoints_are_lost_and_said_to_be(store: FolderStore) -> None:
