@@ -26,7 +26,7 @@ from precis.records.results import ATTEMPTS, Provenance, Row, frame_of, row_of
 from precis.records.rollout import Rollout, Scenario, Score
 from precis.records.spend import Usage
 from precis.run.overview import list_runs
-from precis.settings.overrides import overlay, without_removed
+from precis.settings.overrides import overlay
 from precis.settings.problems import problems_in
 from precis.store import Store
 
@@ -172,9 +172,8 @@ def with_settings_of_its_run(config: BenchmarkConfig, store: Store) -> Benchmark
             "Start the run once more with those that it had: what is trained is not trained again.",
         )
     of_the_run = {name: value for name, value in ledger.settings.items() if name in OF_A_RUN}
-    known = without_removed(BenchmarkConfig, of_the_run)
     try:
-        return BenchmarkConfig.model_validate(overlay(BenchmarkConfig, known, given))
+        return BenchmarkConfig.model_validate(overlay(BenchmarkConfig, of_the_run, given))
     except ValidationError as error:
         raise ConfigError(
             f"The settings that {config.model!r} was trained with can't be taken over "

@@ -80,16 +80,6 @@ def overlay(model: type[Record], base: Given, over: Given) -> dict[str, Any]:
     return laid
 
 
-def without_removed(model: type[Record], given: Given) -> dict[str, Any]:
-    """Return a stored run's settings without those that exist no more."""
-    known = {}
-    for name, value in given.items():
-        if name in model.model_fields:
-            inner = _inner(model, name, value, value)
-            known[name] = value if inner is None else without_removed(inner, value)
-    return known
-
-
 def _inner(model: type[Record], name: str, there: Any, value: Any) -> type[Record] | None:
     """Return the class of settings that both values are of; None if one replaces the other."""
     if name not in model.model_fields or not isinstance(there, Mapping | None):
