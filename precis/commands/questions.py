@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from math import isfinite
 from pathlib import Path
 from typing import Annotated
 
@@ -36,7 +37,7 @@ from precis.questions.make import (
 from precis.questions.rules import RuleWriter
 from precis.questions.writer import SETTINGS, QuestionWriter
 from precis.records.documents import CRUDE, MADE_BY_RULES, UNANSWERABLE
-from precis.records.spend import PRICES
+from precis.records.spend import PRICES, Price, Prices
 from precis.store import FolderStore
 from precis.store.kept import KeptRecords
 from precis.text import count_of
@@ -64,6 +65,10 @@ def make(
     judge: Annotated[JudgeName, typer.Option(help="The judge that tries them.")] = "lexical",
     judge_model: JudgeModel = "",
     judge_url: JudgeUrl = "",
+    price: Annotated[
+        tuple[float, float] | None,
+        typer.Option(help="USD for a million prompt and completion tokens of the model."),
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Pay without asking.")] = False,
 ) -> None:
     """Have a model or rules write questions about documents, and keep the useful ones.
@@ -73,6 +78,8 @@ def make(
     with sentences():
         if out.suffix != ".parquet":
             raise ConfigError(f"--out {out} must end in .parquet.")
+        if price and not all(isfinite(dollars) and dollars >= 0 for dollars in price):
+            raise ConfigError("--price takes two amounts of dollars, each 0 or more.")
         if bool(url) != bool(model):
             raise ConfigError(
                 "--url and --model name the model that writes questions: give both, or neither."
@@ -83,14 +90,17 @@ def make(
                 "Rules write for nothing, and the lexical judge tries what they write: leave "
                 "--judge out, or name a model with --url and --model."
             )
+        if not url and price:
+            raise ConfigError("--price is of a model: name one with --url and --model.")
         texts = read_texts(folder)
         if not url:
             made = make_by_rules(texts, folder, out)
             typer.echo(CRUDE)
         else:
+            prices = {**PRICES, model: Price(*price)} if price else PRICES
             endpoint = server_at(url).endpoint(model, "writer")
             paid = FolderStore(out.with_name(f"{out.name}.paid"))
-            made = asyncio.run(_make(endpoint, judged_by, paid, texts, asks=not yes))
+            made = asyncio.run(_make(endpoint, judged_by, prices, paid, texts, asks=not yes))
             _write(made, rows_of(made, folder), out)
         if any(one.problem for one in made):
             say("The same command tries those again, and pays for nothing else.")
@@ -166,6 +176,7 @@ def read_texts(folder: Path) -> list[Text]:
 async def _make(
     endpoint: Endpoint,
     judged_by: JudgeConfig,
+    prices: Prices,
     paid: FolderStore,
     texts: Sequence[Text],
     *,
@@ -174,7 +185,7 @@ async def _make(
     async with AsyncExitStack() as stack:
         judge = await stack.enter_async_context(open_judge(judged_by))
         # Never hedged: that would pay for a document twice.
-        client = await stack.enter_async_context(ChatClient(endpoint, SETTINGS, prices=PRICES))
+        client = await stack.enter_async_context(ChatClient(endpoint, SETTINGS, prices=prices))
         # Before anything is paid for: without a place to keep replies, nothing is asked.
         await asyncio.to_thread(paid.check)
         kept = KeptRecords(paid)
@@ -184,7 +195,7 @@ async def _make(
         judge_costs = judged_by.provider != "lexical"
         untried = await maker.untried(texts) if judge_costs else unwritten
         if unwritten:
-            typer.echo(forecast_writer(endpoint.model, unwritten))
+            typer.echo(forecast_writer(endpoint.model, unwritten, prices))
         if untried:
             typer.echo(forecast_judge(judged_by, judge.identity["model"], untried))
         if known := len(texts) - len(untried):

@@ -27,7 +27,7 @@ from precis.questions.prompts import ANSWERED, UNANSWERED, WrittenQuestion, ques
 from precis.questions.writer import estimate_usage
 from precis.record import json_digest
 from precis.records.documents import Document, Question
-from precis.records.spend import Usage, usd
+from precis.records.spend import Prices, Usage, usd
 from precis.store.kept import KeptRecords
 from precis.text import count_of
 
@@ -218,7 +218,7 @@ def _sift(
     return DocumentQuestions(text, tuple(answered), tuple(unanswered), dropped)
 
 
-def forecast_writer(model: str, texts: Sequence[Text]) -> str:
+def forecast_writer(model: str, texts: Sequence[Text], prices: Prices) -> str:
     """Return a sentence on the writing model's cost for these texts."""
     prompts = completions = 0
     for text in texts:
@@ -226,7 +226,7 @@ def forecast_writer(model: str, texts: Sequence[Text]) -> str:
         prompts += usage.prompt_tokens
         completions += usage.completion_tokens
     total = Usage(prompts, completions)
-    cost = usd(model, total)
+    cost = usd(model, total, prices)
     dollars = "at an unknown price" if cost is None else f"about ${cost:,.2f}"
     documents = count_of(len(texts), "document")
     return (

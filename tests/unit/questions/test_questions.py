@@ -127,7 +127,7 @@ def test_a_corpus_is_made_of_what_the_judge_answers_from_the_documents_that_can_
     model, url = writer
     (folder / "deep.html").write_text("<div>" * 50_000)
     (folder / "broken.pdf").write_bytes(b"no PDF")
-    said = make(folder, url, "--yes")
+    said = make(folder, url, "--yes", "--price", "1", "2")
     assert "deep.html is nested too deeply" in said
     assert "broken.pdf can't be read as PDF" in said
     assert "left out: 2." in said
@@ -316,9 +316,12 @@ def test_a_reply_that_is_not_what_was_asked_for_is_none(damage: object) -> None:
         ((*URL_JUDGE, "http://["), "--judge-url is not an address"),
         ((*URL_JUDGE, "127.0.0.1:1"), "--judge-url is not an address"),
         ((*URL_JUDGE, "http://a:b@localhost"), "JUDGE_API_KEY"),
+        (("--price", "nan", "1"), "--price takes two amounts"),
+        (("--price", "1", "-1"), "--price takes two amounts"),
         (("--model", ""), "give both, or neither"),
         (("--url", ""), "give both, or neither"),
         (("--url", "", "--model", "", "--judge", "openrouter"), "leave --judge out"),
+        (("--url", "", "--model", "", "--price", "1", "2"), "--price is of a model"),
         (("--yes",), "was not written. The same command tries them again"),
     ],
 )
