@@ -51,6 +51,15 @@ class DocumentSource(Record):
     """The split to read when `source` is on the Hub."""
 
 
+class OtherDocuments(DocumentSource):
+    """Documents for a benchmark only."""
+
+    count: BoundedInt | None = Field(None, ge=1)
+    """How many to take, drawn by `seed`; empty takes all."""
+    seed: Seed = 1
+    """Seed of the draw."""
+
+
 class DocumentsConfig(DocumentSource):
     """The documents to train on, and those to hold out."""
 
@@ -563,7 +572,7 @@ class BenchmarkConfig(RunConfig):
     Settings shared with training default to those of the model's run.
     """
 
-    test_documents: DocumentSource | None = Field(None, title="Test Documents")
+    test_documents: OtherDocuments | None = Field(None, title="Test Documents")
     """Documents to benchmark on in place of the held-out ones of `documents`, which are the
     default."""
     checkpoints: Literal["every", "ends", "last", "none"] = "every"

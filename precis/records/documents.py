@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from precis.config import DocumentsConfig, DocumentSource
+from precis.config import DocumentsConfig, DocumentSource, OtherDocuments
 from precis.errors import DocumentsError
 from precis.record import json_digest
 from precis.records.rows import CorpusRow, read_rows
@@ -86,10 +86,17 @@ def load_corpus(config: DocumentsConfig, warn: Warn = logger.warning) -> Corpus:
     return split(read_documents(config, warn), config)
 
 
-def load_others(config: DocumentSource, warn: Warn = logger.warning) -> Corpus:
+def load_others(config: OtherDocuments, warn: Warn = logger.warning) -> Corpus:
     """Read documents to benchmark on, none of them to train on; see `load_corpus`."""
     documents = sorted(read_documents(config, warn), key=lambda document: document.id)
-    return Corpus(train=(), validation=tuple(documents))
+    if config.count is None:
+        return Corpus(train=(), validation=tuple(documents))
+    if len(documents) < config.count:
+        raise DocumentsError(
+            f"{config.source} has {count_of(len(documents), 'document')}, but test_documents.count "
+            f"asks for {config.count}: lower it, or leave it empty to take them all."
+        )
+    return Corpus((), tuple(random.Random(config.seed).sample(documents, config.count)))
 
 
 def read_documents(config: DocumentSource, warn: Warn = logger.warning) -> list[Document]:

@@ -12,8 +12,8 @@ from precis.benchmark.contender import ContenderSpec, hosted_contender, local_co
 from precis.benchmark.lineup import TrainedLineup, line_up_trained, turns
 from precis.benchmark.measure import Measured, with_settings_of_its_run
 from precis.benchmark.run import compare
-from precis.config import BenchmarkConfig, ContenderConfig, DocumentSource, TrainConfig
-from precis.errors import ConfigError, UnusableRun
+from precis.config import BenchmarkConfig, ContenderConfig, OtherDocuments, TrainConfig
+from precis.errors import ConfigError, DocumentsError, UnusableRun
 from precis.records.documents import Corpus, load_corpus, load_others
 from precis.records.ledger import Ledger, Origin, ledger_key, write_ledger
 from precis.records.nouns import Figure
@@ -130,11 +130,19 @@ def ledger(model: str = "m", **settings: Any) -> Ledger:
     return Ledger(model=model, config="c", corpus="k").under(config.model_dump(mode="json"))
 
 
-def test_all_documents_of_a_benchmarks_own_are_held_out(tmp_path: Path) -> None:
+def test_all_documents_are_taken_or_some_that_the_seed_draws(tmp_path: Path) -> None:
     path = write_jsonl(tmp_path / "own.jsonl", rows(12))
-    found = load_others(DocumentSource(source=str(path)))
+    found = load_others(OtherDocuments(source=str(path)))
     assert (len(found.train), len(found.validation)) == (0, 12)
     assert found.digest != load_corpus(source(path, train_size=10, val_size=2)).digest
+    first, again, other = (
+        load_others(OtherDocuments(source=str(path), count=5, seed=seed)) for seed in (1, 1, 2)
+    )
+    assert first == again != other and len(first.validation) == 5
+    with pytest.raises(
+        DocumentsError, match=r"12 documents, but test_documents\.count asks for 13"
+    ):
+        load_others(OtherDocuments(source=str(path), count=13))
 
 
 def test_a_night_by_other_rules_or_a_damaged_one_is_not_compared(store: FolderStore) -> None:
