@@ -31,11 +31,11 @@ def sample_table(
 
 
 def tell_benchmark(log: WandbLog, model: str, benchmark: Benchmark, folder: Path) -> None:
-    """Log the contenders' accuracies, the charts, and the rows as an artifact. `folder` is for the
-    files, which must exist until the log is finished."""
+    """Log the accuracies of complete contenders, the charts, and the rows as an artifact. `folder`
+    is for the files, which must exist until the log is finished."""
     metrics = {}
     for standing in benchmark.standings:
-        if standing.accuracy:
+        if standing.accuracy and standing.complete:
             metrics[f"benchmark/{standing.contender}"] = standing.accuracy.mean
     log.log(None, metrics)
     paths = {}

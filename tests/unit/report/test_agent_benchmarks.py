@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -93,9 +94,7 @@ def test_turns_tokens_and_dollars_stand_beside_the_win_rate(benchmark: Benchmark
     assert chart.png()
 
 
-def test_a_cost_by_an_estimate_of_the_tokens_is_shown_as_an_upper_bound(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cost_by_an_estimate_of_the_tokens_is_shown_as_an_upper_bound() -> None:
     counted = games("counted", None, [won(5), lost(1)] * 4)
     nothing = pl.lit(0, pl.Int64)
     uncounted = games("uncounted", None, [won(5), lost(1)] * 4).with_columns(
@@ -132,12 +131,20 @@ def test_a_cost_by_an_estimate_of_the_tokens_is_shown_as_an_upper_bound(
     )
     facts = benchmark_facts(run, trained, measured, Comparison())
     assert facts["The start"] == "o, step 3", "which was trained"
+
+
+def test_only_complete_contenders_are_logged_with_an_accuracy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame = pl.concat([games(name, None, [won(5), lost(1)] * 4) for name in ("one", "other")])
+    one, other = Benchmark(frame, words=GAMES).standings
+    benchmark: Any = SimpleNamespace(standings=[one, replace(other, complete=False)], frame=frame)
     logged: dict[str, float] = {}
     log: Any = SimpleNamespace(log=lambda _, metrics: logged.update(metrics))
     log.images = log.results = lambda *_: None
     monkeypatch.setattr("precis.observe.samples.charts_of", lambda _: {})
     tell_benchmark(log, "m", benchmark, tmp_path)
-    assert sorted(logged) == ["benchmark/counted", "benchmark/uncounted"]
+    assert list(logged) == [f"benchmark/{one.contender}"]
 
 
 def test_of_a_reward_the_share_of_successes_is_a_column_and_no_points_are_spoken_of() -> None:
