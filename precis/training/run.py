@@ -4,9 +4,10 @@ import asyncio
 import hashlib
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from shlex import quote
 
@@ -19,10 +20,13 @@ from precis.environments.recorder import Recorder
 from precis.errors import BudgetReached, StoreError
 from precis.llm.silence import silences
 from precis.observe.observers import Observers
+from precis.observe.rollouts import records_of
+from precis.observe.samples import sample_table
 from precis.observe.wandb import WandbLog
 from precis.processes.kill_points import reached
 from precis.records.ledger import Ledger, StepRecord, encode_ledger, ledger_key, read_ledger
 from precis.records.metrics import step_metrics
+from precis.records.rollout import Rollout, Split
 from precis.records.spend import Spend
 from precis.report.training_report import LatestSamples, TrainingView
 from precis.rollouts.filter import StepRollouts
@@ -273,6 +277,17 @@ class Run:
         """Return a committed step's numbers under flat names, as they are logged."""
         record = next(one for one in self.ledger.steps if one.step == step)
         return step_metrics(self.ledger, record)
+
+    def tell_samples(
+        self, split: Split, step: int, rows: Sequence[Sequence[Rollout]], adapter: str
+    ) -> None:
+        """Send an adapter's rollouts to the observers, and a validation's samples to W&B."""
+        origin = {"split": split, "step": str(step)}
+        everyone = chain.from_iterable(rows)
+        self.observers.rollouts(records_of(everyone, self.ledger.run_id, adapter, origin))
+        if self.wandb and split == "validation":
+            columns, table = sample_table(rows)
+            self.wandb.table(step, "samples", columns, table)
 
     @property
     def name(self) -> str:

@@ -19,8 +19,6 @@ from precis.config import RolloutsConfig
 from precis.environments.session import Policy
 from precis.environments.trajectories import group_of, in_texts, put_trajectories
 from precis.errors import LeaseLost, StoreConflict, StoreError
-from precis.observe.rollouts import records_of
-from precis.observe.samples import sample_table
 from precis.processes.kill_points import reached
 from precis.records.ledger import SERVICE_USD, TURNS, Ledger, StepRecord
 from precis.records.rollout import Rollout, Scenario, Split
@@ -236,11 +234,7 @@ async def keep_rollouts(
     samples also to W&B."""
     name = run.model.get_inference_name(adapter)
     await asyncio.to_thread(put_trajectories, run.store, run.name, split, step, rows, name)
-    origin = {"split": split, "step": str(step)}
-    seen = records_of(chain.from_iterable(rows), run.ledger.run_id, name, origin)
-    run.observers.rollouts(seen)
-    if run.wandb and split == "validation":
-        run.wandb.table(step, "samples", *sample_table(rows))
+    run.tell_samples(split, step, rows, name)
 
 
 async def delete_old_checkpoints(run: Run) -> None:
