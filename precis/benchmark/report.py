@@ -154,11 +154,13 @@ def benchmark_facts(
     spend = run.budget.spend
     is_bound = spend.given_up or has_bound(measured.frame)
     at_most = "at most " if spend.usd and is_bound else ""
-    unpriced = ", some at an unknown price" if spend.unpriced else ""
+    unpriced = ", some at an unknown price"
+    asked = f"{at_most}${spend.usd:,.2f}{unpriced if spend.unpriced else ''}"
     environment = run.environment
     nouns = environment.nouns
     judge = environment.identity.get("model")
-    scoring_usd = run.budget.usd - spend.usd
+    judging = run.budget.judging()
+    judged = f"${judging.usd:,.2f}{unpriced if judging.unpriced else ''}"
     attempts = (
         f"one greedy, which all figures but pass@k are of, and {run.sampled} sampled at "
         f"temperature {run.config.rollouts.temperature:g} (models that reason: at their own); "
@@ -174,8 +176,8 @@ def benchmark_facts(
         **({"Caveat": environment.caveat} if environment.caveat else {}),
         **({"Attempts": attempts} if run.sampled else {}),
         "Began": f"{run.began:%Y-%m-%d %H:%M} UTC",
-        nouns.rollouts.capitalize(): f"{at_most}${spend.usd:,.2f}{unpriced}",
-        **({"Judging": f"${scoring_usd:,.2f}"} if judge else {}),
+        nouns.rollouts.capitalize(): asked,
+        **({"Judging": judged} if judge else {}),
         **({"Machine": f"${run.machine_usd:,.2f}"} if run.machine_usd else {}),
         "Nights": comparison.verdict,
     }

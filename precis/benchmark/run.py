@@ -60,7 +60,7 @@ class BenchmarkRun:
         self.kept = KeptRecords(self.store)
         self.machine_usd = 0.0
         before = environment.spend
-        self.budget = Budget(config.dollars_max, lambda: environment.spend.since(before).usd)
+        self.budget = Budget(config.dollars_max, lambda: environment.spend.since(before))
         self.environment = (
             environment.for_benchmark(config, PaidOnce(self.kept, self.budget)) or environment
         )

@@ -18,18 +18,16 @@ class Budget:
     """Limits the dollars for requests, which clients add to `spend`, and for judging; None for no
     limit."""
 
-    def __init__(
-        self, dollars_max: float | None, judging: Callable[[], float] = lambda: 0.0
-    ) -> None:
+    def __init__(self, dollars_max: float | None, judging: Callable[[], Spend] = Spend) -> None:
         self.dollars_max = dollars_max
-        self._judging = judging
+        self.judging = judging
         self.spend = Spend()
         self._reserved: list[float] = []
         self._freed = asyncio.Event()
 
     @property
     def usd(self) -> float:
-        return self.spend.usd + self._judging()
+        return self.spend.usd + self.judging().usd
 
     @asynccontextmanager
     async def reserve(self, usd: float) -> AsyncIterator[None]:

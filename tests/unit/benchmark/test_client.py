@@ -13,7 +13,8 @@ from pydantic import ValidationError
 from precis.benchmark.client import ContenderClient, Replies
 from precis.benchmark.contender import ContenderSpec, hosted_contender, local_contender
 from precis.benchmark.lineup import serve_baselines, serve_rehearsed
-from precis.benchmark.measure import Attempt, measure
+from precis.benchmark.measure import Attempt, measure, results_of
+from precis.benchmark.report import benchmark_facts
 from precis.benchmark.run import BenchmarkRun, announce_cost, estimate_cost
 from precis.config import BenchmarkConfig, ContenderConfig, JudgeConfig, RolloutsConfig
 from precis.environments.protocol import Environment
@@ -34,6 +35,7 @@ from precis.records.rollout import Scenario, Score, Split, Unscored
 from precis.records.spend import Spend
 from precis.rehearsal.checkpoint_files import initial_state, save
 from precis.rehearsal.extractive.kind import SENTENCES
+from precis.report.nights import Comparison
 from precis.run.checkpoints import commit
 from precis.statistics.standings import Contender
 from precis.store import open_store
@@ -80,6 +82,8 @@ def entry(url: str, **settings: Any) -> ContenderSpec:
 
 class Judge:
     """Rules that everything is right; `asked` counts how often."""
+
+    protocol = "batched v4"
 
     def __init__(self) -> None:
         self.asked, self.identity, self.spend = 0, {"model": "m"}, Spend()
@@ -371,6 +375,18 @@ async def test_a_benchmark_shows_the_warnings_of_its_forecast(
         await run.kept.open()
         await announce_cost(run, [entry(url)])
     assert "No price is known for m: only its replies may give it." in caplog.text
+
+
+async def test_judging_at_an_unknown_price_is_no_zero(url: str, tmp_path: Path) -> None:
+    judge = Judge()
+    one = environment(judge, documents=ONE)
+    async with Recorder() as recorder:
+        run = BenchmarkRun(BenchmarkConfig(store=str(tmp_path)), one, recorder, Observers([]))
+        found = results_of([(entry(url), await ask(entry(url), one))], one, "r", run.began, None)
+    judge.spend = Spend(calls=2, usd=1.5, unpriced=1)
+    facts = benchmark_facts(run, None, found, Comparison())
+    assert facts["Judging"] == "$1.50, some at an unknown price"
+    assert facts["Summaries"] == "$0.00"
 
 
 async def test_a_rehearsed_model_takes_part_beside_the_others(tmp_path: Path) -> None:
