@@ -63,18 +63,11 @@ app = typer.Typer(cls=Commands, no_args_is_help=True, pretty_exceptions_enable=F
 
 
 def load(name: str) -> Any:
-    """Import a command of the table, and return typer's object for it; exit without a checkout."""
+    """Import a command of the table, and return typer's object for it."""
     try:
         module = import_module(module_of(name))
     except KeyboardInterrupt:
         sys.exit(128 + signal.SIGINT)  # the command has not started yet
-    except ModuleNotFoundError as error:
-        if error.name not in {"cli", module_of(name)}:
-            raise
-        sys.exit(
-            f"`precis {name}` needs a checkout of Précis, and this is its library alone: clone "
-            "the repository and run `make install` in it."
-        )
     group = typer.Typer()
     if hasattr(module, "app"):
         group.add_typer(module.app, name=name)

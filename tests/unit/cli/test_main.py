@@ -89,8 +89,19 @@ def test_without_a_checkout_its_commands_are_not_listed_and_say_what_they_need(
     listed = CliRunner().invoke(app, ["--help"]).output
     assert "summarize" in listed
     assert "rehearse" not in listed
-    with pytest.raises(SystemExit, match="`precis rehearse` needs a checkout of Précis"):
-        load("rehearse")
+    monkeypatch.setattr(sys, "argv", ["precis", "rehearse"])
+    with pytest.raises(SystemExit, match="This command needs a checkout of Précis"):
+        main()
+
+
+def test_without_the_packages_of_the_pipeline_a_command_says_how_to_install_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delitem(sys.modules, "cli.doctor", raising=False)
+    monkeypatch.setitem(sys.modules, "prefect.settings", None)  # as if it were not there
+    monkeypatch.setattr(sys, "argv", ["precis", "doctor"])
+    with pytest.raises(SystemExit, match=r"prefect.* is not installed: run `make install`.*extra"):
+        main()
 
 
 @pytest.mark.parametrize(
