@@ -7,11 +7,11 @@ otherwise any web page that the user visits could have it run code.
 
 import asyncio
 import os
+import shlex
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
@@ -47,9 +47,9 @@ class PrefectServer:
         return without_passwords(self.api.removesuffix("/api"))
 
     @property
-    def password_file(self) -> Path | None:
-        """The file with the `user:password` of its pages, if it is ours."""
-        return process.home() / "password" if self.ours else None
+    def show_password(self) -> str | None:
+        """The shell command that shows the `user:password` of its pages, if it is ours."""
+        return f"cat {shlex.quote(str(process.home() / 'password'))}" if self.ours else None
 
     async def wait(self) -> None:
         """Return once it answers. Raises PrecisError if it has not after three minutes, or has

@@ -101,8 +101,8 @@ def _stand_up(server: PrefectServer, console: Console, automations: bool | None)
     asyncio.run(server.wait())
     asyncio.run(prefect_server.check())
     console.print(f"Prefect      {server.ui}")
-    if server.password_file:
-        console.print(f"Password     its pages ask for it: cat {server.password_file}")
+    if server.show_password:
+        console.print(f"Password     its pages ask for it: {server.show_password}")
     # The rest takes up to two minutes on a busy machine.
     if not console.is_terminal:
         console.print("Deploying …")
@@ -124,8 +124,8 @@ def _stand_up(server: PrefectServer, console: Console, automations: bool | None)
     console.print(f"Automations  {', '.join(active) or 'none; --automations applies them'}")
     console.print("\nIn another terminal:")
     console.print(f"  export PREFECT_API_URL={server.api}")
-    if server.password_file:
-        console.print(f'  export PREFECT_API_AUTH_STRING="$(cat {server.password_file})"')
+    if server.show_password:
+        console.print(f'  export PREFECT_API_AUTH_STRING="$({server.show_password})"')
     console.print("  prefect deployment run 'train/rehearsal'\n  precis runs")
     and_server = " and the server" if server.started else ""
     console.print(f"\nCtrl-C waits for the current runs, and then stops the worker{and_server}.")

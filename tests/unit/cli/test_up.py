@@ -5,6 +5,7 @@ import asyncio
 import logging
 import os
 import signal
+import subprocess
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -40,6 +41,16 @@ def test_a_server_is_not_shared_without_a_password(
     monkeypatch.setenv("PREFECT_SERVER_API_AUTH_STRING", password)
     with pytest.raises(ConfigError, match="set PREFECT_SERVER_API_AUTH_STRING to `user:password`"):
         up.demand_password()
+
+
+def test_the_command_that_shows_the_password_works_in_any_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRECIS_HOME", str(tmp_path / "my files"))
+    (tmp_path / "my files" / "prefect").mkdir(parents=True)
+    (tmp_path / "my files" / "prefect" / "password").write_text("precis:secret")
+    command = prefect_server.PrefectServer(OWN, ours=True).show_password
+    assert command and subprocess.check_output(command, shell=True, text=True) == "precis:secret"
 
 
 OWN = "http://127.0.0.1:9/api"
@@ -122,7 +133,7 @@ def test_a_server_that_dies_while_it_is_deployed_to_is_said_in_a_sentence(
     monkeypatch.setattr(pool, "paused", answer)
     monkeypatch.setattr(pool, "pause", pause)
     monkeypatch.setattr(up, "deploy", deploy)
-    server: Any = SimpleNamespace(wait=answer, ui="", password_file=None)
+    server: Any = SimpleNamespace(wait=answer, ui="", show_password=None)
     with pytest.raises(PrecisError, match="did not take the deployments: All connection attempts"):
         up._stand_up(server, plain_console(), None)
 
