@@ -116,8 +116,8 @@ def _failure(
     # JSON may have encoded a key in escapes, which are visible only after parsing.
     text = Redactor(endpoint.api_key).clean_text(text)
     message = " ".join(text.split())[:_DETAIL_MAX] or "no message"
-    if fields.get("code") == "insufficient_quota":
-        status = 402  # OpenAI answers 429 to an account without credit
+    if fields.get("code") == "insufficient_quota" or fields.get("type") == "budget_exceeded":
+        status = 402  # OpenAI answers 429 to an account without credit, LiteLLM 422 to a key
     cause = _CAUSES.get(status, "server_error" if status >= 500 else None)
     if cause is not None:
         detail = f"The {endpoint.role} answered {status}: {message}"

@@ -75,6 +75,8 @@ NO = said("No, \x1b[2Jbecause of sk-secret-key.", None)
         (402, NO, ["BIG_KEY", "credit"]),
         # OpenAI's for an account without credit.
         (429, {"error": {"message": "No.", "code": "insufficient_quota"}}, ["BIG_KEY", "credit"]),
+        # LiteLLM's for a key whose budget is spent.
+        (422, said("No.", "422", type="budget_exceeded"), ["BIG_KEY", "credit"]),
         (403, NO, ["BIG_KEY"]),
         (404, NO, ["big-judge"]),
         (413, NO, ["big-judge"]),
