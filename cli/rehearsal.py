@@ -184,6 +184,7 @@ _SHOWN = {
     "precis.environments.summaries.judge.cache",
     "precis.training.opening",
     "precis.training.preflight",
+    "precis.training.serving",
     "precis.llm.silence",
     "precis.observe.sender",
     "precis.observe.wandb",

@@ -1,7 +1,6 @@
 """The recorder's client of a contender, which answers from kept replies or by a request."""
 
 import asyncio
-import logging
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -24,8 +23,6 @@ from precis.store.kept import KeptRecords
 
 _AHEAD = 2
 """Rollouts in progress for each request in flight: while one is scored, another is requested."""
-
-logger = logging.getLogger(__name__)
 
 
 class ContenderClient:
@@ -120,7 +117,6 @@ class ContenderClient:
         except ProviderRejected as error:
             if error.status not in REFUSALS and self._rejected is None:
                 self._rejected = error
-                logger.warning("%s It is not asked again.", error)
             raise
 
 

@@ -15,6 +15,7 @@ from precis.cluster.local import scratch_folder
 from precis.errors import ConfigError, TrainerLost
 from precis.llm.concurrency import run_for_each
 from precis.records.results import TRAINED
+from precis.records.rollout import UNJUDGED, Unscored
 from precis.rollouts.filter import refuse_too_many_unscored
 from precis.run.lease import leased
 from precis.statistics.standings import Contender
@@ -154,6 +155,11 @@ async def measure_contender(run: BenchmarkRun, contender: ContenderSpec) -> Meas
             run.recorder, client, run.environment, held_out, tell, first, run.sampled
         )
     _log.info("Measured %s.", contender.contender)
+    scores = [one.rollout.score for one in attempts]
+    failed = [one.detail for one in scores if isinstance(one, Unscored) and one.cause != UNJUDGED]
+    if failed and contender.contender.model != RANDOM:  # which may take no part
+        told = f"{contender.contender}: {len(failed)} of {len(scores)} rollouts have no score"
+        _log.warning("%s. The first: %s", told, failed[0])
     return contender, attempts
 
 

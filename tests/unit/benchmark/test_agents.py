@@ -182,7 +182,7 @@ async def test_a_baseline_that_is_called_like_a_hosted_model_is_refused_before_a
 
 
 async def test_a_benchmark_names_whom_it_could_not_measure_and_fails_without_anybody(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("CONTENDER_API_KEY", KEY)
     refuses = 'if model.get_inference_name() == "m":\n        raise ValueError("no such coin")'
@@ -193,6 +193,7 @@ async def test_a_benchmark_names_whom_it_could_not_measure_and_fails_without_any
         config = benchmark_of(tmp_path, source, **given)
         async with opened(config) as run, serve_others(run) as both:
             measured = await measure_all(run, None, both, measure_contender, no_ceiling)
+            assert "m: 2 of 2 rollouts have no score. The first: ValueError: no" in caplog.text
             report, _ = await publish(run, None, measured, compare(run, measured), tmp_path)
             assert report.incomplete == "Too much is unscored to rank m (2 agent_failed)."
             others = [one for one in both if one.contender.model == "m"]
