@@ -184,11 +184,12 @@ async def estimate_cost(
                     usd += spec.price.of(attempt.missing[0])
                     thinking_usd += spec.price.of(Usage(0, spec.thinking_tokens))
     thinking = f", and up to ${thinking_usd:,.2f} of thought" if thinking_usd else ""
-    unknown = f" The price of {', '.join(sorted(unpriced))} is not known." if unpriced else ""
+    unknown = f"No price is known for {', '.join(sorted(unpriced))}: dollars_max does not count it."
     asked = Estimate(
         f"{environment.nouns.rollouts.capitalize()} to be paid for: {paid:,}, up to "
-        f"${usd:,.2f}{thinking}; kept: {kept:,}.{unknown}",
+        f"${usd:,.2f}{thinking}; kept: {kept:,}.",
         usd,
+        (unknown,) if unpriced else (),
         figures={"rollouts": paid, "kept": kept},
     )
     scoring = environment.forecast(unscored, ceiling=ceiling)

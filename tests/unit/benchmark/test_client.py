@@ -342,7 +342,7 @@ async def test_the_forecast_counts_what_is_missing_and_names_what_has_no_price(
         dry = environment(kept=kept, dry=True)
         ahead, scoring = await estimate_cost(recorder, clients, dry, sampled=1)
     assert ahead.figures == {"rollouts": 13, "kept": 3}
-    assert "The price of x is not known." in str(ahead)
+    assert ahead.warnings == ("No price is known for x: dollars_max does not count it.",)
     assert scoring.figures["calls"] == 26 + 2 * len(DOCUMENTS), "the ceiling is paid for too"
     assert str(ahead).startswith("Summaries to be paid for: 13, up to $")
     assert ahead.usd == pytest.approx(5 * 764 * 10 / 1e6, rel=0.2)
