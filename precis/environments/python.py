@@ -177,17 +177,6 @@ def load_python(file: str, score: str = "", rubric: str = "") -> PythonEnvironme
                 f"The environment {file} has no function `{name}({', '.join(arguments)})`.",
                 "Define `scenarios(split)` and `rollout(model, scenario)`.",
             ) from error
-    _check_optional(module, file)
-    rubric = _rubric_of(module, file, score, rubric)
-    digest = hashlib.sha256()
-    for needed in files_of(path):
-        found = "__main__" if needed == path else needed.relative_to(path.parent)
-        content = hashlib.sha256(needed.read_bytes()).hexdigest()
-        digest.update(f"{found} {content}\n".encode())
-    return PythonEnvironment(module, file, digest.hexdigest(), rubric)
-
-
-def _check_optional(module: ModuleType, file: str) -> None:
     for name in _FUNCTIONS:
         if not callable(getattr(module, name, len)):
             raise ConfigError(f"The environment {file} has a {name} that is not a function.")
@@ -197,6 +186,13 @@ def _check_optional(module: ModuleType, file: str) -> None:
             f"The environment {file} has the nouns {nouns!r}.",
             'Write them as `Nouns("game", "games", "board", "boards")`.',
         )
+    rubric = _rubric_of(module, file, score, rubric)
+    digest = hashlib.sha256()
+    for needed in files_of(path):
+        found = "__main__" if needed == path else needed.relative_to(path.parent)
+        content = hashlib.sha256(needed.read_bytes()).hexdigest()
+        digest.update(f"{found} {content}\n".encode())
+    return PythonEnvironment(module, file, digest.hexdigest(), rubric)
 
 
 def _rubric_of(module: ModuleType, file: str, score: str, rubric: str) -> str:

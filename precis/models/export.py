@@ -125,7 +125,19 @@ def export_model(
         find_converter(converter)  # fail before minutes of merging
     with _write_atomically(to.absolute()) as folder:
         if file_format == "adapter":
-            _export_adapter(model, folder, base)
+            folder.rmdir()
+            model.fetch(folder)
+            if model.kind == "adapter":
+                claimed = claimed_base(folder)
+                chosen = choose_base(base, model.recorded_base, claimed)
+                if chosen != claimed:
+                    name_base(folder, chosen)
+            for entry in folder.iterdir():
+                if entry.is_dir():
+                    shutil.rmtree(entry)
+                elif entry.name not in _TAKEN:
+                    entry.unlink()
+            write_prompt(folder, model.record)
             return None
         if file_format == "merged":
             return _merge_into(model, folder, base, dtype)
@@ -139,22 +151,6 @@ def export_model(
         write_prompt(folder, model.record)
         write_modelfile(folder, file, model.record)
         return proof
-
-
-def _export_adapter(model: NamedCheckpoint, folder: Path, base: str) -> None:
-    folder.rmdir()
-    model.fetch(folder)
-    if model.kind == "adapter":
-        claimed = claimed_base(folder)
-        chosen = choose_base(base, model.recorded_base, claimed)
-        if chosen != claimed:
-            name_base(folder, chosen)
-    for entry in folder.iterdir():
-        if entry.is_dir():
-            shutil.rmtree(entry)
-        elif entry.name not in _TAKEN:
-            entry.unlink()
-    write_prompt(folder, model.record)
 
 
 def _merge_into(model: NamedCheckpoint, folder: Path, given_base: str, dtype: Dtype) -> Proof:
