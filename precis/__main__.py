@@ -1,11 +1,17 @@
 """The entry point of the `precis` command."""
 
+import locale
+import os
 import signal
 import sys
 
 
 def main() -> None:
     """Run the command; Ctrl-C during its imports, and a missing package, are no traceback."""
+    if not sys.flags.utf8_mode and locale.getencoding().lower() != "utf-8":
+        # LANG=en_US is Latin-1: our files, and what we print, have other characters.
+        os.environ["PYTHONUTF8"] = "1"
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
     try:
         from precis.commands.main import app
     except KeyboardInterrupt:

@@ -153,12 +153,9 @@ def _ahead(benchmark: Benchmark, shown: list[Contender]) -> dict[str, str]:
 
     The trained policy's comparisons are the planned ones (`Benchmark.ahead`).
     """
-    exploratory = {}
-    for pair, difference in benchmark.pairs.items():
-        if benchmark.trained not in pair:
-            exploratory[pair] = difference
+    others = {pair: gap for pair, gap in benchmark.pairs.items() if benchmark.trained not in pair}
     sentences = {}
-    for (first, second), difference in {**benchmark.ahead, **exploratory}.items():
+    for (first, second), difference in {**benchmark.ahead, **others}.items():
         key = f"{shown.index(first)}-{shown.index(second)}"
         sentences[key] = benchmark.words.ahead(first, second, difference)
     return sentences

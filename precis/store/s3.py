@@ -62,22 +62,18 @@ class S3Store(Store):
 
     def check(self) -> None:
         if self.settings.create_bucket:
+            region = self._s3.meta.region_name
+            where = {}
+            if not self.settings.aws_endpoint_url and region not in ("us-east-1", "aws-global"):
+                where = {"CreateBucketConfiguration": {"LocationConstraint": region}}
             with self._explaining(f"create the bucket {self.bucket!r}"):
-                self._create_bucket()
+                try:
+                    self._s3.head_bucket(Bucket=self.bucket)
+                except ClientError as error:
+                    # A HEAD's answer has no body: the first write will give any other reason.
+                    if is_absent(error):
+                        self._s3.create_bucket(Bucket=self.bucket, **where)
         super().check()
-
-    def _create_bucket(self) -> None:
-        """Create the bucket, in the client's region, unless it exists."""
-        region = self._s3.meta.region_name
-        where = {}
-        if not self.settings.aws_endpoint_url and region not in ("us-east-1", "aws-global"):
-            where = {"CreateBucketConfiguration": {"LocationConstraint": region}}
-        try:
-            self._s3.head_bucket(Bucket=self.bucket)
-        except ClientError as error:
-            # The answer to a HEAD has no body: the first write will give any other reason in words.
-            if is_absent(error):
-                self._s3.create_bucket(Bucket=self.bucket, **where)
 
     def get(self, key: str) -> Blob | None:
         with self._explaining(f"read {self._at(key)}"):

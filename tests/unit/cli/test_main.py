@@ -104,6 +104,17 @@ def test_without_the_packages_of_the_pipeline_a_command_says_how_to_install_them
         main()
 
 
+def test_a_name_is_shown_in_an_old_locale_too() -> None:
+    old = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    done = subprocess.run(
+        [sys.executable, "-m", "precis", "summarize", "é.md"],
+        env={**os.environ, **old},
+        capture_output=True,
+        encoding="utf-8",
+    )
+    assert "There is no file é.md." in done.stderr
+
+
 @pytest.mark.parametrize(
     ("file", "said"),
     [
