@@ -13,6 +13,7 @@ import pytest
 
 from precis.benchmark.report import benchmark_facts
 from precis.config import BenchmarkConfig
+from precis.llm.budget import Budget
 from precis.observe.samples import tell_benchmark
 from precis.records.ledger import Origin
 from precis.records.nouns import Figure, Nouns, default_figure
@@ -110,7 +111,7 @@ def test_a_cost_by_an_estimate_of_the_tokens_is_shown_as_an_upper_bound() -> Non
     assert "at most $2<" in page
     assert "<dt>judge</dt>" not in page, "no row without a value"
     run: Any = SimpleNamespace(sampled=0, name="m", machine_usd=0.0, began=datetime.now(UTC))
-    run.budget = SimpleNamespace(usd=0.016)
+    run.budget = Budget(None)
     run.config = BenchmarkConfig(model="m")
     run.environment = SimpleNamespace(
         nouns=GAMES.nouns, identity={}, caveat="", scenarios=lambda _: ()
