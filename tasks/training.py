@@ -1,5 +1,6 @@
 """The stages of a step as Prefect's tasks, and the pause of a run."""
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TypeVar
@@ -7,7 +8,6 @@ from typing import TypeVar
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 from prefect.concurrency.asyncio import concurrency
-from prefect.exceptions import FlowPauseTimeout
 from prefect.flow_runs import apause_flow_run
 from prefect.logging import get_run_logger
 
@@ -92,11 +92,7 @@ imitate = retried("imitate", "step 0: imitate for {run.name}")(warm_start.imitat
 
 async def wait_out_judge(run: Run, work: Callable[[], Awaitable[T]]) -> T:
     """Do work that needs the judge; if the judge is unavailable, pause until the run is resumed.
-
-    Raises:
-        JudgeUnavailable: the judge does not answer, and the run is not to wait, or was not resumed
-            in time.
-    """
+    Raises JudgeUnavailable if the run is not to wait, or was not resumed in time."""
     while True:
         try:
             return await work()
@@ -105,8 +101,10 @@ async def wait_out_judge(run: Run, work: Callable[[], Awaitable[T]]) -> T:
                 raise
             get_run_logger().error("%s Press Resume when the judge is back.", error)
             try:
-                await apause_flow_run(timeout=run.config.judge_patience_s)
-            except FlowPauseTimeout:
+                async with asyncio.timeout(run.config.judge_patience_s):
+                    # After its own time the server would put another end in place of ours.
+                    await apause_flow_run(timeout=2 * run.config.judge_patience_s)
+            except TimeoutError:
                 raise error from None
 
 

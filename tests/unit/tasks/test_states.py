@@ -13,7 +13,7 @@ from uuid import UUID, uuid4
 import pytest
 from prefect import State, flow_engine
 from prefect.concurrency import _leases
-from prefect.exceptions import FlowPauseTimeout, MissingContextError, TerminationSignal
+from prefect.exceptions import MissingContextError, TerminationSignal
 from prefect.logging import disable_run_logger
 from prefect.states import Cancelling, Failed, Running
 from prefect.utilities.callables import get_call_parameters
@@ -23,7 +23,6 @@ import tasks.policy
 import tasks.states
 import tasks.training
 from flows.cluster import cluster_down, cluster_sweep
-from precis.config import TrainConfig
 from precis.environments.summaries.judge import cache
 from precis.errors import (
     BudgetReached,
@@ -47,14 +46,16 @@ from tasks.training import wait_out_judge
 async def test_a_judge_that_nobody_resumes_for_is_named_as_what_the_run_failed_with(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def pause(timeout: int) -> None:
-        raise FlowPauseTimeout("Flow run was paused and never resumed.")
+    async def pause(timeout: float) -> None:
+        assert timeout > patience_s, "the server would end the run in its own words"
+        await asyncio.Event().wait()
 
     async def ask() -> None:
         raise JudgeUnavailable("The judge does not answer.")
 
     monkeypatch.setattr(tasks.training, "apause_flow_run", pause)
-    run: Any = SimpleNamespace(config=TrainConfig(store="s", judge_patience_s=1))
+    patience_s = 0.01
+    run: Any = SimpleNamespace(config=SimpleNamespace(judge_patience_s=patience_s))
     with disable_run_logger(), pytest.raises(JudgeUnavailable, match="does not answer"):
         await wait_out_judge(run, ask)
 
