@@ -28,8 +28,8 @@ PACKAGES = $$(grep -c == $<)
 
 # uv installs in seconds what takes pip more than a minute.
 ifdef UV
-MAKE_VENV = $(UV) venv --quiet --clear --seed --python $(PYTHON) $(VENV)
-INSTALL = $(UV) pip install --quiet --python $(BIN)/python
+MAKE_VENV = "$(UV)" venv --quiet --clear --seed --python $(PYTHON) $(VENV)
+INSTALL = "$(UV)" pip install --quiet --python $(BIN)/python
 else
 # Install uv from its lock, and fall back to pip, which honours index settings that uv does not read.
 PIP_INSTALL = $(BIN)/python -m pip install -qq --disable-pip-version-check
@@ -108,28 +108,28 @@ bench: $(VENV)/.installed-dev  ## the programs that print the figures we claim
 		echo "== $$name"; $(BIN)/python bench/$$name.py || exit 1; done
 
 lock: ## resolve the dependencies anew (needs uv)
-	$(UV) pip compile pyproject.toml --group dev --extra pipeline --extra sky --extra mcp --extra textarena \
+	"$(UV)" pip compile pyproject.toml --group dev --extra pipeline --extra sky --extra mcp --extra textarena \
 		$(LOCK) -o requirements-dev.lock
-	$(UV) pip compile pyproject.toml --group build --extra pipeline --extra sky \
+	"$(UV)" pip compile pyproject.toml --group build --extra pipeline --extra sky \
 		--constraint requirements-dev.lock $(LOCK) -o requirements-sky.lock
-	$(UV) pip compile pyproject.toml --group build --extra pipeline --extra tinker \
+	"$(UV)" pip compile pyproject.toml --group build --extra pipeline --extra tinker \
 		--constraint requirements-dev.lock $(LOCK) -o requirements-tinker.lock
-	$(UV) pip compile pyproject.toml --group build --extra pipeline --extra mcp --extra textarena \
+	"$(UV)" pip compile pyproject.toml --group build --extra pipeline --extra mcp --extra textarena \
 		--extra reasoning-gym \
 		--constraint requirements-dev.lock --overrides requirements-overrides.txt \
 		$(LOCK) -o requirements-environments.lock
-	$(UV) pip compile pyproject.toml --group build --extra pipeline --extra ray \
+	"$(UV)" pip compile pyproject.toml --group build --extra pipeline --extra ray \
 		--constraint requirements-dev.lock $(LOCK) -o requirements-ray.lock
-	$(UV) pip compile pyproject.toml --group build --extra pipeline \
+	"$(UV)" pip compile pyproject.toml --group build --extra pipeline \
 		--constraint requirements-dev.lock $(LOCK) -o requirements.lock
-	echo uv | $(UV) pip compile - --constraint requirements-dev.lock $(LOCK) \
+	echo uv | "$(UV)" pip compile - --constraint requirements-dev.lock $(LOCK) \
 		-o requirements-uv.lock
-	$(UV) pip compile --group gpu --python-version 3.12 \
+	"$(UV)" pip compile --group gpu --python-version 3.12 \
 		--python-platform x86_64-manylinux_2_35 --constraint requirements-gpu-run.txt \
 		--overrides requirements-gpu-overrides.txt $(LOCK_FORM) -o requirements-gpu.lock
-	$(UV) pip compile tests/services/llama_cpp.txt --python-version 3.11 \
+	"$(UV)" pip compile tests/services/llama_cpp.txt --python-version 3.11 \
 		--python-platform x86_64-manylinux_2_28 $(LOCK_FORM) -o tests/services/llama_cpp.lock
-	$(UV) pip compile environments/precis_summaries/pyproject.toml --group pyproject.toml:build \
+	"$(UV)" pip compile environments/precis_summaries/pyproject.toml --group pyproject.toml:build \
 		--no-emit-package precis $(LOCK) -o environments/precis_summaries/requirements.lock
 
 outdated: $(VENV)/.installed-dev  ## the pins that shut a newer release out, and why

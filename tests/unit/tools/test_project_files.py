@@ -90,7 +90,9 @@ def test_only_for_want_of_a_compiler_the_environments_packages_are_left_out(
 
 def test_the_environment_that_uv_makes_has_pip(tmp_path: Path) -> None:
     """Messages and pages tell users to install packages by it."""
-    uv = put_program(tmp_path, "uv", f'echo "$@" > {tmp_path}/asked')
+    tools = tmp_path / "my tools"  # as where a clone with a space is activated, and has its uv
+    tools.mkdir()
+    uv = put_program(tools, "uv", f'echo "$@" > {tmp_path}/asked')
     venv = tmp_path / "venv"
     command = ["make", f"UV={uv}", f"VENV={venv}", f"{venv}/bin/python"]
     subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
