@@ -75,10 +75,13 @@ class Limiter:
     async def turn(
         self, tokens: int, check: Callable[[], None] = lambda: None
     ) -> AsyncIterator[Turn]:
-        """Wait for a turn for some tokens, and hold it during the request; `check` may raise."""
+        """Wait for a turn for some tokens, and hold it during the request; `check` may raise, for
+        those alone who have waited: the others find out whether the server answers again."""
         # Only the first in line polls the clock; asyncio's lock keeps the others in order.
+        has_waited = self._queue.locked()
         async with self._queue:
-            check()
+            if has_waited:
+                check()
             while (wait_s := self._wait_s(tokens)) > 0:
                 if math.isfinite(wait_s):
                     await self._sleep(wait_s)

@@ -119,6 +119,18 @@ async def test_who_waits_for_a_turn_at_a_server_that_answers_nobody_gives_up_wit
     assert server.requests < ASKING_MAX, "each alone asks more than once"
 
 
+async def test_who_need_not_wait_for_a_turn_finds_that_the_server_answers_again() -> None:
+    server = Server()
+    request = CompletionRequest({"model": "m", "messages": []}, EXPECTED)
+    async with FaultyServer(server) as url, client_of(url) as client:
+        patient = asyncio.create_task(ask(client))
+        await until(lambda: client._watch.seconds > 0.2, "a silence as long as a request may take")
+        server.answers = True
+        asked = client.complete(request, Deadline(0.2), lambda reply: reply.text)
+        assert await asked == "Here."
+        assert await patient == "Here."
+
+
 @pytest.mark.parametrize("answered", [True, False], ids=["answered", "nobody asks any more"])
 async def test_a_silence_that_ended_is_not_said(
     caplog: pytest.LogCaptureFixture, answered: bool
