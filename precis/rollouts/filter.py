@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from precis.config import RolloutsConfig
-from precis.errors import ConfigError, JudgeUnavailable, RolloutError
+from precis.errors import BudgetReached, ConfigError, JudgeUnavailable, RolloutError
 from precis.records.rollout import Rollout, Unscored
 from precis.records.spend import Spend
 from precis.records.warm_start import Demonstration
@@ -144,6 +144,8 @@ def refuse_too_many_unscored(
         f"{len(unscored)} of {len(rollouts)} rollouts have no score ({listed}){allowed}. "
         f"The first {usual}: {first}"
     )
+    if set(dict(causes)) == {"budget"}:
+        raise BudgetReached(message)
     of_agent = sum(count for cause, count in causes if cause in _OF_THE_AGENT)
     if is_first and of_agent == len(rollouts):
         raise ConfigError(message)

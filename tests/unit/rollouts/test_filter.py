@@ -8,7 +8,7 @@ import pytest
 
 from precis.config import RolloutsConfig
 from precis.environments.trajectories import group_of
-from precis.errors import ConfigError, JudgeUnavailable, PrecisError, RolloutError
+from precis.errors import BudgetReached, ConfigError, JudgeUnavailable, PrecisError, RolloutError
 from precis.records.nouns import Figure
 from precis.records.results import row_of
 from precis.records.rollout import Scenario, Score, Unscored
@@ -23,6 +23,7 @@ from tests.support.summaries import provenance
 
 LOST = Unscored("timeout", "late")
 FAILED = Unscored("agent_failed", "KeyError")
+SPENT = Unscored("budget", "It could exceed dollars_max.")
 UNTOLD = Unscored("no_score", "It returned nothing.")
 SUMMARIES = summaries(CORPUS, judge=None)
 NOBODY: Any = None
@@ -94,6 +95,7 @@ def test_too_many_without_a_score_stop_the_step_and_say_who_is_to_blame(
         ((FAILED, FAILED, True), True, RolloutError),
         ((FAILED, Unscored("rollout_timeout", "Late.")), True, RolloutError),
         ((LOST, LOST), True, JudgeUnavailable),
+        ((SPENT, SPENT), False, BudgetReached),
     ],
 )
 def test_an_agent_that_has_never_worked_is_not_tried_again(
