@@ -174,6 +174,8 @@ async def find_finished_run(config: TrainConfig) -> Ledger | None:
     if found is None:
         return None
     ledger = found[0].stop_early(config.patience, config.steps)
+    if ledger.stopped_early != found[0].stopped_early:  # which the store has to learn
+        return None
     plan = RunPlan.of(config, ledger)
     return None if ledger.next_step < plan.steps or plan.validations_left else ledger
 

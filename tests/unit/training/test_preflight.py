@@ -14,9 +14,10 @@ from precis.records.ledger import Ledger, ledger_key, write_ledger
 from precis.records.verdict import Answer, Scored
 from precis.store import open_store
 from precis.training import preflight as training_preflight
-from precis.training.preflight import Preflight
+from precis.training.preflight import Preflight, find_finished_run
 from tests.support.corpora import corpus
 from tests.support.environments import summaries
+from tests.support.ledgers import ledger_at
 from tests.support.runs import make_run
 
 LOCAL = {"documents", "judge", "store", "W&B", "licence", "environment"}
@@ -157,3 +158,19 @@ async def test_a_bucket_that_a_rented_machine_may_not_reach_is_warned_of(
     await preflight(tmp_path, Judge(), warnings).store()
     assert len(warnings) == bool(said)
     assert "".join(warnings).startswith(said)
+
+
+async def test_a_run_that_new_settings_stop_early_is_finished_once_its_ledger_says_so(
+    tmp_path: Path,
+) -> None:
+    store = open_store(str(tmp_path))
+    settings = {"model": "m", "store": str(tmp_path), "steps": 9, "validate_every": 2}
+    config = TrainConfig.model_validate({**settings, "patience": 2})
+    ledger = ledger_at(4, {0: 0.5, 2: 0.4, 4: 0.3})
+    measured = tuple(one.model_copy(update={"last_gain": 0}) for one in ledger.validations)
+    ledger = ledger.model_copy(update={"validations": measured})
+    version = write_ledger(store, ledger, None)
+    assert await find_finished_run(config) is None
+    write_ledger(store, ledger.stop_early(2, 9), version)
+    found = await find_finished_run(config)
+    assert found and found.stopped_early == 4
