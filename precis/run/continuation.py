@@ -59,7 +59,8 @@ def _differences(
     if not is_corpus_the_same and not names_documents:
         said.append(f"the documents of {config.documents.source} have changed since")
     return "; ".join(said) or (
-        "the judge's prompts or rules, or the file of the warm start, have changed since"
+        "the judge's prompts or rules, the file of the warm start, or Précis's own settings, have "
+        "changed since"
     )
 
 

@@ -31,8 +31,8 @@ from precis.records.spend import Usage
 from precis.text import count_words
 
 PROTOCOL_VERSION = "4"
-"""Raised with every change to a request, to the valid replies, or to the answers that need no
-grader. docs/judge.md lists the versions."""
+"""Raised with every change to a request, to what a valid reply means, or to the answers that need
+no grader. docs/judge.md lists the versions."""
 
 _TOKENS_AN_ENTRY = {"answers": 40, "grades": 15, "scores": 60}
 """For a sentence, a boolean, and a number with its explanation, with the JSON around each."""
