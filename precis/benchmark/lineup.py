@@ -41,6 +41,7 @@ def hosted_of(config: BenchmarkConfig) -> list[ContenderSpec]:
 
 
 def refuse_unknown_baselines(names: Iterable[str], known: Collection[str]) -> None:
+    """Raise ConfigError for a name that is not among an environment's baselines."""
     for name in names:
         if name not in known:
             raise ConfigError(

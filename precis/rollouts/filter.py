@@ -126,9 +126,9 @@ def refuse_too_many_unscored(
     needs_one: bool = False,
 ) -> None:
     """Raise if more than `unscored_share_max` of the rollouts are unscored: RolloutError if most of
-    those are due to policy or agent, else JudgeUnavailable. If the agent fails in all of a run's
-    first ones, ConfigError. With `needs_one` it raises if none is scored, whatever share is
-    allowed."""
+    those are due to policy or agent, BudgetReached if all are due to the budget, else
+    JudgeUnavailable. If the agent fails in all of a run's first ones, ConfigError. With `needs_one`
+    it raises if none is scored, whatever share is allowed."""
     unscored = [one.score for one in rollouts if isinstance(one.score, Unscored)]
     most = config.unscored_share_max
     is_too_many = bool(rollouts) and len(unscored) / len(rollouts) > most
@@ -144,7 +144,7 @@ def refuse_too_many_unscored(
         f"{len(unscored)} of {len(rollouts)} rollouts have no score ({listed}){allowed}. "
         f"The first {usual}: {first}"
     )
-    if set(dict(causes)) == {"budget"}:
+    if usual == "budget" and len(causes) == 1:
         raise BudgetReached(message)
     of_agent = sum(count for cause, count in causes if cause in _OF_THE_AGENT)
     if is_first and of_agent == len(rollouts):

@@ -258,7 +258,7 @@ class Run:
 
     @property
     def usd_left(self) -> float | None:
-        """The rest of the budget, at least a cent; None without one."""
+        """The rest of the budget, at least a cent, since no limit may be 0; None without one."""
         budget = self.config.budget_usd
         return None if budget is None else max(0.01, budget - self.usd)
 
