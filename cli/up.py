@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -123,6 +124,9 @@ def _stand_up(server: PrefectServer, console: Console, automations: bool | None)
     console.print(f"Deployments  {', '.join(deployed)}")
     console.print(f"Automations  {', '.join(active) or 'none; --automations applies them'}")
     console.print("\nIn another terminal:")
+    activate = Path(sys.prefix, "bin", "activate")
+    if activate.is_file():
+        console.print(f"  . {shlex.quote(str(activate))}")
     console.print(f"  export PREFECT_API_URL={server.api}")
     if server.show_password:
         console.print(f'  export PREFECT_API_AUTH_STRING="$({server.show_password})"')

@@ -111,7 +111,7 @@ def test_it_deploys_and_works_and_ctrl_c_cancels_in_order_and_stops_nothing_else
     told = up.prints("Ctrl-C waits")
     log = precis.home / "worker.log"
     of_sweeps = len(log.read_text())
-    assert f"export PREFECT_API_URL={precis.api}" in told
+    assert f"bin/activate export PREFECT_API_URL={precis.api}" in told
     assert "and then stops the worker. " in told, "nor the server, which it has found"
     for deployment in ("benchmark/nightly", "benchmark/rehearsal", "train/rehearsal"):
         assert deployment in told
