@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from precis.commands.terminal import CONTINUES, fail, plain_console, sentences
+from precis.commands.terminal import CONTINUES, StoreOption, fail, plain_console, sentences
 from precis.errors import ConfigError, without_passwords
 from precis.processes.signals import as_interrupts
 from precis.record import SEED_MAX, SEED_MIN
@@ -51,7 +51,7 @@ def rehearse(
     model: Annotated[
         str, typer.Option(help="Name of the model; by default made of documents and seed.")
     ] = "",
-    store: Annotated[str, typer.Option(help="Folder for checkpoints and results.")] = "",
+    store: StoreOption = "",
     take_over: Annotated[
         bool, typer.Option(help="Stop another rehearsal of this name, and continue in its place.")
     ] = False,

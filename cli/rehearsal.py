@@ -163,15 +163,13 @@ def next_steps(config: TrainConfig, server: PrefectServer) -> dict[str, str]:
     named = "" if is_usual else f" --store {shlex.quote(config.store)}"
     stop = {f"{precis} stop": "stops the Prefect server"} if server.ours else {}
     agent = config.environment
+    steps = {}
     if agent.kind == "summaries":
-        steps = {f"{precis} summarize report.pdf{named}": "uses the model"}
+        steps[f"{precis} summarize report.pdf{named}"] = "uses the model"
         if config.documents.source == "bundled":
             own = {"make rehearse DOCUMENTS=my-documents/": "trains on documents of your own"}
-        else:
-            own = {f"{precis} train my_agent.py": "trains an agent of your own: docs/agents.md"}
-        return steps | own | stop
-    steps = {}
-    if agent.kind == "python":
+            return steps | own | stop
+    elif agent.kind == "python":
         steps[f"{precis} play {shlex.quote(agent.file)}{named}"] = "shows an episode"
     rented = "lists what a language model on a rented GPU needs: docs/first-h100-run.md"
     return steps | {f"{precis} doctor train/h100": rented} | stop

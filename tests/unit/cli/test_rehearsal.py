@@ -215,7 +215,7 @@ def test_each_rehearsal_leads_to_the_next(tmp_path: Path, monkeypatch: pytest.Mo
     )
     assert list(next_steps(own, found)) == [
         f".venv/bin/precis summarize report.pdf --store '{elsewhere}'",
-        ".venv/bin/precis train my_agent.py",
+        ".venv/bin/precis doctor train/h100",
     ]
     agent = TrainConfig.model_validate(
         {"trainer": {"kind": "tool_calls"}, "environment": "my agent.py", "store": bundled.store}
