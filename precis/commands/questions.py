@@ -126,7 +126,7 @@ def _write(made: Sequence[DocumentQuestions], rows: Sequence[dict[str, str]], ou
             say(f"{one.text.name}: {one.problem}")
     if not rows:
         remedy = (
-            "Give more or longer texts, or have a model write the questions: docs/questions.md."
+            "Give more or longer texts, or have a model write them: docs/your-own-documents.md."
         )
         if all(one.problem for one in made):
             remedy = "The same command tries them again."
