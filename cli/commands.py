@@ -29,7 +29,7 @@ _AGENT = (
 Params = Annotated[
     list[str] | None,
     typer.Option(
-        "--param", "-p", help="A setting over those, as a deployment's run takes it: steps=50."
+        "--param", "-p", help="A setting that overrides those: steps=50. Repeat it for more."
     ),
 ]
 Limit = Annotated[int, typer.Option(min=1, help="Runs at the same time.")]
@@ -89,8 +89,8 @@ def train(
     deployment: Annotated[
         str,
         typer.Option(
-            help="Whose settings to take, as prefect.yaml names it: train/h100. By default those "
-            "of a rehearsal: the embedded policy, on this machine."
+            help="The deployment of prefect.yaml whose settings to take: train/h100. By default "
+            "those of a rehearsal: the embedded policy, on this machine."
         ),
     ] = "",
     params: Params = None,
@@ -178,7 +178,7 @@ def worker(limit: Limit = 4) -> None:
 
 def doctor(
     deployment: Annotated[
-        str, typer.Argument(help="Whose settings to examine, as prefect.yaml names it.")
+        str, typer.Argument(help="The deployment of prefect.yaml whose settings to check.")
     ] = "train/rehearsal",
     params: Params = None,
 ) -> None:

@@ -94,7 +94,7 @@ def show(
     store: StoreOption = "",
     last: Annotated[int, typer.Option(min=1, help="Newest steps to list.")] = 20,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Read the checkpoints, and not their sizes alone.")
+        bool, typer.Option("--verify", help="Compare all checksums, not only the sizes.")
     ] = False,
 ) -> None:
     """Show one run: its settings, its steps, its checkpoints and their missing files."""

@@ -35,7 +35,7 @@ async def check_server(api: str) -> str:
                 "PREFECT_API_KEY.",
             ) from error
         raise PrecisError(
-            f"What is at {api} is of no use: {failure_of(error)}.",
+            f"{api} does not answer as a Prefect server: {failure_of(error)}.",
             "See whether PREFECT_API_URL is the address of a Prefect server, which ends with /api, "
             "and if it is, its log.",
         ) from error

@@ -48,7 +48,7 @@ def cache(
 
 @app.command()
 def audit(
-    results: Annotated[list[Path], typer.Argument(help="Parquet files of a benchmark.")],
+    results: Annotated[list[Path], typer.Argument(help="results.parquet of a benchmark or more.")],
     samples: Annotated[int, typer.Option(min=1, help="Summaries to sample.")] = 20,
     seed: Annotated[int, typer.Option(help="Seed of the sample.")] = 1,
     out: Annotated[
@@ -60,7 +60,7 @@ def audit(
     ] = "",
     filled: Annotated[
         Path | None,
-        typer.Option(help="The sheet, with a person's verdicts: how right is the judge?"),
+        typer.Option(help="The sheet with a person's verdicts, to report the agreement."),
     ] = None,
 ) -> None:
     """Write a sample of a judge's verdicts to a sheet, for a person to judge too.

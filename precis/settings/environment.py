@@ -161,7 +161,7 @@ class TextArenaSettings(Generated, title="TextArena"):
     """A game of TextArena; the policy has one of its seats."""
 
     kind: Decides[Literal["textarena"]] = "textarena"
-    """Needs the extra `textarena`."""
+    """Needs `make install-environments`, or the extra `textarena`."""
     game: Decides[str] = Field(min_length=1)
     """Its name in TextArena, such as `ConnectFour-v0`."""
     opponent: Decides[Literal["random"] | OpponentSettings] = "random"
@@ -181,7 +181,7 @@ class ReasoningGymSettings(Generated, title="Reasoning Gym"):
     """Puzzles of one of reasoning-gym's generators, which also scores the answers."""
 
     kind: Decides[Literal["reasoning_gym"]] = "reasoning_gym"
-    """Needs the extra `reasoning-gym`."""
+    """Needs `make install-environments`, or the extra `reasoning-gym`."""
     dataset: Decides[str] = Field(min_length=1)
     """The generator's name, such as `countdown`."""
     parameters: Decides[dict[str, JsonValue]] = Field({})

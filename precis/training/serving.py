@@ -200,7 +200,7 @@ async def measure_all(
             )
     if not everyone:
         raise ConfigError(
-            f"Nobody takes part in the benchmark of {run.name}.",
+            f"The benchmark of {run.name} has no contender.",
             "Give it `checkpoints`, `hosted`, `contenders` or `baselines`.",
         )
     rollouts = [one.rollout for _, attempts in everyone for one in attempts]

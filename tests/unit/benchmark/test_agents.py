@@ -166,7 +166,7 @@ async def test_a_benchmark_in_which_nobody_takes_part_is_refused(tmp_path: Path)
     config = benchmark_of(tmp_path, TEXT_ALONE)
     async with opened(config) as run, serve_others(run) as others:
         assert [one.contender.model for one in others] == [RANDOM]
-        with pytest.raises(ConfigError, match="Nobody takes part"):
+        with pytest.raises(ConfigError, match="has no contender"):
             await measure_all(run, None, others, measure_contender, no_ceiling)
 
 
