@@ -158,7 +158,7 @@ def restart(
             checkpoints = count_of(len(later), "checkpoint")
             agree(
                 f"This deletes the {steps} and {checkpoints} after step {step} of {model} in "
-                f"{at.url}, for good. Go on?",
+                f"{at.url}, for good. Continue?",
                 "Nothing was deleted.",
             )
         ledger = asyncio.run(restart_run(at, model, step))
@@ -266,7 +266,7 @@ def delete_run(
             agree(
                 f"This deletes {count_of(len(sizes), 'file')} of {model} in {at.url} "
                 f"({sum(sizes.values()) / 1e6:,.1f} MB), its runs in Prefect and its work folder "
-                "here, for good. Go on?",
+                "here, for good. Continue?",
                 "Nothing was deleted.",
             )
         runs = asyncio.run(delete(at, model, partial(delete_from_prefect, model, at.url)))

@@ -201,7 +201,7 @@ async def _make(
         if known := len(texts) - len(untried):
             typer.echo(f"{known:,} of {len(texts):,} documents are paid for already.")
         if untried and asks:
-            agree("Go on?", "Nothing was paid for.")
+            agree("Continue?", "Nothing was paid for.")
         told = 0
 
         def tell() -> None:

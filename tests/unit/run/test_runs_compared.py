@@ -236,7 +236,7 @@ async def nothing() -> int:
 
 def test_a_deletion_asks_first_and_takes_no_path(store: FolderStore) -> None:
     told = " ".join(precis_runs("delete", "a", store=store, code=1).split())
-    assert "for good. Go on?" in told and "--yes" in told
+    assert "for good. Continue?" in told and "--yes" in told
     for name in ("..", "", "a/checkpoints", "."):
         precis_runs("delete", name, "--yes", store=store, code=1)
     assert store.keys("a/") and store.keys("b/")

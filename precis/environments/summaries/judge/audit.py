@@ -29,7 +29,7 @@ _BY_SUMMARY = ANSWERS_KEY[:-1]  # all but the question
 _AS_TEXT = " as text"
 _KEY_AS_TEXT = [name + _AS_TEXT for name in ANSWERS_KEY]
 _COLUMNS = (VERDICT, "question", "gold", "answer", *ANSWERS_KEY)
-_HEADINGS = ("", "by the judge", "corrected by the person", "documents ruled on")
+_HEADINGS = ("", "by the judge", "corrected by the person", "documents filled in")
 _WORDS = {
     "correct": True, "right": True, "yes": True, "true": True, "y": True, "1": True,
     "wrong": False, "incorrect": False, "no": False, "false": False, "n": False, "0": False,
@@ -172,9 +172,9 @@ def report_on_sheet(results: pl.DataFrame, sheet: Path) -> str:
         f"the judge only, {found.only_person} by the person only, {found.neither} by neither.",
         "Accuracy, with its 95 % interval (prediction-powered inference):",
         "\n".join(lines),
-        f"Corrected is right whatever the judge's faults, if what was ruled on is a random sample: "
-        f"what was left empty must not have been harder. Fewer than {DOCUMENTS_MIN} documents say "
-        "too little; --contender samples one contender alone.",
+        "The corrected accuracy is right whatever the judge's faults, if the filled lines are a "
+        f"random sample: leave out no hard ones. Fewer than {DOCUMENTS_MIN} documents say too "
+        "little; --contender samples one contender alone.",
     ]
     return "\n\n".join(parts)
 
