@@ -13,7 +13,9 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from uuid import UUID
 
-from prefect.client.schemas.objects import State, StateType
+from prefect.client.schemas.objects import FlowRun, State, StateType
+from prefect.runner._state_proposer import StateProposer
+from prefect.runner._workspace_hook_runner import WorkspaceHookRunner
 from prefect.settings import get_current_settings
 from prefect.workers.process import ProcessWorker
 
@@ -32,6 +34,29 @@ _CANCELLING = 2
 """The stage of a shutdown that SIGTERM begins."""
 
 Say = Callable[[str], None]
+
+
+async def run_no_hooks(*_: object) -> None:
+    """Take the place of a search for hooks, of which our flows have none.
+
+    Prefect would import the flow for it, and many seconds later write the run's end over a Retry of
+    that time.
+    """
+
+
+async def propose_cancelled(
+    self: StateProposer, flow_run: FlowRun, state_updates: dict[str, object] | None = None
+) -> bool:
+    """Show a run whose process has ended as cancelled, unless it has said so itself: by now it may
+    be retried."""
+    state = (await self._client.read_flow_run(flow_run.id)).state
+    is_cancelling = state is not None and state.is_cancelling()
+    return not is_cancelling or await _propose_cancelled(self, flow_run, state_updates)
+
+
+_propose_cancelled = StateProposer.propose_cancelled
+StateProposer.propose_cancelled = propose_cancelled  # type: ignore[method-assign]
+WorkspaceHookRunner._run = run_no_hooks  # type: ignore[assignment, method-assign]
 
 
 async def work(limit: int, say: Say, query_s: float = _QUERY_S) -> None:

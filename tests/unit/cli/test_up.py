@@ -18,7 +18,8 @@ from prefect._internal import _observation_delivery
 from prefect.client.schemas.filters import WorkPoolFilter
 from prefect.client.schemas.objects import FlowRun, State, StateType
 from prefect.exceptions import ObjectNotFound
-from prefect.states import Completed
+from prefect.runner import _state_proposer, _workspace_hook_runner
+from prefect.states import AwaitingRetry, Cancelling, Completed, Crashed
 
 from cli import automations, managed_run, pool, prefect_process, prefect_server, up, worker
 from precis.commands.terminal import plain_console
@@ -226,6 +227,34 @@ async def test_a_worker_sees_cancelled_runs_after_an_outage_of_the_server() -> N
     looks: Any = _observation_delivery.critical_service_loop  # type: ignore[attr-defined]
     with pytest.raises(Found):
         await looks(workload=look, interval=0)
+
+
+@pytest.mark.parametrize("state", [Cancelling(), AwaitingRetry()])
+async def test_a_run_is_shown_as_cancelled_unless_it_is_retried_by_then(state: Any) -> None:
+    written: list[object] = []
+
+    async def read(_: UUID) -> FlowRun:
+        return FlowRun(flow_id=uuid4(), state=state)
+
+    async def write(_: UUID, state: object, force: bool) -> None:
+        written.append(state)
+
+    client: Any = SimpleNamespace(read_flow_run=read, set_flow_run_state=write)
+    cancelled = FlowRun(flow_id=uuid4(), state=Cancelling())
+    assert await _state_proposer.StateProposer(client=client).propose_cancelled(cancelled)
+    assert bool(written) == state.is_cancelling()
+
+
+async def test_no_flow_is_imported_for_hooks_between_a_run_s_end_and_its_last_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[Path] = []
+    monkeypatch.setattr(_workspace_hook_runner, "read_model", lambda path, _: looked.append(path))
+    runner = _workspace_hook_runner.WorkspaceHookRunner(manifest_path=tmp_path, stream_output=False)
+    run = FlowRun(flow_id=uuid4())
+    await runner.run_cancellation_hooks(run, Cancelling())
+    await runner.run_crashed_hooks(run, Crashed())
+    assert not looked
 
 
 async def test_an_answer_that_is_none_ends_no_worker(monkeypatch: pytest.MonkeyPatch) -> None:
