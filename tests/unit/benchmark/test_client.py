@@ -349,7 +349,7 @@ async def test_the_forecast_counts_what_is_missing_and_names_what_has_no_price(
     assert len(provider.requests) == asked, "a forecast has asked somebody"
 
 
-async def test_a_ceiling_that_the_store_has_costs_a_benchmark_nothing(
+async def test_a_benchmark_tells_its_forecast_in_which_a_ceiling_of_the_store_costs_nothing(
     url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
@@ -364,16 +364,6 @@ async def test_a_ceiling_that_the_store_has_costs_a_benchmark_nothing(
         await announce_cost(run, [entry(url)])
     calls = [int(found) for found in re.findall(r"called about (\d+) times", caplog.text)]
     assert calls == [4 * len(DOCUMENTS), 2 * len(DOCUMENTS)]
-
-
-async def test_a_benchmark_shows_the_warnings_of_its_forecast(
-    url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    config = BenchmarkConfig(store=str(tmp_path))
-    async with Recorder() as recorder:
-        run = BenchmarkRun(config, environment(), recorder, Observers([]))
-        await run.kept.open()
-        await announce_cost(run, [entry(url)])
     assert "No price is known for m: only its replies may give it." in caplog.text
 
 

@@ -309,28 +309,16 @@ async def test_a_client_of_another_event_loop_and_an_interrupt_are_explained(
         (AGENT + "score = 'judge'", "score is 'judge'. Set it to 'ruler'"),
         (AGENT + "score = 'ruler'", "nothing says what is good. Set `rubric` to a sentence"),
         (AGENT + "score = 'ruler'\nrank = sorted", "`rank`, and score 'ruler'"),
+        (f"files = ['words.txt']\n{AGENT}", r"^agent\.py lists 'words.txt' in `files`"),
+        (f"from tools import SIDES\n{AGENT}", r"^agent\.py imports 'tools' of its folder, and Pré"),
     ],
 )
 def test_a_file_that_can_t_be_used_gets_a_sentence(
     tmp_path: Path, text: str, complaint: str
 ) -> None:
+    (tmp_path / "tools.py").write_text("SIDES = ['left', 'right']")  # as a package of ours is named
     with pytest.raises(ConfigError, match=complaint):
         load_python(write(tmp_path, text))
-
-
-def test_a_file_that_is_not_there_is_named_and_leaves_no_module(tmp_path: Path) -> None:
-    modules = set(sys.modules)
-    file = write(tmp_path, f"files = ['words.txt']\n{AGENT}")
-    with pytest.raises(ConfigError, match=r"^agent\.py lists 'words.txt' in `files`"):
-        load_python(file)
-    assert set(sys.modules) == modules
-
-
-def test_a_module_with_the_name_of_a_package_of_ours_gets_a_sentence(tmp_path: Path) -> None:
-    (tmp_path / "tools.py").write_text("SIDES = ['left', 'right']")
-    file = write(tmp_path, f"from tools import SIDES\n{AGENT}")
-    with pytest.raises(ConfigError, match=r"^agent\.py imports 'tools' of its folder, and Précis"):
-        load_python(file)
 
 
 def test_a_listed_file_may_be_in_a_folder_with_the_name_of_a_package_of_ours(
@@ -339,13 +327,6 @@ def test_a_listed_file_may_be_in_a_folder_with_the_name_of_a_package_of_ours(
     (tmp_path / "tools").mkdir()
     (tmp_path / "tools" / "server.py").touch()
     load_python(write(tmp_path, f"files = ['tools/server.py']\n{AGENT}"))
-
-
-@pytest.mark.parametrize("name", ["nothing.py", "agent.txt"])
-def test_a_file_that_is_not_there_or_no_python_gets_a_sentence(tmp_path: Path, name: str) -> None:
-    (tmp_path / "agent.txt").write_text(AGENT)
-    with pytest.raises(ConfigError, match=f"{name} is not there, or is not a Python file"):
-        load_python(str(tmp_path / name))
 
 
 ART = {"trainer": {"kind": "art"}}

@@ -61,17 +61,6 @@ async def first(hedges: Hedging, ask: Requests, limiter: Limiter | None = None) 
         return await hedges.first("answers", turn, ask)
 
 
-@pytest.mark.parametrize(
-    ("first_s", "second_s", "counts"), [(30, 0.01, "second"), (0.6, 30, "first")]
-)
-async def test_where_the_first_is_late_the_reply_that_comes_first_counts(
-    first_s: float, second_s: float, counts: str
-) -> None:
-    ask = Requests((first_s, "first"), (second_s, "second"))
-    assert await first(hedging(), ask) == counts
-    assert (ask.sent, ask.cancelled) == (2, 1)
-
-
 @pytest.mark.parametrize("others", [0, 20], ids=["a new kind", "a slow kind"])
 async def test_a_request_is_late_when_its_verdict_is(others: int) -> None:
     """However quick those of its kind are, and however slow they may be."""
@@ -120,14 +109,16 @@ PROSE = ProviderFailed("bad_verdict", "prose")
 @pytest.mark.parametrize(
     ("plan", "error", "cancelled"),
     [
+        ([(30, "late"), (0.01, "valid")], None, 1),
+        ([(0.6, "valid"), (30, "late")], None, 1),
         ([(0.5, PROSE), (1.0, "valid")], None, 0),
         ([(1.0, "valid"), (0.5, PROSE)], None, 0),
         ([(0.5, PROSE), (0.01, PROSE)], ProviderFailed, 0),
         ([(30, "first"), (30, "second")], TimeoutError, 2),
     ],
-    ids=["the first", "the second", "both", "neither in time"],
+    ids=["second in time", "first in time", "first fails", "second fails", "both fail", "given up"],
 )
-async def test_a_failure_counts_only_where_the_other_fails_too_and_giving_up_gives_up_both(
+async def test_the_first_valid_reply_counts_of_two_and_a_failure_only_where_both_fail(
     plan: list[tuple[float, Any]], error: type[Exception] | None, cancelled: int
 ) -> None:
     ask = Requests(*plan)

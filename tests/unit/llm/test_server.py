@@ -34,14 +34,15 @@ async def test_an_app_that_does_not_start_is_waited_for_no_longer() -> None:
     await server.stop()
 
 
+async def nobody_asks(asked: ChatRequest) -> Completion:
+    raise AssertionError("there is no request")
+
+
 def test_a_loop_that_ends_with_its_server_prints_no_traceback(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    async def complete(asked: ChatRequest) -> Completion:
-        raise AssertionError("there is no request")
-
     async def leave() -> None:
-        server = LoopServer(completions_app(complete, list))
+        server = LoopServer(completions_app(nobody_asks, list))
         await server.start()
         for listening in server._server.servers:
             listening.close()
@@ -51,16 +52,13 @@ def test_a_loop_that_ends_with_its_server_prints_no_traceback(
 
 
 async def test_a_client_that_leaves_while_it_asks_is_no_error() -> None:
-    async def complete(asked: ChatRequest) -> Completion:
-        raise AssertionError("there is no request")
-
     async def leave() -> dict[str, str]:
         return {"type": "http.disconnect"}
 
     async def send(message: object) -> None:
         pass
 
-    app = completions_app(complete, list)
+    app = completions_app(nobody_asks, list)
     path = "/v1/chat/completions"
     await app({"type": "http", "method": "POST", "path": path, "headers": []}, leave, send)
 

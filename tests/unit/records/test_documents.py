@@ -71,20 +71,6 @@ def test_unanswerable_questions_are_marked(tmp_path: Path, golden: str) -> None:
     assert first.questions[1].answer == "UNANSWERABLE"
 
 
-def test_documents_that_answer_nothing_are_left_out(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    content = rows()
-    for row in content[:2]:
-        row["answer"] = "UNANSWERABLE"
-    assert len(read_documents(source(write_jsonl(tmp_path / "c.jsonl", content)))) == 3
-    assert "1 of 4 documents have no answerable question" in caplog.text
-    told: list[str] = []
-    given = source(tmp_path / "c.jsonl", train_size=2)
-    load_corpus(given, told.append)
-    assert told == ["1 of 4 documents have no answerable question and are left out."]
-
-
 @pytest.mark.parametrize("kind", WRITERS)
 @pytest.mark.parametrize(
     ("change", "message"),

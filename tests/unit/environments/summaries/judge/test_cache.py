@@ -4,7 +4,6 @@ import logging
 import sqlite3
 import subprocess
 import sys
-import threading
 from contextlib import closing
 from pathlib import Path
 
@@ -56,19 +55,6 @@ def test_pruning_deletes_what_is_old_and_shrinks_the_file(path: Path) -> None:
         assert cache.prune(60_000) > 150
         assert cache.get("key-199") is not None
         assert path.stat().st_size < before / 10
-
-
-def test_a_write_waits_for_that_of_another_process(path: Path) -> None:
-    with (
-        ReplyCache(path) as cache,
-        closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False)) as other,
-    ):
-        other.execute("BEGIN IMMEDIATE")
-        end = threading.Timer(0.2, other.execute, ["COMMIT"])
-        end.start()
-        cache.put("meanwhile", "reply")
-        end.join()
-        assert cache.get("meanwhile") == "reply"
 
 
 def test_a_broken_cache_misses_and_says_so_once(
