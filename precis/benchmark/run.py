@@ -24,6 +24,7 @@ from precis.errors import ConfigError, StoreError
 from precis.llm.budget import Budget, PaidOnce
 from precis.observe.observers import Observers, observing
 from precis.observe.rollouts import records_of
+from precis.processes.signals import cancel_on_sigterm
 from precis.records.results import results_before
 from precis.records.rollout import Rollout, Unscored
 from precis.records.spend import Estimate, Usage
@@ -110,9 +111,10 @@ class BenchmarkRun:
 async def open_benchmark(
     config: BenchmarkConfig, environment: Environment
 ) -> AsyncIterator[BenchmarkRun]:
-    """Yield a benchmark, and close its connections after the block."""
-    async with observing() as observers, Recorder.of(config) as recorder:
-        yield BenchmarkRun(config, environment, recorder, observers)
+    """Yield a benchmark, and close its connections after the block, which SIGTERM cancels."""
+    with cancel_on_sigterm():
+        async with observing() as observers, Recorder.of(config) as recorder:
+            yield BenchmarkRun(config, environment, recorder, observers)
 
 
 async def line_up(run: BenchmarkRun) -> TrainedLineup | None:

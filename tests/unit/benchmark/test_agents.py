@@ -1,6 +1,7 @@
 """Contenders that play an agent's games, over real HTTP."""
 
 import json
+import signal
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -199,6 +200,26 @@ async def test_a_benchmark_names_whom_it_could_not_measure_and_fails_without_any
             others = [one for one in both if one.contender.model == "m"]
             with pytest.raises(RolloutError, match=r"2 of 2 rollouts have no score .*no such coin"):
                 await measure_all(run, None, others, measure_contender, no_ceiling)
+
+
+async def test_sigterm_that_comes_while_an_agent_plays_ends_the_benchmark(tmp_path: Path) -> None:
+    """It is no error of the agent's, though Prefect's handler raises where the signal comes."""
+
+    class Told(BaseException):
+        pass
+
+    def tell(*_: object) -> None:
+        raise Told
+
+    ends = "import os, signal\n    os.kill(os.getpid(), signal.SIGTERM)"
+    killed = TEXT_ALONE.replace("asked =", f"{ends}\n    asked =", 1)
+    before = signal.signal(signal.SIGTERM, tell)
+    try:
+        with pytest.raises(Told):
+            async with opened(benchmark_of(tmp_path, killed)) as run, serve_others(run) as others:
+                await measure_all(run, None, others, measure_contender, no_ceiling)
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 async def test_a_benchmark_measures_as_the_run_of_its_checkpoints(tmp_path: Path) -> None:
