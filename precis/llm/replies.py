@@ -116,17 +116,25 @@ def _failure(
     # JSON may have encoded a key in escapes, which are visible only after parsing.
     text = Redactor(endpoint.api_key).clean_text(text)
     message = " ".join(text.split())[:_DETAIL_MAX] or "no message"
-    if fields.get("code") == "insufficient_quota" or fields.get("type") == "budget_exceeded":
-        status = 402  # OpenAI answers 429 to an account without credit, LiteLLM 422 to a key
+    given = fields.get("metadata")
+    metadata = given if isinstance(given, dict) else {}
+    wait_s = retry_after_s(headers, error)
     cause = _CAUSES.get(status, "server_error" if status >= 500 else None)
+    at_limit = "limit_source" in metadata or "limit exceeded" in message.lower()
+    if (
+        fields.get("code") == "insufficient_quota"  # OpenAI's 429 to an account without credit
+        or fields.get("type") == "budget_exceeded"  # LiteLLM's 422 to a key
+        or (status == 403 and at_limit)  # OpenRouter's to a key
+    ):
+        status, cause = 402, None
+    elif status == 402 and wait_s is not None:
+        cause = "rate_limited"  # OpenRouter's, until the requests in flight are charged
     if cause is not None:
-        detail = f"The {endpoint.role} answered {status}: {message}"
-        return ProviderFailed(cause, detail, retry_after_s(headers, error))
+        return ProviderFailed(cause, f"The {endpoint.role} answered {status}: {message}", wait_s)
     if status in (400, 422) and _ABOUT_FORMAT.search(message):
         return SchemaRejected(message)
-    # Moderation (OpenRouter's 403) concerns this document, not the key.
-    metadata = fields.get("metadata")
-    if status == 403 and isinstance(metadata, dict) and "reasons" in metadata:
+    # OpenRouter's moderation, or a guardrail, concerns this document, not the key.
+    if status == 403 and metadata.keys() & {"reasons", "patterns"}:
         detail = f"The {endpoint.role}'s moderation refused the text: {message}"
         return ProviderFailed("refused", detail)
     # Google answers 400 to a bad key, which concerns every request.
@@ -146,7 +154,7 @@ def _rejection(status: int, message: str, endpoint: Endpoint) -> str:
     if status == 402:
         return (
             f"{where} has no credit left for the key in {endpoint.key_variable} ({message}). "
-            "Add credit or use another key, then run again: it resumes."
+            "Add credit or use another key, then run again."
         )
     if status == 404:
         return (

@@ -50,6 +50,7 @@ def said(message: str, code: object, **more: Any) -> dict[str, Any]:
         (200, said("upstream", 429), "rate_limited"),
         (200, said("upstream", "oops") | {"choices": []}, "server_error"),
         (403, said("flagged", 403, metadata={"reasons": ["violence"]}), "refused"),
+        (403, said("blocked", 403, metadata={"patterns": ["ignore all"]}), "refused"),
         *(
             (200, body, "bad_verdict")
             for body in (b"", b"[]", b"{}", b'"ok"', b'{"a": [{', b"\xff")
@@ -77,6 +78,9 @@ NO = said("No, \x1b[2Jbecause of sk-secret-key.", None)
         (429, {"error": {"message": "No.", "code": "insufficient_quota"}}, ["BIG_KEY", "credit"]),
         # LiteLLM's for a key whose budget is spent.
         (422, said("No.", "422", type="budget_exceeded"), ["BIG_KEY", "credit"]),
+        # OpenRouter's for a key at its limit.
+        (403, said("Key limit exceeded (total limit).", 403), ["BIG_KEY", "credit"]),
+        (403, said("No.", 403, metadata={"limit_source": "key_limit"}), ["BIG_KEY", "credit"]),
         (403, NO, ["BIG_KEY"]),
         (404, NO, ["big-judge"]),
         (413, NO, ["big-judge"]),
@@ -95,6 +99,12 @@ def test_what_concerns_every_request_stops_the_run_with_what_to_change(
     assert "sk-secret-key" not in str(stop)
     assert "\x1b" not in str(stop)
     assert stop.status in (401, 403) or "rejects the key" not in str(stop)
+
+
+def test_credit_that_is_only_held_for_requests_in_flight_is_waited_for() -> None:
+    failure = error_of(402, NO, {"retry-after": "7"})
+    assert isinstance(failure, ProviderFailed)
+    assert (failure.cause, failure.retry_after_s) == ("rate_limited", 7)
 
 
 def test_a_redirection_is_told_with_its_address() -> None:
