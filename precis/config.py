@@ -219,8 +219,8 @@ class ContenderConfig(Record):
     thinking_tokens_max: BoundedInt = Field(8192, ge=0)
     """Most reasoning tokens in each call, on top of those of the answer."""
     prices: tuple[Amount, Amount] | None = None
-    """USD for a million prompt tokens and for a million completion tokens; empty means the
-    endpoint's own, or else the built-in table's."""
+    """USD for a million prompt tokens and for a million completion tokens, where a reply does not
+    state its cost; empty takes the built-in table's."""
     limits: RateLimits = RateLimits(in_flight=8)
     """The limits of the account for this model."""
     call_timeout_s: BoundedFloat = Field(180, gt=0)

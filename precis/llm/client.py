@@ -261,6 +261,8 @@ class ChatClient:
         except ProviderFailed as error:
             if error.cause == "rate_limited" or error.retry_after_s is not None:
                 self.limiter.slow_down(error.retry_after_s, turn.started_s)
+            elif response.status_code == 200 and error.cause == "bad_verdict":
+                self._count(request.expected, given_up=True)  # a stream, say, is billed too
             raise
         self.limiter.speed_up()
         usage = Usage.from_response(body.get("usage"))
@@ -296,11 +298,10 @@ class ChatClient:
 
     def _count(self, usage: Usage, *, given_up: bool = False) -> float | None:
         """Count a request's cost and return it; None if its price is unknown."""
-        model = self.endpoint.model
-        cost = Spend.of_call(model, usage, self._prices, given_up=given_up)
+        cost = Spend.of_call(self.endpoint.model, usage, self._prices, given_up=given_up)
         self.spend += cost
         self._budget.spend += cost
-        return usd(model, usage, self._prices)
+        return None if cost.unpriced else cost.usd
 
     def _timeout(self) -> ProviderFailed:
         detail = f"The {self.endpoint.role} did not answer before the deadline."

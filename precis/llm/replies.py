@@ -39,6 +39,9 @@ def open_response(
     error = body.get("error")
     if status == 200 and not error:  # some gateways give an empty one with each reply
         if body:
+            # LiteLLM puts the cost into a header, as 0 or empty where it knows no price.
+            with suppress(AttributeError, KeyError, TypeError, ValueError):
+                body["usage"].setdefault("cost", float(headers["x-litellm-response-cost"]) or None)
             return body
         detail = f"The response is not a JSON object: {content[:200]!r}"
         raise ProviderFailed("bad_verdict", detail)

@@ -172,8 +172,9 @@ async def test_a_silent_contender_is_named_once() -> None:
         (without_usage, [Fault.BROKEN_OFF], GIVEN_UP),
         (Response(status_code=301, headers={"location": "mailto:a@b"}), [], GIVEN_UP),
         (Response(status_code=301, headers={"location": "http://xn--/"}), [], GIVEN_UP),
+        (Response("data: {}\n\n", media_type="text/event-stream"), [], GIVEN_UP),
     ],
-    ids=["no usage", "broken off", "redirected to no server", "redirected to no address"],
+    ids=["no usage", "broken off", "redirected to no server", "to no address", "a stream"],
 )
 async def test_a_request_that_was_sent_costs_what_was_expected_where_no_reply_says_more(
     app: Any, faults: list[Fault], cost: Spend
@@ -183,13 +184,22 @@ async def test_a_request_that_was_sent_costs_what_was_expected_where_no_reply_sa
     assert await spent(url) == Spend(), "it was not sent"
 
 
+@pytest.mark.parametrize(("stated", "usd"), [("0.25", 0.25), ("0.0", 0.002), ("", 0.002)])
+async def test_litellm_states_the_cost_of_a_reply_in_a_header(stated: str, usd: float) -> None:
+    message = {"role": "assistant", "content": "Here."}
+    body = {"choices": [{"message": message}], "usage": Usage(1500, 500).in_response}
+    app = JSONResponse(body, headers={"x-litellm-response-cost": stated})
+    async with FaultyServer(app) as url:
+        assert await spent(url) == Spend(1, 0, 1500, 500, usd)
+
+
 async def spent(url: str) -> Spend:
     """Return what a client has spent after one attempt at a request."""
     async with client_of(url, tries_max=1) as client:
         try:
             await ask(client)
         except ProviderFailed as error:
-            assert error.cause == "connection"
+            assert error.cause in ("connection", "bad_verdict")
         return client.spend
 
 
