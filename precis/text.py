@@ -5,6 +5,7 @@ white space would let a whole document pass as one word, its words joined by `/`
 characters or nothing at all.
 """
 
+import math
 import re
 import unicodedata
 from collections import Counter
@@ -40,6 +41,12 @@ _COPIED_MIN = 5
 def write_number(value: float) -> str:
     """Return a number with four significant digits, without trailing zeros: `0.5`, `12,346`."""
     return f"{value:,.0f}" if 9999.5 <= abs(value) < 1e15 else f"{value:.4g}"
+
+
+def write_dollars(usd: float) -> str:
+    """Return dollars with two decimals, and at least two digits that count: `$1.20`, `$0.0034`."""
+    digits = 1 - math.floor(math.log10(usd)) if usd > 1e-6 else 2  # less is a rounding error
+    return f"${usd:,.{max(2, digits)}f}"
 
 
 def count_words(text: str) -> int:

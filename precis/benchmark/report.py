@@ -154,13 +154,12 @@ def benchmark_facts(
     spend = run.budget.spend
     is_bound = spend.given_up or has_bound(measured.frame)
     at_most = "at most " if spend.usd and is_bound else ""
-    unpriced = ", some at an unknown price"
-    asked = f"{at_most}${spend.usd:,.2f}{unpriced if spend.unpriced else ''}"
+    asked = f"{at_most}{wording.total(spend.usd, is_lower_bound=spend.unpriced > 0)}"
     environment = run.environment
     nouns = environment.nouns
     judge = environment.identity.get("model")
     judging = run.budget.judging()
-    judged = f"${judging.usd:,.2f}{unpriced if judging.unpriced else ''}"
+    judged = wording.total(judging.usd, is_lower_bound=judging.unpriced > 0)
     attempts = (
         f"one greedy, which all figures but pass@k are of, and {run.sampled} sampled at "
         f"temperature {run.config.rollouts.temperature:g} (models that reason: at their own); "
@@ -188,12 +187,8 @@ def count_scenarios(run: BenchmarkRun, trained: TrainedLineup | None) -> str:
     count = len(run.environment.scenarios("validation"))
     own = run.config.test_documents
     found = f"{count} of {own.source}" if own else f"{count} held out"
-    if trained is None:
-        return found
-    if trained.seen:
-        return f"{found}, {trained.seen} of them trained on"
-    if own is None:  # no need to mention it for the run's own held-out scenarios
+    if trained is None or (own is None and not trained.seen):  # the run's own, held out
         return found
     if trained.seen is None:
         return f"{found}; whether the model was trained on them is not known"
-    return f"{found}, none of them trained on"
+    return f"{found}, {trained.seen or 'none'} of them trained on"

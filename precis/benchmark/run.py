@@ -33,6 +33,7 @@ from precis.report.nights import Comparison, compare_nights
 from precis.report.wording import Words
 from precis.store import open_store
 from precis.store.kept import KeptRecords
+from precis.text import write_dollars
 
 _log = logging.getLogger(__name__)
 
@@ -185,11 +186,11 @@ async def estimate_cost(
                 else:
                     usd += spec.price.of(attempt.missing[0])
                     thinking_usd += spec.price.of(Usage(0, spec.thinking_tokens))
-    thinking = f", and up to ${thinking_usd:,.2f} of thought" if thinking_usd else ""
+    thinking = f", and up to {write_dollars(thinking_usd)} of thought" if thinking_usd else ""
     unknown = f"No price is known for {', '.join(sorted(unpriced))}: dollars_max does not count it."
     asked = Estimate(
         f"{environment.nouns.rollouts.capitalize()} to be paid for: {paid:,}, up to "
-        f"${usd:,.2f}{thinking}; kept: {kept:,}.",
+        f"{write_dollars(usd)}{thinking}; kept: {kept:,}.",
         usd,
         (unknown,) if unpriced else (),
         figures={"rollouts": paid, "kept": kept},
@@ -216,9 +217,9 @@ async def announce_cost(run: BenchmarkRun, contenders: Sequence[ContenderSpec]) 
     limit = run.config.dollars_max
     if limit is not None and sum(one.usd or 0.0 for one in ahead) > limit:
         _log.warning(
-            "dollars_max, $%.2f, may not last: what is left over goes unscored, and a later "
+            "dollars_max, %s, may not last: what is left over goes unscored, and a later "
             "benchmark makes up for it.",
-            limit,
+            write_dollars(limit),
         )
 
 

@@ -17,13 +17,8 @@ async def infra_enabled(config: ClusterConfig) -> str:
     clouds = clouds_of(config)
     answer = await api.call(lambda: api.sdk().check(tuple(clouds), False))
     enabled = set(map(str.lower, chain.from_iterable(answer.values())))  # of all workspaces
-    usable = []
-    left_out = []
-    for infra in config.infra:
-        if _cloud_of(infra) in enabled:
-            usable.append(infra)
-        else:
-            left_out.append(infra)
+    usable = [infra for infra in config.infra if _cloud_of(infra) in enabled]
+    left_out = [infra for infra in config.infra if infra not in usable]
     if not usable:
         raise ConfigError(
             f"SkyPilot has no working key for {', '.join(clouds)}: run "

@@ -40,7 +40,7 @@ from precis.records.documents import CRUDE, MADE_BY_RULES, UNANSWERABLE
 from precis.records.spend import PRICES, Price, Prices
 from precis.store import FolderStore
 from precis.store.kept import KeptRecords
-from precis.text import count_of
+from precis.text import count_of, write_dollars
 
 app = typer.Typer(no_args_is_help=True, help="Questions for documents that have none.")
 
@@ -217,7 +217,7 @@ async def _make(
             spends["judge"] = judge.spend
     for who, spent in spends.items():
         if spent.calls:
-            dollars = "at an unknown price" if spent.unpriced else f"${spent.usd:,.2f}"
+            dollars = "at an unknown price" if spent.unpriced else write_dollars(spent.usd)
             typer.echo(f"The {who} took {spent.calls:,} requests, {dollars}.")
     return made
 

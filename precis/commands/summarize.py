@@ -125,14 +125,11 @@ async def _run(
                 written, parts = await summarize_text(summarizer, text, words)
                 summary = without_controls(written)
                 facts = await check_facts(judge, text.text, summary, asked) if judge else []
-            except DocumentsError as error:
-                say(str(error))
-                failed += 1
-                continue
-            except ConfigError:
-                raise  # every file would fail
             except PrecisError as error:
-                say(f"{file}: {error}")
+                is_named = isinstance(error, DocumentsError)
+                if isinstance(error, ConfigError) and not is_named:
+                    raise  # every file would fail
+                say(str(error) if is_named else f"{file}: {error}")
                 failed += 1
                 continue
             sizes = (count_words(summary), count_words(text.text))

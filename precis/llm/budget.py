@@ -10,6 +10,7 @@ from precis.errors import BudgetReached
 from precis.records.rollout import Unscored
 from precis.records.spend import Spend
 from precis.store.kept import KeptRecords
+from precis.text import write_dollars
 
 T = TypeVar("T")
 
@@ -38,8 +39,9 @@ class Budget:
             while self.usd + sum(self._reserved) + usd > self.dollars_max:
                 if not self._reserved:
                     raise BudgetReached(
-                        f"${self.usd:.2f} of dollars_max ${self.dollars_max:.2f} are spent, and "
-                        "the next request might lead past it."
+                        f"{write_dollars(self.usd)} of dollars_max "
+                        f"{write_dollars(self.dollars_max)} are spent, and the next request might "
+                        "lead past it."
                     )
                 self._freed.clear()
                 await self._freed.wait()

@@ -29,7 +29,7 @@ from precis.record import json_digest
 from precis.records.documents import Document, Question
 from precis.records.spend import Prices, Usage, usd
 from precis.store.kept import KeptRecords
-from precis.text import count_of
+from precis.text import count_of, write_dollars
 
 ALIKE = 0.85
 """Two questions of a document that share this much of their letters, in order, are duplicates."""
@@ -227,7 +227,7 @@ def forecast_writer(model: str, texts: Sequence[Text], prices: Prices) -> str:
         completions += usage.completion_tokens
     total = Usage(prompts, completions)
     cost = usd(model, total, prices)
-    dollars = "at an unknown price" if cost is None else f"about ${cost:,.2f}"
+    dollars = "at an unknown price" if cost is None else f"about {write_dollars(cost)}"
     documents = count_of(len(texts), "document")
     return (
         f"{model} will write questions for {documents}: about {total.tokens:,} tokens, {dollars}."

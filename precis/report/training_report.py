@@ -16,6 +16,7 @@ from precis.report.curve import curve_of, learning_curve, phases, trends
 from precis.run.outlook import Projection, RunPlan, in_words, outlook
 from precis.run.shortcomings import shortcoming, stopped
 from precis.run.validations import parted
+from precis.text import write_dollars
 
 _VALIDATIONS_SHOWN = 10
 _BYTES_MAX = 450_000
@@ -81,7 +82,7 @@ class TrainingView:
             last = ledger.validations[-1]
             parts.append(f"held-out {last.measure} {last.score} after step {last.step}")
         if ledger.usd:
-            parts.append(f"${ledger.usd:,.2f}")
+            parts.append(write_dollars(ledger.usd))
         line = ", ".join(parts)
         return f"{line}. {' '.join(self.silences)}" if self.silences else line
 
@@ -240,14 +241,14 @@ def totals(ledger: Ledger, ahead: Projection) -> str:
         added += step.groups_added
         dropped.update(step.groups_dropped)
         unscored.update(step.unscored)
-    spent = _dollars(ledger.usd, ledger)
+    spent = wording.total(ledger.usd, is_lower_bound=ledger.is_lower_bound)
     if ledger.machine_usd:
         spent += f", ${ledger.machine_usd:,.2f} of it for the training"
         saved = sum(step.machine_saved_usd for step in ledger.steps)
         spent += f", where spot saved ${saved:,.2f}" if saved else ""
     forecast = "known after the first step"
     if ahead.usd_at_end is not None:
-        forecast = f"about {_dollars(ahead.usd_at_end, ledger)}"
+        forecast = "about " + wording.total(ahead.usd_at_end, is_lower_bound=ledger.is_lower_bound)
     rows = {
         "Groups trained on": f"{trained:,}",
         "Groups dropped": wording.causes(dropped) or "none",
@@ -261,8 +262,3 @@ def totals(ledger: Ledger, ahead: Projection) -> str:
     if ledger.variances:
         rows = {"Warm start": wording.warm_start(ledger), **rows}
     return table(["So far", ""], list(rows.items()))
-
-
-def _dollars(usd: float, ledger: Ledger) -> str:
-    text = f"${usd:,.2f}"
-    return f"{text}, some at an unknown price" if ledger.is_lower_bound else text

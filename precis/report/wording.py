@@ -1,6 +1,5 @@
 """The wording of figures, common to all reports."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -8,7 +7,7 @@ from precis.records.ledger import Ledger
 from precis.records.nouns import Figure, Nouns
 from precis.statistics.intervals import Difference, Interval
 from precis.statistics.standings import Contender, Standing
-from precis.text import write_number
+from precis.text import write_dollars, write_number
 
 _CAUSES = {"no_reference": "without an attempt of the first validation to compare with"}
 """Descriptions of causes whose names are not clear."""
@@ -112,12 +111,9 @@ def number(value: float | None) -> str:
     return "" if value is None else write_number(value)
 
 
-def dollars(cost: float) -> str:
-    """Format dollars: `$12`, `$1.20`, `$0.012`; zero is `free`."""
-    if cost == 0:
-        return "free"
-    digits = 0 if cost >= 10 else max(2, 1 - math.floor(math.log10(cost)))
-    return f"${cost:,.{digits}f}".removesuffix(".00")
+def total(usd: float, *, is_lower_bound: bool) -> str:
+    """Format a total: `$0.25`, or `$0.25, some at an unknown price`."""
+    return f"{write_dollars(usd)}{', some at an unknown price' if is_lower_bound else ''}"
 
 
 def spent(usd: float, *, is_lower_bound: bool, digits: int = 2) -> str:
@@ -127,10 +123,12 @@ def spent(usd: float, *, is_lower_bound: bool, digits: int = 2) -> str:
 
 
 def cost(standing: Standing) -> str:
-    """Format the cost of a thousand of a contender's rollouts; empty if it is unknown."""
-    if standing.usd_per_1000 is None:
-        return ""
-    return ("at most " if standing.is_bound else "") + dollars(standing.usd_per_1000)
+    """Format the cost of a thousand of a contender's rollouts: `$1.20`, `at most $1.20`, `free`;
+    empty if it is unknown."""
+    usd = standing.usd_per_1000
+    if not usd:
+        return "" if usd is None else "free"
+    return ("at most " if standing.is_bound else "") + write_dollars(usd)
 
 
 def warm_start(ledger: Ledger) -> str:
@@ -141,7 +139,7 @@ def warm_start(ledger: Ledger) -> str:
     if made is not None:
         left_out = f", left out {causes(made.left_out)}" if made.left_out else ""
         earned = "" if made.reward is None else f" with a mean reward of {number(made.reward)}"
-        cost = f", for ${made.usd:,.2f}" if made.usd else ""
+        cost = f", for {write_dollars(made.usd)}" if made.usd else ""
         shown = f"{made.demonstrations} demonstrations imitated ({made.source})"
         parts.append(f"{shown}{earned}{left_out}{cost}")
     for one in ledger.variances:

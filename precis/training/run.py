@@ -36,6 +36,7 @@ from precis.run.outlook import RunPlan
 from precis.run.repair import refuse_lost_ledger
 from precis.store import Store, open_store
 from precis.store.protocol import OwnObject
+from precis.text import write_dollars
 from precis.trainer.client import Model
 from precis.trainer.protocol import StoredModel
 from precis.training.beside import WorkBeside
@@ -213,8 +214,8 @@ class Run:
         if budget is not None and self.usd + machine_usd >= budget:
             rent = f", and a machine costs ${machine_usd:.2f} an hour" if machine_usd else ""
             return BudgetReached(
-                f"The run has spent ${self.usd:.2f} of its ${budget:.2f}{rent}. It stops after "
-                f"step {step}, which is committed.",
+                f"The run has spent {write_dollars(self.usd)} of its {write_dollars(budget)}"
+                f"{rent}. It stops after step {step}, which is committed.",
                 "Raise budget_usd and start it again to continue.",
             )
         hours = self.trainer.meter.hours
@@ -247,7 +248,7 @@ class Run:
                 await self.write_ledger(self.ledger, spend)
         except (StoreError, TimeoutError) as error:
             why = str(error) or f"The store did not answer for {_BOOK_S:.0f} s."
-            _log.warning("The run's last $%.2f are in no ledger: %s", usd, why)
+            _log.warning("The run's last %s are in no ledger: %s", write_dollars(usd), why)
             self._booked = self._booked + spend  # the next call, if any, has it in the ledger
 
     @property

@@ -103,12 +103,12 @@ def test_a_cost_by_an_estimate_of_the_tokens_is_shown_as_an_upper_bound() -> Non
     )
     benchmark = Benchmark(pl.concat([counted, uncounted]), words=GAMES)
     report = benchmark_report(benchmark)
-    assert (report.count("| $2 |"), report.count("| at most $2 |")) == (1, 1)
+    assert (report.count("| $2.00 |"), report.count("| at most $2.00 |")) == (1, 1)
     prompts = benchmark.columns["Prompt tokens a game"]
     unknown = prompts[Contender("counted")], prompts[Contender("uncounted")]
     assert unknown == ("40", ""), "what was not counted is no zero"
     page = report_html(benchmark)
-    assert "at most $2<" in page
+    assert "at most $2.00<" in page
     assert "<dt>judge</dt>" not in page, "no row without a value"
     run: Any = SimpleNamespace(sampled=0, name="m", machine_usd=0.0, began=datetime.now(UTC))
     run.budget = Budget(None)
@@ -117,11 +117,11 @@ def test_a_cost_by_an_estimate_of_the_tokens_is_shown_as_an_upper_bound() -> Non
         nouns=GAMES.nouns, identity={}, caveat="", scenarios=lambda _: ()
     )
     for frame, given_up, total in (
-        (benchmark.frame, 0, "at most $0.02"),
-        (counted, 0, "$0.02"),
-        (counted, 1, "at most $0.02"),  # whose reply might have had as many tokens as allowed
+        (benchmark.frame, 0, "at most $0.020"),
+        (counted, 0, "$0.020"),
+        (counted, 1, "at most $0.020"),  # whose reply might have had as many tokens as allowed
     ):
-        run.budget.spend = Spend(usd=0.016, given_up=given_up)
+        run.budget.spend = Spend(usd=0.02, given_up=given_up)
         measured: Any = SimpleNamespace(frame=frame)
         facts = benchmark_facts(run, None, measured, Comparison())
         assert facts[GAMES.nouns.rollouts.capitalize()] == total

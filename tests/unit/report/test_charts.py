@@ -1,6 +1,8 @@
 """The pictures of reports: what they show, and that they need nothing else."""
 
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
 
 import polars as pl
 import pytest
@@ -15,9 +17,10 @@ from precis.report.benchmark_view import Benchmark
 from precis.report.charts import DARK, LIGHT, shorten
 from precis.report.curve import Curve, exact, learning_curve
 from precis.report.nights import NightlyAccuracy, nights_of, over_nights
-from precis.report.wording import Words, dollars, number
+from precis.report.wording import Words, cost, number
 from precis.statistics.intervals import Interval
 from precis.statistics.standings import Contender
+from precis.text import write_dollars
 from tests.support.reports import texts
 from tests.support.results import rows
 
@@ -129,11 +132,15 @@ def test_a_curve_of_rewards_has_no_percentages() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cost", "shown"),
-    [(0, "free"), (0.0123, "$0.012"), (0.5, "$0.50"), (2, "$2"), (1234.5, "$1,234")],
+    ("usd", "shown"),
+    [(1e-17, "$0.00"), (0.00034, "$0.00034"), (0.5, "$0.50"), (2, "$2.00"), (1234.5, "$1,234.50")],
 )
-def test_dollars_are_shown_to_two_digits_that_matter(cost: float, shown: str) -> None:
-    assert dollars(cost) == shown
+def test_dollars_are_shown_to_cents_and_to_two_digits_that_matter(usd: float, shown: str) -> None:
+    assert write_dollars(usd) == shown
+    standing: Any = SimpleNamespace(usd_per_1000=usd, is_bound=True)
+    assert cost(standing) == f"at most {shown}"
+    standing.usd_per_1000 = 0.0
+    assert cost(standing) == "free"
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ person.
 import csv
 import io
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -139,22 +140,15 @@ def read_sheet(path: Path, results: pl.DataFrame) -> pl.DataFrame:
     return found
 
 
-def agreement_with(person: pl.DataFrame) -> Agreement:
-    """Compare the rulings of the judge and of a person on the same answerable questions."""
-    answerable = person.filter("answerable")
-    counts = []
-    for judge in (True, False):
-        for human in (True, False):
-            same = (pl.col("correct") == judge) & (pl.col(VERDICT) == human)
-            counts.append(answerable.filter(same).height)
-    return Agreement(*counts)
-
-
 def report_on_sheet(results: pl.DataFrame, sheet: Path) -> str:
     """Report the agreement of judge and person in a filled-in sheet, and the corrected accuracies.
     Raises ConfigError if the sheet can't be used."""
     person = read_sheet(sheet, results)
-    found = agreement_with(person)
+    answerable = person.filter("answerable")
+    ruled = Counter(zip(answerable["correct"], answerable[VERDICT], strict=True))
+    found = Agreement(
+        ruled[True, True], ruled[True, False], ruled[False, True], ruled[False, False]
+    )
     # A table for a terminal, with columns as wide as their widest cells.
     rows: list[tuple[str, ...]] = [_HEADINGS]
     for one in correct_accuracies(results, person):

@@ -14,7 +14,7 @@ from precis.config import JudgeConfig
 from precis.environments.summaries.judge.protocol import batches, grade_prompt, reading_prompt
 from precis.records.documents import Document
 from precis.records.spend import Estimate, Usage, prices_of, usd
-from precis.text import WORDS_MAX
+from precis.text import WORDS_MAX, write_dollars
 
 _MEASURED_MAX = 200
 _CALL_S = 1.0
@@ -62,7 +62,7 @@ def forecast_of(
     thinks = config.provider != "lexical" and config.reasoning_effort not in no_thought
     thinking = ", and what the model thinks on top" if thinks else ""
     dollars = usd(model, usage, prices_of(config))
-    cost = "at an unknown price" if dollars is None else f"about ${dollars:,.2f}"
+    cost = "at an unknown price" if dollars is None else f"about {write_dollars(dollars)}"
     sentence = (
         f"{role} will be called about {calls:,} times: {usage.tokens:,} tokens{thinking}, {cost}, "
         f"at least {minutes:,.0f} min at its limits."
