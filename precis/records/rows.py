@@ -88,7 +88,7 @@ def read_rows(config: DocumentSource) -> Iterator[CorpusRow]:
                 "Of a folder of texts `precis questions make` makes a corpus.",
             )
         return chain.from_iterable(map(_file_rows, found))
-    if config.source.count("/") == 1 and not path.suffix:
+    if re.fullmatch(r"\w[\w.-]*/[\w.-]+", config.source) and not path.suffix:
         import datasets
 
         try:

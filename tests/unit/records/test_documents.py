@@ -163,6 +163,8 @@ def test_a_list_for_an_answer_is_named(tmp_path: Path, kind: str) -> None:
     ("named", "said"),
     [
         ("no-such-file.parquet", "neither a file or folder here nor a data set"),
+        ("no-such-folder/", "neither a file or folder here nor a data set"),
+        ("../no-such-folder", "neither a file or folder here nor a data set"),
         (" ", "No documents are named"),
         ("~no-such-user/corpus.csv", "neither a file or folder here nor a data set"),
         ("a text in place of a path " * 20, "neither a file or folder here nor a data set"),
