@@ -96,7 +96,7 @@ def examine_deployment(deployment: str, params: Sequence[str], console: Console)
     else:
         given = "".join(f" -p {shlex.quote(param)}" for param in params)
         console.print(
-            "Next: `precis up`; in another terminal the lines of `export` that it prints, then\n"
+            "Next: `precis up`; in another terminal the lines that it prints for it, then\n"
             f"  prefect deployment run {shlex.quote(deployment)}{given}",
             soft_wrap=True,
         )
