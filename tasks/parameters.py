@@ -69,8 +69,10 @@ async def _over_deployment(model: type[Record], given: Given) -> dict[str, Any]:
             deployed = (await client.read_deployment(run.deployment_id)).parameters
         except ObjectNotFound:  # deleted meanwhile
             deployed = {}
+    # Without those that were deployed after the run was made.
+    defaults = {name: deployed[name] for name in run.parameters if name in deployed}
     own = {}
     for name, value in run.parameters.items():
-        if name not in deployed or deployed[name] != value:
+        if name not in defaults or defaults[name] != value:
             own[name] = value
-    return lay_over(model, deployed, own)
+    return lay_over(model, defaults, own)

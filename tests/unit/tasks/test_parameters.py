@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +11,7 @@ from prefect.context import FlowRunContext
 from prefect.utilities.callables import get_call_parameters, parameter_schema
 from prefect.utilities.schema_tools.validation import validate
 
+import tasks.parameters
 from flows.benchmark import benchmark
 from flows.cluster import cluster_down, cluster_sweep
 from flows.train import train
@@ -101,6 +103,23 @@ async def test_settings_that_do_not_fit_get_one_sentence() -> None:
         await called(config={"steps": 0})
     with pytest.raises(ConfigError, match="scored_min is 3"):
         await called(rollouts={"rollouts_per_group": 2})
+
+
+async def test_a_default_that_is_deployed_while_a_run_waits_is_not_that_run_s(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def read(_: object) -> Any:
+        documents = {"train_size": 20, "val_size": 9}
+        return SimpleNamespace(parameters={"steps": 9, "documents": documents, "seed": 7})
+
+    made = {"steps": 5, "documents": {"train_size": 80}}  # in place of the deployment's, by Prefect
+    run = SimpleNamespace(deployment_id=1, parameters=made)
+    monkeypatch.setattr(FlowRunContext, "get", lambda: SimpleNamespace(flow_run=run))
+    client = SimpleNamespace(read_deployment=read)
+    monkeypatch.setattr(tasks.parameters, "get_client", lambda: nullcontext(client))
+    config = await called(**made)
+    assert (config.seed, config.steps) == (TrainConfig().seed, 5)
+    assert (config.documents.train_size, config.documents.val_size) == (80, 9)
 
 
 @pytest.mark.parametrize(
