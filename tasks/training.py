@@ -103,7 +103,7 @@ async def wait_out_judge(run: Run, work: Callable[[], Awaitable[T]]) -> T:
             try:
                 async with asyncio.timeout(run.config.judge_patience_s):
                     # After its own time the server would put another end in place of ours.
-                    await apause_flow_run(timeout=2 * run.config.judge_patience_s)
+                    await apause_flow_run(timeout=2 * run.config.judge_patience_s, poll_interval=1)
             except TimeoutError:
                 raise error from None
 

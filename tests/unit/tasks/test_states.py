@@ -46,8 +46,9 @@ from tasks.training import wait_out_judge
 async def test_a_judge_that_nobody_resumes_for_is_named_as_what_the_run_failed_with(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def pause(timeout: float) -> None:
+    async def pause(timeout: float, poll_interval: float) -> None:
         assert timeout > patience_s, "the server would end the run in its own words"
+        assert poll_interval == 1, "Resume would not be seen in the last of its ten seconds"
         await asyncio.Event().wait()
 
     async def ask() -> None:
