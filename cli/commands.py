@@ -127,7 +127,7 @@ def _run(config: "TrainConfig", server: "PrefectServer", fresh: bool) -> None:
         rehearse(config, server, console, fresh)
     console.print(f"Prefect  {server.ui}", soft_wrap=True)
     if server.show_password:
-        console.print(f"         Its password: {server.show_password}", soft_wrap=True)
+        console.print(f"Password {server.show_password}  shows it", soft_wrap=True)
     steps = next_steps(config, server)
     width = max(map(len, steps))
     heading = "Next"

@@ -103,7 +103,7 @@ def _stand_up(server: PrefectServer, console: Console, automations: bool | None)
     asyncio.run(prefect_server.check())
     console.print(f"Prefect      {server.ui}")
     if server.show_password:
-        console.print(f"Password     its pages ask for it: {server.show_password}")
+        console.print(f"Password     {server.show_password}  shows it")
     # The rest takes up to two minutes on a busy machine.
     if not console.is_terminal:
         console.print("Deploying …")
