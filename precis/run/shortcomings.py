@@ -85,10 +85,11 @@ def narrowed(ledger: Ledger) -> str | None:
     if start is newest or gained is None or gained.low > 0:
         return None
     return (
-        f"The policy narrows and gains nothing: its entropy fell from {_entropy(first):.2f} (steps "
-        f"{first[0].step} to {first[-1].step}) to {_entropy(last):.2f}, and its held-out "
-        f"{_said(start)} at step {start.step} became {newest.score} at step {newest.step}. Train "
-        "on more data, or with a lower trainer.learning_rate."
+        "The policy narrows, and no gain beyond chance shows so far: its entropy fell from "
+        f"{_entropy(first):.2f} (steps {first[0].step} to {first[-1].step}) to "
+        f"{_entropy(last):.2f}, and its held-out {_said(start)} at step {start.step} became "
+        f"{newest.score} at step {newest.step}. Such a run may gain later; if the next validations "
+        "show nothing, train on more data, or with a lower trainer.learning_rate."
     )
 
 
