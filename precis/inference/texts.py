@@ -29,8 +29,8 @@ _ZIP = b"pk\x03\x04"
 _SURROUNDINGS = ["head", "nav", "footer", "aside", "form", "img", "svg", "noscript"]
 _LIST_ITEM = re.compile(r"[-*+•#>|`~]|\d+[.)]\s")
 _HYPHENATED = re.compile(r"[^\W\d_]-$")
-
-
+_LIGATURES = str.maketrans({"ﬀ": "ff", "ﬁ": "fi", "ﬂ": "fl", "ﬃ": "ffi", "ﬄ": "ffl"})
+"""The glyphs for two or three letters that printed pages have: no judge's word would match."""
 _EDGE_MAX = 2
 """The most lines of running headers or footers on a page."""
 _RUNNING_PAGES_MIN = 3
@@ -168,7 +168,9 @@ def _pdf(name: str, content: bytes) -> tuple[str, str]:
         reader = pypdf.PdfReader(BytesIO(content))
         if reader.is_encrypted and not reader.decrypt(""):
             raise DocumentsError(f"{name} is encrypted.", "Remove its password first.")
-        pages = [without_controls(page.extract_text()) for page in reader.pages]
+        pages = []
+        for one in reader.pages:
+            pages.append(without_controls(one.extract_text()).translate(_LIGATURES))
     except (DocumentsError, MemoryError, RecursionError):
         raise
     except Exception as error:  # for a damaged file pypdf may raise any error

@@ -121,6 +121,7 @@ def test_a_sentence_goes_on_on_the_next_page() -> None:
         ("a.txt", "THE MILL\n\nIt was built.\n\nAda   36   Leeds.", ["It was built."]),
         ("a.pdf", pdf(["3.1 Looms", "It made 2*3*4 yards of a_b_c."]),
          ["It made 2*3*4 yards of a_b_c."]),
+        ("a.pdf", pdf([r"It was the \256rst \257oor."]), ["It was the first floor."]),  # ﬁ and ﬂ
         ("a.txt", "milk\n\neggs\n\nbread", ["milk", "eggs", "bread"]),
         ("a.md", "# Only\n\n## headings", ["Only", "headings"]),
         ("a.md", "It was «built». \u201cIt burnt.\u201d", ["It was «built». “It burnt.”"]),
